@@ -1,0 +1,1 @@
+"""From a run directory to error matrices, figures, report and verdict (Spark)."""

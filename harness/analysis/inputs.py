@@ -1,0 +1,177 @@
+"""A run directory as the analysis reads it: every file found, readable and of the declared schema.
+
+All mistakes are found here, before Spark is started: a file that is missing, cut short, foreign or of
+a newer schema ends the command with one line that names it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from harness.errors import UsageError
+from harness.runs import Interval, Quality, Run, StepPlan
+from harness.schemas import LATENCY, METRICS, PREDICTIONS
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """A finished step: what was asked, when it was measured, how well, and its tables' sizes."""
+
+    index: int
+    folder: Path
+    plan: StepPlan
+    interval: Interval
+    quality: Quality
+    latency_rows: int
+    metrics_rows: int
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """A run directory's small files, read and checked; its large ones by path.
+
+    Attributes
+    ----------
+    experiment, environment : mapping
+        ``experiment.yaml`` and ``environment.json`` as they stand.
+    steps : tuple of StepRecord
+        The finished steps, by index.
+    predictions_rows : int
+        Rows of ``predictions.parquet``.
+    """
+
+    path: Path
+    experiment: Mapping[str, Any]
+    environment: Mapping[str, Any]
+    steps: tuple[StepRecord, ...]
+    predictions_rows: int
+
+    @property
+    def name(self) -> str:
+        """The experiment's name."""
+        return str(self.experiment["name"])
+
+    @property
+    def rows(self) -> int:
+        """Raw rows of all steps."""
+        return sum(s.latency_rows + s.metrics_rows for s in self.steps)
+
+    @property
+    def measured(self) -> bool:
+        """Whether real servers were measured (and not a simulator, or files made for a test)."""
+        return self.environment.get("cluster_kind") in MEASURED_KINDS
+
+    def files(self, name: str) -> list[str]:
+        """Paths of one file of every step, as Spark takes them (its wildcard characters escaped)."""
+        return [spark_path(s.folder / name) for s in self.steps]
+
+
+MEASURED_KINDS = ("local", "remote")
+"""Kinds of cluster whose servers are real."""
+
+
+def spark_path(path: Path) -> str:
+    """Return a path that Spark reads as it is written, whatever characters it holds."""
+    return "".join(f"\\{c}" if c in "[]{}*?\\" else c for c in str(path))
+
+
+def read_run(path: Path) -> RunRecord:
+    """Read and check a run directory.
+
+    Raises
+    ------
+    UsageError
+        Naming the first file that is missing, unreadable or not of the declared schema.
+    """
+    run = Run(path)
+    experiment = _read(run.path / "experiment.yaml", _yaml)
+    if not isinstance(experiment, dict) or "name" not in experiment:
+        raise UsageError(f"{run.path / 'experiment.yaml'}: there is no key 'name'")
+    if not (run.path / "steps").is_dir():
+        raise UsageError(f"{run.path}: there is no folder 'steps'", "is this a run directory?")
+    steps = tuple(_step(run, index) for index in run.finished_steps)
+    if not steps:
+        raise UsageError(f"{run.path}: no finished step", "harness run --resume goes on with it")
+    predictions = run.path / "predictions.parquet"
+    if not predictions.is_file():
+        raise UsageError(f"{predictions}: no such file", "make it with: harness predict RUN")
+    return RunRecord(
+        run.path, experiment, run.environment, steps, check_parquet(predictions, PREDICTIONS)
+    )
+
+
+def _step(run: Run, index: int) -> StepRecord:
+    folder = run.step_path(index)
+    return StepRecord(
+        index=index,
+        folder=folder,
+        plan=_read(folder / "plan.json", StepPlan.model_validate_json),
+        interval=_read(folder / "interval.json", Interval.model_validate_json),
+        quality=_read(folder / "quality.json", Quality.model_validate_json),
+        latency_rows=check_parquet(folder / "latency.parquet", LATENCY),
+        metrics_rows=check_parquet(folder / "metrics.parquet", METRICS),
+    )
+
+
+def _yaml(text: str) -> Any:
+    return YAML(typ="safe").load(text)
+
+
+def _read(path: Path, parse: Callable[[str], Any]) -> Any:
+    try:
+        return parse(path.read_text())
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise UsageError(f"{path}: {where}: {first['msg']}") from error
+    except (YAMLError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not readable ({str(error).splitlines()[0]})") from error
+
+
+def check_parquet(path: Path, declared: pa.Schema) -> int:
+    """Return a Parquet file's number of rows, having compared its columns with the declared ones.
+
+    Raises
+    ------
+    UsageError
+        When the file is missing, cut short or not Parquet, or lacks a column of the declared type.
+    """
+    try:
+        with pq.ParquetFile(path) as file:
+            schema, rows = file.schema_arrow, file.metadata.num_rows
+    except FileNotFoundError as error:
+        raise UsageError(f"{path}: no such file") from error
+    except (pa.ArrowInvalid, OSError) as error:
+        raise UsageError(f"{path}: not a whole Parquet file ({str(error).splitlines()[0]})") from error
+    for field in declared:
+        if field.name not in schema.names:
+            raise UsageError(f"{path}: there is no column {field.name!r}", "see docs/run-directory.md")
+        found = schema.field(field.name).type
+        if not _same(found, field.type):
+            raise UsageError(
+                f"{path}: column {field.name!r} is {found}, not {field.type}", "see docs/run-directory.md"
+            )
+    return int(rows)
+
+
+def _same(found: pa.DataType, declared: pa.DataType) -> bool:
+    """Compare types; whether a column is dictionary-encoded is the writer's choice."""
+    plain = [t.value_type if pa.types.is_dictionary(t) else t for t in (found, declared)]
+    if pa.types.is_list(plain[0]) and pa.types.is_list(plain[1]):
+        return _same(plain[0].value_type, plain[1].value_type)
+    if pa.types.is_struct(plain[0]) and pa.types.is_struct(plain[1]):
+        inner = [{f.name: f.type for f in t} for t in plain]
+        return inner[0].keys() == inner[1].keys() and all(_same(inner[0][k], inner[1][k]) for k in inner[0])
+    return bool(plain[0] == plain[1])

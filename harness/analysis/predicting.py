@@ -1,0 +1,146 @@
+"""Every source -> proposed pair of a run through every model; writes ``predictions.parquet``.
+
+Needs no Spark and no cluster: a model gets the source step's observation and the proposed plan,
+settings and input rate, and nothing else of the run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from harness.errors import HarnessError, ModelDeclined, UsageError
+from harness.experiments.config import Experiment
+from harness.experiments.loading import load
+from harness.models import MODELS, resolve
+from harness.plans import PhysicalPlan
+from harness.protocols import Estimate, Model, Observation, Prediction, Settings
+from harness.runs import Run
+from harness.schemas import PREDICTIONS
+
+
+def observation(run: Run, experiment: Experiment, step: int) -> Observation:
+    """Return what was measured of one step, cut to its measured interval."""
+    interval = run.interval(step)
+    folder = run.step_path(step)
+    metrics = _read(folder / "metrics.parquet")
+    # Every task has buckets of its own phase. Those that end within the interval are, for each task, the
+    # interval's length over the bucket's: the part before the start belongs to the steady burn-in.
+    end = metrics["bucket_end_ms"]
+    inside = pc.and_(pc.greater(end, interval.start_epoch_ms), pc.less_equal(end, interval.end_epoch_ms))
+    latency = _read(folder / "latency.parquet")
+    buckets = metrics.filter(inside)
+    return Observation(
+        plan=run.plan(step).start,
+        settings=settings(run, experiment),
+        rate_tps=interval.rate_tps,
+        interval_s=(interval.end_epoch_ms - interval.start_epoch_ms) / 1e3,
+        metrics=buckets.to_pandas(),
+        latency=latency.filter(latency["in_interval"]).to_pandas(),
+        complete_latency_ms={
+            name: c.mean_ms for name, c in interval.complete_latency_ms.items() if c.mean_ms is not None
+        },
+    )
+
+
+def settings(run: Run, experiment: Experiment) -> Settings:
+    """Return what a model may know of the deployment."""
+    version = str(run.environment.get("cluster", {}).get("storm", "unknown"))
+    return Settings(storm=experiment.storm_settings(), version=version)
+
+
+def predict(
+    run: Run, names: Sequence[str] = (), progress: Callable[[str], None] = lambda _: None
+) -> pa.Table:
+    """Let models predict every pair of the run's finished steps and write ``predictions.parquet``.
+
+    Parameters
+    ----------
+    run : Run
+    names : sequence of str
+        Models; all that are registered when empty.
+    progress : callable
+        Told each model's name when it begins.
+
+    Returns
+    -------
+    Table
+        ``harness.schemas.PREDICTIONS``, the diagonal included.
+
+    Raises
+    ------
+    UsageError
+        No finished step, or an unknown model.
+    """
+    steps = run.finished_steps
+    if not steps:
+        raise UsageError(f"{run.path}: no finished step", "measure it with harness run --resume")
+    chosen: Mapping[str, Model] = {name: resolve(name) for name in (names or tuple(MODELS))}
+    experiment = load(run.path / "experiment.yaml")
+    observations = {step: observation(run, experiment, step) for step in steps}
+    rows: list[dict[str, object]] = []
+    for name, model in chosen.items():
+        progress(name)
+        for source in steps:
+            for proposed in steps:
+                prediction = _ask(
+                    model,
+                    observations[source],
+                    run.plan(proposed).start,
+                    observations[proposed].settings,
+                    observations[proposed].rate_tps,
+                )
+                rows.extend(_row(name, source, proposed, estimate) for estimate in prediction.estimates)
+    table = pa.Table.from_pylist(rows, schema=PREDICTIONS)
+    target = run.path / "predictions.parquet"
+    temporary = target.with_name(".predictions.partial")
+    pq.write_table(table, temporary, compression="zstd")
+    temporary.rename(target)
+    return table
+
+
+def _ask(
+    model: Model, source: Observation, proposed: PhysicalPlan, settings_: Settings, rate_tps: float
+) -> Prediction:
+    """Return the model's answer; a refusal or a crash becomes a gap with a name."""
+    try:
+        return model(source, proposed, settings_, rate_tps)
+    except ModelDeclined as declined:
+        reason = f"declined: {declined.message}"
+    except HarnessError as error:
+        reason = f"declined: {error}"
+    except Exception as error:  # a user's model may raise anything; one pair's crash must not end the rest
+        reason = f"declined: the model failed with {type(error).__name__}: {error}"
+    gap = Estimate("ground_truth_latency_ms", "mean", None, status="declined", reason=reason)
+    return Prediction((gap,))
+
+
+def _row(model: str, source: int, proposed: int, estimate: Estimate) -> dict[str, object]:
+    value, status, reason = estimate.value, estimate.status, estimate.reason
+    if value is not None and not math.isfinite(value):
+        value, status, reason = None, "declined", f"declined: the model answered {estimate.value}"
+    return {
+        "model": model,
+        "source_step": source,
+        "proposed_step": proposed,
+        "measure": estimate.measure,
+        "subject": estimate.subject,
+        "statistic": estimate.statistic,
+        "value": value,
+        "low": estimate.low,
+        "high": estimate.high,
+        "status": status,
+        "reason": reason,
+    }
+
+
+def _read(path: Path) -> pa.Table:
+    try:
+        return pq.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        raise UsageError(f"{path}: not readable as Parquet", str(error).splitlines()[0]) from None

@@ -1,0 +1,1 @@
+"""Everything that speaks to something outside, one module each, named after it."""

@@ -1,0 +1,295 @@
+"""Kafka: topics, a producer that reports every record's fate, and a consumer of whole topics.
+
+The only module that imports ``kafka``. Whatever goes wrong there leaves as one line in a
+``ClusterError`` that names the broker's address.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import KafkaError
+
+from harness.errors import ClusterError
+
+PARTITIONS = 16
+"""Partitions of a topic: as many as the spout has tasks."""
+
+Offsets = npt.NDArray[np.int64]
+"""One offset a partition, by partition number."""
+
+CONNECT_TIMEOUT_MS = 10_000
+DELIVERY_TIMEOUT_MS = 30_000
+"""A record without an answer after this time counts as failed."""
+
+# The library reports its reconnections as log records; without a handler Python prints them.
+logging.getLogger("kafka").addHandler(logging.NullHandler())
+
+
+class Delivery(NamedTuple):
+    """What became of one record: ``offset`` and ``append_ms`` are None where ``error`` is set."""
+
+    tag: int
+    partition: int
+    offset: int | None
+    append_ms: int | None
+    error: str | None
+
+
+class Record(NamedTuple):
+    """One record read from a topic; ``append_ms`` is the broker's clock at the log append."""
+
+    partition: int
+    offset: int
+    append_ms: int
+    value: bytes
+
+
+@contextmanager
+def _one_line(bootstrap: str, doing: str) -> Iterator[None]:
+    """Turn the library's exceptions into one line."""
+    try:
+        yield
+    except (KafkaError, OSError) as e:
+        reason = " ".join(str(e).split()) or type(e).__name__
+        raise ClusterError(f"kafka at {bootstrap}: cannot {doing}: {reason}") from e
+
+
+def require_reachable(bootstrap: str, timeout_s: float = 5.0) -> None:
+    """Connect to the broker's port and hang up.
+
+    The client library waits for a broker that is gone without ever saying so; this says so.
+
+    Raises
+    ------
+    ClusterError
+        When nothing answers at that address.
+    """
+    host, _, port = bootstrap.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=timeout_s).close()
+    except (OSError, ValueError) as e:
+        raise ClusterError(f"kafka at {bootstrap}: not reachable: {e}") from e
+
+
+class Topics:
+    """Topics of one broker: create, delete, and how much was appended to them.
+
+    Parameters
+    ----------
+    bootstrap : str
+        ``host:port`` of the broker.
+
+    Raises
+    ------
+    ClusterError
+        By every method, when the broker cannot be reached or refuses.
+
+    Examples
+    --------
+    >>> with Topics("127.0.0.1:9092") as topics:  # doctest: +SKIP
+    ...     topics.create("run-in")
+    ...     topics.end_offsets("run-in").sum()
+    0
+    """
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        require_reachable(bootstrap)
+        with _one_line(bootstrap, "connect"):
+            self._admin = KafkaAdminClient(
+                bootstrap_servers=bootstrap, bootstrap_timeout_ms=CONNECT_TIMEOUT_MS
+            )
+
+    def create(self, topic: str, partitions: int = PARTITIONS) -> None:
+        """Create an empty topic, stamped with the broker's time, and wait for its leaders.
+
+        Raises
+        ------
+        ClusterError
+            Also when the topic exists: a run never appends to another run's topic.
+        """
+        options = {
+            "num_partitions": partitions,
+            "replication_factor": 1,
+            "configs": {"message.timestamp.type": "LogAppendTime"},
+        }
+        with _one_line(self.bootstrap, f"create topic {topic}"):
+            self._admin.create_topics({topic: options}, wait_for_metadata=True)
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic and its records."""
+        with _one_line(self.bootstrap, f"delete topic {topic}"):
+            self._admin.delete_topics([topic])
+
+    def names(self) -> frozenset[str]:
+        """Return the names of the topics there are, Kafka's own left out."""
+        with _one_line(self.bootstrap, "list topics"):
+            return frozenset(n for n in self._admin.list_topics() if not n.startswith("__"))
+
+    def end_offsets(self, topic: str) -> Offsets:
+        """Return how many records each partition has ever been given, shape (partitions,)."""
+        consumer = Consumer(self.bootstrap, topic)
+        try:
+            return consumer.end_offsets()
+        finally:
+            consumer.close()
+
+    def close(self) -> None:
+        """Hang up."""
+        self._admin.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Producer:
+    """Sends each record at once and keeps it until its fate is known.
+
+    Idempotent, so that a retry inside the client can neither repeat nor reorder a record.
+    """
+
+    def __init__(self, bootstrap: str, topic: str, delivery_timeout_ms: int = DELIVERY_TIMEOUT_MS) -> None:
+        self.bootstrap = bootstrap
+        self.topic = topic
+        require_reachable(bootstrap)
+        with _one_line(bootstrap, "connect"):
+            self._client = KafkaProducer(
+                bootstrap_servers=bootstrap,
+                bootstrap_timeout_ms=CONNECT_TIMEOUT_MS,
+                max_block_ms=CONNECT_TIMEOUT_MS,
+                delivery_timeout_ms=delivery_timeout_ms,
+                request_timeout_ms=delivery_timeout_ms,
+                reconnect_backoff_max_ms=1_000,
+                linger_ms=0,
+                acks="all",
+                enable_idempotence=True,
+                allow_auto_create_topics=False,
+                metrics_enabled=False,
+            )
+            # The metadata are read now, or the first record would wait for them.
+            found = self._client.partitions_for(topic)
+        if not found:
+            raise ClusterError(f"kafka at {bootstrap}: there is no topic {topic}")
+        self.partitions = len(found)
+        self._open: deque[tuple[int, int, Any]] = deque()
+
+    def send(self, partition: int, value: bytes, tag: int) -> None:
+        """Hand a record to the client, which sends it from a thread of its own.
+
+        Parameters
+        ----------
+        tag : int
+            Names the record in its ``Delivery``.
+        """
+        with _one_line(self.bootstrap, f"send to {self.topic}"):
+            future = self._client.send(self.topic, value=value, partition=partition)
+        self._open.append((tag, partition, future))
+
+    @property
+    def unanswered(self) -> int:
+        """Records whose fate has not been handed out."""
+        return len(self._open)
+
+    def deliveries(self) -> list[Delivery]:
+        """Return the records answered since the last call, in the order they were sent."""
+        done: list[Delivery] = []
+        while self._open and self._open[0][2].is_done:
+            tag, partition, future = self._open.popleft()
+            if future.exception is None:
+                done.append(Delivery(tag, partition, future.value.offset, future.value.timestamp, None))
+            else:
+                reason = " ".join(f"{type(future.exception).__name__}: {future.exception}".split())
+                done.append(Delivery(tag, partition, None, None, reason))
+        return done
+
+    def flush(self, timeout_s: float) -> list[Delivery]:
+        """Wait for every open record and return its fate; what is open after that counts as failed."""
+        with suppress(KafkaError):  # the records still open are named below, each with its reason
+            self._client.flush(timeout_s)
+        done = self.deliveries()
+        for tag, partition, future in self._open:
+            if future.is_done and future.exception is None:
+                done.append(Delivery(tag, partition, future.value.offset, future.value.timestamp, None))
+            else:
+                reason = future.exception or f"no answer from the broker within {timeout_s:g} s"
+                done.append(Delivery(tag, partition, None, None, str(reason)))
+        self._open.clear()
+        return done
+
+    def close(self) -> None:
+        """Hang up without waiting for open records (``flush`` does)."""
+        self._client.close(timeout=0)
+
+
+class Consumer:
+    """Reads all partitions of one topic, from the beginning or from given offsets."""
+
+    def __init__(self, bootstrap: str, topic: str, offsets: Offsets | None = None) -> None:
+        self.bootstrap = bootstrap
+        self.topic = topic
+        require_reachable(bootstrap)
+        with _one_line(bootstrap, "connect"):
+            self._client = KafkaConsumer(
+                bootstrap_servers=bootstrap,
+                bootstrap_timeout_ms=CONNECT_TIMEOUT_MS,
+                group_id=None,
+                enable_auto_commit=False,
+                auto_offset_reset="earliest",
+                # Nobody waits for a single record here: fewer, larger fetches leave the cores alone.
+                fetch_min_bytes=1 << 16,
+                fetch_max_wait_ms=200,
+                reconnect_backoff_max_ms=1_000,
+                allow_auto_create_topics=False,
+                metrics_enabled=False,
+            )
+            found = self._client.partitions_for_topic(topic)
+        if not found:
+            self._client.close()
+            raise ClusterError(f"kafka at {bootstrap}: there is no topic {topic}")
+        self._partitions = [TopicPartition(topic, p) for p in sorted(found)]
+        if offsets is not None and len(offsets) != len(self._partitions):
+            raise ValueError(f"{len(offsets)} offsets for the {len(self._partitions)} partitions of {topic}")
+        self.positions: Offsets = np.zeros(len(self._partitions), dtype=np.int64)
+        with _one_line(bootstrap, f"read {topic}"):
+            self._client.assign(self._partitions)
+            if offsets is None:
+                first = self._client.beginning_offsets(self._partitions)
+                offsets = np.array([first[p] for p in self._partitions], dtype=np.int64)
+            for partition, offset in zip(self._partitions, offsets.tolist(), strict=True):
+                self._client.seek(partition, offset)
+        self.positions[:] = offsets
+
+    def end_offsets(self) -> Offsets:
+        """Return the offset after the last record of each partition, shape (partitions,)."""
+        with _one_line(self.bootstrap, f"read the end of {self.topic}"):
+            ends = self._client.end_offsets(self._partitions)
+        return np.array([ends[p] for p in self._partitions], dtype=np.int64)
+
+    def poll(self, timeout_ms: int, max_records: int = 5_000) -> list[Record]:
+        """Return the next records, none when none came in time; ``positions`` moves past them."""
+        with _one_line(self.bootstrap, f"read {self.topic}"):
+            batches = self._client.poll(timeout_ms=timeout_ms, max_records=max_records)
+        records = [
+            Record(p.partition, r.offset, r.timestamp, r.value if r.value is not None else b"")
+            for p, batch in batches.items()
+            for r in batch
+        ]
+        for r in records:
+            self.positions[r.partition] = r.offset + 1
+        return records
+
+    def close(self) -> None:
+        """Hang up."""
+        self._client.close(autocommit=False)

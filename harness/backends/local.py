@@ -1,0 +1,303 @@
+"""A real Storm cluster and a real Kafka broker on this machine, each worker node on its own loopback address.
+
+Meant to be started inside a sandbox (``harness.backends.sandbox``), whose network nothing outside can
+reach. Everything it writes lies below its home folder.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from harness.backends import server_config as config
+from harness.backends.server_config import LOOPBACK, Heaps, Jit, Ports, node_address
+from harness.backends.server_process import (
+    POLL_S,
+    ServerProcess,
+    cause,
+    kafka_answers,
+    port_is_free,
+    tail,
+    zookeeper_answers,
+)
+from harness.backends.servers import ServerHomes
+from harness.backends.storm import Nimbus
+from harness.errors import ClusterError
+from harness.plans import WorkerNode
+
+START_TIMEOUT_S = 120.0
+STOP_TIMEOUT_S = 10.0
+
+
+class LocalCluster:
+    """ZooKeeper, Nimbus, a supervisor a worker node, and Kafka in KRaft mode.
+
+    Parameters
+    ----------
+    homes : ServerHomes
+        The servers' jars.
+    home : Path
+        Folder for everything the servers write; made when it is not there.
+    nodes, slots_per_node : int
+        Worker nodes, and workers that each may run.
+    worker_heap_mb : int
+        Heap of a worker, the same from start to end.
+    jit : {"c1", "full"}
+        Compilers of the workers' JVMs. ``c1`` (the default) leaves the optimising one out: workers are
+        restarted by every rebalance, and on few cores its threads disturb the first minutes of each step.
+    extlib : sequence of Path
+        Jars put on the class path of workers, beside the topology's own.
+    cpu_quota_cores : mapping
+        CPU that a node's workers may use together, by node name; needs a cgroup that may be written to.
+    ports, heaps
+        Where servers listen, and how large they grow.
+
+    Examples
+    --------
+    >>> with LocalCluster(install(), Path("cluster"), nodes=2, slots_per_node=2) as cluster:  # doctest: +SKIP
+    ...     cluster.nimbus.cluster_summary().version
+    '2.8.3'
+    """
+
+    def __init__(
+        self,
+        homes: ServerHomes,
+        home: Path,
+        *,
+        nodes: int,
+        slots_per_node: int,
+        worker_heap_mb: int = 256,
+        jit: Jit = "c1",
+        extlib: Sequence[Path] = (),
+        cpu_quota_cores: Mapping[str, float] | None = None,
+        ports: Ports | None = None,
+        heaps: Heaps | None = None,
+    ) -> None:
+        self.homes = homes
+        self.home = home.resolve()
+        self.ports = ports or Ports()
+        self.heaps = heaps or Heaps()
+        self.worker_heap_mb = worker_heap_mb
+        self.jit: Jit = jit
+        self.extlib = tuple(path.resolve() for path in extlib)
+        quotas = dict(cpu_quota_cores or {})
+        self.nodes: tuple[WorkerNode, ...] = tuple(
+            WorkerNode(
+                name=f"node-{i + 1}",
+                address=node_address(i),
+                host=platform.node(),
+                cores=os.cpu_count() or 1,
+                slots=self.ports.slots(i, slots_per_node),
+                cpu_quota_cores=quotas.get(f"node-{i + 1}"),
+            )
+            for i in range(nodes)
+        )
+        self.nimbus = Nimbus(LOOPBACK, self.ports.nimbus)
+        self._servers: list[ServerProcess] = []
+
+    @property
+    def bootstrap(self) -> str:
+        """``host:port`` of the Kafka broker."""
+        return f"{LOOPBACK}:{self.ports.kafka}"
+
+    @property
+    def logs(self) -> Path:
+        """Folder of the servers' logs; those of workers lie in ``workers/<topology>/<port>``."""
+        return self.home / "logs"
+
+    @property
+    def hosts(self) -> Path:
+        """Hosts file for Java programs that run beside the servers (``-Djdk.net.hosts.file``)."""
+        return self.home / "hosts"
+
+    def start(self, progress: Callable[[str], None] = lambda line: None) -> None:
+        """Start every server and return when each has answered a request.
+
+        Raises
+        ------
+        ClusterError
+            When a port is taken, or a server dies or does not answer in time; what was started is
+            stopped again.
+        MissingTool
+            When there is no Java.
+        """
+        self._require_free_ports()
+        self._write_configuration()
+        try:
+            self._start(progress)
+        except BaseException:
+            self.stop()
+            raise
+
+    def watch(self) -> ServerProcess | None:
+        """Return the first server that has died, or None."""
+        return next((s for s in self._servers if s.exit_status is not None), None)
+
+    def check(self) -> None:
+        """Raise ClusterError when a server has died, saying which, why and where its log is."""
+        if dead := self.watch():
+            raise dead.death()
+
+    def stop(self) -> None:
+        """End every server and worker; nothing is left running."""
+        zookeeper = [s for s in self._servers if s.name == "zookeeper"]
+        for stage in ([s for s in self._servers if s not in zookeeper], zookeeper):
+            for server in stage:
+                server.terminate()
+            for server in stage:
+                server.wait_ended(STOP_TIMEOUT_S)
+        self._servers.clear()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, tb: TracebackType | None) -> None:
+        self.stop()
+
+    # -- start, in the order that the servers need each other --------------------------------------
+
+    def _start(self, progress: Callable[[str], None]) -> None:
+        progress("starting zookeeper and kafka")
+        zookeeper = self._zookeeper()
+        formatting = self._format_kafka()
+        zookeeper.wait_ready(lambda: zookeeper_answers(LOOPBACK, self.ports.zookeeper), START_TIMEOUT_S)
+        progress("starting nimbus and supervisors")
+        nimbus = self._daemon("nimbus", "org.apache.storm.daemon.nimbus.Nimbus", self.heaps.nimbus)
+        for node in self.nodes:
+            self._daemon(node.name, "org.apache.storm.daemon.supervisor.Supervisor", self.heaps.supervisor)
+        formatting.wait_ready(lambda: formatting.exit_status == 0, START_TIMEOUT_S)
+        self._servers.remove(formatting)
+        kafka = self._kafka("kafka", "kafka.Kafka", str(self.home / "conf" / "server.properties"))
+        progress("waiting for nimbus, supervisors and kafka")
+        nimbus.wait_ready(self._all_registered, START_TIMEOUT_S, self._servers)
+        kafka.wait_ready(lambda: kafka_answers(LOOPBACK, self.ports.kafka), START_TIMEOUT_S, self._servers)
+
+    def _all_registered(self) -> bool:
+        try:
+            state = self.nimbus.cluster_summary()
+        except ClusterError:
+            return False
+        registered = {s.address: s.slots for s in state.supervisors}
+        return bool(state.version) and registered == {n.address: len(n.slots) for n in self.nodes}
+
+    def _zookeeper(self) -> ServerProcess:
+        main = "org.apache.storm.shade.org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        # forceSync: what a local cluster keeps need not survive a power cut
+        properties = {**self._common("zookeeper"), "zookeeper.forceSync": "no"}
+        command = config.java(
+            self.heaps.zookeeper,
+            f"{self.homes.storm}/lib/*",
+            main,
+            str(self.home / "conf" / "zoo.cfg"),
+            properties=properties,
+        )
+        return self._run("zookeeper", command)
+
+    def _daemon(self, name: str, main: str, heap_mb: int) -> ServerProcess:
+        conf = self.home / "conf" / name
+        properties = {
+            **self._common(name),
+            "storm.home": self.homes.storm,
+            "storm.log.dir": self.logs,
+            "storm.conf.file": "",
+            "storm.options": "",
+        }
+        command = config.java(heap_mb, f"{conf}:{self.homes.storm}/lib/*", main, properties=properties)
+        environment = {
+            "STORM_CONF_DIR": str(conf),
+            "STORM_EXT_CLASSPATH": ":".join(map(str, self.extlib)),
+        }
+        return self._run(name, command, environment)
+
+    def _format_kafka(self) -> ServerProcess:
+        properties = str(self.home / "conf" / "server.properties")
+        identifier = uuid.uuid4().hex[:22]
+        arguments = ("format", "-t", identifier, "-c", properties, "--ignore-formatted")
+        return self._kafka("kafka-format", "kafka.tools.StorageTool", *arguments)
+
+    def _kafka(self, name: str, main: str, *arguments: str) -> ServerProcess:
+        properties = {
+            **self._common(name),
+            "org.slf4j.simpleLogger.defaultLogLevel": "info",
+            "org.slf4j.simpleLogger.showDateTime": "true",
+        }
+        command = config.java(self.heaps.kafka, f"{self.homes.kafka}/lib/*", main, *arguments, properties=properties)
+        return self._run(name, command)
+
+    def _common(self, name: str) -> dict[str, object]:
+        return {
+            "daemon.name": name,
+            "logfile.name": f"{name}.log",
+            "log4j.configurationFile": self.home / "log4j2" / "cluster.xml",
+            "java.io.tmpdir": self.home / "tmp",
+            "jdk.net.hosts.file": self.hosts,
+        }
+
+    def _run(
+        self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> ServerProcess:
+        server = ServerProcess(name, command, self.logs / f"{name}.log", environment)
+        self._servers.append(server)
+        return server
+
+    # -- files -------------------------------------------------------------------------------------
+
+    def _write_configuration(self) -> None:
+        for folder in ("conf", "logs", "tmp", "log4j2", "data/zookeeper", "data/kafka"):
+            (self.home / folder).mkdir(parents=True, exist_ok=True)
+        log4j2 = files("harness") / "assets" / "servers" / "storm" / "log4j2"
+        for name in ("cluster.xml", "worker.xml"):
+            (self.home / "log4j2" / name).write_bytes((log4j2 / name).read_bytes())
+        self.hosts.write_text(config.hosts_file(platform.node(), len(self.nodes)))
+        conf = self.home / "conf"
+        (conf / "zoo.cfg").write_text(config.zookeeper_cfg(self.home / "data" / "zookeeper", self.ports))
+        (conf / "server.properties").write_text(
+            config.kafka_properties(self.home / "data" / "kafka", self.ports)
+        )
+        self._write_storm_yaml("nimbus", LOOPBACK)
+        for i, node in enumerate(self.nodes):
+            self._write_storm_yaml(node.name, node.address, i, node.slots)
+
+    def _write_storm_yaml(
+        self, name: str, host: str, node: int | None = None, slots: Sequence[int] = ()
+    ) -> None:
+        folder = self.home / "conf" / name
+        folder.mkdir(exist_ok=True)
+        options = config.worker_childopts(self.worker_heap_mb, self.jit, self.hosts, self.logs)
+        (folder / "storm.yaml").write_text(
+            config.storm_yaml(
+                host=host,
+                local_dir=self.home / "data" / name,
+                workers_artifacts=self.logs / "workers",
+                log4j2=self.home / "log4j2",
+                ports=self.ports,
+                worker_childopts=options,
+                node=node,
+                slots=slots,
+            )
+        )
+
+    def _require_free_ports(self) -> None:
+        p = self.ports
+        wanted = {
+            "zookeeper": [p.zookeeper],
+            "nimbus": [p.nimbus],
+            "kafka": [p.kafka, p.kafka_controller],
+            **{n.name: [p.supervisor_base + i, *n.slots] for i, n in enumerate(self.nodes)},
+        }
+        for name, ports in wanted.items():
+            for port in ports:
+                if not port_is_free("" if name.startswith("n") else LOOPBACK, port):
+                    raise ClusterError(
+                        f"port {port}, which {name} needs, is taken",
+                        "is another cluster up? harness cluster status",
+                    )

@@ -1,0 +1,215 @@
+"""What the servers of a local cluster are told: their configuration files and Java command lines.
+
+Every period that a rebalance waits for is set to the least that Storm takes (whole seconds), and every
+time-out that would restart a slow but healthy server is made long: on a machine that is short of cores a
+late heartbeat is no failure, and a restart would spoil the step that is being measured.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+Jit = Literal["c1", "full"]
+
+LOOPBACK = "127.0.0.1"
+JVM_FLAGS = (
+    # one or two cores: no threads for collecting garbage beside the ones that work
+    "-XX:+UseSerialGC",
+    "-XX:-UsePerfData",
+    "-XX:+ExitOnOutOfMemoryError",
+    "-Djava.net.preferIPv4Stack=true",
+)
+C1_FLAG = "-XX:TieredStopAtLevel=1"
+"""Only the quick compiler: daemons never earn back what the optimising one costs at their start."""
+ADD_OPENS = tuple(f"--add-opens=java.base/java.{p}=ALL-UNNAMED" for p in ("lang", "nio", "util"))
+"""Kryo and the serialisers of Storm reflect on these packages, which JDK 17 closes."""
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Where the servers listen; a node's slots are ``slot_base + 100 * node`` and up."""
+
+    zookeeper: int = 2181
+    nimbus: int = 6627
+    kafka: int = 9092
+    kafka_controller: int = 9093
+    supervisor_base: int = 6631
+    slot_base: int = 6700
+
+    def slots(self, node: int, count: int) -> tuple[int, ...]:
+        """Return the slots of a node (counted from 0): workers bind every address, so no two nodes share one."""
+        first = self.slot_base + 100 * node
+        return tuple(range(first, first + count))
+
+
+@dataclass(frozen=True)
+class Heaps:
+    """Largest heap of each kind of server, in MB."""
+
+    zookeeper: int = 128
+    nimbus: int = 256
+    supervisor: int = 128
+    kafka: int = 512
+    log_writer: int = 32
+
+
+def node_address(node: int) -> str:
+    """Return the loopback address of a worker node counted from 0: 127.0.0.2, 127.0.0.3, ..."""
+    return f"127.0.0.{node + 2}"
+
+
+def zookeeper_cfg(data: Path, ports: Ports) -> str:
+    """Return ``zoo.cfg``."""
+    return _properties(
+        {
+            "dataDir": data,
+            "clientPort": ports.zookeeper,
+            "clientPortAddress": LOOPBACK,
+            "tickTime": 2000,
+            "maxSessionTimeout": 60_000,  # what storm.yaml asks for
+            "maxClientCnxns": 0,  # every worker connects, all from one address
+            "admin.enableServer": "false",
+            "4lw.commands.whitelist": "ruok",
+        }
+    )
+
+
+def kafka_properties(data: Path, ports: Ports) -> str:
+    """Return ``server.properties`` of a single broker that is its own controller."""
+    ones = (
+        "offsets.topic.replication.factor",
+        "offsets.topic.num.partitions",
+        "transaction.state.log.replication.factor",
+        "transaction.state.log.num.partitions",
+        "transaction.state.log.min.isr",
+        "share.coordinator.state.topic.replication.factor",
+        "share.coordinator.state.topic.num.partitions",
+        "share.coordinator.state.topic.min.isr",
+    )
+    return _properties(
+        {
+            "process.roles": "broker,controller",
+            "node.id": 1,
+            "controller.quorum.voters": f"1@{LOOPBACK}:{ports.kafka_controller}",
+            "listeners": f"PLAINTEXT://{LOOPBACK}:{ports.kafka},CONTROLLER://{LOOPBACK}:{ports.kafka_controller}",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": data,
+            **dict.fromkeys(ones, 1),
+            "group.initial.rebalance.delay.ms": 0,
+            "auto.create.topics.enable": "false",
+            "broker.heartbeat.interval.ms": 500,
+            "broker.session.timeout.ms": 9000,
+            "num.network.threads": 2,
+            "num.io.threads": 4,
+            "log.cleaner.enable": "false",  # nothing here is compacted but the offsets, and a run is short
+        }
+    )
+
+
+def storm_yaml(
+    *,
+    host: str,
+    local_dir: Path,
+    workers_artifacts: Path,
+    log4j2: Path,
+    ports: Ports,
+    worker_childopts: Sequence[str],
+    node: int | None = None,
+    slots: Sequence[int] = (),
+) -> str:
+    """Return ``storm.yaml`` of Nimbus or, where ``node`` is given, of a node's supervisor and workers.
+
+    JSON, which is YAML too, so that no value can be read as anything else.
+    """
+    settings: dict[str, object] = {
+        "storm.local.hostname": host,
+        "storm.local.dir": str(local_dir),
+        "storm.workers.artifacts.dir": str(workers_artifacts),
+        "storm.log4j2.conf.dir": str(log4j2),
+        "storm.zookeeper.servers": [LOOPBACK],
+        "storm.zookeeper.port": ports.zookeeper,
+        "nimbus.seeds": [LOOPBACK],
+        "nimbus.thrift.port": ports.nimbus,
+        **PERIODS,
+        **PATIENCE,
+        "worker.childopts": list(worker_childopts),
+        "worker.gc.childopts": "",
+    }
+    if node is not None:
+        settings["supervisor.slots.ports"] = list(slots)
+        settings["supervisor.thrift.port"] = ports.supervisor_base + node
+    return json.dumps(settings, indent=1) + "\n"
+
+
+PERIODS: Mapping[str, object] = {
+    # how soon a submission is scheduled, and a killed topology cleaned up (default 10)
+    "nimbus.monitor.freq.secs": 1,
+    # how soon a slot looks at its new assignment (default 3)
+    "supervisor.monitor.frequency.secs": 1,
+    # how long a worker is given to close its producers and consumers before kill -9 (default 3)
+    "supervisor.worker.shutdown.sleep.secs": 1,
+    # how soon new supervisors are known to Nimbus (default 5)
+    "supervisor.heartbeat.frequency.secs": 2,
+    # how soon a worker sees that the topology is active and who its peers are (default 10)
+    "task.refresh.poll.secs": 1,
+    # how stale executors' uptime and complete latency are when read from Nimbus (default 60)
+    "executor.metrics.frequency.secs": 1,
+}
+PATIENCE: Mapping[str, object] = {
+    "storm.zookeeper.session.timeout": 60_000,
+    "nimbus.task.timeout.secs": 120,
+    "nimbus.task.launch.secs": 240,
+    "nimbus.supervisor.timeout.secs": 120,
+    "supervisor.worker.timeout.secs": 120,
+    "supervisor.worker.start.timeout.secs": 240,
+    # loads are exchanged, and a blob is looked for again, without any hurry
+    "supervisor.localizer.update.blob.interval.secs": 300,
+}
+
+
+def worker_childopts(heap_mb: int, jit: Jit, hosts: Path, temporary: Path) -> tuple[str, ...]:
+    """Return the Java options of worker processes."""
+    return (
+        f"-Xms{heap_mb}m",
+        f"-Xmx{heap_mb}m",
+        *JVM_FLAGS,
+        *((C1_FLAG,) if jit == "c1" else ()),
+        *ADD_OPENS,
+        f"-Djdk.net.hosts.file={hosts}",
+        f"-XX:ErrorFile={temporary}/hs_err_%p.log",
+    )
+
+
+def hosts_file(hostname: str, nodes: int) -> str:
+    """Return a hosts file for Java.
+
+    Storm asks for the name of this host at every request, and in a network of its own there is nobody
+    to ask.
+    """
+    lines = [f"{LOOPBACK} localhost {hostname}"]
+    lines += [f"{node_address(i)} node-{i + 1}" for i in range(nodes)]
+    return "\n".join(lines) + "\n"
+
+
+def java(heap_mb: int, class_path: str, main: str, *arguments: str, properties: Mapping[str, object]) -> list[str]:
+    """Return the command line of a daemon."""
+    return [
+        "java",
+        f"-Xmx{heap_mb}m",
+        *JVM_FLAGS,
+        C1_FLAG,
+        *ADD_OPENS,
+        *(f"-D{name}={value}" for name, value in properties.items()),
+        "-cp",
+        class_path,
+        main,
+        *arguments,
+    ]
+
+
+def _properties(settings: Mapping[str, object]) -> str:
+    return "".join(f"{name}={value}\n" for name, value in settings.items())

@@ -1,0 +1,187 @@
+"""One server: a Java process in a session of its own, with its log in one file."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from harness.errors import ClusterError, MissingTool
+
+POLL_S = 0.1
+"""How often a server that is starting or stopping is looked at."""
+REQUEST_TIMEOUT_S = 2.0
+
+
+class ServerProcess:
+    """A server that was started, until it is stopped.
+
+    Its session is its own, so Ctrl-C in a terminal does not reach it, and all it starts itself (a
+    supervisor's workers) is in its process group.
+
+    Parameters
+    ----------
+    name : str
+        What it is called in messages, and the name of its log.
+    command : sequence of str
+        Its command line.
+    log : Path
+        File that takes its standard output and error.
+    environment : mapping
+        Variables added to this process's own.
+    """
+
+    def __init__(
+        self, name: str, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.name = name
+        self.log = log
+        with log.open("ab") as out:
+            try:
+                self._process = subprocess.Popen(
+                    list(command),
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    env={**os.environ, **(environment or {})},
+                )
+            except FileNotFoundError as e:
+                raise MissingTool(
+                    f"there is no {command[0]} on PATH", "apt-get install openjdk-17-jre-headless"
+                ) from e
+
+    @property
+    def pid(self) -> int:
+        """Its process, which leads the process group of the same number."""
+        return self._process.pid
+
+    @property
+    def exit_status(self) -> int | None:
+        """Its exit status, negative for a signal; None as long as it runs."""
+        return self._process.poll()
+
+    def death(self) -> ClusterError:
+        """Return the error that says how it died: status, cause, the log's last lines and its path."""
+        status = self.exit_status
+        how = f"signal {signal.Signals(-status).name}" if status is not None and status < 0 else f"status {status}"
+        return ClusterError(f"{self.name} stopped with {how}: {cause(self.log)}", tail(self.log), str(self.log))
+
+    def wait_ready(self, ready: Callable[[], bool], timeout_s: float, others: Sequence[ServerProcess] = ()) -> None:
+        """Wait until a request is answered.
+
+        Parameters
+        ----------
+        ready : callable
+            Makes a request; true when it was answered as it should be.
+        timeout_s : float
+            How long to wait.
+        others : sequence of ServerProcess
+            Servers that this one needs, which must not die meanwhile.
+
+        Raises
+        ------
+        ClusterError
+            When it or another dies, or time is up.
+        """
+        deadline = time.monotonic() + timeout_s
+        while not ready():
+            for server in (self, *others):
+                if server.exit_status is not None:
+                    raise server.death()
+            if time.monotonic() > deadline:
+                raise ClusterError(
+                    f"{self.name} did not answer within {timeout_s:g} s: {cause(self.log)}",
+                    tail(self.log),
+                    str(self.log),
+                )
+            time.sleep(POLL_S)
+
+    def terminate(self) -> None:
+        """Ask it to end; ``wait_ended`` waits for it."""
+        if self.exit_status is None:
+            self._process.terminate()
+
+    def wait_ended(self, timeout_s: float) -> None:
+        """Wait for its end, then end it and everything in its process group for good."""
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            pass
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass  # nothing is left in its group
+        self._process.wait()
+
+
+def tail(log: Path, lines: int = 15) -> str:
+    """Return the last lines of a log, indented under the message they belong to."""
+    try:
+        text = log.read_text(errors="replace").rstrip().splitlines()
+    except OSError:
+        return ""
+    return "".join(f"\n    {line}" for line in text[-lines:])
+
+
+def cause(log: Path) -> str:
+    """Return the line of a log that most likely says what went wrong.
+
+    That is the deepest cause of the last exception, else the last error, else the last line.
+    """
+    try:
+        lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    except OSError as e:
+        return f"its log cannot be read: {e.strerror}"
+    for mark in ("Caused by: ", "Exception: ", "Exception in thread", " ERROR ", " FATAL ", "Error: "):
+        found = [line for line in lines if mark in line]
+        if found:
+            return found[-1].removeprefix("Caused by: ")
+    return lines[-1] if lines else "its log is empty"
+
+
+# -- requests that show that a server is there ----------------------------------------------------
+
+
+def zookeeper_answers(host: str, port: int) -> bool:
+    """Whether ZooKeeper answers "are you ok" with "I am"."""
+    return _request(host, port, b"ruok", lambda s: s.recv(4) == b"imok")
+
+
+def kafka_answers(host: str, port: int) -> bool:
+    """Whether a broker's metadata name at least one broker (request Metadata, version 0, no topic)."""
+    api_key, version, correlation = 3, 0, 1
+    body = struct.pack(">hhihi", api_key, version, correlation, -1, 0)
+
+    def brokers(s: socket.socket) -> bool:
+        # size, correlation, then the array of brokers
+        head = s.recv(12, socket.MSG_WAITALL)
+        return len(head) == 12 and struct.unpack(">iii", head)[2] >= 1
+
+    return _request(host, port, struct.pack(">i", len(body)) + body, brokers)
+
+
+def _request(host: str, port: int, data: bytes, accept: Callable[[socket.socket], bool]) -> bool:
+    try:
+        with socket.create_connection((host, port), timeout=REQUEST_TIMEOUT_S) as s:
+            s.sendall(data)
+            return accept(s)
+    except OSError:
+        return False
+
+
+def port_is_free(host: str, port: int) -> bool:
+    """Whether a server could listen there."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            s.bind((host, port))
+            s.listen(1)
+        except OSError:
+            return False
+    return True

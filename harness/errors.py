@@ -1,0 +1,62 @@
+"""One family of exceptions: each names the thing that is wrong and what to do about it."""
+
+from __future__ import annotations
+
+
+class HarnessError(Exception):
+    """Anything that ends a command with one clear line.
+
+    Parameters
+    ----------
+    message : str
+        One line: the thing (file, key, server, step) and what is wrong with it.
+    hint : str, optional
+        What to do about it.
+    log : str, optional
+        Path of a log file to read, when there is one.
+
+    Examples
+    --------
+    >>> str(HarnessError("nimbus stopped", "start it again", "/tmp/nimbus.log"))
+    'nimbus stopped: start it again (log: /tmp/nimbus.log)'
+    """
+
+    exit_status = 1
+
+    def __init__(self, message: str, hint: str = "", log: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.log = log
+
+    def __str__(self) -> str:
+        text = self.message
+        if self.hint:
+            text += f": {self.hint}"
+        if self.log:
+            text += f" (log: {self.log})"
+        return text
+
+
+class UsageError(HarnessError):
+    """A mistake in an experiment's file, a command line or a run directory; nothing was started."""
+
+    exit_status = 2
+
+
+class MissingTool(UsageError):
+    """This machine lacks something that the command needs."""
+
+
+class ClusterError(HarnessError):
+    """A server or a worker did not come up, or died."""
+
+
+class StepInvalid(HarnessError):
+    """A step was measured but its measurement cannot be used."""
+
+    exit_status = 3
+
+
+class ModelDeclined(HarnessError):
+    """A model cannot answer for this plan; the message is the reason shown in the matrix."""

@@ -1,0 +1,274 @@
+"""The campaign: leads a topology through the steps of an experiment and writes each finished step.
+
+For each step: the configuration is asked for, the plan that Nimbus applied is read back and compared,
+the start is discarded until latency and rate are steady, then measured until the mean is precise
+enough or time is up (thesis 5.2.1, figure 5.2; there burn-in and interval have fixed lengths). The
+plan is read again at the end. It talks to the cluster only through ``harness.experiments.contracts``.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Literal
+
+from harness.errors import ClusterError
+from harness.experiments import records
+from harness.experiments.config import Experiment, Step
+from harness.experiments.contracts import Deployment, Load, Metrics, Phase, Progress, Watcher
+from harness.experiments.loading import expand_steps
+from harness.experiments.measuring import Disturbed, Measured, Measurement, Report
+from harness.plans import PhysicalPlan, TopologyConfiguration
+from harness.runs import Finding, Interval, Run, StepPlan
+
+POLL_S = 0.25
+"""How often the cluster is looked at while waiting for it."""
+PLAN_TIMEOUT_S = 120.0
+"""How long a submission or rebalance may take until its plan is in force."""
+ATTEMPTS = 2
+"""A step that was disturbed (a worker died) is measured once more; the second time it is kept, marked."""
+REBALANCE_EXPECTED_S = 12.0
+"""For the estimate of the time left only."""
+
+Submission = Literal["first", "rebalance", "fresh", "resumed"]
+log = logging.getLogger(__name__)
+
+
+class Campaign:
+    """Carries out the steps of an experiment that the run does not have yet.
+
+    Parameters
+    ----------
+    experiment, run
+        What to measure, and where it is written.
+    deployment, load, metrics
+        The outside world.
+    watch : callable
+        Told what is going on.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        run: Run,
+        deployment: Deployment,
+        load: Load,
+        metrics: Metrics,
+        watch: Watcher,
+    ) -> None:
+        self._experiment = experiment
+        self._run = run
+        self._deployment = deployment
+        self._load = load
+        self._metrics = metrics
+        self._watch = watch
+        self._steps = expand_steps(experiment)
+        self._submitted = False
+
+    def carry_out(self) -> None:
+        """Measure every step that is not finished.
+
+        Raises
+        ------
+        ClusterError
+            When a server is gone; what was finished is kept, and the run can be resumed.
+        """
+        finished = set(self._run.finished_steps)
+        for step in self._steps:
+            if step.index not in finished:
+                self._carry_out_step(step, [s for s in self._steps if s.index in finished])
+                finished.add(step.index)
+
+    def _carry_out_step(self, step: Step, finished: list[Step]) -> None:
+        for attempt in range(1, ATTEMPTS + 1):
+            asked_ns = time.monotonic_ns()
+            submission, start = self._apply(step, finished)
+            self._load.begin_step()
+            up_ns = time.monotonic_ns()
+            up_epoch_ms = time.time_ns() // 1_000_000
+            self._load.start(step.rate_tps)
+            measurement = Measurement(
+                self._experiment,
+                step,
+                self._load,
+                self._deployment,
+                self._reporter(step),
+                tolerant=attempt == ATTEMPTS,
+            )
+            try:
+                measured = measurement.carry_out()
+            except Disturbed as disturbance:
+                log.warning("step %d, attempt %d: %s", step.index, attempt, disturbance)
+                self._load.stop()
+                self._await_plan(step.configuration)
+                self._show(step, "rebalance", detail=f"measuring again: {disturbance}")
+                continue
+            end = self._deployment.plan()
+            self._show(step, "drain")
+            self._load.stop()
+            self._drain(step, up_epoch_ms)
+            self._write(step, submission, attempt, asked_ns, up_ns, up_epoch_ms, start, end, measured)
+            return
+
+    def _apply(self, step: Step, finished: list[Step]) -> tuple[Submission, PhysicalPlan]:
+        """Bring the step's configuration into force and return the plan that Nimbus made of it."""
+        submission: Submission
+        if not self._submitted and finished:
+            # A resumed run goes the same way as the original: from the configuration before, by rebalance.
+            self._show(step, "submit", detail="the last finished configuration")
+            self._deployment.submit(finished[-1].configuration)
+            self._await_plan(finished[-1].configuration)
+            submission = "resumed"
+        elif not self._submitted or step.fresh:
+            self._show(step, "submit")
+            submission = "fresh" if self._submitted else "first"
+            self._deployment.submit(step.configuration)
+        else:
+            submission = "rebalance"
+        self._submitted = True
+        if submission in ("rebalance", "resumed"):
+            self._show(step, "rebalance")
+            self._deployment.rebalance(step.configuration)
+        return submission, self._await_plan(step.configuration)
+
+    def _await_plan(self, asked: TopologyConfiguration) -> PhysicalPlan:
+        """Wait until the plan in force is the asked configuration and all of its executors are up."""
+        wanted = self._deployment.expected(asked)
+        limit = time.monotonic() + PLAN_TIMEOUT_S
+        found = TopologyConfiguration(executors={}, workers=1)
+        while time.monotonic() < limit:
+            self._deployment.check()
+            plan = self._deployment.plan()
+            found = plan.configuration() if plan.executors else found
+            if found == wanted and self._deployment.whole():
+                return plan
+            time.sleep(POLL_S)
+        errors = self._deployment.reported_errors()
+        raise ClusterError(
+            f"the plan was not in force after {PLAN_TIMEOUT_S:g} s: asked {_text(wanted)}, found {_text(found)}",
+            errors[0] if errors else "look at the logs of nimbus, supervisors and workers",
+        )
+
+    def _drain(self, step: Step, since_ms: int) -> None:
+        """Wait until no output has come for a bucket, so that windows say what they still hold."""
+        quiet_s = 2.0 * self._experiment.measure.bucket_s if self._experiment.topology.window else 1.0
+        limit = time.monotonic() + quiet_s + 6.0
+        seen, seen_at = -1, time.monotonic()
+        while time.monotonic() < limit:
+            self._deployment.check()
+            if (now := self._load.received().num_rows) != seen:
+                seen, seen_at = now, time.monotonic()
+            elif time.monotonic() - seen_at > quiet_s:
+                return
+            time.sleep(POLL_S)
+
+    def _write(
+        self,
+        step: Step,
+        submission: Submission,
+        attempt: int,
+        asked_ns: int,
+        up_ns: int,
+        up_epoch_ms: int,
+        start: PhysicalPlan,
+        end: PhysicalPlan,
+        measured: Measured,
+    ) -> None:
+        self._load.catch_up()
+        gathered = self._gather(up_epoch_ms)
+        assembled = records.latency(gathered, start, measured)
+        metrics = records.metrics(self._metrics.rows(up_epoch_ms, time.time_ns() // 1_000_000), start)
+        asked = self._deployment.expected(step.configuration)
+        change = measured.disturbance
+        if start.executors != end.executors:
+            change = change or "the plan at the end differs from the one at the start"
+        quality = records.quality(
+            gathered,
+            measured,
+            assembled,
+            plan_as_asked=Finding(ok=start.configuration() == asked, detail=_text(start.configuration())),
+            plan_unchanged=Finding(ok=not change, detail=change),
+        )
+        interval = Interval(
+            step=step.index,
+            configuration=step.label,
+            rate_tps=step.rate_tps,
+            rebalance_start_ns=asked_ns,
+            up_ns=up_ns,
+            start_ns=measured.start_ns,
+            end_ns=measured.end_ns,
+            done_ns=time.monotonic_ns(),
+            start_epoch_ms=measured.start_epoch_ms,
+            end_epoch_ms=measured.end_epoch_ms,
+            burn_in=measured.burn_in,
+            stop_reason=measured.stop_reason,
+            mean_ms=measured.look.mean,
+            half_width_ms=measured.look.half_width,
+            precision_pct_asked=self._experiment.measure.interval.precision_pct,
+            precision_pct_reached=measured.look.precision_pct,
+            looks=measured.looks,
+            complete_latency_ms=measured.complete_latency_ms,
+            submission=submission,
+            attempt=attempt,
+        )
+        self._run.write_step(
+            step.index,
+            StepPlan(asked=asked, start=start, end=end),
+            interval,
+            quality,
+            assembled.latency,
+            metrics,
+        )
+        self._show(
+            step,
+            "done",
+            detail=f"mean {measured.look.mean:.2f} ms ± {measured.look.precision_pct:.1f} % "
+            f"({assembled.latency.num_rows} rows, burn-in {measured.burn_in.seconds:.0f} s)",
+        )
+
+    def _gather(self, since_ms: int) -> records.Gathered:
+        input_records, output_records = self._load.counts()
+        records_read, foreign = self._load.records_read()
+        return records.Gathered(
+            sent=self._load.sent(),
+            received=self._load.received(),
+            input_records=input_records,
+            output_records=output_records,
+            records_read=records_read,
+            foreign_records=foreign,
+            held=self._metrics.texts("held", since_ms),
+            failed=self._metrics.texts("ack", since_ms),
+            errors=self._deployment.reported_errors(),
+            topic=self._load.input_topic,
+        )
+
+    def _reporter(self, step: Step) -> Report:
+        rest = self._steps[self._steps.index(step) + 1 :]
+        measure = self._experiment.measure
+        a_step = REBALANCE_EXPECTED_S + measure.burn_in.least_s + measure.interval.most_s
+
+        def report(
+            phase: Phase, rate: float | None, latency: float | None, left: float | None, detail: str
+        ) -> None:
+            total = None if left is None else left + len(rest) * a_step
+            self._show(step, phase, rate, latency, total, detail)
+
+        return report
+
+    def _show(
+        self,
+        step: Step,
+        phase: Phase,
+        rate_tps: float | None = None,
+        latency_ms: float | None = None,
+        left_s: float | None = None,
+        detail: str = "",
+    ) -> None:
+        self._watch(
+            Progress(step.index, len(self._steps), phase, step.label, rate_tps, latency_ms, left_s, detail)
+        )
+
+
+def _text(configuration: TopologyConfiguration) -> str:
+    counts = " ".join(f"{name}:{count}" for name, count in sorted(configuration.executors.items()))
+    return f"{counts} on {configuration.workers} workers"

@@ -1,0 +1,315 @@
+"""An experiment's file as one checked value; unknown keys, wrong types and impossible plans are errors.
+
+The models below are the file's grammar: their field names are the YAML keys and, dotted, the names
+that ``--set`` takes (``--set workload.rate_tps=100``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from harness.plans import Frozen, Grouping, Positive, QueryPlan, Role, TopologyConfiguration, Window
+from harness.topologies import TOPOLOGIES, query_plan
+
+PositiveFloat = Annotated[float, Field(gt=0)]
+Fraction = Annotated[float, Field(gt=0, le=1)]
+StormValue = str | int | float | bool | None | list[object] | dict[str, object]
+
+KEY_NAMES = tuple("ABCDEFGHIJKLMNOP")
+DEFAULT_KEYS: Mapping[str, float] = {k: float(len(KEY_NAMES) - i) for i, k in enumerate(KEY_NAMES)}
+"""Weights 16, 15, ... 1 of the keys A to P: skewed to the lower alphabet as figure 5.5 is, with the
+rarest key (0.7 %) still frequent enough to fill its windows in a short interval."""
+
+WAIT_STRATEGIES = {
+    "progressive": "org.apache.storm.policy.WaitStrategyProgressive",
+    "park": "org.apache.storm.policy.WaitStrategyPark",
+}
+
+
+class Service(Frozen):
+    """Work that a bolt spends on each tuple: CPU time burnt, or time waited."""
+
+    kind: Literal["cpu", "wait"]
+    distribution: Literal["constant", "exponential", "lognormal", "uniform"]
+    mean_ms: PositiveFloat
+    cv: PositiveFloat | None = None
+
+    @model_validator(mode="after")
+    def _cv_where_it_is_used(self) -> Self:
+        if (self.distribution == "lognormal") != (self.cv is not None):
+            raise ValueError("cv (standard deviation over mean) goes with distribution lognormal, only there")
+        return self
+
+
+class Multiplier(Frozen):
+    """Number of tuples for each input: a normal draw, rounded and kept within min and max."""
+
+    min: Annotated[int, Field(ge=0)]
+    max: Positive
+    mean: PositiveFloat
+    sd: Annotated[float, Field(ge=0)]
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.min <= self.mean <= self.max:
+            raise ValueError(f"mean {self.mean} must lie between min {self.min} and max {self.max}")
+        return self
+
+
+class Spout(Frozen):
+    """How storm-kafka-client's spout reads; each setting is explained in docs/experiments.md."""
+
+    poll_timeout_ms: Annotated[int, Field(ge=0)] = 1
+    commit_period_ms: Positive = 1000
+    guarantee: Literal["no-guarantee", "at-least-once", "at-most-once"] = "no-guarantee"
+    consumer: Mapping[str, str] = {"fetch.max.wait.ms": "500", "max.poll.records": "500"}
+
+
+class Waiting(Frozen):
+    """What an idle executor does: spin, then park, then sleep. Its sleep is part of every hop."""
+
+    strategy: Literal["progressive", "park"] = "progressive"
+    level1_count: Annotated[int, Field(ge=0)] = 1
+    level2_count: Annotated[int, Field(ge=0)] = 1
+    sleep_ms: Positive = 1
+
+    def storm(self) -> dict[str, StormValue]:
+        """Return the Storm settings of spouts and bolts."""
+        out: dict[str, StormValue] = {}
+        for kind in ("spout", "bolt"):
+            prefix = f"topology.{kind}.wait"
+            out[f"{prefix}.strategy"] = WAIT_STRATEGIES[self.strategy]
+            if self.strategy == "park":
+                out[f"{prefix}.park.microsec"] = self.sleep_ms * 1000
+            else:
+                out[f"{prefix}.progressive.level1.count"] = self.level1_count
+                out[f"{prefix}.progressive.level2.count"] = self.level2_count
+                out[f"{prefix}.progressive.level3.sleep.millis"] = self.sleep_ms
+        return out
+
+
+class Topology(Frozen):
+    """Which topology, and everything about it that a rebalance does not change."""
+
+    name: str
+    load_aware: bool
+    tasks: Positive | Mapping[str, Positive] = 16
+    ackers: Positive | None = None
+    metrics_consumers: Positive = 1
+    groupings: Mapping[str, Grouping] = {}
+    window: Window | None = None
+    multiplier: Multiplier | None = None
+    routing: Literal["one-per-window", "parity"] | None = None
+    service: Mapping[str, Service] = {}
+    spout: Spout = Spout()
+    producer: Mapping[str, str] = {"linger.ms": "0", "acks": "1"}
+    waiting: Waiting = Waiting()
+    max_spout_pending: Positive = 5000
+    message_timeout_s: Positive = 120
+    storm: Mapping[str, StormValue] = {}
+
+    @property
+    def roles(self) -> Mapping[str, Role]:
+        """Components of the topology and their roles."""
+        roles: Mapping[str, Role] = TOPOLOGIES[self.name].COMPONENTS
+        return roles
+
+    def task_counts(self) -> dict[str, int]:
+        """Return the number of tasks of every component."""
+        if isinstance(self.tasks, int):
+            return dict.fromkeys(self.roles, self.tasks)
+        return dict(self.tasks)
+
+    def query_plan(self) -> QueryPlan:
+        """Return the query plan with this experiment's tasks, window and groupings."""
+        return query_plan(self.name, self.task_counts(), self.window, self.groupings)
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.name not in TOPOLOGIES:
+            raise ValueError(f"unknown topology {self.name!r}: choose one of {', '.join(TOPOLOGIES)}")
+        roles = self.roles
+        for role, key in (("multiplier", "multiplier"), ("join", "routing")):
+            if (role in roles.values()) != (getattr(self, key) is not None):
+                needed = "needs" if role in roles.values() else "has no use for"
+                raise ValueError(f"topology {self.name} {needed} the key {key!r}")
+        windows = {"window", "join"} & set(roles.values())
+        if bool(windows) != (self.window is not None):
+            raise ValueError(
+                f"topology {self.name} {'needs' if windows else 'has no use for'} the key 'window'"
+            )
+        if not isinstance(self.tasks, int) and set(self.tasks) != set(roles):
+            raise ValueError(f"tasks must name each of {', '.join(roles)}")
+        for name in self.service:
+            if roles.get(name, "spout") == "spout":
+                raise ValueError(f"service: there is no bolt {name!r} in {self.name} ({', '.join(roles)})")
+        edges = [f"{s.source}->{s.target}" for s in TOPOLOGIES[self.name].STREAMS]
+        for edge in self.groupings:
+            if edge not in edges:
+                raise ValueError(f"groupings: there is no stream {edge!r}; streams are {', '.join(edges)}")
+        return self
+
+
+class Workload(Frozen):
+    """The input: rate, schedule, keys and seed."""
+
+    rate_tps: PositiveFloat
+    arrivals: Literal["constant", "poisson", "trace"] = "constant"
+    trace: Path | None = None
+    seed: int = 1
+    keys: Mapping[str, PositiveFloat] = DEFAULT_KEYS
+    payload_bytes: Annotated[int, Field(ge=0)] = 64
+
+    @model_validator(mode="after")
+    def _trace_file(self) -> Self:
+        if (self.arrivals == "trace") != (self.trace is not None):
+            raise ValueError("the key 'trace' (a file) goes with arrivals: trace, only there")
+        if self.trace is not None and not self.trace.is_file():
+            raise ValueError(f"trace: there is no file {self.trace}")
+        return self
+
+
+class LocalCluster(Frozen):
+    """A real cluster on this machine: one supervisor a worker node, each on its own loopback address."""
+
+    kind: Literal["local"] = "local"
+    nodes: Positive = 2
+    slots_per_node: Positive = 2
+    worker_heap_mb: Annotated[int, Field(ge=64)] = 256
+    cpu_quota_cores: Mapping[str, PositiveFloat] = {}
+
+
+class BurnIn(Frozen):
+    """The discarded start of a step: at least, at most, and the drift that still counts as steady."""
+
+    least_s: Annotated[float, Field(ge=0)] = 15
+    most_s: PositiveFloat = 60
+    drift_pct: PositiveFloat = 10
+
+
+class Interval(Frozen):
+    """The measured interval: it ends when the mean's 95 % interval is narrow enough, or at its most."""
+
+    precision_pct: PositiveFloat = 3
+    least_s: PositiveFloat = 30
+    most_s: PositiveFloat = 60
+    looks: Positive = 4
+
+
+class Measure(Frozen):
+    """How a step is measured."""
+
+    bucket_s: Positive = 2
+    burn_in: BurnIn = BurnIn()
+    interval: Interval = Interval()
+    instrument: bool = True
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        for key, part in (("burn_in", self.burn_in), ("interval", self.interval)):
+            if part.least_s > part.most_s:
+                raise ValueError(f"{key}: least_s {part.least_s:g} is more than most_s {part.most_s:g}")
+        return self
+
+
+class StepSpec(Frozen):
+    """One configuration as the file asks for it; what is left out comes from the experiment."""
+
+    executors: Positive | Mapping[str, Positive]
+    workers: Positive | None = None
+    rate_tps: PositiveFloat | None = None
+    fresh: bool = False
+
+
+class Steps(Frozen):
+    """The configurations and the order in which they are measured."""
+
+    plan: Annotated[tuple[StepSpec, ...], Field(min_length=1)]
+    order: Literal["listed", "shuffled"] = "listed"
+    seed: int = 1
+    repeats: Positive = 1
+
+
+class Step(Frozen):
+    """One configuration held for a time: what the campaign carries out."""
+
+    index: int
+    configuration: TopologyConfiguration
+    rate_tps: PositiveFloat
+    fresh: bool
+    spec: int
+
+    @property
+    def label(self) -> str:
+        """The same for repeats of one configuration."""
+        counts = sorted(set(self.configuration.executors.values()))
+        return f"spec-{self.spec}/{'+'.join(map(str, counts))}x{self.configuration.workers}@{self.rate_tps:g}"
+
+
+class Experiment(Frozen):
+    """All that a run needs to know."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
+    topology: Topology
+    workload: Workload
+    cluster: LocalCluster = LocalCluster()
+    measure: Measure = Measure()
+    steps: Steps
+    models: Annotated[tuple[str, ...], Field(min_length=1)] = ("no-change", "linear", "storm-tracer")
+
+    @property
+    def slots(self) -> int:
+        """Slots of the whole cluster."""
+        return self.cluster.nodes * self.cluster.slots_per_node
+
+    @property
+    def ackers(self) -> int:
+        """Acker executors: as asked, else one a slot as Storm gives one a worker."""
+        return self.topology.ackers or self.slots
+
+    def storm_settings(self) -> dict[str, StormValue]:
+        """Return every Storm setting of the submission, in force for the whole run."""
+        return {
+            **self.topology.waiting.storm(),
+            "topology.disable.loadaware.messaging": not self.topology.load_aware,
+            "topology.acker.executors": self.ackers,
+            "topology.max.spout.pending": self.topology.max_spout_pending,
+            "topology.message.timeout.secs": self.topology.message_timeout_s,
+            "topology.stats.sample.rate": 1.0,
+            "topology.worker.max.heap.size.mb": float(self.cluster.worker_heap_mb),
+            **self.topology.storm,
+        }
+
+    def configuration(self, spec: StepSpec) -> TopologyConfiguration:
+        """Return what a step asks of the cluster, ackers included."""
+        names = list(self.topology.roles)
+        executors = (
+            dict.fromkeys(names, spec.executors) if isinstance(spec.executors, int) else dict(spec.executors)
+        )
+        return TopologyConfiguration(executors=executors, workers=spec.workers or self.slots)
+
+    @model_validator(mode="after")
+    def _plans_fit(self) -> Self:
+        tasks = self.topology.task_counts()
+        for i, spec in enumerate(self.steps.plan):
+            asked = self.configuration(spec)
+            if set(asked.executors) != set(tasks):
+                raise ValueError(f"steps.plan.{i}: executors must name each of {', '.join(tasks)}")
+            for name, count in asked.executors.items():
+                if count > tasks[name]:
+                    raise ValueError(
+                        f"steps.plan.{i}: {count} executors of {name} are more than its {tasks[name]} tasks"
+                    )
+            if asked.workers > self.slots:
+                raise ValueError(
+                    f"steps.plan.{i}: {asked.workers} workers are more than the cluster's {self.slots} slots"
+                )
+        known = {f"node-{n + 1}" for n in range(self.cluster.nodes)}
+        for node in self.cluster.cpu_quota_cores:
+            if node not in known:
+                raise ValueError(f"cluster.cpu_quota_cores: there is no node {node!r} in {sorted(known)}")
+        return self

@@ -1,0 +1,101 @@
+"""What the campaign needs of the outside: a deployment, a load and metrics; and how it reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import pyarrow as pa
+
+from harness.plans import PhysicalPlan, TopologyConfiguration
+
+Phase = Literal["submit", "rebalance", "burn-in", "measure", "drain", "done"]
+
+
+class Deployment(Protocol):
+    """A topology on a cluster."""
+
+    def submit(self, configuration: TopologyConfiguration) -> None:
+        """Submit the topology anew, removing an earlier submission of it first."""
+
+    def rebalance(self, configuration: TopologyConfiguration) -> None:
+        """Ask for another configuration."""
+
+    def plan(self) -> PhysicalPlan:
+        """Read the physical plan now in force."""
+
+    def whole(self) -> bool:
+        """Whether every executor of the plan now in force is up."""
+
+    def expected(self, configuration: TopologyConfiguration) -> TopologyConfiguration:
+        """Return the configuration with Storm's own executors (ackers, metrics consumers) added."""
+
+    def generation(self) -> Mapping[str, int]:
+        """Return the start time of every worker in use, which changes when one is restarted."""
+
+    def complete_latency(self) -> Mapping[str, tuple[float, int]]:
+        """Return mean (ms) and number of complete latencies of every spout executor, since its start."""
+
+    def reported_errors(self) -> list[str]:
+        """Return what the topology's tasks reported as errors, one line each."""
+
+    def check(self) -> None:
+        """Raise ClusterError when a server has died."""
+
+
+class Load(Protocol):
+    """The generator and the receiver of messages."""
+
+    input_topic: str
+
+    def start(self, rate_tps: float) -> None:
+        """Begin to send at that rate."""
+
+    def stop(self) -> None:
+        """Stop sending; returns when all that was sent is acknowledged by the broker."""
+
+    def sent(self) -> pa.Table:
+        """Return what was sent since the step began: message_id, scheduled_ns, sent_ns, append_ms ..."""
+
+    def received(self) -> pa.Table:
+        """Return what was received since the step began, a row a member."""
+
+    def counts(self) -> tuple[int, int]:
+        """Return the broker's own counts of records in the input and the output topic, since the step began."""
+
+    def catch_up(self) -> None:
+        """Receive all that has come out until now."""
+
+    def records_read(self) -> tuple[int, int]:
+        """Return how many output records of the step were read, and how many of them were foreign."""
+
+    def begin_step(self) -> None:
+        """Forget what was sent and received until now."""
+
+
+class Metrics(Protocol):
+    """Where the metrics of the bolts and spouts arrive."""
+
+    def rows(self, since_ms: int, until_ms: int) -> pa.Table:
+        """Return the rows of the buckets that end within the span."""
+
+    def texts(self, measurement: str, since_ms: int) -> list[Mapping[str, object]]:
+        """Return the text values of a measurement since then."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What the campaign is doing, for whoever shows it."""
+
+    step: int
+    steps: int
+    phase: Phase
+    label: str
+    rate_tps: float | None = None
+    latency_ms: float | None = None
+    left_s: float | None = None
+    detail: str = ""
+
+
+Watcher = Callable[[Progress], None]

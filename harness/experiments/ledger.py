@@ -1,0 +1,354 @@
+"""The ledger: what became of every message that was due in the measured interval.
+
+sent = received + absorbed + failed + lost, each term counted from evidence of its own and none as
+the difference of the others: the broker's confirmations, the output topic's rows, the windows' dumps
+of what they hold, the spouts' reports, and the absence of all of these. A message with two of these
+fates, or counts that disagree with the broker's own, make the ledger unbalanced, with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from harness.errors import StepInvalid
+
+Ids = npt.NDArray[np.int64]
+Pairs = npt.NDArray[np.int64]
+"""Shape (n, 2): (message_id, child) of members, (partition, offset) of records."""
+NO_PAIRS: Pairs = np.empty((0, 2), dtype=np.int64)
+EXAMPLES = 10
+"""Identifiers that are named beside their count."""
+
+_MEMBER = re.compile(r"(\d+)/(\d+)")
+_TOPIC_PARTITION = r"([A-Za-z0-9._-]+)-(\d+)"
+# KafkaSpoutMessageId.toString of storm-kafka-client 2.8.3, and the short form topic-partition@offset.
+_SPOUT_ID = re.compile(
+    rf"\{{topic-partition={_TOPIC_PARTITION}, offset=(\d+), numFails=\d+, nullTuple=(?:true|false)\}}"
+    rf"|{_TOPIC_PARTITION}@(\d+)"
+)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of a step's messages.
+
+    Attributes
+    ----------
+    sent : Table
+        ``harness.workload.tables.SENT``: every message handed to the Kafka client in the step.
+    received : Table
+        A row a member that reached a sink: message_id, child, sink, output_partition, output_offset.
+    interval_ns : tuple of int
+        Start and end; a message belongs to it when start <= scheduled_ns < end.
+    held : ndarray of int64, shape (n, 2)
+        (message_id, child) of the members that windows hold at the end.
+    failed : ndarray of int64, shape (n, 2)
+        (partition, offset) of the input records that a spout reported as failed.
+    input_records, output_records : int
+        Records appended to the two topics in the step, by the broker's offsets.
+    records_read, foreign_records : int
+        Output records that the receiver read, and those among them that it could not decode.
+    children : mapping of int to int, optional
+        How many children each message has, where that is known.
+    appearances : int
+        How often a member may rightly appear at one sink: length / slide of a sliding window.
+    """
+
+    sent: pa.Table
+    received: pa.Table
+    interval_ns: tuple[int, int]
+    input_records: int
+    output_records: int
+    records_read: int
+    foreign_records: int = 0
+    held: Pairs = field(default_factory=lambda: NO_PAIRS)
+    failed: Pairs = field(default_factory=lambda: NO_PAIRS)
+    children: Mapping[int, int] | None = None
+    appearances: int = 1
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Counts of messages due in the interval unless said otherwise.
+
+    Attributes
+    ----------
+    sent : int
+        Confirmed by the broker.
+    unconfirmed : int
+        Handed to the Kafka client, which reported an error.
+    received : int
+        At least one member reached a sink.
+    absorbed : int
+        A window holds a member, and none reached a sink.
+    failed : int
+        A spout reported it as failed, and no member reached a sink.
+    lost : int
+        Sent, and no evidence of any other fate.
+    duplicates : int
+        Rows beyond the first (or the allowed number) of one message, child and sink.
+    overlapping : int
+        Messages that are both absorbed and failed.
+    phantom : int
+        Messages received in the step that were never sent.
+    earlier : int
+        Messages received in the step that belong before the first one sent in it.
+    children_missing, children_surplus : int
+        Children without evidence and beyond the known number. Without a known number: gaps in the
+        numbering of the children seen.
+    lost_ids, phantom_ids : tuple of int
+        The first few.
+    problems : tuple of str
+        Why the ledger does not balance; empty when it does.
+    """
+
+    sent: int
+    unconfirmed: int
+    received: int
+    absorbed: int
+    failed: int
+    lost: int
+    duplicates: int
+    overlapping: int
+    phantom: int
+    earlier: int
+    children_missing: int
+    children_surplus: int
+    lost_ids: tuple[int, ...]
+    phantom_ids: tuple[int, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def balanced(self) -> bool:
+        """Whether every message has exactly one fate and all counts agree."""
+        return not self.problems
+
+    @property
+    def complete(self) -> bool:
+        """Whether it balances and nothing was lost, failed, repeated or left without a child."""
+        return self.balanced and not (
+            self.lost or self.failed or self.unconfirmed or self.duplicates or self.children_missing
+        )
+
+    def to_json(self) -> str:
+        """Return it as a JSON object, ``balanced`` and ``complete`` included."""
+        return json.dumps({**asdict(self), "balanced": self.balanced, "complete": self.complete})
+
+
+def settle(evidence: Evidence) -> Ledger:
+    """Count every fate.
+
+    Examples
+    --------
+    >>> settle(evidence).balanced  # doctest: +SKIP
+    True
+    """
+    ids = _column(evidence.sent, "message_id")
+    due = _column(evidence.sent, "scheduled_ns")
+    start_ns, end_ns = evidence.interval_ns
+    confirmed = evidence.sent["error"].is_null().to_numpy()
+    within = (due >= start_ns) & (due < end_ns)
+    sent = ids[within & confirmed]
+
+    rows = _column(evidence.received, "message_id")
+    seen = np.unique(rows)
+    received = np.isin(sent, seen)
+    held = np.isin(sent, evidence.held[:, 0]) & ~received
+    failed = np.isin(sent, _failed_ids(evidence)) & ~received
+    lost = ~received & ~np.isin(sent, evidence.held[:, 0]) & ~np.isin(sent, _failed_ids(evidence))
+    unknown = seen[~np.isin(seen, ids)]
+    first_id = int(ids.min()) if len(ids) else 0
+    phantom = unknown[unknown >= first_id]
+    missing, surplus = _children(evidence, sent)
+
+    fates = {
+        "received": int(received.sum()),
+        "absorbed": int(held.sum()),
+        "failed": int(failed.sum()),
+        "lost": int(lost.sum()),
+    }
+    overlapping = int((held & failed).sum())
+    problems = [
+        *_fate_problems(len(sent), fates, overlapping),
+        *_count_problems(evidence, int(confirmed.sum()), int((~confirmed).sum())),
+    ]
+    if len(np.unique(ids)) != len(ids):
+        problems.append(f"{len(ids) - len(np.unique(ids))} message identifiers were sent more than once")
+    if len(phantom):
+        problems.append(f"{len(phantom)} messages were received that were never sent")
+    if surplus:
+        problems.append(f"{surplus} children were seen beyond the number that their messages have")
+    return Ledger(
+        sent=len(sent),
+        unconfirmed=int((within & ~confirmed).sum()),
+        **fates,
+        duplicates=_duplicates(evidence, sent),
+        overlapping=overlapping,
+        phantom=len(phantom),
+        earlier=len(unknown) - len(phantom),
+        children_missing=missing,
+        children_surplus=surplus,
+        lost_ids=tuple(sent[lost][:EXAMPLES].tolist()),
+        phantom_ids=tuple(phantom[:EXAMPLES].tolist()),
+        problems=tuple(problems),
+    )
+
+
+def _column(table: pa.Table, name: str) -> Ids:
+    return np.asarray(table[name].to_numpy(), dtype=np.int64)
+
+
+def _failed_ids(evidence: Evidence) -> Ids:
+    """Messages whose input record a spout reported as failed."""
+    sent = evidence.sent.filter(evidence.sent["error"].is_null())
+    place = _pack(_column(sent, "partition"), _column(sent, "offset"))
+    return _column(sent, "message_id")[np.isin(place, _pack(evidence.failed[:, 0], evidence.failed[:, 1]))]
+
+
+def _pack(partition: Ids, offset: Ids) -> Ids:
+    """Make one number of a place in a topic; 2**48 records a partition are enough."""
+    return (partition << 48) | offset
+
+
+def _duplicates(evidence: Evidence, sent: Ids) -> int:
+    """Count the rows beyond those that each message, child and sink may have."""
+    rows = evidence.received.filter(pa.array(np.isin(_column(evidence.received, "message_id"), sent)))
+    member = ["message_id", "child", "sink"]
+    records = rows.group_by([*member, "output_partition", "output_offset"]).aggregate([([], "count_all")])
+    within_a_record = rows.num_rows - records.num_rows
+    appearances = records.group_by(member).aggregate([([], "count_all")])["count_all"]
+    beyond = _appearances(appearances) - evidence.appearances
+    return within_a_record + int(beyond.clip(min=0).sum())
+
+
+def _appearances(counts: pa.ChunkedArray) -> Ids:
+    return np.asarray(counts.to_numpy(), dtype=np.int64)
+
+
+def _children(evidence: Evidence, sent: Ids) -> tuple[int, int]:
+    """Count children of the messages sent without any evidence, and those beyond the known number."""
+    ids = np.concatenate([_column(evidence.received, "message_id"), evidence.held[:, 0]])
+    children = np.concatenate([_column(evidence.received, "child"), evidence.held[:, 1]])
+    mine = np.isin(ids, sent)
+    seen = np.unique(np.stack([ids[mine], children[mine]], axis=1), axis=0)
+    messages, first, count = np.unique(seen[:, 0], return_index=True, return_counts=True)
+    if evidence.children is not None:
+        known = np.array([evidence.children.get(m, 0) for m in sent.tolist()], dtype=np.int64)
+        found = np.zeros(len(sent), dtype=np.int64)
+        order = np.argsort(sent)
+        found[order[np.searchsorted(sent, messages, sorter=order)]] = count
+        return int((known - found).clip(min=0).sum()), int((found - known).clip(min=0).sum())
+    if not len(messages):
+        return 0, 0
+    # Children are numbered from 1; number 0 is a message that nothing multiplied.
+    last = seen[np.append(first[1:], len(seen)) - 1, 1]
+    numbered = count - (seen[first, 1] == 0)
+    return int((last - numbered).sum()), 0
+
+
+def _fate_problems(sent: int, fates: Mapping[str, int], overlapping: int) -> list[str]:
+    problems = []
+    if overlapping:
+        problems.append(f"{overlapping} messages are both held by a window and reported as failed")
+    total = sum(fates.values())
+    if total != sent + overlapping:
+        terms = " + ".join(f"{n} {name}" for name, n in fates.items())
+        problems.append(f"{sent} sent are not {terms}")
+    return problems
+
+
+def _count_problems(evidence: Evidence, confirmed: int, unconfirmed: int) -> list[str]:
+    """Compare our own counts with the broker's, over the whole step."""
+    problems = []
+    if not confirmed <= evidence.input_records <= confirmed + unconfirmed:
+        problems.append(
+            f"the input topic has {evidence.input_records} records of the step, "
+            f"the generator sent {confirmed} (and {unconfirmed} unconfirmed)"
+        )
+    if evidence.records_read != evidence.output_records:
+        problems.append(
+            f"the output topic has {evidence.output_records} records of the step, "
+            f"the receiver read {evidence.records_read}"
+        )
+    if evidence.foreign_records:
+        problems.append(f"{evidence.foreign_records} records of the output topic could not be decoded")
+    return problems
+
+
+def parse_held(text: str) -> Pairs:
+    """Read a window's dump, ``message/child`` separated by commas.
+
+    Raises
+    ------
+    StepInvalid
+        When it is anything else.
+
+    Examples
+    --------
+    >>> parse_held("12/0,15/3").tolist()
+    [[12, 0], [15, 3]]
+    """
+    if not text:
+        return NO_PAIRS
+    found = [_MEMBER.fullmatch(m) for m in text.split(",")]
+    if not all(found):
+        raise StepInvalid(f"a window's dump is not message/child,...: {text[:80]!r}")
+    return np.array([[int(m[1]), int(m[2])] for m in found if m], dtype=np.int64)
+
+
+def parse_failed(text: str, topic: str) -> Pairs:
+    """Read spout message identifiers, separated by commas, into (partition, offset).
+
+    Parameters
+    ----------
+    text : str
+        As ``KafkaSpoutMessageId`` prints itself (storm-kafka-client 2.8.3), or
+        ``topic-partition@offset``.
+    topic : str
+        The input topic, which they must be of.
+
+    Raises
+    ------
+    StepInvalid
+        When it is anything else.
+
+    Examples
+    --------
+    >>> parse_failed("{topic-partition=in-3, offset=12, numFails=0, nullTuple=false},in-4@7", "in").tolist()
+    [[3, 12], [4, 7]]
+    """
+    places, at = [], 0
+    while at < len(text):
+        found = _SPOUT_ID.match(text, at)
+        if found is None or text[found.end() : found.end() + 1] not in ("", ","):
+            raise StepInvalid(f"not a Kafka spout's message identifier: {text[at : at + 80]!r}")
+        name, partition, offset = found.group(1, 2, 3) if found[1] else found.group(4, 5, 6)
+        if name != topic:
+            raise StepInvalid(f"a spout reported a message of topic {name!r} as failed, not of {topic!r}")
+        places.append([int(partition), int(offset)])
+        at = found.end() + 1
+    return np.array(places, dtype=np.int64).reshape(-1, 2)
+
+
+def held_at_the_end(dumps: Iterable[Mapping[str, object]]) -> Pairs:
+    """Return the members in the last dump of each task.
+
+    Parameters
+    ----------
+    dumps : iterable of mapping
+        With the keys component, task, bucket_end_ms and value, as the metrics receiver gives them.
+    """
+    last: dict[tuple[object, object], tuple[int, str]] = {}
+    for dump in dumps:
+        task = (dump["component"], dump["task"])
+        when = int(str(dump["bucket_end_ms"]))
+        if task not in last or when >= last[task][0]:
+            last[task] = (when, str(dump["value"]))
+    return np.concatenate([NO_PAIRS, *(parse_held(text) for _, text in last.values())])

@@ -1,0 +1,182 @@
+"""From a YAML file and ``--set`` options to a checked experiment; errors name file, line and key."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from importlib import resources
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+from ruamel.yaml import YAML, YAMLError
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+
+from harness.errors import UsageError
+from harness.experiments.config import Experiment, Step
+
+
+def load(source: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Experiment:
+    """Read an experiment's file.
+
+    Parameters
+    ----------
+    source : path or name
+        A YAML file, or the name of one of the shipped experiments (``quick``).
+    overrides : sequence of str
+        ``KEY=VALUE`` with a dotted key; the value is YAML.
+
+    Raises
+    ------
+    UsageError
+        Missing or unreadable file, unknown key, wrong type, a plan that does not fit.
+    """
+    path = find(source)
+    tree = _read(path)
+    for option in overrides:
+        _override(tree, option)
+    try:
+        return Experiment.model_validate(tree)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = list(first["loc"])
+        if not where:  # a check over the whole experiment starts its message with the key it is about
+            key = str(first["msg"]).removeprefix("Value error, ").split(":")[0]
+            where = [int(part) if part.isdigit() else part for part in key.split(".")]
+            raise UsageError(f"{path}:{_line(tree, where)}: {_complaint(first, [])}") from None
+        raise UsageError(f"{path}:{_line(tree, where)}: {_complaint(first, where)}") from None
+
+
+def find(source: str | os.PathLike[str]) -> Path:
+    """Return the file that a path or the name of a shipped experiment stands for."""
+    path = Path(source)
+    if path.is_file():
+        return path
+    if path.suffix == "" and len(path.parts) <= 2:
+        for folder in shipped_folders():
+            candidate = folder / f"{source}.yaml"
+            if candidate.is_file():
+                return candidate
+    raise UsageError(f"{source}: no such experiment", "give a YAML file, or a name that 'harness list' shows")
+
+
+def shipped_folders() -> list[Path]:
+    """Return the folders of shipped experiments: of the checkout, or of the installed package."""
+    package = Path(str(resources.files("harness")))
+    candidates = [package.parent / "configs" / "experiments", package / "assets" / "experiments"]
+    return [c for c in candidates if c.is_dir()]
+
+
+def expand_steps(experiment: Experiment) -> tuple[Step, ...]:
+    """Return the steps in the order in which they are measured.
+
+    Repeats follow one another as whole rounds, so that a slow change of the machine does not fall on
+    one configuration alone; ``shuffled`` draws the order of each round from the seed.
+    """
+    rng = np.random.default_rng(experiment.steps.seed)
+    specs: list[int] = []
+    for _ in range(experiment.steps.repeats):
+        round_ = np.arange(len(experiment.steps.plan))
+        if experiment.steps.order == "shuffled":
+            rng.shuffle(round_)
+        specs.extend(int(i) for i in round_)
+    return tuple(
+        Step(
+            index=index,
+            configuration=experiment.configuration(experiment.steps.plan[spec]),
+            rate_tps=experiment.steps.plan[spec].rate_tps or experiment.workload.rate_tps,
+            fresh=experiment.steps.plan[spec].fresh,
+            spec=spec,
+        )
+        for index, spec in enumerate(specs)
+    )
+
+
+def dump(experiment: Experiment) -> str:
+    """Return the experiment as YAML with every default written out."""
+    out = StringIO()
+    yaml = YAML()
+    yaml.default_flow_style = False
+    yaml.dump(experiment.model_dump(mode="json"), out)
+    return out.getvalue()
+
+
+def _read(path: Path) -> Any:
+    try:
+        tree = YAML(typ="rt").load(path.read_text(encoding="utf-8"))
+    except YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise UsageError(f"{path}{line}: not readable as YAML", str(problem)) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read", str(error)) from None
+    if not isinstance(tree, CommentedMap):
+        raise UsageError(f"{path}:1: an experiment is a mapping of keys", "see docs/experiments.md")
+    return tree
+
+
+def _override(tree: Any, option: str) -> None:
+    key, equals, text = option.partition("=")
+    if not equals or not key:
+        raise UsageError(f"--set {option}: expected KEY=VALUE", "e.g. --set workload.rate_tps=100")
+    *parents, last = key.split(".")
+    node: Any = tree
+    for part in parents:
+        node = _child(node, part, option)
+    value = YAML(typ="safe").load(text)
+    if isinstance(node, CommentedSeq):
+        node[_index(node, last, option)] = value
+    elif isinstance(node, CommentedMap):
+        node[last] = value
+    else:
+        raise UsageError(f"--set {option}: {'.'.join(parents)} has no keys below it")
+
+
+def _child(node: Any, part: str, option: str) -> Any:
+    if isinstance(node, CommentedSeq):
+        return node[_index(node, part, option)]
+    if isinstance(node, CommentedMap):
+        if node.get(part) is None:
+            node[part] = CommentedMap()
+        return node[part]
+    raise UsageError(f"--set {option}: {part!r} is below a value that has no keys")
+
+
+def _index(node: CommentedSeq, part: str, option: str) -> int:
+    if not part.isdigit() or int(part) >= len(node):
+        raise UsageError(f"--set {option}: {part!r} is not one of the list's {len(node)} positions")
+    return int(part)
+
+
+def _line(tree: Any, where: Sequence[int | str]) -> int:
+    """Return the line of the deepest part of the key that is in the file."""
+    node, line = tree, 1
+    for part in where:
+        try:
+            if isinstance(node, CommentedMap) and part in node:
+                line = node.lc.key(part)[0] + 1
+                node = node[part]
+            elif isinstance(node, CommentedSeq) and isinstance(part, int) and part < len(node):
+                line = node.lc.item(part)[0] + 1
+                node = node[part]
+            else:
+                break
+        except (AttributeError, KeyError, TypeError):  # a value that --set put in has no line
+            break
+    return line
+
+
+def _complaint(error: Any, where: Sequence[int | str]) -> str:
+    key = ".".join(str(p) for p in where)
+    if error["type"] == "extra_forbidden":
+        return f"unknown key {key!r}"
+    if error["type"] == "missing":
+        return f"the key {key!r} is missing"
+    message = str(error["msg"]).removeprefix("Value error, ")
+    value = "" if isinstance(error["input"], dict) else f" (it is {error['input']!r})"
+    if error["type"] == "value_error":
+        value = ""
+    return f"{key}: {message}{value}" if key else message

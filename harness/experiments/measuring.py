@@ -1,0 +1,251 @@
+"""Measuring one step whose plan is in force: burn-in found, interval ended by precision or time.
+
+The times used in decisions are monotonic nanoseconds, the clock of every process of the run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import StepInvalid
+from harness.experiments.config import Experiment, Step
+from harness.experiments.contracts import Deployment, Load, Phase
+from harness.experiments.precision import Look, look, look_times
+from harness.experiments.steady import Steadiness, burn_in, interval
+from harness.runs import BurnInFound, CompleteLatency
+
+LOOK_EVERY_S = 1.0
+"""How often the data so far are looked at during burn-in, and shown."""
+SETTLE_MOST_S = 12.0
+"""A look counts messages scheduled at least this long ago, if their latencies ask for as much: the
+interval ends in the past, so that its last messages have had the time to come out."""
+
+Report = Callable[[Phase, float | None, float | None, float | None, str], None]
+
+
+class Disturbed(StepInvalid):
+    """A worker was restarted or the plan changed while the step was measured."""
+
+
+@dataclass(frozen=True)
+class View:
+    """What has arrived so far, one value a row, in the order of arrival.
+
+    Attributes
+    ----------
+    message_id : ndarray of int64
+    scheduled_ns, left_ns : ndarray of int64
+        When the message should have been sent; when the row's member left the sink.
+    ground_truth_ms : ndarray of float64
+    """
+
+    message_id: NDArray[np.int64]
+    scheduled_ns: NDArray[np.int64]
+    left_ns: NDArray[np.int64]
+    ground_truth_ms: NDArray[np.float64]
+
+    @property
+    def scheduled_ms(self) -> NDArray[np.float64]:
+        """From the scheduled send to leaving the sink."""
+        return (self.left_ns - self.scheduled_ns) / 1e6
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The outcome of a step's measurement."""
+
+    start_ns: int
+    end_ns: int
+    start_epoch_ms: int
+    end_epoch_ms: int
+    burn_in: BurnInFound
+    look: Look
+    looks: int
+    stop_reason: Literal["precision", "time-limit"]
+    steadiness: Steadiness
+    complete_latency_ms: Mapping[str, CompleteLatency]
+    disturbance: str
+
+
+def view(load: Load) -> View:
+    """Return what has arrived since the step began, with the times the generator's schedule says."""
+    sent, received = load.sent(), load.received()
+    ids = sent["message_id"].to_numpy()
+    order = np.argsort(ids, kind="stable")
+    ids, scheduled = ids[order], sent["scheduled_ns"].to_numpy()[order]
+    found = received["message_id"].to_numpy()
+    if ids.size == 0 or found.size == 0:
+        none = np.empty(0, dtype=np.int64)
+        return View(none, none, none, np.empty(0))
+    # The receiver can be ahead of what the generator has handed over, and holds older steps' stragglers.
+    at = np.minimum(np.searchsorted(ids, found), ids.size - 1)
+    known = ids[at] == found
+    left = received["left_ns"].to_numpy()[known]
+    entered = received["entered_ns"].to_numpy()[known]
+    return View(found[known], scheduled[at[known]], left, (left - entered) / 1e6)
+
+
+class Measurement:
+    """Measures one step.
+
+    Parameters
+    ----------
+    experiment, step
+        What to measure, and how precisely.
+    load : Load
+        Already sending.
+    deployment : Deployment
+        With the step's plan in force.
+    report : callable
+        Told phase, rate seen (messages/s), latency seen (ms), seconds left in this step, detail.
+    tolerant : bool
+        Go on when a worker restarts, and say so in the result, instead of raising.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        step: Step,
+        load: Load,
+        deployment: Deployment,
+        report: Report,
+        *,
+        tolerant: bool,
+    ) -> None:
+        self._measure = experiment.measure
+        self._step = step
+        self._load = load
+        self._deployment = deployment
+        self._report = report
+        self._up_ns = time.monotonic_ns()
+        self._generation = deployment.generation()
+        self._tolerant = tolerant
+        self._disturbance = ""
+
+    def carry_out(self) -> Measured:
+        """Discard the start, measure, and return what was found.
+
+        Raises
+        ------
+        Disturbed
+            When a worker restarted meanwhile.
+        ClusterError
+            When a server died.
+        """
+        found = self._burn_in()
+        start_ns, start_epoch_ms = time.monotonic_ns(), time.time_ns() // 1_000_000
+        before = self._deployment.complete_latency()
+        last, looks, reason = self._interval(start_ns)
+        end_ns = start_ns + round(last[0] * 1e9)
+        complete = difference(before, self._deployment.complete_latency())
+        now = view(self._load)
+        inside = (now.left_ns >= start_ns) & (now.left_ns < end_ns)
+        steadiness = interval(
+            (now.left_ns[inside] - start_ns) / 1e9,
+            now.scheduled_ms[inside],
+            start_s=0.0,
+            end_s=last[0],
+            drift_pct=self._measure.burn_in.drift_pct,
+        )
+        return Measured(
+            start_ns=start_ns,
+            end_ns=end_ns,
+            start_epoch_ms=start_epoch_ms,
+            end_epoch_ms=start_epoch_ms + round(last[0] * 1e3),
+            burn_in=found,
+            look=last[1],
+            looks=looks,
+            stop_reason=reason,
+            steadiness=steadiness,
+            complete_latency_ms=complete,
+            disturbance=self._disturbance,
+        )
+
+    def _burn_in(self) -> BurnInFound:
+        limits = self._measure.burn_in
+        while True:
+            elapsed = (time.monotonic_ns() - self._up_ns) / 1e9
+            now = view(self._load)
+            verdict = burn_in(
+                (now.left_ns - self._up_ns) / 1e9,
+                now.scheduled_ms,
+                now_s=elapsed,
+                least_s=limits.least_s,
+                most_s=limits.most_s,
+                drift_pct=limits.drift_pct,
+            )
+            if verdict.decided and elapsed >= limits.least_s:
+                return BurnInFound(found=verdict.steady, seconds=elapsed, reason=verdict.reason)
+            left = limits.most_s - elapsed + self._measure.interval.most_s
+            self._show("burn-in", now, left, verdict.reason)
+            self._pause()
+
+    def _interval(
+        self, start_ns: int
+    ) -> tuple[tuple[float, Look], int, Literal["precision", "time-limit"]]:
+        limits = self._measure.interval
+        planned = look_times(limits.least_s, limits.most_s, limits.looks)
+        settle_s = self._settle_s()
+        for number, length_s in enumerate(planned, start=1):
+            while (elapsed := (time.monotonic_ns() - start_ns) / 1e9) < length_s + settle_s:
+                self._show("measure", view(self._load), planned[-1] + settle_s - elapsed, "")
+                self._pause()
+            now = view(self._load)
+            inside = (now.scheduled_ns >= start_ns) & (now.scheduled_ns < start_ns + length_s * 1e9)
+            seen = look(
+                (now.scheduled_ns[inside] - start_ns) / 1e9,
+                now.ground_truth_ms[inside],
+                length_s=length_s,
+                precision_pct=limits.precision_pct,
+                looks=len(planned),
+            )
+            if seen.enough:
+                return (length_s, seen), number, "precision"
+        return (length_s, seen), number, "time-limit"
+
+    def _settle_s(self) -> float:
+        latencies = view(self._load).scheduled_ms
+        slowest_s = float(np.quantile(latencies, 0.999)) / 1e3 if latencies.size else 0.0
+        return min(1.0 + slowest_s, SETTLE_MOST_S)
+
+    def _pause(self) -> None:
+        self._deployment.check()
+        if (now := self._deployment.generation()) != self._generation:
+            changed = sorted(set(now.items()) ^ set(self._generation.items()))
+            workers = ", ".join(sorted({worker for worker, _ in changed}))
+            self._disturbance = f"workers restarted or moved during the step: {workers}"
+            self._generation = now
+            if not self._tolerant:
+                raise Disturbed(self._disturbance)
+        time.sleep(LOOK_EVERY_S)
+
+    def _show(self, phase: Phase, now: View, left_s: float, detail: str) -> None:
+        recent = now.left_ns > time.monotonic_ns() - 5_000_000_000
+        messages = np.unique(now.message_id[recent]).size
+        mean = float(now.ground_truth_ms[recent].mean()) if recent.any() else None
+        self._report(phase, messages / 5.0, mean, max(left_s, 0.0), detail)
+
+
+def difference(
+    before: Mapping[str, tuple[float, int]], after: Mapping[str, tuple[float, int]]
+) -> dict[str, CompleteLatency]:
+    """Return the complete latency between two readings of means since the workers' start.
+
+    Examples
+    --------
+    >>> difference({"spout[1-1]": (10.0, 100)}, {"spout[1-1]": (20.0, 200)})["spout[1-1]"].mean_ms
+    30.0
+    """
+    out = {}
+    for executor, (mean, count) in after.items():
+        mean_0, count_0 = before.get(executor, (0.0, 0))
+        acked = count - count_0
+        total_ms = mean * count - mean_0 * count_0
+        out[executor] = CompleteLatency(mean_ms=total_ms / acked if acked > 0 else None, acked=acked)
+    return out

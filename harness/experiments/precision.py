@@ -1,0 +1,344 @@
+"""How well the mean and percentiles of an interval are known, and when to stop measuring.
+
+Messages near each other in time share fate: they wait in one queue, or leave in one window. Their
+spread says little about the mean's error, so the interval is cut into batches of equal *time* and the
+error taken from the spread between batches (batch means). A batch weighs as its number of messages
+(ratio estimator), so empty and full batches are both used as they are.
+
+The batches are as many of 30, 24, 20, 15, 12 and 10 as von Neumann's test lets pass as uncorrelated.
+Positive correlation that remains is put into the variance, as of a first-order autoregression;
+negative correlation, which windows cause, is not, so the interval is then too wide rather than too
+narrow.
+
+An interval looked at several times, and kept at the first look that is narrow enough, covers the
+truth less often than one looked at once. So each look uses the level of `look_alpha`. Coverage at the
+stop, simulated (standard error 0.3 points; ``tests/experiments/test_precision.py`` asserts it within
+binomial bounds):
+COVERAGE
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import inf, nan, sqrt
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import norm
+from scipy.stats import t as student
+
+from harness.errors import StepInvalid
+
+Floats = NDArray[np.float64]
+
+BATCH_COUNTS = (30, 24, 20, 15, 12, 10)
+"""Numbers of batches tried, from the shortest batches to the longest."""
+FINE_BATCHES = 120
+"""Values are summed once in so many; every number in `BATCH_COUNTS` divides it."""
+CORRELATION_ALPHA = 0.2
+"""One-sided level of von Neumann's test; large, since a correlation missed makes intervals too narrow."""
+LEAST_MESSAGES = 30
+"""With fewer no interval is given."""
+PERCENTS = (50.0, 90.0, 95.0, 99.0)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is known of the mean at one look.
+
+    Attributes
+    ----------
+    mean : float
+        Mean of all values.
+    half_width : float
+        Of the mean's 95 % interval, widened for the number of looks; infinite when there are too few
+        messages to tell.
+    precision_pct : float
+        Half-width in percent of the mean.
+    standard_error : float
+        Of the mean, with ``batches - 1`` degrees of freedom.
+    batches : int
+        Number of batches used.
+    autocorrelation : float
+        Lag-1 autocorrelation of the batches, before it is allowed for.
+    independent : bool
+        False when even the longest batches are positively correlated, so that the half-width, although
+        widened for it, is not to be relied on.
+    enough : bool
+        The precision asked is reached with independent batches: measuring may stop.
+    """
+
+    mean: float
+    half_width: float
+    precision_pct: float
+    standard_error: float
+    batches: int
+    autocorrelation: float
+    independent: bool
+    enough: bool
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """A percentile and its 95 % interval; an end is None where messages are too few to place it."""
+
+    percent: float
+    value: float
+    low: float | None
+    high: float | None
+    batches: int
+
+
+@dataclass(frozen=True)
+class _Batches:
+    count: int
+    standard_error: float
+    autocorrelation: float
+    independent: bool
+
+
+def samples(times_s: ArrayLike, values: ArrayLike) -> tuple[Floats, Floats]:
+    """Return both as arrays, having checked that nothing is missing.
+
+    Raises
+    ------
+    ValueError
+        When they are not two arrays of one length.
+    StepInvalid
+        When a time or value is missing or infinite, or a value is negative.
+    """
+    times, x = np.asarray(times_s, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    if times.ndim != 1 or times.shape != x.shape:
+        raise ValueError(f"times and values must be arrays of one length, not {times.shape} and {x.shape}")
+    missing = int(np.count_nonzero(~(np.isfinite(times) & np.isfinite(x))))
+    negative = int(np.count_nonzero(x < 0))
+    if missing or negative:
+        raise StepInvalid(
+            f"of {x.size} measured values {missing} are missing and {negative} negative",
+            "a latency must be a number of at least 0",
+        )
+    return times, x
+
+
+def batch_totals(
+    times_s: Floats, values: Floats, start_s: float, end_s: float, batches: int
+) -> tuple[Floats, Floats]:
+    """Count and sum the values in batches of equal time.
+
+    Parameters
+    ----------
+    times_s, values : ndarray, shape (n,)
+        In any order; times outside ``start_s <= time < end_s`` belong to no batch.
+    start_s, end_s : float
+        The interval.
+    batches : int
+        Number of batches.
+
+    Returns
+    -------
+    counts, sums : ndarray, shape (batches,)
+
+    Raises
+    ------
+    ValueError
+        When the interval is empty.
+    """
+    if not start_s < end_s:
+        raise ValueError(f"the interval from {start_s} s to {end_s} s is empty")
+    inside = (times_s >= start_s) & (times_s < end_s)
+    if not inside.all():
+        times_s, values = times_s[inside], values[inside]
+    # Rounding can put a time just below end_s on the upper edge of the last batch.
+    which = np.minimum(((times_s - start_s) * (batches / (end_s - start_s))).astype(np.intp), batches - 1)
+    counts = np.bincount(which, minlength=batches).astype(np.float64)
+    return counts, np.bincount(which, weights=values, minlength=batches)
+
+
+def deviations(counts: Floats, sums: Floats) -> Floats:
+    """Return each batch's share in the error of the ratio of all sums to all counts; they add up to 0."""
+    total = counts.sum()
+    return (sums - sums.sum() / total * counts) * (counts.size / total)
+
+
+def look(
+    times_s: ArrayLike,
+    values: ArrayLike,
+    start_s: float,
+    end_s: float,
+    precision_pct: float,
+    looks: int = 1,
+) -> Look:
+    """Estimate the mean over an interval and say whether it is known well enough.
+
+    Parameters
+    ----------
+    times_s, values : array_like, shape (n,)
+        When each message *arrived* and its latency (while measuring, the messages sent last have not
+        all arrived, and those that have are the quick ones). Those outside the interval are ignored.
+    start_s, end_s : float
+        Start of the interval and the time of this look.
+    precision_pct : float
+        Half-width asked, in percent of the mean.
+    looks : int
+        Number of looks planned, which widens the interval (`look_alpha`); 1 to report an interval
+        whose end did not depend on the values.
+
+    Raises
+    ------
+    ValueError
+        When the interval is empty or the arrays differ in length.
+    StepInvalid
+        When a value is missing or negative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(1)
+    >>> times = np.arange(0, 60, 0.01)
+    >>> seen = look(times, rng.exponential(20, times.size), 0, 60, precision_pct=5)
+    >>> seen.enough, round(seen.mean), round(seen.precision_pct)
+    (True, 20, 3)
+    """
+    times, x = samples(times_s, values)
+    counts, sums = batch_totals(times, x, start_s, end_s, FINE_BATCHES)
+    messages = counts.sum()
+    mean = float(sums.sum() / messages) if messages else nan
+    if messages < LEAST_MESSAGES:
+        return Look(mean, inf, inf, inf, BATCH_COUNTS[-1], 0.0, independent=False, enough=False)
+    chosen = _choose_batches(deviations(counts, sums))
+    half_width = critical(chosen.count, looks) * chosen.standard_error
+    relative_pct = 100 * half_width / mean if mean > 0 else inf
+    return Look(
+        mean,
+        half_width,
+        relative_pct,
+        chosen.standard_error,
+        chosen.count,
+        chosen.autocorrelation,
+        chosen.independent,
+        enough=chosen.independent and relative_pct <= precision_pct,
+    )
+
+
+def quantiles(
+    times_s: ArrayLike,
+    values: ArrayLike,
+    start_s: float,
+    end_s: float,
+    percents: Sequence[float] = PERCENTS,
+) -> tuple[Quantile, ...]:
+    """Estimate percentiles over an interval, each with its 95 % interval.
+
+    The share of values up to the percentile has an interval by batch means like any mean; the values
+    at that interval's two ends bound the percentile (Woodruff's method), with no density to estimate.
+
+    Parameters
+    ----------
+    times_s, values, start_s, end_s
+        As for `look`.
+    percents : sequence of float
+        Between 0 and 100, both excluded.
+
+    Raises
+    ------
+    ValueError
+        When a percentage is out of range or no message lies within the interval.
+    StepInvalid
+        When a value is missing or negative.
+    """
+    times, x = samples(times_s, values)
+    inside = (times >= start_s) & (times < end_s)
+    times, x = times[inside], x[inside]
+    if not x.size:
+        raise ValueError(f"no message lies between {start_s} s and {end_s} s")
+    ordered = np.sort(x)
+    out = []
+    for percent in percents:
+        if not 0 < percent < 100:
+            raise ValueError(f"percent must lie between 0 and 100, not {percent}")
+        share = percent / 100
+        value = _order_statistic(ordered, share)
+        counts, below = batch_totals(times, (x <= value).astype(np.float64), start_s, end_s, FINE_BATCHES)
+        chosen = _choose_batches(deviations(counts, below))
+        # One message is the least step that a share can take; ties would otherwise hide it.
+        error = max(critical(chosen.count, 1) * chosen.standard_error, 1 / x.size)
+        known = x.size >= LEAST_MESSAGES
+        low = _order_statistic(ordered, share - error) if known and share > error else None
+        high = _order_statistic(ordered, share + error) if known and share + error < 1 else None
+        out.append(Quantile(percent, value, low, high, chosen.count))
+    return tuple(out)
+
+
+def look_times(least_s: float, most_s: float, looks: int) -> tuple[float, ...]:
+    """Return when to look, in seconds since the interval began: the last at the most time.
+
+    The times grow by a constant factor, so that each look adds the same share of precision.
+
+    Raises
+    ------
+    ValueError
+        When the least time is not positive, exceeds the most, or there is no look.
+
+    Examples
+    --------
+    >>> look_times(30, 120, 3)
+    (30.0, 60.0, 120.0)
+    """
+    if not 0 < least_s <= most_s or looks < 1:
+        raise ValueError(f"{looks} looks between {least_s} s and {most_s} s cannot be")
+    if looks == 1 or least_s == most_s:
+        return (float(most_s),)
+    factor = (most_s / least_s) ** (1 / (looks - 1))
+    return (*(float(least_s * factor**i) for i in range(looks - 1)), float(most_s))
+
+
+def look_alpha(looks: int) -> float:
+    """Return the level of each of that many looks which leaves 5 % at the stop, found by simulation.
+
+    Successive looks share most of their data, so far less has to be given up than 0.05 / looks.
+    """
+    if looks == 1:
+        return 0.05
+    return 0.03 if looks <= 4 else 0.025
+
+
+@cache
+def critical(batches: int, looks: int = 1) -> float:
+    """Return the half-width, in standard errors, of a 95 % interval at any of that many looks."""
+    return float(student.ppf(1 - look_alpha(looks) / 2, batches - 1))
+
+
+def von_neumann(z: Floats) -> float:
+    """Return von Neumann's test statistic of a series with mean 0; about standard normal if independent.
+
+    Positive when neighbours are alike, negative when they alternate; 0 for a series without spread.
+    """
+    square = float(z @ z)
+    if square == 0:
+        return 0.0
+    n = z.size
+    ratio = float(np.square(np.diff(z)).sum()) / square
+    return (1 - ratio / 2) / sqrt((n - 2) / (n * n - 1))
+
+
+def _choose_batches(fine: Floats) -> _Batches:
+    """Merge fine batches until neighbours pass as uncorrelated, or the batches are the longest."""
+    accepted = float(norm.ppf(1 - CORRELATION_ALPHA))
+    for count in BATCH_COUNTS:
+        z = fine.reshape(count, -1).mean(axis=1)
+        statistic = von_neumann(z)
+        if abs(statistic) <= accepted:
+            break
+    square = float(z @ z)
+    lag_1 = float(z[1:] @ z[:-1]) / square if square > 0 else 0.0
+    # The estimate's bias is about -1/count; only positive correlation is allowed for.
+    excess = max(lag_1 + 1 / count, 0.0)
+    variance = square / (count * (count - 1)) * (1 + excess) / (1 - excess)
+    return _Batches(count, sqrt(variance), lag_1, independent=statistic <= accepted)
+
+
+def _order_statistic(ordered: Floats, share: float) -> float:
+    """Return the smallest value with at least that share of values up to it."""
+    return float(ordered[max(int(np.ceil(share * ordered.size)) - 1, 0)])

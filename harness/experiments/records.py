@@ -1,0 +1,128 @@
+"""From what was gathered in a step to the tables and findings that are written of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.experiments.assemble import Assembled, assemble
+from harness.experiments.ledger import Evidence, held_at_the_end, parse_failed, settle
+from harness.experiments.measuring import Measured
+from harness.plans import PhysicalPlan
+from harness.runs import Finding, Quality
+from harness.schemas import METRICS
+
+LATE_P99_MS = 20.0
+"""A generator later than this at its 99th percentile did not keep its schedule."""
+
+Texts = Sequence[Mapping[str, object]]
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """What the outside world says of a step.
+
+    Attributes
+    ----------
+    sent, received : Table
+        ``harness.workload.tables``.
+    input_records, output_records : int
+        The broker's own counts.
+    records_read, foreign_records : int
+        The receiver's.
+    held, failed : sequence of mapping
+        Text metrics of windowed bolts and spouts: component, task, bucket_end_ms, value.
+    errors : list of str
+        What the topology's tasks reported.
+    topic : str
+        The input topic.
+    """
+
+    sent: pa.Table
+    received: pa.Table
+    input_records: int
+    output_records: int
+    records_read: int
+    foreign_records: int
+    held: Texts
+    failed: Texts
+    errors: list[str]
+    topic: str
+
+
+def latency(gathered: Gathered, plan: PhysicalPlan, measured: Measured) -> Assembled:
+    """Return the rows of ``latency.parquet``, and what is wrong with them."""
+    node_host = {name: node.host for name, node in plan.node_names.items()}
+    components = {task: e.component for task, e in plan.by_task.items()}
+    hosts = {task: node_host[e.worker.node] for task, e in plan.by_task.items()}
+    return assemble(
+        gathered.sent, gathered.received, components, (measured.start_ns, measured.end_ns), hosts
+    )
+
+
+def metrics(rows: pa.Table, plan: PhysicalPlan) -> pa.Table:
+    """Return the rows of ``metrics.parquet``: workers named by node instead of by address."""
+    names = {f"{n.address}:{port}": f"{n.name}:{port}" for n in plan.nodes for port in n.slots}
+    workers = rows["worker"].combine_chunks().cast(pa.string())
+    distinct = pc.unique(workers)
+    renamed = pa.array([names.get(w, w) for w in distinct.to_pylist()], pa.string())
+    column = pc.take(renamed, pc.index_in(workers, distinct))
+    at = rows.schema.get_field_index("worker")
+    return rows.set_column(at, "worker", column.dictionary_encode()).cast(METRICS)
+
+
+def ledger(gathered: Gathered, measured: Measured) -> dict[str, Any]:
+    """Return the ledger of the messages due in the interval, as ``quality.json`` has it."""
+    found = settle(
+        Evidence(
+            sent=gathered.sent,
+            received=gathered.received,
+            interval_ns=(measured.start_ns, measured.end_ns),
+            input_records=gathered.input_records,
+            output_records=gathered.output_records,
+            records_read=gathered.records_read,
+            foreign_records=gathered.foreign_records,
+            held=held_at_the_end(gathered.held),
+            failed=parse_failed(",".join(str(t["value"]) for t in gathered.failed), gathered.topic),
+        )
+    )
+    out = {k: list(v) if isinstance(v, tuple) else v for k, v in vars(found).items()}
+    return {**out, "balanced": found.balanced, "complete": found.complete, "reason": "; ".join(found.problems)}
+
+
+def quality(
+    gathered: Gathered,
+    measured: Measured,
+    assembled: Assembled,
+    *,
+    plan_as_asked: Finding,
+    plan_unchanged: Finding,
+) -> Quality:
+    """Return ``quality.json``."""
+    due = pc.and_(
+        pc.greater_equal(gathered.sent["scheduled_ns"], measured.start_ns),
+        pc.less(gathered.sent["scheduled_ns"], measured.end_ns),
+    )
+    late_ns = pc.subtract(gathered.sent["sent_ns"], gathered.sent["scheduled_ns"]).filter(due)
+    late_ms = (pc.quantile(late_ns, 0.99)[0].as_py() or 0.0) / 1e6
+    return Quality(
+        plan_as_asked=plan_as_asked,
+        plan_unchanged=plan_unchanged,
+        steady=Finding(
+            ok=measured.steadiness.steady and measured.burn_in.found,
+            detail=f"burn-in: {measured.burn_in.reason}; interval: {measured.steadiness.reason}",
+        ),
+        generator=Finding(
+            ok=late_ms <= LATE_P99_MS, detail=f"99 % of messages sent within {late_ms:.2f} ms of their schedule"
+        ),
+        receiver=Finding(
+            ok=not assembled.complaints,
+            detail="; ".join(assembled.complaints) or f"{assembled.latency.num_rows} rows, none impossible",
+        ),
+        errors_reported=Finding(ok=not gathered.errors, detail="; ".join(gathered.errors[:3])),
+        ledger=ledger(gathered, measured),
+    )

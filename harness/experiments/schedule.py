@@ -1,0 +1,193 @@
+"""When each message is due: schedules made in advance, as nanoseconds after the workload's start.
+
+A schedule depends on its settings alone, never on when a message was really sent, so a workload
+that falls behind shows as lateness and does not slow its own clock. The arithmetic is on integers:
+the offsets read from message k on are, to the nanosecond, the tail of those read from message 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import UsageError
+
+NS_PER_S = 1_000_000_000
+CHUNK = 4096
+"""Offsets in one chunk."""
+_MAX_DENOMINATOR = 1_000_000
+
+OffsetsNs = npt.NDArray[np.int64]
+
+
+class Schedule(Protocol):
+    """Send times of messages 0, 1, 2, ... of a workload."""
+
+    @property
+    def rate_tps(self) -> float:
+        """Messages a second in the long run."""
+        ...
+
+    def chunks(self, first: int = 0) -> Iterator[OffsetsNs]:
+        """Yield the offsets of messages ``first``, ``first + 1``, ... in ns, never decreasing."""
+        ...
+
+
+def _positive(rate_tps: float) -> None:
+    if not (0 < rate_tps < float("inf")):
+        raise UsageError(f"rate {rate_tps} messages/s", "a rate is a number above zero")
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Equal gaps: message n is due at n / rate, rounded down to a nanosecond.
+
+    The rate is taken as the nearest fraction whose denominator is at most a million, so a rate
+    written with up to six decimals is kept exactly, however long the schedule.
+
+    Examples
+    --------
+    >>> next(Constant(3).chunks())[:4].tolist()
+    [0, 333333333, 666666666, 1000000000]
+    """
+
+    rate_tps: float
+
+    def __post_init__(self) -> None:
+        _positive(self.rate_tps)
+        if self.exact_rate_tps == 0:
+            raise UsageError(f"rate {self.rate_tps} messages/s", "the least is 0.000001")
+
+    @property
+    def exact_rate_tps(self) -> Fraction:
+        """The rate that is kept."""
+        return Fraction(repr(self.rate_tps)).limit_denominator(_MAX_DENOMINATOR)
+
+    def chunks(self, first: int = 0) -> Iterator[OffsetsNs]:
+        """Yield the offsets from message ``first`` on, without end."""
+        rate = self.exact_rate_tps
+        # Within a chunk (remainder + i * step) stays below 4096 * 1e9 * 1e6 < 2**63; the start of
+        # each chunk is a Python integer, which has no bound.
+        step = NS_PER_S * rate.denominator
+        i = np.arange(CHUNK, dtype=np.int64) * step
+        while True:
+            base, remainder = divmod(first * step, rate.numerator)
+            yield base + (i + remainder) // rate.numerator
+            first += CHUNK
+
+
+@dataclass(frozen=True)
+class Poisson:
+    """Independent exponential gaps, rounded to a nanosecond; the first message has one before it.
+
+    The same seed gives the same schedule (with the same release of numpy).
+
+    Examples
+    --------
+    >>> a, b = next(Poisson(50.0, seed=1).chunks()), next(Poisson(50.0, seed=1).chunks(first=10))
+    >>> bool((a[10:] == b[:-10]).all())
+    True
+    """
+
+    rate_tps: float
+    seed: int
+
+    def __post_init__(self) -> None:
+        _positive(self.rate_tps)
+
+    def chunks(self, first: int = 0) -> Iterator[OffsetsNs]:
+        """Yield the offsets from message ``first`` on, without end; earlier ones are drawn and skipped."""
+        rng = np.random.default_rng(self.seed)
+        scale_ns = NS_PER_S / self.rate_tps
+        last, number = 0, 0
+        while True:
+            gaps = np.rint(rng.standard_exponential(CHUNK) * scale_ns).astype(np.int64)
+            offsets = last + np.cumsum(gaps)
+            last = int(offsets[-1])
+            number += CHUNK
+            if number > first:
+                yield offsets[max(0, first - (number - CHUNK)) :]
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """Offsets read from a file; ends after the last one unless it repeats with a period.
+
+    Attributes
+    ----------
+    offsets_ns : ndarray of int64, shape (n,)
+        Offsets from the start, never decreasing.
+    period_ns : int, optional
+        Start of the next repetition after the start of the last one.
+    """
+
+    offsets_ns: OffsetsNs
+    period_ns: int | None = None
+
+    @classmethod
+    def read(cls, path: Path, period_s: float | None = None) -> Trace:
+        """Read one offset in seconds from the start a line; blank lines and ``#`` comments are left out.
+
+        Parameters
+        ----------
+        period_s : float, optional
+            When given, the trace starts again every ``period_s`` seconds, without end.
+
+        Raises
+        ------
+        UsageError
+            Naming file and line: not a number, negative, before the line above it, or no offset at
+            all; or a period shorter than the trace.
+        """
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as e:
+            raise UsageError(f"trace {path}: cannot be read: {e}") from e
+        offsets: list[int] = []
+        for number, line in enumerate(lines, start=1):
+            text = line.partition("#")[0].strip()
+            if not text:
+                continue
+            offset = _nanoseconds(text, f"trace {path}, line {number}")
+            if offsets and offset < offsets[-1]:
+                raise UsageError(f"trace {path}, line {number}: {text} s is before the line above it")
+            offsets.append(offset)
+        if not offsets:
+            raise UsageError(f"trace {path}: holds no offset", "one send time in seconds a line")
+        period = None if period_s is None else _nanoseconds(repr(period_s), f"trace {path}, period")
+        if period is not None and (period <= 0 or period < offsets[-1]):
+            raise UsageError(f"trace {path}: the period of {period_s} s ends before the trace does")
+        return cls(np.array(offsets, dtype=np.int64), period)
+
+    @property
+    def rate_tps(self) -> float:
+        """Messages a second: over the period, or from the start to the last offset."""
+        length_ns = self.period_ns if self.period_ns is not None else int(self.offsets_ns[-1])
+        return len(self.offsets_ns) * NS_PER_S / length_ns if length_ns else float("inf")
+
+    def chunks(self, first: int = 0) -> Iterator[OffsetsNs]:
+        """Yield the offsets from message ``first`` on, to the end of the trace if it does not repeat."""
+        size = len(self.offsets_ns)
+        while self.period_ns is not None or first < size:
+            repetition, position = divmod(first, size)
+            part = self.offsets_ns[position : position + CHUNK]
+            yield part + repetition * (self.period_ns or 0)
+            first += len(part)
+
+
+def _nanoseconds(text: str, where: str) -> int:
+    """Read a decimal number of seconds as whole nanoseconds."""
+    try:
+        seconds = Decimal(text)
+    except InvalidOperation:
+        raise UsageError(f"{where}: {text!r} is not a number of seconds") from None
+    if not seconds.is_finite() or seconds < 0 or seconds > 10**9:
+        raise UsageError(f"{where}: {text} s", "an offset lies between 0 and a thousand million seconds")
+    return int((seconds * NS_PER_S).to_integral_value())

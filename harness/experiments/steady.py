@@ -1,0 +1,348 @@
+"""Is a step steady? Burn-in detection while the step runs, and refusal of a drift afterwards.
+
+Messages are put into buckets of equal time. Two series are judged: the latency, and the rate of
+arrivals (against the rate of sending where that is known). MSER cuts off the start: the truncation
+that minimises the standard error of what is left. Four shapes of change are fitted to what is left: a
+linear trend, and a change of level after the first fifth, the first half and the first four fifths.
+Each has a size in percent of the mean. Its standard error comes from the residual's variance at low
+frequencies (the first cosine coefficients of the bucket series), so messages that share fate, such
+as the members of a window, are not counted as independent.
+
+Two questions are kept apart. *Bounded*: every shape's 90 % interval lies within the tolerance, so
+steadiness is shown, and burn-in may end early. *Detected*: some shape differs from zero (level 1 %
+for the four together) and exceeds the tolerance, so a drift is shown. A series that is neither passes
+only when the most time is up, and the reason says so with the change that may be there.
+
+FIGURES
+
+Times are those of *arrival at the sink*, in seconds since the plan was up. By time of sending, the
+latest messages would be only the quick ones, and a steady stream would seem to drift. Where max
+spout pending holds messages back, latencies that begin at the spout stay bounded under saturation:
+judge latencies that begin at the scheduled time, or give ``sent_s`` and ``outputs_per_message``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.fft import dct
+from scipy.stats import t as student
+
+from harness.experiments.precision import Floats, batch_totals, deviations, samples
+
+DETECTION_ALPHA = 0.01
+"""Level at which a drift is detected, for all shapes of one series together."""
+BOUND_ALPHA = 0.05
+"""Level of each side when a drift is shown to be within the tolerance."""
+CHANGES_AFTER = (0.2, 0.5, 0.8)
+"""Shares of the time after which a change of level is looked for."""
+TINY = 1e-12
+"""Keeps a series without any noise from a division by zero."""
+LEAST_BUCKETS = 12
+"""Fewer buckets are not judged."""
+
+
+@dataclass(frozen=True)
+class Drift:
+    """The clearest change found in one series, in percent of its mean.
+
+    Attributes
+    ----------
+    measure : str
+        ``latency`` or ``rate``.
+    shape : str
+        The shape whose size is largest against its standard error.
+    change_pct : float
+        Its size; a trend's is from one end to the other.
+    low_pct, high_pct : float
+        Its interval, which holds for the four shapes together at 99 %.
+    detected : bool
+        The interval excludes zero and the size exceeds the tolerance.
+    bounded : bool
+        Every shape's 90 % interval lies within plus and minus the tolerance.
+    """
+
+    measure: str
+    shape: str
+    change_pct: float
+    low_pct: float
+    high_pct: float
+    detected: bool
+    bounded: bool
+
+    def __str__(self) -> str:
+        interval = f"{self.low_pct:+.1f} to {self.high_pct:+.1f} %"
+        return f"{self.measure}: {self.shape} {self.change_pct:+.1f} % ({interval})"
+
+
+@dataclass(frozen=True)
+class Steadiness:
+    """An answer, and whether it is final.
+
+    Attributes
+    ----------
+    steady : bool
+        Measuring may begin, or the interval stands.
+    decided : bool
+        False while more data may change the answer; always true of a finished interval.
+    start_s : float or None
+        Where the steady part begins; None when not steady.
+    reason : str
+        One line.
+    latency, rate : Drift or None
+        What was found; None when there was too little to judge.
+    """
+
+    steady: bool
+    decided: bool
+    start_s: float | None
+    reason: str
+    latency: Drift | None = None
+    rate: Drift | None = None
+
+
+def burn_in(
+    times_s: ArrayLike,
+    latency_ms: ArrayLike,
+    now_s: float,
+    least_s: float,
+    most_s: float,
+    drift_pct: float,
+    bucket_s: float = 1.0,
+    sent_s: ArrayLike | None = None,
+    outputs_per_message: float | None = None,
+) -> Steadiness:
+    """Decide from the data so far whether burn-in is over; meant to be called every few seconds.
+
+    Parameters
+    ----------
+    times_s, latency_ms : array_like, shape (n,)
+        When each message arrived at the sink, in seconds since the plan was up, and its latency. Those
+        from ``now_s`` on are ignored.
+    now_s : float
+        Seconds since the plan was up.
+    least_s, most_s : float
+        Burn-in ends no earlier than ``least_s``; at ``most_s`` the answer is final.
+    drift_pct : float
+        Change, in percent of the mean over the part judged, that still counts as steady.
+    bucket_s : float
+        Length of a bucket.
+    sent_s : array_like, shape (m,), optional
+        When messages were sent: the rate of arrivals is then judged against the rate of sending, which
+        also makes it independent of a schedule that is random or not constant.
+    outputs_per_message : float, optional
+        Arrivals that a message sent leads to, on average. With ``sent_s`` it reveals arrivals that
+        fall short of it, as those of a saturated topology do.
+
+    Returns
+    -------
+    Steadiness
+        ``decided`` and not ``steady``: the most time is up and the step drifts.
+
+    Raises
+    ------
+    ValueError
+        When times are out of order (least over most) or arrays differ in length.
+    StepInvalid
+        When a value is missing or negative.
+    """
+    if not (0 <= least_s <= most_s and bucket_s > 0 and drift_pct > 0):
+        raise ValueError("burn-in needs 0 <= least_s <= most_s, bucket_s > 0 and drift_pct > 0")
+    times, latency = samples(times_s, latency_ms)
+    sent = None if sent_s is None else np.asarray(sent_s, dtype=np.float64)
+    final = now_s >= most_s
+    buckets = int(now_s / bucket_s + 1e-9)
+    if now_s < least_s or buckets < LEAST_BUCKETS:
+        return Steadiness(False, final, None, f"{now_s:.0f} s are too short to judge")
+    # An unfinished last bucket waits for the next call.
+    counts, sums = batch_totals(times, latency, 0, buckets * bucket_s, buckets)
+    if not counts.any():
+        return Steadiness(False, final, None, f"no message arrived in {now_s:.0f} s")
+    sends = None if sent is None else batch_totals(sent, sent, 0, buckets * bucket_s, buckets)[0]
+    cut = min(truncation(counts, sums), buckets - LEAST_BUCKETS)
+    start = cut * bucket_s
+    drifts = _judge(
+        counts[cut:], sums[cut:], None if sends is None else sends[cut:], drift_pct, outputs_per_message
+    )
+    if drifts is None:
+        return Steadiness(False, final, None, f"no message arrived since {start:.0f} s")
+    answer = _answer(drifts, start, drift_pct)
+    if answer.steady and not (final or all(d.bounded for d in drifts)):
+        loose = next(d for d in drifts if not d.bounded)
+        return Steadiness(
+            False, False, None, f"drift not yet shown to be within {drift_pct:g} %: {loose}", *drifts
+        )
+    return answer if final or answer.steady else Steadiness(False, False, None, answer.reason, *drifts)
+
+
+def interval(
+    times_s: ArrayLike,
+    latency_ms: ArrayLike,
+    start_s: float,
+    end_s: float,
+    drift_pct: float,
+    bucket_s: float = 1.0,
+    sent_s: ArrayLike | None = None,
+    outputs_per_message: float | None = None,
+) -> Steadiness:
+    """Judge a measured interval: it stands unless a drift is detected in it.
+
+    Parameters are those of `burn_in`, with the interval's two ends. The buckets are shortened where
+    that is needed to have `LEAST_BUCKETS` of them, and so that they fill the interval.
+
+    Raises
+    ------
+    ValueError
+        When the interval is empty or arrays differ in length.
+    StepInvalid
+        When a value is missing or negative.
+    """
+    times, latency = samples(times_s, latency_ms)
+    buckets = max(LEAST_BUCKETS, round((end_s - start_s) / bucket_s))
+    counts, sums = batch_totals(times, latency, start_s, end_s, buckets)
+    sends = None
+    if sent_s is not None:
+        sent = np.asarray(sent_s, dtype=np.float64)
+        sends = batch_totals(sent, sent, start_s, end_s, buckets)[0]
+    drifts = _judge(counts, sums, sends, drift_pct, outputs_per_message)
+    if drifts is None:
+        return Steadiness(False, True, None, "no message arrived in the interval")
+    return _answer(drifts, start_s, drift_pct)
+
+
+def truncation(counts: Floats, sums: Floats) -> int:
+    """Return how many buckets to cut off so that the mean of the rest has the least standard error.
+
+    This is MSER on bucket means, weighted by their numbers of messages; at most half is cut off.
+    """
+    n = counts.size
+    tail_counts, tail_sums = counts[::-1].cumsum()[::-1], sums[::-1].cumsum()[::-1]
+    products = [(a * b)[::-1].cumsum()[::-1] for a, b in ((sums, sums), (sums, counts), (counts, counts))]
+    cuts = slice(0, n // 2 + 1)
+    total = tail_counts[cuts]
+    if not total[-1] > 0:
+        return int(cuts.stop - 1)
+    mean = tail_sums[cuts] / total
+    squares = products[0][cuts] - 2 * mean * products[1][cuts] + mean**2 * products[2][cuts]
+    return int(np.argmin(squares / total**2))
+
+
+def drift(measure: str, counts: Floats, sums: Floats, tolerance_pct: float) -> Drift:
+    """Find the clearest change in the ratio of sums to counts over equal buckets.
+
+    Parameters
+    ----------
+    measure : str
+        What the ratio is, for the message.
+    counts, sums : ndarray, shape (n,)
+        By bucket; at least `LEAST_BUCKETS`, and not all zero.
+    tolerance_pct : float
+        Size that does not matter.
+    """
+    series = deviations(counts, sums) * (100 * counts.sum() / sums.sum())
+    n = series.size
+    used = low_frequencies(n)
+    detect, bound = _critical(used)
+    found = []
+    for name, shape in _shapes(n):
+        weight = shape / float(shape @ shape)
+        change = float(weight @ series)
+        spectrum = dct(series - change * shape, norm="ortho")[1 : used + 1]
+        # One of the coefficients was spent on the fit.
+        error = float(np.sqrt(np.square(spectrum).sum() / (used - 1) * (weight @ weight)))
+        found.append((name, change, error))
+    name, change, error = max(found, key=lambda f: abs(f[1]) / max(f[2], TINY))
+    return Drift(
+        measure,
+        name,
+        change,
+        change - detect * error,
+        change + detect * error,
+        detected=abs(change) > max(tolerance_pct, detect * error),
+        bounded=all(abs(c) + bound * e <= tolerance_pct for _, c, e in found),
+    )
+
+
+def low_frequencies(n: int) -> int:
+    """Return how many cosine coefficients of n buckets measure the noise: 0.4 n^(2/3), at least 6."""
+    return max(6, round(0.4 * n ** (2 / 3)))
+
+
+def shortfall(sends: Floats, counts: Floats, outputs_per_message: float, tolerance_pct: float) -> Drift:
+    """Compare the arrivals with those that the messages sent should lead to.
+
+    Parameters
+    ----------
+    sends, counts : ndarray, shape (n,)
+        Messages sent and messages arrived, by bucket.
+    outputs_per_message : float
+        Arrivals expected of one message sent.
+    tolerance_pct : float
+        Shortfall that does not matter.
+    """
+    spectrum = dct(deviations(sends, counts), norm="ortho")[1 : low_frequencies(sends.size) + 1]
+    unit = 100 / outputs_per_message
+    error = unit * float(np.sqrt(np.square(spectrum).mean() / sends.size))
+    change = unit * float(counts.sum() / sends.sum()) - 100
+    detect, bound = _critical(spectrum.size + 1)
+    return Drift(
+        "rate",
+        "arrivals against those expected",
+        change,
+        change - detect * error,
+        change + detect * error,
+        detected=change < -max(tolerance_pct, detect * error),
+        bounded=change - bound * error >= -tolerance_pct,
+    )
+
+
+@cache
+def _shapes(n: int) -> tuple[tuple[str, Floats], ...]:
+    """Return the shapes of change over n buckets, with mean 0 and size 1 from before to after."""
+    bucket = np.arange(n)
+    shapes = [("trend", (bucket + 0.5) / n)]
+    shapes += [(f"change after {share:.0%} of the time", 1.0 * (bucket >= share * n)) for share in CHANGES_AFTER]
+    return tuple((name, shape - shape.mean()) for name, shape in shapes)
+
+
+@cache
+def _critical(used: int) -> tuple[float, float]:
+    """Return the standard errors needed to detect a drift, and those that bound one."""
+    shapes = 1 + len(CHANGES_AFTER)
+    freedom = used - 1
+    detect = float(student.ppf(1 - DETECTION_ALPHA / (2 * shapes), freedom))
+    return detect, float(student.ppf(1 - BOUND_ALPHA, freedom))
+
+
+def _judge(
+    counts: Floats,
+    sums: Floats,
+    sends: Floats | None,
+    tolerance_pct: float,
+    outputs_per_message: float | None,
+) -> tuple[Drift, Drift] | None:
+    """Return what was found of latency and rate; None when nothing arrived or nothing was sent."""
+    against = np.ones_like(counts) if sends is None else sends
+    if not (counts.any() and against.any()):
+        return None
+    latency = drift("latency", counts, sums, tolerance_pct)
+    rate = drift("rate", against, counts, tolerance_pct)
+    if sends is not None and outputs_per_message is not None and not rate.detected:
+        missing = shortfall(sends, counts, outputs_per_message, tolerance_pct)
+        if missing.detected or (rate.bounded and not missing.bounded):
+            rate = missing
+    return latency, rate
+
+
+def _answer(drifts: tuple[Drift, Drift], start_s: float, tolerance_pct: float) -> Steadiness:
+    detected = [d for d in drifts if d.detected]
+    if detected:
+        return Steadiness(False, True, None, "; ".join(f"drift of {d}" for d in detected), *drifts)
+    loose = [d for d in drifts if not d.bounded]
+    reason = f"drift is within {tolerance_pct:g} %"
+    if loose:
+        reason = "no drift detected; noise leaves room for " + "; ".join(map(str, loose))
+    return Steadiness(True, True, start_s, reason, *drifts)

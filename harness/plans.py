@@ -1,0 +1,231 @@
+"""The nouns: what a topology is, how it is configured, and where its executors run.
+
+All types are frozen pydantic models: equal by value, checked when made, and written to and read
+from JSON with ``model_dump_json`` and ``model_validate_json``. Unknown keys are errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Positive = Annotated[int, Field(ge=1)]
+Role = Literal["spout", "json", "multiplier", "window", "join", "sender", "acker", "system", "other"]
+Grouping = Literal[
+    "shuffle", "fields", "local-or-shuffle", "all", "global", "none", "partial-key", "direct", "custom"
+]
+
+ACKER = "__acker"
+"""Storm's name for the acker component."""
+METRICS_CONSUMER_PREFIX = "__metrics"
+"""Storm names a metrics consumer's component after its class, with this prefix."""
+
+
+class Frozen(BaseModel):
+    """A value: immutable, with unknown keys refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Window(Frozen):
+    """A window of a bolt; ``length`` and ``slide`` are tuples (count) or milliseconds (time).
+
+    Examples
+    --------
+    >>> Window(kind="count", length=10, slide=10).tumbling
+    True
+    """
+
+    kind: Literal["count", "time"]
+    length: Positive
+    slide: Positive
+
+    @property
+    def tumbling(self) -> bool:
+        """Whether each tuple belongs to exactly one window."""
+        return self.length == self.slide
+
+
+class Component(Frozen):
+    """A spout or bolt of a query plan, with its fixed number of tasks."""
+
+    name: str
+    role: Role
+    tasks: Positive
+    window: Window | None = None
+
+
+class Stream(Frozen):
+    """An edge of the query plan: ``target`` subscribes to ``stream`` of ``source``."""
+
+    source: str
+    target: str
+    grouping: Grouping
+    stream: str = "default"
+
+    @property
+    def label(self) -> str:
+        """The stream as a subject of measures, e.g. ``bolt-a->bolt-b:default``."""
+        return f"{self.source}->{self.target}:{self.stream}"
+
+
+class QueryPlan(Frozen):
+    """Components and the streams between them; what does not change in a rebalance.
+
+    Storm's own components (ackers, metrics consumers) are not part of it.
+    """
+
+    name: str
+    components: tuple[Component, ...]
+    streams: tuple[Stream, ...]
+
+    @model_validator(mode="after")
+    def _ends_exist(self) -> Self:
+        names = [c.name for c in self.components]
+        if len(set(names)) != len(names):
+            raise ValueError(f"query plan {self.name}: two components share a name in {names}")
+        for s in self.streams:
+            for end in (s.source, s.target):
+                if end not in names:
+                    raise ValueError(f"stream {s.label}: there is no component {end!r} in {names}")
+        return self
+
+    def component(self, name: str) -> Component:
+        """Return the component of that name.
+
+        Raises
+        ------
+        KeyError
+            When there is none.
+        """
+        for c in self.components:
+            if c.name == name:
+                return c
+        raise KeyError(name)
+
+    def inputs(self, name: str) -> tuple[Stream, ...]:
+        """Return the streams that the component subscribes to."""
+        return tuple(s for s in self.streams if s.target == name)
+
+    def outputs(self, name: str) -> tuple[Stream, ...]:
+        """Return the streams that other components subscribe to from this one."""
+        return tuple(s for s in self.streams if s.source == name)
+
+    @property
+    def spouts(self) -> tuple[str, ...]:
+        """Names of the components that have no input."""
+        return tuple(c.name for c in self.components if not self.inputs(c.name))
+
+    @property
+    def sinks(self) -> tuple[str, ...]:
+        """Names of the components that have no output."""
+        return tuple(c.name for c in self.components if not self.outputs(c.name))
+
+
+class TopologyConfiguration(Frozen):
+    """What one step asks for: executors for each component, and worker processes.
+
+    ``executors`` names every component of the query plan and, where their number was asked,
+    Storm's own (``__acker``).
+    """
+
+    executors: Mapping[str, Positive]
+    workers: Positive
+
+
+class WorkerNode(Frozen):
+    """A machine as Storm sees it (one supervisor); nodes that share ``host`` share its cores."""
+
+    name: str
+    address: str
+    host: str
+    cores: Annotated[float, Field(gt=0)]
+    slots: tuple[int, ...]
+    cpu_quota_cores: Annotated[float, Field(gt=0)] | None = None
+
+
+class Worker(Frozen):
+    """A worker process: a slot (port) of a worker node."""
+
+    node: str
+    port: int
+
+    @property
+    def label(self) -> str:
+        """The worker as a subject of measures, e.g. ``node-1:6700``."""
+        return f"{self.node}:{self.port}"
+
+
+class Executor(Frozen):
+    """A thread that runs the tasks ``first_task`` to ``last_task`` of one component."""
+
+    component: str
+    first_task: int
+    last_task: int
+    worker: Worker
+
+    @property
+    def tasks(self) -> range:
+        """Identifiers of its tasks."""
+        return range(self.first_task, self.last_task + 1)
+
+    @property
+    def label(self) -> str:
+        """The executor as a subject of measures, e.g. ``bolt-a[3-4]``.
+
+        Examples
+        --------
+        >>> Executor(component="b", first_task=3, last_task=4, worker=Worker(node="n", port=1)).label
+        'b[3-4]'
+        """
+        return f"{self.component}[{self.first_task}-{self.last_task}]"
+
+
+class PhysicalPlan(Frozen):
+    """Executors on workers on worker nodes, Storm's own executors included."""
+
+    query_plan: QueryPlan
+    nodes: tuple[WorkerNode, ...]
+    executors: tuple[Executor, ...]
+
+    @cached_property
+    def by_task(self) -> Mapping[int, Executor]:
+        """The executor of each task identifier."""
+        return {t: e for e in self.executors for t in e.tasks}
+
+    @cached_property
+    def node_names(self) -> Mapping[str, WorkerNode]:
+        """The worker node of each name."""
+        return {n.name: n for n in self.nodes}
+
+    def of(self, component: str) -> tuple[Executor, ...]:
+        """Return the executors of a component, by first task."""
+        found = (e for e in self.executors if e.component == component)
+        return tuple(sorted(found, key=lambda e: e.first_task))
+
+    @property
+    def workers(self) -> tuple[Worker, ...]:
+        """The worker processes in use, by node and port."""
+        return tuple(sorted({e.worker for e in self.executors}, key=lambda w: (w.node, w.port)))
+
+    def configuration(self) -> TopologyConfiguration:
+        """Return the topology configuration that this plan realises (all components)."""
+        counts: dict[str, int] = {}
+        for e in self.executors:
+            counts[e.component] = counts.get(e.component, 0) + 1
+        return TopologyConfiguration(executors=counts, workers=len(self.workers))
+
+    def connections(self) -> Iterator[tuple[Stream, Executor, Executor]]:
+        """Yield every logical connection: a stream with a source and a target executor."""
+        for s in self.query_plan.streams:
+            for i in self.of(s.source):
+                for j in self.of(s.target):
+                    yield s, i, j
+
+
+def connection_label(stream: Stream, source: Executor, target: Executor) -> str:
+    """Return a logical connection as a subject of measures, e.g. ``a[1-2]->b[5-8]:default``."""
+    return f"{source.label}->{target.label}:{stream.stream}"

@@ -1,0 +1,120 @@
+"""The few protocols by which the parts meet, and the values that pass between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import pandas as pd
+
+from harness.plans import PhysicalPlan, TopologyConfiguration
+
+Scalar = str | int | float | bool | None
+PredictionStatus = Literal["ok", "saturated", "declined"]
+Verdict = Literal["valid", "invalid", "unknown"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a model may know of the deployment beside the plan.
+
+    Attributes
+    ----------
+    storm : mapping
+        Every Storm setting in force (wait strategies, batches, buffers, load-aware messaging ...).
+    version : str
+        The cluster's Storm version, by which a queue model is chosen.
+    """
+
+    storm: Mapping[str, object]
+    version: str
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What was measured of one step, and all a model gets to see of it.
+
+    Attributes
+    ----------
+    plan : PhysicalPlan
+        The source plan.
+    settings : Settings
+        The source step's settings.
+    rate_tps : float
+        Messages a second that the workload offered.
+    interval_s : float
+        Length of the measured interval.
+    metrics : DataFrame
+        The interval's rows of ``metrics.parquet`` (docs/run-directory.md), one a bucket and field.
+    latency : DataFrame
+        The interval's rows of ``latency.parquet``.
+    complete_latency_ms : mapping
+        Storm's own mean complete latency by spout executor label.
+    """
+
+    plan: PhysicalPlan
+    settings: Settings
+    rate_tps: float
+    interval_s: float
+    metrics: pd.DataFrame
+    latency: pd.DataFrame
+    complete_latency_ms: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One predicted number.
+
+    ``subject`` is empty for the whole topology, else a component's name or the label of an executor,
+    a stream or a logical connection (``harness.plans``). ``value``, ``low`` and ``high`` (the ends of
+    a 90 % interval) are None when there is none; ``reason`` says why when ``status`` is not ``ok``.
+    """
+
+    measure: str
+    statistic: str
+    value: float | None
+    subject: str = ""
+    low: float | None = None
+    high: float | None = None
+    status: PredictionStatus = "ok"
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A model's answer for one proposed plan."""
+
+    estimates: tuple[Estimate, ...]
+
+
+class Model(Protocol):
+    """A pure function from an observation and a proposed plan to a prediction."""
+
+    def __call__(
+        self, source: Observation, proposed: PhysicalPlan, settings: Settings, rate_tps: float
+    ) -> Prediction:
+        """Predict the proposed plan's performance at ``rate_tps`` messages a second."""
+        ...
+
+
+class Cluster(Protocol):
+    """A place where topologies run."""
+
+    def physical_plan(self, topology: str) -> PhysicalPlan:
+        """Read the plan now in force from the cluster."""
+        ...
+
+    def rebalance(self, topology: str, configuration: TopologyConfiguration) -> None:
+        """Ask for a configuration; returns when the request was taken, not when it is in force."""
+        ...
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """One check of a run: what was checked, where, and what came of it."""
+
+    check: str
+    status: Verdict
+    step: int | None = None
+    detail: str = ""

@@ -1,0 +1,208 @@
+"""The run directory: what is written when, whole or not at all, and reading it back.
+
+The files are described in ``docs/run-directory.md``; their tables in ``harness.schemas``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.errors import UsageError
+from harness.plans import Frozen, PhysicalPlan, TopologyConfiguration
+from harness.schemas import LATENCY, METRICS, SCHEMA_VERSION
+
+
+class StepPlan(Frozen):
+    """``plan.json``: what was asked, and the plans read from the cluster at both ends of the step."""
+
+    asked: TopologyConfiguration
+    start: PhysicalPlan
+    end: PhysicalPlan
+
+
+class BurnInFound(Frozen):
+    """Where the discarded start ended, and why there."""
+
+    found: bool
+    seconds: float
+    reason: str
+
+
+class CompleteLatency(Frozen):
+    """Storm's own complete latency over the interval, of one spout executor."""
+
+    mean_ms: float | None
+    acked: int
+
+
+class Interval(Frozen):
+    """``interval.json``: when the step was measured. Times are monotonic ns and epoch ms."""
+
+    step: int
+    configuration: str
+    rate_tps: float
+    rebalance_start_ns: int
+    up_ns: int
+    start_ns: int
+    end_ns: int
+    done_ns: int
+    start_epoch_ms: int
+    end_epoch_ms: int
+    burn_in: BurnInFound
+    stop_reason: Literal["precision", "time-limit"]
+    mean_ms: float
+    half_width_ms: float
+    precision_pct_asked: float
+    precision_pct_reached: float
+    looks: int
+    complete_latency_ms: Mapping[str, CompleteLatency]
+    submission: Literal["first", "rebalance", "fresh", "resumed"]
+    attempt: int = 1
+
+
+class Finding(Frozen):
+    """Outcome of one check made while measuring."""
+
+    ok: bool
+    detail: str = ""
+
+
+class Quality(Frozen):
+    """``quality.json``: whether the step's measurement can be used."""
+
+    plan_as_asked: Finding
+    plan_unchanged: Finding
+    steady: Finding
+    generator: Finding
+    receiver: Finding
+    errors_reported: Finding
+    ledger: Mapping[str, Any]
+
+
+def utc_now() -> datetime:
+    """Return the wall clock's time in UTC."""
+    return datetime.now(UTC)
+
+
+def write_atomically(path: Path, data: bytes | str) -> None:
+    """Write a file whole: temporary name, fsync, rename."""
+    temporary = path.with_name(f".{path.name}.partial")
+    with temporary.open("wb") as out:
+        out.write(data.encode() if isinstance(data, str) else data)
+        out.flush()
+        os.fsync(out.fileno())
+    temporary.rename(path)
+
+
+@contextmanager
+def folder_atomically(path: Path) -> Iterator[Path]:
+    """Give a temporary folder that becomes ``path`` when the block ends well, and else is removed."""
+    temporary = path.with_name(f".{path.name}.partial")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    try:
+        yield temporary
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    for file in temporary.iterdir():
+        with file.open("rb") as handle:
+            os.fsync(handle.fileno())
+    temporary.rename(path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    os.fsync(directory)
+    os.close(directory)
+
+
+class Run:
+    """One run directory.
+
+    Parameters
+    ----------
+    path : Path
+        ``runs/<experiment>/<UTC start>``.
+
+    Raises
+    ------
+    UsageError
+        When the folder is not a run directory, or one of a newer schema.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.resolve()
+        if not (self.path / "environment.json").is_file():
+            raise UsageError(f"{path}: not a run directory", "it has no environment.json")
+        schema = self.environment.get("schema")
+        if not isinstance(schema, int) or schema > SCHEMA_VERSION:
+            raise UsageError(
+                f"{path}: schema {schema!r} is newer than this harness reads ({SCHEMA_VERSION})",
+                "update the harness",
+            )
+
+    @classmethod
+    def create(cls, runs: Path, name: str, experiment_yaml: str, environment: Mapping[str, Any]) -> Run:
+        """Make a new run directory with the experiment and the environment in it."""
+        stamp = utc_now().strftime("%Y%m%dT%H%M%SZ")
+        path = runs / name / stamp
+        (path / "steps").mkdir(parents=True)
+        write_atomically(path / "experiment.yaml", experiment_yaml)
+        write_atomically(
+            path / "environment.json", json.dumps({"schema": SCHEMA_VERSION, **environment}, indent=2)
+        )
+        return cls(path)
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """What ``environment.json`` says."""
+        loaded: dict[str, Any] = json.loads((self.path / "environment.json").read_text())
+        return loaded
+
+    def step_path(self, index: int) -> Path:
+        """Return the folder of a step, whether it exists or not."""
+        return self.path / "steps" / f"{index:02d}"
+
+    @property
+    def finished_steps(self) -> tuple[int, ...]:
+        """Indices of the steps that were written whole."""
+        folder = self.path / "steps"
+        return tuple(sorted(int(p.name) for p in folder.iterdir() if p.is_dir() and p.name.isdigit()))
+
+    def write_step(
+        self,
+        index: int,
+        plan: StepPlan,
+        interval: Interval,
+        quality: Quality,
+        latency: pa.Table,
+        metrics: pa.Table,
+    ) -> None:
+        """Write a finished step whole; an existing one is kept aside until the new one is in place."""
+        target = self.step_path(index)
+        with folder_atomically(target) as folder:
+            (folder / "plan.json").write_text(plan.model_dump_json(indent=1))
+            (folder / "interval.json").write_text(interval.model_dump_json(indent=1))
+            (folder / "quality.json").write_text(quality.model_dump_json(indent=1))
+            pq.write_table(latency.cast(LATENCY), folder / "latency.parquet", compression="zstd")
+            pq.write_table(metrics.cast(METRICS), folder / "metrics.parquet", compression="zstd")
+
+    def plan(self, index: int) -> StepPlan:
+        """Read ``plan.json`` of a step."""
+        return StepPlan.model_validate_json((self.step_path(index) / "plan.json").read_bytes())
+
+    def interval(self, index: int) -> Interval:
+        """Read ``interval.json`` of a step."""
+        return Interval.model_validate_json((self.step_path(index) / "interval.json").read_bytes())
+
+    def quality(self, index: int) -> Quality:
+        """Read ``quality.json`` of a step."""
+        return Quality.model_validate_json((self.step_path(index) / "quality.json").read_bytes())

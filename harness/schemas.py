@@ -1,0 +1,80 @@
+"""The run directory's tables: names, types and units of every column, and the schema number.
+
+``docs/run-directory.md`` says in prose what this module says to pyarrow; a test keeps them equal.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+SCHEMA_VERSION = 1
+"""Raised whenever a reader of the older files would misread the newer ones."""
+
+HOP = pa.struct([("task", pa.int32()), ("received_ns", pa.int64()), ("emitted_ns", pa.int64())])
+"""One component passed: the spout's ``received_ns`` equals its ``emitted_ns``."""
+
+LATENCY = pa.schema(
+    [
+        ("message_id", pa.int64()),
+        ("child", pa.int32()),
+        ("in_interval", pa.bool_()),
+        ("scheduled_ns", pa.int64()),
+        ("sent_ns", pa.int64()),
+        ("entered_ns", pa.int64()),
+        ("left_ns", pa.int64()),
+        ("ground_truth_ms", pa.float64()),
+        ("broker_ms", pa.float64()),
+        ("scheduled_ms", pa.float64()),
+        ("thesis_ground_truth_ms", pa.float64()),
+        ("path", pa.dictionary(pa.int32(), pa.string())),
+        ("sink", pa.dictionary(pa.int32(), pa.string())),
+        ("output_partition", pa.int32()),
+        ("output_offset", pa.int64()),
+        ("hops", pa.list_(HOP)),
+    ]
+)
+
+METRICS = pa.schema(
+    [
+        ("bucket_end_ms", pa.int64()),
+        ("measurement", pa.dictionary(pa.int32(), pa.string())),
+        ("component", pa.dictionary(pa.int32(), pa.string())),
+        ("task", pa.int32()),
+        ("worker", pa.dictionary(pa.int32(), pa.string())),
+        ("stream", pa.dictionary(pa.int32(), pa.string())),
+        ("peer", pa.dictionary(pa.int32(), pa.string())),
+        ("field", pa.dictionary(pa.int32(), pa.string())),
+        ("value", pa.float64()),
+    ]
+)
+
+PREDICTIONS = pa.schema(
+    [
+        ("model", pa.string()),
+        ("source_step", pa.int32()),
+        ("proposed_step", pa.int32()),
+        ("measure", pa.string()),
+        ("subject", pa.string()),
+        ("statistic", pa.string()),
+        ("value", pa.float64()),
+        ("low", pa.float64()),
+        ("high", pa.float64()),
+        ("status", pa.string()),
+        ("reason", pa.string()),
+    ]
+)
+
+ERRORS = pa.schema(
+    [
+        *PREDICTIONS,
+        ("protocol", pa.string()),
+        ("actual", pa.float64()),
+        ("noise", pa.float64()),
+        ("relative_error", pa.float64()),
+        ("abs_error_pct", pa.float64()),
+        ("q_error", pa.float64()),
+        ("error_over_noise", pa.float64()),
+        ("covered", pa.bool_()),
+        ("verdict", pa.string()),
+    ]
+)

@@ -1,0 +1,291 @@
+"""The generator: sends message n at its scheduled time and says when it really did.
+
+A message that is due late is sent at once and the schedule stays as it was made: falling behind is
+visible as lateness (``sent_ns - scheduled_ns``), never hidden in a slower clock.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from multiprocessing.queues import Queue
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.backends.kafka import Delivery, Producer
+from harness.errors import ClusterError
+from harness.experiments.schedule import Schedule
+from harness.workload.process import Inbox, Process, Ready
+from harness.workload.tables import SENT
+from harness.workload.wire import InputValue
+
+LEAD_NS = 100_000_000
+"""The first message is due this long after the start."""
+REPORT_NS = 250_000_000
+"""How often rows are handed to the parent."""
+MOST_UNANSWERED = 20_000
+"""Records that may wait for the broker at once; beyond it the generator falls behind, visibly."""
+FLUSH_TIMEOUT_S = 35.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the generator's process needs to know."""
+
+    bootstrap: str
+    topic: str
+    payload: str
+
+
+class Begin(NamedTuple):
+    """Send messages ``first_id``, ``first_id + 1``, ... as scheduled from position ``skip`` on."""
+
+    schedule: Schedule
+    first_id: int
+    skip: int
+
+
+class Stop(NamedTuple):
+    """Stop sending and answer with ``Stopped``."""
+
+
+class Stopped(NamedTuple):
+    """All rows up to this message have been handed over."""
+
+    next_id: int
+
+
+class Rows(NamedTuple):
+    """Messages whose fate became known: tuples in the order of the columns of ``SENT``.
+
+    Plain values: the first pyarrow array of a process imports pandas, for longer than most gaps
+    between two messages.
+    """
+
+    rows: list[tuple[int, int, int, int, int | None, int | None, str | None]]
+
+    def table(self) -> pa.Table:
+        """Turn them into columns."""
+        columns = zip(*self.rows, strict=True) if self.rows else [[] for _ in SENT]
+        return pa.Table.from_arrays(
+            [pa.array(c, f.type) for c, f in zip(columns, SENT, strict=True)], schema=SENT
+        )
+
+
+class Exhausted(NamedTuple):
+    """The schedule has come to its end."""
+
+
+@dataclass(frozen=True)
+class Lateness:
+    """How far behind its schedule messages were sent, in milliseconds."""
+
+    messages: int
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+
+    @classmethod
+    def of(cls, sent: pa.Table) -> Lateness | None:
+        """Compute it from rows of ``SENT``; None when there is no row."""
+        if not sent.num_rows:
+            return None
+        late_ms = pc.subtract(sent["sent_ns"], sent["scheduled_ns"]).to_numpy() / 1e6
+        p50, p99 = np.percentile(late_ms, [50, 99])
+        return cls(len(late_ms), float(p50), float(p99), float(late_ms.max()))
+
+
+class Generator:
+    """The generator's process, seen from the parent.
+
+    Parameters
+    ----------
+    bootstrap, topic : str
+        Broker and input topic, which exists.
+    payload : str
+        Text that every message carries.
+
+    Raises
+    ------
+    ClusterError
+        By every method, when the process or Kafka is gone.
+
+    Examples
+    --------
+    >>> with Generator("127.0.0.1:9092", "run-in", "x" * 64) as generator:  # doctest: +SKIP
+    ...     generator.start(Constant(50.0), first_id=0)
+    ...     ...
+    ...     rows = generator.stop()
+    """
+
+    def __init__(self, bootstrap: str, topic: str, payload: str = "") -> None:
+        self._process = Process("generator", _run, Settings(bootstrap, topic, payload))
+        self.next_id = 0
+        self.sending = False
+        self.exhausted = False
+        try:
+            self._process.wait_ready()
+        except BaseException:
+            self._process.end()
+            raise
+
+    @property
+    def pid(self) -> int:
+        """Its process identifier."""
+        return self._process.pid
+
+    def start(self, schedule: Schedule, first_id: int | None = None, skip: int = 0) -> None:
+        """Begin to send; returns at once.
+
+        Parameters
+        ----------
+        schedule : Schedule
+            When each message is due.
+        first_id : int, optional
+            Identifier of the first message; by default the one after the last that was sent.
+        skip : int
+            Scheduled messages to leave out, for a schedule that is taken up again.
+
+        Raises
+        ------
+        ValueError
+            When it is sending, or the identifier was given before.
+        """
+        first_id = self.next_id if first_id is None else first_id
+        if self.sending:
+            raise ValueError("the generator is sending: stop it first")
+        if first_id < self.next_id:
+            raise ValueError(f"message {first_id} was sent before: the next one is {self.next_id}")
+        self._process.tell(Begin(schedule, first_id, skip))
+        self.next_id, self.sending, self.exhausted = first_id, True, False
+
+    def poll(self) -> pa.Table:
+        """Return the messages whose fate became known since the last call, rows of ``SENT``."""
+        return self._collect(until_stopped=False)
+
+    def stop(self) -> pa.Table:
+        """Stop sending, wait for the broker's answers, and return all rows not yet handed out."""
+        if not self.sending:
+            return SENT.empty_table()
+        self._process.tell(Stop())
+        rows = self._collect(until_stopped=True)
+        self.sending = False
+        return rows
+
+    def _collect(self, until_stopped: bool) -> pa.Table:
+        tables = [SENT.empty_table()]
+        deadline = time.monotonic() + FLUSH_TIMEOUT_S + 10
+        while True:
+            result = self._process.result(0.2 if until_stopped else 0.0)
+            match result:
+                case Rows():
+                    tables.append(result.table())
+                case Exhausted():
+                    self.exhausted = True
+                case Stopped(next_id):
+                    self.next_id = next_id
+                    break
+                case None if not until_stopped:
+                    break
+                case None if time.monotonic() > deadline:
+                    raise ClusterError("generator process: does not stop")
+        return pa.concat_tables(tables)
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+# ---- in the child ----
+
+
+def _run(inbox: Inbox, results: Queue[Any], settings: Settings) -> None:
+    # The client's thread must give way soon when a message is due (Python's default is 5 ms).
+    sys.setswitchinterval(0.0005)
+    producer = Producer(settings.bootstrap, settings.topic)
+    sender = _Sender(inbox, results, producer, InputValue(settings.payload))
+    results.put(Ready())
+    while True:
+        command = inbox.take()
+        if isinstance(command, Begin):
+            sender.send(command)
+
+
+class _Sender:
+    """The child's loop."""
+
+    def __init__(self, inbox: Inbox, results: Queue[Any], producer: Producer, value: InputValue) -> None:
+        self._inbox = inbox
+        self._results = results
+        self._producer = producer
+        self._value = value
+        self._times: dict[int, tuple[int, int]] = {}
+        self._done: list[Delivery] = []
+        self._report_ns = 0
+
+    def send(self, begin: Begin) -> None:
+        """Send until told to stop; a schedule that ends is waited out."""
+        next_id = begin.first_id
+        for message_id, due_ns in enumerate(_due(begin), start=begin.first_id):
+            if self._stopped_before(due_ns):
+                break
+            sent_ns = time.monotonic_ns()
+            self._times[message_id] = (due_ns, sent_ns)
+            partition = message_id % self._producer.partitions
+            self._producer.send(partition, self._value.of(message_id), message_id)
+            next_id = message_id + 1
+        else:
+            self._results.put(Exhausted())
+            while not self._stopped_before(time.monotonic_ns() + REPORT_NS):
+                pass
+        self._done += self._producer.flush(FLUSH_TIMEOUT_S)
+        self._report(time.monotonic_ns())
+        self._results.put(Stopped(next_id))
+
+    def _stopped_before(self, due_ns: int) -> bool:
+        """Wait until a message is due, harvesting answers meanwhile; true when told to stop."""
+        while True:
+            now_ns = time.monotonic_ns()
+            if now_ns >= self._report_ns:
+                self._done += self._producer.deliveries()
+                self._report(now_ns)
+                now_ns = time.monotonic_ns()
+            full = self._producer.unanswered >= MOST_UNANSWERED
+            wait_ns = 1_000_000 if full else min(due_ns, self._report_ns) - now_ns
+            if self._inbox.wait(wait_ns / 1e9):
+                assert isinstance(self._inbox.take(), Stop)
+                return True
+            if full:
+                self._done += self._producer.deliveries()
+            elif time.monotonic_ns() >= due_ns:
+                return False
+
+    def _report(self, now_ns: int) -> None:
+        self._report_ns = now_ns + REPORT_NS
+        if not self._done:
+            return
+        rows = [
+            (d.tag, *self._times.pop(d.tag), d.partition, d.offset, d.append_ms, d.error) for d in self._done
+        ]
+        self._results.put(Rows(rows))
+        self._done = []
+
+
+def _due(begin: Begin) -> Iterator[int]:
+    """Yield the monotonic time at which each message is due."""
+    start_ns = time.monotonic_ns() + LEAD_NS
+    if begin.skip:  # taken up again: the gap before the first message is the schedule's own
+        start_ns -= int(next(begin.schedule.chunks(begin.skip - 1))[0])
+    for chunk in begin.schedule.chunks(begin.skip):
+        yield from (chunk + start_ns).tolist()

@@ -1,0 +1,146 @@
+"""The workload of a run: generator and receiver together, counted step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Self
+
+import pyarrow as pa
+
+from harness.backends.kafka import Topics
+from harness.experiments.schedule import Schedule
+from harness.workload.generator import Generator
+from harness.workload.receiver import Receiver
+from harness.workload.tables import RECEIVED, SENT
+from harness.workload.wire import Foreign
+
+READ_TIMEOUT_S = 30.0
+_MOST_PARTS = 64
+
+
+class KafkaLoad:
+    """Sends to one topic and reads the other, both of which exist.
+
+    Parameters
+    ----------
+    bootstrap : str
+        ``host:port`` of the broker.
+    input_topic, output_topic : str
+        Where messages go, and where the sinks' records come from.
+    schedule : callable
+        Makes the schedule for a rate in messages a second.
+    payload : str
+        Text that every message carries.
+    first_id : int
+        Identifier of the first message of all; identifiers only grow.
+
+    Raises
+    ------
+    ClusterError
+        By every method, when a process or Kafka is gone.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        input_topic: str,
+        output_topic: str,
+        schedule: Callable[[float], Schedule],
+        payload: str = "",
+        first_id: int = 0,
+    ) -> None:
+        self._topics = Topics(bootstrap)
+        self._names = (input_topic, output_topic)
+        self._schedule = schedule
+        self.receiver = Receiver(bootstrap, output_topic)
+        try:
+            self.generator = Generator(bootstrap, input_topic, payload, first_id)
+        except BaseException:
+            self.receiver.close()
+            raise
+        self.begin_step()
+
+    def begin_step(self) -> None:
+        """Forget what was sent and received until now; what comes later belongs to this step."""
+        ends = [self._topics.end_offsets(name) for name in self._names]
+        self.receiver.read_to(ends[1], READ_TIMEOUT_S)
+        self.generator.poll()
+        self._before = (int(ends[0].sum()), int(ends[1].sum()))
+        self._read_before = (self.receiver.records, self.receiver.foreign_records)
+        self._sent = _Growing(SENT)
+        self._received = _Growing(RECEIVED)
+
+    def start(self, rate_tps: float) -> None:
+        """Begin to send at that rate; identifiers go on where they ended.
+
+        A random schedule goes on as well: no step repeats the gaps of another.
+        """
+        self.generator.start(self._schedule(rate_tps), skip=self.generator.next_id)
+
+    def stop(self) -> None:
+        """Stop sending; returns when the broker has answered for all that was sent."""
+        self._sent.add(self.generator.stop())
+
+    def sent(self) -> pa.Table:
+        """Return what was sent since the step began and is answered for, rows of ``SENT``."""
+        self._sent.add(self.generator.poll())
+        return self._sent.table
+
+    def received(self) -> pa.Table:
+        """Return what was received since the step began, rows of ``RECEIVED``."""
+        self._received.add(self.receiver.poll())
+        return self._received.table
+
+    def catch_up(self) -> None:
+        """Read all that is in the output topic by now."""
+        ends = self._topics.end_offsets(self._names[1])
+        self._received.add(self.receiver.read_to(ends, READ_TIMEOUT_S))
+
+    def counts(self) -> tuple[int, int]:
+        """Return the broker's own counts of records in input and output topic since the step began."""
+        now = [int(self._topics.end_offsets(name).sum()) for name in self._names]
+        return now[0] - self._before[0], now[1] - self._before[1]
+
+    @property
+    def records_read(self) -> int:
+        """Records of the output topic that the receiver read since the step began."""
+        return self.receiver.records - self._read_before[0]
+
+    @property
+    def foreign_records(self) -> int:
+        """Those among them that could not be decoded."""
+        return self.receiver.foreign_records - self._read_before[1]
+
+    @property
+    def foreign(self) -> tuple[Foreign, ...]:
+        """The first few records of the run that could not be decoded, with the reason."""
+        return self.receiver.foreign
+
+    def close(self) -> None:
+        """End both processes."""
+        self.generator.close()
+        self.receiver.close()
+        self._topics.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Growing:
+    """A table in parts, joined now and then so that reading it stays cheap."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._parts = [schema.empty_table()]
+
+    def add(self, rows: pa.Table) -> None:
+        if rows.num_rows:
+            self._parts.append(rows)
+        if len(self._parts) > _MOST_PARTS:
+            self._parts = [self.table.combine_chunks()]
+
+    @property
+    def table(self) -> pa.Table:
+        return pa.concat_tables(self._parts)

@@ -1,0 +1,126 @@
+package harness.storm.submit;
+
+import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.storm.generated.KillOptions;
+import org.apache.storm.generated.Nimbus;
+import org.apache.storm.generated.StormTopology;
+import org.apache.storm.shade.net.minidev.json.JSONValue;
+import org.apache.storm.thrift.TException;
+
+/**
+ * A Nimbus that passes every call on to a real one, and changes the topology as it is submitted.
+ *
+ * <p>A topology belongs to the harness once it is submitted: a {@code main} that kills, deactivates or rebalances it when it
+ * is done watching (as storm-perf's do) is not heard.
+ */
+final class Capture implements InvocationHandler {
+    private final Nimbus.Iface nimbus;
+    private final SubmitSettings settings;
+    private String topology;
+    private Instrumenter.Result result;
+    private SubmitException failure;
+
+    Capture(Nimbus.Iface nimbus, SubmitSettings settings) {
+        this.nimbus = nimbus;
+        this.settings = settings;
+    }
+
+    /** What {@code StormSubmitter} shall take for Nimbus. */
+    Nimbus.Iface proxy() {
+        return (Nimbus.Iface) Proxy.newProxyInstance(
+            Capture.class.getClassLoader(), new Class<?>[] {Nimbus.Iface.class}, this);
+    }
+
+    /** One call at a time: a Thrift client is one connection. */
+    @Override
+    public synchronized Object invoke(Object proxy, Method method, Object[] args) throws Throwable {
+        switch (method.getName()) {
+            case "submitTopology", "submitTopologyWithOpts" -> {
+                return submit(method, args);
+            }
+            case "killTopology", "killTopologyWithOpts", "activate", "deactivate", "rebalance" -> {
+                if (args[0].equals(topology)) {
+                    System.out.println("not passed on to Nimbus: " + method.getName() + " " + topology);
+                    return null;
+                }
+            }
+            case "isTopologyNameAllowed" -> {
+                if (topology == null && Boolean.FALSE.equals(call(method, args))) {
+                    throw fail(SubmitException.failed("topology name " + args[0] + " is in use or not allowed"));
+                }
+                return true;
+            }
+            default -> {
+            }
+        }
+        return call(method, args);
+    }
+
+    /** The name of the topology that was submitted; null if none was. */
+    synchronized String topology() {
+        return topology;
+    }
+
+    synchronized Instrumenter.Result result() {
+        return result;
+    }
+
+    /** Why the submission was refused here, whatever {@code main} made of it; null if it was not. */
+    synchronized SubmitException failure() {
+        return failure;
+    }
+
+    private Object submit(Method method, Object[] args) throws Throwable {
+        String name = (String) args[0];
+        if (topology != null) {
+            kill();
+            throw fail(SubmitException.failed("main submits more than one topology: " + topology + " and " + name
+                + "; the first was killed"));
+        }
+        Map<String, Object> conf = new HashMap<>(Submit.object((String) args[2]));
+        conf.putAll(settings.storm());
+        StormTopology changed = (StormTopology) args[3];
+        Instrumenter.Result outcome;
+        if (settings.instrument()) {
+            outcome = Instrumenter.wrap(changed);
+            Instrumenter.configure(conf, name, settings.metrics());
+        } else {
+            outcome = Instrumenter.leave(changed, "instrumentation is off");
+        }
+        args[2] = JSONValue.toJSONString(conf);
+        try {
+            call(method, args);
+        } catch (TException e) {
+            fail(Submit.explain(e)); // remembered, as main may swallow it
+            throw e;
+        }
+        topology = name;
+        result = outcome;
+        return null;
+    }
+
+    /** Ends a topology whose submission counts as failed, so that it is not left behind. */
+    synchronized void kill() throws TException {
+        KillOptions now = new KillOptions();
+        now.set_wait_secs(0);
+        nimbus.killTopologyWithOpts(topology, now);
+    }
+
+    private SubmitException fail(SubmitException reason) {
+        failure = reason;
+        return reason;
+    }
+
+    private Object call(Method method, Object[] args) throws Throwable {
+        try {
+            return method.invoke(nimbus, args);
+        } catch (InvocationTargetException e) {
+            throw e.getCause();
+        }
+    }
+}

@@ -1,0 +1,206 @@
+package harness.storm.submit;
+
+import java.io.File;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Modifier;
+import java.net.MalformedURLException;
+import java.net.URL;
+import java.net.URLClassLoader;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import org.apache.storm.Config;
+import org.apache.storm.generated.AlreadyAliveException;
+import org.apache.storm.generated.AuthorizationException;
+import org.apache.storm.generated.InvalidTopologyException;
+import org.apache.storm.shade.net.minidev.json.JSONValue;
+import org.apache.storm.thrift.transport.TTransportException;
+import org.apache.storm.utils.NimbusClient;
+import org.apache.storm.utils.Utils;
+import org.apache.storm.validation.ConfigValidation;
+
+/**
+ * Submits the topology of any jar to a real Nimbus, instrumented on the way: runs the jar's own {@code main} with a Nimbus
+ * in front of the real one that wraps every bolt and spout of what is submitted.
+ *
+ * <p>The only argument is the path of a JSON file ({@link SubmitSettings}). The last line on standard output is
+ * {@code {"topology": name, "wrapped": [component], "unwrapped": {component: reason}}} with exit status 0; or the last line
+ * on standard error says what is wrong, with exit status 2 for the settings and 1 for all else. The workers must have this
+ * jar in their class path.
+ */
+public final class Submit {
+
+    private Submit() {
+    }
+
+    /** @param args the settings file */
+    public static void main(String[] args) {
+        // main may end the JVM itself, and may leave threads that keep it alive: the outcome is told on the way out.
+        Outcome outcome = new Outcome();
+        Runtime.getRuntime().addShutdownHook(new Thread(outcome::tellAndHalt));
+        try {
+            if (args.length != 1) {
+                throw SubmitException.settings("one argument wanted, the settings file; there are " + args.length);
+            }
+            run(SubmitSettings.read(Path.of(args[0])), outcome);
+        } catch (SubmitException e) {
+            outcome.failed(e);
+        } catch (Throwable e) {
+            outcome.failed(explain(e));
+        }
+        System.exit(0);
+    }
+
+    /** Leaves main's Nimbus in place: a shutdown hook of the user's may still want to kill the topology. */
+    static void run(SubmitSettings settings, Outcome outcome) throws Exception {
+        try {
+            ConfigValidation.validateTopoConf(settings.storm());
+        } catch (IllegalArgumentException e) {
+            throw SubmitException.settings("bad Storm setting: " + e.getMessage());
+        }
+        Method main = main(settings);
+        Capture capture = new Capture(connect(settings).getClient(), settings);
+        outcome.watch(capture);
+        runMain(main, settings, capture);
+    }
+
+    @SuppressWarnings({"resource", "try"}) // see run
+    private static void runMain(Method main, SubmitSettings settings, Capture capture) throws Exception {
+        System.setProperty("storm.jar", settings.jar().toString());
+        new NimbusClient.LocalOverride(capture.proxy());
+        try {
+            main.invoke(null, (Object) settings.args().toArray(String[]::new));
+        } catch (InvocationTargetException e) {
+            if (capture.topology() != null && capture.failure() == null) {
+                capture.kill();
+                throw SubmitException.failed("main failed after it had submitted " + capture.topology()
+                    + ", which was killed: " + cause(e), e.getCause());
+            }
+            throw explain(e.getCause());
+        }
+    }
+
+    /** The user's {@code main}, from the jar unless the class path has it, with the jar seen by all who load classes. */
+    private static Method main(SubmitSettings settings) {
+        File jar = settings.jar().toFile();
+        if (!Files.isReadable(settings.jar()) || !jar.isFile()) {
+            throw SubmitException.settings("no jar to read at " + jar);
+        }
+        try {
+            URLClassLoader loader = new URLClassLoader(new URL[] {jar.toURI().toURL()}, Submit.class.getClassLoader());
+            Thread.currentThread().setContextClassLoader(loader);
+            Utils.setClassLoaderForJavaDeSerialize(loader);
+            Method main = Class.forName(settings.main(), false, loader).getMethod("main", String[].class);
+            if (!Modifier.isStatic(main.getModifiers())) {
+                throw new NoSuchMethodException();
+            }
+            main.setAccessible(true); // the class need not be public
+            return main;
+        } catch (MalformedURLException e) {
+            throw SubmitException.settings("no jar to read at " + jar);
+        } catch (ClassNotFoundException | NoClassDefFoundError e) {
+            throw SubmitException.settings("no class " + settings.main() + " in " + jar + ": " + e.getMessage());
+        } catch (NoSuchMethodException e) {
+            throw SubmitException.settings("class " + settings.main() + " has no public static void main(String[])");
+        }
+    }
+
+    private static NimbusClient connect(SubmitSettings settings) {
+        Map<String, Object> conf = Utils.readStormConfig();
+        conf.put(Config.STORM_NIMBUS_RETRY_TIMES, 0); // who starts a cluster waits for it elsewhere
+        try {
+            return NimbusClient.Builder.withConf(conf)
+                .buildWithNimbusHostPort(settings.nimbusHost(), settings.nimbusPort());
+        } catch (TTransportException | RuntimeException e) {
+            throw SubmitException.failed("Nimbus cannot be reached at " + settings.nimbusHost() + ":"
+                + settings.nimbusPort() + ": " + cause(e), e);
+        }
+    }
+
+    /** One line for what {@code main} ended with. */
+    static SubmitException explain(Throwable thrown) {
+        for (Throwable e = thrown; e != null; e = e.getCause()) {
+            if (e instanceof SubmitException known) {
+                return known;
+            }
+            if (e instanceof AlreadyAliveException alive) {
+                return SubmitException.failed("topology name is in use: " + alive.get_msg(), thrown);
+            }
+            if (e instanceof InvalidTopologyException invalid) {
+                return SubmitException.failed("Nimbus refuses the topology: " + invalid.get_msg(), thrown);
+            }
+            if (e instanceof AuthorizationException refused) {
+                return SubmitException.failed("Nimbus refuses the user: " + refused.get_msg(), thrown);
+            }
+            if (e instanceof TTransportException) {
+                return SubmitException.failed("connection to Nimbus lost: " + cause(e), thrown);
+            }
+        }
+        return SubmitException.failed("main failed: " + cause(thrown), thrown);
+    }
+
+    /** The innermost cause. */
+    private static String cause(Throwable thrown) {
+        Throwable e = thrown;
+        while (e.getCause() != null) {
+            e = e.getCause();
+        }
+        return e.toString();
+    }
+
+    @SuppressWarnings("unchecked") // the keys of a JSON object are strings
+    static Map<String, Object> object(String json) {
+        return (Map<String, Object>) JSONValue.parse(json);
+    }
+
+    /** How the submission went, as told once at the end of the JVM. */
+    static final class Outcome {
+        private Capture capture;
+        private SubmitException failure;
+
+        synchronized void watch(Capture watched) {
+            capture = watched;
+        }
+
+        synchronized void failed(SubmitException reason) {
+            failure = reason;
+        }
+
+        /** The failure, or null: one refused on the way counts, even if {@code main} swallowed it. */
+        synchronized SubmitException failure() {
+            if (capture != null && capture.failure() != null) {
+                return capture.failure();
+            }
+            if (failure == null && (capture == null || capture.topology() == null)) {
+                return SubmitException.failed("main submitted no topology");
+            }
+            return failure;
+        }
+
+        /** The result as JSON on one line. */
+        synchronized String line() {
+            Map<String, Object> line = new LinkedHashMap<>();
+            line.put("topology", capture.topology());
+            line.put("wrapped", capture.result().wrapped());
+            line.put("unwrapped", capture.result().unwrapped());
+            return JSONValue.toJSONString(line);
+        }
+
+        void tellAndHalt() {
+            SubmitException reason = failure();
+            if (reason == null) {
+                System.out.println(line());
+            } else {
+                if (reason.getCause() != null) {
+                    reason.getCause().printStackTrace(System.out);
+                }
+                System.err.println(reason.getMessage());
+            }
+            System.out.flush();
+            System.err.flush();
+            Runtime.getRuntime().halt(reason == null ? 0 : reason.status());
+        }
+    }
+}

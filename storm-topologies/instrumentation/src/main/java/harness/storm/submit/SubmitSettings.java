@@ -1,0 +1,137 @@
+package harness.storm.submit;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeSet;
+import org.apache.storm.shade.net.minidev.json.JSONValue;
+import org.apache.storm.shade.net.minidev.json.parser.ParseException;
+
+/**
+ * What to submit where, as read from a JSON file. Every key must be there and no other may: nothing has a default.
+ *
+ * @param nimbusHost,nimbusPort where Nimbus listens
+ * @param jar the jar to upload
+ * @param main class in it (or in the class path) whose {@code main} submits the topology
+ * @param args its arguments
+ * @param instrument whether to wrap bolts and spouts and register the metrics consumer
+ * @param metrics where measurements go
+ * @param storm topology settings that take the place of the topology's own
+ */
+record SubmitSettings(
+        String nimbusHost,
+        int nimbusPort,
+        Path jar,
+        String main,
+        List<String> args,
+        boolean instrument,
+        Metrics metrics,
+        Map<String, Object> storm) {
+
+    /**
+     * Where measurements go.
+     *
+     * @param url posted to, as InfluxDB's write endpoint
+     * @param token empty for none
+     * @param bucketS length of a bucket in seconds
+     * @param consumers executors of the metrics consumer
+     */
+    record Metrics(String url, String token, int bucketS, int consumers) {
+    }
+
+    /** @throws SubmitException naming the file, and the key */
+    static SubmitSettings read(Path file) {
+        String text;
+        try {
+            text = Files.readString(file);
+        } catch (IOException e) {
+            throw SubmitException.settings("cannot read the settings " + file + ": " + e.getMessage());
+        }
+        Object json;
+        try {
+            json = JSONValue.parseWithException(text);
+        } catch (ParseException e) {
+            throw SubmitException.settings(file + " is not JSON: " + e.getMessage().replace('\n', ' '));
+        }
+        if (!(json instanceof Map<?, ?> map)) {
+            throw SubmitException.settings(file + " is not a JSON object");
+        }
+        Keys all = new Keys(file, "", map);
+        Keys nimbus = all.object("nimbus");
+        Keys metrics = all.object("metrics");
+        SubmitSettings settings = new SubmitSettings(
+            nimbus.text("host"), nimbus.positive("port"),
+            Path.of(all.text("jar")), all.text("main"), all.texts("args"), all.truth("instrument"),
+            new Metrics(metrics.text("url"), metrics.text("token"),
+                metrics.positive("bucket_s"), metrics.positive("consumers")),
+            all.object("storm").toMap());
+        nimbus.allowOnly("host", "port");
+        metrics.allowOnly("url", "token", "bucket_s", "consumers");
+        all.allowOnly("nimbus", "jar", "main", "args", "instrument", "metrics", "storm");
+        return settings;
+    }
+
+    /** An object in the file, which names its keys in errors as {@code metrics.url}. */
+    private record Keys(Path file, String prefix, Map<?, ?> map) {
+
+        Keys object(String key) {
+            return new Keys(file, prefix + key + ".", get(key, Map.class, "an object"));
+        }
+
+        String text(String key) {
+            return get(key, String.class, "a text");
+        }
+
+        boolean truth(String key) {
+            return get(key, Boolean.class, "true or false");
+        }
+
+        int positive(String key) {
+            Number number = get(key, Number.class, "a whole number above 0");
+            if (number.doubleValue() != number.intValue() || number.intValue() < 1) {
+                throw wrong(key, "a whole number above 0");
+            }
+            return number.intValue();
+        }
+
+        List<String> texts(String key) {
+            List<?> list = get(key, List.class, "a list of texts");
+            return list.stream().map(item -> {
+                if (item instanceof String text) {
+                    return text;
+                }
+                throw wrong(key, "a list of texts");
+            }).toList();
+        }
+
+        @SuppressWarnings("unchecked") // the keys of a JSON object are strings
+        Map<String, Object> toMap() {
+            return (Map<String, Object>) map;
+        }
+
+        void allowOnly(String... keys) {
+            TreeSet<String> unknown = new TreeSet<>(toMap().keySet());
+            unknown.removeAll(List.of(keys));
+            if (!unknown.isEmpty()) {
+                throw SubmitException.settings(file + ": unknown key " + prefix + unknown.first());
+            }
+        }
+
+        private <T> T get(String key, Class<T> type, String wanted) {
+            if (!map.containsKey(key)) {
+                throw SubmitException.settings(file + ": missing key " + prefix + key);
+            }
+            if (!type.isInstance(map.get(key))) {
+                throw wrong(key, wanted);
+            }
+            return type.cast(map.get(key));
+        }
+
+        private SubmitException wrong(String key, String wanted) {
+            return SubmitException.settings(file + ": " + prefix + key + " must be " + wanted
+                + ", not " + JSONValue.toJSONString(map.get(key)));
+        }
+    }
+}

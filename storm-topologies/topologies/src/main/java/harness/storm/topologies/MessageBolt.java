@@ -1,0 +1,72 @@
+package harness.storm.topologies;
+
+import java.util.List;
+import java.util.Map;
+import org.apache.storm.task.OutputCollector;
+import org.apache.storm.task.TopologyContext;
+import org.apache.storm.topology.OutputFieldsDeclarer;
+import org.apache.storm.topology.base.BaseRichBolt;
+import org.apache.storm.tuple.Tuple;
+
+/**
+ * A bolt that deals with one tuple at a time: reads its message, spends the service time, emits
+ * anchored tuples, acks. A tuple that is not a message is reported and failed.
+ */
+abstract class MessageBolt extends BaseRichBolt {
+    private static final long serialVersionUID = 1L;
+
+    protected final Workload workload;
+    private final ServiceTime service;
+    protected transient OutputCollector collector;
+    protected transient String component;
+    protected transient int task;
+
+    /**
+     * Creates the bolt.
+     *
+     * @param workload seed and keys
+     * @param service time spent on each tuple; null for none
+     */
+    MessageBolt(Workload workload, ServiceTime service) {
+        this.workload = workload;
+        this.service = service;
+    }
+
+    @Override
+    public void prepare(Map<String, Object> conf, TopologyContext context, OutputCollector collector) {
+        this.collector = collector;
+        component = context.getThisComponentId();
+        task = context.getThisTaskId();
+    }
+
+    @Override
+    public final void execute(Tuple tuple) {
+        long receivedNs = System.nanoTime();
+        try {
+            Message message = Tuples.message(tuple);
+            List<Member> members = Members.decode(Tuples.members(tuple));
+            if (service != null) {
+                service.spend(workload.seed(), message);
+            }
+            process(tuple, message, members, receivedNs);
+        } catch (MalformedMessageException e) {
+            collector.reportError(e);
+            collector.fail(tuple);
+        }
+    }
+
+    /**
+     * Emits what the bolt makes of a tuple, and acks it.
+     *
+     * @param tuple to anchor to and to ack
+     * @param message the tuple's message, without this component
+     * @param members the tuple's members, without this component
+     * @param receivedNs nanoTime when the tuple was received
+     */
+    abstract void process(Tuple tuple, Message message, List<Member> members, long receivedNs);
+
+    @Override
+    public void declareOutputFields(OutputFieldsDeclarer declarer) {
+        declarer.declare(Tuples.fields());
+    }
+}

@@ -1,0 +1,73 @@
+package harness.storm.topologies;
+
+import harness.storm.topologies.TopologySettings.Component;
+import harness.storm.topologies.TopologySettings.Stream;
+import org.apache.storm.generated.StormTopology;
+import org.apache.storm.topology.BoltDeclarer;
+import org.apache.storm.topology.IRichBolt;
+import org.apache.storm.topology.TopologyBuilder;
+import org.apache.storm.tuple.Fields;
+
+/** Builds Storm's topology from the settings: any components and streams, not only the five. */
+final class TopologyFactory {
+    private final TopologySettings settings;
+    private final Workload workload;
+    private final TopologyBuilder builder = new TopologyBuilder();
+
+    private TopologyFactory(TopologySettings settings) {
+        this.settings = settings;
+        workload = new Workload(settings.seed(), settings.keys());
+    }
+
+    /** Builds the topology. */
+    static StormTopology build(TopologySettings settings) {
+        TopologyFactory factory = new TopologyFactory(settings);
+        settings.components().forEach(factory::add);
+        return factory.builder.createTopology();
+    }
+
+    private void add(String name, Component component) {
+        if (component.role() == TopologySettings.Role.SPOUT) {
+            builder.setSpout(name, MessageSpout.of(settings.spout(), workload), component.executors())
+                    .setNumTasks(component.tasks());
+            return;
+        }
+        BoltDeclarer declarer = builder.setBolt(name, bolt(component), component.executors());
+        declarer.setNumTasks(component.tasks());
+        for (Stream stream : settings.inputs(name)) {
+            subscribe(declarer, stream);
+        }
+    }
+
+    private IRichBolt bolt(Component component) {
+        ServiceTime service = component.service();
+        return switch (component.role()) {
+            case JSON -> new JsonBolt(workload, service);
+            case MULTIPLIER -> new MultiplierBolt(workload, service, settings.multiplier());
+            case WINDOW -> windowed(component, null);
+            case JOIN -> windowed(component, settings.routing());
+            case SENDER -> new SenderBolt(workload, service, settings.sink());
+            case SPOUT -> throw new IllegalArgumentException("a spout is no bolt");
+        };
+    }
+
+    private IRichBolt windowed(Component component, Routing routing) {
+        WindowBolt bolt = new WindowBolt(workload, component.window(), routing);
+        return new ArrivalWindowExecutor(bolt, workload, component.service());
+    }
+
+    private static void subscribe(BoltDeclarer bolt, Stream stream) {
+        String source = stream.source();
+        String id = stream.stream();
+        Fields key = new Fields(Tuples.KEY);
+        switch (stream.grouping()) {
+            case SHUFFLE -> bolt.shuffleGrouping(source, id);
+            case FIELDS -> bolt.fieldsGrouping(source, id, key);
+            case LOCAL_OR_SHUFFLE -> bolt.localOrShuffleGrouping(source, id);
+            case ALL -> bolt.allGrouping(source, id);
+            case GLOBAL -> bolt.globalGrouping(source, id);
+            case NONE -> bolt.noneGrouping(source, id);
+            case PARTIAL_KEY -> bolt.partialKeyGrouping(source, id, key);
+        }
+    }
+}

@@ -1,0 +1,261 @@
+package harness.storm.topologies;
+
+import com.fasterxml.jackson.annotation.JsonProperty;
+import java.io.Serializable;
+import java.util.ArrayDeque;
+import java.util.Collections;
+import java.util.Deque;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.regex.Pattern;
+
+/**
+ * Everything that a topology is made from. There are no defaults: the JSON has every key.
+ *
+ * @param name of the topology, for Storm
+ * @param components by name, in the order of their task identifiers
+ * @param streams between them
+ * @param multiplier number of children; null where no component multiplies
+ * @param routing of a join's outputs; null where no component joins
+ * @param keys for fields grouping
+ * @param seed of the workload
+ * @param spout where messages come from
+ * @param sink where outputs go
+ * @param storm Storm's own settings, passed on as they are
+ */
+record TopologySettings(
+        String name,
+        Map<String, Component> components,
+        List<Stream> streams,
+        Children multiplier,
+        Routing routing,
+        Keys keys,
+        long seed,
+        Spout spout,
+        Sink sink,
+        Map<String, Object> storm) {
+
+    /** What a component does. */
+    enum Role {
+        @JsonProperty("spout")
+        SPOUT,
+        @JsonProperty("json")
+        JSON,
+        @JsonProperty("multiplier")
+        MULTIPLIER,
+        @JsonProperty("window")
+        WINDOW,
+        @JsonProperty("join")
+        JOIN,
+        @JsonProperty("sender")
+        SENDER
+    }
+
+    /** How a stream's tuples are spread over the target's tasks; Storm's names. */
+    enum Grouping {
+        @JsonProperty("shuffle")
+        SHUFFLE,
+        @JsonProperty("fields")
+        FIELDS,
+        @JsonProperty("local-or-shuffle")
+        LOCAL_OR_SHUFFLE,
+        @JsonProperty("all")
+        ALL,
+        @JsonProperty("global")
+        GLOBAL,
+        @JsonProperty("none")
+        NONE,
+        @JsonProperty("partial-key")
+        PARTIAL_KEY
+    }
+
+    /** What the spout promises; see {@link MessageSpout}. */
+    enum Guarantee {
+        @JsonProperty("no-guarantee")
+        NO_GUARANTEE,
+        @JsonProperty("at-least-once")
+        AT_LEAST_ONCE,
+        @JsonProperty("at-most-once")
+        AT_MOST_ONCE
+    }
+
+    /**
+     * A component.
+     *
+     * @param role what it does
+     * @param executors threads it starts with
+     * @param tasks fixed for the topology's life
+     * @param service time spent on each tuple received; null for none
+     * @param window of windowed roles; null for the others
+     */
+    record Component(Role role, int executors, int tasks, ServiceTime service, Window window) {
+        Component {
+            Checks.present("role", role);
+            Checks.that(executors >= 1, "executors has to be at least 1, not " + executors);
+            Checks.that(tasks >= executors, "tasks has to be at least executors, not " + tasks);
+            boolean windowed = role == Role.WINDOW || role == Role.JOIN;
+            Checks.that(windowed == (window != null), "window is for roles window and join, and required there");
+            Checks.that(role != Role.SPOUT || service == null, "a spout has no service, it has to be null");
+        }
+    }
+
+    /** A target's subscription to a stream of a source. */
+    record Stream(String source, String stream, String target, Grouping grouping) {
+        Stream {
+            Checks.notBlank("source", source);
+            Checks.notBlank("stream", stream);
+            Checks.notBlank("target", target);
+            Checks.present("grouping", grouping);
+        }
+
+        String label() {
+            return source + "->" + target + ":" + stream;
+        }
+    }
+
+    /**
+     * The input.
+     *
+     * @param bootstrap Kafka's address
+     * @param topic the input topic
+     * @param group consumer group
+     * @param pollTimeoutMs how long a poll may wait for records; see {@link MessageSpout}
+     * @param commitPeriodMs between two commits of offsets
+     * @param guarantee what happens to failed tuples and at a restart
+     * @param consumer further settings of the Kafka consumer, e.g. max.poll.records
+     */
+    record Spout(
+            String bootstrap,
+            String topic,
+            String group,
+            long pollTimeoutMs,
+            long commitPeriodMs,
+            Guarantee guarantee,
+            Map<String, Object> consumer) {
+        private static final Set<String> OURS =
+                Set.of("bootstrap.servers", "group.id", "enable.auto.commit", "key.deserializer", "value.deserializer");
+
+        Spout {
+            Checks.notBlank("bootstrap", bootstrap);
+            Checks.notBlank("topic", topic);
+            Checks.notBlank("group", group);
+            Checks.that(pollTimeoutMs >= 0, "poll_timeout_ms has to be 0 or more, not " + pollTimeoutMs);
+            Checks.that(commitPeriodMs >= 1, "commit_period_ms has to be at least 1, not " + commitPeriodMs);
+            Checks.present("guarantee", guarantee);
+            consumer = clientSettings("consumer", consumer, OURS);
+        }
+    }
+
+    /**
+     * The output.
+     *
+     * @param bootstrap Kafka's address
+     * @param topic the output topic
+     * @param producer further settings of the Kafka producer, e.g. linger.ms
+     */
+    record Sink(String bootstrap, String topic, Map<String, Object> producer) implements Serializable {
+        private static final Set<String> OURS = Set.of("bootstrap.servers", "key.serializer", "value.serializer");
+        private static final Set<Object> CODECS = Set.of("none", "gzip");
+
+        Sink {
+            Checks.notBlank("bootstrap", bootstrap);
+            Checks.notBlank("topic", topic);
+            producer = clientSettings("producer", producer, OURS);
+            Object codec = producer.getOrDefault("compression.type", "none");
+            Checks.that(CODECS.contains(codec), "producer: compression.type " + codec + " is not in the jar, only none and gzip are");
+        }
+    }
+
+    private static final Pattern NAME = Pattern.compile("[A-Za-z0-9][A-Za-z0-9_.-]*");
+
+    TopologySettings {
+        Checks.notBlank("name", name);
+        Checks.present("components", components);
+        Checks.present("streams", streams);
+        Checks.present("keys", keys);
+        Checks.present("spout", spout);
+        Checks.present("sink", sink);
+        Checks.present("storm", storm);
+        components = Collections.unmodifiableMap(new LinkedHashMap<>(components));
+        streams = List.copyOf(streams);
+        storm = Collections.unmodifiableMap(new LinkedHashMap<>(storm));
+        components.forEach(TopologySettings::checkName);
+        Checks.that(has(components, Role.SPOUT), "components: one of them has to have role spout");
+        Checks.that(has(components, Role.MULTIPLIER) == (multiplier != null), "multiplier is required with a component of role multiplier, and else null");
+        Checks.that(has(components, Role.JOIN) == (routing != null), "routing is required with a component of role join, and else null");
+        for (Stream stream : streams) {
+            checkStream(stream, components);
+        }
+        for (Map.Entry<String, Component> component : components.entrySet()) {
+            checkInputs(component.getKey(), component.getValue().role(), streams);
+            checkUpstream(component.getKey(), components, streams);
+        }
+    }
+
+    /** The streams that a component subscribes to. */
+    List<Stream> inputs(String component) {
+        return inputs(component, streams);
+    }
+
+    private static List<Stream> inputs(String component, List<Stream> streams) {
+        return streams.stream().filter(s -> s.target().equals(component)).toList();
+    }
+
+    private static boolean has(Map<String, Component> components, Role role) {
+        return components.values().stream().anyMatch(c -> c.role() == role);
+    }
+
+    private static void checkName(String name, Component component) {
+        // A path is written component:task/component:task.
+        Checks.that(NAME.matcher(name).matches(), "components: a name has letters, digits, _ . and -, not " + name);
+        Checks.present("components." + name, component);
+    }
+
+    private static void checkStream(Stream stream, Map<String, Component> components) {
+        for (String end : List.of(stream.source(), stream.target())) {
+            Checks.that(components.containsKey(end), "streams: " + stream.label() + " names " + end + ", which is no component");
+        }
+        List<String> declared =
+                switch (components.get(stream.source()).role()) {
+                    case SENDER -> List.of();
+                    case JOIN -> Routing.STREAMS;
+                    default -> List.of("default");
+                };
+        Checks.that(declared.contains(stream.stream()), "streams: " + stream.label() + ": " + stream.source() + " emits on " + declared + " only");
+    }
+
+    private static void checkInputs(String name, Role role, List<Stream> streams) {
+        List<Stream> inputs = inputs(name, streams);
+        Checks.that((role == Role.SPOUT) == inputs.isEmpty(), "streams: " + name + (role == Role.SPOUT ? " is a spout and has no input" : " has no input"));
+        long sources = inputs.stream().map(Stream::source).distinct().count();
+        Checks.that(role != Role.JOIN || sources == 2, "streams: " + name + " joins two components, not " + sources);
+    }
+
+    private static void checkUpstream(String name, Map<String, Component> components, List<Stream> streams) {
+        Set<String> upstream = new HashSet<>();
+        Deque<String> open = new ArrayDeque<>(List.of(name));
+        while (!open.isEmpty()) {
+            for (Stream stream : inputs(open.pop(), streams)) {
+                if (upstream.add(stream.source())) {
+                    open.push(stream.source());
+                }
+            }
+        }
+        Checks.that(!upstream.contains(name), "streams: " + name + " receives its own output");
+        // A message and one number name a child, and a window's output has members of several messages.
+        boolean plain = upstream.stream().map(c -> components.get(c).role()).allMatch(r -> r == Role.SPOUT || r == Role.JSON);
+        Checks.that(plain || components.get(name).role() != Role.MULTIPLIER, "streams: " + name + " multiplies what was multiplied or windowed before");
+    }
+
+    private static Map<String, Object> clientSettings(String key, Map<String, Object> given, Set<String> ours) {
+        Checks.present(key, given);
+        for (Map.Entry<String, Object> entry : given.entrySet()) {
+            Checks.that(!ours.contains(entry.getKey()), key + ": " + entry.getKey() + " is set by the topology itself");
+            Checks.present(key + ": " + entry.getKey(), entry.getValue());
+        }
+        return Collections.unmodifiableMap(new LinkedHashMap<>(given));
+    }
+}
