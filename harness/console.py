@@ -9,7 +9,7 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from harness.experiments.campaign import Progress as CampaignProgress
+from harness.experiments.contracts import Progress as CampaignProgress
 
 PLAIN_EVERY_S = 15.0
 """Outside a terminal a line is printed when the phase changes, and at most this often within one."""

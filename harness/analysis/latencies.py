@@ -137,7 +137,7 @@ def complete(step: StepRecord) -> Iterator[Actual]:
         note="" if by_executor else "Storm reported no complete latency in the interval",
     )
     mean = complete_mean_ms(step)
-    note = """" if mean is not None else "Storm reported no complete latency in the interval"
+    note = "" if mean is not None else "Storm reported no complete latency in the interval"
     acked = sum(by_spout[k].acked for k in found)
     yield actual(step.index, COMPLETE, "mean", mean, n=acked, note=note)
 

@@ -5,18 +5,21 @@ A step's interval is cut into batches of equal time. A mean or a rate is a ratio
 standard error is that of a ratio estimator over the batches; where all batches weigh the same this is
 the usual batch-means error. A percentile's is found in the same way from the batches' percentiles.
 
-Where a configuration was measured more than once, the variance of its repeats that the intervals' own
-errors do not explain is added:
+What stays the same throughout a step (placement of threads, phases of windows and timers) shows only
+between repeats of one configuration. Where a run has repeats, the variance between them that the
+intervals' own errors do not explain is taken as a share of the value, pooled over the configurations
+and subjects that were repeated, and added for every step:
 
-    noise^2 = within^2 + max(0, var(repeats) - mean(within^2))
+    noise^2 = within^2 + value^2 * max(0, mean((var(repeats) - mean(within^2)) / mean(repeats)^2))
 
-so ``noise`` is one standard deviation of what measuring that configuration again would give.
+so ``noise`` is one standard deviation of what measuring the configuration again would give. Without
+repeats it is the first part only, a lower bound, and the report says so.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
 FEWEST_IN_TAIL = 5
@@ -57,7 +60,7 @@ def ratio(cells: DataFrame, keys: list[str]) -> DataFrame:
 
 
 def combined(actuals: DataFrame) -> DataFrame:
-    """Add ``noise``: within the interval and, where a configuration was repeated, between its repeats.
+    """Add ``noise``: within the interval and, where configurations were repeated, between repeats.
 
     Parameters
     ----------
@@ -67,22 +70,34 @@ def combined(actuals: DataFrame) -> DataFrame:
     Returns
     -------
     DataFrame
-        The same with noise, and with repeats, the number of steps of that configuration.
+        The same with noise; with repeats, the number of steps of that configuration; and with
+        between_share, the pooled spread between repeats as a share of the value (null without any).
     """
-    same = Window.partitionBy("configuration", "protocol", "measure", "subject", "statistic")
-    repeats = sf.count("value").over(same)
-    variance = sf.when(repeats > 1, sf.var_samp("value").over(same))
-    explained = sf.coalesce(sf.avg(sf.col("within") * sf.col("within")).over(same), sf.lit(0.0))
-    between = sf.greatest(sf.lit(0.0), variance - explained)
-    within = sf.col("within") * sf.col("within")
-    return actuals.withColumn("repeats", repeats.cast("int")).withColumn("noise", _root(within, between))
-
-
-def _root(within: Column, between: Column) -> Column:
-    """Square root of the sum of the parts that exist; null where neither does."""
+    kind = ["protocol", "measure", "statistic"]
+    same = Window.partitionBy("configuration", "subject", *kind)
+    squared = sf.col("within") * sf.col("within")
+    share = (
+        actuals.groupBy("configuration", "subject", *kind)
+        .agg(
+            sf.var_samp("value").alias("variance"),
+            sf.coalesce(sf.avg(squared), sf.lit(0.0)).alias("explained"),
+            sf.avg("value").alias("mean"),
+            sf.count("value").alias("steps"),
+        )
+        .where("steps > 1 AND mean != 0")
+        .groupBy(*kind)
+        .agg(sf.avg((sf.col("variance") - sf.col("explained")) / (sf.col("mean") * sf.col("mean"))).alias("share"))
+        .select(*kind, sf.sqrt(sf.greatest(sf.lit(0.0), "share")).alias("between_share"))
+    )
+    between = sf.col("between_share") * sf.col("value")
     zero = sf.lit(0.0)
-    total = sf.coalesce(within, zero) + sf.coalesce(between, zero)
-    return sf.when(within.isNotNull() | between.isNotNull(), sf.sqrt(total))
+    total = sf.coalesce(squared, zero) + sf.coalesce(between * between, zero)
+    known = sf.col("within").isNotNull() | between.isNotNull()
+    return (
+        actuals.withColumn("repeats", sf.count("value").over(same).cast("int"))
+        .join(sf.broadcast(share), kind, "left")
+        .withColumn("noise", sf.when(known, sf.sqrt(total)))
+    )
 
 
 def quantile_error(values: np.ndarray, counts: np.ndarray, whole: float) -> float | None:

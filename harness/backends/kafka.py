@@ -178,9 +178,12 @@ class Producer:
                 allow_auto_create_topics=False,
                 metrics_enabled=False,
             )
-            # The metadata are read now, or the first record would wait for them.
+        try:  # now, or the first record would wait for it
             found = self._client.partitions_for(topic)
+        except KafkaError:  # the client asks for an unknown topic again and again until its time is up
+            found = None
         if not found:
+            self._client.close(timeout=0)
             raise ClusterError(f"kafka at {bootstrap}: there is no topic {topic}")
         self.partitions = len(found)
         self._open: deque[tuple[int, int, Any]] = deque()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import subprocess
 import time
 import uuid
@@ -18,6 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from harness.backends import server_config as config
+from harness.backends.cgroups import CpuQuotas
 from harness.backends.server_config import LOOPBACK, Heaps, Jit, Ports, node_address
 from harness.backends.server_process import (
     POLL_S,
@@ -89,6 +91,8 @@ class LocalCluster:
         self.jit: Jit = jit
         self.extlib = tuple(path.resolve() for path in extlib)
         quotas = dict(cpu_quota_cores or {})
+        self._quota_cores = quotas
+        self._quotas: CpuQuotas | None = None
         self.nodes: tuple[WorkerNode, ...] = tuple(
             WorkerNode(
                 name=f"node-{i + 1}",
@@ -126,11 +130,15 @@ class LocalCluster:
         ClusterError
             When a port is taken, or a server dies or does not answer in time; what was started is
             stopped again.
+        UsageError
+            When CPU quotas are asked for and no control group can be made.
         MissingTool
             When there is no Java.
         """
         self._require_free_ports()
         self._write_configuration()
+        if self._quota_cores:
+            self._quotas = CpuQuotas(self._quota_cores)
         try:
             self._start(progress)
         except BaseException:
@@ -155,6 +163,9 @@ class LocalCluster:
             for server in stage:
                 server.wait_ended(STOP_TIMEOUT_S)
         self._servers.clear()
+        if self._quotas:
+            self._quotas.remove()
+            self._quotas = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -173,7 +184,10 @@ class LocalCluster:
         progress("starting nimbus and supervisors")
         nimbus = self._daemon("nimbus", "org.apache.storm.daemon.nimbus.Nimbus", self.heaps.nimbus)
         for node in self.nodes:
-            self._daemon(node.name, "org.apache.storm.daemon.supervisor.Supervisor", self.heaps.supervisor)
+            main = "org.apache.storm.daemon.supervisor.Supervisor"
+            supervisor = self._daemon(node.name, main, self.heaps.supervisor)
+            if self._quotas:
+                self._quotas.add(node.name, supervisor.pid)  # before it has any worker
         formatting.wait_ready(lambda: formatting.exit_status == 0, START_TIMEOUT_S)
         self._servers.remove(formatting)
         kafka = self._kafka("kafka", "kafka.Kafka", str(self.home / "conf" / "server.properties"))
@@ -214,7 +228,10 @@ class LocalCluster:
         command = config.java(heap_mb, f"{conf}:{self.homes.storm}/lib/*", main, properties=properties)
         environment = {
             "STORM_CONF_DIR": str(conf),
-            "STORM_EXT_CLASSPATH": ":".join(map(str, self.extlib)),
+            "STORM_EXT_CLASSPATH": f"{self.home}/extlib/*",
+            # the java of workers, see its comment
+            "JAVA_HOME": str(self.home / "java"),
+            "HARNESS_JAVA": shutil.which("java") or "java",
         }
         return self._run(name, command, environment)
 
@@ -252,8 +269,14 @@ class LocalCluster:
     # -- files -------------------------------------------------------------------------------------
 
     def _write_configuration(self) -> None:
-        for folder in ("conf", "logs", "tmp", "log4j2", "data/zookeeper", "data/kafka"):
+        for folder in ("conf", "logs", "tmp", "log4j2", "extlib", "data/zookeeper", "data/kafka"):
             (self.home / folder).mkdir(parents=True, exist_ok=True)
+        java = self.home / "java" / "bin" / "java"
+        java.parent.mkdir(parents=True, exist_ok=True)
+        java.write_bytes((files("harness") / "assets" / "servers" / "storm" / "java-of-workers.sh").read_bytes())
+        java.chmod(0o755)
+        for jar in self.extlib:
+            (self.home / "extlib" / jar.name).symlink_to(jar)
         log4j2 = files("harness") / "assets" / "servers" / "storm" / "log4j2"
         for name in ("cluster.xml", "worker.xml"):
             (self.home / "log4j2" / name).write_bytes((log4j2 / name).read_bytes())
@@ -280,6 +303,7 @@ class LocalCluster:
                 workers_artifacts=self.logs / "workers",
                 log4j2=self.home / "log4j2",
                 ports=self.ports,
+                heaps=self.heaps,
                 worker_childopts=options,
                 node=node,
                 slots=slots,

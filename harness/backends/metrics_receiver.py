@@ -23,8 +23,8 @@ MOST_BYTES = 32 << 20
 """A larger request is refused."""
 
 
-class MetricsReceiver(MetricRows):
-    """An HTTP server in a thread of its own, and the rows that it was sent.
+class MetricsReceiver:
+    """An HTTP server in a thread of its own, which puts what it is sent into ``store``.
 
     Parameters
     ----------
@@ -46,11 +46,10 @@ class MetricsReceiver(MetricRows):
     """
 
     def __init__(self, host: str = "127.0.0.1", port: int = 8086) -> None:
-        super().__init__()
-        store: MetricRows = self
+        self.store = rows = MetricRows()
 
         class Handler(_Handler):
-            rows = store
+            store = rows
 
         try:
             self._server = ThreadingHTTPServer((host, port), Handler)
@@ -93,7 +92,7 @@ class _Refused(Exception):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    rows: MetricRows
+    store: MetricRows
     protocol_version = "HTTP/1.1"
     timeout = 60
 
@@ -106,7 +105,7 @@ class _Handler(BaseHTTPRequestHandler):
             precision = parse_qs(url.query).get("precision", ["ns"])[0]
             if precision not in NS_PER_UNIT:
                 raise _Refused(HTTPStatus.BAD_REQUEST, f"precision {precision!r} is none of {[*NS_PER_UNIT]}")
-            complaints = self.rows.add(body, NS_PER_UNIT[precision])
+            complaints = self.store.add(body, NS_PER_UNIT[precision])
             if complaints:
                 more = f" (and {len(complaints) - 1} more)" if len(complaints) > 1 else ""
                 raise _Refused(HTTPStatus.BAD_REQUEST, complaints[0] + more)

@@ -117,6 +117,7 @@ def storm_yaml(
     workers_artifacts: Path,
     log4j2: Path,
     ports: Ports,
+    heaps: Heaps,
     worker_childopts: Sequence[str],
     node: int | None = None,
     slots: Sequence[int] = (),
@@ -138,6 +139,7 @@ def storm_yaml(
         **PATIENCE,
         "worker.childopts": list(worker_childopts),
         "worker.gc.childopts": "",
+        "topology.worker.logwriter.childopts": f"-Xmx{heaps.log_writer}m {' '.join((*JVM_FLAGS, C1_FLAG))}",
     }
     if node is not None:
         settings["supervisor.slots.ports"] = list(slots)

@@ -228,14 +228,13 @@ class Campaign:
 
     def _gather(self, since_ms: int) -> records.Gathered:
         input_records, output_records = self._load.counts()
-        records_read, foreign = self._load.records_read()
         return records.Gathered(
             sent=self._load.sent(),
             received=self._load.received(),
             input_records=input_records,
             output_records=output_records,
-            records_read=records_read,
-            foreign_records=foreign,
+            records_read=self._load.records_read,
+            foreign_records=self._load.foreign_records,
             held=self._metrics.texts("held", since_ms),
             failed=self._metrics.texts("ack", since_ms),
             errors=self._deployment.reported_errors(),

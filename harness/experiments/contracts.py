@@ -67,8 +67,13 @@ class Load(Protocol):
     def catch_up(self) -> None:
         """Receive all that has come out until now."""
 
-    def records_read(self) -> tuple[int, int]:
-        """Return how many output records of the step were read, and how many of them were foreign."""
+    @property
+    def records_read(self) -> int:
+        """Records of the output topic that were read since the step began."""
+
+    @property
+    def foreign_records(self) -> int:
+        """Those among them that could not be decoded."""
 
     def begin_step(self) -> None:
         """Forget what was sent and received until now."""

@@ -225,7 +225,7 @@ def _duplicates(evidence: Evidence, sent: Ids) -> int:
     within_a_record = rows.num_rows - records.num_rows
     appearances = records.group_by(member).aggregate([([], "count_all")])["count_all"]
     beyond = _appearances(appearances) - evidence.appearances
-    return within_a_record + int(beyond.clip(min=0).sum())
+    return int(within_a_record) + int(beyond.clip(min=0).sum())
 
 
 def _appearances(counts: pa.ChunkedArray) -> Ids:

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
-from ruamel.yaml import YAML, YAMLError
+from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import YAMLError
 
 from harness.errors import UsageError
 from harness.experiments.config import Experiment, Step

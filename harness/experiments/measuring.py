@@ -5,6 +5,7 @@ The times used in decisions are monotonic nanoseconds, the clock of every proces
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -190,7 +191,10 @@ class Measurement:
         self, start_ns: int
     ) -> tuple[tuple[float, Look], int, Literal["precision", "time-limit"]]:
         limits = self._measure.interval
-        planned = look_times(limits.least_s, limits.most_s, limits.looks)
+        # Whole buckets, so that each task has the same number of them in the interval.
+        bucket_s = self._measure.bucket_s
+        asked = look_times(limits.least_s, limits.most_s, limits.looks)
+        planned = sorted({math.ceil(t / bucket_s) * float(bucket_s) for t in asked})
         settle_s = self._settle_s()
         for number, length_s in enumerate(planned, start=1):
             while (elapsed := (time.monotonic_ns() - start_ns) / 1e9) < length_s + settle_s:
@@ -201,7 +205,8 @@ class Measurement:
             seen = look(
                 (now.scheduled_ns[inside] - start_ns) / 1e9,
                 now.ground_truth_ms[inside],
-                length_s=length_s,
+                start_s=0.0,
+                end_s=length_s,
                 precision_pct=limits.precision_pct,
                 looks=len(planned),
             )

@@ -12,9 +12,20 @@ narrow.
 
 An interval looked at several times, and kept at the first look that is narrow enough, covers the
 truth less often than one looked at once. So each look uses the level of `look_alpha`. Coverage at the
-stop, simulated (standard error 0.3 points; ``tests/experiments/test_precision.py`` asserts it within
-binomial bounds):
-COVERAGE
+stop, in percent, of simulated intervals of 60 s (600 of each, standard error 1 point;
+``tests/experiments/test_precision.py`` asserts it within binomial bounds), and four looks from 30 s on:
+
+=======================================================  ========  ==========
+stream                                                   one look  four looks
+=======================================================  ========  ==========
+independent messages                                           95    95 to 98
+half of the variance in a level, time constant 0.3 s           94    94 to 95
+the same, time constant 1 s                                    91    92 to 93
+count windows, 16 keys, the rarest lasting 2.7 s               99    98 to 99
+count windows, 16 keys, the rarest lasting 20 s               100          99
+=======================================================  ========  ==========
+
+An interval should therefore be a hundred times the longest time constant of what is measured.
 """
 
 from __future__ import annotations
@@ -153,13 +164,14 @@ def batch_totals(
     # Rounding can put a time just below end_s on the upper edge of the last batch.
     which = np.minimum(((times_s - start_s) * (batches / (end_s - start_s))).astype(np.intp), batches - 1)
     counts = np.bincount(which, minlength=batches).astype(np.float64)
-    return counts, np.bincount(which, weights=values, minlength=batches)
+    sums = np.bincount(which, weights=values, minlength=batches).astype(np.float64)
+    return counts, sums
 
 
 def deviations(counts: Floats, sums: Floats) -> Floats:
     """Return each batch's share in the error of the ratio of all sums to all counts; they add up to 0."""
-    total = counts.sum()
-    return (sums - sums.sum() / total * counts) * (counts.size / total)
+    total = float(counts.sum())
+    return (sums - float(sums.sum()) / total * counts) * (counts.size / total)
 
 
 def look(
@@ -175,8 +187,9 @@ def look(
     Parameters
     ----------
     times_s, values : array_like, shape (n,)
-        When each message *arrived* and its latency (while measuring, the messages sent last have not
-        all arrived, and those that have are the quick ones). Those outside the interval are ignored.
+        When each message was sent, or when it arrived, and its latency. By time of sending, leave the
+        interval's last messages the time to arrive: those that are there first are the quick ones.
+        Messages outside the interval are ignored.
     start_s, end_s : float
         Start of the interval and the time of this look.
     precision_pct : float
@@ -199,7 +212,7 @@ def look(
     >>> times = np.arange(0, 60, 0.01)
     >>> seen = look(times, rng.exponential(20, times.size), 0, 60, precision_pct=5)
     >>> seen.enough, round(seen.mean), round(seen.precision_pct)
-    (True, 20, 3)
+    (True, 20, 2)
     """
     times, x = samples(times_s, values)
     counts, sums = batch_totals(times, x, start_s, end_s, FINE_BATCHES)
@@ -233,6 +246,8 @@ def quantiles(
 
     The share of values up to the percentile has an interval by batch means like any mean; the values
     at that interval's two ends bound the percentile (Woodruff's method), with no density to estimate.
+    Simulated coverage over 60 s: 93 to 99 % of independent and windowed latencies, 89 to 93 % with the
+    time constant of 0.3 s of this module's table.
 
     Parameters
     ----------

@@ -36,9 +36,9 @@ class Flows:
     outputs: Mapping[Output, FloatArray]
 
     def arrivals(self, component: str) -> FloatArray:
-        """Arrival rate at each executor of a component, over all inputs."""
+        """Return the arrival rate at each executor of a component, over all inputs."""
         streams = self.layout.plan.query_plan.inputs(component)
-        return np.sum([self.connections[s].sum(axis=0) for s in streams], axis=0)
+        return np.asarray(np.stack([self.connections[s].sum(axis=0) for s in streams]).sum(axis=0))
 
 
 def spout_emission(measured: Measured, proposed: Layout, scale: float) -> Mapping[Output, FloatArray]:
@@ -58,7 +58,7 @@ def spout_emission(measured: Measured, proposed: Layout, scale: float) -> Mappin
     """
     plan = proposed.plan.query_plan
     return {
-        output: proposed.membership[name] @ measured.emitted[output] / measured.interval_s * scale
+        output: proposed.membership[name] @ (measured.emitted(output) / measured.seconds[name]) * scale
         for name in plan.spouts
         for output in outputs(plan, name)
     }
@@ -118,5 +118,5 @@ def _require_rates(rate: FloatArray, layout: Layout, output: Output) -> None:
     if wrong.any():
         executor = layout.executors[layout.of[output.component]][int(np.argmax(wrong))]
         raise ModelDeclined(
-            f"least squares give {executor.label} an output of {rate[wrong][0]:.3g} tuples/s on {output.stream}"
+            f"least squares give {executor.label} an output rate of {rate[wrong][0]:.3g} on {output.stream}"
         )

@@ -6,9 +6,9 @@ at a flush; what has moved on is served one tuple at a time. The thesis simulate
 executor. Here the same process's mean is computed.
 
 Let B be the tuples in the input batch and u those beyond it. With lists of generating function X arriving at
-rate v, flushes at rate f and service at rate m, the balance of E[x^B y^u] splits the population L into that of
-the queue without an input batch (M^X/M/1) plus E[B | u = 0], the batch seen while the server idles:
-the decomposition of vacation queues. While no batch ever fills, g(x) = E[x^B; u = 0] obeys, with
+rate v, flushes at rate f and service at rate m, the balance of E[x^B y^u] splits the population L into that
+of the queue without an input batch (M^X/M/1) plus E[B | u = 0], the batch seen while the server idles: the
+decomposition of vacation queues. While no batch ever fills, g(x) = E[x^B; u = 0] obeys, with
 y = m / (m + f + v (1 - X(x))) and M the generating function of the M^X/M/1 population::
 
     g(x) = f / (f + v (1 - X(x))) * g(y) * M(y)
@@ -21,8 +21,9 @@ Two departures from the print. B.1 divides the population summed over list arriv
 arrived; with lists of several tuples that is not the population that an arrival sees, and the number of
 arrivals is used. A mean list size that is not whole is met by lists of the two whole sizes next to it.
 
-The printed timer is exponential, so at low rates a tuple waits a whole flush interval; a periodic timer, which
-Storm has, would make it half. Figure 5.18's errors (50 % for 0.1 served in 0.4 instead of 0.1) fit the half.
+The printed timer is exponential, so at low rates a tuple waits a whole flush interval; a periodic timer,
+which Storm has, would make it half. Figure 5.18's errors (50 % for a service of 0.4 instead of 0.1) fit the
+half.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ import math
 
 import numpy as np
 
-from harness.models.layout import FloatArray
+from harness.models.layout import IntArray
 
 _NEGLIGIBLE = 1e-9
 """Probability of a full batch below which it is left out of account."""
@@ -127,11 +128,11 @@ def _simulated_population(
 ) -> float:
     rng = np.random.default_rng(seed)
     m, f = 1 / service_ms, 1 / flush_ms
-    lists = rng.geometric(f / (v + f), _INTERVALS) - 1  # lists before the flush, if no batch filled
+    lists: IntArray = rng.geometric(f / (v + f), _INTERVALS) - 1  # before the flush, if no batch filled
     full = lists >= limit
     lists = np.where(full, limit, lists)
     low = math.floor(size)
-    moved: FloatArray = low * lists + rng.binomial(lists, size - low).astype(np.float64)
+    moved = np.asarray(low * lists + rng.binomial(lists, size - low), dtype=np.float64)
     gaps = np.where(full, limit, lists + 1)  # events but service end an interval; services fall between them
     served = rng.negative_binomial(gaps, (v + f) / (v + f + m))
     drift = np.cumsum(moved - served)

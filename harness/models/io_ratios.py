@@ -76,7 +76,7 @@ def mean_coefficient(by_task: FloatArray, output: Output, stream: Stream) -> flo
     """
     if np.isnan(by_task).all():
         raise ModelDeclined(
-            f"no I/O ratio for {output.component}:{output.stream}: nothing arrived on {stream.label} in the source step"
+            f"no I/O ratio for {output.component}:{output.stream}: nothing arrived on {stream.label}"
         )
     return float(np.nanmean(by_task))
 
@@ -104,7 +104,7 @@ def executor_coefficients(measured: Measured, proposed: Layout) -> Coefficients:
             for stream, by_task in task_coefficients(measured, output).items():
                 mean = np.full(membership.shape[0], mean_coefficient(by_task, output, stream))
                 if keyed_input(plan, name):
-                    etip = estimated_proportions(measured.received[stream], membership)
+                    etip = estimated_proportions(measured.received(stream), membership)
                     weighted = etip @ np.nan_to_num(by_task)  # unnumbered equation after eq. 4.11
                     unknown = 0.0 if stream.grouping in KEYED else mean
                     mean = np.where(np.isnan(weighted), unknown, weighted)

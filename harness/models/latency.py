@@ -1,9 +1,9 @@
 """End-to-end latencies of a plan from the delays of its parts.
 
 Thesis 4.13.5 and 5.7.2. The thesis enumerates every path; there are 16^3 and more. A mean over paths
-weighted by the product of their routing probabilities is carried backwards along the edges instead, and so is the
-longest path; both equal the enumeration. Percentiles over paths are carried as multisets, exact up to a number
-of points and thinned beyond.
+weighted by the product of their routing probabilities is carried backwards along the edges instead, and so
+is the longest path; both equal the enumeration. Percentiles over paths are carried as multisets, exact up to
+a number of points and thinned beyond.
 
 Mended: 5.7.2 weights a path by the sum of its routing probabilities; it has to be their product.
 """
@@ -206,9 +206,12 @@ def percentile_complete_ms(delays: Delays, q: float) -> dict[str, float]:
                 rest[i] = _Multiset(np.array([value]), np.ones(1))
         for at in delays.upstream():
             for i in range(at.start, at.stop):
-                ways = [(rest[j], delays.hop_ms[i, j]) for j in np.flatnonzero(delays.routing[i] > 0) if j in rest]
+                onward = [int(j) for j in np.flatnonzero(delays.routing[i] > 0)]
+                ways = [
+                    rest[j].shifted(delays.hop_ms[i, j] + delays.inside_ms[i]) for j in onward if j in rest
+                ]
                 if ways:
-                    rest[i] = _merged([w.shifted(hop + delays.inside_ms[i]) for w, hop in ways])
+                    rest[i] = _merged(ways)
                     if delays.emission[i] > 0:
                         by_spout.setdefault(i, []).append(rest[i].shifted(-delays.hop_ms[i, acker]))
                     else:

@@ -115,7 +115,7 @@ def lay_out(plan: PhysicalPlan) -> Layout:
         wanted = plan.query_plan.component(name).tasks
         if held.size != wanted or np.unique(held).size != wanted:
             raise ModelDeclined(
-                f"the plan does not fit the query plan: {name} has {wanted} tasks, its executors hold {held.size}"
+                f"the plan does not fit the query plan: {wanted} tasks of {name}, {held.size} held"
             )
         first = np.array([e.first_task for e in mine])[:, None]
         last = np.array([e.last_task for e in mine])[:, None]
@@ -146,5 +146,5 @@ def require_same_topology(source: PhysicalPlan, proposed: PhysicalPlan) -> None:
         held = [sorted(t for e in p.of(component.name) for t in e.tasks) for p in (source, proposed)]
         if held[0] != held[1]:
             raise ModelDeclined(
-                f"the plan does not fit the query plan: {component.name} holds other tasks than in the source plan"
+                f"the plan does not fit the query plan: other tasks of {component.name} than in the source"
             )

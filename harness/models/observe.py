@@ -13,12 +13,7 @@ from harness.models.layout import FloatArray, IntArray, Layout, Output, lay_out,
 from harness.plans import Stream
 from harness.protocols import Observation
 
-_FIELDS = {
-    "received": ("count",),
-    "emitted": ("count",),
-    "transferred": ("count",),
-    "service": ("count", "wall_sum_ns"),
-}
+_MEASUREMENTS = ("received", "emitted", "transferred", "service")
 
 
 def io_label(owner: str, stream: str) -> str:
@@ -34,42 +29,54 @@ def io_label(owner: str, stream: str) -> str:
 
 @dataclass(frozen=True)
 class Measured:
-    """Totals over the measured interval by task; tasks ascend by identifier within a component.
+    """The measured interval by task; tasks ascend by identifier within a component.
 
     Attributes
     ----------
     layout : Layout
         The source plan.
-    interval_s : float
-        Length of the interval.
-    received : mapping of Stream to array (target's tasks)
-        Tuples received.
-    emitted : mapping of Output to array (component's tasks)
-        Calls of emit.
+    seconds : mapping of component to array (tasks)
+        Time that the task's buckets cover.
+    received_buckets : mapping of Stream to array (target's tasks, buckets)
+        Tuples received. Tasks need not end their buckets together: a component's buckets are those of all
+        of its tasks, and a task counts nothing in those of others.
+    emitted_buckets : mapping of Output to array (component's tasks, buckets)
+        Calls of emit, in the same buckets as the component's inputs.
     transferred : mapping of Stream to array (source's tasks, target's tasks)
         Tuples sent from task to task.
-    received_buckets, emitted_buckets : mapping to array (tasks, buckets)
-        The same counts by metric bucket; all have the same buckets.
-    service_count : mapping of component to array (tasks)
-        Tuples whose service was timed; components with an input only.
-    service_ms : mapping of component to array (tasks)
-        Their mean service time by the wall clock; NaN where none was timed.
+    service_count_buckets, service_ms_buckets : mapping of component to array (tasks, buckets)
+        Tuples whose service was timed, and the sum of their wall-clock times; components with an input.
     """
 
     layout: Layout
-    interval_s: float
-    received: Mapping[Stream, FloatArray]
-    emitted: Mapping[Output, FloatArray]
-    transferred: Mapping[Stream, FloatArray]
+    seconds: Mapping[str, FloatArray]
     received_buckets: Mapping[Stream, FloatArray]
     emitted_buckets: Mapping[Output, FloatArray]
-    service_count: Mapping[str, FloatArray]
-    service_ms: Mapping[str, FloatArray]
+    transferred: Mapping[Stream, FloatArray]
+    service_count_buckets: Mapping[str, FloatArray]
+    service_ms_buckets: Mapping[str, FloatArray]
+
+    def received(self, stream: Stream) -> FloatArray:
+        """Return the tuples that each task of the stream's target received."""
+        return np.asarray(self.received_buckets[stream].sum(axis=1))
+
+    def emitted(self, output: Output) -> FloatArray:
+        """Return the calls of emit by each task of the component."""
+        return np.asarray(self.emitted_buckets[output].sum(axis=1))
 
     def arrivals(self, component: str) -> FloatArray:
-        """Tuples received by each task of a component, over all of its inputs."""
+        """Return the tuples that each task of a component received on all of its inputs."""
         streams = self.layout.plan.query_plan.inputs(component)
-        return np.sum([self.received[s] for s in streams], axis=0)
+        return np.asarray(np.stack([self.received(s) for s in streams]).sum(axis=0))
+
+    def service_count(self, component: str) -> FloatArray:
+        """Return how many tuples of each task had their service timed."""
+        return np.asarray(self.service_count_buckets[component].sum(axis=1))
+
+    def service_ms(self, component: str) -> FloatArray:
+        """Return each task's mean service time by the wall clock; NaN where none was timed."""
+        count = self.service_count(component)
+        return np.asarray(self.service_ms_buckets[component].sum(axis=1) / np.where(count > 0, count, np.nan))
 
 
 def observe(observation: Observation) -> Measured:
@@ -85,9 +92,10 @@ def observe(observation: Observation) -> Measured:
         raise ModelDeclined(f"the source step's interval is {observation.interval_s} s long")
     layout = lay_out(observation.plan)
     plan = observation.plan.query_plan
-    rows = _Rows(observation.metrics, layout)
-    received_buckets: dict[Stream, FloatArray] = {}
-    emitted_buckets: dict[Output, FloatArray] = {}
+    rows = _Rows(observation, layout)
+    seconds: dict[str, FloatArray] = {}
+    received: dict[Stream, FloatArray] = {}
+    emitted: dict[Output, FloatArray] = {}
     transferred: dict[Stream, FloatArray] = {}
     service_count: dict[str, FloatArray] = {}
     service_ms: dict[str, FloatArray] = {}
@@ -95,43 +103,38 @@ def observe(observation: Observation) -> Measured:
         for stream in plan.inputs(name):
             mine = rows.of("received", name, stream=stream.stream, peer=stream.source)
             rows.require_every_task(mine, f"received (from {stream.source}:{stream.stream})", name)
-            received_buckets[stream] = rows.by_bucket(mine, name)
+            received[stream] = rows.by_bucket(mine, name)
         for output in outputs(plan, name):
             mine = rows.of("emitted", name, stream=output.stream)
             rows.require_every_task(mine, f"emitted (on {output.stream})", name)
-            emitted_buckets[output] = rows.by_bucket(mine, name)
+            emitted[output] = rows.by_bucket(mine, name)
         for stream in plan.outputs(name):
             transferred[stream] = rows.by_peer(rows.of("transferred", name, stream=stream.stream), stream)
+            if emitted[Output(name, stream.stream)].any() and not transferred[stream].any():
+                raise ModelDeclined(
+                    f"metric transferred of stream {stream.label} is missing from the source step"
+                )
         if plan.inputs(name):
-            service_count[name] = rows.totals(rows.of("service", name), name)
-            wall_ns = rows.totals(rows.of("service", name, field="wall_sum_ns"), name)
-            count = np.where(service_count[name] > 0, service_count[name], np.nan)
-            service_ms[name] = wall_ns / count / 1e6
-    return Measured(
-        layout,
-        observation.interval_s,
-        {s: b.sum(axis=1) for s, b in received_buckets.items()},
-        {o: b.sum(axis=1) for o, b in emitted_buckets.items()},
-        transferred,
-        received_buckets,
-        emitted_buckets,
-        service_count,
-        service_ms,
-    )
+            service_count[name] = rows.by_bucket(rows.of("service", name), name)
+            service_ms[name] = rows.by_bucket(rows.of("service", name, field="wall_sum_ns"), name) / 1e6
+        seconds[name] = rows.seconds(name)
+    return Measured(layout, seconds, received, emitted, transferred, service_count, service_ms)
 
 
 class _Rows:
     """The metrics of a plan's tasks, split by measurement, component and field, and checked."""
 
-    def __init__(self, metrics: pd.DataFrame, layout: Layout) -> None:
+    def __init__(self, observation: Observation, layout: Layout) -> None:
         self.layout = layout
-        used = metrics[metrics["measurement"].isin(_FIELDS) & metrics["component"].isin(layout.order)]
+        self.interval_s = observation.interval_s
+        metrics = observation.metrics
+        used = metrics[metrics["measurement"].isin(_MEASUREMENTS) & metrics["component"].isin(layout.order)]
         if used.empty:
             raise ModelDeclined("the source step has no metrics of the topology's components")
-        self.ends = np.unique(used["bucket_end_ms"].to_numpy())
         keys = ["measurement", "component", "field"]
         self.groups: dict[object, pd.DataFrame] = dict(iter(used.groupby(keys, observed=True, sort=False)))
         self.empty = used.iloc[:0]
+        self.ends = {c: np.unique(g["bucket_end_ms"]) for c, g in used.groupby("component", observed=True)}
 
     def of(
         self,
@@ -147,20 +150,12 @@ class _Rows:
             rows = rows[rows["stream"] == stream]
         if peer is not None:
             rows = rows[rows["peer"] == peer]
-        value = rows["value"].to_numpy()
-        wrong = value[~(np.isfinite(value) & (value >= 0))]
-        if wrong.size:
-            raise ModelDeclined(f"metric {measurement}.{field} of {component} has the value {wrong[0]:g}")
+        require_counts(rows["value"].to_numpy(), f"{measurement}.{field} of {component}")
         return rows
 
     def at(self, tasks: IntArray, component: str) -> IntArray:
         """Positions of task identifiers within their component."""
-        known = self.layout.tasks[component]
-        at = np.minimum(np.searchsorted(known, tasks), known.size - 1)
-        strange = tasks[known[at] != tasks]
-        if strange.size:
-            raise ModelDeclined(f"the metrics name task {strange[0]} of {component}; the source plan has none")
-        return at.astype(np.int64)
+        return positions(tasks, self.layout, component)
 
     def require_every_task(self, rows: pd.DataFrame, what: str, component: str) -> None:
         known = self.layout.tasks[component]
@@ -173,30 +168,100 @@ class _Rows:
             executor = self.layout.plan.by_task[task]
             raise ModelDeclined(f"executor {executor.label} has no observation: {what} of task {task}")
 
-    def totals(self, rows: pd.DataFrame, component: str) -> FloatArray:
-        at = self.at(rows["task"].to_numpy(dtype=np.int64), component)
-        size = self.layout.tasks[component].size
-        return np.bincount(at, weights=rows["value"].to_numpy(), minlength=size).astype(np.float64)
+    def seconds(self, component: str) -> FloatArray:
+        """Time that each task's buckets cover: their number times their mean distance."""
+        mine = [self.groups.get((m, component, "count"), self.empty) for m in ("received", "emitted")]
+        frame = pd.concat([g[["task", "bucket_end_ms"]] for g in mine]).drop_duplicates()
+        spans = frame.groupby("task")["bucket_end_ms"].agg(["min", "max", "size"])
+        many = (spans["size"] > 1).to_numpy()
+        span_s = ((spans["max"] - spans["min"]) / 1000).to_numpy()
+        size = spans["size"].to_numpy()
+        covered = np.where(many, span_s * size / np.maximum(size - 1, 1), self.interval_s)
+        found = np.full(self.layout.tasks[component].size, self.interval_s)
+        found[self.at(spans.index.to_numpy(dtype=np.int64), component)] = covered
+        return found
 
     def by_bucket(self, rows: pd.DataFrame, component: str) -> FloatArray:
         """Values as an array (tasks, buckets); a bucket without a row counted nothing."""
+        ends = self.ends.get(component, np.zeros(1, dtype=np.int64))
         at = self.at(rows["task"].to_numpy(dtype=np.int64), component)
-        bucket = np.searchsorted(self.ends, rows["bucket_end_ms"].to_numpy())
-        size = self.layout.tasks[component].size
-        flat = np.bincount(
-            at * self.ends.size + bucket, weights=rows["value"].to_numpy(), minlength=size * self.ends.size
-        )
-        return flat.reshape(size, self.ends.size).astype(np.float64)
+        bucket = np.searchsorted(ends, rows["bucket_end_ms"].to_numpy())
+        return _added(at, bucket, rows["value"].to_numpy(), (self.layout.tasks[component].size, ends.size))
 
     def by_peer(self, rows: pd.DataFrame, stream: Stream) -> FloatArray:
         """Values as an array (source's tasks, target's tasks); rows to other subscribers are left out."""
         sources, targets = self.layout.tasks[stream.source], self.layout.tasks[stream.target]
-        peer = pd.to_numeric(rows["peer"].astype(str)).to_numpy()
+        peer = _numbers(rows["peer"])
         mine = np.isin(peer, targets)
         at = self.at(rows["task"].to_numpy(dtype=np.int64)[mine], stream.source)
         to = self.at(peer[mine].astype(np.int64), stream.target)
-        value = rows["value"].to_numpy()[mine]
-        flat = np.bincount(at * targets.size + to, weights=value, minlength=sources.size * targets.size)
-        if self.of("emitted", stream.source, stream=stream.stream)["value"].sum() > 0 and flat.sum() == 0:
-            raise ModelDeclined(f"metric transferred of stream {stream.label} is missing from the source step")
-        return flat.reshape(sources.size, targets.size).astype(np.float64)
+        return _added(at, to, rows["value"].to_numpy()[mine], (sources.size, targets.size))
+
+
+def histogram(
+    observation: Observation, layout: Layout, component: str, measurement: str, peer: str | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Return a wrapper's histogram by task.
+
+    Returns
+    -------
+    upper : array (bins)
+        Upper bounds in ns, ascending.
+    count : array (tasks, bins)
+
+    Raises
+    ------
+    ModelDeclined
+        When there is none, or a count is negative or not a number.
+    """
+    metrics = observation.metrics
+    rows = metrics[(metrics["measurement"] == measurement) & (metrics["component"] == component)]
+    if peer is not None:
+        rows = rows[rows["peer"] == peer]
+    if rows.empty:
+        raise ModelDeclined(f"metric {measurement} of {component} is missing from the source step")
+    require_counts(rows["value"].to_numpy(), f"{measurement} of {component}")
+    upper, bins = np.unique(_numbers(rows["field"]), return_inverse=True)
+    at = positions(rows["task"].to_numpy(dtype=np.int64), layout, component)
+    return upper, _added(at, bins, rows["value"].to_numpy(), (layout.tasks[component].size, upper.size))
+
+
+def positions(tasks: IntArray, layout: Layout, component: str) -> IntArray:
+    """Return the positions of task identifiers among their component's.
+
+    Raises
+    ------
+    ModelDeclined
+        For a task that the component has not.
+    """
+    known = layout.tasks[component]
+    at = np.minimum(np.searchsorted(known, tasks), known.size - 1)
+    strange = tasks[known[at] != tasks]
+    if strange.size:
+        raise ModelDeclined(f"the metrics name task {strange[0]} of {component}; the source plan has none")
+    return at.astype(np.int64)
+
+
+def require_counts(values: FloatArray, what: str) -> None:
+    """Refuse values that are negative or no numbers.
+
+    Raises
+    ------
+    ModelDeclined
+        Naming the metric and the value.
+    """
+    wrong = values[~(np.isfinite(values) & (values >= 0))]
+    if wrong.size:
+        raise ModelDeclined(f"metric {what} has the value {wrong[0]:g}")
+
+
+def _numbers(text: pd.Series[str]) -> FloatArray:
+    """Read numbers that are kept as text; NaN for what is none."""
+    kinds = pd.Categorical(text)
+    values = pd.to_numeric(kinds.categories.to_series(), errors="coerce").to_numpy(dtype=np.float64)
+    return values[kinds.codes] if len(kinds) else np.zeros(0)
+
+
+def _added(row: IntArray, column: IntArray, value: FloatArray, shape: tuple[int, int]) -> FloatArray:
+    flat = np.bincount(row * shape[1] + column, weights=value, minlength=shape[0] * shape[1])
+    return flat.reshape(shape).astype(np.float64)

@@ -140,7 +140,7 @@ def copies(measured: Measured, stream: Stream) -> float:
 
     Measured, since a custom grouping may choose any number of tasks.
     """
-    emitted = float(measured.emitted[Output(stream.source, stream.stream)].sum())
+    emitted = float(measured.emitted(Output(stream.source, stream.stream)).sum())
     return float(measured.transferred[stream].sum()) / emitted if emitted > 0 else 0.0
 
 

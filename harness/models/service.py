@@ -40,7 +40,7 @@ def executor_service_ms(measured: Measured, proposed: Layout, component: str) ->
     ModelDeclined
         When no service of the component was timed, or not of a task that received tuples.
     """
-    count, service_ms = measured.service_count[component], measured.service_ms[component]
+    count, service_ms = measured.service_count(component), measured.service_ms(component)
     if not count.any():
         raise ModelDeclined(f"metric service of {component} is missing from the source step")
     membership = proposed.membership[component]

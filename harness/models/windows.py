@@ -23,7 +23,9 @@ from harness.plans import Component
 LOAD_AWARE_OFF = "topology.disable.loadaware.messaging"
 
 
-def task_arrivals(flows: Flows, measured: Measured, component: str, storm: Mapping[str, object]) -> FloatArray:
+def task_arrivals(
+    flows: Flows, measured: Measured, component: str, storm: Mapping[str, object]
+) -> FloatArray:
     """Predict the arrival rate at every task of the proposed executors.
 
     A keyed stream's arrivals are split by ETIP (eq. 4.11). A shuffled one's go to an executor's first task
@@ -47,7 +49,7 @@ def task_arrivals(flows: Flows, measured: Measured, component: str, storm: Mappi
     for stream in layout.plan.query_plan.inputs(component):
         rate = flows.connections[stream].sum(axis=0)
         if stream.grouping in KEYED:
-            share = np.nan_to_num(estimated_proportions(measured.received[stream], membership))
+            share = np.nan_to_num(estimated_proportions(measured.received(stream), membership))
         elif stream.grouping == "global":
             share = first
         elif stream.grouping in ("shuffle", "local-or-shuffle") and (membership.sum(axis=1) > 1).any():
@@ -92,10 +94,14 @@ def window_delay_ms(component: Component, task_rates: FloatArray, service_ms: Fl
         return np.zeros(task_rates.shape[0])
     if window.kind != "count" or not window.tumbling:
         kind = f"{'tumbling' if window.tumbling else 'sliding'} {window.kind} window"
-        raise ModelDeclined(f"the {kind} of {component.name} is outside thesis 4.13.1 (tumbling count windows)")
+        raise ModelDeclined(
+            f"the {kind} of {component.name} is not in thesis 4.13.1 (tumbling count windows only)"
+        )
     active = task_rates > 0
     duration_ms = np.divide(1000.0 * window.length, task_rates, out=np.zeros(task_rates.shape), where=active)
     arrivals = task_rates.sum(axis=1)
-    share = np.divide(task_rates, arrivals[:, None], out=np.zeros(task_rates.shape), where=arrivals[:, None] > 0)
+    share = np.divide(
+        task_rates, arrivals[:, None], out=np.zeros(task_rates.shape), where=arrivals[:, None] > 0
+    )
     wait_ms = np.sum(share * duration_ms / 2, axis=1)
-    return wait_ms + np.where(arrivals > 0, window.length * np.nan_to_num(service_ms), 0.0)
+    return np.asarray(wait_ms + np.where(arrivals > 0, window.length * np.nan_to_num(service_ms), 0.0))

@@ -10,17 +10,16 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from multiprocessing.queues import Queue
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.backends.kafka import Delivery, Producer
+from harness.backends.kafka import Delivery, Producer, require_reachable
 from harness.errors import ClusterError
 from harness.experiments.schedule import Schedule
-from harness.workload.process import Inbox, Process, Ready
+from harness.workload.process import Inbox, Outbox, Process, Ready
 from harness.workload.tables import SENT
 from harness.workload.wire import InputValue
 
@@ -31,6 +30,8 @@ REPORT_NS = 250_000_000
 MOST_UNANSWERED = 20_000
 """Records that may wait for the broker at once; beyond it the generator falls behind, visibly."""
 FLUSH_TIMEOUT_S = 35.0
+SILENCE_NS = 5_000_000_000
+"""When a record has waited this long, the broker is asked whether it is still there."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,8 @@ class Generator:
         Broker and input topic, which exists.
     payload : str
         Text that every message carries.
+    first_id : int
+        Identifier of the first message of all.
 
     Raises
     ------
@@ -123,9 +126,9 @@ class Generator:
     ...     rows = generator.stop()
     """
 
-    def __init__(self, bootstrap: str, topic: str, payload: str = "") -> None:
+    def __init__(self, bootstrap: str, topic: str, payload: str = "", first_id: int = 0) -> None:
         self._process = Process("generator", _run, Settings(bootstrap, topic, payload))
-        self.next_id = 0
+        self.next_id = first_id
         self.sending = False
         self.exhausted = False
         try:
@@ -210,7 +213,7 @@ class Generator:
 # ---- in the child ----
 
 
-def _run(inbox: Inbox, results: Queue[Any], settings: Settings) -> None:
+def _run(inbox: Inbox, results: Outbox, settings: Settings) -> None:
     # The client's thread must give way soon when a message is due (Python's default is 5 ms).
     sys.setswitchinterval(0.0005)
     producer = Producer(settings.bootstrap, settings.topic)
@@ -225,7 +228,7 @@ def _run(inbox: Inbox, results: Queue[Any], settings: Settings) -> None:
 class _Sender:
     """The child's loop."""
 
-    def __init__(self, inbox: Inbox, results: Queue[Any], producer: Producer, value: InputValue) -> None:
+    def __init__(self, inbox: Inbox, results: Outbox, producer: Producer, value: InputValue) -> None:
         self._inbox = inbox
         self._results = results
         self._producer = producer
@@ -233,6 +236,7 @@ class _Sender:
         self._times: dict[int, tuple[int, int]] = {}
         self._done: list[Delivery] = []
         self._report_ns = 0
+        self._asked_ns = 0
 
     def send(self, begin: Begin) -> None:
         """Send until told to stop; a schedule that ends is waited out."""
@@ -249,6 +253,8 @@ class _Sender:
             self._results.put(Exhausted())
             while not self._stopped_before(time.monotonic_ns() + REPORT_NS):
                 pass
+        if self._producer.unanswered:
+            require_reachable(self._producer.bootstrap)
         self._done += self._producer.flush(FLUSH_TIMEOUT_S)
         self._report(time.monotonic_ns())
         self._results.put(Stopped(next_id))
@@ -260,6 +266,7 @@ class _Sender:
             if now_ns >= self._report_ns:
                 self._done += self._producer.deliveries()
                 self._report(now_ns)
+                self._require_answers(now_ns)
                 now_ns = time.monotonic_ns()
             full = self._producer.unanswered >= MOST_UNANSWERED
             wait_ns = 1_000_000 if full else min(due_ns, self._report_ns) - now_ns
@@ -270,6 +277,12 @@ class _Sender:
                 self._done += self._producer.deliveries()
             elif time.monotonic_ns() >= due_ns:
                 return False
+
+    def _require_answers(self, now_ns: int) -> None:
+        oldest = next(iter(self._times.values()), None)
+        if oldest is not None and now_ns - max(oldest[1], self._asked_ns) > SILENCE_NS:
+            self._asked_ns = now_ns
+            require_reachable(self._producer.bootstrap)
 
     def _report(self, now_ns: int) -> None:
         self._report_ns = now_ns + REPORT_NS

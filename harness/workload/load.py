@@ -8,7 +8,7 @@ from typing import Self
 import pyarrow as pa
 
 from harness.backends.kafka import Topics
-from harness.experiments.schedule import Schedule
+from harness.experiments.schedule import Poisson, Schedule
 from harness.workload.generator import Generator
 from harness.workload.receiver import Receiver
 from harness.workload.tables import RECEIVED, SENT
@@ -50,7 +50,7 @@ class KafkaLoad:
         first_id: int = 0,
     ) -> None:
         self._topics = Topics(bootstrap)
-        self._names = (input_topic, output_topic)
+        self.input_topic, self.output_topic = self._names = (input_topic, output_topic)
         self._schedule = schedule
         self.receiver = Receiver(bootstrap, output_topic)
         try:
@@ -73,9 +73,12 @@ class KafkaLoad:
     def start(self, rate_tps: float) -> None:
         """Begin to send at that rate; identifiers go on where they ended.
 
-        A random schedule goes on as well: no step repeats the gaps of another.
+        A random schedule goes on as well, so that no step repeats the gaps of another; the others
+        begin anew.
         """
-        self.generator.start(self._schedule(rate_tps), skip=self.generator.next_id)
+        schedule = self._schedule(rate_tps)
+        skip = self.generator.next_id if isinstance(schedule, Poisson) else 0
+        self.generator.start(schedule, skip=skip)
 
     def stop(self) -> None:
         """Stop sending; returns when the broker has answered for all that was sent."""

@@ -1,7 +1,8 @@
 """A worker process of the harness: commands in, results out, and it never outlives its parent.
 
-Results go through a queue with a thread of its own in the child, so a parent that is busy holds
-nobody up, and nothing that was handed over is lost when the child ends.
+Results leave the child through a thread of its own, so a parent that is busy holds nobody up, and
+nothing that was handed over is lost when the child ends. Plain pipes only: a queue of the standard
+library would leave named semaphores behind when everything is killed at once.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
-from multiprocessing.queues import Queue
 from typing import Any, NamedTuple
 
 from harness.errors import ClusterError, HarnessError
@@ -52,7 +53,33 @@ class Inbox:
             os._exit(1)
 
 
-Body = Callable[[Inbox, "Queue[Any]", Any], None]
+class Outbox:
+    """The child's side of the results."""
+
+    def __init__(self, connection: Connection[Any, Any]) -> None:
+        self._connection = connection
+        self._waiting: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._deliver, daemon=True)
+        self._thread.start()
+
+    def put(self, result: Any) -> None:
+        """Hand over a result; never waits."""
+        self._waiting.put(result)
+
+    def close(self) -> None:
+        """Wait until the parent has taken everything."""
+        self._waiting.put(_END)
+        self._thread.join()
+
+    def _deliver(self) -> None:
+        with suppress(OSError):  # the parent has gone: this process is about to end
+            while (result := self._waiting.get()) is not _END:
+                self._connection.send(result)
+
+
+_END = object()
+
+Body = Callable[[Inbox, Outbox, Any], None]
 
 
 class Process:
@@ -72,14 +99,15 @@ class Process:
         # A fresh interpreter: a fork would share the parent's threads' locks and its Kafka sockets.
         context = multiprocessing.get_context("spawn")
         self.name = name
-        self._results: Queue[Any] = context.Queue()
-        theirs, self._commands = context.Pipe(duplex=False)
+        their_commands, self._commands = context.Pipe(duplex=False)
+        self._results, their_results = context.Pipe(duplex=False)
         self._process = context.Process(
-            target=_main, args=(body, theirs, self._results, settings), name=name, daemon=True
+            target=_main, args=(body, their_commands, their_results, settings), name=name, daemon=True
         )
         self._process.start()
-        theirs.close()
-        self._failure: Failed | None = None
+        their_commands.close()
+        their_results.close()
+        self._failure: ClusterError | None = None
 
     def wait_ready(self) -> None:
         """Wait until the child is ready.
@@ -95,11 +123,9 @@ class Process:
                 raise ClusterError(f"{self.name} process: not ready within {START_TIMEOUT_S:g} s")
 
     def tell(self, command: Any) -> None:
-        """Give the child a command."""
-        try:
+        """Give the child a command; one that has ended says so at the next result."""
+        with suppress(OSError):
             self._commands.send(command)
-        except OSError:
-            self._raise_ended()
 
     def result(self, timeout_s: float = 0.0) -> Any | None:
         """Return the child's next result, or None when there is none in that time.
@@ -109,31 +135,20 @@ class Process:
         ClusterError
             When the child failed, or ended without being told to.
         """
-        deadline = time.monotonic() + timeout_s
-        while self._failure is None:
+        if self._failure is None:
             try:
-                result = self._results.get(timeout=min(0.2, max(0.0, deadline - time.monotonic())))
-            except queue.Empty:
-                if not self._process.is_alive():
-                    self._raise_ended()
-                if time.monotonic() >= deadline:
+                if not self._results.poll(max(timeout_s, 0.0)):
                     return None
-                continue
-            if not isinstance(result, Failed):
-                return result
-            self._failure = result
-        raise ClusterError(f"{self.name}: {self._failure.message}", self._failure.hint)
-
-    def _raise_ended(self) -> None:
-        self._process.join(1.0)
-        # What it said last may still be on its way through the queue.
-        try:
-            while True:
-                result = self._results.get(timeout=0.2)
-                if isinstance(result, Failed):
-                    raise ClusterError(f"{self.name}: {result.message}", result.hint)
-        except queue.Empty:
-            raise ClusterError(f"{self.name} process ended (exit status {self._process.exitcode})") from None
+                result = self._results.recv()
+                if not isinstance(result, Failed):
+                    return result
+                self._failure = ClusterError(f"{self.name}: {result.message}", result.hint)
+            except (EOFError, OSError):
+                self._process.join(5.0)
+                self._failure = ClusterError(
+                    f"{self.name} process ended (exit status {self._process.exitcode})"
+                )
+        raise self._failure
 
     @property
     def pid(self) -> int:
@@ -149,19 +164,26 @@ class Process:
             self._process.kill()
             self._process.join()
         self._results.close()
-        self._results.cancel_join_thread()
 
 
-def _main(body: Body, commands: Connection[Any, Any], results: Queue[Any], settings: Any) -> None:
+def _main(body: Body, commands: Connection[Any, Any], results: Connection[Any, Any], settings: Any) -> None:
     # Ctrl-C goes to the whole terminal; it is the parent that decides what becomes of the workload.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    outbox = Outbox(results)
+    failure: Exception | None = None
     try:
-        body(Inbox(commands), results, settings)
-    except HarnessError as e:
-        results.put(Failed(e.message, e.hint))
+        body(Inbox(commands), outbox, settings)
     except Exception as e:  # the parent reports it: a child has nobody to print to
-        results.put(Failed(f"{type(e).__name__}: {e}", ""))
+        failure = e
+    if isinstance(failure, HarnessError):
+        outbox.put(Failed(failure.message, failure.hint))
+    elif failure is not None:
+        outbox.put(Failed(f"{type(failure).__name__}: {failure}", ""))
+    outbox.close()
+    # At once, while the failure still holds its frames: the Kafka client's destructor would wait for
+    # a broker that may be gone.
+    os._exit(failure is not None)
 
 
 def _end_with_parent() -> None:

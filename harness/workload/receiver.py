@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from multiprocessing.queues import Queue
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 
 from harness.backends.kafka import Consumer, Offsets, require_reachable
 from harness.errors import ClusterError
-from harness.workload.process import Inbox, Process, Ready
+from harness.workload.process import Inbox, Outbox, Process, Ready
 from harness.workload.tables import RECEIVED
 from harness.workload.wire import Foreign, decode
 
@@ -122,7 +121,7 @@ class Receiver:
         self.close()
 
 
-def _run(inbox: Inbox, results: Queue[Any], settings: Settings) -> None:
+def _run(inbox: Inbox, results: Outbox, settings: Settings) -> None:
     consumer = Consumer(settings.bootstrap, settings.topic, settings.offsets)
     results.put(Ready())
     # The parent learns where reading begins, also when nothing ever comes.

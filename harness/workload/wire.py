@@ -32,6 +32,7 @@ VERSION = 1
 HOP_DTYPE = np.dtype([("task", ">i4"), ("received_ns", ">i8"), ("emitted_ns", ">i8")])
 _MEMBER = struct.Struct(">qiqH")
 _TAIL = struct.Struct(">qi")
+_HOP = struct.Struct(">iqq")
 
 Members = npt.NDArray[np.void]
 
@@ -82,6 +83,39 @@ class Foreign(NamedTuple):
 
     def __str__(self) -> str:
         return f"partition {self.partition} offset {self.offset}: {self.reason}"
+
+
+class Hop(NamedTuple):
+    """One component passed."""
+
+    task: int
+    received_ns: int
+    emitted_ns: int
+
+
+class Member(NamedTuple):
+    """A message, or child of one, within an output record."""
+
+    message_id: int
+    child: int
+    entered_ns: int
+    hops: Sequence[Hop]
+
+
+def encode(sink: str, path: str, thesis_entered_ns: int, members: Sequence[Member]) -> bytes:
+    """Write an output record as the topologies' sinks do, for what stands in for one."""
+    name, route = sink.encode(), path.encode()
+    parts = [
+        struct.pack(">BB", VERSION, len(name)),
+        name,
+        struct.pack(">H", len(route)),
+        route,
+        _TAIL.pack(thesis_entered_ns, len(members)),
+    ]
+    for m in members:
+        parts.append(_MEMBER.pack(m.message_id, m.child, m.entered_ns, len(m.hops)))
+        parts += [_HOP.pack(*h) for h in m.hops]
+    return b"".join(parts)
 
 
 @dataclass(frozen=True)

@@ -51,19 +51,28 @@ public final class LineProtocol {
 
     private static String escape(String text, String special) {
         requireOneLine(text);
-        if (text.isEmpty() || text.endsWith("\\")) {
-            // An empty tag is not allowed; a backslash at the end would escape the separator behind it.
-            throw new IllegalArgumentException("no line protocol name can be '" + text + "'");
-        }
         StringBuilder escaped = new StringBuilder(text.length() + 4);
+        char before = '\\'; // so that an empty name fails below
         for (int i = 0; i < text.length(); i++) {
             char c = text.charAt(i);
             if (special.indexOf(c) >= 0) {
+                if (i > 0 && before == '\\') {
+                    throw notAName(text);
+                }
                 escaped.append('\\');
             }
             escaped.append(c);
+            before = c;
+        }
+        if (before == '\\') {
+            throw notAName(text);
         }
         return escaped.toString();
+    }
+
+    /** Empty, or with a backslash before a separator: there is no escape for the backslash itself. */
+    private static IllegalArgumentException notAName(String text) {
+        return new IllegalArgumentException("no line protocol name can be '" + text + "'");
     }
 
     private static void requireOneLine(String text) {

@@ -19,6 +19,8 @@ import org.apache.storm.thrift.TException;
  * is done watching (as storm-perf's do) is not heard.
  */
 final class Capture implements InvocationHandler {
+    private static final int KILL_WAIT_S = 10;
+
     private final Nimbus.Iface nimbus;
     private final SubmitSettings settings;
     private String topology;
@@ -80,7 +82,7 @@ final class Capture implements InvocationHandler {
         if (topology != null) {
             kill();
             throw fail(SubmitException.failed("main submits more than one topology: " + topology + " and " + name
-                + "; the first was killed"));
+                + "; the first is being killed"));
         }
         Map<String, Object> conf = new HashMap<>(Submit.object((String) args[2]));
         conf.putAll(settings.storm());
@@ -104,11 +106,15 @@ final class Capture implements InvocationHandler {
         return null;
     }
 
-    /** Ends a topology whose submission counts as failed, so that it is not left behind. */
+    /**
+     * Ends a topology whose submission counts as failed, so that it is not left behind.
+     *
+     * <p>Not at once: a supervisor that is fetching a topology's files as they vanish stops itself (Storm 2.8.3).
+     */
     synchronized void kill() throws TException {
-        KillOptions now = new KillOptions();
-        now.set_wait_secs(0);
-        nimbus.killTopologyWithOpts(topology, now);
+        KillOptions soon = new KillOptions();
+        soon.set_wait_secs(KILL_WAIT_S);
+        nimbus.killTopologyWithOpts(topology, soon);
     }
 
     private SubmitException fail(SubmitException reason) {

@@ -9,6 +9,7 @@ import java.net.URL;
 import java.net.URLClassLoader;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import org.apache.storm.Config;
@@ -55,15 +56,20 @@ public final class Submit {
 
     /** Leaves main's Nimbus in place: a shutdown hook of the user's may still want to kill the topology. */
     static void run(SubmitSettings settings, Outcome outcome) throws Exception {
-        try {
-            ConfigValidation.validateTopoConf(settings.storm());
-        } catch (IllegalArgumentException e) {
-            throw SubmitException.settings("bad Storm setting: " + e.getMessage());
-        }
+        settings.storm().forEach(Submit::validate);
         Method main = main(settings);
         Capture capture = new Capture(connect(settings).getClient(), settings);
         outcome.watch(capture);
         runMain(main, settings, capture);
+    }
+
+    private static void validate(String key, Object value) {
+        try {
+            ConfigValidation.validateTopoConf(Collections.singletonMap(key, value));
+        } catch (IllegalArgumentException e) {
+            throw SubmitException.settings(
+                "bad Storm setting " + key + ": " + JSONValue.toJSONString(value) + ": " + e.getMessage());
+        }
     }
 
     @SuppressWarnings({"resource", "try"}) // see run
@@ -76,7 +82,7 @@ public final class Submit {
             if (capture.topology() != null && capture.failure() == null) {
                 capture.kill();
                 throw SubmitException.failed("main failed after it had submitted " + capture.topology()
-                    + ", which was killed: " + cause(e), e.getCause());
+                    + ", which is being killed: " + cause(e), e.getCause());
             }
             throw explain(e.getCause());
         }

@@ -3,6 +3,7 @@ package harness.storm.topologies;
 import com.fasterxml.jackson.annotation.JsonInclude;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.DeserializationFeature;
+import com.fasterxml.jackson.databind.MapperFeature;
 import com.fasterxml.jackson.databind.ObjectReader;
 import com.fasterxml.jackson.databind.ObjectWriter;
 import com.fasterxml.jackson.databind.PropertyNamingStrategies;
@@ -28,12 +29,18 @@ import java.util.List;
 record Message(long messageId, int child, String payload, String path, Long enteredNs) {
 
     /** What the generator writes to the input topic. */
-    record Input(long messageId, String payload) {}
+    record Input(long messageId, String payload) {
+        Input {
+            Checks.present("payload", payload);
+        }
+    }
 
     private static final JsonMapper MAPPER =
             JsonMapper.builder()
                     .propertyNamingStrategy(PropertyNamingStrategies.SNAKE_CASE)
                     .enable(DeserializationFeature.FAIL_ON_NULL_FOR_PRIMITIVES)
+                    .disable(DeserializationFeature.ACCEPT_FLOAT_AS_INT)
+                    .disable(MapperFeature.ALLOW_COERCION_OF_SCALARS)
                     .build();
     private static final JsonMapper INPUT_MAPPER =
             MAPPER.rebuild().enable(DeserializationFeature.FAIL_ON_MISSING_CREATOR_PROPERTIES).build();
@@ -48,10 +55,10 @@ record Message(long messageId, int child, String payload, String path, Long ente
      */
     static Message fromInput(byte[] value) throws MalformedMessageException {
         try {
-            if (value == null) {
+            Input input = value == null ? null : INPUT_READER.readValue(value);
+            if (input == null) {
                 throw new MalformedMessageException("an input record has no value", null);
             }
-            Input input = INPUT_READER.readValue(value);
             return new Message(input.messageId, 0, input.payload, "", null);
         } catch (IOException e) {
             throw new MalformedMessageException("an input record is not a message: " + firstLine(e), e);

@@ -6,14 +6,17 @@ import com.fasterxml.jackson.databind.DeserializationFeature;
 import com.fasterxml.jackson.databind.JsonMappingException;
 import com.fasterxml.jackson.databind.MapperFeature;
 import com.fasterxml.jackson.databind.PropertyNamingStrategies;
+import com.fasterxml.jackson.databind.cfg.CoercionAction;
+import com.fasterxml.jackson.databind.cfg.CoercionInputShape;
+import com.fasterxml.jackson.databind.cfg.MutableCoercionConfig;
 import com.fasterxml.jackson.databind.exc.UnrecognizedPropertyException;
 import com.fasterxml.jackson.databind.json.JsonMapper;
+import com.fasterxml.jackson.databind.type.LogicalType;
 import java.io.IOException;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.StringJoiner;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 
 /** Reads a topology's settings strictly: an unknown, missing, repeated or mistyped key is an error. */
 final class SettingsReader {
@@ -28,10 +31,18 @@ final class SettingsReader {
                     .enable(StreamReadFeature.STRICT_DUPLICATE_DETECTION)
                     .disable(DeserializationFeature.ACCEPT_FLOAT_AS_INT)
                     .disable(MapperFeature.ALLOW_COERCION_OF_SCALARS)
+                    .withCoercionConfig(LogicalType.Textual, SettingsReader::textOnly)
                     .build();
-    private static final Pattern MISSING = Pattern.compile("Missing creator property '([^']+)'.*");
+    /** How Jackson begins to say so; it has no exception class for it. */
+    private static final String MISSING = "Missing creator property";
 
     private SettingsReader() {}
+
+    private static void textOnly(MutableCoercionConfig text) {
+        text.setCoercion(CoercionInputShape.Integer, CoercionAction.Fail)
+                .setCoercion(CoercionInputShape.Float, CoercionAction.Fail)
+                .setCoercion(CoercionInputShape.Boolean, CoercionAction.Fail);
+    }
 
     /**
      * Reads the file.
@@ -47,6 +58,8 @@ final class SettingsReader {
             return settings;
         } catch (JsonProcessingException e) {
             throw new SettingsException(file + ": " + describe(e));
+        } catch (NoSuchFileException e) {
+            throw new SettingsException(file + ": there is no such file");
         } catch (IOException e) {
             throw new SettingsException(file + ": cannot be read: " + e);
         }
@@ -61,9 +74,8 @@ final class SettingsReader {
             return prefixed(at, broken.getMessage());
         }
         String reason = e.getOriginalMessage().lines().findFirst().orElse("not JSON");
-        Matcher missing = MISSING.matcher(reason);
-        if (missing.matches()) {
-            return "missing key " + (at.isEmpty() ? "" : at + ".") + missing.group(1);
+        if (reason.startsWith(MISSING)) {
+            return "missing key " + at;
         }
         String where = e.getLocation() == null ? "" : " (line " + e.getLocation().getLineNr() + ")";
         return prefixed(at, reason) + where;

@@ -2,6 +2,7 @@ package harness.storm.topologies;
 
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
@@ -10,6 +11,8 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Predicate;
+import org.apache.storm.generated.Bolt;
 import org.apache.storm.generated.ComponentCommon;
 import org.apache.storm.generated.StormTopology;
 import org.apache.storm.metric.api.IMetric;
@@ -40,12 +43,20 @@ final class Fixtures {
             return (String) values.get(0);
         }
 
-        Message message() throws MalformedMessageException {
-            return Message.parse((String) values.get(1));
+        Message message() {
+            try {
+                return Message.parse((String) values.get(1));
+            } catch (MalformedMessageException e) {
+                throw new AssertionError(e);
+            }
         }
 
-        List<Member> members() throws MalformedMessageException {
-            return Members.decode((byte[]) values.get(2));
+        List<Member> members() {
+            try {
+                return Members.decode((byte[]) values.get(2));
+            } catch (MalformedMessageException e) {
+                throw new AssertionError(e);
+            }
         }
     }
 
@@ -58,7 +69,7 @@ final class Fixtures {
 
         @Override
         public synchronized List<Integer> emit(String stream, Collection<Tuple> anchors, List<Object> values) {
-            Set<Tuple> set = java.util.Collections.newSetFromMap(new IdentityHashMap<>());
+            Set<Tuple> set = Collections.newSetFromMap(new IdentityHashMap<>());
             set.addAll(anchors);
             emitted.add(new Emitted(stream, set, values));
             notifyAll();
@@ -92,13 +103,13 @@ final class Fixtures {
             errors.add(error);
         }
 
-        /** Waits until so many tuples have been emitted, or fails after a minute. */
-        synchronized void awaitEmitted(int count) throws InterruptedException {
-            long deadline = System.nanoTime() + 60_000_000_000L;
-            while (emitted.size() < count) {
-                long leftMs = (deadline - System.nanoTime()) / 1_000_000;
+        /** Waits until what was emitted is as wanted, or fails after a minute. */
+        synchronized void await(String wanted, Predicate<List<Emitted>> condition) throws InterruptedException {
+            long deadlineNs = System.nanoTime() + 60_000_000_000L;
+            while (!condition.test(List.copyOf(emitted))) {
+                long leftMs = (deadlineNs - System.nanoTime()) / 1_000_000;
                 if (leftMs <= 0) {
-                    throw new AssertionError("only " + emitted.size() + " tuples emitted, not " + count);
+                    throw new AssertionError("waited in vain for " + wanted + ", emitted: " + emitted);
                 }
                 wait(leftMs);
             }
@@ -106,10 +117,6 @@ final class Fixtures {
 
         synchronized List<Emitted> emittedSoFar() {
             return List.copyOf(emitted);
-        }
-
-        synchronized int ackedSoFar() {
-            return acked.size();
         }
     }
 
@@ -170,7 +177,7 @@ final class Fixtures {
         outputs.getFieldsDeclaration().forEach((stream, info) -> own.put(stream, new Fields(info.get_output_fields())));
         Map<String, Map<String, Fields>> fields =
                 Map.of("left", Map.of("default", Tuples.fields()), "right", Map.of("default", Tuples.fields()), "bolt", own);
-        StormTopology topology = new StormTopology(Map.of(), Map.of("bolt", new org.apache.storm.generated.Bolt(null, new ComponentCommon())), Map.of());
+        StormTopology topology = new StormTopology(Map.of(), Map.of("bolt", new Bolt(null, new ComponentCommon())), Map.of());
         return new TopologyContext(
                 topology, conf, tasks, byComponent, fields, Map.of(), "topology-1", null, null, TASK, 6700,
                 List.of(TASK), Map.of(), Map.of(), new HashMap<>(), metrics, new AtomicBoolean(false), null);

@@ -19,7 +19,7 @@ class MessageTest {
 
     @ParameterizedTest
     @ValueSource(strings = {
-        "", "null", "[]", "{", "{\"message_id\": 1}", "{\"payload\": \"x\"}", "{\"message_id\": null, \"payload\": \"x\"}",
+        "", "null", "{\"message_id\": \"1\", \"payload\": \"x\"}", "{\"message_id\": 1, \"payload\": null}", "[]", "{", "{\"message_id\": 1}", "{\"payload\": \"x\"}", "{\"message_id\": null, \"payload\": \"x\"}",
         "{\"message_id\": 1, \"payload\": \"x\", \"more\": 1}", "{\"message_id\": 1.5, \"payload\": \"x\"}"
     })
     void refusesAnythingElse(String json) {

@@ -1,0 +1,123 @@
+"""The analysis of one run: from its raw tables to errors, summary, verdict, figures and report."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from harness.analysis import checks, counters, distribution, errors, latencies, tables
+from harness.analysis.figures import FigureData, draw_all
+from harness.analysis.inputs import RunRecord, read_run
+from harness.analysis.report import WORST_ROWS, ReportData, render
+from harness.analysis.session import spark_session
+from harness.analysis.summary import Summary, matrices, summarise, summary
+from harness.analysis.timeline import timeline
+from harness.protocols import CheckResult
+from harness.schemas import ERRORS, SCHEMA_VERSION
+
+OUTPUTS = ("errors.parquet", "summary.json", "verdict.json", "figures", "report.html")
+
+
+def analyse(run_dir: Path, master: str | None = None) -> Summary:
+    """Judge the run's predictions by what was measured; write all outputs, whole or not at all.
+
+    Parameters
+    ----------
+    run_dir : Path
+        A run directory with ``predictions.parquet``. Only its files are read.
+    master : str, optional
+        A Spark master; by default ``local[2]``, or what ``SPARK_REMOTE`` names.
+
+    Returns
+    -------
+    Summary
+        The contents of ``summary.json``.
+
+    Raises
+    ------
+    UsageError
+        When a file is missing, unreadable or not of the declared schema; nothing is written then.
+    """
+    run = read_run(run_dir)
+    with spark_session(run.rows, master) as spark:
+        pair_table, report = _compute(spark, run)
+    with _all_or_nothing(run.path) as folder:
+        pq.write_table(pair_table, folder / "errors.parquet", compression="zstd")
+        _write_json(folder / "summary.json", report.summary)
+        _write_json(folder / "verdict.json", verdict_json(report.summary["verdict"], report.checks))
+        names = draw_all(report.figures, folder / "figures")
+        (folder / "report.html").write_text(render(report, folder / "figures", names), encoding="utf-8")
+    return report.summary
+
+
+def _compute(spark: SparkSession, run: RunRecord) -> tuple[pa.Table, ReportData]:
+    histogram = distribution.histogram(spark, run)
+    results = checks.run_checks(run, {s.index: checks.Samples.of(histogram, s.index) for s in run.steps})
+    found = [
+        *latencies.ground_truth(spark, run, histogram),
+        *latencies.thesis_ground_truth(spark, run),
+        *(a for s in run.steps for a in latencies.complete(s)),
+    ]
+    totals = counters.total(spark, run)
+    measured = errors.actuals(spark, run, found, counters.measures(spark, run, totals)).persist()
+    actuals = tables.collect_frame(measured, "what was measured")
+    pairs = errors.pairs(spark, run, measured, checks.unusable(results)).persist()
+    pair_table = tables.collect(pairs, "pair table").cast(ERRORS)
+    summaries = summarise(pairs)
+    frame: pd.DataFrame = pair_table.to_pandas()
+    verdict = checks.verdict(results)
+    figures = FigureData(
+        run=run,
+        histogram=histogram,
+        actuals=actuals,
+        matrices=matrices(pairs),
+        timeline=timeline(spark, run, bucket_s(run)),
+        pairs=frame[frame["subject"] == ""],
+    )
+    off = frame[(frame["source_step"] != frame["proposed_step"]) & (frame["verdict"] == "judged")]
+    worst = off.nlargest(WORST_ROWS, "abs_error_pct")
+    for cached in (totals.sums, totals.seconds, measured, pairs):
+        cached.unpersist()
+    return pair_table, ReportData(figures, summary(run, verdict, summaries), results, worst)
+
+
+def bucket_s(run: RunRecord) -> float:
+    """Return the length of the metric buckets, which the timeline's are drawn with; 2 s if not stated."""
+    measure = run.experiment.get("measure")
+    return float(measure["bucket_s"]) if isinstance(measure, Mapping) and "bucket_s" in measure else 2.0
+
+
+def verdict_json(verdict: str, results: tuple[CheckResult, ...]) -> dict[str, object]:
+    """Return the contents of ``verdict.json``."""
+    return {"schema": SCHEMA_VERSION, "verdict": verdict, "checks": [asdict(r) for r in results]}
+
+
+def _write_json(path: Path, value: object) -> None:
+    path.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def _all_or_nothing(run_path: Path) -> Iterator[Path]:
+    """Give a folder beside the run's files whose contents replace the old outputs when the block ends well."""
+    folder = run_path / ".analysis.partial"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    try:
+        yield folder
+        for name in OUTPUTS:
+            target = run_path / name
+            if target.is_dir():
+                shutil.rmtree(target)
+            os.replace(folder / name, target)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

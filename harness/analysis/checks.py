@@ -1,0 +1,236 @@
+"""Whether a run can be believed: named checks over what the campaign recorded, and the verdict.
+
+Pure: a run's small files and the counts of its samples in, results out. A check that crashes is
+``unknown``, never a pass. A run is invalid when any check is, else unknown when any is, else valid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from harness.analysis.distribution import BATCHES, MISSING, NEGATIVE, NOT_A_NUMBER
+from harness.analysis.inputs import RunRecord, StepRecord
+from harness.protocols import CheckResult, Verdict
+
+UNSTEADY = ("steady", "burn-in")
+"""Checks whose failure makes a step's pairs ``unsteady``; any other failure makes them ``invalid``."""
+MOST_PRECISION_FACTOR = 2.0
+"""A precision missed by up to this factor is noted; beyond it the step is invalid."""
+MOST_LOST_SHARE = 0.01
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What the interval's latencies of one step are made of, in rows."""
+
+    values: int = 0
+    missing: int = 0
+    not_a_number: int = 0
+    negative: int = 0
+    outside: int = 0
+
+    @classmethod
+    def of(cls, histogram: pd.DataFrame, step: int) -> Samples:
+        """Count from the latency histogram."""
+        mine = histogram[histogram["step"] == step]
+
+        def rows(of: pd.Series[bool]) -> int:
+            return int(mine.loc[of, "n"].sum())
+
+        return cls(
+            values=rows(mine["bin"] >= NEGATIVE),
+            missing=rows(mine["bin"] == MISSING),
+            not_a_number=rows(mine["bin"] == NOT_A_NUMBER),
+            negative=rows(mine["bin"] == NEGATIVE),
+            outside=rows(~mine["batch"].between(0, BATCHES - 1)),
+        )
+
+
+Outcome = tuple[Verdict, str]
+StepCheck = Callable[[StepRecord, Samples], Outcome]
+RunCheck = Callable[[RunRecord], Outcome]
+
+
+def run_checks(run: RunRecord, samples: Mapping[int, Samples]) -> tuple[CheckResult, ...]:
+    """Carry out every check.
+
+    Parameters
+    ----------
+    run : RunRecord
+        The run directory's small files.
+    samples : mapping of int to Samples
+        By step; a step that is not in it has no samples.
+    """
+    return tuple(_all(run, samples))
+
+
+def _all(run: RunRecord, samples: Mapping[int, Samples]) -> Iterator[CheckResult]:
+    for name, check in RUN_CHECKS.items():
+        status, detail = _guarded(lambda check=check: check(run))  # type: ignore[misc]
+        yield CheckResult(name, status, None, detail)
+    for step in run.steps:
+        counted = samples.get(step.index, Samples())
+        for name, of_step in STEP_CHECKS.items():
+            status, detail = _guarded(lambda c=of_step, s=step, n=counted: c(s, n))  # type: ignore[misc]
+            yield CheckResult(name, status, step.index, detail)
+
+
+def _guarded(check: Callable[[], Outcome]) -> Outcome:
+    try:
+        return check()
+    except Exception as error:  # a broken check must not look like a pass, nor end the report
+        return "unknown", f"the check failed: {type(error).__name__}: {error}"
+
+
+def verdict(results: Iterable[CheckResult]) -> Verdict:
+    """Return the run's verdict: the worst of its checks, ``invalid`` before ``unknown``.
+
+    Examples
+    --------
+    >>> verdict([CheckResult("a", "valid"), CheckResult("b", "unknown")])
+    'unknown'
+    """
+    found = {r.status for r in results}
+    return "invalid" if "invalid" in found else "unknown" if "unknown" in found or not found else "valid"
+
+
+def unusable(results: Iterable[CheckResult]) -> dict[int, tuple[str, str]]:
+    """Return the verdict and reason of the pairs of every step that failed a check."""
+    found: dict[int, tuple[str, str]] = {}
+    for r in results:
+        if r.status != "invalid" or r.step is None:
+            continue
+        kind = "unsteady" if r.check in UNSTEADY else "invalid"
+        if r.step not in found or (found[r.step][0] == "unsteady" and kind == "invalid"):
+            found[r.step] = kind, f"step {r.step}: {r.check}: {r.detail}"
+    return found
+
+
+def _ok(ok: bool, detail: str) -> Outcome:
+    return ("valid" if ok else "invalid"), detail
+
+
+def _cluster(run: RunRecord) -> Outcome:
+    kind = run.environment.get("cluster_kind")
+    if kind is None:
+        return "unknown", "environment.json does not say what kind of cluster was measured"
+    return _ok(run.measured, f"cluster: {kind}" + ("" if run.measured else "; not real servers, so nothing was measured"))
+
+
+def _all_steps(run: RunRecord) -> Outcome:
+    steps = run.experiment["steps"]
+    asked = len(steps["plan"]) * int(steps.get("repeats", 1))
+    found = len(run.steps)
+    detail = f"{found} of {asked} steps finished"
+    return ("valid" if found == asked else "unknown"), detail
+
+
+def _plan_as_asked(step: StepRecord, _: Samples) -> Outcome:
+    """Compare the applied plan with the asked configuration, and believe the campaign's finding too."""
+    asked, applied = step.plan.asked, step.plan.start.configuration()
+    wrong = [
+        f"{name}: {count} executors asked, {applied.executors.get(name, 0)} applied"
+        for name, count in asked.executors.items()
+        if applied.executors.get(name, 0) != count
+    ]
+    if applied.workers != asked.workers:
+        wrong.append(f"{asked.workers} workers asked, {applied.workers} applied")
+    found = step.quality.plan_as_asked
+    if not found.ok:
+        wrong.append(found.detail or "the campaign found that it is not")
+    return _ok(not wrong, "; ".join(wrong))
+
+
+def _plan_unchanged(step: StepRecord, _: Samples) -> Outcome:
+    found = step.quality.plan_unchanged
+    moved = set(step.plan.start.executors) ^ set(step.plan.end.executors)
+    labels = sorted({e.label for e in moved})
+    detail = found.detail or (f"moved during the step: {', '.join(labels[:5])}" if labels else "")
+    return _ok(found.ok and not moved, detail)
+
+
+def _ledger(step: StepRecord, _: Samples) -> Outcome:
+    """Add up the fates again: sent = received + absorbed + failed + lost."""
+    ledger = step.quality.ledger
+    fates = {k: int(ledger[k]) for k in ("received", "absorbed", "failed", "lost")}
+    sent = int(ledger["sent"])
+    counted = ", ".join(f"{k} {v}" for k, v in fates.items())
+    detail = f"sent {sent} = {counted}"
+    if not ledger["balanced"] or sum(fates.values()) != sent:
+        problems = ledger.get("problems") or [f"sent {sent}, accounted for {sum(fates.values())} ({counted})"]
+        return "invalid", "; ".join(str(p) for p in problems)
+    gone = fates["failed"] + fates["lost"]
+    if gone > MOST_LOST_SHARE * sent:
+        return "invalid", f"{gone} of {sent} messages were lost or failed"
+    duplicates = int(ledger.get("duplicates", 0))
+    return "valid", detail + (f"; duplicates {duplicates}" if duplicates else "")
+
+
+def _steady(step: StepRecord, _: Samples) -> Outcome:
+    return _ok(step.quality.steady.ok, step.quality.steady.detail)
+
+
+def _burn_in(step: StepRecord, _: Samples) -> Outcome:
+    found = step.interval.burn_in
+    return _ok(found.found, f"{found.seconds:.0f} s" + (f", {found.reason}" if found.reason else ""))
+
+
+def _precision(step: StepRecord, _: Samples) -> Outcome:
+    asked, reached = step.interval.precision_pct_asked, step.interval.precision_pct_reached
+    detail = f"±{reached:.1f} % of the mean reached, ±{asked:.1f} % asked"
+    if not reached >= 0:
+        return "unknown", "no precision was computed"
+    if reached <= asked:
+        return "valid", detail
+    missed = f"{detail}, missed at the time limit"
+    return _ok(reached <= MOST_PRECISION_FACTOR * asked, missed)
+
+
+def _generator(step: StepRecord, _: Samples) -> Outcome:
+    return _ok(step.quality.generator.ok, step.quality.generator.detail)
+
+
+def _receiver(step: StepRecord, _: Samples) -> Outcome:
+    return _ok(step.quality.receiver.ok, step.quality.receiver.detail)
+
+
+def _errors_reported(step: StepRecord, _: Samples) -> Outcome:
+    return _ok(step.quality.errors_reported.ok, step.quality.errors_reported.detail)
+
+
+def _samples(step: StepRecord, samples: Samples) -> Outcome:
+    """A negative latency, one that is not a number, or none at all is an error to explain."""
+    wrong = []
+    if samples.values == 0:
+        wrong.append("no latency was measured in the interval")
+    if samples.negative:
+        wrong.append(f"{samples.negative} latencies are negative")
+    if samples.not_a_number:
+        wrong.append(f"{samples.not_a_number} latencies are not numbers")
+    if samples.outside:
+        wrong.append(f"{samples.outside} rows are marked as in the interval and were scheduled outside it")
+    hosts = {n.host for n in step.plan.start.nodes}
+    if samples.missing and len(hosts) == 1:
+        wrong.append(f"{samples.missing} latencies are missing though all nodes share one clock")
+    detail = f"{samples.values} latencies"
+    if samples.missing and len(hosts) > 1:
+        detail += f"; {samples.missing} between hosts that share no clock"
+    return _ok(not wrong, "; ".join(wrong) or detail)
+
+
+RUN_CHECKS: Mapping[str, RunCheck] = {"real-cluster": _cluster, "all-steps": _all_steps}
+STEP_CHECKS: Mapping[str, StepCheck] = {
+    "plan-as-asked": _plan_as_asked,
+    "plan-unchanged": _plan_unchanged,
+    "ledger": _ledger,
+    "steady": _steady,
+    "burn-in": _burn_in,
+    "precision": _precision,
+    "generator": _generator,
+    "receiver": _receiver,
+    "errors-reported": _errors_reported,
+    "samples": _samples,
+}

@@ -1,0 +1,171 @@
+"""How large the errors were (``summary.json``), and the matrices behind the figures: computed in Spark."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+import pandas as pd
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from harness.analysis import tables
+from harness.analysis.inputs import RunRecord
+from harness.schemas import SCHEMA_VERSION
+
+NO_CHANGE = "no-change"
+EVIDENCE_PCT = 10.0
+"""Where no-change errs by less than this, an experiment cannot tell a model from a guess."""
+TOPOLOGY_MEASURES = ("ground_truth_latency_ms", "complete_latency_ms", "ack_latency_ms")
+"""Judged for the whole topology (subject ``""``); other measures for each executor or connection."""
+KIND = ["model", "protocol", "measure", "statistic"]
+
+
+class ErrorSummary(TypedDict):
+    """Errors of one model, protocol, measure and statistic over the off-diagonal pairs.
+
+    ``comparisons`` counts rows (a pair has one for each subject), ``judged_share`` the part of them
+    that was judged. ``coverage`` is the share of judged rows with an interval that holds the measured
+    value, ``median_width_pct`` its width in percent of the prediction. ``skill`` is 1 minus the ratio of
+    the median absolute errors of this model and of no-change on the rows judged for both.
+    Numbers are null where there is nothing to compute them from.
+    """
+
+    model: str
+    protocol: str
+    measure: str
+    statistic: str
+    pairs: int
+    comparisons: int
+    judged: int
+    judged_share: float
+    median_abs_error_pct: float | None
+    p95_abs_error_pct: float | None
+    worst_abs_error_pct: float | None
+    median_q_error: float | None
+    coverage: float | None
+    median_width_pct: float | None
+    median_error_over_noise: float | None
+    skill: float | None
+
+
+class Evidence(TypedDict):
+    """What no-change errs by: how much an experiment can say about models at all."""
+
+    measure: str
+    no_change_median_abs_error_pct: float | None
+    is_evidence: bool | None
+
+
+class Summary(TypedDict):
+    """``summary.json``."""
+
+    schema: int
+    experiment: str
+    topology: str
+    cluster_kind: str
+    measured: bool
+    verdict: str
+    steps: int
+    evidence: list[Evidence]
+    errors: list[ErrorSummary]
+
+
+def primary() -> Column:
+    """Whether a row is of the subjects that a measure is judged by."""
+    whole = sf.col("measure").isin(*TOPOLOGY_MEASURES)
+    return sf.when(whole, sf.col("subject") == "").otherwise(sf.col("subject").contains("["))
+
+
+def _percentile(column: Column, fraction: float) -> Column:
+    return sf.percentile(column, sf.lit(fraction))
+
+
+def summarise(errors: DataFrame) -> list[ErrorSummary]:
+    """Summarise the pair table over its off-diagonal pairs."""
+    rows = errors.where("source_step != proposed_step").where(primary())
+    keys = ["source_step", "proposed_step", "protocol", "measure", "statistic", "subject"]
+    base = rows.where((sf.col("model") == NO_CHANGE) & (sf.col("verdict") == "judged"))
+    rows = rows.join(base.select(*keys, sf.col("abs_error_pct").alias("base_pct")), keys, "left")
+    both = sf.col("base_pct").isNotNull() & sf.col("abs_error_pct").isNotNull()
+    judged = sf.count_if(sf.col("verdict") == "judged")
+    width = (sf.col("high") - sf.col("low")) / sf.nullif(sf.abs("value"), sf.lit(0.0)) * 100
+    summed = rows.groupBy(*KIND).agg(
+        sf.count_distinct("source_step", "proposed_step").cast("int").alias("pairs"),
+        sf.count("*").cast("int").alias("comparisons"),
+        judged.cast("int").alias("judged"),
+        (judged / sf.count("*")).alias("judged_share"),
+        _percentile(sf.col("abs_error_pct"), 0.5).alias("median_abs_error_pct"),
+        _percentile(sf.col("abs_error_pct"), 0.95).alias("p95_abs_error_pct"),
+        sf.max("abs_error_pct").alias("worst_abs_error_pct"),
+        _percentile(sf.col("q_error"), 0.5).alias("median_q_error"),
+        sf.avg(sf.col("covered").cast("double")).alias("coverage"),
+        _percentile(sf.when(sf.col("covered").isNotNull(), width), 0.5).alias("median_width_pct"),
+        _percentile(sf.col("error_over_noise"), 0.5).alias("median_error_over_noise"),
+        _percentile(sf.when(both, sf.col("abs_error_pct")), 0.5).alias("own"),
+        _percentile(sf.when(both, sf.col("base_pct")), 0.5).alias("base"),
+    )
+    skill = sf.when(sf.col("base") > 0, 1 - sf.col("own") / sf.col("base"))
+    found = summed.withColumn("skill", skill).drop("own", "base").orderBy("measure", "protocol", "statistic", "model")
+    rows_found: list[ErrorSummary] = tables.collect(found, "summary").to_pylist()
+    return rows_found
+
+
+def evidence(summaries: list[ErrorSummary]) -> list[Evidence]:
+    """Say for each latency whether its change between the steps is large enough to judge models by."""
+    found = []
+    for s in summaries:
+        if (s["model"], s["protocol"], s["statistic"]) == (NO_CHANGE, "ours", "mean") and s[
+            "measure"
+        ] in TOPOLOGY_MEASURES:
+            error = s["median_abs_error_pct"]
+            found.append(
+                Evidence(
+                    measure=s["measure"],
+                    no_change_median_abs_error_pct=error,
+                    is_evidence=None if error is None else error >= EVIDENCE_PCT,
+                )
+            )
+    return found
+
+
+def matrices(errors: DataFrame) -> pd.DataFrame:
+    """Return the error matrices, one row a cell: model, protocol, measure, statistic, source, proposed.
+
+    Medians are over the subjects of the pair (one for a latency, its executors or connections else).
+    """
+    judged = sf.col("verdict") == "judged"
+    cells = (
+        errors.where(primary())
+        .groupBy(*KIND, "source_step", "proposed_step")
+        .agg(
+            _percentile(sf.col("relative_error"), 0.5).alias("relative_error"),
+            _percentile(sf.col("abs_error_pct"), 0.5).alias("abs_error_pct"),
+            _percentile(sf.when(judged, sf.col("value")), 0.5).alias("predicted"),
+            _percentile(sf.when(judged, sf.col("actual")), 0.5).alias("actual"),
+            sf.min("low").alias("low"),
+            sf.max("high").alias("high"),
+            _percentile(sf.col("noise"), 0.5).alias("noise"),
+            _percentile(sf.col("error_over_noise"), 0.5).alias("error_over_noise"),
+            sf.count_if(judged).cast("int").alias("judged"),
+            sf.count("*").cast("int").alias("comparisons"),
+            sf.min(sf.when(~judged, sf.col("verdict"))).alias("verdict"),
+            sf.min(sf.when(~judged, sf.col("reason"))).alias("reason"),
+        )
+    )
+    return tables.collect_frame(cells, "error matrices")
+
+
+def summary(run: RunRecord, verdict: str, summaries: list[ErrorSummary]) -> Summary:
+    """Put ``summary.json`` together."""
+    topology: Any = run.experiment.get("topology", {})
+    return Summary(
+        schema=SCHEMA_VERSION,
+        experiment=run.name,
+        topology=str(topology.get("name", "")) if isinstance(topology, dict) else str(topology),
+        cluster_kind=str(run.environment.get("cluster_kind", "")),
+        measured=run.measured,
+        verdict=verdict,
+        steps=len(run.steps),
+        evidence=evidence(summaries),
+        errors=summaries,
+    )

@@ -1,0 +1,296 @@
+"""A local cluster that stays up by itself: ``harness cluster up``, ``status`` and ``down``.
+
+The servers live in a sandbox whose outer process is detached from the terminal. A state file says where;
+what it says is checked against the processes and servers themselves every time it is read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any, Literal, NoReturn
+
+import psutil
+from pydantic import Field
+
+from harness.backends import sandbox
+from harness.backends.local import LocalCluster
+from harness.backends.server_config import LOOPBACK
+from harness.backends.server_process import kafka_answers, tail, zookeeper_answers
+from harness.backends.servers import ServerHomes, cache_folder
+from harness.errors import ClusterError, HarnessError, UsageError
+from harness.plans import Frozen, Positive
+
+POLL_S = 0.2
+START_TIMEOUT_S = 180.0
+STOP_TIMEOUT_S = 30.0
+
+
+class Shape(Frozen):
+    """What the cluster is made of."""
+
+    nodes: Positive = 2
+    slots_per_node: Positive = 2
+    worker_heap_mb: Positive = 256
+    extlib: tuple[Path, ...] = ()
+
+
+class State(Frozen):
+    """The state file: which process holds the cluster, and how far it is."""
+
+    phase: Literal["starting", "up", "failed"]
+    detail: str = ""
+    shape: Shape
+    pid: int
+    process_started: float
+    home: Path
+    homes: Path
+    private_network: bool
+
+
+class Status(Frozen):
+    """What is true of the cluster now.
+
+    Attributes
+    ----------
+    state : State or None
+        None when no cluster is up.
+    answering : mapping
+        For each server whether it answered a request just now; empty when none is up.
+    topologies : mapping
+        Status of each topology by name.
+    """
+
+    state: State | None = None
+    answering: dict[str, bool] = Field(default_factory=dict)
+    topologies: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def up(self) -> bool:
+        """Whether there is a cluster and all of it answers."""
+        return self.state is not None and bool(self.answering) and all(self.answering.values())
+
+
+def folder() -> Path:
+    """Return where the cluster that stays up keeps its state, logs and data."""
+    return cache_folder() / "cluster"
+
+
+def up(homes: ServerHomes, shape: Shape, progress: Callable[[str], None] = lambda line: None) -> State:
+    """Start a cluster that outlives this process; one of the same shape that is up already is fine.
+
+    Raises
+    ------
+    UsageError
+        When a cluster of another shape is up.
+    ClusterError
+        When a server does not start.
+    """
+    running = _read_live()
+    if running is not None and running.phase == "up":
+        if running.shape != shape:
+            raise UsageError("a cluster of another shape is up", "harness cluster down")
+        return running
+    if running is not None:
+        raise UsageError("a cluster is being started", "wait for it, or harness cluster down")
+    shutil.rmtree(folder(), ignore_errors=True)
+    folder().mkdir(parents=True)
+    log = folder() / "daemon.log"
+    with log.open("wb") as out:
+        daemon = subprocess.Popen(
+            [sys.executable, "-m", "harness.backends.cluster_daemon", "hold", str(homes.root), shape.model_dump_json()],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + START_TIMEOUT_S
+    said = ""
+    while True:
+        state = _read()
+        if state is not None and state.phase == "up":
+            return state
+        if state is not None and state.phase == "failed":
+            daemon.wait()
+            raise ClusterError(f"the cluster did not start: {state.detail}")
+        if daemon.poll() is not None:
+            raise ClusterError(f"the cluster's process ended with status {daemon.returncode}", tail(log), str(log))
+        if time.monotonic() > deadline:
+            _end(daemon.pid)
+            raise ClusterError(f"the cluster did not start within {START_TIMEOUT_S:g} s", tail(log), str(log))
+        if state is not None and state.detail != said:
+            said = state.detail
+            progress(said)
+        time.sleep(POLL_S)
+
+
+def status() -> Status:
+    """Ask every server of the cluster that is up."""
+    state = _read_live()
+    if state is None:
+        return Status()
+    if state.phase != "up":
+        return Status(state=state)
+    probe = [sys.executable, "-m", "harness.backends.cluster_daemon", "probe"]
+    if state.private_network:
+        probe = [sys.executable, "-m", "harness.backends.sandbox", str(state.pid), *probe]
+    done = subprocess.run(probe, capture_output=True, text=True, check=False, timeout=60)
+    if done.returncode:
+        raise ClusterError(f"the cluster cannot be asked: {done.stderr.strip() or done.returncode}")
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return Status(state=state, **answer)
+
+
+def down() -> bool:
+    """End the cluster that is up, every server and worker of it; return whether there was one."""
+    state = _read_live()
+    if state is not None:
+        _end(state.pid)
+    shutil.rmtree(folder(), ignore_errors=True)
+    return state is not None
+
+
+def join(argv: list[str]) -> NoReturn:
+    """Replace this process by a command in the network of the cluster that is up.
+
+    Raises
+    ------
+    UsageError
+        When none is up.
+    """
+    state = _read_live()
+    if state is None or state.phase != "up":
+        raise UsageError("no cluster is up", "harness cluster up")
+    if state.private_network:
+        sandbox.join(state.pid, argv)
+    os.execvp(argv[0], argv)
+
+
+def _end(pid: int) -> None:
+    try:
+        process = psutil.Process(pid)
+        process.terminate()
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except psutil.TimeoutExpired:
+            process.kill()
+            process.wait(STOP_TIMEOUT_S)
+    except psutil.NoSuchProcess:
+        pass  # it ended by itself meanwhile
+
+
+def _state_file() -> Path:
+    return folder() / "state.json"
+
+
+def _read() -> State | None:
+    try:
+        return State.model_validate_json(_state_file().read_text())
+    except FileNotFoundError:
+        return None
+
+
+def _read_live() -> State | None:
+    """Return the state when the process that it names still lives."""
+    state = _read()
+    if state is None or state.phase == "failed":
+        return None
+    try:
+        started = psutil.Process(state.pid).create_time()
+    except psutil.NoSuchProcess:
+        return None
+    return state if abs(started - state.process_started) < 1 else None
+
+
+# -- the process that holds the cluster -----------------------------------------------------------
+
+
+def _hold(root: str, shape_json: str) -> None:
+    """Start the cluster, say so in the state file, and stay until told to end or a server dies."""
+    shape = Shape.model_validate_json(shape_json)
+    outer = os.environ.setdefault("STORM_HARNESS_DAEMON", f"{os.getpid()} {psutil.Process().create_time()}")
+    if not sandbox.inside() and sandbox.obstacle() is None:
+        sandbox.enter([sys.executable, "-m", "harness.backends.cluster_daemon", "hold", root, shape_json])
+    pid, started = outer.split()
+    state = State(
+        phase="starting",
+        shape=shape,
+        pid=int(pid),
+        process_started=float(started),
+        home=folder() / "home",
+        homes=Path(root),
+        private_network=sandbox.inside(),
+    )
+
+    def say(phase: Literal["starting", "up", "failed"], detail: str) -> None:
+        partial = _state_file().with_suffix(".partial")
+        partial.write_text(state.model_copy(update={"phase": phase, "detail": detail}).model_dump_json(indent=1))
+        partial.rename(_state_file())
+
+    signal.signal(signal.SIGTERM, _stop)
+    say("starting", "")
+    cluster = _cluster(state)
+    try:
+        cluster.start(lambda line: say("starting", line))
+        say("up", "")
+        while True:
+            cluster.check()
+            time.sleep(1)
+    except HarnessError as e:
+        say("failed", str(e))
+    finally:
+        cluster.stop()
+
+
+def _stop(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(0)
+
+
+def _cluster(state: State) -> LocalCluster:
+    shape = state.shape
+    return LocalCluster(
+        ServerHomes(state.homes),
+        state.home,
+        nodes=shape.nodes,
+        slots_per_node=shape.slots_per_node,
+        worker_heap_mb=shape.worker_heap_mb,
+        extlib=shape.extlib,
+    )
+
+
+def _probe() -> None:
+    """Print what the servers answer; runs in their network."""
+    state = _read()
+    if state is None:
+        raise SystemExit("no cluster is up")
+    cluster = _cluster(state)
+    answering = {
+        "zookeeper": zookeeper_answers(LOOPBACK, cluster.ports.zookeeper),
+        "kafka": kafka_answers(LOOPBACK, cluster.ports.kafka),
+    }
+    topologies: dict[str, str] = {}
+    try:
+        summary = cluster.nimbus.cluster_summary()
+    except ClusterError:
+        answering["nimbus"] = False
+    else:
+        registered = {s.address for s in summary.supervisors}
+        answering["nimbus"] = bool(summary.version)
+        answering.update({n.name: n.address in registered for n in cluster.nodes})
+        topologies = dict(summary.topologies)
+    json.dump({"answering": answering, "topologies": topologies}, sys.stdout)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "hold":
+        _hold(*sys.argv[2:])
+    else:
+        _probe()

@@ -1,0 +1,142 @@
+"""What a run needs of this machine, whether it is there, and the command that mends it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from harness.backends import cgroups, sandbox, servers
+
+JAVA_AT_LEAST = 17
+PYTHON_AT_LEAST = (3, 11)
+MEMORY_NEEDED_BYTES = 4 * 1024**3
+"""Servers, four workers of 256 MB and Spark; an experiment with more workers asks for more by itself."""
+JAVA_PACKAGE = "apt-get install openjdk-17-jdk-headless"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that a run needs or can use.
+
+    Attributes
+    ----------
+    ok : bool
+        Whether it is there.
+    needed : bool
+        Whether nothing runs without it.
+    name, detail : str
+        What it is, and what was found.
+    mend : str
+        What to do about it; empty when it is there.
+    """
+
+    name: str
+    ok: bool
+    needed: bool
+    detail: str
+    mend: str = ""
+
+
+def doctor() -> list[Finding]:
+    """Return what was found, in the order in which it should be mended; nothing is changed."""
+    return [_python(), _java(), _maven(), _memory(), _disk(), _servers(), _namespaces(), _quotas()]
+
+
+def _finding(name: str, ok: bool, detail: str, mend: str, *, needed: bool = True) -> Finding:
+    return Finding(name, ok, needed, detail, "" if ok else mend)
+
+
+def _python() -> Finding:
+    wanted = ".".join(map(str, PYTHON_AT_LEAST))
+    ok = sys.version_info[:2] >= PYTHON_AT_LEAST
+    return _finding("python", ok, platform.python_version(), f"apt-get install python{wanted}-venv")
+
+
+def _java() -> Finding:
+    version = java_version()
+    if version is None:
+        return _finding("java", False, "there is no java on PATH that runs", JAVA_PACKAGE)
+    return _finding("java", version >= JAVA_AT_LEAST, f"version {version}", JAVA_PACKAGE)
+
+
+def java_version() -> int | None:
+    """Return the feature version of the java on PATH, e.g. 17; None where there is none."""
+    answer = _output("java", "-version")
+    found = re.search(r'version "(?:1\.)?(\d+)', answer or "")
+    return int(found.group(1)) if found else None
+
+
+def _maven() -> Finding:
+    # needed only until the servers' jars are in the cache
+    needed = servers.installed() is None
+    answer = _output("mvn", "--version")
+    found = re.search(r"Apache Maven (\S+?)[\s(\x1b]", answer or "")
+    detail = f"version {found.group(1)}" if found else "there is no mvn on PATH that runs"
+    return _finding("maven", found is not None, detail, "apt-get install maven", needed=needed)
+
+
+def _memory() -> Finding:
+    available = psutil.virtual_memory().available
+    detail = f"{available / 1024**3:.1f} GiB available, {MEMORY_NEEDED_BYTES / 1024**3:.0f} GiB needed"
+    return _finding("memory", available >= MEMORY_NEEDED_BYTES, detail, "end other programs")
+
+
+def _disk() -> Finding:
+    folder = servers.cache_folder()
+    existing = next(p for p in (folder, *folder.parents) if p.exists())
+    free = shutil.disk_usage(existing).free
+    needed = 0 if servers.installed() else servers.DISK_NEEDED_BYTES
+    detail = f"{free / 1e9:.1f} GB free at {existing}"
+    if not os.access(existing, os.W_OK):
+        return _finding("disk", False, f"{existing} cannot be written to", "set XDG_CACHE_HOME to a folder of yours")
+    return _finding("disk", free >= needed, detail, "free some space, or set XDG_CACHE_HOME to another disk")
+
+
+def _servers() -> Finding:
+    homes = servers.installed()
+    detail = str(homes.root) if homes else "the servers' jars are not in the cache; the first run fetches them"
+    return _finding("servers", homes is not None, detail, "harness doctor --install", needed=False)
+
+
+def _namespaces() -> Finding:
+    reason = None if sandbox.inside() else sandbox.obstacle()
+    detail = f"not allowed: {reason}" if reason else "a private network and private processes are allowed"
+    return _finding("sandbox", reason is None, detail, _namespaces_mend(), needed=False)
+
+
+def _namespaces_mend() -> str:
+    """Return the command that allows user namespaces, where one of the usual switches forbids them."""
+    for name, value in (
+        ("user.max_user_namespaces", "15000"),
+        ("kernel.unprivileged_userns_clone", "1"),
+        ("kernel.apparmor_restrict_unprivileged_userns", "0"),
+    ):
+        switch = Path("/proc/sys") / name.replace(".", "/")
+        forbids = "1" if "restrict" in name else "0"
+        if switch.exists() and switch.read_text().strip() == forbids:
+            return f"sysctl -w {name}={value}"
+    return "run outside the container, or start it with the right to make namespaces"
+
+
+def _quotas() -> Finding:
+    reason = cgroups.obstacle()
+    detail = f"no CPU quotas for worker nodes: {reason}" if reason else "CPU quotas for worker nodes are allowed"
+    return _finding("cpu quota", reason is None, detail, "run as root, or in a delegated cgroup", needed=False)
+
+
+def _output(*command: str) -> str | None:
+    try:
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=60
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None

@@ -1,0 +1,75 @@
+"""Runs the jar's submitter, which captures the topology, instruments it and sends it to Nimbus."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from harness.backends.servers import ServerHomes
+from harness.errors import ClusterError, UsageError
+
+TIMEOUT_S = 120.0
+BAD_SETTINGS = 2
+MAIN = "harness.storm.submit.Submit"
+
+
+def submit(
+    homes: ServerHomes, submit_json: Path, *, instrumentation: Path, topology_jar: Path, hosts: Path
+) -> dict[str, Any]:
+    """Submit a topology and return what became of its components.
+
+    Parameters
+    ----------
+    homes : ServerHomes
+        Whose worker jars are the submitter's class path.
+    submit_json : Path
+        What to submit, where to and how it is instrumented.
+    instrumentation, topology_jar : Path
+        The wrappers' jar, and the jar whose main class builds the topology.
+    hosts : Path
+        Hosts file of the cluster, for machines whose own name does not resolve.
+
+    Returns
+    -------
+    dict
+        ``topology``, ``wrapped`` (components) and ``unwrapped`` (component: reason).
+
+    Raises
+    ------
+    UsageError
+        When the settings or the jar are at fault.
+    ClusterError
+        When Nimbus refuses or is gone.
+    """
+    command = [
+        "java",
+        "-Xmx256m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        f"-Djdk.net.hosts.file={hosts}",
+        f"-Dstorm.jar={topology_jar}",
+        "-Dstorm.conf.file=",
+        "-cp",
+        f"{instrumentation}:{topology_jar}:{homes.storm}/lib-worker/*",
+        MAIN,
+        str(submit_json),
+    ]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, stdin=subprocess.DEVNULL
+        )
+    except subprocess.TimeoutExpired:
+        raise ClusterError(f"submitting did not end within {TIMEOUT_S:g} s", "look at nimbus's log") from None
+    (submit_json.parent / "submit.log").write_text(done.stdout + done.stderr)
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        reason = lines[-1] if lines else f"exit status {done.returncode}"
+        kind = UsageError if done.returncode == BAD_SETTINGS else ClusterError
+        raise kind(f"submitting failed: {reason}")
+    try:
+        answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    except (IndexError, ValueError):
+        raise ClusterError("the submitter ended without saying what it submitted") from None
+    return answer

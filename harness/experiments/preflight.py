@@ -1,0 +1,92 @@
+"""What can be said of an experiment before it starts: mistakes that Storm would refuse, and warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.experiments.config import Experiment
+from harness.experiments.feasibility import (
+    WINDOW_FATE,
+    Finding,
+    check_load_aware,
+    check_precision,
+    check_rarest_window,
+    check_window,
+    windowed_cv,
+)
+
+SERVICE_CV = 1.0
+"""Coefficient of variation assumed of a latency without windows: at most that of an exponential one."""
+
+
+def findings(experiment: Experiment) -> list[Finding]:
+    """Return what is wrong or risky about an experiment, errors first."""
+    found = [*_windows(experiment), *_precision(experiment)]
+    return sorted(found, key=lambda f: f.severity != "error")
+
+
+def _windows(experiment: Experiment) -> list[Finding]:
+    topology, found = experiment.topology, []
+    if topology.window is None:
+        return []
+    window = topology.window
+    found += check_window(
+        window.kind, window.length, window.slide, topology.max_spout_pending, topology.message_timeout_s
+    )
+    plan = topology.query_plan()
+    for component in plan.components:
+        if component.window is None:
+            continue
+        executors = {
+            f"steps.plan.{i}": experiment.configuration(spec).executors[component.name]
+            for i, spec in enumerate(experiment.steps.plan)
+        }
+        for stream in plan.inputs(component.name):
+            found += check_load_aware(topology.load_aware, stream.grouping, component.tasks, executors)
+        if window.kind == "count":
+            shares = _shares(experiment, component.name, component.tasks)
+            found += check_rarest_window(
+                window.length,
+                min(_rates(experiment)) * _tuples_per_message(experiment),
+                min(shares),
+                topology.message_timeout_s,
+                experiment.measure.interval.most_s,
+            )
+    return found
+
+
+def _precision(experiment: Experiment) -> list[Finding]:
+    interval = experiment.measure.interval
+    windowed = [c for c in experiment.topology.query_plan().components if c.window is not None]
+    cv, fate = SERVICE_CV, _tuples_per_message(experiment)
+    if windowed:
+        cv = windowed_cv(_shares(experiment, windowed[0].name, windowed[0].tasks))
+        fate = WINDOW_FATE
+    return check_precision(
+        min(_rates(experiment)) * _tuples_per_message(experiment),
+        interval.most_s,
+        interval.precision_pct,
+        cv,
+        interval.looks,
+        fate,
+    )
+
+
+def _rates(experiment: Experiment) -> list[float]:
+    return [spec.rate_tps or experiment.workload.rate_tps for spec in experiment.steps.plan]
+
+
+def _tuples_per_message(experiment: Experiment) -> float:
+    """Tuples of one message that reach the end, or the window: its children and, in a join, itself."""
+    multiplier = experiment.topology.multiplier
+    joined = 1.0 if "join" in experiment.topology.roles.values() else 0.0
+    return (multiplier.mean if multiplier else 1.0) + joined
+
+
+def _shares(experiment: Experiment, component: str, tasks: int) -> Sequence[float]:
+    """Relative rates of the windows: one a key with fields grouping, else one a task."""
+    streams = experiment.topology.query_plan().inputs(component)
+    if any(s.grouping in ("fields", "partial-key") for s in streams):
+        total = sum(experiment.workload.keys.values())
+        return [weight / total for weight in experiment.workload.keys.values()]
+    return [1.0 / tasks] * tasks

@@ -1,0 +1,125 @@
+package harness.storm.instrument;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import harness.storm.Receiver;
+import java.net.URI;
+import java.util.List;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.Test;
+
+class OutboxTest {
+
+    private static Outbox outbox(Receiver receiver, String token) {
+        return new Outbox(URI.create(receiver.url()), token, dropped -> "dropped " + dropped);
+    }
+
+    @Test
+    void linesLeaveInOrderAndInBatches() throws Exception {
+        try (Receiver receiver = new Receiver()) {
+            Outbox outbox = outbox(receiver, "t0ken");
+            List<String> lines = IntStream.range(0, 1_234).mapToObj(i -> "line " + i).toList();
+            lines.forEach(outbox::add);
+            outbox.start();
+            assertEquals(lines, receiver.await(all -> all.size() >= 1_234));
+            assertEquals(List.of(500, 500, 234), receiver.batchSizes());
+            assertTrue(receiver.authorizations().stream().allMatch("Token t0ken"::equals));
+            outbox.close();
+        }
+    }
+
+    @Test
+    void withoutATokenThereIsNoAuthorization() throws Exception {
+        try (Receiver receiver = new Receiver()) {
+            Outbox outbox = outbox(receiver, "");
+            outbox.add("line");
+            outbox.start();
+            receiver.await(all -> all.size() == 1);
+            assertNull(receiver.authorizations().get(0));
+            outbox.close();
+        }
+    }
+
+    @Test
+    void aServerInTroubleGetsEveryLineOnceItIsBack() throws Exception {
+        try (Receiver receiver = new Receiver()) {
+            receiver.answer(503, 429, 500);
+            Outbox outbox = outbox(receiver, "");
+            outbox.add("a");
+            outbox.add("b");
+            outbox.start();
+            assertEquals(List.of("a", "b"), receiver.await(all -> all.size() >= 2));
+            outbox.close();
+            assertEquals(List.of("a", "b"), receiver.lines());
+            assertEquals(4, receiver.batchSizes().size());
+        }
+    }
+
+    @Test
+    void aServerThatIsNotThereYetGetsThemToo() throws Exception {
+        String url;
+        try (Receiver gone = new Receiver()) {
+            url = gone.url();
+        }
+        int port = URI.create(url).getPort();
+        Outbox outbox = new Outbox(URI.create(url), "", dropped -> "dropped " + dropped);
+        outbox.add("early");
+        outbox.start();
+        try (Receiver receiver = new Receiver(port)) {
+            assertEquals(List.of("early"), receiver.await(all -> !all.isEmpty()));
+            outbox.close();
+        }
+    }
+
+    @Test
+    void refusedLinesAreCountedAndTheCountIsSent() throws Exception {
+        try (Receiver receiver = new Receiver()) {
+            receiver.answer(400);
+            Outbox outbox = outbox(receiver, "");
+            outbox.add("bad");
+            outbox.add("worse");
+            outbox.start();
+            assertEquals(List.of("dropped 2"), receiver.await(all -> !all.isEmpty()));
+            outbox.add("good");
+            assertEquals(List.of("dropped 2", "good"), receiver.await(all -> all.size() == 2));
+            outbox.close();
+        }
+    }
+
+    @Test
+    void aRefusedCountIsNotLost() throws Exception {
+        try (Receiver receiver = new Receiver()) {
+            receiver.answer(400);
+            Outbox outbox = outbox(receiver, "");
+            outbox.drop(3);
+            outbox.add("bad");
+            outbox.start();
+            assertEquals(List.of("dropped 4"), receiver.await(all -> !all.isEmpty()));
+            outbox.close();
+        }
+    }
+
+    @Test
+    void memoryIsBounded() throws Exception {
+        try (Receiver receiver = new Receiver()) {
+            Outbox outbox = outbox(receiver, "");
+            IntStream.range(0, Outbox.CAPACITY + 7).forEach(i -> outbox.add("line"));
+            outbox.start();
+            assertEquals("dropped 7", receiver.await(all -> all.size() >= Outbox.CAPACITY + 1).get(0));
+            outbox.close();
+        }
+    }
+
+    @Test
+    void closingSendsWhatIsWaiting() throws Exception {
+        try (Receiver receiver = new Receiver()) {
+            Outbox outbox = outbox(receiver, "");
+            outbox.start();
+            outbox.add("last words");
+            outbox.close();
+            assertEquals(List.of("last words"), receiver.lines());
+        }
+    }
+}

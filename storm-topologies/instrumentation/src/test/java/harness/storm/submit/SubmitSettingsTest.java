@@ -1,0 +1,84 @@
+package harness.storm.submit;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import org.apache.storm.shade.net.minidev.json.JSONObject;
+import org.apache.storm.shade.net.minidev.json.JSONValue;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+class SubmitSettingsTest {
+    private static final String VALID = """
+        {"nimbus": {"host": "127.0.0.1", "port": 6627}, "jar": "/a.jar", "main": "a.Main", "args": ["/t.json"],
+         "instrument": true, "storm": {"topology.workers": 2},
+         "metrics": {"url": "http://127.0.0.1:8086/write", "token": "", "bucket_s": 2, "consumers": 1}}""";
+
+    @TempDir
+    Path folder;
+
+    @Test
+    void allOfItIsRead() throws IOException {
+        assertEquals(new SubmitSettings("127.0.0.1", 6627, Path.of("/a.jar"), "a.Main", List.of("/t.json"), true,
+            new SubmitSettings.Metrics("http://127.0.0.1:8086/write", "", 2, 1), Map.of("topology.workers", 2)),
+            read(VALID));
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"nimbus", "nimbus.host", "nimbus.port", "jar", "main", "args", "instrument", "storm",
+        "metrics", "metrics.url", "metrics.token", "metrics.bucket_s", "metrics.consumers"})
+    void aMissingKeyIsNamed(String key) throws IOException {
+        JSONObject json = (JSONObject) JSONValue.parse(VALID);
+        String[] path = key.split("\\.");
+        (path.length == 1 ? json : (JSONObject) json.get(path[0])).remove(path[path.length - 1]);
+        assertError("missing key " + key, json.toJSONString());
+    }
+
+    @Test
+    void anUnknownKeyIsNamed() throws IOException {
+        assertError("unknown key metrics.buckets", VALID.replace("\"bucket_s\"", "\"buckets\": 3, \"bucket_s\""));
+        assertError("unknown key jars", VALID.replace("\"jar\"", "\"jars\": 3, \"jar\""));
+    }
+
+    @Test
+    void aWrongValueIsNamed() throws IOException {
+        assertError("metrics.bucket_s must be a whole number above 0, not 0", VALID.replace("\"bucket_s\": 2",
+            "\"bucket_s\": 0"));
+        assertError("nimbus.port must be a whole number above 0, not 1.5", VALID.replace("6627", "1.5"));
+        assertError("nimbus.port must be a whole number above 0, not \"x\"", VALID.replace("6627", "\"x\""));
+        assertError("args must be a list of texts, not [1]", VALID.replace("[\"/t.json\"]", "[1]"));
+        assertError("instrument must be true or false, not null", VALID.replace("true", "null"));
+    }
+
+    @Test
+    void whatIsNoJsonObjectIsNamed() throws IOException {
+        Path file = file("[]");
+        assertEquals(file + " is not a JSON object",
+            assertThrows(SubmitException.class, () -> SubmitSettings.read(file)).getMessage());
+        Path gone = folder.resolve("gone.json");
+        assertEquals("cannot read the settings " + gone + ": " + gone,
+            assertThrows(SubmitException.class, () -> SubmitSettings.read(gone)).getMessage());
+    }
+
+    private void assertError(String message, String json) throws IOException {
+        Path file = file(json);
+        SubmitException error = assertThrows(SubmitException.class, () -> SubmitSettings.read(file));
+        assertEquals(file + ": " + message, error.getMessage());
+        assertEquals(2, error.status());
+    }
+
+    private SubmitSettings read(String json) throws IOException {
+        return SubmitSettings.read(file(json));
+    }
+
+    private Path file(String json) throws IOException {
+        return Files.writeString(folder.resolve("submit.json"), json);
+    }
+}

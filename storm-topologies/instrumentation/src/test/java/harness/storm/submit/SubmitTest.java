@@ -1,0 +1,130 @@
+package harness.storm.submit;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import harness.storm.submit.Submission.Exit;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import org.apache.storm.LocalCluster;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What the program does besides measuring, with a real Nimbus that has no workers to place anything on. */
+class SubmitTest {
+    private static final String NOWHERE = "http://127.0.0.1:9/write";
+
+    @TempDir
+    static Path folder;
+
+    private static Submission submission;
+
+    @BeforeAll
+    static void start() throws Exception {
+        submission = new Submission(0, folder);
+    }
+
+    @AfterAll
+    static void stop() {
+        submission.close();
+    }
+
+    @Test
+    void withoutInstrumentationTheTopologyIsSubmittedAsItIs() throws Exception {
+        Map<String, Object> settings = submission.settings("plain", NOWHERE);
+        settings.put("args", List.of("plain", "exit"));
+        settings.put("instrument", false);
+        settings.put("storm", Map.of("topology.workers", 1));
+        Exit exit = submission.submit(settings);
+        assertEquals(0, exit.status(), exit.toString());
+        Map<String, Object> result = Submit.object(exit.lastOut());
+        assertEquals(List.of(), result.get("wrapped"));
+        assertEquals("instrumentation is off", ((Map<?, ?>) result.get("unwrapped")).get("pool"));
+        Map<String, Object> conf = Submit.object(submission.cluster.getTopologyConf(submission.id("plain")));
+        assertEquals(1, conf.get("topology.workers"), "the submission's setting takes the topology's place");
+        assertNull(conf.get("topology.metrics.consumer.register"));
+        kill("plain");
+    }
+
+    @Test
+    void aNameInUseIsAnErrorOfOneLine() throws Exception {
+        Map<String, Object> settings = submission.settings("used", NOWHERE);
+        settings.put("instrument", false);
+        settings.put("args", List.of("used"));
+        assertEquals(0, submission.submit(settings).status());
+        assertFailure(1, "topology name used is in use or not allowed", submission.submit(settings));
+        kill("used");
+    }
+
+    @Test
+    void aMainThatSubmitsTwiceLeavesNothingBehind() throws Exception {
+        Map<String, Object> settings = submission.settings("twice", NOWHERE);
+        settings.put("args", List.of("first", "twice"));
+        assertFailure(1, "main submits more than one topology: first and first-again; the first is being killed",
+            submission.submit(settings));
+        assertGone("first");
+        assertGone("first-again");
+    }
+
+    @Test
+    void aMainThatFailsAfterwardsLeavesNothingBehind() throws Exception {
+        Map<String, Object> settings = submission.settings("thrown", NOWHERE);
+        settings.put("args", List.of("thrown", "throw"));
+        assertFailure(1, "main failed after it had submitted thrown, which is being killed: "
+            + "java.lang.IllegalStateException: main is not happy at all", submission.submit(settings));
+        assertGone("thrown");
+    }
+
+    @Test
+    void aMainThatNeverSubmits() throws Exception {
+        Map<String, Object> settings = submission.settings("never", NOWHERE);
+        settings.put("args", List.of());
+        assertFailure(1, "main submitted no topology", submission.submit(settings));
+    }
+
+    @Test
+    void aJarWithoutTheClass() throws Exception {
+        Map<String, Object> settings = submission.settings("class", NOWHERE);
+        settings.put("main", "no.such.Main");
+        assertFailure(2, "no class no.such.Main in " + settings.get("jar") + ": no.such.Main", submission.submit(settings));
+    }
+
+    @Test
+    void aNimbusThatIsNotThere() throws Exception {
+        Map<String, Object> settings = submission.settings("gone", NOWHERE);
+        int port = Submission.freePorts(1);
+        settings.put("nimbus", Map.of("host", "127.0.0.1", "port", port));
+        Exit exit = submission.submit(settings);
+        assertEquals(1, exit.status());
+        assertTrue(exit.err().startsWith("Nimbus cannot be reached at 127.0.0.1:" + port + ": "), exit.err());
+        assertEquals(1, exit.err().lines().count());
+    }
+
+    @Test
+    void aStormSettingOfTheWrongType() throws Exception {
+        Map<String, Object> settings = submission.settings("setting", NOWHERE);
+        settings.put("storm", Map.of("topology.workers", "many"));
+        Exit exit = submission.submit(settings);
+        assertEquals(2, exit.status());
+        assertTrue(exit.err().startsWith("bad Storm setting topology.workers: \"many\": "), exit.err());
+    }
+
+    private static void assertFailure(int status, String message, Exit exit) {
+        assertEquals(message, exit.err(), exit.toString());
+        assertEquals(status, exit.status());
+    }
+
+    private static void kill(String name) throws Exception {
+        assertNotNull(submission.id(name));
+        submission.cluster.killTopologyWithOpts(name, LocalCluster.KILL_NOW);
+    }
+
+    private static void assertGone(String name) throws Exception {
+        assertNull(submission.id(name));
+    }
+}

@@ -1,0 +1,120 @@
+package harness.storm.topologies;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.storm.Config;
+import org.apache.storm.generated.Bolt;
+import org.apache.storm.generated.ComponentCommon;
+import org.apache.storm.generated.GlobalStreamId;
+import org.apache.storm.generated.Grouping;
+import org.apache.storm.generated.StormTopology;
+import org.apache.storm.grouping.PartialKeyGrouping;
+import org.apache.storm.utils.Utils;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class TopologyFactoryTest {
+    private static final ObjectMapper JSON = new ObjectMapper();
+
+    @TempDir Path folder;
+
+    private TopologySettings settings(String name) throws Exception {
+        return SettingsReader.read(Path.of(TopologyFactoryTest.class.getResource("/" + name).toURI()));
+    }
+
+    @Test
+    void componentsHaveTheirExecutorsAndTasks() throws Exception {
+        StormTopology topology = TopologyFactory.build(settings("all-in-one.json"));
+        assertEquals(Set.of("spout"), topology.get_spouts().keySet());
+        assertEquals(Set.of("multiplier", "window", "sender"), topology.get_bolts().keySet());
+        assertParallelism(1, 16, topology.get_spouts().get("spout").get_common());
+        assertParallelism(2, 16, topology.get_bolts().get("multiplier").get_common());
+        assertParallelism(16, 16, topology.get_bolts().get("sender").get_common());
+    }
+
+    private static void assertParallelism(int executors, int tasks, ComponentCommon common) throws IOException {
+        assertEquals(executors, common.get_parallelism_hint());
+        assertEquals(tasks, conf(common).get(Config.TOPOLOGY_TASKS));
+    }
+
+    private static Map<?, ?> conf(ComponentCommon common) throws IOException {
+        return JSON.readValue(common.get_json_conf(), Map.class);
+    }
+
+    @Test
+    void windowsAreStormsOwn() throws Exception {
+        Map<?, ?> conf = conf(TopologyFactory.build(settings("all-in-one.json")).get_bolts().get("window").get_common());
+        assertEquals(10, conf.get(Config.TOPOLOGY_BOLTS_WINDOW_LENGTH_COUNT));
+        assertEquals(10, conf.get(Config.TOPOLOGY_BOLTS_SLIDING_INTERVAL_COUNT));
+    }
+
+    @Test
+    void streamsAndFieldsAreDeclared() throws Exception {
+        StormTopology topology = TopologyFactory.build(settings("join-split.json"));
+        List<String> fields = List.of("key", "json", "members");
+        assertEquals(fields, outputs(topology.get_spouts().get("spout").get_common(), "default"));
+        assertEquals(fields, outputs(topology.get_bolts().get("json").get_common(), "default"));
+        assertEquals(fields, outputs(topology.get_bolts().get("join").get_common(), "stream-5"));
+        assertEquals(fields, outputs(topology.get_bolts().get("join").get_common(), "stream-6"));
+        assertEquals(Set.of(), topology.get_bolts().get("sender-1").get_common().get_streams().keySet());
+    }
+
+    private static List<String> outputs(ComponentCommon common, String stream) {
+        return common.get_streams().get(stream).get_output_fields();
+    }
+
+    @Test
+    void theJoinSubscribesToBothInputs() throws Exception {
+        StormTopology topology = TopologyFactory.build(settings("join-split.json"));
+        Map<GlobalStreamId, Grouping> join = topology.get_bolts().get("join").get_common().get_inputs();
+        assertEquals(
+                Set.of(new GlobalStreamId("json", "default"), new GlobalStreamId("multiplier", "default")), join.keySet());
+        join.values().forEach(grouping -> assertEquals(List.of("key"), grouping.get_fields()));
+        Map<GlobalStreamId, Grouping> sender = topology.get_bolts().get("sender-2").get_common().get_inputs();
+        assertEquals(Set.of(new GlobalStreamId("join", "stream-6")), sender.keySet());
+    }
+
+    @Test
+    void everyGroupingIsBuilt() throws Exception {
+        assertEquals(Grouping._Fields.SHUFFLE, grouping("shuffle").getSetField());
+        assertEquals(List.of("key"), grouping("fields").get_fields());
+        assertEquals(Grouping._Fields.LOCAL_OR_SHUFFLE, grouping("local-or-shuffle").getSetField());
+        assertEquals(Grouping._Fields.ALL, grouping("all").getSetField());
+        // Storm writes a global grouping as a fields grouping on no field.
+        assertEquals(List.of(), grouping("global").get_fields());
+        assertEquals(Grouping._Fields.NONE, grouping("none").getSetField());
+        Object partialKey = Utils.javaDeserialize(grouping("partial-key").get_custom_serialized(), Object.class);
+        assertInstanceOf(PartialKeyGrouping.class, partialKey);
+    }
+
+    private Grouping grouping(String name) throws Exception {
+        ObjectNode json = (ObjectNode) JSON.readTree(TopologyFactoryTest.class.getResource("/all-in-one.json"));
+        ((ObjectNode) json.at("/streams/0")).put("grouping", name);
+        Path file = folder.resolve(name + ".json");
+        Files.writeString(file, json.toString());
+        Bolt bolt = TopologyFactory.build(SettingsReader.read(file)).get_bolts().get("multiplier");
+        return bolt.get_common().get_inputs().get(new GlobalStreamId("spout", "default"));
+    }
+
+    /** Storm's workers do this to every component. */
+    @Test
+    void everyComponentCanBeDeserialised() throws Exception {
+        for (String name : List.of("all-in-one.json", "join-split.json")) {
+            StormTopology topology = TopologyFactory.build(settings(name));
+            topology.get_spouts().values().forEach(s -> assertNotNull(
+                    Utils.javaDeserialize(s.get_spout_object().get_serialized_java(), MessageSpout.class)));
+            topology.get_bolts().values().forEach(b -> assertNotNull(
+                    Utils.javaDeserialize(b.get_bolt_object().get_serialized_java(), Object.class)));
+        }
+    }
+}

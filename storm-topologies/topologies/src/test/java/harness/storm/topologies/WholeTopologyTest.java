@@ -1,0 +1,252 @@
+package harness.storm.topologies;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.BooleanSupplier;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.storm.Config;
+import org.apache.storm.LocalCluster;
+import org.apache.storm.generated.KillOptions;
+import org.apache.storm.generated.RebalanceOptions;
+import org.apache.storm.generated.TopologySummary;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Topologies in Storm's LocalCluster, between the topics of a real broker. */
+class WholeTopologyTest {
+    private static final ObjectMapper JSON = new ObjectMapper();
+    private static final int PARTITIONS = 4;
+    private static final int TASKS = 4;
+    private static final long PATIENCE_NS = 180_000_000_000L;
+
+    @TempDir static Path folder;
+    private static Broker broker;
+    private static LocalCluster cluster;
+
+    private final List<Record> records = new ArrayList<>();
+    private KafkaConsumer<byte[], byte[]> output;
+    private TopologySettings settings;
+
+    /** A record of the output topic, read by the documented layout. */
+    private record Record(String sink, String path, long thesisEnteredNs, List<Member> members) {
+        static Record decode(byte[] value) {
+            ByteBuffer in = ByteBuffer.wrap(value);
+            assertEquals(1, in.get());
+            String sink = text(in, Byte.toUnsignedInt(in.get()));
+            String path = text(in, Short.toUnsignedInt(in.getShort()));
+            long thesisEnteredNs = in.getLong();
+            int count = in.getInt();
+            byte[] rest = new byte[in.remaining()];
+            in.get(rest);
+            try {
+                List<Member> members = Members.decode(rest);
+                assertEquals(count, members.size());
+                return new Record(sink, path, thesisEnteredNs, members);
+            } catch (MalformedMessageException e) {
+                throw new AssertionError(e);
+            }
+        }
+
+        private static String text(ByteBuffer in, int length) {
+            byte[] bytes = new byte[length];
+            in.get(bytes);
+            return new String(bytes, StandardCharsets.UTF_8);
+        }
+    }
+
+    @BeforeAll
+    static void start() throws Exception {
+        broker = new Broker(folder.resolve("kafka"));
+        cluster = new LocalCluster.Builder().withSupervisors(1).withPortsPerSupervisor(3).build();
+    }
+
+    @AfterAll
+    static void stop() throws Exception {
+        if (cluster != null) {
+            cluster.close();
+        }
+        if (broker != null) {
+            broker.close();
+        }
+    }
+
+    @AfterEach
+    void kill() throws Exception {
+        output.close();
+        KillOptions now = new KillOptions();
+        now.set_wait_secs(0);
+        cluster.killTopologyWithOpts(settings.name(), now);
+    }
+
+    private void submit(String name) throws Exception {
+        ObjectNode json = (ObjectNode) JSON.readTree(WholeTopologyTest.class.getResource("/" + name));
+        json.withObjectProperty("spout").put("bootstrap", broker.bootstrap()).put("topic", name + "-in")
+                .put("group", name).put("commit_period_ms", 3_600_000);
+        json.withObjectProperty("sink").put("bootstrap", broker.bootstrap()).put("topic", name + "-out");
+        json.withObjectProperty("components").forEach(c -> ((ObjectNode) c).put("tasks", TASKS).put("executors", 2));
+        // With two workers, and always serialising, tuples pass through Kryo as they do on a cluster.
+        json.withObjectProperty("storm").put(Config.TOPOLOGY_WORKERS, 2)
+                .put(Config.TOPOLOGY_TESTING_ALWAYS_TRY_SERIALIZE, true)
+                .put(Config.TOPOLOGY_FALL_BACK_ON_JAVA_SERIALIZATION, false)
+                .put(Config.TOPOLOGY_ACKER_EXECUTORS, 1)
+                .put(Config.TOPOLOGY_MESSAGE_TIMEOUT_SECS, 3600);
+        Path file = folder.resolve(name);
+        Files.writeString(file, json.toString());
+        settings = SettingsReader.read(file);
+        broker.createTopics(PARTITIONS, settings.spout().topic(), settings.sink().topic());
+        output = broker.read(settings.sink().topic());
+        cluster.submitTopology(settings.name(), settings.storm(), TopologyFactory.build(settings));
+    }
+
+    private void send(long firstId, long lastId) {
+        for (long id = firstId; id <= lastId; id++) {
+            String json = "{\"message_id\": " + id + ", \"payload\": \"text\"}";
+            broker.send(settings.spout().topic(), (int) (id % PARTITIONS), json);
+        }
+        broker.flush();
+    }
+
+    private void await(String what, BooleanSupplier condition) {
+        long deadlineNs = System.nanoTime() + PATIENCE_NS;
+        while (!condition.getAsBoolean()) {
+            assertTrue(System.nanoTime() < deadlineNs, () -> "waited in vain for " + what + "; records: " + records.size());
+            Broker.poll(output).forEach(value -> records.add(Record.decode(value)));
+        }
+    }
+
+    private List<String> listed(String sink) {
+        return records.stream().filter(r -> r.sink().equals(sink)).flatMap(r -> r.members().stream()).map(Member::label).toList();
+    }
+
+    /** The children of these messages, by the task of the next component that Storm's fields grouping sends them to. */
+    private Map<Integer, Set<String>> childrenByTask(long firstId, long lastId) {
+        Map<Integer, Set<String>> byTask = new HashMap<>();
+        for (long id = firstId; id <= lastId; id++) {
+            Message message = new Message(id, 0, "text", "spout:1", null);
+            int count = settings.multiplier().of(settings.seed(), message);
+            for (int child = 1; child <= count; child++) {
+                String key = settings.keys().of(settings.seed(), message.withChild(child));
+                int task = Math.floorMod(Arrays.deepHashCode(new Object[] {key}), TASKS);
+                byTask.computeIfAbsent(task, t -> new HashSet<>()).add(id + "/" + child);
+            }
+        }
+        return byTask;
+    }
+
+    /**
+     * All-in-one: how many members the windows let through is known beforehand, since keys, children and
+     * Storm's hash are. Then a rebalance, with commits due only once an hour: nothing is sent twice.
+     */
+    @Test
+    void allInOneLosesAndRepeatsNothing() throws Exception {
+        submit("all-in-one.json");
+        int window = settings.components().get("window").window().length();
+        send(1, 60);
+        Map<Integer, Set<String>> byTask = childrenByTask(1, 60);
+        int expected = byTask.values().stream().mapToInt(c -> c.size() / window * window).sum();
+        await(expected + " members", () -> listed("sender").size() >= expected);
+
+        assertEquals(expected, listed("sender").size());
+        assertEquals(expected, Set.copyOf(listed("sender")).size());
+        Set<String> children = new HashSet<>();
+        byTask.values().forEach(children::addAll);
+        assertTrue(children.containsAll(listed("sender")));
+        records.forEach(r -> assertRecord(r, List.of("spout", "multiplier", "window", "sender"), window));
+
+        RebalanceOptions options = new RebalanceOptions();
+        options.set_wait_secs(2);
+        options.set_num_workers(1);
+        cluster.rebalance(settings.name(), options);
+        Map<TopicPartition, Long> sent = new HashMap<>();
+        for (int p = 0; p < PARTITIONS; p++) {
+            sent.put(new TopicPartition(settings.spout().topic(), p), 15L);
+        }
+        await("the spouts' commits when deactivated", () -> committed().equals(sent));
+        await("the end of the rebalance", this::active);
+        long[] next = {1000};
+        await("outputs after the rebalance", () -> {
+            send(next[0], next[0]++);
+            return listed("sender").size() >= expected + 5 * window;
+        });
+        assertEquals(listed("sender").size(), Set.copyOf(listed("sender")).size(), "a message was read again");
+    }
+
+    private Map<TopicPartition, Long> committed() {
+        try {
+            Map<TopicPartition, Long> offsets = new HashMap<>();
+            broker.committed(settings.spout().group()).forEach((p, o) -> offsets.put(p, o.offset()));
+            return offsets;
+        } catch (Exception e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    private boolean active() {
+        try {
+            return cluster.getClusterInfo().get_topologies().stream()
+                    .filter(t -> t.get_name().equals(settings.name()))
+                    .map(TopologySummary::get_status)
+                    .anyMatch("ACTIVE"::equals);
+        } catch (Exception e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    private void assertRecord(Record record, List<String> components, int members) {
+        List<String> path = List.of(record.path().split("/"));
+        assertEquals(components, path.stream().map(step -> step.substring(0, step.indexOf(':'))).toList());
+        assertEquals(components.get(components.size() - 1), record.sink());
+        assertEquals(members, record.members().size());
+        for (Member member : record.members()) {
+            assertEquals(components.size(), member.hops().size());
+            long reachedNs = member.enteredNs();
+            for (Hop hop : member.hops()) {
+                assertTrue(hop.receivedNs() >= reachedNs && hop.emittedNs() >= hop.receivedNs(), member.toString());
+                reachedNs = hop.emittedNs();
+            }
+        }
+        List<Long> entries = record.members().stream().map(Member::enteredNs).sorted().toList();
+        assertTrue(entries.get(0) <= record.thesisEnteredNs() && record.thesisEnteredNs() <= entries.get(members - 1));
+    }
+
+    /** Join-split, one output a window on each stream: both sinks are told of the same members. */
+    @Test
+    void joinSplitTellsBothSinksOfEveryMember() throws Exception {
+        submit("join-split.json");
+        int window = settings.components().get("join").window().length();
+        send(1, 100);
+        Map<Integer, Set<String>> byTask = childrenByTask(1, 100);
+        for (long id = 1; id <= 100; id++) {
+            // Through the json component a message stays child 0.
+            Message message = new Message(id, 0, "text", "spout:1", null);
+            String key = settings.keys().of(settings.seed(), message);
+            byTask.computeIfAbsent(Math.floorMod(Arrays.deepHashCode(new Object[] {key}), TASKS), t -> new HashSet<>())
+                    .add(id + "/0");
+        }
+        int expected = byTask.values().stream().mapToInt(c -> c.size() / window * window).sum();
+        await(expected + " members at each sink",
+                () -> listed("sender-1").size() >= expected && listed("sender-2").size() >= expected);
+        assertEquals(expected, Set.copyOf(listed("sender-1")).size());
+        assertEquals(expected, listed("sender-1").size());
+        assertEquals(expected, listed("sender-2").size());
+        assertEquals(Set.copyOf(listed("sender-1")), Set.copyOf(listed("sender-2")));
+    }
+}

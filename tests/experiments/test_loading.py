@@ -1,0 +1,145 @@
+"""Experiment files: what is accepted, and the one line that each mistake gets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UsageError
+from harness.experiments.config import Experiment
+from harness.experiments.loading import dump, expand_steps, load, shipped_folders
+
+GOOD = """\
+name: quick
+topology:
+  name: fields-to-fields
+  load_aware: false
+workload: {rate_tps: 100}
+cluster: {nodes: 1, slots_per_node: 2}
+steps:
+  plan:
+    - executors: 1
+    - executors: 2
+"""
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    path = tmp_path / "good.yaml"
+    path.write_text(GOOD)
+    return path
+
+
+def all_shipped() -> list[Path]:
+    return sorted(shipped_folders()[0].rglob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", all_shipped(), ids=lambda p: p.stem)
+def test_every_shipped_experiment_loads_and_says_what_it_follows(path: Path) -> None:
+    experiment = load(path)
+    assert expand_steps(experiment)
+    assert path.read_text().startswith("#")
+
+
+def test_appendix_e_is_as_printed() -> None:
+    """Nodes, workers, rates, multiplier and windows of appendix E (tables E.1 to E.5)."""
+    printed = {  # nodes, workers, messages/s
+        "f2f-1": (2, 4, 16),
+        "f2f-2": (4, 8, 16),
+        "multiplier-1": (2, 4, 16),
+        "windowed-1": (2, 4, 16),
+        "all-in-one-1": (3, 6, 50),
+        "fish-1": (4, 8, 50),
+        "fish-2": (4, 8, 50),
+    }
+    for name, (nodes, workers, rate) in printed.items():
+        e = load(f"appendix-e/{name}")
+        assert (e.cluster.nodes, e.slots, e.workload.rate_tps) == (nodes, workers, rate)
+        assert e.measure.bucket_s == 2
+        assert set(e.topology.task_counts().values()) == {16}
+        assert [set(s.configuration.executors.values()) for s in expand_steps(e)] == [{1}, {2}, {4}, {8}, {16}]
+    assert load("appendix-e/fish-1").topology.window.length == 100
+    assert load("appendix-e/fish-2").topology.window.kind == "time"
+    assert load("appendix-e/fish-2").topology.window.length == 2000
+    aio = load("appendix-e/all-in-one-1").topology
+    assert (aio.multiplier.min, aio.multiplier.max, aio.multiplier.mean, aio.multiplier.sd) == (1, 20, 10, 1.0)
+    assert aio.window.length == 10
+
+
+def test_what_is_dumped_loads_to_the_same(good: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again.yaml"
+    again.write_text(dump(load(good)))
+    assert load(again) == load(good)
+
+
+def test_set_replaces_a_key_by_its_dotted_name(good: Path) -> None:
+    e = load(good, ["workload.rate_tps=7", "steps.plan.1.executors=4", "measure.interval.most_s=99"])
+    assert (e.workload.rate_tps, e.steps.plan[1].executors, e.measure.interval.most_s) == (7, 4, 99)
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "message"),
+    [
+        (("name: quick", "name: quick\ncolour: red"), 2, "unknown key 'colour'"),
+        (("  name: fields-to-fields", "  name: fields-to-fields\n  speed: 3"), 4, "unknown key 'topology.speed'"),
+        (("rate_tps: 100", "rate_tps: fast"), 5, "valid number"),
+        (("rate_tps: 100", "rate_tps: 0"), 5, "greater than 0"),
+        (("rate_tps: 100", "rate_tps: -1"), 5, "greater than 0"),
+        (("  load_aware: false\n", ""), 2, "'topology.load_aware' is missing"),
+        (("fields-to-fields", "rings"), 2, "unknown topology 'rings'"),
+        (("- executors: 2", "- executors: 17"), 10, "more than its 16 tasks"),
+        (("- executors: 2", "- {executors: 2, workers: 3}"), 10, "more than the cluster's 2 slots"),
+        (("- executors: 2", "- executors: {spout: 2}"), 10, "must name each of"),
+        (("load_aware: false", "load_aware: false\n  window: {kind: count, length: 3, slide: 3}"), 2, "no use for"),
+        (("steps:", "measure: {burn_in: {least_s: 9, most_s: 3}}\nsteps:"), 7, "more than most_s"),
+        (("rate_tps: 100", "rate_tps: 100, arrivals: trace, trace: /no/such"), 5, "no file"),
+        (("rate_tps: 100", "rate_tps: [100"), 5, "not readable as YAML"),
+    ],
+)
+def test_each_mistake_gets_one_line_with_file_and_line(
+    tmp_path: Path, change: tuple[str, str], line: int, message: str
+) -> None:
+    path = tmp_path / "bad.yaml"
+    assert change[0] in GOOD
+    path.write_text(GOOD.replace(*change, 1))
+    with pytest.raises(UsageError) as caught:
+        load(path)
+    text = str(caught.value)
+    assert text.startswith(f"{path}:{line}: "), text
+    assert message in text
+    assert "\n" not in text
+    assert caught.value.exit_status == 2
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("rate", "expected KEY=VALUE"),
+        ("steps.plan.7.executors=1", "not one of the list's 2 positions"),
+        ("name.first=x", "no keys"),
+        ("wurkload.rate_tps=1", "unknown key 'wurkload'"),
+    ],
+)
+def test_a_bad_option_is_named(good: Path, option: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        load(good, [option])
+
+
+def test_a_missing_file_is_named() -> None:
+    with pytest.raises(UsageError, match="no such experiment"):
+        load("nowhere/none.yaml")
+
+
+def test_repeats_are_whole_rounds_and_shuffling_is_by_seed(good: Path) -> None:
+    def specs(e: Experiment) -> list[int]:
+        return [s.spec for s in expand_steps(e)]
+
+    listed = load(good, ["steps.repeats=3"])
+    assert specs(listed) == [0, 1, 0, 1, 0, 1]
+    shuffled = load(good, ["steps.repeats=8", "steps.order=shuffled"])
+    assert specs(shuffled) == specs(shuffled)
+    assert all(sorted(specs(shuffled)[i : i + 2]) == [0, 1] for i in range(0, 16, 2))
+    assert specs(shuffled) != specs(load(good, ["steps.repeats=8"]))
+    labels = {s.label for s in expand_steps(listed)}
+    assert len(labels) == 2

@@ -1,0 +1,153 @@
+"""Schedules: exact where they are arithmetic, within their distribution's bounds where they are random."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import kstest, poisson
+
+from harness.errors import UsageError
+from harness.experiments.schedule import CHUNK, Constant, Poisson, Schedule, Trace, make_schedule
+
+rates = st.floats(min_value=1e-3, max_value=1e6, allow_nan=False).map(lambda r: round(r, 6)).filter(bool)
+firsts = st.integers(min_value=0, max_value=3 * CHUNK + 5)
+
+
+def offsets(schedule: Schedule, count: int, first: int = 0) -> list[int]:
+    return list(islice((o for chunk in schedule.chunks(first) for o in chunk.tolist()), count))
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> Trace:
+    gaps = draw(st.lists(st.integers(0, 10**10), min_size=1, max_size=30))
+    ends = np.cumsum(gaps).astype(np.int64)
+    period = draw(st.none() | st.integers(max(int(ends[-1]), 1), int(ends[-1]) + 10**10))
+    return Trace(ends, period)
+
+
+schedules = st.one_of(st.builds(Constant, rates), st.builds(Poisson, rates, st.integers(0, 2**32)), traces())
+
+
+@given(schedules)
+@settings(max_examples=60, deadline=None)
+def test_offsets_never_decrease_and_are_int64(schedule: Schedule) -> None:
+    chunks = list(islice(schedule.chunks(), 3))
+    assert all(c.dtype == np.int64 for c in chunks)
+    joined = np.concatenate(chunks)
+    assert joined[0] >= 0
+    assert (np.diff(joined) >= 0).all()
+
+
+@given(schedules, firsts)
+@settings(max_examples=60, deadline=None)
+def test_taken_up_at_k_it_is_the_tail(schedule: Schedule, k: int) -> None:
+    assert offsets(schedule, 50, first=k) == offsets(schedule, k + 50)[k:]
+
+
+@given(rates, st.integers(0, 10**9))
+@settings(deadline=None)
+def test_constant_message_n_is_due_at_n_over_rate_rounded_down(rate: float, n: int) -> None:
+    # The definition, in exact arithmetic: floor(n * 1e9 / rate), however far into the schedule.
+    schedule = Constant(rate)
+    exact = Fraction(repr(rate)).limit_denominator(10**6)
+    assert schedule.exact_rate_tps == exact
+    assert offsets(schedule, 3, first=n) == [int(i * 10**9 / exact) for i in range(n, n + 3)]
+
+
+@given(st.integers(1, 10**6))
+def test_constant_sends_exactly_rate_messages_in_every_second(rate: int) -> None:
+    for second in (0, 7, 86_400 * 365):
+        schedule = Constant(float(rate))
+        assert offsets(schedule, 1, first=second * rate)[0] == second * 10**9
+        if second:
+            assert offsets(schedule, 1, first=second * rate - 1)[0] < second * 10**9
+
+
+@pytest.mark.parametrize("rate", [16.0, 50.0, 1000.0])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_poisson_counts_and_gaps_follow_their_distributions(rate: float, seed: int) -> None:
+    # Number of events of a Poisson process in T is Poisson(rate * T); gaps are exponential(1 / rate).
+    # Seeds are fixed, so the outcome is too: bounds of probability 1e-6 leave room for no seed of these.
+    n = 40_000
+    due = np.array(offsets(Poisson(rate, seed), n))
+    half_s = n / rate / 2
+    low, high = poisson.interval(1 - 1e-6, rate * half_s)
+    assert low <= (due < half_s * 1e9).sum() <= high
+    gaps = np.diff(due, prepend=0) / 1e9
+    assert kstest(gaps, "expon", args=(0, 1 / rate)).pvalue > 1e-6
+
+
+def test_poisson_depends_on_seed_alone() -> None:
+    assert offsets(Poisson(50.0, 1), 100) == offsets(Poisson(50.0, 1), 100)
+    assert offsets(Poisson(50.0, 1), 100) != offsets(Poisson(50.0, 2), 100)
+
+
+@given(st.lists(st.integers(0, 10**12), min_size=1, max_size=40).map(sorted))
+def test_trace_file_is_read_to_the_nanosecond(
+    tmp_path_factory: pytest.TempPathFactory, due: list[int]
+) -> None:
+    path = tmp_path_factory.mktemp("trace") / "trace.txt"
+    path.write_text("# seconds\n\n" + "".join(f"{d // 10**9}.{d % 10**9:09d}  # one\n" for d in due))
+    trace = Trace.read(path)
+    assert offsets(trace, len(due) + 1) == due
+
+
+def test_trace_with_a_period_repeats(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    path.write_text("0\n0.5\n")
+    trace = Trace.read(path, period_s=2.0)
+    assert offsets(trace, 5) == [0, 500_000_000, 2_000_000_000, 2_500_000_000, 4_000_000_000]
+    assert trace.rate_tps == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "period", "says"),
+    [
+        ("1\nx\n", None, "line 2: 'x' is not a number"),
+        ("1\n0.5\n", None, "line 2: 0.5 s is before"),
+        ("-1\n", None, "line 1: -1 s"),
+        ("nan\n", None, "line 1: nan s"),
+        ("inf\n", None, "line 1: inf s"),
+        ("# none\n", None, "holds no offset"),
+        ("0\n3\n", 2.0, "period of 2.0 s ends before"),
+        ("0\n", 0.0, "period of 0.0 s"),
+    ],
+)
+def test_a_wrong_trace_names_file_and_line(
+    tmp_path: Path, text: str, period: float | None, says: str
+) -> None:
+    path = tmp_path / "wrong.txt"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=says) as e:
+        Trace.read(path, period)
+    assert str(path) in str(e.value)
+
+
+def test_a_missing_trace_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        Trace.read(tmp_path / "none.txt")
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, float("inf"), float("nan"), 1e-9])
+def test_impossible_rates_are_refused(rate: float) -> None:
+    with pytest.raises(UsageError, match="rate"):
+        Constant(rate)
+    if rate != 1e-9:
+        with pytest.raises(UsageError, match="rate"):
+            Poisson(rate, 1)
+
+
+def test_schedules_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    path.write_text("0\n1\n")
+    assert make_schedule("constant", 5.0, 1) == Constant(5.0)
+    assert make_schedule("poisson", 5.0, 1) == Poisson(5.0, 1)
+    assert offsets(make_schedule("trace", 5.0, 1, path), 9) == [0, 10**9]
+    with pytest.raises(UsageError, match="trace"):
+        make_schedule("trace", 5.0, 1)

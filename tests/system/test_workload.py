@@ -1,0 +1,341 @@
+"""Generator and receiver on a real Kafka broker.
+
+Nothing here depends on how fast the machine is: what is asserted are identities (what was sent is
+what the broker has), and waits are for conditions.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pytest
+
+from harness.backends.kafka import Consumer, Producer, Record, Topics
+from harness.errors import ClusterError
+from harness.experiments.assemble import assemble
+from harness.experiments.ledger import Evidence, settle
+from harness.experiments.schedule import Constant, Poisson, Trace
+from harness.workload.generator import Generator, Lateness
+from harness.workload.load import KafkaLoad
+from harness.workload.receiver import Receiver
+from harness.workload.wire import Hop, Member, encode
+
+pytestmark = pytest.mark.system
+
+WAIT_S = 60.0
+
+
+def until(done: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not done():
+        assert time.monotonic() < deadline, f"not within {WAIT_S:g} s: {what}"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def topics(kafka_bootstrap: str) -> Iterator[Topics]:
+    with Topics(kafka_bootstrap) as t:
+        yield t
+
+
+@pytest.fixture
+def topic(topics: Topics) -> Iterator[str]:
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    topics.create(name)
+    yield name
+    topics.delete(name)
+
+
+@pytest.fixture
+def out(topics: Topics) -> Iterator[str]:
+    name = f"test-{uuid.uuid4().hex[:8]}-out"
+    topics.create(name)
+    yield name
+    topics.delete(name)
+
+
+def read_all(bootstrap: str, topic: str) -> list[Record]:
+    consumer = Consumer(bootstrap, topic)
+    ends = consumer.end_offsets()
+    records: list[Record] = []
+    while (consumer.positions < ends).any():
+        records += consumer.poll(500)
+    consumer.close()
+    return records
+
+
+# ---- generator ----
+
+
+def send_at_least(generator: Generator, count: int) -> pa.Table:
+    tables = []
+    until(
+        lambda: tables.append(generator.poll()) or sum(t.num_rows for t in tables) >= count, "messages sent"
+    )
+    tables.append(generator.stop())
+    return pa.concat_tables(tables)
+
+
+def test_what_it_says_it_sent_is_what_the_broker_has(
+    kafka_bootstrap: str, topics: Topics, topic: str
+) -> None:
+    with Generator(kafka_bootstrap, topic, "päyload") as generator:
+        generator.start(Constant(200.0))
+        first = send_at_least(generator, 100)
+        generator.start(Poisson(400.0, seed=3))  # another rate; identifiers go on
+        second = send_at_least(generator, 100)
+        assert generator.next_id == first.num_rows + second.num_rows
+    rows = pa.concat_tables([first, second]).to_pylist()
+    assert [r["message_id"] for r in rows] == list(range(len(rows)))
+    assert all(r["error"] is None and r["partition"] == r["message_id"] % 16 for r in rows)
+    assert all(r["sent_ns"] >= r["scheduled_ns"] for r in rows)
+    assert int(topics.end_offsets(topic).sum()) == len(rows)
+    there = {(r.partition, r.offset): r for r in read_all(kafka_bootstrap, topic)}
+    for r in rows:
+        record = there[r["partition"], r["offset"]]
+        assert record.append_ms == r["append_ms"]  # the broker's stamp, not ours
+        assert json.loads(record.value) == {"message_id": r["message_id"], "payload": "päyload"}
+    due = np.diff(first["scheduled_ns"].to_numpy())
+    assert set(due.tolist()) == {5_000_000}  # 200 messages/s
+    late = Lateness.of(first)
+    assert late is not None
+    print(f"\nlateness at 200/s: {late}")
+
+
+def test_message_n_is_sent_no_earlier_than_the_schedule_says(kafka_bootstrap: str, topic: str) -> None:
+    schedule = Poisson(300.0, seed=9)
+    with Generator(kafka_bootstrap, topic) as generator:
+        generator.start(schedule, first_id=1000, skip=50)
+        sent = send_at_least(generator, 100)
+    assert sent["message_id"][0].as_py() == 1000
+    expected = next(schedule.chunks(50))[: sent.num_rows]
+    due = sent["scheduled_ns"].to_numpy()
+    assert (np.diff(due) == np.diff(expected)).all()
+
+
+def test_falling_behind_is_visible_as_lateness(kafka_bootstrap: str, topics: Topics, topic: str) -> None:
+    # Ten million messages a second are due: more than any Python process can send.
+    with Generator(kafka_bootstrap, topic) as generator:
+        generator.start(Constant(1e7))
+        sent = send_at_least(generator, 5_000)
+    late_ns = sent["sent_ns"].to_numpy() - sent["scheduled_ns"].to_numpy()
+    assert set(np.diff(sent["scheduled_ns"].to_numpy()).tolist()) == {100}  # the schedule did not give way
+    assert late_ns[-1] > late_ns[0]
+    seconds = (sent["sent_ns"][-1].as_py() - sent["sent_ns"][0].as_py()) / 1e9
+    print(f"\nmost it could send: {sent.num_rows / seconds:.0f} messages/s")
+    assert int(topics.end_offsets(topic).sum()) == sent.num_rows
+
+
+def test_a_schedule_that_ends_says_so(kafka_bootstrap: str, topic: str) -> None:
+    with Generator(kafka_bootstrap, topic) as generator:
+        generator.start(Trace(np.array([0, 1_000_000, 1_000_000, 5_000_000], dtype=np.int64)))
+        tables = []
+        until(lambda: tables.append(generator.poll()) or generator.exhausted, "the end of the trace")
+        tables.append(generator.stop())
+        assert pa.concat_tables(tables)["message_id"].to_pylist() == [0, 1, 2, 3]
+        assert generator.stop().num_rows == 0
+
+
+def test_identifiers_only_grow(kafka_bootstrap: str, topic: str) -> None:
+    with Generator(kafka_bootstrap, topic) as generator:
+        generator.start(Constant(100.0), first_id=7)
+        with pytest.raises(ValueError, match="is sending"):
+            generator.start(Constant(100.0))
+        send_at_least(generator, 1)
+        with pytest.raises(ValueError, match="message 7 was sent before"):
+            generator.start(Constant(100.0), first_id=7)
+
+
+# ---- receiver ----
+
+
+def member(n: int, child: int = 0, t: int = 1_000_000, tasks: tuple[int, ...] = (1, 20, 40)) -> Member:
+    times = [t + 100_000 * i for i in range(len(tasks))]
+    return Member(n, child, t, [Hop(task, x, x) for task, x in zip(tasks, times, strict=True)])
+
+
+def produce(bootstrap: str, topic: str, values: list[bytes]) -> None:
+    producer = Producer(bootstrap, topic)
+    for i, value in enumerate(values):
+        producer.send(i % producer.partitions, value, i)
+    done = producer.flush(30)
+    producer.close()
+    assert [d.error for d in done] == [None] * len(values)
+
+
+def test_every_member_is_decoded_and_foreign_records_are_named(
+    kafka_bootstrap: str, topics: Topics, topic: str
+) -> None:
+    values = [encode("sender", "p", 1, [member(n, c) for c in range(1, 11)]) for n in range(40)]
+    values[5] = b"not one of ours"
+    values[17] = values[17][:-3]
+    produce(kafka_bootstrap, topic, values)
+    ends = topics.end_offsets(topic)
+    with Receiver(kafka_bootstrap, topic) as receiver:
+        rows = receiver.read_to(ends, WAIT_S)
+        assert (receiver.positions == ends).all()
+        assert (receiver.records, receiver.foreign_records) == (40, 2)
+        assert sorted((f.partition, f.offset) for f in receiver.foreign) == [(1, 1), (5, 0)]
+    seen = sorted(zip(rows["message_id"].to_pylist(), rows["child"].to_pylist(), strict=True))
+    assert seen == [(n, c) for n in range(40) if n not in (5, 17) for c in range(1, 11)]
+    with Receiver(kafka_bootstrap, topic, ends - 1) as receiver:  # from given offsets: the last of each
+        assert receiver.read_to(ends, WAIT_S).num_rows > 0
+        assert receiver.records == 16
+
+
+def test_decode_rate(kafka_bootstrap: str, topics: Topics, topic: str) -> None:
+    # Not a threshold: the figure is printed. Windows of ten with four hops, as all-in-one has them.
+    value = encode(
+        "sender", "spout:1/m:20/w:30/sender:40", 1, [member(n, 1, 5, (1, 2, 3, 4)) for n in range(10)]
+    )
+    produce(kafka_bootstrap, topic, [value] * 8_000)
+    ends = topics.end_offsets(topic)
+    with Receiver(kafka_bootstrap, topic, ends - 1) as warm:
+        warm.read_to(ends, WAIT_S)
+    with Receiver(kafka_bootstrap, topic) as receiver:
+        before = psutil.Process(receiver.pid).cpu_times()
+        start = time.monotonic()
+        rows = receiver.read_to(ends, WAIT_S)
+        seconds = time.monotonic() - start
+        after = psutil.Process(receiver.pid).cpu_times()
+    assert rows.num_rows == 80_000
+    cpu = after.user + after.system - before.user - before.system
+    print(
+        f"\n{rows.num_rows / seconds:.0f} members/s by wall clock, {rows.num_rows / cpu:.0f} by its CPU time"
+    )
+
+
+# ---- both, and the ledger ----
+
+
+def answer(bootstrap: str, topic: str, out: str, drop: set[int], repeat: set[int]) -> None:
+    """Stand in for the topology: answer every message but those to drop, and twice those to repeat."""
+    now = time.monotonic_ns()
+    values = []
+    for record in read_all(bootstrap, topic):
+        n = json.loads(record.value)["message_id"]
+        times = 0 if n in drop else 2 if n in repeat else 1
+        values += [encode("sender", "", now, [member(n, t=now)])] * times
+    produce(bootstrap, out, values)
+
+
+def test_the_ledger_sees_exactly_what_was_dropped_and_repeated(
+    kafka_bootstrap: str, topic: str, out: str
+) -> None:
+    with KafkaLoad(kafka_bootstrap, topic, out, Constant) as load:
+        load.start(300.0)
+        until(lambda: load.sent().num_rows >= 150, "messages sent")
+        load.stop()
+        drop, repeat = {3, 50, 51, 120}, {0, 7, 130}
+        answer(kafka_bootstrap, topic, out, drop, repeat)
+        load.catch_up()
+        sent, received, counts = load.sent(), load.received(), load.counts()
+        due = sent["scheduled_ns"].to_numpy()
+        ledger = settle(Evidence(sent, received, (int(due[0]), int(due[-1]) + 1), *counts, load.records_read))
+        assert counts == (sent.num_rows, sent.num_rows - len(drop) + len(repeat))
+        assert (ledger.sent, ledger.lost, ledger.duplicates) == (sent.num_rows, 4, 3)
+        assert set(ledger.lost_ids) == drop
+        assert ledger.balanced, ledger.problems
+        assert not ledger.complete
+
+        done = assemble(
+            sent, received, {1: "spout", 20: "bolt", 40: "sender"}, (int(due[0]), int(due[-1]) + 1)
+        )
+        assert done.complaints == ()
+        assert set(done.latency["ground_truth_ms"].to_pylist()) == {0.2}
+        assert (done.latency["broker_ms"].to_numpy() >= 0).all()
+
+        load.begin_step()  # a second step counts from nothing, and its identifiers go on
+        assert load.counts() == (0, 0)
+        load.start(300.0)
+        until(lambda: load.sent().num_rows >= 20, "messages sent")
+        load.stop()
+        assert load.sent()["message_id"][0].as_py() == sent.num_rows
+        assert load.counts() == (load.sent().num_rows, 0)
+
+
+# ---- trouble ----
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+def test_no_broker_is_one_clear_line() -> None:
+    address = f"127.0.0.1:{free_port()}"
+    for start in (lambda: Topics(address), lambda: Generator(address, "t"), lambda: Receiver(address, "t")):
+        with pytest.raises(ClusterError) as e:
+            start()
+        assert f"kafka at {address}: not reachable" in str(e.value)
+        assert "\n" not in str(e.value)
+
+
+def test_no_topic_is_one_clear_line(kafka_bootstrap: str) -> None:
+    for start in (Generator, Receiver):
+        with pytest.raises(ClusterError, match="there is no topic none-of-that-name"):
+            start(kafka_bootstrap, "none-of-that-name")
+
+
+def test_a_topic_is_not_made_twice(topics: Topics, topic: str) -> None:
+    with pytest.raises(ClusterError, match=f"cannot create topic {topic}"):
+        topics.create(topic)
+
+
+def test_a_killed_generator_is_one_clear_line(kafka_bootstrap: str, topic: str) -> None:
+    with Generator(kafka_bootstrap, topic) as generator:
+        generator.start(Constant(100.0))
+        os.kill(generator.pid, signal.SIGKILL)
+        with pytest.raises(ClusterError, match=r"generator process ended \(exit status -9\)"):
+            until(lambda: generator.poll() is None, "the error")
+
+
+PARENT = """
+import sys, time
+from harness.experiments.schedule import Constant
+from harness.workload.generator import Generator
+from harness.workload.receiver import Receiver
+
+if __name__ == "__main__":
+    bootstrap, topic = sys.argv[1:]
+    generator, receiver = Generator(bootstrap, topic), Receiver(bootstrap, topic)
+    generator.start(Constant(100.0))
+    print(generator.pid, receiver.pid, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_neither_process_outlives_a_parent_that_is_killed(
+    kafka_bootstrap: str, topic: str, tmp_path: object
+) -> None:
+    script = f"{tmp_path}/parent.py"
+    with open(script, "w", encoding="utf-8") as out:
+        out.write(PARENT)
+    parent = subprocess.Popen(
+        [sys.executable, script, kafka_bootstrap, topic], stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdout is not None
+    children = [int(pid) for pid in parent.stdout.readline().split()]
+    assert len(children) == 2
+    parent.kill()
+    parent.wait()
+    until(lambda: not any(_runs(pid) for pid in children), "the end of both processes")
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

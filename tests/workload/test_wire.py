@@ -1,0 +1,135 @@
+"""The wire format: what is written is read back, and what is damaged is named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.workload.tables import RECEIVED
+from harness.workload.wire import Hop, InputValue, Member, decode, encode
+
+int32 = st.integers(-(2**31), 2**31 - 1)
+int64 = st.integers(-(2**63), 2**63 - 1)
+
+
+@dataclass(frozen=True)
+class Read:
+    partition: int
+    offset: int
+    append_ms: int
+    value: bytes
+
+
+hops = st.lists(st.builds(Hop, int32, int64, int64), min_size=1, max_size=5)
+
+
+@st.composite
+def record_parts(draw: st.DrawFn) -> tuple[str, str, int, list[Member]]:
+    alike = draw(st.booleans())
+    n_hops = draw(st.integers(1, 5))
+    own = st.lists(st.builds(Hop, int32, int64, int64), min_size=n_hops, max_size=n_hops) if alike else hops
+    members = draw(st.lists(st.builds(Member, int64, int32, int64, own), min_size=1, max_size=6))
+    return draw(st.text(max_size=20)), draw(st.text(max_size=40)), draw(int64), members
+
+
+def rows(reads: Sequence[tuple[Read, tuple[str, str, int, list[Member]]]]) -> list[dict[str, object]]:
+    """What decoding must give, written down member by member."""
+    return [
+        {
+            "message_id": m.message_id,
+            "child": m.child,
+            "entered_ns": m.entered_ns,
+            "left_ns": m.hops[-1].emitted_ns,
+            "thesis_entered_ns": thesis,
+            "output_partition": read.partition,
+            "output_offset": read.offset,
+            "append_ms": read.append_ms,
+            "sink": sink,
+            "record_path": path,
+            "hops": [h._asdict() for h in m.hops],
+        }
+        for read, (sink, path, thesis, members) in reads
+        for m in members
+    ]
+
+
+@given(st.lists(record_parts(), max_size=6))
+@settings(max_examples=150, deadline=None)
+def test_decoding_gives_back_every_member(parts: list[tuple[str, str, int, list[Member]]]) -> None:
+    reads = [Read(i % 3, i, 1000 + i, encode(*p)) for i, p in enumerate(parts)]
+    decoded = decode(reads)
+    assert decoded.rows.schema == RECEIVED
+    assert decoded.records == len(parts)
+    assert decoded.foreign == ()
+    expected = rows(list(zip(reads, parts, strict=True)))
+    expected.sort(key=lambda r: len(r["hops"]))  # type: ignore[arg-type]  # groups of equal hop number
+    assert decoded.rows.to_pylist() == expected
+
+
+@given(record_parts(), st.data())
+@settings(max_examples=150, deadline=None)
+def test_a_truncated_or_lengthened_record_is_named_and_gives_no_row(
+    parts: tuple[str, str, int, list[Member]], data: st.DataObject
+) -> None:
+    whole = encode(*parts)
+    cut = whole[: data.draw(st.integers(0, len(whole) - 1))]
+    for damaged in (cut, whole + b"\0"):
+        good = Read(0, 7, 5, whole)
+        decoded = decode([good, Read(3, 8, 5, damaged), good])
+        assert decoded.records == 3
+        assert [(f.partition, f.offset) for f in decoded.foreign] == [(3, 8)]
+        assert str(decoded.foreign[0]).startswith("partition 3 offset 8: ")
+        assert decoded.rows.num_rows == 2 * len(parts[3])
+
+
+@given(st.binary(max_size=60))
+@settings(deadline=None)
+def test_foreign_bytes_never_raise(value: bytes) -> None:
+    decoded = decode([Read(0, 0, 0, value)])
+    assert decoded.records == 1
+    assert bool(decoded.foreign) != bool(decoded.rows.num_rows)
+
+
+def test_reasons() -> None:
+    hop = [Hop(1, 2, 3)]
+
+    def reason(value: bytes) -> str:
+        return decode([Read(0, 0, 0, value)]).foreign[0].reason
+
+    assert reason(b"") == "its 0 bytes end within the header"
+    assert reason(b'{"message_id": 1}') == "its first byte is 123, not version 1"
+    assert reason(encode("s", "p", 0, [])) == "it lists 0 members"
+    assert reason(encode("s", "p", 0, [Member(1, 0, 0, [])])) == "member 0 of 1 has no hops"
+    assert reason(encode("s", "p", 0, [Member(1, 0, 0, hop)]) + b"xy") == "2 bytes follow its 1 members"
+    assert reason(b"\x01\x01\xff\x00\x00" + bytes(12)) == "its sink or path is not UTF-8"
+
+
+def test_the_layout_byte_by_byte() -> None:
+    # Written out by hand from the format's description.
+    value = bytes.fromhex(
+        "01" "02" "7331" "0003" "613a31"  # version, sink "s1", path "a:1"
+        "0000000000000005" "00000001"  # thesis_entered_ns 5, one member
+        "0000000000000007" "00000002" "0000000000000003" "0001"  # message 7, child 2, entered 3, one hop
+        "00000009" "0000000000000003" "000000000000000a"  # task 9, received 3, emitted 10
+    )  # fmt: skip
+    assert encode("s1", "a:1", 5, [Member(7, 2, 3, [Hop(9, 3, 10)])]) == value
+    (row,) = decode([Read(4, 11, 99, value)]).rows.to_pylist()
+    assert (row["message_id"], row["child"], row["entered_ns"], row["left_ns"]) == (7, 2, 3, 10)
+
+
+@given(st.integers(0, 2**63 - 1), st.text())
+def test_input_values_are_json(message_id: int, payload: str) -> None:
+    value = InputValue(payload.encode("utf-8", "ignore").decode()).of(message_id)
+    assert json.loads(value) == {
+        "message_id": message_id,
+        "payload": payload.encode("utf-8", "ignore").decode(),
+    }
+
+
+def test_no_records_no_rows() -> None:
+    assert decode([]).rows == pa.Table.from_batches([], schema=RECEIVED)
