@@ -62,13 +62,15 @@ def analyse(run_dir: Path, master: str | None = None) -> Summary:
 
 def _compute(spark: SparkSession, run: RunRecord) -> tuple[pa.Table, ReportData]:
     histogram = distribution.histogram(spark, run)
-    results = checks.run_checks(run, {s.index: checks.Samples.of(histogram, s.index) for s in run.steps})
+    totals = counters.total(spark, run)
+    silent = counters.silent_tasks(run, totals)
+    samples = {s.index: checks.Samples.of(histogram, s.index, silent[s.index]) for s in run.steps}
+    results = checks.run_checks(run, samples)
     found = [
         *latencies.ground_truth(spark, run, histogram),
         *latencies.thesis_ground_truth(spark, run),
         *(a for s in run.steps for a in latencies.complete(s)),
     ]
-    totals = counters.total(spark, run)
     measured = errors.actuals(spark, run, found, counters.measures(spark, run, totals)).persist()
     actuals = tables.collect_frame(measured, "what was measured")
     pairs = errors.pairs(spark, run, measured, checks.unusable(results)).persist()

@@ -24,17 +24,18 @@ MOST_LOST_SHARE = 0.01
 
 @dataclass(frozen=True)
 class Samples:
-    """What the interval's latencies of one step are made of, in rows."""
+    """What the interval's latencies of one step are made of, in rows, and which tasks did not report."""
 
     values: int = 0
     missing: int = 0
     not_a_number: int = 0
     negative: int = 0
     outside: int = 0
+    silent_tasks: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, histogram: pd.DataFrame, step: int) -> Samples:
-        """Count from the latency histogram."""
+    def of(cls, histogram: pd.DataFrame, step: int, silent_tasks: tuple[int, ...] = ()) -> Samples:
+        """Count from the latency histogram; ``silent_tasks`` have no metric bucket in the interval."""
         mine = histogram[histogram["step"] == step]
 
         def rows(of: pd.Series[bool]) -> int:
@@ -46,6 +47,7 @@ class Samples:
             not_a_number=rows(mine["bin"] == NOT_A_NUMBER),
             negative=rows(mine["bin"] == NEGATIVE),
             outside=rows(~mine["batch"].between(0, BATCHES - 1)),
+            silent_tasks=silent_tasks,
         )
 
 
@@ -221,6 +223,14 @@ def _samples(step: StepRecord, samples: Samples) -> Outcome:
     return _ok(not wrong, "; ".join(wrong) or detail)
 
 
+def _metrics(step: StepRecord, samples: Samples) -> Outcome:
+    """Every task of the topology reports in every bucket, unless the run was not instrumented at all."""
+    if step.metrics_rows == 0:
+        return "valid", "not instrumented: nothing but latency was measured"
+    silent = [f"{step.plan.start.by_task[t].component}:{t}" for t in samples.silent_tasks]
+    return _ok(not silent, f"no metrics in the interval from {', '.join(silent[:5])}" if silent else "")
+
+
 RUN_CHECKS: Mapping[str, RunCheck] = {"real-cluster": _cluster, "all-steps": _all_steps}
 STEP_CHECKS: Mapping[str, StepCheck] = {
     "plan-as-asked": _plan_as_asked,
@@ -233,4 +243,5 @@ STEP_CHECKS: Mapping[str, StepCheck] = {
     "receiver": _receiver,
     "errors-reported": _errors_reported,
     "samples": _samples,
+    "metrics": _metrics,
 }

@@ -93,6 +93,18 @@ def total(spark: SparkSession, run: RunRecord) -> Totals:
     return Totals(sums.persist(), seconds.persist())
 
 
+def silent_tasks(run: RunRecord, totals: Totals) -> dict[int, tuple[int, ...]]:
+    """Return the tasks of each step that reported no bucket in the interval."""
+    reported = tables.collect_frame(totals.seconds.select("step", "task").distinct(), "reporting tasks")
+    seen = set(zip(reported["step"], reported["task"], strict=True))
+    out = {}
+    for s in run.steps:
+        names = {c.name for c in s.plan.start.query_plan.components}
+        tasks = (t for t, e in s.plan.start.by_task.items() if e.component in names)
+        out[s.index] = tuple(sorted(t for t in tasks if (s.index, t) not in seen))
+    return out
+
+
 def measures(spark: SparkSession, run: RunRecord, totals: Totals) -> DataFrame:
     """Return every measure's value with its error within the interval.
 

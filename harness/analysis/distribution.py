@@ -29,8 +29,13 @@ PERCENTILES = {"p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
 
 
 def nanoseconds(milliseconds: Column) -> Column:
-    """Return whole nanoseconds of a column in ms; null where it is null or not a number."""
-    return sf.when(~sf.isnan(milliseconds), sf.round(milliseconds * 1e6).cast("bigint"))
+    """Return whole nanoseconds of a column in ms; null where it is null, infinite or not a number."""
+    return sf.when(_finite(milliseconds), sf.round(milliseconds * 1e6).cast("bigint"))
+
+
+def _finite(column: Column) -> Column:
+    """Whether a value is finite (Spark orders NaN above infinity); null where it is null."""
+    return sf.abs(column) < sf.lit(float("inf"))
 
 
 def bin_of(milliseconds: Column) -> Column:
@@ -38,7 +43,7 @@ def bin_of(milliseconds: Column) -> Column:
     ns = nanoseconds(milliseconds)
     return (
         sf.when(milliseconds.isNull(), MISSING)
-        .when(sf.isnan(milliseconds), NOT_A_NUMBER)
+        .when(~_finite(milliseconds), NOT_A_NUMBER)
         .when(ns < 0, NEGATIVE)
         .when(ns == 0, ZERO)
         .otherwise(sf.floor(sf.log2(ns.cast("double")) * BINS_PER_OCTAVE).cast("int"))

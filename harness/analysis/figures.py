@@ -17,6 +17,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.ticker import LogLocator, NullLocator
 
 from harness.analysis import style
 from harness.analysis.distribution import BINS_PER_OCTAVE, NEGATIVE, ZERO, binned_quantile
@@ -155,7 +156,7 @@ def _matrix_panel(ax: Axes, cells: pd.DataFrame, steps: list[int], signed: bool)
     grid = cells.pivot_table(index="source_step", columns="proposed_step", values=column, dropna=False)
     grid = grid.reindex(index=steps, columns=steps).astype(float) * (100 if signed else 1)
     if len(steps) <= 12:
-        text = grid.map(lambda v: "" if np.isnan(v) else f"{v:+.0f}".replace("-", "−") if signed else f"{v:.1f}")
+        text = grid.map(lambda v: _percent(v, signed))
         sizes = {"size": 7 if len(steps) <= 6 else 5}
     else:
         text, sizes = grid.map(lambda _: ""), {}
@@ -180,10 +181,18 @@ def _matrix_panel(ax: Axes, cells: pd.DataFrame, steps: list[int], signed: bool)
         label = GAP_LABELS.get(str(gap.verdict), str(gap.verdict))
         ax.text(at[0] + 0.5, at[1] + 0.5, label.replace(" ", "\n"), ha="center", va="center", fontsize=5.5)
     for i in range(len(steps)):
-        ax.add_patch(Rectangle((i, i), 1, 1, fill=False, edgecolor=style.INK, linewidth=0.9))
+        ax.add_patch(Rectangle((i + 0.03, i + 0.03), 0.94, 0.94, fill=False, edgecolor=style.INK, linewidth=0.8))
     ax.set(xlabel="", ylabel="")
     ax.tick_params(length=0)
     ax.tick_params(axis="y", rotation=0)
+
+
+def _percent(value: float, signed: bool) -> str:
+    if np.isnan(value):
+        return ""
+    if not signed:
+        return f"{value:.1f}"
+    return "0" if abs(value) < 0.5 else f"{value:+.0f}".replace("-", "−")
 
 
 def _values(data: FigureData, step: int) -> tuple[np.ndarray, np.ndarray]:
@@ -379,15 +388,18 @@ def _identity_panel(ax: Axes, rows: pd.DataFrame, models: list[str]) -> None:
         )
     ax.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
     ax.set_aspect("equal")
+    steps = (1, 1.5, 2, 3, 5, 7) if high / low < 12 else (1, 2, 5) if high / low < 200 else (1,)
     for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(LogLocator(subs=steps))
         axis.set_major_formatter(lambda v, _: f"{v:g}")
-        axis.set_minor_formatter(lambda v, _: f"{v:g}" if high / low < 30 and f"{v:.0e}"[0] in "235" else "")
-    ax.tick_params(which="minor", labelsize=6)
+        axis.set_minor_locator(NullLocator())
 
 
 def campaign_timeline(data: FigureData) -> Figure:
     """Draw tuples at the sinks and their latency over the campaign, with what each time was used for."""
     origin = min(s.interval.rebalance_start_ns for s in data.run.steps)
+    gaps = data.timeline.groupby("step")["at_ns"].diff().dropna()
+    half_ns = gaps.min() / 2 if len(gaps) else 0.0  # buckets that the step covers in part are left out
 
     def minutes(ns: float) -> float:
         return (ns - origin) / 60e9
@@ -411,7 +423,8 @@ def campaign_timeline(data: FigureData) -> Figure:
                 )
         middle = (minutes(at.start_ns) + minutes(at.end_ns)) / 2
         rate.text(middle, 1.01, f"step {s.index}", transform=rate.get_xaxis_transform(), ha="center", fontsize=6.5)
-        mine = data.timeline[data.timeline["step"] == s.index]
+        whole = data.timeline["at_ns"].between(at.up_ns + half_ns, at.end_ns - half_ns)
+        mine = data.timeline[(data.timeline["step"] == s.index) & whole]
         x = minutes(mine["at_ns"].to_numpy())
         rate.plot(x, mine["tuples_tps"], color=style.COLOURS[0])
         first = s.index == data.steps[0]

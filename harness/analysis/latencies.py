@@ -111,7 +111,8 @@ def complete(step: StepRecord) -> Iterator[Actual]:
     """
     by_spout = step.interval.complete_latency_ms
     found = {k: v.mean_ms for k, v in by_spout.items() if v.mean_ms is not None and v.acked > 0}
-    for executor in step.plan.start.of(step.plan.start.query_plan.spouts[0]):
+    plan = step.plan.start
+    for executor in (e for spout in plan.query_plan.spouts for e in plan.of(spout)):
         value = found.get(executor.label)
         acked = by_spout[executor.label].acked if executor.label in by_spout else 0
         note = "" if value is not None else "no tuple of this executor was acked in the interval"

@@ -16,6 +16,27 @@ from harness.schemas import LATENCY, METRICS, PREDICTIONS
 MOST_ROWS = 2_000_000
 """No result larger than this ever comes to the driver: raw samples stay in Spark."""
 
+_INTERVALS = pa.schema(
+    [
+        ("step", pa.int32()),
+        *((name, pa.int64()) for name in ("start_ns", "end_ns", "start_epoch_ms", "end_epoch_ms")),
+        ("configuration", pa.string()),
+    ]
+)
+_TASKS = pa.schema(
+    [
+        ("step", pa.int32()),
+        ("task", pa.int32()),
+        *((name, pa.string()) for name in ("component", "executor", "node")),
+    ]
+)
+_CONNECTIONS = pa.schema(
+    [
+        ("step", pa.int32()),
+        *((name, pa.string()) for name in ("label", "stream", "source", "target", "target_component")),
+    ]
+)
+
 
 def latency(spark: SparkSession, run: RunRecord) -> DataFrame:
     """``latency.parquet`` of all steps, with the column ``step``."""
@@ -59,8 +80,7 @@ def intervals(spark: SparkSession, run: RunRecord) -> DataFrame:
         }
         for s in run.steps
     ]
-    kinds = {"step": pa.int32(), "configuration": pa.string()}
-    return from_rows(spark, rows, pa.schema([(k, kinds.get(k, pa.int64())) for k in rows[0]]))
+    return from_rows(spark, rows, _INTERVALS)
 
 
 def tasks(spark: SparkSession, run: RunRecord) -> DataFrame:
@@ -72,8 +92,7 @@ def tasks(spark: SparkSession, run: RunRecord) -> DataFrame:
         if e.component in {c.name for c in s.plan.start.query_plan.components}
         for task in e.tasks
     ]
-    kinds = {"step": pa.int32(), "task": pa.int32()}
-    return from_rows(spark, rows, pa.schema([(k, kinds.get(k, pa.string())) for k in rows[0]]))
+    return from_rows(spark, rows, _TASKS)
 
 
 def connections(spark: SparkSession, run: RunRecord) -> DataFrame:
@@ -90,8 +109,7 @@ def connections(spark: SparkSession, run: RunRecord) -> DataFrame:
         for s in run.steps
         for stream, source, target in s.plan.start.connections()
     ]
-    kinds = {"step": pa.int32()}
-    return from_rows(spark, rows, pa.schema([(k, kinds.get(k, pa.string())) for k in rows[0]]))
+    return from_rows(spark, rows, _CONNECTIONS)
 
 
 def from_rows(spark: SparkSession, rows: list[dict[str, object]], schema: pa.Schema) -> DataFrame:

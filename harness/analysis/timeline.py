@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from harness.analysis import tables
+from harness.analysis.distribution import nanoseconds
 from harness.analysis.inputs import RunRecord
 
 RANK_ACCURACY = 200
@@ -23,7 +24,7 @@ def timeline(spark: SparkSession, run: RunRecord, bucket_s: float) -> pd.DataFra
     """
     width_ns = int(bucket_s * 1e9)
     bucket = sf.floor(sf.col("left_ns") / width_ns).cast("bigint")
-    ms = sf.when(~sf.isnan("ground_truth_ms"), sf.col("ground_truth_ms"))
+    ms = nanoseconds(sf.col("ground_truth_ms")) / 1e6
     quantiles = sf.percentile_approx(ms, [0.5, 0.95], RANK_ACCURACY)
     counted = (
         tables.latency(spark, run)

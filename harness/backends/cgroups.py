@@ -10,6 +10,7 @@ import os
 import time
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from harness.errors import ClusterError, UsageError
@@ -36,7 +37,8 @@ class CpuQuotas:
 
     def __init__(self, quota_cores: Mapping[str, float]) -> None:
         if reason := obstacle():
-            raise UsageError(f"cpu_quota_cores: {reason}", "run as root, in a delegated cgroup, or without quotas")
+            hint = "run as root, in a delegated cgroup, or without quotas"
+            raise UsageError(f"cpu_quota_cores: {reason}", hint)
         base = _base()
         _remove_stale(base)
         self._folder = base / f"{PREFIX}{uuid.uuid4().hex[:12]}"
@@ -56,7 +58,8 @@ class CpuQuotas:
                     _write(group / "cpu.cfs_quota_us", str(round(cores * PERIOD_US)))
         except OSError as e:
             self.remove()
-            raise UsageError(f"cpu_quota_cores: {e.filename}: {e.strerror}", "a quota is at least 0.01 cores") from e
+            reason = f"cpu_quota_cores: {e.filename}: {e.strerror}"
+            raise UsageError(reason, "a quota is at least 0.01 cores") from e
 
     def add(self, node: str, pid: int) -> None:
         """Put a process, and all it starts from now on, under its node's quota; none is fine."""
@@ -140,10 +143,8 @@ def _remove_stale(base: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    try:
+    with suppress(OSError):  # it is gone, or a process is still in it: the next start tries again
         folder.rmdir()
-    except OSError:
-        pass  # it is gone, or a process is still in it; the next start tries again
 
 
 def _write(file: Path, text: str) -> None:

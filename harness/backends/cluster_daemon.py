@@ -25,13 +25,14 @@ from harness.backends import sandbox
 from harness.backends.local import LocalCluster
 from harness.backends.server_config import LOOPBACK
 from harness.backends.server_process import kafka_answers, tail, zookeeper_answers
-from harness.backends.servers import ServerHomes, cache_folder
+from harness.backends.servers import ServerHomes, cache_folder, quiet
 from harness.errors import ClusterError, HarnessError, UsageError
 from harness.plans import Frozen, Positive
 
 POLL_S = 0.2
 START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 30.0
+_PROGRAM = (sys.executable, "-m", "harness.backends.cluster_daemon")
 
 
 class Shape(Frozen):
@@ -84,7 +85,7 @@ def folder() -> Path:
     return cache_folder() / "cluster"
 
 
-def up(homes: ServerHomes, shape: Shape, progress: Callable[[str], None] = lambda line: None) -> State:
+def up(homes: ServerHomes, shape: Shape, progress: Callable[[str], None] = quiet) -> State:
     """Start a cluster that outlives this process; one of the same shape that is up already is fine.
 
     Raises
@@ -106,7 +107,7 @@ def up(homes: ServerHomes, shape: Shape, progress: Callable[[str], None] = lambd
     log = folder() / "daemon.log"
     with log.open("wb") as out:
         daemon = subprocess.Popen(
-            [sys.executable, "-m", "harness.backends.cluster_daemon", "hold", str(homes.root), shape.model_dump_json()],
+            [*_PROGRAM, "hold", str(homes.root), shape.model_dump_json()],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
@@ -122,7 +123,8 @@ def up(homes: ServerHomes, shape: Shape, progress: Callable[[str], None] = lambd
             daemon.wait()
             raise ClusterError(f"the cluster did not start: {state.detail}")
         if daemon.poll() is not None:
-            raise ClusterError(f"the cluster's process ended with status {daemon.returncode}", tail(log), str(log))
+            ended = f"the cluster's process ended with status {daemon.returncode}"
+            raise ClusterError(ended, tail(log), str(log))
         if time.monotonic() > deadline:
             _end(daemon.pid)
             raise ClusterError(f"the cluster did not start within {START_TIMEOUT_S:g} s", tail(log), str(log))
@@ -139,7 +141,7 @@ def status() -> Status:
         return Status()
     if state.phase != "up":
         return Status(state=state)
-    probe = [sys.executable, "-m", "harness.backends.cluster_daemon", "probe"]
+    probe = [*_PROGRAM, "probe"]
     if state.private_network:
         probe = [sys.executable, "-m", "harness.backends.sandbox", str(state.pid), *probe]
     done = subprocess.run(probe, capture_output=True, text=True, check=False, timeout=60)
@@ -218,7 +220,7 @@ def _hold(root: str, shape_json: str) -> None:
     shape = Shape.model_validate_json(shape_json)
     outer = os.environ.setdefault("STORM_HARNESS_DAEMON", f"{os.getpid()} {psutil.Process().create_time()}")
     if not sandbox.inside() and sandbox.obstacle() is None:
-        sandbox.enter([sys.executable, "-m", "harness.backends.cluster_daemon", "hold", root, shape_json])
+        sandbox.enter([*_PROGRAM, "hold", root, shape_json])
     pid, started = outer.split()
     state = State(
         phase="starting",
@@ -232,7 +234,8 @@ def _hold(root: str, shape_json: str) -> None:
 
     def say(phase: Literal["starting", "up", "failed"], detail: str) -> None:
         partial = _state_file().with_suffix(".partial")
-        partial.write_text(state.model_copy(update={"phase": phase, "detail": detail}).model_dump_json(indent=1))
+        now = state.model_copy(update={"phase": phase, "detail": detail})
+        partial.write_text(now.model_dump_json(indent=1))
         partial.rename(_state_file())
 
     signal.signal(signal.SIGTERM, _stop)
@@ -250,7 +253,7 @@ def _hold(root: str, shape_json: str) -> None:
         cluster.stop()
 
 
-def _stop(number: int, frame: FrameType | None) -> NoReturn:
+def _stop(_number: int, _frame: FrameType | None) -> NoReturn:
     raise SystemExit(0)
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import subprocess
-import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
@@ -22,15 +20,12 @@ from harness.backends import server_config as config
 from harness.backends.cgroups import CpuQuotas
 from harness.backends.server_config import LOOPBACK, Heaps, Jit, Ports, node_address
 from harness.backends.server_process import (
-    POLL_S,
     ServerProcess,
-    cause,
     kafka_answers,
     port_is_free,
-    tail,
     zookeeper_answers,
 )
-from harness.backends.servers import ServerHomes
+from harness.backends.servers import ServerHomes, quiet
 from harness.backends.storm import Nimbus
 from harness.errors import ClusterError
 from harness.plans import WorkerNode
@@ -122,7 +117,7 @@ class LocalCluster:
         """Hosts file for Java programs that run beside the servers (``-Djdk.net.hosts.file``)."""
         return self.home / "hosts"
 
-    def start(self, progress: Callable[[str], None] = lambda line: None) -> None:
+    def start(self, progress: Callable[[str], None] = quiet) -> None:
         """Start every server and return when each has answered a request.
 
         Raises
@@ -171,7 +166,9 @@ class LocalCluster:
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, e: BaseException | None, tb: TracebackType | None
+    ) -> None:
         self.stop()
 
     # -- start, in the order that the servers need each other --------------------------------------
@@ -247,7 +244,8 @@ class LocalCluster:
             "org.slf4j.simpleLogger.defaultLogLevel": "info",
             "org.slf4j.simpleLogger.showDateTime": "true",
         }
-        command = config.java(self.heaps.kafka, f"{self.homes.kafka}/lib/*", main, *arguments, properties=properties)
+        class_path = f"{self.homes.kafka}/lib/*"
+        command = config.java(self.heaps.kafka, class_path, main, *arguments, properties=properties)
         return self._run(name, command)
 
     def _common(self, name: str) -> dict[str, object]:
@@ -269,17 +267,16 @@ class LocalCluster:
     # -- files -------------------------------------------------------------------------------------
 
     def _write_configuration(self) -> None:
-        for folder in ("conf", "logs", "tmp", "log4j2", "extlib", "data/zookeeper", "data/kafka"):
+        for folder in ("conf", "logs", "tmp", "log4j2", "extlib", "java/bin", "data/zookeeper", "data/kafka"):
             (self.home / folder).mkdir(parents=True, exist_ok=True)
+        assets = files("harness") / "assets" / "servers" / "storm"
+        for name in ("cluster.xml", "worker.xml"):
+            (self.home / "log4j2" / name).write_bytes((assets / "log4j2" / name).read_bytes())
         java = self.home / "java" / "bin" / "java"
-        java.parent.mkdir(parents=True, exist_ok=True)
-        java.write_bytes((files("harness") / "assets" / "servers" / "storm" / "java-of-workers.sh").read_bytes())
+        java.write_bytes((assets / "java-of-workers.sh").read_bytes())
         java.chmod(0o755)
         for jar in self.extlib:
             (self.home / "extlib" / jar.name).symlink_to(jar)
-        log4j2 = files("harness") / "assets" / "servers" / "storm" / "log4j2"
-        for name in ("cluster.xml", "worker.xml"):
-            (self.home / "log4j2" / name).write_bytes((log4j2 / name).read_bytes())
         self.hosts.write_text(config.hosts_file(platform.node(), len(self.nodes)))
         conf = self.home / "conf"
         (conf / "zoo.cfg").write_text(config.zookeeper_cfg(self.home / "data" / "zookeeper", self.ports))

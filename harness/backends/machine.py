@@ -96,13 +96,14 @@ def _disk() -> Finding:
     needed = 0 if servers.installed() else servers.DISK_NEEDED_BYTES
     detail = f"{free / 1e9:.1f} GB free at {existing}"
     if not os.access(existing, os.W_OK):
-        return _finding("disk", False, f"{existing} cannot be written to", "set XDG_CACHE_HOME to a folder of yours")
+        detail, mend = f"{existing} cannot be written to", "set XDG_CACHE_HOME to a folder of yours"
+        return _finding("disk", False, detail, mend)
     return _finding("disk", free >= needed, detail, "free some space, or set XDG_CACHE_HOME to another disk")
 
 
 def _servers() -> Finding:
     homes = servers.installed()
-    detail = str(homes.root) if homes else "the servers' jars are not in the cache; the first run fetches them"
+    detail = str(homes.root) if homes else "not in the cache yet; the first run fetches them"
     return _finding("servers", homes is not None, detail, "harness doctor --install", needed=False)
 
 
@@ -128,8 +129,9 @@ def _namespaces_mend() -> str:
 
 def _quotas() -> Finding:
     reason = cgroups.obstacle()
-    detail = f"no CPU quotas for worker nodes: {reason}" if reason else "CPU quotas for worker nodes are allowed"
-    return _finding("cpu quota", reason is None, detail, "run as root, or in a delegated cgroup", needed=False)
+    detail = f"not allowed: {reason}" if reason else "CPU quotas for worker nodes are allowed"
+    mend = "run as root, or in a delegated cgroup"
+    return _finding("cpu quota", reason is None, detail, mend, needed=False)
 
 
 def _output(*command: str) -> str | None:

@@ -149,7 +149,7 @@ def _main(where: str, argv: Sequence[str]) -> int:
             _set_namespaces(int(where))
             _call("unshare", _CLONE_NEWPID | _CLONE_NEWNS)
     except OSError as e:
-        print(f"harness: no sandbox: {e}", file=sys.stderr)
+        sys.stderr.write(f"harness: no sandbox: {e}\n")
         return _LAUNCHER_SET_UP_FAILED
     alive, keep = os.pipe()  # the outer process holds its end as long as it lives
     os.set_inheritable(keep, False)
@@ -174,7 +174,8 @@ def _init(alive: int, argv: Sequence[str]) -> int:
         try:
             os.execvp(argv[0], list(argv))
         except OSError as e:
-            print(f"harness: {argv[0]}: {e.strerror}", file=sys.stderr)
+            sys.stderr.write(f"harness: {argv[0]}: {e.strerror}\n")
+            sys.stderr.flush()
         os._exit(127)
     return _attend(command)
 
@@ -183,7 +184,7 @@ def _attend(child: int) -> int:
     """Hand signals on to a child and return its exit status; reap every other child that ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the command as well
     for number in _FORWARDED:
-        signal.signal(number, lambda n, frame: os.kill(child, n))
+        signal.signal(number, lambda n, _frame: os.kill(child, n))
     while True:
         pid, status = os.wait()
         if pid == child:

@@ -41,7 +41,7 @@ class Ports:
     slot_base: int = 6700
 
     def slots(self, node: int, count: int) -> tuple[int, ...]:
-        """Return the slots of a node (counted from 0): workers bind every address, so no two nodes share one."""
+        """Return the slots of a node, counted from 0; no two share one, as workers bind every address."""
         first = self.slot_base + 100 * node
         return tuple(range(first, first + count))
 
@@ -197,7 +197,9 @@ def hosts_file(hostname: str, nodes: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def java(heap_mb: int, class_path: str, main: str, *arguments: str, properties: Mapping[str, object]) -> list[str]:
+def java(
+    heap_mb: int, class_path: str, main: str, *arguments: str, properties: Mapping[str, object]
+) -> list[str]:
     """Return the command line of a daemon."""
     return [
         "java",

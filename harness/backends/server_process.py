@@ -9,6 +9,7 @@ import struct
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from harness.errors import ClusterError, MissingTool
@@ -69,10 +70,14 @@ class ServerProcess:
     def death(self) -> ClusterError:
         """Return the error that says how it died: status, cause, the log's last lines and its path."""
         status = self.exit_status
-        how = f"signal {signal.Signals(-status).name}" if status is not None and status < 0 else f"status {status}"
-        return ClusterError(f"{self.name} stopped with {how}: {cause(self.log)}", tail(self.log), str(self.log))
+        killed = status is not None and status < 0
+        how = f"signal {signal.Signals(-status).name}" if killed and status else f"status {status}"
+        message = f"{self.name} stopped with {how}: {cause(self.log)}"
+        return ClusterError(message, tail(self.log), str(self.log))
 
-    def wait_ready(self, ready: Callable[[], bool], timeout_s: float, others: Sequence[ServerProcess] = ()) -> None:
+    def wait_ready(
+        self, ready: Callable[[], bool], timeout_s: float, others: Sequence[ServerProcess] = ()
+    ) -> None:
         """Wait until a request is answered.
 
         Parameters
@@ -109,14 +114,10 @@ class ServerProcess:
 
     def wait_ended(self, timeout_s: float) -> None:
         """Wait for its end, then end it and everything in its process group for good."""
-        try:
+        with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            pass
-        try:
+        with suppress(ProcessLookupError):  # nothing is left in its group
             os.killpg(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass  # nothing is left in its group
         self._process.wait()
 
 

@@ -33,6 +33,10 @@ DISK_NEEDED_BYTES = 1_000_000_000
 """For the jars, and the same again in Maven's own repository the first time."""
 
 
+def quiet(_line: str) -> None:
+    """Take a line of progress and show it to nobody."""
+
+
 @dataclass(frozen=True)
 class ServerHomes:
     """Where the servers' jars are.
@@ -73,7 +77,7 @@ def installed(cache: Path | None = None) -> ServerHomes | None:
     return homes if homes.manifest.exists() else None
 
 
-def install(cache: Path | None = None, progress: Callable[[str], None] = lambda line: None) -> ServerHomes:
+def install(cache: Path | None = None, progress: Callable[[str], None] = quiet) -> ServerHomes:
     """Fetch the servers' jars with Maven unless they are there already.
 
     Parameters

@@ -31,6 +31,8 @@ POLL_S = 0.25
 ALL_TIME = ":all-time"
 """Storm's name of the statistics since the start of an executor."""
 
+_PROTOCOL: Any = TBinaryProtocolFactory()  # type: ignore[no-untyped-call]
+_TRANSPORT: Any = TFramedTransportFactory()
 with as_file(files("harness") / "assets" / "nimbus.thrift") as _idl:
     _thrift = thriftpy2.load(str(_idl), module_name="nimbus_thrift")
 
@@ -178,7 +180,7 @@ class Nimbus:
             check()
             if time.monotonic() > deadline:
                 missing = sorted({f"{e.address}:{e.port}" for e in state.executors if not e.up})
-                what = f"no report from the workers {', '.join(missing)}" if missing else f"it is {state.status}"
+                what = f"no report from {', '.join(missing)}" if missing else f"it is {state.status}"
                 if state.errors:
                     what += f"; {state.errors[-1]}"
                 raise ClusterError(f"topology {name} is not up after {timeout_s:g} s: {what}")
@@ -194,8 +196,8 @@ class Nimbus:
                 self.port,
                 connect_timeout=CONNECT_TIMEOUT_MS,
                 socket_timeout=ANSWER_TIMEOUT_MS,
-                proto_factory=TBinaryProtocolFactory(),
-                trans_factory=TFramedTransportFactory(),
+                proto_factory=_PROTOCOL,
+                trans_factory=_TRANSPORT,
             ) as client,
         ):
             return getattr(client, method)(*arguments)

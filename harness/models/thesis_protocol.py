@@ -1,8 +1,9 @@
 """The ground truth of an observation by the thesis's protocol of comparison.
 
 Thesis 5.3.1 and 5.7.2: one latency an output of a sink, that of the path which the windowed bolt chose at
-random; only paths that begin and end on one worker node; only latencies up to the complete latency. The thesis
-cuts at the complete latency, at its 90th percentile and, in a caption, at its average; Storm measures the average.
+random; only paths that begin and end on one worker node; only latencies up to the complete latency. The
+thesis cuts at the complete latency, at its 90th percentile and, in a caption, at its average, which is what
+Storm measures.
 """
 
 from __future__ import annotations

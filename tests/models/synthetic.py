@@ -90,8 +90,9 @@ def deploy(
     nodes: int = 2,
     workers_per_node: int = 2,
     hosts: Sequence[str] = ("host-1",),
+    ackers: int = 4,
 ) -> PhysicalPlan:
-    """Place executors on workers round-robin, one acker a worker, tasks shared as evenly as Storm does."""
+    """Place executors on workers round-robin, the ackers first, tasks shared as evenly as Storm does."""
     worker_nodes = tuple(
         WorkerNode(
             name=f"node-{i + 1}",
@@ -106,7 +107,7 @@ def deploy(
     slots = [Worker(node=w.node, port=6700 + 10 * (int(w.node[5:]) - 1) + w.port) for w in slots]
     found: list[Executor] = []
     first = 1
-    everything = [(ACKER, len(slots), len(slots))]
+    everything = [(ACKER, ackers, ackers)]
     for c in query_plan.components:
         count = executors if isinstance(executors, int) else executors[c.name]
         everything.append((c.name, c.tasks, min(count, c.tasks)))

@@ -14,7 +14,7 @@ from harness.models.executor_queue import mean_sojourn_ms
 
 
 def by_balance(list_rate, size, service_ms, limit, flush_ms, most) -> float:
-    """Stationary mean of the chain (lists in the batch, tuples beyond), cut at ``most``, over the arrival rate."""
+    """Mean of the chain (lists in the batch, tuples beyond), cut at ``most``, over the arrival rate."""
     rows, columns, rates = [], [], []
 
     def add(b, u, b2, u2, rate) -> None:

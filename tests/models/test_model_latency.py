@@ -111,11 +111,8 @@ def test_propagation_equals_the_enumeration(query_plan, seed) -> None:
 
     by_spout: dict[str, dict[str, list[float]]] = {}
     for path, _, ms in every:
-        names = {s.stream: s for s in layout.plan.query_plan.outputs(layout.executors[path[0]].component)}
-        target = layout.executors[path[1]].component
-        on = next(
-            k for k in names for s in layout.plan.query_plan.streams if s.stream == k and s.target == target
-        )
+        outputs = layout.plan.query_plan.outputs(layout.executors[path[0]].component)
+        on = next(s.stream for s in outputs if s.target == layout.executors[path[1]].component)
         values = by_spout.setdefault(layout.executors[path[0]].label, {}).setdefault(on, [])
         values += [complete_ms(delays, path, ms, a) for a in range(len(layout))[layout.ackers]]
     longest = longest_complete_ms(delays)
@@ -144,9 +141,13 @@ def test_a_plan_without_ackers_has_no_complete_latency() -> None:
     )
     n = len(lay_out(plan))
     bare = Delays(
-        lay_out(plan), delays.inside_ms[:n], delays.send_ms[:n], delays.hop_ms[:n, :n], delays.routing[:n, :n],
+        lay_out(plan),
+        delays.inside_ms[:n],
+        delays.send_ms[:n],
+        delays.hop_ms[:n, :n],
+        delays.routing[:n, :n],
         delays.emission[:n],
-    )  # fmt: skip
+    )
     assert ground_truth_ms(bare)[""] == pytest.approx(ground_truth_ms(delays)[""])
     with pytest.raises(ModelDeclined, match="no acker"):
         longest_complete_ms(bare)

@@ -54,7 +54,7 @@ def only(prediction: Prediction, measure: str, statistic: str = "mean", subject:
 @given(
     st.sampled_from(QUERY_PLANS),
     st.sampled_from(["storm-tracer", "no-change", "linear"]),
-    st.integers(1, 4),
+    st.sampled_from([1, 2, 4]),  # eq. 4.3 needs executors that hold the same number of tasks
     st.integers(0, 1000),
 )
 def test_the_source_plan_itself_gives_its_measured_rates(query_plan, name, executors, seed) -> None:
@@ -81,8 +81,6 @@ def test_the_source_plan_itself_gives_its_measured_rates(query_plan, name, execu
         a, b = (plan.of(x)[0].first_task for x in (s.source, s.target))
         sent = rates.transferred[s][i.first_task - a : i.last_task - a + 1]
         expected = sent[:, j.first_task - b : j.last_task - b + 1].sum() / sent.sum()
-        if s.grouping == "shuffle" and len({len(e.tasks) for e in plan.of(s.target)}) > 1:
-            continue  # eq. 4.3 shares equally among executors that hold different numbers of tasks
         assert routing[connection_label(s, i, j)] == pytest.approx(expected)
 
 
@@ -140,14 +138,14 @@ def test_latency_of_a_simple_line_by_hand() -> None:
     )
     truth = Truth.random(query_plan, 1e-3, 1)
     truth.service_ms["a"][:] = 0.25
-    plan = deploy(query_plan, 1, nodes=1, workers_per_node=1)
+    plan = deploy(query_plan, 1, nodes=1, workers_per_node=1, ackers=1)
     prediction = MODELS["storm-tracer"](observation(plan, truth), plan, SETTINGS, 1e-3)
     # Hardly any load: half a flush at the spout's send thread, a whole exponential one at the bolt, service.
     assert only(prediction, LATENCIES[0]).value == pytest.approx(0.5 + 1.0 + 0.25, rel=1e-4)
     # To the acker: receive queue and service, then the bolt's send thread; the init delay is taken off.
     assert only(prediction, LATENCIES[1]).value == pytest.approx(1.0 + 0.25 + 0.5, rel=1e-4)
-    # In another worker: half a flush more at the worker's send thread, there and for the init delay or the ack.
-    away = deploy(query_plan, 1, nodes=1, workers_per_node=2)
+    # In another worker: half a flush more at the worker's send thread.
+    away = deploy(query_plan, 1, nodes=1, workers_per_node=2, ackers=1)
     remote = MODELS["storm-tracer"](observation(plan, truth), away, SETTINGS, 1e-3)
     assert away.of("s")[0].worker != away.of("a")[0].worker
     assert only(remote, LATENCIES[0]).value == pytest.approx(2.25, rel=1e-4)

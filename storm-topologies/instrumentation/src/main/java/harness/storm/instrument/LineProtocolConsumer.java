@@ -25,6 +25,9 @@ import org.slf4j.LoggerFactory;
 public final class LineProtocolConsumer implements IMetricsConsumer {
     private static final Logger LOG = LoggerFactory.getLogger(LineProtocolConsumer.class);
 
+    /** Within what a supervisor gives a worker to end. */
+    private static final long CLOSING_MS = 2_000;
+
     private Outbox outbox;
     private String topology;
 
@@ -69,7 +72,7 @@ public final class LineProtocolConsumer implements IMetricsConsumer {
 
     @Override
     public void cleanup() {
-        outbox.close();
+        outbox.close(CLOSING_MS);
     }
 
     private String tags(String component, int task, String host, int port) {

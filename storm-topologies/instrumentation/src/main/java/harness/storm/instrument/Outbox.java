@@ -27,7 +27,6 @@ final class Outbox {
     private static final Logger LOG = LoggerFactory.getLogger(Outbox.class);
     private static final long FIRST_PAUSE_MS = 100;
     private static final long LONGEST_PAUSE_MS = 5_000;
-    private static final long CLOSING_MS = 3_000;
 
     private final URI url;
     private final String token;
@@ -67,14 +66,14 @@ final class Outbox {
         notifyAll();
     }
 
-    /** Gives what is still waiting a few seconds to leave. */
-    void close() {
+    /** Gives what is still waiting some time to leave. */
+    void close(long atMostMs) {
         synchronized (this) {
             closed = true;
             notifyAll();
         }
         try {
-            sender.join(CLOSING_MS);
+            sender.join(atMostMs);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }

@@ -27,10 +27,11 @@ class LineProtocolConsumerTest {
                 new DataPoint("__emit-count", Map.of("default", 3L)),
                 new DataPoint("harness.bolt", series),
                 new DataPoint("user's own", 1)));
+            List<String> lines = receiver.await(all -> !all.isEmpty());
             consumer.cleanup();
 
-            assertEquals(1, receiver.lines().size());
-            Line line = Line.parse(receiver.lines().get(0));
+            assertEquals(1, lines.size());
+            Line line = Line.parse(lines.get(0));
             assertEquals("transferred", line.measurement());
             assertEquals(Map.of("stream", "default", "peer", "41", "topology", "t 1", "component", "my bolt,a=b",
                 "task", "12", "host", "node 1", "port", "6701"), line.tags());
@@ -47,8 +48,8 @@ class LineProtocolConsumerTest {
             consumer.prepare(Map.of(), Map.of("url", receiver.url(), "token", "", "topology", "t"),
                 new Contexts().task(5), null);
             consumer.handleDataPoints(TASK, List.of(new DataPoint("harness.odd", 1)));
+            Line line = Line.parse(receiver.await(all -> !all.isEmpty()).get(0));
             consumer.cleanup();
-            Line line = Line.parse(receiver.lines().get(0));
             assertEquals("consumer", line.measurement());
             assertEquals(Map.of("dropped", 1L), line.fields());
             assertEquals("end", line.tag("component"));

@@ -26,7 +26,7 @@ class OutboxTest {
             assertEquals(lines, receiver.await(all -> all.size() >= 1_234));
             assertEquals(List.of(500, 500, 234), receiver.batchSizes());
             assertTrue(receiver.authorizations().stream().allMatch("Token t0ken"::equals));
-            outbox.close();
+            outbox.close(Receiver.PATIENCE_MS);
         }
     }
 
@@ -38,7 +38,7 @@ class OutboxTest {
             outbox.start();
             receiver.await(all -> all.size() == 1);
             assertNull(receiver.authorizations().get(0));
-            outbox.close();
+            outbox.close(Receiver.PATIENCE_MS);
         }
     }
 
@@ -51,7 +51,7 @@ class OutboxTest {
             outbox.add("b");
             outbox.start();
             assertEquals(List.of("a", "b"), receiver.await(all -> all.size() >= 2));
-            outbox.close();
+            outbox.close(Receiver.PATIENCE_MS);
             assertEquals(List.of("a", "b"), receiver.lines());
             assertEquals(4, receiver.batchSizes().size());
         }
@@ -69,7 +69,7 @@ class OutboxTest {
         outbox.start();
         try (Receiver receiver = new Receiver(port)) {
             assertEquals(List.of("early"), receiver.await(all -> !all.isEmpty()));
-            outbox.close();
+            outbox.close(Receiver.PATIENCE_MS);
         }
     }
 
@@ -84,7 +84,7 @@ class OutboxTest {
             assertEquals(List.of("dropped 2"), receiver.await(all -> !all.isEmpty()));
             outbox.add("good");
             assertEquals(List.of("dropped 2", "good"), receiver.await(all -> all.size() == 2));
-            outbox.close();
+            outbox.close(Receiver.PATIENCE_MS);
         }
     }
 
@@ -97,7 +97,7 @@ class OutboxTest {
             outbox.add("bad");
             outbox.start();
             assertEquals(List.of("dropped 4"), receiver.await(all -> !all.isEmpty()));
-            outbox.close();
+            outbox.close(Receiver.PATIENCE_MS);
         }
     }
 
@@ -108,7 +108,7 @@ class OutboxTest {
             IntStream.range(0, Outbox.CAPACITY + 7).forEach(i -> outbox.add("line"));
             outbox.start();
             assertEquals("dropped 7", receiver.await(all -> all.size() >= Outbox.CAPACITY + 1).get(0));
-            outbox.close();
+            outbox.close(Receiver.PATIENCE_MS);
         }
     }
 
@@ -118,7 +118,7 @@ class OutboxTest {
             Outbox outbox = outbox(receiver, "");
             outbox.start();
             outbox.add("last words");
-            outbox.close();
+            outbox.close(Receiver.PATIENCE_MS);
             assertEquals(List.of("last words"), receiver.lines());
         }
     }

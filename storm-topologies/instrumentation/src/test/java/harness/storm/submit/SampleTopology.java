@@ -44,7 +44,7 @@ public final class SampleTopology {
         Config conf = new Config();
         conf.setNumWorkers(2);
         conf.setNumAckers(1);
-        conf.setMessageTimeoutSecs(60);
+        conf.setMessageTimeoutSecs(600); // no message may time out, however busy the machine
         conf.put(Config.TOPOLOGY_FALL_BACK_ON_JAVA_SERIALIZATION, false);
         StormSubmitter.submitTopology(args[0], conf, topology());
         String besides = args.length > 1 ? args[1] : "";
