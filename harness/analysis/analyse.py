@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -99,7 +99,7 @@ def bucket_s(run: RunRecord) -> float:
     return float(measure["bucket_s"]) if isinstance(measure, Mapping) and "bucket_s" in measure else 2.0
 
 
-def verdict_json(verdict: str, results: tuple[CheckResult, ...]) -> dict[str, object]:
+def verdict_json(verdict: str, results: Sequence[CheckResult]) -> dict[str, object]:
     """Return the contents of ``verdict.json``."""
     return {"schema": SCHEMA_VERSION, "verdict": verdict, "checks": [asdict(r) for r in results]}
 
@@ -110,7 +110,7 @@ def _write_json(path: Path, value: object) -> None:
 
 @contextmanager
 def _all_or_nothing(run_path: Path) -> Iterator[Path]:
-    """Give a folder beside the run's files whose contents replace the old outputs when the block ends well."""
+    """Give a folder whose contents replace the run's old outputs when the block ends well."""
     folder = run_path / ".analysis.partial"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()

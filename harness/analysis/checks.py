@@ -119,7 +119,8 @@ def _cluster(run: RunRecord) -> Outcome:
     kind = run.environment.get("cluster_kind")
     if kind is None:
         return "unknown", "environment.json does not say what kind of cluster was measured"
-    return _ok(run.measured, f"cluster: {kind}" + ("" if run.measured else "; not real servers, so nothing was measured"))
+    simulated = "" if run.measured else "; not real servers, so nothing was measured"
+    return _ok(run.measured, f"cluster: {kind}{simulated}")
 
 
 def _all_steps(run: RunRecord) -> Outcome:
@@ -204,7 +205,7 @@ def _errors_reported(step: StepRecord, _: Samples) -> Outcome:
 
 
 def _samples(step: StepRecord, samples: Samples) -> Outcome:
-    """A negative latency, one that is not a number, or none at all is an error to explain."""
+    """Look for latencies that are negative, not numbers, missing, or not there at all."""
     wrong = []
     if samples.values == 0:
         wrong.append("no latency was measured in the interval")
@@ -224,7 +225,7 @@ def _samples(step: StepRecord, samples: Samples) -> Outcome:
 
 
 def _metrics(step: StepRecord, samples: Samples) -> Outcome:
-    """Every task of the topology reports in every bucket, unless the run was not instrumented at all."""
+    """Require metrics of every task of the topology, unless the run was not instrumented at all."""
     if step.metrics_rows == 0:
         return "valid", "not instrumented: nothing but latency was measured"
     silent = [f"{step.plan.start.by_task[t].component}:{t}" for t in samples.silent_tasks]

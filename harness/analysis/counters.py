@@ -81,7 +81,8 @@ def total(spark: SparkSession, run: RunRecord) -> Totals:
     targets = tasks.select("step", sf.col("task").alias("to"), sf.col("executor").alias("to_executor"))
     sums = (
         rows.join(
-            sf.broadcast(buckets.select("step", "task", "bucket_end_ms", "batch")), ["step", "task", "bucket_end_ms"]
+            sf.broadcast(buckets.select("step", "task", "bucket_end_ms", "batch")),
+            ["step", "task", "bucket_end_ms"],
         )
         .withColumn("to", sf.when(sf.col("measurement") == "transferred", sf.col("peer").try_cast("int")))
         .join(sf.broadcast(targets), ["step", "to"], "left")
@@ -89,7 +90,9 @@ def total(spark: SparkSession, run: RunRecord) -> Totals:
         .groupBy("step", "component", "executor", "measurement", "stream", "peer", "field", "batch")
         .agg(sf.sum("value").alias("total"))
     )
-    seconds = buckets.groupBy("step", "component", "executor", "task", "batch").agg(sf.sum("seconds").alias("seconds"))
+    seconds = buckets.groupBy("step", "component", "executor", "task", "batch").agg(
+        sf.sum("seconds").alias("seconds")
+    )
     return Totals(sums.persist(), seconds.persist())
 
 
@@ -161,7 +164,14 @@ def _arrivals(totals: Totals) -> DataFrame:
     return (
         received.join(seconds, ["step", "subject", "batch"])
         .join(tasks, ["step", "subject"])
-        .select("step", sf.lit(ARRIVALS).alias("measure"), "subject", "batch", "num", (sf.col("all") / sf.col("tasks")).alias("den"))
+        .select(
+            "step",
+            sf.lit(ARRIVALS).alias("measure"),
+            "subject",
+            "batch",
+            "num",
+            (sf.col("all") / sf.col("tasks")).alias("den"),
+        )
     )
 
 
@@ -176,7 +186,7 @@ def _ack(totals: Totals) -> DataFrame:
 
 
 def _io(totals: Totals) -> DataFrame:
-    """Emits on each output stream over tuples received, of the components that have an input."""
+    """Divide emits on each output stream by tuples received, for the components that have an input."""
     emitted = _data(_of(totals, "emitted", "count"))
     where = ["step", "component", "executor", "batch"]
     received = _data(_of(totals, "received", "count")).groupBy(*where).agg(sf.sum("total").alias("received"))
@@ -226,7 +236,9 @@ def _percentiles(
         .withColumn("n", sf.sum("count").over(Window.partitionBy("step", "subject")))
     )
     wanted = sf.explode(
-        sf.array(*(sf.struct(sf.lit(k).alias("statistic"), sf.lit(v).alias("q")) for k, v in PERCENTILES.items()))
+        sf.array(
+            *(sf.struct(sf.lit(k).alias("statistic"), sf.lit(v).alias("q")) for k, v in PERCENTILES.items())
+        )
     )
     rank = sf.col("w.q") * sf.col("n")
     inside = (rank - (sf.col("ends") - sf.col("count"))) / sf.col("count")

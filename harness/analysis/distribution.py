@@ -140,7 +140,9 @@ def _order_statistics(
         return {}
     names = ("step", "subject", "bin", "rank")
     rows: list[dict[str, object]] = [dict(zip(names, key, strict=True)) for key in sorted(wanted)]
-    kinds = pa.schema([("step", pa.int32()), ("subject", pa.string()), ("bin", pa.int32()), ("rank", pa.int32())])
+    kinds = pa.schema(
+        [("step", pa.int32()), ("subject", pa.string()), ("bin", pa.int32()), ("rank", pa.int32())]
+    )
     places = tables.from_rows(spark, rows, kinds)
     key = ["step", "subject", "bin"]
     candidates = (
@@ -152,9 +154,7 @@ def _order_statistics(
         "rank", sf.row_number().over(Window.partitionBy(*key).orderBy("ns")) - sf.lit(1)
     )
     found = tables.collect_frame(ranked.join(sf.broadcast(places), [*key, "rank"]), "order statistics")
-    return {
-        (int(r.step), str(r.subject), int(r.bin), int(r.rank)): int(r.ns) for r in found.itertuples()
-    }
+    return {(r["step"], r["subject"], r["bin"], r["rank"]): r["ns"] for r in found.to_dict("records")}
 
 
 def binned_quantile(bins: np.ndarray, counts: np.ndarray, fraction: float) -> float:

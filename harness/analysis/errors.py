@@ -115,7 +115,11 @@ def _verdicts(joined: DataFrame) -> DataFrame:
     ends = [sf.col("proposed_verdict"), sf.col("source_verdict")]
     no_actual = actual.isNull() | sf.isnan(actual) | (actual == 0)
     verdict = (
-        sf.when(sf.coalesce(ends[0] == "invalid", sf.lit(False)) | sf.coalesce(ends[1] == "invalid", sf.lit(False)), "invalid")
+        sf.when(
+            sf.coalesce(ends[0] == "invalid", sf.lit(False))
+            | sf.coalesce(ends[1] == "invalid", sf.lit(False)),
+            "invalid",
+        )
         .when(sf.coalesce(*ends).isNotNull(), "unsteady")
         .when(sf.col("status") == "saturated", "saturated")
         .when((sf.col("status") != "ok") | value.isNull() | sf.isnan(value), "not-predicted")
@@ -123,9 +127,14 @@ def _verdicts(joined: DataFrame) -> DataFrame:
         .otherwise("judged")
     )
     why = (
-        sf.when(sf.col("verdict").isin("invalid", "unsteady"), sf.coalesce("proposed_reason", "source_reason"))
+        sf.when(
+            sf.col("verdict").isin("invalid", "unsteady"), sf.coalesce("proposed_reason", "source_reason")
+        )
         .when((sf.col("verdict") == "not-measured") & (actual == 0), "measured as 0: no relative error")
-        .when(sf.col("verdict") == "not-measured", sf.coalesce(sf.nullif(sf.col("note"), sf.lit("")), sf.lit("not measured in the proposed step")))
+        .when(
+            sf.col("verdict") == "not-measured",
+            sf.coalesce(sf.nullif(sf.col("note"), sf.lit("")), sf.lit("not measured in the proposed step")),
+        )
         .when((sf.col("verdict") == "not-predicted") & (sf.col("reason") == ""), "the model gave no number")
         .otherwise(sf.col("reason"))
     )

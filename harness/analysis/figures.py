@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator, NullLocator
@@ -132,12 +134,12 @@ def error_matrix(data: FigureData, protocol: str, measure: str, statistic: str) 
     figure.supylabel("source step", fontsize=8)
     low = -LIMIT_PCT if signed else 0.0
     scale = plt.cm.ScalarMappable(
-        norm=plt.Normalize(low, LIMIT_PCT), cmap=style.SIGNED if signed else style.UNSIGNED
+        norm=Normalize(low, LIMIT_PCT), cmap=style.SIGNED if signed else style.UNSIGNED
     )
     bar = figure.colorbar(scale, ax=axes, shrink=0.8, extend="both" if signed else "max", aspect=25)
     kind = "(P − A)/A" if signed else "median |P − A|/A"
     bar.set_label(f"{kind} of {_what(measure, statistic)} (%)")
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set_visible(False)
     return figure
 
 
@@ -175,13 +177,15 @@ def _matrix_panel(ax: Axes, cells: pd.DataFrame, steps: list[int], signed: bool)
         linecolor="white",
     )
     gaps = cells[cells["judged"] == 0]
-    for gap in gaps.itertuples():
-        at = steps.index(int(gap.proposed_step)), steps.index(int(gap.source_step))
+    for gap in gaps.to_dict("records"):
+        at = steps.index(gap["proposed_step"]), steps.index(gap["source_step"])
         ax.add_patch(Rectangle(at, 1, 1, facecolor=style.GAP, edgecolor="white", hatch="////", linewidth=0.5))
-        label = GAP_LABELS.get(str(gap.verdict), str(gap.verdict))
+        label = GAP_LABELS.get(gap["verdict"], gap["verdict"])
         ax.text(at[0] + 0.5, at[1] + 0.5, label.replace(" ", "\n"), ha="center", va="center", fontsize=5.5)
     for i in range(len(steps)):
-        ax.add_patch(Rectangle((i + 0.03, i + 0.03), 0.94, 0.94, fill=False, edgecolor=style.INK, linewidth=0.8))
+        ax.add_patch(
+            Rectangle((i + 0.03, i + 0.03), 0.94, 0.94, fill=False, edgecolor=style.INK, linewidth=0.8)
+        )
     ax.set(xlabel="", ylabel="")
     ax.tick_params(length=0)
     ax.tick_params(axis="y", rotation=0)
@@ -252,7 +256,9 @@ def latency_by_step(data: FigureData) -> Figure:
     undrawn = 0
     for at, step in enumerate(data.steps):
         bins, counts = _values(data, step)
-        mine = data.histogram[(data.histogram["step"] == step) & data.histogram["bin"].between(NEGATIVE, ZERO)]
+        mine = data.histogram[
+            (data.histogram["step"] == step) & data.histogram["bin"].between(NEGATIVE, ZERO)
+        ]
         undrawn += int(mine["n"].sum())
         if not len(bins):
             continue
@@ -273,7 +279,9 @@ def latency_by_step(data: FigureData) -> Figure:
     _step_ticks(ax, data)
     ax.set_title("○ median   ▮ quartiles   │ 5–95 %   – 99 %", fontsize=6.5, loc="right")
     if undrawn:
-        ax.annotate(f"{undrawn} latencies of 0 or less are not drawn", (0, 0), xycoords="axes fraction", fontsize=6)
+        ax.annotate(
+            f"{undrawn} latencies of 0 or less are not drawn", (0, 0), xycoords="axes fraction", fontsize=6
+        )
     return figure
 
 
@@ -325,11 +333,18 @@ def ground_truth_and_complete(data: FigureData) -> Figure:
         mine = complete[complete["step"] == step]
         spouts = mine.loc[mine["subject"] != "", "value"].dropna().to_numpy()
         ax.plot(
-            np.full(len(spouts), at + 0.18), spouts, "o", color=style.COLOURS[1], markersize=3, markeredgewidth=0
+            np.full(len(spouts), at + 0.18),
+            spouts,
+            "o",
+            color=style.COLOURS[1],
+            markersize=3,
+            markeredgewidth=0,
         )
         whole = mine.loc[mine["subject"] == "", "value"].dropna()
         if len(whole):
-            ax.plot(at + 0.18, whole.iloc[0], "D", color=style.COLOURS[5], markersize=4, markeredgecolor="white")
+            ax.plot(
+                at + 0.18, whole.iloc[0], "D", color=style.COLOURS[5], markersize=4, markeredgecolor="white"
+            )
     ax.plot([], [], "s", color=style.COLOURS[4], label="ground truth: 5–95 %, quartiles")
     ax.plot([], [], "D", color="white", markeredgecolor=style.INK, markersize=4, label="ground truth: mean")
     ax.plot([], [], "o", color=style.COLOURS[1], markersize=3, label="complete: a spout executor")
@@ -350,7 +365,9 @@ def measured_and_predicted(data: FigureData) -> Figure:
     ]
     measures = [m for m in style.MEASURE_NAMES if m in set(rows["measure"])][:3] or [GROUND_TRUTH]
     width = style.COLUMN_IN if len(measures) == 1 else style.PAGE_IN
-    figure, axes = plt.subplots(1, len(measures), figsize=(width, width / len(measures) * 0.95 + 0.3), squeeze=False)
+    figure, axes = plt.subplots(
+        1, len(measures), figsize=(width, width / len(measures) * 0.95 + 0.3), squeeze=False
+    )
     for ax, measure in zip(axes.flat, measures, strict=True):
         mine = rows[rows["measure"] == measure]
         _identity_panel(ax, mine, data.models)
@@ -401,7 +418,7 @@ def campaign_timeline(data: FigureData) -> Figure:
     gaps = data.timeline.groupby("step")["at_ns"].diff().dropna()
     half_ns = gaps.min() / 2 if len(gaps) else 0.0  # buckets that the step covers in part are left out
 
-    def minutes(ns: float) -> float:
+    def minutes(ns: Any) -> Any:
         return (ns - origin) / 60e9
 
     figure, (rate, latency) = plt.subplots(2, 1, figsize=(style.PAGE_IN, 3.2), sharex=True)
@@ -422,7 +439,9 @@ def campaign_timeline(data: FigureData) -> Figure:
                     label=name if s.index == data.steps[0] and ax is rate else None,
                 )
         middle = (minutes(at.start_ns) + minutes(at.end_ns)) / 2
-        rate.text(middle, 1.01, f"step {s.index}", transform=rate.get_xaxis_transform(), ha="center", fontsize=6.5)
+        rate.text(
+            middle, 1.01, f"step {s.index}", transform=rate.get_xaxis_transform(), ha="center", fontsize=6.5
+        )
         whole = data.timeline["at_ns"].between(at.up_ns + half_ns, at.end_ns - half_ns)
         mine = data.timeline[(data.timeline["step"] == s.index) & whole]
         x = minutes(mine["at_ns"].to_numpy())

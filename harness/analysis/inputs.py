@@ -105,9 +105,7 @@ def read_run(path: Path) -> RunRecord:
     predictions = run.path / "predictions.parquet"
     if not predictions.is_file():
         raise UsageError(f"{predictions}: no such file", "make it with: harness predict RUN")
-    return RunRecord(
-        run.path, experiment, run.environment, steps, check_parquet(predictions, PREDICTIONS)
-    )
+    return RunRecord(run.path, experiment, run.environment, steps, check_parquet(predictions, PREDICTIONS))
 
 
 def _step(run: Run, index: int) -> StepRecord:

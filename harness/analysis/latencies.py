@@ -151,14 +151,15 @@ def complete_mean_ms(step: StepRecord) -> float | None:
 
 
 def thesis_ground_truth(spark: SparkSession, run: RunRecord) -> Iterator[Actual]:
-    """The thesis's ground truth (5.7.2): outputs that stay on one worker node, cut at the complete latency.
+    """Yield the thesis's ground truth (5.7.2): outputs within one worker node, cut at the complete latency.
 
     The thesis names three cuts: the complete latency, its 90th percentile and its average (caption of
     figure 5.22). Here it is the average, which is what Storm measures; nothing is cut under our own
     protocol. Of a window's output it takes the one path that the window bolt chose at random (5.3.1).
     """
     cuts: list[dict[str, object]] = [
-        {"step": s.index, "cut_ns": None if (ms := complete_mean_ms(s)) is None else ms * 1e6} for s in run.steps
+        {"step": s.index, "cut_ns": None if (ms := complete_mean_ms(s)) is None else ms * 1e6}
+        for s in run.steps
     ]
     cut = tables.from_rows(spark, cuts, pa.schema([("step", pa.int32()), ("cut_ns", pa.float64())]))
     kept = sf.col("same") & (sf.col("ns") <= sf.col("cut_ns"))
@@ -187,7 +188,14 @@ def thesis_ground_truth(spark: SparkSession, run: RunRecord) -> Iterator[Actual]
             means = some["sum_ns"].to_numpy() / some["kept"].to_numpy() / 1e6
             within = quantile_error(means, some["kept"].to_numpy(), value)
         yield actual(
-            s.index, GROUND_TRUTH, "mean_same_node", value, protocol="thesis", within=within, n=samples, note=note
+            s.index,
+            GROUND_TRUTH,
+            "mean_same_node",
+            value,
+            protocol="thesis",
+            within=within,
+            n=samples,
+            note=note,
         )
 
 
@@ -234,4 +242,8 @@ def _chosen_paths(members: DataFrame) -> DataFrame:
     )
     off = sf.abs(sf.col("mean_ns") - sf.col("ns"))
     row = sf.struct("batch", "ns", "first", "last")
-    return by_path.groupBy(*output).agg(sf.min_by(row, sf.struct(off, "path")).alias("row")).select("step", "row.*")
+    return (
+        by_path.groupBy(*output)
+        .agg(sf.min_by(row, sf.struct(off, "path")).alias("row"))
+        .select("step", "row.*")
+    )

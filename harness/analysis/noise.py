@@ -86,7 +86,11 @@ def combined(actuals: DataFrame) -> DataFrame:
         )
         .where("steps > 1 AND mean != 0")
         .groupBy(*kind)
-        .agg(sf.avg((sf.col("variance") - sf.col("explained")) / (sf.col("mean") * sf.col("mean"))).alias("share"))
+        .agg(
+            sf.avg((sf.col("variance") - sf.col("explained")) / (sf.col("mean") * sf.col("mean"))).alias(
+                "share"
+            )
+        )
         .select(*kind, sf.sqrt(sf.greatest(sf.lit(0.0), "share")).alias("between_share"))
     )
     between = sf.col("between_share") * sf.col("value")

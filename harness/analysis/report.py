@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -15,38 +16,11 @@ from jinja2 import Environment, StrictUndefined
 from harness.analysis import style
 from harness.analysis.figures import FigureData
 from harness.analysis.latencies import COMPLETE, GROUND_TRUTH
+from harness.analysis.notes import FIGURE_CAPTIONS, MODEL_NOTES, PROTOCOL_NOTES
 from harness.analysis.summary import EVIDENCE_PCT, NO_CHANGE, TOPOLOGY_MEASURES, ErrorSummary, Summary
 from harness.protocols import CheckResult
 
 WORST_ROWS = 25
-
-FIGURE_CAPTIONS = {
-    "latency-by-step": "Ground-truth latency of every step, all samples, on a logarithmic scale.",
-    "ground-truth-and-complete": "Ground-truth latency beside Storm's complete latency. A complete latency below"
-    " or far above the ground truth is a property of the measure (thesis 5.7.3), not an error.",
-    "measured-and-predicted": "Predicted against measured means, off-diagonal pairs. Horizontal bars: measurement"
-    " noise; vertical bars: the model's interval where it gives one.",
-    "timeline": "The campaign: tuples at the sinks and their latency, with rebalances, burn-in and measured"
-    " intervals.",
-}
-
-MODEL_NOTES: Mapping[str, str] = {
-    "no-change": "The source step's measured value, whatever the proposed plan. The yardstick: a model that does"
-    " not beat it has learnt nothing from the plan.",
-    "linear": "Rates in proportion to the input rate, as Caladrius assumes.",
-    "storm-tracer": "Chapter 4 of the thesis, its printing errors mended. The thesis models Storm 1.2: Disruptor"
-    " queues with an input batch and a flush interval. Storm 2.x has no such queues, so that part of the model has no"
-    " counterpart in what was measured here and its share of the latency cannot be judged.",
-}
-
-PROTOCOL_NOTES: Mapping[str, str] = {
-    "ours": "All messages scheduled in the measured interval, none cut; statistic against the same statistic.",
-    "thesis": "Thesis 5.4.3 and 5.7.2. Ground truth: only outputs whose path begins and ends on one worker node,"
-    " cut at the step's mean complete latency (the thesis also names its 90th percentile; the mean is what Storm"
-    " measures), their mean against the model's mean over the same paths. Complete latency: Storm's value of each"
-    " spout executor (one for the interval, where the thesis has the median of 2 s buckets) against the model's 90th"
-    " percentile over paths.",
-}
 
 
 @dataclass(frozen=True)
@@ -70,7 +44,9 @@ def render(data: ReportData, figures: Path, names: Sequence[str]) -> str:
         The figures, in order.
     """
     source = resources.files("harness").joinpath("assets", "report.html.j2").read_text(encoding="utf-8")
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     environment.filters["num"] = number
     environment.filters["pct"] = lambda v, digits=1: "–" if _none(v) else f"{v:.{digits}f}"
     return environment.from_string(source).render(
@@ -85,7 +61,11 @@ def render(data: ReportData, figures: Path, names: Sequence[str]) -> str:
         matrices=matrix_views(data),
         errors=data.summary["errors"],
         worst=data.worst.to_dict("records"),
-        figures=[(n, caption(n), _embedded(figures / f"{n}.svg")) for n in names if not n.startswith("error-matrix")],
+        figures=[
+            (n, caption(n), _embedded(figures / f"{n}.svg"))
+            for n in names
+            if not n.startswith("error-matrix")
+        ],
         matrix_figures=[(n, _embedded(figures / f"{n}.svg")) for n in names if n.startswith("error-matrix")],
         model_notes=[(m, MODEL_NOTES.get(m, "")) for m in data.figures.models],
         protocol_notes=PROTOCOL_NOTES,
@@ -113,7 +93,7 @@ def number(value: Any, digits: int = 3) -> str:
 
 
 def _none(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and value != value)
+    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def _embedded(path: Path) -> str:
@@ -157,7 +137,8 @@ def headline(data: ReportData) -> list[str]:
             out.append(f"{name}: no off-diagonal pair could be judged.")
             continue
         parts = [
-            f"{e['model']} {e['median_abs_error_pct']:.1f} % (worst {e['worst_abs_error_pct']:.0f} %)" for e in judged
+            f"{e['model']} {e['median_abs_error_pct']:.1f} % (worst {e['worst_abs_error_pct']:.0f} %)"
+            for e in judged
         ]
         floor = noise_floor_pct(data, measure)
         noise = f" The measurement itself repeats within {floor:.1f} %." if floor is not None else ""
@@ -236,14 +217,20 @@ def step_rows(data: ReportData) -> list[dict[str, Any]]:
             if key == "mean":
                 row["noise"] = found["noise"].iloc[0] if len(found) else None
                 row["n"] = found["n"].iloc[0] if len(found) else 0
-        row["noise_pct"] = None if _none(row["noise"]) or not row["mean"] else 100 * row["noise"] / row["mean"]
+        row["noise_pct"] = (
+            None if _none(row["noise"]) or not row["mean"] else 100 * row["noise"] / row["mean"]
+        )
         out.append(row)
     return out
 
 
 def leaderboard(errors: Sequence[ErrorSummary]) -> list[ErrorSummary]:
     """Latency means, each measure's models by median error."""
-    rows = [e for e in errors if e["measure"] in TOPOLOGY_MEASURES and (e["statistic"] == "mean" or e["protocol"] == "thesis")]
+    rows = [
+        e
+        for e in errors
+        if e["measure"] in TOPOLOGY_MEASURES and (e["statistic"] == "mean" or e["protocol"] == "thesis")
+    ]
     order = {m: i for i, m in enumerate(TOPOLOGY_MEASURES)}
 
     def place(e: ErrorSummary) -> tuple[int, str, float]:
@@ -255,62 +242,59 @@ def leaderboard(errors: Sequence[ErrorSummary]) -> list[ErrorSummary]:
 
 def matrix_views(data: ReportData) -> list[dict[str, Any]]:
     """Every error matrix as rows of cells, the latencies' means first."""
-    table = data.figures.matrices
     steps = data.figures.steps
-    views = []
-    for (model, protocol, measure, statistic), cells in table.groupby(["model", "protocol", "measure", "statistic"]):
-        by_pair = {(int(c.source_step), int(c.proposed_step)): c for c in cells.itertuples()}
-        signed = bool((cells["comparisons"] == 1).all())
-        views.append(
+    names = list(style.MEASURE_NAMES)
+    views: dict[tuple[str, ...], dict[tuple[int, int], dict[str, Any]]] = {}
+    for cell in data.figures.matrices.to_dict("records"):
+        key = tuple(str(cell[k]) for k in ("model", "protocol", "measure", "statistic"))
+        views.setdefault(key, {})[cell["source_step"], cell["proposed_step"]] = {
+            str(k): v for k, v in cell.items()
+        }
+
+    def place(key: tuple[str, ...]) -> tuple[Any, ...]:
+        model, protocol, measure, statistic = key
+        order = names.index(measure) if measure in names else len(names)
+        return protocol != "ours", statistic != "mean", order, measure, statistic, model
+
+    found = []
+    for model, protocol, measure, statistic in sorted(views, key=place):
+        cells = views[model, protocol, measure, statistic]
+        signed = all(c["comparisons"] == 1 for c in cells.values())
+        theirs = " (the thesis's protocol)" if protocol == "thesis" else ""
+        found.append(
             {
                 "model": model,
-                "kind": f"{style.measure_name(str(measure))}, {statistic.replace('_', ' ')}"
-                + (" (thesis's protocol)" if protocol == "thesis" else ""),
+                "kind": f"{style.measure_name(measure)}, {statistic.replace('_', ' ')}{theirs}",
                 "signed": signed,
-                "order": (
-                    protocol != "ours",
-                    statistic != "mean",
-                    list(style.MEASURE_NAMES).index(str(measure)) if measure in style.MEASURE_NAMES else 99,
-                    str(measure),
-                    str(statistic),
-                    str(model),
-                ),
                 "steps": steps,
-                "rows": [(s, [_cell(by_pair.get((s, p)), s, p, signed) for p in steps]) for s in steps],
+                "rows": [(s, [_cell(cells.get((s, p)), s, p, signed) for p in steps]) for s in steps],
             }
         )
-    return sorted(views, key=lambda v: v["order"])
+    return found
 
 
-def _cell(found: Any, source: int, proposed: int, signed: bool) -> dict[str, Any]:
+def _cell(found: Mapping[str, Any] | None, source: int, proposed: int, signed: bool) -> dict[str, Any]:
     title = f"step {source} → step {proposed}"
+    cell = {"text": "", "colour": "", "gap": True, "diagonal": source == proposed}
     if found is None:
-        return {"text": "", "colour": "", "title": f"{title}: no prediction", "gap": True, "diagonal": source == proposed}
-    if not found.judged:
-        return {
-            "text": found.verdict,
-            "colour": "",
-            "title": f"{title}: {found.verdict}: {found.reason}",
-            "gap": True,
-            "diagonal": source == proposed,
-        }
-    error = found.relative_error * 100 if signed else found.abs_error_pct
-    lines = [title, f"predicted {number(found.predicted, 4)}, measured {number(found.actual, 4)}"]
-    if not _none(found.noise):
-        lines[1] += f" ± {number(found.noise)}"
-    if not _none(found.low) and signed:
-        lines.append(f"interval {number(found.low)} to {number(found.high)}")
-    if not _none(found.error_over_noise):
-        lines.append(f"error / noise {number(found.error_over_noise)}")
-    if found.comparisons > 1:
-        lines = [title, f"median of {found.judged} of {found.comparisons} comparisons"]
-    return {
-        "text": f"{error:+.1f}".replace("-", "−") if signed else f"{error:.1f}",
-        "colour": colour(error, signed),
-        "title": "; ".join(lines),
-        "gap": False,
-        "diagonal": source == proposed,
-    }
+        return cell | {"title": f"{title}: no prediction"}
+    if not found["judged"]:
+        return cell | {"text": found["verdict"], "title": f"{title}; {found['verdict']}: {found['reason']}"}
+    error = found["relative_error"] * 100 if signed else found["abs_error_pct"]
+    if found["comparisons"] > 1:
+        lines = [title, f"median of {found['judged']} of {found['comparisons']} comparisons"]
+    else:
+        noise = "" if _none(found["noise"]) else f" ± {number(found['noise'])}"
+        lines = [
+            title,
+            f"predicted {number(found['predicted'], 4)}, measured {number(found['actual'], 4)}{noise}",
+        ]
+        if not _none(found["low"]):
+            lines.append(f"interval {number(found['low'])} to {number(found['high'])}")
+        if not _none(found["error_over_noise"]):
+            lines.append(f"error / noise {number(found['error_over_noise'])}")
+    text = f"{error:+.1f}".replace("-", "−") if signed else f"{error:.1f}"
+    return cell | {"text": text, "colour": colour(error, signed), "title": "; ".join(lines), "gap": False}
 
 
 def colour(error_pct: float, signed: bool) -> str:

@@ -111,7 +111,7 @@ def _start(chosen: Mapping[str, str], log: Path) -> SparkSession:
     conf = SparkConf(loadDefaults=False).setAll(list(chosen.items()))
     try:
         with log.open("ab") as out:
-            gateway = launch_gateway(conf, {"stdout": out, "stderr": out})
+            gateway = launch_gateway(conf, {"stdout": out, "stderr": out})  # type: ignore[no-untyped-call]
         return SparkSession(SparkContext(conf=conf, gateway=gateway))
     except Exception as error:
         kept = Path(tempfile.gettempdir()) / "harness-spark-failed.log"

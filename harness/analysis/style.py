@@ -1,4 +1,4 @@
-"""One look for all figures: vector output, two-column print, colours that survive grey and colour-blindness."""
+"""One look for all figures: vector output, two-column print, colours that survive colour-blindness."""
 
 from __future__ import annotations
 

@@ -105,7 +105,11 @@ def summarise(errors: DataFrame) -> list[ErrorSummary]:
         _percentile(sf.when(both, sf.col("base_pct")), 0.5).alias("base"),
     )
     skill = sf.when(sf.col("base") > 0, 1 - sf.col("own") / sf.col("base"))
-    found = summed.withColumn("skill", skill).drop("own", "base").orderBy("measure", "protocol", "statistic", "model")
+    found = (
+        summed.withColumn("skill", skill)
+        .drop("own", "base")
+        .orderBy("measure", "protocol", "statistic", "model")
+    )
     rows_found: list[ErrorSummary] = tables.collect(found, "summary").to_pylist()
     return rows_found
 

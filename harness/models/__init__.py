@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
 from inspect import getdoc
@@ -18,7 +17,7 @@ from harness.models import no_change as _no_change
 from harness.models import storm_tracer as _storm_tracer
 from harness.protocols import Model
 
-MODELS: Mapping[str, Model] = {
+MODELS: dict[str, Model] = {
     "storm-tracer": _storm_tracer.storm_tracer,
     "no-change": _no_change.no_change,
     "linear": _linear.linear,
@@ -26,9 +25,9 @@ MODELS: Mapping[str, Model] = {
 """The harness's own models."""
 
 _NOTES = {
-    _storm_tracer.storm_tracer: _storm_tracer.NOTES,
-    _no_change.no_change: _no_change.NOTES,
-    _linear.linear: _linear.NOTES,
+    "storm-tracer": _storm_tracer.NOTES,
+    "no-change": _no_change.NOTES,
+    "linear": _linear.NOTES,
 }
 
 GROUP = "harness.models"
@@ -51,17 +50,18 @@ def resolve(name: str) -> Model:
     if name in MODELS:
         return MODELS[name]
     registered = {e.name: e for e in entry_points(group=GROUP)}
+    if name not in registered and ":" not in name:
+        known = ", ".join([*MODELS, *registered])
+        raise UsageError(f"unknown model {name!r}", f"use one of {known}, or package.module:name")
     try:
         if name in registered:
             model = registered[name].load()
-        elif ":" in name:
+        else:
             module, _, attribute = name.partition(":")
             model = getattr(import_module(module), attribute)
-        else:
-            known = ", ".join([*MODELS, *registered])
-            raise UsageError(f"unknown model {name!r}", f"use one of {known}, or package.module:name")
-    except (ImportError, AttributeError, ValueError) as why:
-        raise UsageError(f"model {name!r} cannot be loaded: {why}", "check its module and name") from why
+    except Exception as why:  # a user's module may fail in any way while it is imported
+        problem = f"model {name!r} cannot be loaded: {type(why).__name__}: {why}"
+        raise UsageError(problem, "check its module and name") from why
     if not callable(model):
         raise UsageError(f"model {name!r} is not callable", "see harness.protocols.Model")
     found: Model = model  # its signature is the user's promise
@@ -70,5 +70,5 @@ def resolve(name: str) -> Model:
 
 def describe(model: Model) -> str:
     """Return the text that the report shows of a model."""
-    own = _NOTES.get(model)
+    own = next((_NOTES[name] for name, known in MODELS.items() if known is model), "")
     return own or str(getattr(model, "notes", "") or getdoc(model) or "")

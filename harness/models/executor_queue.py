@@ -22,8 +22,9 @@ arrived; with lists of several tuples that is not the population that an arrival
 arrivals is used. A mean list size that is not whole is met by lists of the two whole sizes next to it.
 
 The printed timer is exponential, so at low rates a tuple waits a whole flush interval; a periodic timer,
-which Storm has, would make it half. Figure 5.18's errors (50 % for a service of 0.4 instead of 0.1) fit the
-half.
+which Storm has, would make it half. Figure 5.18 (error of 50 % for a service time of 0.4 instead of 0.1) fits
+half of a 1 ms interval, 0.6 against 0.9, and not the whole, 1.1 against 1.4. The text is followed, not the
+figure.
 """
 
 from __future__ import annotations

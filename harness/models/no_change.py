@@ -114,10 +114,7 @@ def _service(source: Observation, measured: Measured, layout: Layout) -> list[Es
         means = executor_mean_ms(measured.service_count(name), measured.service_ms(name), rows)
         for owner, mean in zip(_owners(layout, name), means, strict=True):
             found.append(number("service_time_ms", owner, mean, "no service of its tasks was timed"))
-        try:
-            upper, count = histogram(source, layout, name, "service_hist", "wall")
-        except ModelDeclined:
-            continue
+        upper, count = histogram(source, layout, name, "service_hist", "wall")
         found += _percentiles("service_time_ms", _owners(layout, name), upper, rows @ count)
     return found
 

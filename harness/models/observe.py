@@ -206,20 +206,18 @@ def histogram(
     Returns
     -------
     upper : array (bins)
-        Upper bounds in ns, ascending.
+        Upper bounds in ns, ascending; none where there is no histogram.
     count : array (tasks, bins)
 
     Raises
     ------
     ModelDeclined
-        When there is none, or a count is negative or not a number.
+        When a count is negative or not a number.
     """
     metrics = observation.metrics
     rows = metrics[(metrics["measurement"] == measurement) & (metrics["component"] == component)]
     if peer is not None:
         rows = rows[rows["peer"] == peer]
-    if rows.empty:
-        raise ModelDeclined(f"metric {measurement} of {component} is missing from the source step")
     require_counts(rows["value"].to_numpy(), f"{measurement} of {component}")
     upper, bins = np.unique(_numbers(rows["field"]), return_inverse=True)
     at = positions(rows["task"].to_numpy(dtype=np.int64), layout, component)
@@ -259,7 +257,7 @@ def _numbers(text: pd.Series[str]) -> FloatArray:
     """Read numbers that are kept as text; NaN for what is none."""
     kinds = pd.Categorical(text)
     values = pd.to_numeric(kinds.categories.to_series(), errors="coerce").to_numpy(dtype=np.float64)
-    return values[kinds.codes] if len(kinds) else np.zeros(0)
+    return np.asarray(np.append(values, np.nan)[kinds.codes])  # a missing text has the code -1
 
 
 def _added(row: IntArray, column: IntArray, value: FloatArray, shape: tuple[int, int]) -> FloatArray:

@@ -159,11 +159,11 @@ class Process:
     def end(self) -> None:
         """End the child, whatever it is doing; what it has not handed over is dropped."""
         self._commands.close()
+        self._results.close()
         self._process.join(2.0)
         if self._process.is_alive():
             self._process.kill()
             self._process.join()
-        self._results.close()
 
 
 def _main(body: Body, commands: Connection[Any, Any], results: Connection[Any, Any], settings: Any) -> None:

@@ -110,7 +110,7 @@ def latency_table(run: FakeRun, step: FakeStep, plan: PhysicalPlan, start_ns: in
     """Rows of ``latency.parquet``: burn-in first, then the interval; hops spread evenly in time."""
     rng = np.random.default_rng(seed)
     total_s = step.burn_in_s + step.seconds
-    n = int(round(step.rate_tps * total_s))
+    n = round(step.rate_tps * total_s)
     period_ns = round(1e9 / step.rate_tps)
     scheduled = start_ns - int(step.burn_in_s * 1e9) + np.arange(n, dtype=np.int64) * period_ns
     entered = scheduled + 500_000
@@ -126,7 +126,9 @@ def latency_table(run: FakeRun, step: FakeStep, plan: PhysicalPlan, start_ns: in
         [
             rng.choice([t for e in plan.of(c) for t in e.tasks], n)
             if i == 0 or c not in query.sinks or run.members == 1
-            else np.repeat(rng.choice([t for e in plan.of(c) for t in e.tasks], output[-1] + 1), run.members)[:n]
+            else np.repeat(rng.choice([t for e in plan.of(c) for t in e.tasks], output[-1] + 1), run.members)[
+                :n
+            ]
             for i, c in enumerate(chain)
         ],
         axis=1,
@@ -241,7 +243,17 @@ def metrics_table(step: FakeStep, plan: PhysicalPlan, start_ms: int, seed: int) 
                     for target, sent in zip(targets, rng.multinomial(count, weights), strict=True):
                         if sent:
                             add("transferred", "count", sent, s.stream, str(target))
-    names = ["bucket_end_ms", "measurement", "component", "task", "worker", "stream", "peer", "field", "value"]
+    names = [
+        "bucket_end_ms",
+        "measurement",
+        "component",
+        "task",
+        "worker",
+        "stream",
+        "peer",
+        "field",
+        "value",
+    ]
     columns = list(zip(*rows, strict=True)) if rows else [[] for _ in names]
     return pa.table(
         {n: _column(list(c), METRICS.field(n).type) for n, c in zip(names, columns, strict=True)},
@@ -363,9 +375,7 @@ def write_predictions(path: Path, run: FakeRun) -> None:
         values = values[~np.isnan(values)]
         if values.size:
             q = np.quantile(values, [0.5, 0.9, 0.95, 0.99])
-            truth[index] = dict(
-                zip(("mean", "p50", "p90", "p95", "p99"), (values.mean(), *q), strict=True)
-            )
+            truth[index] = dict(zip(("mean", "p50", "p90", "p95", "p99"), (values.mean(), *q), strict=True))
     for model, source, proposed in product(run.models, range(len(run.steps)), range(len(run.steps))):
         factor = 1.1 if model == "tenth-high" else 1.0
         for statistic in ("mean", "p50", "p90", "p95", "p99"):

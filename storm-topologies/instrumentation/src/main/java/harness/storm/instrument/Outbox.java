@@ -17,8 +17,9 @@ import org.slf4j.LoggerFactory;
  * Lines waiting to be posted, and the thread that posts them.
  *
  * <p>Adding never waits. While the server is away a batch is tried again, with growing pauses, and lines gather up to
- * {@value #CAPACITY}; what comes then is dropped and counted. A batch the server refuses (4xx, except time-outs and too many
- * requests) is dropped and counted too, as it would be refused again. The count is sent as a line once the server takes lines.
+ * {@value #CAPACITY}; what comes then is dropped and counted. A batch the server refuses (4xx, except time-outs and too
+ * many requests) is dropped and counted too, as it would be refused again. The count is sent as a line once the server takes
+ * lines.
  */
 final class Outbox {
     static final int CAPACITY = 100_000;

@@ -1,6 +1,7 @@
 package harness.storm.submit;
 
 import java.io.File;
+import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
@@ -59,7 +60,9 @@ public final class Submit {
         settings.storm().forEach(Submit::validate);
         Method main = main(settings);
         Capture capture = new Capture(connect(settings).getClient(), settings);
-        outcome.watch(capture);
+        LastLine said = new LastLine(System.err);
+        System.setErr(new PrintStream(said, true));
+        outcome.watch(capture, said);
         runMain(main, settings, capture);
     }
 
@@ -164,10 +167,13 @@ public final class Submit {
     /** How the submission went, as told once at the end of the JVM. */
     static final class Outcome {
         private Capture capture;
+        private LastLine said;
         private SubmitException failure;
 
-        synchronized void watch(Capture watched) {
+        /** From now on, what was submitted and what main says on standard error count. */
+        synchronized void watch(Capture watched, LastLine saidByMain) {
             capture = watched;
+            said = saidByMain;
         }
 
         synchronized void failed(SubmitException reason) {
@@ -179,10 +185,11 @@ public final class Submit {
             if (capture != null && capture.failure() != null) {
                 return capture.failure();
             }
-            if (failure == null && (capture == null || capture.topology() == null)) {
-                return SubmitException.failed("main submitted no topology");
+            if (failure != null || capture != null && capture.topology() != null) {
+                return failure;
             }
-            return failure;
+            String last = said == null ? "" : said.text();
+            return SubmitException.failed("main submitted no topology" + (last.isEmpty() ? "" : "; it said: " + last));
         }
 
         /** The result as JSON on one line. */

@@ -9,32 +9,44 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.function.Predicate;
 import java.util.stream.Collectors;
 import org.apache.storm.shade.net.minidev.json.JSONArray;
 import org.apache.storm.shade.net.minidev.json.JSONValue;
 import org.apache.storm.utils.Utils;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** An instrumented topology on a real cluster (in this JVM, two workers over Netty), measured into a real HTTP server. */
 class InstrumentedTopologyTest {
+    @TempDir
+    static Path folder;
+
+    private static Submission submission;
+
+    @BeforeAll
+    static void start() throws Exception {
+        submission = new Submission(2, folder);
+    }
+
+    @AfterAll
+    static void stop() {
+        submission.close();
+    }
 
     @Test
-    void everyTupleIsCountedOnce(@TempDir Path folder) throws Exception {
-        try (Receiver receiver = new Receiver(); Submission submission = new Submission(2, folder)) {
-            Map<String, Object> settings = submission.settings("sample one", receiver.url());
-            settings.put("args", List.of("sample-1"));
-            Submission.Exit exit = submission.submit(settings);
-            assertEquals(0, exit.status(), exit.toString());
-            Map<String, Object> result = Submit.object(exit.lastOut());
-            assertEquals("sample-1", result.get("topology"));
+    void everyTupleIsCountedOnce() throws Exception {
+        try (Receiver receiver = new Receiver()) {
+            Map<String, Object> result = submit("sample-1", SampleTopology.class, receiver);
             assertEquals(List.of("source", "clock", "counted", "direct", "pool", "sink", "window"), result.get("wrapped"));
             assertEquals(Map.of(), result.get("unwrapped"));
 
             int failed = SampleTopology.MESSAGES / SampleTopology.FAIL_EVERY;
             long passed = SampleTopology.MESSAGES - failed;
-            List<Line> lines = parse(receiver.await(all -> {
+            receiver.await(all -> {
                 List<Line> read = parse(all);
                 return sum(read, "acked", in("ack", "source")) == passed
                     && sum(read, "failed", in("ack", "source")) == failed
@@ -46,7 +58,8 @@ class InstrumentedTopologyTest {
                         + sum(read, "count", in("emitted", "clock"))
                     && read.stream().anyMatch(in("received", "sink").and(stream("__tick")))
                     && read.stream().anyMatch(in("worker", null));
-            }));
+            });
+            List<Line> lines = settled(receiver);
 
             assertEquals(SampleTopology.MESSAGES, sum(lines, "count", in("emitted", "source")));
             assertEquals(SampleTopology.MESSAGES, sum(lines, "count", in("received", "pool")));
@@ -95,6 +108,52 @@ class InstrumentedTopologyTest {
             }
             assertTrue(receiver.authorizations().stream().allMatch("Token s3cret"::equals));
         }
+    }
+
+    /** Stateful bolts are acked at checkpoints, whose tuples come on a stream of Storm's own. */
+    @Test
+    void aStatefulTopologyKeepsItsCheckpoints() throws Exception {
+        try (Receiver receiver = new Receiver()) {
+            Map<String, Object> result = submit("stateful", StormsOwnTopologies.class, receiver);
+            assertEquals(List.of("source", "sink", "state"), result.get("wrapped"));
+            receiver.await(all -> sum(parse(all), "acked", in("ack", "source")) == SampleTopology.MESSAGES);
+            List<Line> lines = settled(receiver);
+            assertEquals(SampleTopology.MESSAGES, sum(lines, "count", in("received", "state").and(stream("default"))));
+            assertEquals(SampleTopology.MESSAGES, sum(lines, "count", in("service", "state")));
+            assertTrue(sum(lines, "count", in("received", "state").and(stream("$checkpoint"))) > 0);
+            assertTrue(sum(lines, "count", in("system_service", "state").and(stream("$checkpoint"))) > 0);
+        }
+    }
+
+    /** Trident's coordinators emit directly and count the tasks that emit returns. */
+    @Test
+    void aTridentTopologyCompletesItsBatches() throws Exception {
+        try (Receiver receiver = new Receiver()) {
+            Map<String, Object> result = submit("trident", StormsOwnTopologies.class, receiver);
+            assertEquals(Map.of(), result.get("unwrapped"));
+            receiver.await(all -> sum(parse(all), "acked", in("ack", "$mastercoord-bg0")) >= 3);
+        }
+    }
+
+    /** Submits; the topology runs on until the cluster ends. */
+    private static Map<String, Object> submit(String topology, Class<?> main, Receiver receiver) throws Exception {
+        Map<String, Object> settings = submission.settings(topology, receiver.url());
+        settings.put("main", main.getName());
+        Submission.Exit exit = submission.submit(settings);
+        assertEquals(0, exit.status(), exit.toString());
+        Map<String, Object> result = Submit.object(exit.lastOut());
+        assertEquals(topology, result.get("topology"));
+        return result;
+    }
+
+    /** All lines, once every task has reported a bucket that ended after all there is now: idle buckets are reported too. */
+    private static List<Line> settled(Receiver receiver) throws Exception {
+        List<Line> now = parse(receiver.lines());
+        long lastNs = now.stream().mapToLong(Line::timestampNs).max().orElseThrow();
+        Set<String> tasks = now.stream().map(line -> line.tag("task")).collect(Collectors.toSet());
+        return parse(receiver.await(all -> parse(all).stream()
+            .filter(line -> line.timestampNs() > lastNs && !line.measurement().equals("worker"))
+            .map(line -> line.tag("task")).collect(Collectors.toSet()).containsAll(tasks)));
     }
 
     private static List<Line> parse(List<String> lines) {

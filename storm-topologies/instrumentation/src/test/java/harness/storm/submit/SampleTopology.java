@@ -41,6 +41,10 @@ public final class SampleTopology {
         if (args.length == 0) {
             return;
         }
+        if (args[0].isEmpty()) {
+            System.err.println("usage: the topology needs a name");
+            System.exit(2);
+        }
         Config conf = new Config();
         conf.setNumWorkers(2);
         conf.setNumAckers(1);

@@ -88,6 +88,16 @@ class SubmitTest {
     }
 
     @Test
+    void aMainThatEndsTheProgramIsQuoted() throws Exception {
+        Map<String, Object> settings = submission.settings("refuses", NOWHERE);
+        settings.put("args", List.of(""));
+        Exit exit = submission.submit(settings);
+        assertEquals(1, exit.status());
+        assertEquals("main submitted no topology; it said: usage: the topology needs a name",
+            exit.err().lines().reduce((first, last) -> last).orElseThrow());
+    }
+
+    @Test
     void aJarWithoutTheClass() throws Exception {
         Map<String, Object> settings = submission.settings("class", NOWHERE);
         settings.put("main", "no.such.Main");

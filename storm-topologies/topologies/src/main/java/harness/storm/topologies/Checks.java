@@ -1,5 +1,8 @@
 package harness.storm.topologies;
 
+import java.util.Collection;
+import java.util.Objects;
+
 /** Conditions on settings; a broken one becomes a line that names the key. */
 final class Checks {
     private Checks() {}
@@ -12,6 +15,11 @@ final class Checks {
 
     static void present(String key, Object value) {
         that(value != null, key + " must not be null");
+    }
+
+    static void allPresent(String key, Collection<?> values) {
+        present(key, values);
+        that(values.stream().noneMatch(Objects::isNull), key + " must not have a null");
     }
 
     static void notBlank(String key, String value) {

@@ -17,8 +17,8 @@ import java.util.Set;
 record Keys(List<String> names, List<Double> weights) implements Serializable {
 
     Keys {
-        Checks.present("names", names);
-        Checks.present("weights", weights);
+        Checks.allPresent("names", names);
+        Checks.allPresent("weights", weights);
         Checks.that(!names.isEmpty(), "there has to be at least one key");
         Checks.that(names.size() == weights.size(), "there have to be as many weights as names");
         Checks.that(Set.copyOf(names).size() == names.size(), "two keys have the same name");

@@ -32,8 +32,8 @@ import org.apache.storm.task.TopologyContext;
  *       <ul>
  *         <li>no-guarantee: what was polled is committed every period, without waiting. A tuple that
  *             fails or times out is not sent again. A worker that dies replays up to one period and
- *             loses what it had in flight. A worker that is stopped in order, as in a rebalance,
- *             replays nothing: this class commits what was emitted when the spout is deactivated.
+ *             loses what it had in flight. In a rebalance Storm first deactivates the spouts, and this
+ *             class then commits exactly what was emitted, so the next worker goes on behind it.
  *         <li>at-least-once: what was acked is committed every period; failed tuples are sent again.
  *         <li>at-most-once: each poll is committed before its records are emitted; the period has no
  *             effect.
@@ -107,14 +107,18 @@ final class MessageSpout extends KafkaSpout<byte[], byte[]> {
 
     @Override
     public void close() {
-        commitEmitted();
-        super.close();
+        try {
+            commitEmitted();
+        } finally {
+            super.close();
+        }
     }
 
     /**
      * Without a guarantee the stock spout commits only while it is active, and commits what it polled,
-     * emitted or not. The commit here says what was emitted, with the metadata by which the stock spout
-     * knows its own topology's commits.
+     * emitted or not. The commit here says what was emitted since the last one, with the metadata by which
+     * the stock spout knows its own topology's commits. It is made once only: should the partition's next
+     * reader have committed already, a repeated older commit would undo that.
      */
     private void commitEmitted() {
         Consumer<?, ?> consumer = partitions.consumer();
@@ -122,7 +126,7 @@ final class MessageSpout extends KafkaSpout<byte[], byte[]> {
             return;
         }
         Map<TopicPartition, OffsetAndMetadata> commits = new HashMap<>();
-        translator.nextOffsets().forEach((partition, offset) ->
+        translator.takeNextOffsets().forEach((partition, offset) ->
                 commits.put(partition, new OffsetAndMetadata(offset, metadata.getCommitMetadata())));
         if (!commits.isEmpty()) {
             consumer.commitSync(commits);

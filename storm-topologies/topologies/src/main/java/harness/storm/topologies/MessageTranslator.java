@@ -60,9 +60,14 @@ final class MessageTranslator implements RecordTranslator<byte[], byte[]> {
         return Tuples.values(key, json, Members.encode(List.of(member)));
     }
 
-    /** For each partition the offset after the last record that became a tuple or was skipped. */
-    Map<TopicPartition, Long> nextOffsets() {
-        return nextOffsets;
+    /**
+     * For each partition, the offset after the last record that became a tuple or was skipped, if there
+     * were any since this was last asked.
+     */
+    Map<TopicPartition, Long> takeNextOffsets() {
+        Map<TopicPartition, Long> taken = nextOffsets;
+        nextOffsets = new HashMap<>();
+        return taken;
     }
 
     @Override

@@ -36,6 +36,10 @@ final class SettingsReader {
     /** How Jackson begins to say so; it has no exception class for it. */
     private static final String MISSING = "Missing creator property";
 
+    /** Parts of Jackson's messages that speak of Java classes and of Jackson's own settings. */
+    private static final String TYPE = "Cannot deserialize value of type `[^`]*` from ";
+    private static final String HINT = " \\(but (might|could) if coercion.*";
+
     private SettingsReader() {}
 
     private static void textOnly(MutableCoercionConfig text) {
@@ -77,6 +81,7 @@ final class SettingsReader {
         if (reason.startsWith(MISSING)) {
             return "missing key " + at;
         }
+        reason = reason.replaceFirst(TYPE, "cannot be ").replaceFirst(HINT, "");
         String where = e.getLocation() == null ? "" : " (line " + e.getLocation().getLineNr() + ")";
         return prefixed(at, reason) + where;
     }

@@ -12,10 +12,12 @@ import org.apache.storm.tuple.Fields;
 final class TopologyFactory {
     private final TopologySettings settings;
     private final Workload workload;
+    private final Graph graph;
     private final TopologyBuilder builder = new TopologyBuilder();
 
     private TopologyFactory(TopologySettings settings) {
         this.settings = settings;
+        graph = new Graph(settings.components(), settings.streams());
         workload = new Workload(settings.seed(), settings.keys());
     }
 
@@ -34,7 +36,7 @@ final class TopologyFactory {
         }
         BoltDeclarer declarer = builder.setBolt(name, bolt(component), component.executors());
         declarer.setNumTasks(component.tasks());
-        for (Stream stream : settings.inputs(name)) {
+        for (Stream stream : graph.inputs(name)) {
             subscribe(declarer, stream);
         }
     }

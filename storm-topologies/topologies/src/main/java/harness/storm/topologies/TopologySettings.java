@@ -2,15 +2,11 @@ package harness.storm.topologies;
 
 import com.fasterxml.jackson.annotation.JsonProperty;
 import java.io.Serializable;
-import java.util.ArrayDeque;
 import java.util.Collections;
-import java.util.Deque;
-import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.regex.Pattern;
 
 /**
  * Everything that a topology is made from. There are no defaults: the JSON has every key.
@@ -165,16 +161,16 @@ record TopologySettings(
             Checks.notBlank("topic", topic);
             producer = clientSettings("producer", producer, OURS);
             Object codec = producer.getOrDefault("compression.type", "none");
-            Checks.that(CODECS.contains(codec), "producer: compression.type " + codec + " is not in the jar, only none and gzip are");
+            Checks.that(
+                    CODECS.contains(codec),
+                    "producer: compression.type " + codec + " is not in the jar, only none and gzip are");
         }
     }
-
-    private static final Pattern NAME = Pattern.compile("[A-Za-z0-9][A-Za-z0-9_.-]*");
 
     TopologySettings {
         Checks.notBlank("name", name);
         Checks.present("components", components);
-        Checks.present("streams", streams);
+        Checks.allPresent("streams", streams);
         Checks.present("keys", keys);
         Checks.present("spout", spout);
         Checks.present("sink", sink);
@@ -182,72 +178,18 @@ record TopologySettings(
         components = Collections.unmodifiableMap(new LinkedHashMap<>(components));
         streams = List.copyOf(streams);
         storm = Collections.unmodifiableMap(new LinkedHashMap<>(storm));
-        components.forEach(TopologySettings::checkName);
-        Checks.that(has(components, Role.SPOUT), "components: one of them has to have role spout");
-        Checks.that(has(components, Role.MULTIPLIER) == (multiplier != null), "multiplier is required with a component of role multiplier, and else null");
-        Checks.that(has(components, Role.JOIN) == (routing != null), "routing is required with a component of role join, and else null");
-        for (Stream stream : streams) {
-            checkStream(stream, components);
-        }
-        for (Map.Entry<String, Component> component : components.entrySet()) {
-            checkInputs(component.getKey(), component.getValue().role(), streams);
-            checkUpstream(component.getKey(), components, streams);
-        }
-    }
-
-    /** The streams that a component subscribes to. */
-    List<Stream> inputs(String component) {
-        return inputs(component, streams);
-    }
-
-    private static List<Stream> inputs(String component, List<Stream> streams) {
-        return streams.stream().filter(s -> s.target().equals(component)).toList();
+        components.forEach((component, given) -> Checks.present("components." + component, given));
+        Checks.that(
+                has(components, Role.MULTIPLIER) == (multiplier != null),
+                "multiplier is required with a component of role multiplier, and else null");
+        Checks.that(
+                has(components, Role.JOIN) == (routing != null),
+                "routing is required with a component of role join, and else null");
+        new Graph(components, streams).check();
     }
 
     private static boolean has(Map<String, Component> components, Role role) {
         return components.values().stream().anyMatch(c -> c.role() == role);
-    }
-
-    private static void checkName(String name, Component component) {
-        // A path is written component:task/component:task.
-        Checks.that(NAME.matcher(name).matches(), "components: a name has letters, digits, _ . and -, not " + name);
-        Checks.present("components." + name, component);
-    }
-
-    private static void checkStream(Stream stream, Map<String, Component> components) {
-        for (String end : List.of(stream.source(), stream.target())) {
-            Checks.that(components.containsKey(end), "streams: " + stream.label() + " names " + end + ", which is no component");
-        }
-        List<String> declared =
-                switch (components.get(stream.source()).role()) {
-                    case SENDER -> List.of();
-                    case JOIN -> Routing.STREAMS;
-                    default -> List.of("default");
-                };
-        Checks.that(declared.contains(stream.stream()), "streams: " + stream.label() + ": " + stream.source() + " emits on " + declared + " only");
-    }
-
-    private static void checkInputs(String name, Role role, List<Stream> streams) {
-        List<Stream> inputs = inputs(name, streams);
-        Checks.that((role == Role.SPOUT) == inputs.isEmpty(), "streams: " + name + (role == Role.SPOUT ? " is a spout and has no input" : " has no input"));
-        long sources = inputs.stream().map(Stream::source).distinct().count();
-        Checks.that(role != Role.JOIN || sources == 2, "streams: " + name + " joins two components, not " + sources);
-    }
-
-    private static void checkUpstream(String name, Map<String, Component> components, List<Stream> streams) {
-        Set<String> upstream = new HashSet<>();
-        Deque<String> open = new ArrayDeque<>(List.of(name));
-        while (!open.isEmpty()) {
-            for (Stream stream : inputs(open.pop(), streams)) {
-                if (upstream.add(stream.source())) {
-                    open.push(stream.source());
-                }
-            }
-        }
-        Checks.that(!upstream.contains(name), "streams: " + name + " receives its own output");
-        // A message and one number name a child, and a window's output has members of several messages.
-        boolean plain = upstream.stream().map(c -> components.get(c).role()).allMatch(r -> r == Role.SPOUT || r == Role.JSON);
-        Checks.that(plain || components.get(name).role() != Role.MULTIPLIER, "streams: " + name + " multiplies what was multiplied or windowed before");
     }
 
     private static Map<String, Object> clientSettings(String key, Map<String, Object> given, Set<String> ours) {

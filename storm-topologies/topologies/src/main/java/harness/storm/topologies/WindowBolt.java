@@ -1,6 +1,5 @@
 package harness.storm.topologies;
 
-import java.util.Collection;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
@@ -83,9 +82,9 @@ final class WindowBolt extends BaseWindowedBolt {
         if (routing == null) {
             return DEFAULT;
         }
-        Collection<Long> byInput =
-                window.stream().collect(Collectors.groupingBy(Arrivals.Arrival::source, Collectors.counting())).values();
-        return routing.streams(byInput);
+        Map<String, Long> byInput =
+                window.stream().collect(Collectors.groupingBy(Arrivals.Arrival::source, Collectors.counting()));
+        return routing.streams(byInput.values());
     }
 
     /**
@@ -97,7 +96,8 @@ final class WindowBolt extends BaseWindowedBolt {
     private Message basis(List<Arrivals.Arrival> window, int index) {
         List<Arrivals.Arrival> sorted = window.stream().sorted(BY_PATH).toList();
         Map<String, List<Arrivals.Arrival>> byPath =
-                sorted.stream().collect(Collectors.groupingBy(a -> a.message().path(), TreeMap::new, Collectors.toList()));
+                sorted.stream()
+                        .collect(Collectors.groupingBy(a -> a.message().path(), TreeMap::new, Collectors.toList()));
         Message first = sorted.get(0).message();
         Function<Draw.Purpose, Draw> draw = purpose -> Draw.of(workload.seed(), purpose, first);
         int path = draw.apply(Draw.Purpose.PATH).below(byPath.size(), index);

@@ -60,7 +60,8 @@ final class Broker implements AutoCloseable {
         server = new KafkaRaftServer(new KafkaConfig(settings), Time.SYSTEM);
         server.startup();
         admin = Admin.create(Map.of("bootstrap.servers", bootstrap));
-        producer = new KafkaProducer<>(Map.of("bootstrap.servers", bootstrap), new ByteArraySerializer(), new ByteArraySerializer());
+        producer = new KafkaProducer<>(
+                Map.of("bootstrap.servers", bootstrap), new ByteArraySerializer(), new ByteArraySerializer());
     }
 
     private static void format(Path folder) throws Exception {

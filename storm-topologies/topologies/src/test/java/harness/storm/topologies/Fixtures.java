@@ -154,7 +154,8 @@ final class Fixtures {
         }
 
         Tuple tuple(int fromTask, String json, byte[] members) {
-            return new TupleImpl(context, Tuples.values("A", json, members), SENDERS.get(fromTask), fromTask, "default");
+            List<Object> values = Tuples.values("A", json, members);
+            return new TupleImpl(context, values, SENDERS.get(fromTask), fromTask, "default");
         }
     }
 
@@ -170,14 +171,16 @@ final class Fixtures {
             IRichBolt bolt, Map<String, Object> conf, Map<Integer, Map<Integer, Map<String, IMetric>>> metrics) {
         Map<Integer, String> tasks = new TreeMap<>(SENDERS);
         tasks.put(TASK, "bolt");
-        Map<String, List<Integer>> byComponent = Map.of("left", List.of(1, 2), "right", List.of(3), "bolt", List.of(TASK));
+        Map<String, List<Integer>> byComponent =
+                Map.of("left", List.of(1, 2), "right", List.of(3), "bolt", List.of(TASK));
         OutputFieldsGetter outputs = new OutputFieldsGetter();
         bolt.declareOutputFields(outputs);
         Map<String, Fields> own = new LinkedHashMap<>();
         outputs.getFieldsDeclaration().forEach((stream, info) -> own.put(stream, new Fields(info.get_output_fields())));
-        Map<String, Map<String, Fields>> fields =
-                Map.of("left", Map.of("default", Tuples.fields()), "right", Map.of("default", Tuples.fields()), "bolt", own);
-        StormTopology topology = new StormTopology(Map.of(), Map.of("bolt", new Bolt(null, new ComponentCommon())), Map.of());
+        Map<String, Fields> input = Map.of("default", Tuples.fields());
+        Map<String, Map<String, Fields>> fields = Map.of("left", input, "right", input, "bolt", own);
+        Bolt declared = new Bolt(null, new ComponentCommon());
+        StormTopology topology = new StormTopology(Map.of(), Map.of("bolt", declared), Map.of());
         return new TopologyContext(
                 topology, conf, tasks, byComponent, fields, Map.of(), "topology-1", null, null, TASK, 6700,
                 List.of(TASK), Map.of(), Map.of(), new HashMap<>(), metrics, new AtomicBoolean(false), null);

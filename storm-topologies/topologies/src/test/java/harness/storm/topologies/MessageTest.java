@@ -19,8 +19,17 @@ class MessageTest {
 
     @ParameterizedTest
     @ValueSource(strings = {
-        "", "null", "{\"message_id\": \"1\", \"payload\": \"x\"}", "{\"message_id\": 1, \"payload\": null}", "[]", "{", "{\"message_id\": 1}", "{\"payload\": \"x\"}", "{\"message_id\": null, \"payload\": \"x\"}",
-        "{\"message_id\": 1, \"payload\": \"x\", \"more\": 1}", "{\"message_id\": 1.5, \"payload\": \"x\"}"
+        "",
+        "null",
+        "[]",
+        "{",
+        "{\"message_id\": 1}",
+        "{\"payload\": \"x\"}",
+        "{\"message_id\": null, \"payload\": \"x\"}",
+        "{\"message_id\": \"1\", \"payload\": \"x\"}",
+        "{\"message_id\": 1.5, \"payload\": \"x\"}",
+        "{\"message_id\": 1, \"payload\": null}",
+        "{\"message_id\": 1, \"payload\": \"x\", \"more\": 1}"
     })
     void refusesAnythingElse(String json) {
         assertThrows(MalformedMessageException.class, () -> Message.fromInput(bytes(json)));
@@ -34,8 +43,8 @@ class MessageTest {
     @Test
     void jsonRoundTrip() throws MalformedMessageException {
         Message before = new Message(1, 2, "a \"quoted\"\n\u00fc", "spout:1/b:2", null);
-        assertEquals("{\"message_id\":1,\"child\":2,\"payload\":\"a \\\"quoted\\\"\\n\u00fc\",\"path\":\"spout:1/b:2\"}",
-                before.toJson());
+        String json = "{\"message_id\":1,\"child\":2,\"payload\":\"a \\\"quoted\\\"\\n\u00fc\",\"path\":\"spout:1/b:2\"}";
+        assertEquals(json, before.toJson());
         assertEquals(before, Message.parse(before.toJson()));
         Message after = before.entered(77);
         assertEquals(after, Message.parse(after.toJson()));

@@ -38,7 +38,8 @@ class MessageTranslatorTest {
         assertEquals(new Message(12, 0, "x", "spout:3", null), Message.parse((String) values.get(1)));
         Member member = Members.decode((byte[]) values.get(2)).get(0);
         assertTrue(beforeNs <= member.enteredNs() && member.enteredNs() <= afterNs);
-        assertEquals(new Member(12, 0, member.enteredNs(), List.of(new Hop(3, member.enteredNs(), member.enteredNs()))), member);
+        Hop hop = new Hop(3, member.enteredNs(), member.enteredNs());
+        assertEquals(new Member(12, 0, member.enteredNs(), List.of(hop)), member);
         assertEquals(3, translator.getFieldsFor("default").size());
         assertEquals(List.of("default"), translator.streams());
     }
@@ -52,11 +53,13 @@ class MessageTranslatorTest {
 
     @Test
     void remembersWhereEachPartitionGoesOn() {
-        assertEquals(Map.of(), translator.nextOffsets());
+        assertEquals(Map.of(), translator.takeNextOffsets());
         translator.apply(record(4, 9, "{\"message_id\":1,\"payload\":\"x\"}"));
         translator.apply(record(4, 10, "{"));
         translator.apply(record(20, 5, "{\"message_id\":2,\"payload\":\"x\"}"));
-        assertEquals(Map.of(new TopicPartition("in", 4), 11L, new TopicPartition("in", 20), 6L), translator.nextOffsets());
+        Map<TopicPartition, Long> expected = Map.of(new TopicPartition("in", 4), 11L, new TopicPartition("in", 20), 6L);
+        assertEquals(expected, translator.takeNextOffsets());
+        assertEquals(Map.of(), translator.takeNextOffsets());
     }
 
     @Test
@@ -70,14 +73,15 @@ class MessageTranslatorTest {
         assertFalse(config.isEmitNullTuples());
         assertEquals("broker:1", config.getKafkaProps().get("bootstrap.servers"));
         assertEquals(25, config.getKafkaProps().get("max.poll.records"));
-        assertEquals(ProcessingGuarantee.NO_GUARANTEE, config.getProcessingGuarantee());
-        assertEquals(ProcessingGuarantee.AT_LEAST_ONCE, config(TopologySettings.Guarantee.AT_LEAST_ONCE).getProcessingGuarantee());
-        assertEquals(ProcessingGuarantee.AT_MOST_ONCE, config(TopologySettings.Guarantee.AT_MOST_ONCE).getProcessingGuarantee());
+        for (TopologySettings.Guarantee guarantee : TopologySettings.Guarantee.values()) {
+            assertEquals(ProcessingGuarantee.valueOf(guarantee.name()), config(guarantee).getProcessingGuarantee());
+        }
     }
 
     private KafkaSpoutConfig<byte[], byte[]> config(TopologySettings.Guarantee guarantee) {
+        Map<String, Object> consumer = Map.of("max.poll.records", 25);
         TopologySettings.Spout settings =
-                new TopologySettings.Spout("broker:1", "in", "group", 7, 1500, guarantee, Map.of("max.poll.records", 25));
+                new TopologySettings.Spout("broker:1", "in", "group", 7, 1500, guarantee, consumer);
         return MessageSpout.config(settings, translator, new PartitionSource("in"));
     }
 }

@@ -56,8 +56,8 @@ class SettingsReaderTest {
         TopologySettings.Component multiplier = settings.components().get("multiplier");
         assertEquals(2, multiplier.executors());
         assertEquals(16, multiplier.tasks());
-        assertEquals(
-                new ServiceTime(ServiceTime.Kind.CPU, ServiceTime.Distribution.LOGNORMAL, 0.2, 1.5), multiplier.service());
+        ServiceTime service = new ServiceTime(ServiceTime.Kind.CPU, ServiceTime.Distribution.LOGNORMAL, 0.2, 1.5);
+        assertEquals(service, multiplier.service());
         assertEquals(new Window(Window.Kind.COUNT, 10, 10), settings.components().get("window").window());
         assertEquals(new Children(1, 20, 10, 1), settings.multiplier());
         assertEquals(new Keys(List.of("A", "B"), List.of(3.0, 1.5)), settings.keys());
@@ -158,6 +158,8 @@ class SettingsReaderTest {
         "/spout/consumer                  | {\"group.id\":\"x\"} | spout: consumer: group.id is set by the topology itself",
         "/spout/consumer                  | {\"max.poll.records\":null} | spout: consumer: max.poll.records must not be null",
         "/sink/producer                   | {\"compression.type\":\"zstd\"} | sink: producer: compression.type zstd is not in the jar",
+        "/streams                         | [null]      | streams must not have a null",
+        "/keys/weights                    | [1, null]   | keys: weights must not have a null",
         "/storm                           | null        | storm must not be null",
         "/storm                           | []          | storm: "
     })
@@ -172,7 +174,8 @@ class SettingsReaderTest {
 
     @Test
     void aMultiplierBehindAMultiplierIsRefused() throws IOException {
-        String twice = valid("all-in-one.json").toString().replace("\"role\":\"window\"", "\"role\":\"multiplier\"")
+        String twice = valid("all-in-one.json").toString()
+                .replace("\"role\":\"window\"", "\"role\":\"multiplier\"")
                 .replace("{\"kind\":\"count\",\"length\":10,\"slide\":10}", "null");
         assertEquals("streams: window multiplies what was multiplied or windowed before", refused(twice));
     }

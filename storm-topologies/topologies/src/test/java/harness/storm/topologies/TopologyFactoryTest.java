@@ -53,7 +53,8 @@ class TopologyFactoryTest {
 
     @Test
     void windowsAreStormsOwn() throws Exception {
-        Map<?, ?> conf = conf(TopologyFactory.build(settings("all-in-one.json")).get_bolts().get("window").get_common());
+        StormTopology topology = TopologyFactory.build(settings("all-in-one.json"));
+        Map<?, ?> conf = conf(topology.get_bolts().get("window").get_common());
         assertEquals(10, conf.get(Config.TOPOLOGY_BOLTS_WINDOW_LENGTH_COUNT));
         assertEquals(10, conf.get(Config.TOPOLOGY_BOLTS_SLIDING_INTERVAL_COUNT));
     }
@@ -77,8 +78,8 @@ class TopologyFactoryTest {
     void theJoinSubscribesToBothInputs() throws Exception {
         StormTopology topology = TopologyFactory.build(settings("join-split.json"));
         Map<GlobalStreamId, Grouping> join = topology.get_bolts().get("join").get_common().get_inputs();
-        assertEquals(
-                Set.of(new GlobalStreamId("json", "default"), new GlobalStreamId("multiplier", "default")), join.keySet());
+        GlobalStreamId json = new GlobalStreamId("json", "default");
+        assertEquals(Set.of(json, new GlobalStreamId("multiplier", "default")), join.keySet());
         join.values().forEach(grouping -> assertEquals(List.of("key"), grouping.get_fields()));
         Map<GlobalStreamId, Grouping> sender = topology.get_bolts().get("sender-2").get_common().get_inputs();
         assertEquals(Set.of(new GlobalStreamId("join", "stream-6")), sender.keySet());

@@ -127,16 +127,21 @@ class WholeTopologyTest {
     private void await(String what, BooleanSupplier condition) {
         long deadlineNs = System.nanoTime() + PATIENCE_NS;
         while (!condition.getAsBoolean()) {
-            assertTrue(System.nanoTime() < deadlineNs, () -> "waited in vain for " + what + "; records: " + records.size());
+            assertTrue(
+                    System.nanoTime() < deadlineNs,
+                    () -> "waited in vain for " + what + "; records: " + records.size());
             Broker.poll(output).forEach(value -> records.add(Record.decode(value)));
         }
     }
 
     private List<String> listed(String sink) {
-        return records.stream().filter(r -> r.sink().equals(sink)).flatMap(r -> r.members().stream()).map(Member::label).toList();
+        return records.stream()
+                .filter(r -> r.sink().equals(sink))
+                .flatMap(r -> r.members().stream().map(Member::label))
+                .toList();
     }
 
-    /** The children of these messages, by the task of the next component that Storm's fields grouping sends them to. */
+    /** The children of these messages, by the task that fields grouping sends them to. */
     private Map<Integer, Set<String>> childrenByTask(long firstId, long lastId) {
         Map<Integer, Set<String>> byTask = new HashMap<>();
         for (long id = firstId; id <= lastId; id++) {
@@ -144,11 +149,15 @@ class WholeTopologyTest {
             int count = settings.multiplier().of(settings.seed(), message);
             for (int child = 1; child <= count; child++) {
                 String key = settings.keys().of(settings.seed(), message.withChild(child));
-                int task = Math.floorMod(Arrays.deepHashCode(new Object[] {key}), TASKS);
-                byTask.computeIfAbsent(task, t -> new HashSet<>()).add(id + "/" + child);
+                byTask.computeIfAbsent(taskOf(key), t -> new HashSet<>()).add(id + "/" + child);
             }
         }
         return byTask;
+    }
+
+    /** Storm's fields grouping on one field, as an index into the target's tasks. */
+    private static int taskOf(String key) {
+        return Math.floorMod(Arrays.deepHashCode(new Object[] {key}), TASKS);
     }
 
     /**
@@ -238,8 +247,7 @@ class WholeTopologyTest {
             // Through the json component a message stays child 0.
             Message message = new Message(id, 0, "text", "spout:1", null);
             String key = settings.keys().of(settings.seed(), message);
-            byTask.computeIfAbsent(Math.floorMod(Arrays.deepHashCode(new Object[] {key}), TASKS), t -> new HashSet<>())
-                    .add(id + "/0");
+            byTask.computeIfAbsent(taskOf(key), t -> new HashSet<>()).add(id + "/0");
         }
         int expected = byTask.values().stream().mapToInt(c -> c.size() / window * window).sum();
         await(expected + " members at each sink",

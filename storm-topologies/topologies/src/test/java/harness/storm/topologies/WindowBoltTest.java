@@ -220,7 +220,8 @@ class WindowBoltTest {
     }
 
     private void awaitMembers(int count) throws InterruptedException {
-        bolt.recorder.await(count + " members", emitted -> emitted.stream().mapToInt(e -> e.members().size()).sum() >= count);
+        bolt.recorder.await(
+                count + " members", emitted -> emitted.stream().mapToInt(e -> e.members().size()).sum() >= count);
     }
 
     @Test

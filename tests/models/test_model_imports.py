@@ -1,0 +1,36 @@
+"""Models get data, never a client: what their modules may import, and no draw without a seed."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import harness.models
+
+MODULES = sorted(Path(harness.models.__file__).parent.glob("*.py"))
+ALLOWED = {
+    *("__future__", "collections.abc", "dataclasses", "functools", "math", "typing"),
+    *("numpy", "numpy.typing", "scipy.special", "pandas"),
+    *("harness.errors", "harness.plans", "harness.protocols"),
+}
+REGISTRY = {"importlib", "importlib.metadata", "inspect"}  # the package itself finds models by name
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)
+def test_imports_and_draws(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [a.name for a in node.names]
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0
+            names = [node.module or ""]
+        for name in names:
+            own = name.startswith("harness.models")
+            assert own or name in ALLOWED or (path.stem == "__init__" and name in REGISTRY), name
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            assert called not in {"open", "print", "input", "exec", "eval"}
+            assert not called.startswith("np.random.") or (called == "np.random.default_rng" and node.args)
