@@ -151,7 +151,7 @@ def measure(
                     Campaign(experiment, run, deployment, load, metrics.store, watch).carry_out()
             keep = False
         except HarnessError as error:
-            logger.error("stopped: %s", error)  # noqa: TRY400 (the log is for people)
+            logger.error("stopped: %s", error)
             raise
         finally:
             if keep:  # the servers' logs say why it ended

@@ -50,7 +50,9 @@ def _finish(as_json: bool, result: dict[str, Any], status: int = 0) -> None:
 
 
 def _json_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--json", "as_json", is_flag=True, help="End with one machine-readable line.")(command)
+    return click.option("--json", "as_json", is_flag=True, help="End with one machine-readable line.")(
+        command
+    )
 
 
 RunPath = click.Path(path_type=Path, file_okay=False)
@@ -64,11 +66,15 @@ def main() -> None:
 
 @main.command()
 @click.argument("experiment", required=False)
-@click.option("--runs", type=RunPath, default=Path("runs"), show_default=True, help="Where run directories go.")
+@click.option(
+    "--runs", type=RunPath, default=Path("runs"), show_default=True, help="Where run directories go."
+)
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a key of the file.")
 @click.option("--resume", type=RunPath, metavar="RUN", help="Go on with an interrupted run instead.")
 @_json_option
-def run(experiment: str | None, runs: Path, overrides: tuple[str, ...], resume: Path | None, as_json: bool) -> None:
+def run(
+    experiment: str | None, runs: Path, overrides: tuple[str, ...], resume: Path | None, as_json: bool
+) -> None:
     """Measure an EXPERIMENT (a file, or a name of 'harness list') and judge the models on it.
 
     \b
@@ -139,7 +145,8 @@ def check(experiment: str, overrides: tuple[str, ...], as_json: bool) -> None:
         counts = " ".join(f"{n}:{c}" for n, c in step.configuration.executors.items())
         fresh = ", fresh submission" if step.fresh else ""
         click.echo(
-            f"  {step.index}: {counts} on {step.configuration.workers} workers, {step.rate_tps:g} messages/s{fresh}"
+            f"  {step.index}: {counts} on {step.configuration.workers} workers,"
+            f" {step.rate_tps:g} messages/s{fresh}"
         )
     _finish(as_json, {"experiment": loaded.name, "steps": len(steps), "most_s": most_s, "warnings": warnings})
 
@@ -175,7 +182,9 @@ def report(run_path: Path, as_json: bool) -> None:
 
 
 @main.command(name="list")
-@click.option("--runs", type=RunPath, default=Path("runs"), show_default=True, help="Where run directories are.")
+@click.option(
+    "--runs", type=RunPath, default=Path("runs"), show_default=True, help="Where run directories are."
+)
 @_json_option
 def list_(runs: Path, as_json: bool) -> None:
     """List the shipped experiments, topologies, models, and the runs made here."""
@@ -212,11 +221,73 @@ def doctor(install: bool, as_json: bool) -> None:
     findings = examine()
     for finding in findings:
         mark = "[green]ok[/]" if finding.ok else "[red]missing[/]" if finding.needed else "[yellow]absent[/]"
-        err.print(f"{mark} {finding.name}: {finding.detail}" + (f" -> {finding.mend}" if finding.mend else ""))
+        err.print(
+            f"{mark} {finding.name}: {finding.detail}" + (f" -> {finding.mend}" if finding.mend else "")
+        )
     wanting = [f.name for f in findings if not f.ok and f.needed]
     if install and not wanting:
         servers.install(progress=err.print)
     _finish(as_json, {"missing": wanting}, 2 if wanting else 0)
+
+
+@main.group()
+def cluster() -> None:
+    """Keep a real cluster up between runs, in a private network of its own."""
+
+
+@cluster.command()
+@click.option("--nodes", type=click.IntRange(1), default=2, show_default=True, help="Worker nodes.")
+@click.option(
+    "--slots-per-node", type=click.IntRange(1), default=2, show_default=True, help="Workers a node."
+)
+@click.option(
+    "--worker-heap-mb", type=click.IntRange(64), default=256, show_default=True, help="Heap of a worker."
+)
+@_json_option
+def up(nodes: int, slots_per_node: int, worker_heap_mb: int, as_json: bool) -> None:
+    """Start ZooKeeper, Nimbus, supervisors and Kafka, and leave them running."""
+    from harness import campaigning
+    from harness.backends import cluster_daemon, servers
+
+    _require_tools()
+    shape = cluster_daemon.Shape(
+        nodes=nodes,
+        slots_per_node=slots_per_node,
+        worker_heap_mb=worker_heap_mb,
+        extlib=(campaigning.jars() / "instrumentation.jar",),
+    )
+    state = cluster_daemon.up(servers.install(progress=err.print), shape, err.print)
+    click.echo(f"up: {nodes} nodes with {slots_per_node} slots each, logs in {state.home / 'logs'}")
+    _finish(as_json, {"state": json.loads(state.model_dump_json())})
+
+
+@cluster.command()
+@_json_option
+def down(as_json: bool) -> None:
+    """End the cluster that is up, every server and worker of it."""
+    from harness.backends import cluster_daemon
+
+    ended = cluster_daemon.down()
+    click.echo("down" if ended else "no cluster was up")
+    _finish(as_json, {"ended": ended})
+
+
+@cluster.command()
+@_json_option
+def status(as_json: bool) -> None:
+    """Ask every server of the cluster that is up."""
+    from harness.backends import cluster_daemon
+
+    now = cluster_daemon.status()
+    if now.state is None:
+        click.echo("no cluster is up")
+    else:
+        click.echo(f"{now.state.phase} {now.state.detail}".strip())
+        for server, answers in now.answering.items():
+            click.echo(f"  {server}: {'answers' if answers else 'does not answer'}")
+        for name, said in now.topologies.items():
+            click.echo(f"  topology {name}: {said}")
+    _finish(as_json, json.loads(now.model_dump_json()), 0 if now.state else 1)
 
 
 def _require_tools() -> None:
@@ -273,7 +344,13 @@ def _report(run_: Any, as_json: bool) -> None:
 
 def _headline(summary: Any) -> list[tuple[str, ...]]:
     return [
-        (r["model"], r["measure"], str(r["pairs"]), _pct(r["median_abs_error_pct"]), _pct(r["worst_abs_error_pct"]))
+        (
+            r["model"],
+            r["measure"],
+            str(r["pairs"]),
+            _pct(r["median_abs_error_pct"]),
+            _pct(r["worst_abs_error_pct"]),
+        )
         for r in summary["errors"]
         if r["protocol"] == "ours" and r["statistic"] == "mean" and r["measure"].endswith("latency_ms")
     ]

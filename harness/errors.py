@@ -45,7 +45,7 @@ class UsageError(HarnessError):
 
 
 class MissingTool(UsageError):
-    """This machine lacks something that the command needs."""
+    """The machine lacks something that the command needs."""
 
 
 class ClusterError(HarnessError):

@@ -56,7 +56,16 @@ def test_spark_and_plotting_stay_in_analysis(package: str) -> None:
 
 @pytest.mark.parametrize("path", sorted((HARNESS / "models").glob("*.py")), ids=lambda p: p.name)
 def test_models_touch_nothing_outside(path: Path) -> None:
-    forbidden = ("time", "os", "pathlib", "socket", "subprocess", "random", "harness.backends", "harness.runs")
+    forbidden = (
+        "time",
+        "os",
+        "pathlib",
+        "socket",
+        "subprocess",
+        "random",
+        "harness.backends",
+        "harness.runs",
+    )
     allowed = ("harness.models", "harness.plans", "harness.protocols", "harness.errors")
     for name in imports(path):
         assert not any(name == f or name.startswith(f"{f}.") for f in forbidden), name

@@ -106,7 +106,7 @@ class Campaign:
             end = self._deployment.plan()
             self._show(step, "drain")
             self._load.stop()
-            self._drain(step, up_epoch_ms)
+            self._drain()
             self._write(step, submission, attempt, asked_ns, up_ns, up_epoch_ms, start, end, measured)
             return
 
@@ -145,11 +145,12 @@ class Campaign:
             time.sleep(POLL_S)
         errors = self._deployment.reported_errors()
         raise ClusterError(
-            f"the plan was not in force after {PLAN_TIMEOUT_S:g} s: asked {_text(wanted)}, found {_text(found)}",
+            f"the plan was not in force after {PLAN_TIMEOUT_S:g} s:"
+            f" asked {_text(wanted)}, found {_text(found)}",
             errors[0] if errors else "look at the logs of nimbus, supervisors and workers",
         )
 
-    def _drain(self, step: Step, since_ms: int) -> None:
+    def _drain(self) -> None:
         """Wait until no output has come for a bucket, so that windows say what they still hold."""
         quiet_s = 2.0 * self._experiment.measure.bucket_s if self._experiment.topology.window else 1.0
         limit = time.monotonic() + quiet_s + 6.0

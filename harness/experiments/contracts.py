@@ -62,7 +62,7 @@ class Load(Protocol):
         """Return what was received since the step began, a row a member."""
 
     def counts(self) -> tuple[int, int]:
-        """Return the broker's own counts of records in the input and the output topic, since the step began."""
+        """Return the broker's counts of records in input and output topic since the step began."""
 
     def catch_up(self) -> None:
         """Receive all that has come out until now."""

@@ -187,9 +187,7 @@ class Measurement:
             self._show("burn-in", now, left, verdict.reason)
             self._pause()
 
-    def _interval(
-        self, start_ns: int
-    ) -> tuple[tuple[float, Look], int, Literal["precision", "time-limit"]]:
+    def _interval(self, start_ns: int) -> tuple[tuple[float, Look], int, Literal["precision", "time-limit"]]:
         limits = self._measure.interval
         # Whole buckets, so that each task has the same number of them in the interval.
         bucket_s = self._measure.bucket_s

@@ -59,9 +59,7 @@ def latency(gathered: Gathered, plan: PhysicalPlan, measured: Measured) -> Assem
     node_host = {name: node.host for name, node in plan.node_names.items()}
     components = {task: e.component for task, e in plan.by_task.items()}
     hosts = {task: node_host[e.worker.node] for task, e in plan.by_task.items()}
-    return assemble(
-        gathered.sent, gathered.received, components, (measured.start_ns, measured.end_ns), hosts
-    )
+    return assemble(gathered.sent, gathered.received, components, (measured.start_ns, measured.end_ns), hosts)
 
 
 def metrics(rows: pa.Table, plan: PhysicalPlan) -> pa.Table:
@@ -91,7 +89,12 @@ def ledger(gathered: Gathered, measured: Measured) -> dict[str, Any]:
         )
     )
     out = {k: list(v) if isinstance(v, tuple) else v for k, v in vars(found).items()}
-    return {**out, "balanced": found.balanced, "complete": found.complete, "reason": "; ".join(found.problems)}
+    return {
+        **out,
+        "balanced": found.balanced,
+        "complete": found.complete,
+        "reason": "; ".join(found.problems),
+    }
 
 
 def quality(
@@ -117,7 +120,8 @@ def quality(
             detail=f"burn-in: {measured.burn_in.reason}; interval: {measured.steadiness.reason}",
         ),
         generator=Finding(
-            ok=late_ms <= LATE_P99_MS, detail=f"99 % of messages sent within {late_ms:.2f} ms of their schedule"
+            ok=late_ms <= LATE_P99_MS,
+            detail=f"99 % of messages sent within {late_ms:.2f} ms of their schedule",
         ),
         receiver=Finding(
             ok=not assembled.complaints,

@@ -58,12 +58,23 @@ def test_appendix_e_is_as_printed() -> None:
         assert (e.cluster.nodes, e.slots, e.workload.rate_tps) == (nodes, workers, rate)
         assert e.measure.bucket_s == 2
         assert set(e.topology.task_counts().values()) == {16}
-        assert [set(s.configuration.executors.values()) for s in expand_steps(e)] == [{1}, {2}, {4}, {8}, {16}]
+        assert [set(s.configuration.executors.values()) for s in expand_steps(e)] == [
+            {1},
+            {2},
+            {4},
+            {8},
+            {16},
+        ]
     assert load("appendix-e/fish-1").topology.window.length == 100
     assert load("appendix-e/fish-2").topology.window.kind == "time"
     assert load("appendix-e/fish-2").topology.window.length == 2000
     aio = load("appendix-e/all-in-one-1").topology
-    assert (aio.multiplier.min, aio.multiplier.max, aio.multiplier.mean, aio.multiplier.sd) == (1, 20, 10, 1.0)
+    assert (aio.multiplier.min, aio.multiplier.max, aio.multiplier.mean, aio.multiplier.sd) == (
+        1,
+        20,
+        10,
+        1.0,
+    )
     assert aio.window.length == 10
 
 
@@ -82,7 +93,11 @@ def test_set_replaces_a_key_by_its_dotted_name(good: Path) -> None:
     ("change", "line", "message"),
     [
         (("name: quick", "name: quick\ncolour: red"), 2, "unknown key 'colour'"),
-        (("  name: fields-to-fields", "  name: fields-to-fields\n  speed: 3"), 4, "unknown key 'topology.speed'"),
+        (
+            ("  name: fields-to-fields", "  name: fields-to-fields\n  speed: 3"),
+            4,
+            "unknown key 'topology.speed'",
+        ),
         (("rate_tps: 100", "rate_tps: fast"), 5, "valid number"),
         (("rate_tps: 100", "rate_tps: 0"), 5, "greater than 0"),
         (("rate_tps: 100", "rate_tps: -1"), 5, "greater than 0"),
@@ -91,7 +106,11 @@ def test_set_replaces_a_key_by_its_dotted_name(good: Path) -> None:
         (("- executors: 2", "- executors: 17"), 10, "more than its 16 tasks"),
         (("- executors: 2", "- {executors: 2, workers: 3}"), 10, "more than the cluster's 2 slots"),
         (("- executors: 2", "- executors: {spout: 2}"), 10, "must name each of"),
-        (("load_aware: false", "load_aware: false\n  window: {kind: count, length: 3, slide: 3}"), 2, "no use for"),
+        (
+            ("load_aware: false", "load_aware: false\n  window: {kind: count, length: 3, slide: 3}"),
+            2,
+            "no use for",
+        ),
         (("steps:", "measure: {burn_in: {least_s: 9, most_s: 3}}\nsteps:"), 7, "more than most_s"),
         (("rate_tps: 100", "rate_tps: 100, arrivals: trace, trace: /no/such"), 5, "no file"),
         (("rate_tps: 100", "rate_tps: [100"), 5, "not readable as YAML"),
