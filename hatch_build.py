@@ -15,7 +15,7 @@ JARS = ("instrumentation", "topologies")
 class JarsHook(BuildHookInterface[Any]):
     """Run Maven unless ``harness/assets/jars`` already holds the jars."""
 
-    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002 (hatchling calls it)
         """Build and copy the jars before files are collected."""
         root = Path(self.root)
         target = root / "harness" / "assets" / "jars"

@@ -18,6 +18,7 @@ from typing import Self
 
 from harness.backends import server_config as config
 from harness.backends.cgroups import CpuQuotas
+from harness.backends.class_archive import class_archive
 from harness.backends.server_config import LOOPBACK, Heaps, Jit, Ports, node_address
 from harness.backends.server_process import (
     ServerProcess,
@@ -131,6 +132,7 @@ class LocalCluster:
             When there is no Java.
         """
         self._require_free_ports()
+        progress("preparing the servers' folders")
         self._write_configuration()
         if self._quota_cores:
             self._quotas = CpuQuotas(self._quota_cores)
@@ -290,13 +292,15 @@ class LocalCluster:
     def _write_storm_yaml(
         self, name: str, host: str, node: int | None = None, slots: Sequence[int] = ()
     ) -> None:
-        folder = self.home / "conf" / name
+        folder, data = self.home / "conf" / name, self.home / "data" / name
         folder.mkdir(exist_ok=True)
-        options = config.worker_childopts(self.worker_heap_mb, self.jit, self.hosts, self.logs)
+        data.mkdir(exist_ok=True)
+        archive = class_archive(self.homes)
+        options = config.worker_childopts(self.worker_heap_mb, self.jit, self.hosts, self.logs, archive)
         (folder / "storm.yaml").write_text(
             config.storm_yaml(
                 host=host,
-                local_dir=self.home / "data" / name,
+                local_dir=data,
                 workers_artifacts=self.logs / "workers",
                 log4j2=self.home / "log4j2",
                 ports=self.ports,

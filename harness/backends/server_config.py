@@ -105,7 +105,6 @@ def kafka_properties(data: Path, ports: Ports) -> str:
             "broker.session.timeout.ms": 9000,
             "num.network.threads": 2,
             "num.io.threads": 4,
-            "log.cleaner.enable": "false",  # nothing here is compacted but the offsets, and a run is short
         }
     )
 
@@ -131,6 +130,7 @@ def storm_yaml(
         "storm.local.dir": str(local_dir),
         "storm.workers.artifacts.dir": str(workers_artifacts),
         "storm.log4j2.conf.dir": str(log4j2),
+        "storm.metricstore.rocksdb.location": str(local_dir / "rocksdb"),
         "storm.zookeeper.servers": [LOOPBACK],
         "storm.zookeeper.port": ports.zookeeper,
         "nimbus.seeds": [LOOPBACK],
@@ -173,7 +173,9 @@ PATIENCE: Mapping[str, object] = {
 }
 
 
-def worker_childopts(heap_mb: int, jit: Jit, hosts: Path, temporary: Path) -> tuple[str, ...]:
+def worker_childopts(
+    heap_mb: int, jit: Jit, hosts: Path, logs: Path, class_archive: Path | None
+) -> tuple[str, ...]:
     """Return the Java options of worker processes."""
     return (
         f"-Xms{heap_mb}m",
@@ -182,7 +184,8 @@ def worker_childopts(heap_mb: int, jit: Jit, hosts: Path, temporary: Path) -> tu
         *((C1_FLAG,) if jit == "c1" else ()),
         *ADD_OPENS,
         f"-Djdk.net.hosts.file={hosts}",
-        f"-XX:ErrorFile={temporary}/hs_err_%p.log",
+        f"-XX:ErrorFile={logs}/worker-crash-%p.log",
+        *((f"-XX:SharedArchiveFile={class_archive}",) if class_archive else ()),
     )
 
 

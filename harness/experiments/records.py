@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -85,7 +86,7 @@ def ledger(gathered: Gathered, measured: Measured) -> dict[str, Any]:
             records_read=gathered.records_read,
             foreign_records=gathered.foreign_records,
             held=held_at_the_end(gathered.held),
-            failed=parse_failed(",".join(str(t["value"]) for t in gathered.failed), gathered.topic),
+            failed=parse_failed(",".join(_failed_ids(gathered.failed)), gathered.topic),
         )
     )
     out = {k: list(v) if isinstance(v, tuple) else v for k, v in vars(found).items()}
@@ -95,6 +96,11 @@ def ledger(gathered: Gathered, measured: Measured) -> dict[str, Any]:
         "complete": found.complete,
         "reason": "; ".join(found.problems),
     }
+
+
+def _failed_ids(texts: Texts) -> list[str]:
+    """Return the identifiers that spouts reported as failed; each text is a JSON array of them."""
+    return [str(i) for t in texts if t["field"] == "failed_ids" for i in json.loads(str(t["value"]))]
 
 
 def quality(

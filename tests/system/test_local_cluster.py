@@ -1,0 +1,359 @@
+"""The local cluster, its sandbox and Nimbus, with real servers.
+
+What a plan should be is what was asked of Nimbus; nothing here depends on how fast the machine is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness.backends import cluster_daemon, servers
+from harness.backends.kafka import Topics
+from harness.backends.local import LocalCluster
+from harness.backends.submission import submit
+from harness.backends.topology_state import WorkerStarts
+from harness.campaigning import jars
+from harness.errors import ClusterError, UsageError
+from harness.experiments.config import Experiment
+from harness.experiments.loading import load
+from harness.experiments.submission import submit_settings, topology_settings
+from harness.plans import ACKER, TopologyConfiguration
+
+pytestmark = pytest.mark.system
+
+WAIT_S = 120.0
+NOBODY = "http://127.0.0.1:9/api/v2/write"  # the discard port: metrics are not looked at here
+
+
+def until(done: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not done():
+        assert time.monotonic() < deadline, f"not within {WAIT_S:g} s: {what}"
+        time.sleep(0.1)
+
+
+def asked(executors: int, workers: int, experiment: Experiment) -> TopologyConfiguration:
+    names = [*experiment.topology.roles]
+    return TopologyConfiguration(
+        executors={**dict.fromkeys(names, executors), ACKER: experiment.ackers}, workers=workers
+    )
+
+
+@pytest.fixture
+def experiment() -> Experiment:
+    return load("quick", ())
+
+
+@pytest.fixture
+def topology(cluster: LocalCluster, experiment: Experiment, tmp_path: Path) -> Iterator[str]:
+    """A submitted fields-to-fields topology that is up, on two workers with one executor a component."""
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    with Topics(cluster.bootstrap) as topics:
+        for topic in (f"{name}-in", f"{name}-out"):
+            topics.create(topic)
+        settings = topology_settings(
+            experiment,
+            name,
+            asked(1, 2, experiment),
+            bootstrap=cluster.bootstrap,
+            input_topic=f"{name}-in",
+            output_topic=f"{name}-out",
+        )
+        (tmp_path / "topology.json").write_text(json.dumps(settings))
+        instructions = submit_settings(
+            experiment,
+            jars() / "topologies.jar",
+            tmp_path / "topology.json",
+            metrics_url=NOBODY,
+            nimbus=(cluster.nimbus.host, cluster.nimbus.port),
+        )
+        (tmp_path / "submit.json").write_text(json.dumps(instructions))
+        submit(
+            cluster.homes,
+            tmp_path / "submit.json",
+            instrumentation=jars() / "instrumentation.jar",
+            topology_jar=jars() / "topologies.jar",
+            hosts=cluster.hosts,
+        )
+        try:
+            cluster.nimbus.wait_active(name, WAIT_S, cluster.check)
+            yield name
+        finally:
+            cluster.nimbus.kill(name)
+            for topic in (f"{name}-in", f"{name}-out"):
+                topics.delete(topic)
+
+
+def workers_of(topology: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        words = process.info["cmdline"] or []
+        if "org.apache.storm.daemon.worker.Worker" in words and any(
+            w.startswith(f"{topology}-") for w in words
+        ):
+            found.append(process)
+    return found
+
+
+def test_the_summary_names_version_and_every_node(cluster: LocalCluster) -> None:
+    summary = cluster.nimbus.cluster_summary()
+    assert summary.version == servers.STORM_VERSION
+    assert {s.address: s.slots for s in summary.supervisors} == {
+        n.address: len(n.slots) for n in cluster.nodes
+    }
+    assert cluster.watch() is None
+    cluster.check()
+
+
+def test_the_plan_is_the_configuration_that_was_asked_for(
+    cluster: LocalCluster, experiment: Experiment, topology: str
+) -> None:
+    nimbus, query_plan = cluster.nimbus, experiment.topology.query_plan()
+    plan = nimbus.physical_plan(topology, query_plan, cluster.nodes)
+    first = asked(1, 2, experiment)
+    assert plan.configuration().workers == 2
+    assert first.executors.items() <= plan.configuration().executors.items()
+    # every task is in exactly one executor: ackers, one metrics consumer, then 16 tasks a component
+    tasks = sorted(t for e in plan.executors for t in e.tasks)
+    assert tasks == list(range(1, 1 + experiment.ackers + 1 + 16 * len(query_plan.components)))
+
+    starts = WorkerStarts()
+    before = starts.update(nimbus.topology(topology).uptimes_s(), time.monotonic())
+    pids = {p.pid for p in workers_of(topology)}
+    assert len(pids) == 2
+
+    second = asked(4, 2, experiment)
+    rebalance = nimbus.rebalance(topology, second)
+    state = nimbus.wait_rebalanced(topology, rebalance, WAIT_S, cluster.check)
+    assert state.status == "ACTIVE"
+    assert state.all_up
+    plan = nimbus.physical_plan(topology, query_plan, cluster.nodes)
+    assert plan.configuration().workers == 2
+    assert second.executors.items() <= plan.configuration().executors.items()
+    assert {len(e.tasks) for c in query_plan.components for e in plan.of(c.name)} == {4}
+    # what was reported is of the new workers, not of the old ones on the same slots
+    assert pids.isdisjoint(p.pid for p in workers_of(topology))
+    after = starts.update(state.uptimes_s(), time.monotonic())
+    assert all(after[slot] != start for slot, start in before.items() if slot in after)
+    assert state.errors == ()
+
+
+def test_a_smaller_plan_is_whole_only_with_its_new_workers(
+    cluster: LocalCluster, experiment: Experiment, topology: str
+) -> None:
+    """From two workers to one: the old report of the worker that stays holds executors of the new plan."""
+    pids = {p.pid for p in workers_of(topology)}
+    rebalance = cluster.nimbus.rebalance(topology, asked(1, 1, experiment))
+    state = cluster.nimbus.wait_rebalanced(topology, rebalance, WAIT_S, cluster.check)
+    assert len(state.slots()) == 1
+    assert pids.isdisjoint(p.pid for p in workers_of(topology))
+
+
+def test_settings_are_read_back_as_submitted(
+    cluster: LocalCluster, experiment: Experiment, topology: str
+) -> None:
+    settings = cluster.nimbus.topology_settings(topology)
+    for key, value in experiment.storm_settings().items():
+        assert settings[key] == value, key
+
+
+def test_a_worker_that_is_killed_is_seen_as_restarted(cluster: LocalCluster, topology: str) -> None:
+    starts = WorkerStarts()
+    before = starts.update(cluster.nimbus.topology(topology).uptimes_s(), time.monotonic())
+    workers_of(topology)[0].kill()
+
+    def restarted() -> bool:
+        now = starts.update(cluster.nimbus.topology(topology).uptimes_s(), time.monotonic())
+        return any(now.get(slot, start) != start for slot, start in before.items())
+
+    until(restarted, "a worker with a later start")
+    until(lambda: cluster.nimbus.topology(topology).all_up, "all executors up again")
+    assert cluster.watch() is None  # servers are well: only a worker died
+
+
+def test_a_topology_that_is_not_there_is_one_line(cluster: LocalCluster) -> None:
+    with pytest.raises(ClusterError, match="nowhere is not alive"):
+        cluster.nimbus.topology("nowhere")
+    cluster.nimbus.kill("nowhere")  # killing what is not there is no mistake
+
+
+def test_more_executors_than_tasks_are_capped_by_storm_and_seen(
+    cluster: LocalCluster, experiment: Experiment, topology: str
+) -> None:
+    """Storm gives 16 executors where 17 were asked for: such a plan is never taken for the asked one."""
+    rebalance = cluster.nimbus.rebalance(topology, asked(17, 2, experiment))
+    until(
+        lambda: (s := cluster.nimbus.topology(topology)).status == "ACTIVE" and len(s.executors) > 60,
+        "64 executors and the system's own",
+    )
+    until(lambda: cluster.nimbus.topology(topology).all_up, "all executors up")
+    assert not rebalance.whole(cluster.nimbus.topology(topology))
+
+
+def in_a_sandbox(script: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
+    file = tmp_path / "script.py"
+    file.write_text(textwrap.dedent(script))
+    command = [
+        sys.executable,
+        "-m",
+        "harness.backends.sandbox",
+        "new",
+        sys.executable,
+        str(file),
+        str(tmp_path),
+    ]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+
+
+@pytest.mark.usefixtures("sandbox_allowed")
+def test_a_dead_server_is_named_and_stop_leaves_nothing(tmp_path: Path) -> None:
+    """One cluster of its own: nimbus is killed, and after stop only this process is left in the sandbox."""
+    done = in_a_sandbox(
+        """
+        import json, os, sys
+        from pathlib import Path
+        import psutil
+        from harness.backends import servers
+        from harness.backends.local import LocalCluster
+        from harness.errors import ClusterError
+
+        cluster = LocalCluster(servers.install(), Path(sys.argv[1]) / "home", nodes=1, slots_per_node=1)
+        homes = sorted(str(p) for p in cluster.homes.storm.rglob("*") if p.suffix != ".jsa")
+        cluster.start()
+        answer = {"up": [s.name for s in cluster._servers]}
+        other = LocalCluster(cluster.homes, Path(sys.argv[1]) / "other", nodes=1, slots_per_node=1)
+        try:
+            other.start()
+        except ClusterError as e:
+            answer["second"] = str(e)
+        nimbus = next(s for s in cluster._servers if s.name == "nimbus")
+        os.kill(nimbus.pid, 9)
+        psutil.wait_procs([psutil.Process(nimbus.pid)], timeout=60)
+        dead = cluster.watch()
+        answer["dead"] = dead.name if dead else None
+        try:
+            cluster.check()
+        except ClusterError as e:
+            answer |= {"message": e.message, "log": e.log, "tail": e.hint}
+        try:
+            cluster.nimbus.cluster_summary()
+        except ClusterError as e:
+            answer["gone"] = str(e)
+        cluster.stop()
+        answer["left"] = sorted(psutil.pids())
+        answer["untouched"] = homes == sorted(
+            str(p) for p in cluster.homes.storm.rglob("*") if p.suffix != ".jsa"
+        )
+        print(json.dumps(answer))
+        """,
+        tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["up"] == ["zookeeper", "nimbus", "node-1", "kafka"]
+    assert answer["second"].startswith("port 2181, which zookeeper needs, is taken")
+    assert answer["dead"] == "nimbus"
+    assert answer["message"].startswith("nimbus stopped with signal SIGKILL")
+    assert answer["log"] == str(tmp_path / "home" / "logs" / "nimbus.log")
+    assert len(answer["tail"].splitlines()) > 1
+    assert "nimbus at 127.0.0.1:6627" in answer["gone"]
+    assert len(answer["left"]) == 2  # the sandbox's first process and the script
+    assert answer["untouched"]
+
+
+@pytest.mark.usefixtures("sandbox_allowed")
+def test_a_server_that_cannot_start_is_one_clear_error(tmp_path: Path) -> None:
+    done = in_a_sandbox(
+        """
+        import json, sys
+        from pathlib import Path
+        import psutil
+        from harness.backends import servers
+        from harness.backends.local import LocalCluster
+        from harness.backends.server_config import Heaps
+        from harness.errors import ClusterError
+
+        cluster = LocalCluster(
+            servers.install(), Path(sys.argv[1]) / "home", nodes=1, slots_per_node=1, heaps=Heaps(nimbus=1)
+        )
+        try:
+            cluster.start()
+        except ClusterError as e:
+            print(json.dumps({"message": e.message, "log": e.log, "left": len(psutil.pids())}))
+        """,
+        tmp_path,
+    )
+    answer = json.loads(done.stdout)
+    assert answer["message"].startswith("nimbus stopped with status 1: ")
+    assert answer["log"].endswith("nimbus.log")
+    assert answer["left"] == 2
+
+
+@pytest.fixture
+def sandbox_allowed() -> None:
+    from harness.backends import sandbox
+
+    if reason := sandbox.obstacle():
+        pytest.skip(f"no sandbox on this machine: {reason}")
+
+
+def processes_in_network_of(pid: int) -> list[psutil.Process]:
+    network = os.readlink(f"/proc/{pid}/ns/net")
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if os.readlink(f"/proc/{process.pid}/ns/net") == network:
+                found.append(process)
+        except OSError:
+            continue  # it ended, or it is not ours
+    return found
+
+
+@pytest.fixture
+def own_daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[servers.ServerHomes]:
+    homes = servers.install()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    yield homes
+    cluster_daemon.down()
+
+
+@pytest.mark.usefixtures("sandbox_allowed")
+def test_a_cluster_stays_up_until_down_and_dies_whole_with_its_outer_process(
+    own_daemon: servers.ServerHomes,
+) -> None:
+    shape = cluster_daemon.Shape(nodes=1, slots_per_node=1)
+    assert cluster_daemon.status().state is None
+    said: list[str] = []
+    state = cluster_daemon.up(own_daemon, shape, said.append)
+    assert said, "progress was told"
+    status = cluster_daemon.status()
+    assert status.up
+    assert set(status.answering) == {"zookeeper", "kafka", "nimbus", "node-1"}
+    assert cluster_daemon.up(own_daemon, shape).pid == state.pid  # it is up already
+    with pytest.raises(UsageError, match="another shape"):
+        cluster_daemon.up(own_daemon, cluster_daemon.Shape(nodes=2, slots_per_node=1))
+
+    inside = processes_in_network_of(state.pid)
+    assert len(inside) >= 6  # outer, init, harness, and at least zookeeper, nimbus, node-1, kafka less one
+    os.kill(state.pid, signal.SIGKILL)
+    until(lambda: not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in inside), "all ended")
+    assert cluster_daemon.status().state is None
+    assert not cluster_daemon.down()
+
+    state = cluster_daemon.up(own_daemon, shape)
+    inside = processes_in_network_of(state.pid)
+    assert cluster_daemon.down()
+    assert not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in inside)
+    assert not cluster_daemon.folder().exists()
