@@ -1,23 +1,38 @@
-# The Makefile only wraps the installable package: everything real is in `harness` and scripts/setup.sh.
+# Wraps the installable package: what is real is in `harness`, scripts/setup.sh and storm-topologies/.
 PY := .venv/bin/python
+SANDBOX := $(PY) -m harness.backends.sandbox new
 EXPERIMENT ?= configs/experiments/all-in-one.yaml
 
-.PHONY: setup run test lint bench docs lock clean
+.PHONY: setup run test test-java test-python lint bench lock docs
 
-setup:
+setup: ## tools, virtual environment, jars, servers; quick when nothing changed
 	@bash scripts/setup.sh
 
-run: setup
+run: setup ## measure EXPERIMENT (default: all-in-one) and judge the models on it
 	@.venv/bin/harness run $(EXPERIMENT)
 
-test: setup
-	@$(PY) -m pytest
-	@mvn -B -o -q -f storm-topologies/pom.xml surefire-report:help >/dev/null 2>&1 || true
+test: test-java test-python ## everything, real servers included, in a private network
+
+test-java: setup
+	@# Maven fetches its test runner on first use only; one small test outside the sandbox does that.
+	@mvn -B -q -f storm-topologies/pom.xml package -Dtest='KeysTest,HistogramTest' \
+	  -Dsurefire.failIfNoSpecifiedTests=false
+	$(SANDBOX) mvn -B -o -f storm-topologies/pom.xml package
+
+test-python: setup
+	$(SANDBOX) $(PY) -m pytest
 
 lint: setup
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 
-lock:
-	.venv/bin/uv pip compile --universal --python-version 3.11 --extra dev --generate-hashes -q pyproject.toml -o requirements.lock
+bench: setup ## what the instrumentation costs, in interleaved pairs
+	$(PY) bench/instrumentation.py
+
+docs: setup ## the command reference, from --help
+	$(PY) scripts/command_reference.py
+
+lock: ## requirements.lock from pyproject.toml
+	.venv/bin/uv pip compile --universal --python-version 3.11 --extra dev --generate-hashes -q \
+	  pyproject.toml -o requirements.lock

@@ -43,6 +43,12 @@ class Window(Frozen):
     length: Positive
     slide: Positive
 
+    @model_validator(mode="after")
+    def _no_gaps(self) -> Self:
+        if self.slide > self.length:
+            raise ValueError(f"slide {self.slide} is longer than length {self.length}: tuples between are lost")
+        return self
+
     @property
     def tumbling(self) -> bool:
         """Whether each tuple belongs to exactly one window."""

@@ -88,7 +88,7 @@ def _compute(spark: SparkSession, run: RunRecord) -> tuple[pa.Table, ReportData]
     )
     off = frame[(frame["source_step"] != frame["proposed_step"]) & (frame["verdict"] == "judged")]
     worst = off.nlargest(WORST_ROWS, "abs_error_pct")
-    for cached in (totals.sums, totals.seconds, measured, pairs):
+    for cached in (totals.sums, totals.covered, measured, pairs):
         cached.unpersist()
     return pair_table, ReportData(figures, summary(run, verdict, summaries), results, worst)
 

@@ -19,7 +19,7 @@ have percentiles, read from histograms whose bins are at most 1/16 (6.25 %) wide
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -29,6 +29,7 @@ from harness.analysis import tables
 from harness.analysis.distribution import PERCENTILES
 from harness.analysis.inputs import RunRecord
 from harness.analysis.noise import ratio
+from harness.plans import QueryPlan
 
 ARRIVALS, SERVICE, IO, ROUTING, ACK = (
     "arrival_rate_tps",
@@ -38,9 +39,11 @@ ARRIVALS, SERVICE, IO, ROUTING, ACK = (
     "ack_latency_ms",
 )
 BATCHES = 10
-"""Batches of neighbouring buckets, as equal as whole buckets allow."""
-HISTOGRAM_RESOLUTION = 1 / 16
+"""Parts of equal time of an interval, for the error within it."""
 KEYS = ["step", "measure", "subject"]
+
+_NS_TO_MS, _PER_MS_TO_PER_S = 1e-6, 1e3
+"""Sums are of whole ns and ms, and so exact; the scale comes last."""
 
 
 @dataclass(frozen=True)
@@ -50,55 +53,47 @@ class Totals:
     Attributes
     ----------
     sums : DataFrame
-        step, component, executor, measurement, stream, peer, field, batch and total; ``peer`` of
-        ``transferred`` is the executor that the tuples were sent to.
-    seconds : DataFrame
-        step, component, executor, task, batch and the seconds that the task's buckets cover.
+        step, component, executor, measurement, stream, peer, field, batch and total.
+    covered : DataFrame
+        step, component, executor, task, batch and the milliseconds that the task's buckets cover.
     """
 
     sums: DataFrame
-    seconds: DataFrame
+    covered: DataFrame
 
 
 def total(spark: SparkSession, run: RunRecord) -> Totals:
     """Add up the measured intervals' metrics by executor and batch (one pass over the raw rows)."""
-    tasks = tables.tasks(spark, run).drop("node")
-    when = tables.intervals(spark, run).select("step", "start_epoch_ms", "end_epoch_ms")
-    rows = tables.metrics(spark, run).drop("component", "worker").join(sf.broadcast(tasks), ["step", "task"])
-    by_task = Window.partitionBy("step", "task")
-    in_order = by_task.orderBy("bucket_end_ms")
-    buckets = (
-        rows.where(sf.col("measurement").isin("received", "emitted", "ack"))
-        .select("step", "component", "executor", "task", "bucket_end_ms")
-        .distinct()
-        .withColumn("before", sf.lag("bucket_end_ms").over(in_order))
-        .join(sf.broadcast(when), "step")
-        .where("bucket_end_ms > start_epoch_ms AND bucket_end_ms <= end_epoch_ms")
-        .withColumn("seconds", (sf.col("bucket_end_ms") - sf.coalesce("before", "start_epoch_ms")) / 1000.0)
-        .withColumn("number", sf.row_number().over(in_order) - 1)
-        .withColumn("batch", sf.floor(sf.col("number") * BATCHES / sf.count("*").over(by_task)).cast("int"))
-    )
-    targets = tasks.select("step", sf.col("task").alias("to"), sf.col("executor").alias("to_executor"))
+    tasks = sf.broadcast(tables.tasks(spark, run))
+    inside = "bucket_end_ms > start_epoch_ms AND bucket_end_ms <= end_epoch_ms"
+    since = sf.col("bucket_end_ms") - sf.col("start_epoch_ms") - 1
+    batch = sf.floor(since * float(BATCHES) / (sf.col("end_epoch_ms") - sf.col("start_epoch_ms"))).cast("int")
+    metrics = tables.metrics(spark, run).drop("component", "worker")
     sums = (
-        rows.join(
-            sf.broadcast(buckets.select("step", "task", "bucket_end_ms", "batch")),
-            ["step", "task", "bucket_end_ms"],
+        metrics.join(tasks, ["step", "task"])
+        .where(inside)
+        .groupBy(
+            "step", "component", "executor", "measurement", "stream", "peer", "field", batch.alias("batch")
         )
-        .withColumn("to", sf.when(sf.col("measurement") == "transferred", sf.col("peer").try_cast("int")))
-        .join(sf.broadcast(targets), ["step", "to"], "left")
-        .withColumn("peer", sf.coalesce("to_executor", "peer"))
-        .groupBy("step", "component", "executor", "measurement", "stream", "peer", "field", "batch")
         .agg(sf.sum("value").alias("total"))
     )
-    seconds = buckets.groupBy("step", "component", "executor", "task", "batch").agg(
-        sf.sum("seconds").alias("seconds")
+    before = sf.lag("bucket_end_ms").over(Window.partitionBy("step", "task").orderBy("bucket_end_ms"))
+    covered = (
+        metrics.where(sf.col("measurement").isin("received", "emitted", "ack"))
+        .select("step", "task", "bucket_end_ms")
+        .distinct()
+        .withColumn("before", before)
+        .join(tasks, ["step", "task"])
+        .where(inside)
+        .groupBy("step", "component", "executor", "task", batch.alias("batch"))
+        .agg(sf.sum(sf.col("bucket_end_ms") - sf.coalesce("before", "start_epoch_ms")).alias("ms"))
     )
-    return Totals(sums.persist(), seconds.persist())
+    return Totals(sums.persist(), covered.persist())
 
 
 def silent_tasks(run: RunRecord, totals: Totals) -> dict[int, tuple[int, ...]]:
     """Return the tasks of each step that reported no bucket in the interval."""
-    reported = tables.collect_frame(totals.seconds.select("step", "task").distinct(), "reporting tasks")
+    reported = tables.collect_frame(totals.covered.select("step", "task").distinct(), "reporting tasks")
     seen = set(zip(reported["step"], reported["task"], strict=True))
     out = {}
     for s in run.steps:
@@ -116,142 +111,151 @@ def measures(spark: SparkSession, run: RunRecord, totals: Totals) -> DataFrame:
     DataFrame
         step, measure, subject, statistic, value, within and n.
     """
-    cells = _arrivals(totals)
-    for part in (_service(totals), _ack(totals), _io(totals), _routing(spark, run, totals)):
-        cells = cells.unionByName(part)
-    means = ratio(cells, KEYS).withColumn("statistic", sf.lit("mean"))
-    parts = [
-        _percentiles(totals, "service_hist", SERVICE, ["executor", "component"], "wall"),
-        _percentiles(totals, "ack_hist", ACK, ["executor", ""], None),
-    ]
-    for part in parts:
-        means = means.unionByName(part)
-    return means
+    query = run.steps[0].plan.start.query_plan
+    shares = _shares(
+        totals.sums.join(sf.broadcast(tables.peers(spark, run)), ["step", "peer"], "left"), query
+    )
+    cells = (
+        shares.unionByName(_seconds(totals.covered, query))
+        .groupBy(*KEYS, "batch")
+        .agg(sf.sum("num").alias("num"), sf.sum("den").alias("den"))
+    )
+    scale = (
+        sf.when(sf.col("measure") == ARRIVALS, _PER_MS_TO_PER_S)
+        .when(sf.col("measure").isin(SERVICE, ACK), _NS_TO_MS)
+        .otherwise(1.0)
+    )
+    means = ratio(cells, KEYS, scale).withColumn("statistic", sf.lit("mean"))
+    return means.unionByName(_percentiles(totals.sums))
 
 
-def _subjects(rows: DataFrame, owners: Sequence[str], suffix: Column | None = None) -> DataFrame:
-    """Repeat every row for each of its owners: its executor, its component, or the topology (``""``)."""
-    named = [sf.col(o) if o else sf.lit("") for o in owners]
-    labels = [sf.concat(n, sf.lit(":"), suffix) for n in named] if suffix is not None else named
-    return rows.withColumn("subject", sf.explode(sf.array(*labels)))
+def _share(measure: str, subject: Column, num: Column | float, den: Column | float) -> Column:
+    """Return what one sum adds to a measure of a subject."""
+
+    def number(value: Column | float) -> Column:
+        return value if isinstance(value, Column) else sf.lit(value)
+
+    return sf.struct(
+        sf.lit(measure).alias("measure"),
+        subject.alias("subject"),
+        number(num).alias("num"),
+        number(den).alias("den"),
+    )
 
 
-def _of(totals: Totals, measurement: str, *fields: str) -> DataFrame:
-    return totals.sums.where((sf.col("measurement") == measurement) & sf.col("field").isin(*fields))
+def _shares(sums: DataFrame, query: QueryPlan) -> DataFrame:
+    """Turn every sum into what it adds to numerators and denominators, by measure and subject."""
+    value, field = sf.col("total"), sf.col("field")
+    owners = (sf.col("executor"), sf.col("component"))
+    colon, arrow = sf.lit(":"), sf.lit("->")
 
+    def both(measure: str, num: Column | float, den: Column | float) -> Column:
+        return sf.array(*(_share(measure, o, num, den) for o in owners))
 
-def _data(rows: DataFrame) -> DataFrame:
-    """Keep the topology's own streams: Storm's (ticks, acks, checkpoints) begin so."""
-    return rows.where(~(sf.col("stream").startswith("__") | sf.col("stream").startswith("$")))
+    def io(stream: Column, num: Column | float, den: Column | float) -> Column:
+        return sf.array(*(_share(IO, sf.concat(o, colon, stream), num, den) for o in owners))
 
+    def acked(num: Column | float, den: Column | float) -> Column:
+        return sf.array(*(_share(ACK, o, num, den) for o in (sf.col("executor"), sf.lit(""))))
 
-def _cells(rows: DataFrame, measure: str, num: Column, den: Column) -> DataFrame:
-    grouped = rows.groupBy("step", "subject", "batch").agg(num.alias("num"), den.alias("den"))
-    return grouped.select("step", sf.lit(measure).alias("measure"), "subject", "batch", "num", "den")
+    def connection(target: Column) -> Column:
+        return sf.concat(sf.col("executor"), arrow, target, colon, sf.col("stream"))
 
+    # One emit on a stream that two components subscribe to is sent to both, so shares are by component.
+    routed = sf.concat(
+        sf.array(_share(ROUTING, connection(sf.col("to_executor")), value, 0.0)),
+        sf.transform("to_executors", lambda target: _share(ROUTING, connection(target), 0.0, value)),
+    )
+    received = sf.concat(
+        both(ARRIVALS, value, 0.0),
+        sf.flatten(sf.transform(_outputs(query), lambda stream: io(stream, 0.0, value))),
+    )
+    own = ~(
+        sf.col("stream").startswith("__") | sf.col("stream").startswith("$")
+    )  # not Storm's ticks and acks
 
-def _field(name: str) -> Column:
-    return sf.sum(sf.when(sf.col("field") == name, sf.col("total")).otherwise(0.0))
+    def is_(measurement: str, name: str = "count") -> Column:
+        return (sf.col("measurement") == measurement) & (field == name)
 
-
-def _arrivals(totals: Totals) -> DataFrame:
-    owners = ["executor", "component"]
-    counts = _subjects(_data(_of(totals, "received", "count")), owners)
-    received = counts.groupBy("step", "subject", "batch").agg(sf.sum("total").alias("num"))
-    covered = _subjects(totals.seconds, owners)
-    tasks = covered.groupBy("step", "subject").agg(sf.count_distinct("task").alias("tasks"))
-    seconds = covered.groupBy("step", "subject", "batch").agg(sf.sum("seconds").alias("all"))
+    shares = (
+        sf.when(is_("received") & own, received)
+        .when(is_("emitted") & own & _downstream(query), io(sf.col("stream"), value, 0.0))
+        .when(is_("transferred") & own, routed)
+        .when(is_("service", "wall_sum_ns"), both(SERVICE, value, 0.0))
+        .when(is_("service"), both(SERVICE, 0.0, value))
+        .when(is_("ack", "sum_ns"), acked(value, 0.0))
+        .when(is_("ack"), acked(0.0, value))
+    )
+    used = sf.col("measurement").isin("received", "emitted", "transferred", "service", "ack")
     return (
-        received.join(seconds, ["step", "subject", "batch"])
-        .join(tasks, ["step", "subject"])
+        sums.where(used).select("step", "batch", sf.explode(shares).alias("s")).select("step", "batch", "s.*")
+    )
+
+
+def _downstream(query: QueryPlan) -> Column:
+    """Whether a row's component has an input."""
+    return sf.col("component").isin(*(c.name for c in query.components if query.inputs(c.name)))
+
+
+def _outputs(query: QueryPlan) -> Column:
+    """Streams that a row's component emits on and somebody subscribes to."""
+    streams: Mapping[str, Sequence[str]] = {
+        c.name: sorted({s.stream for s in query.outputs(c.name)}) for c in query.components
+    }
+    none = sf.array().cast("array<string>")
+    for name, found in streams.items():
+        if found:
+            none = sf.when(sf.col("component") == name, sf.array(*map(sf.lit, found))).otherwise(none)
+    return none
+
+
+def _seconds(covered: DataFrame, query: QueryPlan) -> DataFrame:
+    """Denominators of arrival rates: milliseconds covered, the mean over the subject's tasks."""
+    return (
+        covered.where(_downstream(query))
+        .select("step", "batch", "ms", sf.explode(sf.array("executor", "component")).alias("subject"))
+        .groupBy("step", "subject", "batch")
+        .agg(sf.avg("ms").alias("den"))
         .select(
-            "step",
-            sf.lit(ARRIVALS).alias("measure"),
-            "subject",
-            "batch",
-            "num",
-            (sf.col("all") / sf.col("tasks")).alias("den"),
+            "step", "batch", sf.lit(ARRIVALS).alias("measure"), "subject", sf.lit(0.0).alias("num"), "den"
         )
     )
 
 
-def _service(totals: Totals) -> DataFrame:
-    rows = _subjects(_of(totals, "service", "count", "wall_sum_ns"), ["executor", "component"])
-    return _cells(rows, SERVICE, _field("wall_sum_ns") / 1e6, _field("count"))
-
-
-def _ack(totals: Totals) -> DataFrame:
-    rows = _subjects(_of(totals, "ack", "count", "sum_ns"), ["executor", ""])
-    return _cells(rows, ACK, _field("sum_ns") / 1e6, _field("count"))
-
-
-def _io(totals: Totals) -> DataFrame:
-    """Divide emits on each output stream by tuples received, for the components that have an input."""
-    emitted = _data(_of(totals, "emitted", "count"))
-    where = ["step", "component", "executor", "batch"]
-    received = _data(_of(totals, "received", "count")).groupBy(*where).agg(sf.sum("total").alias("received"))
-    rows = emitted.groupBy(*where, "stream").agg(sf.sum("total").alias("sent")).join(received, where)
-    rows = _subjects(rows, ["executor", "component"], sf.col("stream"))
-    return _cells(rows, IO, sf.sum("sent"), sf.sum("received"))
-
-
-def _routing(spark: SparkSession, run: RunRecord, totals: Totals) -> DataFrame:
-    """Share of a connection in what its source executor sent on the stream to that component."""
-    plan = sf.broadcast(tables.connections(spark, run))
-    sent = _of(totals, "transferred", "count").select(
-        "step", sf.col("executor").alias("source"), "stream", sf.col("peer").alias("target"), "batch", "total"
-    )
-    components = tables.connections(spark, run).select("step", "target", "target_component").distinct()
-    whole = (
-        sent.join(sf.broadcast(components), ["step", "target"])
-        .groupBy("step", "source", "stream", "target_component", "batch")
-        .agg(sf.sum("total").alias("den"))
-    )
-    every = whole.join(plan, ["step", "source", "stream", "target_component"])
-    found = every.join(sent, ["step", "source", "stream", "target", "batch"], "left")
-    return found.select(
-        "step",
-        sf.lit(ROUTING).alias("measure"),
-        sf.col("label").alias("subject"),
-        "batch",
-        sf.coalesce("total", sf.lit(0.0)).alias("num"),
-        "den",
-    )
-
-
-def _percentiles(
-    totals: Totals, measurement: str, measure: str, owners: Sequence[str], clock: str | None
-) -> DataFrame:
+def _percentiles(sums: DataFrame) -> DataFrame:
     """Percentiles from histograms: a bin is named by its upper bound u and is 2^(floor(log2(u-1))-4) wide."""
-    rows = totals.sums.where(sf.col("measurement") == measurement)
-    rows = rows if clock is None else rows.where(sf.col("peer") == clock)
+    service = (sf.col("measurement") == "service_hist") & (sf.col("peer") == "wall")
+    ack = sf.col("measurement") == "ack_hist"
     upper = sf.col("upper")
     width = sf.when(upper <= 32, 1.0).otherwise(sf.pow(sf.lit(2.0), sf.floor(sf.log2(upper - 1)) - 4))
-    below = Window.partitionBy("step", "subject").orderBy("upper")
     bins = (
-        _subjects(rows.withColumn("upper", sf.col("field").cast("double")), owners)
-        .groupBy("step", "subject", "upper")
-        .agg(sf.sum("total").alias("count"))
-        .withColumn("ends", sf.sum("count").over(below))
-        .withColumn("n", sf.sum("count").over(Window.partitionBy("step", "subject")))
-    )
-    wanted = sf.explode(
-        sf.array(
-            *(sf.struct(sf.lit(k).alias("statistic"), sf.lit(v).alias("q")) for k, v in PERCENTILES.items())
-        )
-    )
-    rank = sf.col("w.q") * sf.col("n")
-    inside = (rank - (sf.col("ends") - sf.col("count"))) / sf.col("count")
-    return (
-        bins.withColumn("w", wanted)
-        .where((sf.col("ends") >= rank) & (sf.col("ends") - sf.col("count") < rank))
+        sums.where(service | ack)
         .select(
             "step",
-            sf.lit(measure).alias("measure"),
-            "subject",
+            sf.when(ack, ACK).otherwise(SERVICE).alias("measure"),
+            sf.explode(sf.array("executor", sf.when(ack, "").otherwise(sf.col("component")))).alias(
+                "subject"
+            ),
+            sf.col("field").cast("double").alias("upper"),
+            "total",
+        )
+        .groupBy(*KEYS, "upper")
+        .agg(sf.sum("total").alias("count"))
+        .withColumn("ends", sf.sum("count").over(Window.partitionBy(*KEYS).orderBy("upper")))
+        .withColumn("n", sf.sum("count").over(Window.partitionBy(*KEYS)))
+    )
+    wanted = sf.array(
+        *(sf.struct(sf.lit(k).alias("statistic"), sf.lit(v).alias("q")) for k, v in PERCENTILES.items())
+    )
+    rank, starts = sf.col("w.q") * sf.col("n"), sf.col("ends") - sf.col("count")
+    return (
+        bins.withColumn("w", sf.explode(wanted))
+        .where((sf.col("ends") >= rank) & (starts < rank))
+        .select(
+            *KEYS,
             sf.col("w.statistic").alias("statistic"),
-            ((upper - width + width * inside) / 1e6).alias("value"),
+            ((upper - width + width * (rank - starts) / sf.col("count")) * _NS_TO_MS).alias("value"),
             sf.lit(None).cast("double").alias("within"),
-            sf.col("n"),
+            "n",
         )
     )

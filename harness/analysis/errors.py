@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from harness.analysis import tables
+from harness.analysis.counters import ACK
 from harness.analysis.inputs import RunRecord
 from harness.analysis.latencies import COMPLETE, GROUND_TRUTH, Actual
 from harness.analysis.noise import combined
@@ -29,16 +30,26 @@ ACTUALS = pa.schema(
 )
 THESIS_STATISTICS: Mapping[str, str] = {GROUND_TRUTH: "mean_same_node", COMPLETE: "p90_paths"}
 """What the thesis's protocol compares (5.7.2); all other statistics belong to ours."""
+TOPOLOGY_MEASURES = (GROUND_TRUTH, COMPLETE, ACK)
 PAIR = ["model", "source_step", "proposed_step"]
 
 
 def actuals(spark: SparkSession, run: RunRecord, latencies: list[Actual], counted: DataFrame) -> DataFrame:
-    """Put all that was measured into one table, with ``noise`` and ``repeats``."""
+    """Put all that was measured into one table, with ``noise`` and ``configuration``."""
     of_latency = tables.from_rows(spark, list(latencies), ACTUALS)
     of_counters = counted.withColumn("protocol", sf.lit("ours")).withColumn("note", sf.lit(""))
-    steps = tables.intervals(spark, run).select("step", "configuration")
     both = of_latency.unionByName(of_counters.select(*ACTUALS.names))
-    return combined(both.join(sf.broadcast(steps), "step"))
+    labels = {s.index: s.interval.configuration for s in run.steps}
+    configured = both.withColumn("configuration", _lookup("step", labels))
+    return combined(configured, repeated=len(set(labels.values())) < len(labels))
+
+
+def _lookup(column: str, values: Mapping[int, str]) -> Column:
+    """Return what a small mapping holds for a column's value; null where it holds nothing."""
+    found = sf.lit(None).cast("string")
+    for key, value in values.items():
+        found = sf.when(sf.col(column) == key, value).otherwise(found)
+    return found
 
 
 def pairs(
@@ -56,8 +67,8 @@ def pairs(
     Returns
     -------
     DataFrame
-        Schema ``harness.schemas.ERRORS``. Errors are null unless the verdict is ``judged``. A pair
-        for which a model gives no number of the thesis's protocol has a row ``not-predicted``.
+        Schema ``harness.schemas.ERRORS``. Errors are null unless the verdict is ``judged``. What a model
+        should have answered and did not has a row ``not-predicted``.
     """
     predicted = tables.predictions(spark, run)
     thesis = sf.lit(False)
@@ -67,26 +78,39 @@ def pairs(
     predicted = predicted.unionByName(_gaps(predicted, measured))
     keys = ["proposed_step", "protocol", "measure", "subject", "statistic"]
     beside = measured.select(
-        sf.col("step").alias("proposed_step"),
-        *keys[1:],
-        sf.col("value").alias("actual"),
-        "noise",
-        "note",
+        sf.col("step").alias("proposed_step"), *keys[1:], sf.col("value").alias("actual"), "noise", "note"
     )
-    joined = predicted.join(beside, keys, "left")
-    for end in ("source", "proposed"):
-        joined = joined.join(sf.broadcast(_unusable(spark, unusable, end)), f"{end}_step", "left")
-    return _errors(_verdicts(joined)).select(*ERRORS.names)
+    joined = predicted.join(sf.broadcast(beside), keys, "left")
+    return _errors(_verdicts(joined, unusable)).select(*ERRORS.names)
+
+
+def primary() -> Column:
+    """Whether a row's subject is one that its measure is judged by.
+
+    Latencies are judged for the whole topology, other measures for each executor or connection.
+    """
+    whole = sf.col("measure").isin(*TOPOLOGY_MEASURES)
+    return sf.when(whole, sf.col("subject") == "").otherwise(sf.col("subject").contains("["))
 
 
 def _gaps(predicted: DataFrame, measured: DataFrame) -> DataFrame:
-    """Rows for what the thesis's protocol compares and a model does not give."""
+    """Rows for what was measured and a model should have predicted and did not.
+
+    That is the thesis's statistics, of every model, and what a model predicts of any other pair.
+    """
+    kind = ["measure", "statistic", "protocol"]
+    every = predicted.select(*PAIR).distinct()
+    answered = predicted.where(primary()).select("model", *kind).distinct()
+    comparable = measured.where(primary() | (sf.col("protocol") == "thesis"))
     asked = (
-        measured.where("protocol = 'thesis'")
-        .select(sf.col("step").alias("proposed_step"), "measure", "subject", "statistic", "protocol")
-        .join(sf.broadcast(predicted.select(*PAIR).distinct()), "proposed_step")
+        comparable.select(sf.col("step").alias("proposed_step"), "subject", *kind)
+        .join(sf.broadcast(every), "proposed_step")
+        .join(sf.broadcast(answered.withColumn("answered", sf.lit(True))), ["model", *kind], "left")
+        .where((sf.col("protocol") == "thesis") | sf.col("answered"))
+        .drop("answered")
     )
-    missing = asked.join(predicted, [*PAIR, "measure", "subject", "statistic", "protocol"], "left_anti")
+    keys = [*PAIR, "subject", *kind]
+    missing = asked.join(sf.broadcast(predicted.select(*keys)), keys, "left_anti")
     none = sf.lit(None).cast("double")
     return missing.withColumns(
         {
@@ -99,42 +123,30 @@ def _gaps(predicted: DataFrame, measured: DataFrame) -> DataFrame:
     )
 
 
-def _unusable(spark: SparkSession, steps: Mapping[int, tuple[str, str]], end: str) -> DataFrame:
-    names = (f"{end}_step", f"{end}_verdict", f"{end}_reason")
-    rows: list[dict[str, object]] = [
-        dict(zip(names, (step, verdict, reason), strict=True)) for step, (verdict, reason) in steps.items()
-    ]
-    return tables.from_rows(
-        spark, rows, pa.schema(list(zip(names, (pa.int32(), pa.string(), pa.string()), strict=True)))
-    )
-
-
-def _verdicts(joined: DataFrame) -> DataFrame:
+def _verdicts(joined: DataFrame, unusable: Mapping[int, tuple[str, str]]) -> DataFrame:
     """Add ``verdict``, and to ``reason`` why a row was not judged."""
-    actual, value = sf.col("actual"), sf.col("value")
-    ends = [sf.col("proposed_verdict"), sf.col("source_verdict")]
-    no_actual = actual.isNull() | sf.isnan(actual) | (actual == 0)
+    actual, value, status = sf.col("actual"), sf.col("value"), sf.col("status")
+    verdicts = {step: verdict for step, (verdict, _) in unusable.items()}
+    reasons = {step: reason for step, (_, reason) in unusable.items()}
+    ends = ("proposed_step", "source_step")
+    found = [sf.coalesce(_lookup(end, verdicts), sf.lit("")) for end in ends]
     verdict = (
-        sf.when(
-            sf.coalesce(ends[0] == "invalid", sf.lit(False))
-            | sf.coalesce(ends[1] == "invalid", sf.lit(False)),
-            "invalid",
-        )
-        .when(sf.coalesce(*ends).isNotNull(), "unsteady")
-        .when(sf.col("status") == "saturated", "saturated")
-        .when((sf.col("status") != "ok") | value.isNull() | sf.isnan(value), "not-predicted")
-        .when(no_actual, "not-measured")
+        sf.when((found[0] == "invalid") | (found[1] == "invalid"), "invalid")
+        .when((found[0] == "unsteady") | (found[1] == "unsteady"), "unsteady")
+        .when(status == "saturated", "saturated")
+        .when((status != "ok") | value.isNull() | sf.isnan(value), "not-predicted")
+        .when(actual.isNull() | sf.isnan(actual) | (actual == 0), "not-measured")
         .otherwise("judged")
+    )
+    known = sf.nullif(sf.coalesce("note", sf.lit("")), sf.lit(""))
+    missing = sf.when(actual == 0, "measured as 0: no relative error").otherwise(
+        sf.coalesce(known, sf.lit("not measured in the proposed step"))
     )
     why = (
         sf.when(
-            sf.col("verdict").isin("invalid", "unsteady"), sf.coalesce("proposed_reason", "source_reason")
+            sf.col("verdict").isin("invalid", "unsteady"), sf.coalesce(*(_lookup(e, reasons) for e in ends))
         )
-        .when((sf.col("verdict") == "not-measured") & (actual == 0), "measured as 0: no relative error")
-        .when(
-            sf.col("verdict") == "not-measured",
-            sf.coalesce(sf.nullif(sf.col("note"), sf.lit("")), sf.lit("not measured in the proposed step")),
-        )
+        .when(sf.col("verdict") == "not-measured", missing)
         .when((sf.col("verdict") == "not-predicted") & (sf.col("reason") == ""), "the model gave no number")
         .otherwise(sf.col("reason"))
     )

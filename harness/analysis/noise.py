@@ -19,7 +19,7 @@ repeats it is the first part only, a lower bound, and the report says so.
 from __future__ import annotations
 
 import numpy as np
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 FEWEST_IN_TAIL = 5
@@ -27,15 +27,18 @@ FEWEST_IN_TAIL = 5
 FEWEST_BATCHES = 4
 
 
-def ratio(cells: DataFrame, keys: list[str]) -> DataFrame:
+def ratio(cells: DataFrame, keys: list[str], scale: Column) -> DataFrame:
     """Return sum(num)/sum(den) of every key over its batches, with its standard error.
 
     Parameters
     ----------
     cells : DataFrame
-        One row a key and batch: the keys, num and den. A batch without anything to divide has den 0.
+        One row a key and batch: the keys, num and den. A batch without anything to divide by has den 0
+        and counts as none.
     keys : list of str
         The columns that name a measured number.
+    scale : Column
+        Of the keys: from the unit of num/den to the measure's.
 
     Returns
     -------
@@ -43,65 +46,67 @@ def ratio(cells: DataFrame, keys: list[str]) -> DataFrame:
         The keys, value (null where the denominators sum to 0), within (null with fewer than four
         batches) and n (sum of den).
     """
-    whole = Window.partitionBy(*keys)
-    value = sf.try_divide(sf.sum("num").over(whole), sf.sum("den").over(whole))
-    deviation = sf.col("num") - sf.col("ratio") * sf.col("den")
-    batches = sf.count("*")
-    spread = sf.sqrt(sf.sum(deviation * deviation) / (batches * (batches - 1))) / sf.avg("den")
+    value = sf.try_divide("num", "den")
+    # Sorted, so that the sum, and with it the last bit of the result, does not depend on Spark's order.
+    squares = sf.transform(
+        sf.array_sort("batches"), lambda b: (b["num"] - value * b["den"]) * (b["num"] - value * b["den"])
+    )
+    count = sf.size("batches")
+    spread = sf.sqrt(sf.aggregate(squares, sf.lit(0.0), lambda a, b: a + b) / (count * (count - 1)))
     return (
-        cells.withColumn("ratio", value)
-        .groupBy(*keys)
+        cells.groupBy(*keys)
         .agg(
-            sf.first("ratio").alias("value"),
-            sf.when((batches >= FEWEST_BATCHES) & (sf.avg("den") > 0), spread).alias("within"),
-            sf.sum("den").cast("double").alias("n"),
+            sf.sum("num").alias("num"),
+            sf.sum("den").alias("den"),
+            sf.collect_list(sf.when(sf.col("den") > 0, sf.struct("num", "den"))).alias("batches"),
+        )
+        .select(
+            *keys,
+            (value * scale).alias("value"),
+            sf.when(count >= FEWEST_BATCHES, spread / (sf.col("den") / count) * scale).alias("within"),
+            sf.col("den").alias("n"),
         )
     )
 
 
-def combined(actuals: DataFrame) -> DataFrame:
+def combined(actuals: DataFrame, repeated: bool) -> DataFrame:
     """Add ``noise``: within the interval and, where configurations were repeated, between repeats.
 
     Parameters
     ----------
     actuals : DataFrame
         With configuration, protocol, measure, subject, statistic, value and within.
+    repeated : bool
+        Whether any configuration was measured more than once.
 
     Returns
     -------
     DataFrame
-        The same with noise; with repeats, the number of steps of that configuration; and with
-        between_share, the pooled spread between repeats as a share of the value (null without any).
+        The same with noise, and between_share: the spread between repeats as a share of the value,
+        pooled over a measure's repeated configurations and subjects (null without any).
     """
+    within = sf.col("within")
+    if not repeated:
+        return actuals.withColumns({"between_share": sf.lit(None).cast("double"), "noise": within})
     kind = ["protocol", "measure", "statistic"]
-    same = Window.partitionBy("configuration", "subject", *kind)
-    squared = sf.col("within") * sf.col("within")
+    excess = (sf.col("variance") - sf.col("explained")) / (sf.col("mean") * sf.col("mean"))
     share = (
         actuals.groupBy("configuration", "subject", *kind)
         .agg(
             sf.var_samp("value").alias("variance"),
-            sf.coalesce(sf.avg(squared), sf.lit(0.0)).alias("explained"),
+            sf.coalesce(sf.avg(within * within), sf.lit(0.0)).alias("explained"),
             sf.avg("value").alias("mean"),
             sf.count("value").alias("steps"),
         )
         .where("steps > 1 AND mean != 0")
         .groupBy(*kind)
-        .agg(
-            sf.avg((sf.col("variance") - sf.col("explained")) / (sf.col("mean") * sf.col("mean"))).alias(
-                "share"
-            )
-        )
-        .select(*kind, sf.sqrt(sf.greatest(sf.lit(0.0), "share")).alias("between_share"))
+        .agg(sf.sqrt(sf.greatest(sf.lit(0.0), sf.avg(excess))).alias("between_share"))
     )
     between = sf.col("between_share") * sf.col("value")
     zero = sf.lit(0.0)
-    total = sf.coalesce(squared, zero) + sf.coalesce(between * between, zero)
-    known = sf.col("within").isNotNull() | between.isNotNull()
-    return (
-        actuals.withColumn("repeats", sf.count("value").over(same).cast("int"))
-        .join(sf.broadcast(share), kind, "left")
-        .withColumn("noise", sf.when(known, sf.sqrt(total)))
-    )
+    total = sf.coalesce(within * within, zero) + sf.coalesce(between * between, zero)
+    known = within.isNotNull() | between.isNotNull()
+    return actuals.join(sf.broadcast(share), kind, "left").withColumn("noise", sf.when(known, sf.sqrt(total)))
 
 
 def quantile_error(values: np.ndarray, counts: np.ndarray, whole: float) -> float | None:

@@ -14,10 +14,11 @@ import pandas as pd
 from jinja2 import Environment, StrictUndefined
 
 from harness.analysis import style
+from harness.analysis.errors import TOPOLOGY_MEASURES
 from harness.analysis.figures import FigureData
 from harness.analysis.latencies import COMPLETE, GROUND_TRUTH
 from harness.analysis.notes import FIGURE_CAPTIONS, MODEL_NOTES, PROTOCOL_NOTES
-from harness.analysis.summary import EVIDENCE_PCT, NO_CHANGE, TOPOLOGY_MEASURES, ErrorSummary, Summary
+from harness.analysis.summary import EVIDENCE_PCT, NO_CHANGE, ErrorSummary, Summary
 from harness.protocols import CheckResult
 
 WORST_ROWS = 25
@@ -157,10 +158,11 @@ def repeats(data: ReportData) -> dict[str, Any]:
     """Say what the noise column holds: how many configurations were repeated, and how they spread."""
     rows = _measured(data, GROUND_TRUTH, "mean")
     share = rows["between_share"].dropna()
-    repeated = rows[rows["repeats"] > 1]
+    times = rows["configuration"].value_counts()
+    repeated = times[times > 1]
     return {
-        "configurations": int(repeated["configuration"].nunique()),
-        "steps": len(repeated),
+        "configurations": len(repeated),
+        "steps": int(repeated.sum()),
         "between_pct": float(share.iloc[0] * 100) if len(share) else None,
     }
 

@@ -2,7 +2,7 @@
 
 Where the time of a small run goes is in ``docs/performance.md``; in short, the JVM's start and the
 compilation of the first queries cost several times more than the data. So a small run gets the quick
-compiler only (C1), serial garbage collection, two shuffle partitions and no adaptive re-planning,
+compiler only (C1), serial garbage collection, one shuffle partition and no adaptive re-planning,
 and a large one Spark's own choices.
 
 The master is ``local[2]`` unless one is given or ``SPARK_REMOTE`` names a Spark Connect server; nothing
@@ -41,7 +41,7 @@ _LOCAL: Mapping[str, str] = {
 }
 _SMALL: Mapping[str, str] = {
     "spark.driver.memory": "1g",
-    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
 }
 _LARGE: Mapping[str, str] = {
@@ -58,7 +58,7 @@ def settings(rows: int, master: str) -> dict[str, str]:
     Examples
     --------
     >>> settings(1000, "local[2]")["spark.sql.shuffle.partitions"]
-    '2'
+    '1'
     """
     small = rows <= SMALL_ROWS
     chosen = {**_ALWAYS, **(_SMALL if small else _LARGE), "spark.master": master}

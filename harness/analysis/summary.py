@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import Any, TypedDict
 
 import pandas as pd
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
 from harness.analysis import tables
+from harness.analysis.errors import TOPOLOGY_MEASURES, primary
 from harness.analysis.inputs import RunRecord
 from harness.schemas import SCHEMA_VERSION
 
 NO_CHANGE = "no-change"
 EVIDENCE_PCT = 10.0
 """Where no-change errs by less than this, an experiment cannot tell a model from a guess."""
-TOPOLOGY_MEASURES = ("ground_truth_latency_ms", "complete_latency_ms", "ack_latency_ms")
-"""Judged for the whole topology (subject ``""``); other measures for each executor or connection."""
 KIND = ["model", "protocol", "measure", "statistic"]
 
 
@@ -70,12 +69,6 @@ class Summary(TypedDict):
     errors: list[ErrorSummary]
 
 
-def primary() -> Column:
-    """Whether a row is of the subjects that a measure is judged by."""
-    whole = sf.col("measure").isin(*TOPOLOGY_MEASURES)
-    return sf.when(whole, sf.col("subject") == "").otherwise(sf.col("subject").contains("["))
-
-
 def _percentile(column: Column, fraction: float) -> Column:
     return sf.percentile(column, sf.lit(fraction))
 
@@ -83,14 +76,14 @@ def _percentile(column: Column, fraction: float) -> Column:
 def summarise(errors: DataFrame) -> list[ErrorSummary]:
     """Summarise the pair table over its off-diagonal pairs."""
     rows = errors.where("source_step != proposed_step").where(primary())
-    keys = ["source_step", "proposed_step", "protocol", "measure", "statistic", "subject"]
-    base = rows.where((sf.col("model") == NO_CHANGE) & (sf.col("verdict") == "judged"))
-    rows = rows.join(base.select(*keys, sf.col("abs_error_pct").alias("base_pct")), keys, "left")
+    same = Window.partitionBy("source_step", "proposed_step", "protocol", "measure", "statistic", "subject")
+    no_change = sf.when(sf.col("model") == NO_CHANGE, sf.col("abs_error_pct"))
+    rows = rows.withColumn("base_pct", sf.max(no_change).over(same))
     both = sf.col("base_pct").isNotNull() & sf.col("abs_error_pct").isNotNull()
     judged = sf.count_if(sf.col("verdict") == "judged")
     width = (sf.col("high") - sf.col("low")) / sf.nullif(sf.abs("value"), sf.lit(0.0)) * 100
     summed = rows.groupBy(*KIND).agg(
-        sf.count_distinct("source_step", "proposed_step").cast("int").alias("pairs"),
+        sf.size(sf.collect_set(sf.struct("source_step", "proposed_step"))).alias("pairs"),
         sf.count("*").cast("int").alias("comparisons"),
         judged.cast("int").alias("judged"),
         (judged / sf.count("*")).alias("judged_share"),
@@ -105,13 +98,9 @@ def summarise(errors: DataFrame) -> list[ErrorSummary]:
         _percentile(sf.when(both, sf.col("base_pct")), 0.5).alias("base"),
     )
     skill = sf.when(sf.col("base") > 0, 1 - sf.col("own") / sf.col("base"))
-    found = (
-        summed.withColumn("skill", skill)
-        .drop("own", "base")
-        .orderBy("measure", "protocol", "statistic", "model")
-    )
+    found = summed.withColumn("skill", skill).drop("own", "base")
     rows_found: list[ErrorSummary] = tables.collect(found, "summary").to_pylist()
-    return rows_found
+    return sorted(rows_found, key=lambda s: (s["measure"], s["protocol"], s["statistic"], s["model"]))
 
 
 def evidence(summaries: list[ErrorSummary]) -> list[Evidence]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from harness.analysis.inputs import RunRecord, spark_path
+from harness.analysis.inputs import RunRecord, StepRecord, spark_path
 from harness.errors import HarnessError
-from harness.plans import connection_label
+from harness.plans import Executor
 from harness.schemas import LATENCY, METRICS, PREDICTIONS
 
 MOST_ROWS = 2_000_000
@@ -19,7 +21,7 @@ MOST_ROWS = 2_000_000
 _INTERVALS = pa.schema(
     [
         ("step", pa.int32()),
-        *((name, pa.int64()) for name in ("start_ns", "end_ns", "start_epoch_ms", "end_epoch_ms")),
+        *((name, pa.int64()) for name in ("start_ns", "end_ns")),
         ("configuration", pa.string()),
     ]
 )
@@ -28,12 +30,15 @@ _TASKS = pa.schema(
         ("step", pa.int32()),
         ("task", pa.int32()),
         *((name, pa.string()) for name in ("component", "executor", "node")),
+        *((name, pa.int64()) for name in ("start_epoch_ms", "end_epoch_ms")),
     ]
 )
-_CONNECTIONS = pa.schema(
+_PEERS = pa.schema(
     [
         ("step", pa.int32()),
-        *((name, pa.string()) for name in ("label", "stream", "source", "target", "target_component")),
+        ("peer", pa.string()),
+        ("to_executor", pa.string()),
+        ("to_executors", pa.list_(pa.string())),
     ]
 )
 
@@ -68,14 +73,12 @@ def _plain(schema: pa.Schema) -> pa.Schema:
 
 
 def intervals(spark: SparkSession, run: RunRecord) -> DataFrame:
-    """One row a step: the measured interval on both clocks, and the label that repeats share."""
+    """One row a step: the measured interval, and the label that repeats of a configuration share."""
     rows = [
         {
             "step": s.index,
             "start_ns": s.interval.start_ns,
             "end_ns": s.interval.end_ns,
-            "start_epoch_ms": s.interval.start_epoch_ms,
-            "end_epoch_ms": s.interval.end_epoch_ms,
             "configuration": s.interval.configuration,
         }
         for s in run.steps
@@ -84,32 +87,45 @@ def intervals(spark: SparkSession, run: RunRecord) -> DataFrame:
 
 
 def tasks(spark: SparkSession, run: RunRecord) -> DataFrame:
-    """One row a step and task of the query plan: its component, executor's label and worker node."""
+    """One row a step and task of the query plan: where it ran, and the step's interval."""
     rows = [
-        {"step": s.index, "task": task, "component": e.component, "executor": e.label, "node": e.worker.node}
-        for s in run.steps
-        for e in s.plan.start.executors
-        if e.component in {c.name for c in s.plan.start.query_plan.components}
+        {
+            "step": s.index,
+            "task": task,
+            "component": e.component,
+            "executor": e.label,
+            "node": e.worker.node,
+            "start_epoch_ms": s.interval.start_epoch_ms,
+            "end_epoch_ms": s.interval.end_epoch_ms,
+        }
+        for s, e in _executors(run)
         for task in e.tasks
     ]
     return from_rows(spark, rows, _TASKS)
 
 
-def connections(spark: SparkSession, run: RunRecord) -> DataFrame:
-    """One row a step and logical connection of the plan: its label and its ends' executors."""
+def peers(spark: SparkSession, run: RunRecord) -> DataFrame:
+    """One row a step and task: its executor as a destination, and all executors of its component."""
     rows = [
         {
             "step": s.index,
-            "label": connection_label(stream, source, target),
-            "stream": stream.stream,
-            "source": source.label,
-            "target": target.label,
-            "target_component": stream.target,
+            "peer": str(task),
+            "to_executor": e.label,
+            "to_executors": [other.label for other in s.plan.start.of(e.component)],
         }
-        for s in run.steps
-        for stream, source, target in s.plan.start.connections()
+        for s, e in _executors(run)
+        for task in e.tasks
     ]
-    return from_rows(spark, rows, _CONNECTIONS)
+    return from_rows(spark, rows, _PEERS)
+
+
+def _executors(run: RunRecord) -> Iterator[tuple[StepRecord, Executor]]:
+    """Yield the executors of every step's query plan (Storm's own components are not in it)."""
+    for s in run.steps:
+        names = {c.name for c in s.plan.start.query_plan.components}
+        for e in s.plan.start.executors:
+            if e.component in names:
+                yield s, e
 
 
 def from_rows(spark: SparkSession, rows: list[dict[str, object]], schema: pa.Schema) -> DataFrame:

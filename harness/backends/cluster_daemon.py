@@ -206,31 +206,35 @@ def _read_live() -> State | None:
     if state is None or state.phase == "failed":
         return None
     try:
-        started = psutil.Process(state.pid).create_time()
+        process = psutil.Process(state.pid)
+        same = abs(process.create_time() - state.process_started) < 1
+        return state if same and process.status() != psutil.STATUS_ZOMBIE else None
     except psutil.NoSuchProcess:
         return None
-    return state if abs(started - state.process_started) < 1 else None
 
 
 # -- the process that holds the cluster -----------------------------------------------------------
 
 
 def _hold(root: str, shape_json: str) -> None:
-    """Start the cluster, say so in the state file, and stay until told to end or a server dies."""
-    shape = Shape.model_validate_json(shape_json)
-    outer = os.environ.setdefault("STORM_HARNESS_DAEMON", f"{os.getpid()} {psutil.Process().create_time()}")
-    if not sandbox.inside() and sandbox.obstacle() is None:
-        sandbox.enter([*_PROGRAM, "hold", root, shape_json])
-    pid, started = outer.split()
+    """Enter a sandbox of its own, where that is allowed, to start the cluster there."""
     state = State(
         phase="starting",
-        shape=shape,
-        pid=int(pid),
-        process_started=float(started),
+        shape=Shape.model_validate_json(shape_json),
+        pid=os.getpid(),
+        process_started=psutil.Process().create_time(),
         home=folder() / "home",
         homes=Path(root),
-        private_network=sandbox.inside(),
+        private_network=sandbox.obstacle() is None,
     )
+    if state.private_network:
+        sandbox.enter([*_PROGRAM, "serve", state.model_dump_json()])
+    _serve(state.model_dump_json())
+
+
+def _serve(state_json: str) -> None:
+    """Start the cluster, say so in the state file, and stay until told to end or a server dies."""
+    state = State.model_validate_json(state_json)
 
     def say(phase: Literal["starting", "up", "failed"], detail: str) -> None:
         partial = _state_file().with_suffix(".partial")
@@ -293,7 +297,10 @@ def _probe() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "hold":
-        _hold(*sys.argv[2:])
-    else:
-        _probe()
+    match sys.argv[1:]:
+        case ["hold", root, shape_json]:
+            _hold(root, shape_json)
+        case ["serve", state_json]:
+            _serve(state_json)
+        case _:
+            _probe()

@@ -143,7 +143,7 @@ def cause(log: Path) -> str:
         found = [line for line in lines if mark in line]
         if found:
             return found[-1].removeprefix("Caused by: ")
-    return lines[-1] if lines else "its log is empty"
+    return f"its log ends with: {lines[-1]}" if lines else "its log is empty"
 
 
 # -- requests that show that a server is there ----------------------------------------------------

@@ -48,7 +48,7 @@ class Service(Frozen):
 class Multiplier(Frozen):
     """Number of tuples for each input: a normal draw, rounded and kept within min and max."""
 
-    min: Annotated[int, Field(ge=0)]
+    min: Positive
     max: Positive
     mean: PositiveFloat
     sd: Annotated[float, Field(ge=0)]

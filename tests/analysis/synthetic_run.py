@@ -19,6 +19,16 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from harness.experiments.config import (
+    Experiment,
+    LocalCluster,
+    Multiplier,
+    Steps,
+    StepSpec,
+    Topology,
+    Workload,
+)
+from harness.experiments.loading import dump
 from harness.plans import (
     ACKER,
     Executor,
@@ -69,6 +79,7 @@ class FakeRun:
     seed: int = 7
     cluster_kind: str = "local"
     models: Sequence[str] = ("no-change", "tenth-high")
+    """What ``write_predictions`` knows: the source's own values, and the same made a tenth higher."""
 
     def query_plan(self) -> QueryPlan:
         """The topology's query plan with this run's tasks."""
@@ -337,28 +348,36 @@ def build(path: Path, run: FakeRun) -> Path:
     environment = {
         "schema": SCHEMA_VERSION,
         "cluster_kind": run.cluster_kind,
-        "versions": {"harness": "0", "storm": "2.8.3", "kafka": "4.1.0"},
-        "cores": 2,
-        "kernel": "synthetic",
+        "cluster": {"storm": "2.8.3", "kafka": "4.1.0"},
+        "machine": {"cores": 2, "kernel": "none: synthetic data"},
         "commit": "0000000",
         "started": "2026-01-01T00:00:00Z",
     }
     (path / "environment.json").write_text(json.dumps(environment))
-    (path / "experiment.yaml").write_text(
-        json.dumps(  # JSON is YAML
-            {
-                "name": f"synthetic-{run.topology}",
-                "topology": {"name": run.topology},
-                "workload": {"rate_tps": run.steps[0].rate_tps if run.steps else 1.0},
-                "cluster": {"kind": run.cluster_kind, "nodes": run.nodes},
-                "measure": {"bucket_s": BUCKET_MS // 1000},
-                "steps": {"plan": [{"executors": s.executors} for s in run.steps], "repeats": 1},
-                "models": list(run.models),
-            }
-        )
-    )
+    (path / "experiment.yaml").write_text(dump(experiment(run)))
     write_predictions(path, run)
     return path
+
+
+def experiment(run: FakeRun) -> Experiment:
+    """The experiment that such a run would have come from."""
+    multiplied = run.topology in ("multiplier", "all-in-one", "join-split")
+    windowed = run.topology in ("windowed", "all-in-one", "join-split")
+    return Experiment(
+        name=f"synthetic-{run.topology}",
+        topology=Topology(
+            name=run.topology,
+            load_aware=False,
+            tasks=run.tasks,
+            window=Window(kind="count", length=10, slide=10) if windowed else None,
+            multiplier=Multiplier(min=1, max=20, mean=10, sd=1) if multiplied else None,
+            routing="one-per-window" if run.topology == "join-split" else None,
+        ),
+        workload=Workload(rate_tps=run.steps[0].rate_tps),
+        cluster=LocalCluster(nodes=run.nodes, slots_per_node=2),
+        steps=Steps(plan=tuple(StepSpec(executors=s.executors, rate_tps=s.rate_tps) for s in run.steps)),
+        models=tuple(run.models),
+    )
 
 
 def _json(path: Path, model: Any) -> None:

@@ -150,15 +150,23 @@ def test_the_plan_is_the_configuration_that_was_asked_for(
     assert state.errors == ()
 
 
-def test_a_smaller_plan_is_whole_only_with_its_new_workers(
+def test_old_reports_are_not_taken_for_new_workers(
     cluster: LocalCluster, experiment: Experiment, topology: str
 ) -> None:
-    """From two workers to one: the old report of the worker that stays holds executors of the new plan."""
-    pids = {p.pid for p in workers_of(topology)}
+    """From one worker to two: the last report of the one holds every executor of its successor."""
+    before = {p.pid for p in workers_of(topology)}
     rebalance = cluster.nimbus.rebalance(topology, asked(1, 1, experiment))
     state = cluster.nimbus.wait_rebalanced(topology, rebalance, WAIT_S, cluster.check)
     assert len(state.slots()) == 1
-    assert pids.isdisjoint(p.pid for p in workers_of(topology))
+    until(lambda: before.isdisjoint(p.pid for p in workers_of(topology)), "the old workers ended")
+
+    before = {p.pid for p in workers_of(topology)}
+    rebalance = cluster.nimbus.rebalance(topology, asked(1, 2, experiment))
+    state = cluster.nimbus.wait_rebalanced(topology, rebalance, WAIT_S, cluster.check)
+    assert len(state.slots()) == 2
+    after = {p.pid for p in workers_of(topology)}
+    assert before.isdisjoint(after)
+    assert len(after) == 2
 
 
 def test_settings_are_read_back_as_submitted(
@@ -222,7 +230,7 @@ def test_a_dead_server_is_named_and_stop_leaves_nothing(tmp_path: Path) -> None:
     """One cluster of its own: nimbus is killed, and after stop only this process is left in the sandbox."""
     done = in_a_sandbox(
         """
-        import json, os, sys
+        import json, os, sys, time
         from pathlib import Path
         import psutil
         from harness.backends import servers
@@ -240,8 +248,8 @@ def test_a_dead_server_is_named_and_stop_leaves_nothing(tmp_path: Path) -> None:
             answer["second"] = str(e)
         nimbus = next(s for s in cluster._servers if s.name == "nimbus")
         os.kill(nimbus.pid, 9)
-        psutil.wait_procs([psutil.Process(nimbus.pid)], timeout=60)
-        dead = cluster.watch()
+        while (dead := cluster.watch()) is None:
+            time.sleep(0.01)
         answer["dead"] = dead.name if dead else None
         try:
             cluster.check()

@@ -1,0 +1,31 @@
+"""The documents that can be checked: the command reference and the tables of the run directory."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+from harness.schemas import LATENCY, METRICS
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_the_command_reference_is_what_help_says() -> None:
+    made = runpy.run_path(str(ROOT / "scripts" / "command_reference.py"))["reference"]()
+    assert (ROOT / "docs" / "commands.md").read_text(encoding="utf-8") == made, "run make docs"
+
+
+def test_every_column_of_the_latency_table_is_described() -> None:
+    text = (ROOT / "docs" / "run-directory.md").read_text(encoding="utf-8")
+    described = text.split("## latency.parquet")[1].split("## ")[0]
+    for name in LATENCY.names:
+        assert name in described, name
+    for name in METRICS.names:
+        assert name in text, name
+
+
+def test_no_path_of_a_machine_is_in_the_documents() -> None:
+    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+        text = path.read_text(encoding="utf-8")
+        assert "/root/" not in text
+        assert "/work/" not in text
