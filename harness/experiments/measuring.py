@@ -23,6 +23,9 @@ from harness.runs import BurnInFound, CompleteLatency
 
 LOOK_EVERY_S = 1.0
 """How often the data so far are looked at during burn-in, and shown."""
+REPORT_LAG_S = 1.5
+"""What left a sink reaches us through the broker and the receiver this much later: the rate of the
+very last moments would seem to fall."""
 SETTLE_MOST_S = 12.0
 """A look counts messages scheduled at least this long ago, if their latencies ask for as much: the
 interval ends in the past, so that its last messages have had the time to come out."""
@@ -173,10 +176,12 @@ class Measurement:
         while True:
             elapsed = (time.monotonic_ns() - self._up_ns) / 1e9
             now = view(self._load)
+            arrived_s = (now.left_ns - self._up_ns) / 1e9
+            known_s = max(elapsed - REPORT_LAG_S, 0.0)
             verdict = burn_in(
-                (now.left_ns - self._up_ns) / 1e9,
-                now.scheduled_ms,
-                now_s=elapsed,
+                arrived_s[arrived_s < known_s],
+                now.scheduled_ms[arrived_s < known_s],
+                now_s=known_s,
                 least_s=limits.least_s,
                 most_s=limits.most_s,
                 drift_pct=limits.drift_pct,
