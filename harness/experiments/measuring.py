@@ -182,8 +182,8 @@ class Measurement:
                 arrived_s[arrived_s < known_s],
                 now.scheduled_ms[arrived_s < known_s],
                 now_s=known_s,
-                least_s=limits.least_s,
-                most_s=limits.most_s,
+                least_s=max(limits.least_s - REPORT_LAG_S, 0.0),
+                most_s=max(limits.most_s - REPORT_LAG_S, 0.0),
                 drift_pct=limits.drift_pct,
             )
             if verdict.decided and elapsed >= limits.least_s:
