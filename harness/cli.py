@@ -36,6 +36,11 @@ class Commands(click.Group):
             err.print("[bold red]error:[/] ", end="")
             err.print(str(error), markup=False, highlight=False)
             _finish("--json" in sys.argv, {"status": "failed", "error": str(error)}, error.exit_status)
+        except OSError as error:  # a full disk, a folder that may not be written to
+            what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            err.print("[bold red]error:[/] ", end="")
+            err.print(what, markup=False, highlight=False)
+            _finish("--json" in sys.argv, {"status": "failed", "error": what}, 1)
         except KeyboardInterrupt:
             err.print("stopped")
             _finish("--json" in sys.argv, {"status": "stopped"}, 1)
@@ -113,14 +118,14 @@ def run(
     with ProgressDisplay(err) as display:
         try:
             campaigning.measure(loaded, measured, homes, display, display.say)
-        except (HarnessError, KeyboardInterrupt):
+        except (HarnessError, KeyboardInterrupt, OSError):
             finished = len(measured.finished_steps)
             err.print(
                 f"{finished} of the run's steps are finished and kept; go on with:"
                 f" harness run --resume {_relative(measured.path)}"
             )
             raise
-    _predict(measured, ())
+    _predict(measured, loaded.models)
     _report(measured, as_json)
 
 
@@ -301,7 +306,10 @@ def _require_tools() -> None:
 def _show_findings(experiment: Any) -> list[str]:
     """Show the warnings about an experiment; raise for what cannot work."""
     from harness.experiments.preflight import findings
+    from harness.models import resolve
 
+    for name in experiment.models:
+        resolve(name)
     warnings = []
     for finding in findings(experiment):
         if finding.severity == "error":

@@ -46,7 +46,7 @@ class Window(Frozen):
     @model_validator(mode="after")
     def _no_gaps(self) -> Self:
         if self.slide > self.length:
-            raise ValueError(f"slide {self.slide} is longer than length {self.length}: tuples between are lost")
+            raise ValueError(f"slide {self.slide} is longer than length {self.length}: tuples are lost")
         return self
 
     @property

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import os
 import platform
+import secrets
 import shutil
 import uuid
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from harness.backends import sandbox
 from harness.backends import server_config as config
 from harness.backends.cgroups import CpuQuotas
 from harness.backends.class_archive import class_archive
@@ -28,7 +31,7 @@ from harness.backends.server_process import (
 )
 from harness.backends.servers import ServerHomes, quiet
 from harness.backends.storm import Nimbus
-from harness.errors import ClusterError
+from harness.errors import ClusterError, UsageError
 from harness.plans import WorkerNode
 
 START_TIMEOUT_S = 120.0
@@ -101,6 +104,9 @@ class LocalCluster:
             for i in range(nodes)
         )
         self.nimbus = Nimbus(LOOPBACK, self.ports.nimbus)
+        # Outside a sandbox: what keeps daemons on loopback addresses.
+        self._loopback_jar: Path | None = None
+        self._secret = secrets.token_hex(16)
         self._servers: list[ServerProcess] = []
 
     @property
@@ -121,17 +127,22 @@ class LocalCluster:
     def start(self, progress: Callable[[str], None] = quiet) -> None:
         """Start every server and return when each has answered a request.
 
+        Outside a sandbox the servers end with the thread that called this, however that ends.
+
         Raises
         ------
         ClusterError
             When a port is taken, or a server dies or does not answer in time; what was started is
             stopped again.
         UsageError
-            When CPU quotas are asked for and no control group can be made.
+            When CPU quotas are asked for and no control group can be made; or outside a sandbox, when
+            no jar of ``extlib`` keeps the daemons on loopback addresses.
         MissingTool
             When there is no Java.
         """
         self._require_free_ports()
+        if not sandbox.inside():
+            self._loopback_jar = self._require_loopback_jar()
         progress("preparing the servers' folders")
         self._write_configuration()
         if self._quota_cores:
@@ -224,13 +235,17 @@ class LocalCluster:
             "storm.conf.file": "",
             "storm.options": "",
         }
-        command = config.java(heap_mb, f"{conf}:{self.homes.storm}/lib/*", main, properties=properties)
+        class_path = f"{conf}:{self.homes.storm}/lib/*"
+        if self._loopback_jar:
+            class_path += f":{self._loopback_jar}"
+        command = config.java(heap_mb, class_path, main, properties=properties)
         environment = {
             "STORM_CONF_DIR": str(conf),
             "STORM_EXT_CLASSPATH": f"{self.home}/extlib/*",
             # the java of workers, see its comment
             "JAVA_HOME": str(self.home / "java"),
             "HARNESS_JAVA": shutil.which("java") or "java",
+            "HARNESS_DIES_WITH_PARENT": "" if sandbox.inside() else shutil.which("setpriv") or "",
         }
         return self._run(name, command, environment)
 
@@ -308,7 +323,19 @@ class LocalCluster:
                 worker_childopts=options,
                 node=node,
                 slots=slots,
+                secret=self._secret if self._loopback_jar else "",
             )
+        )
+
+    def _require_loopback_jar(self) -> Path:
+        wanted = config.LOOPBACK_TRANSPORT.replace(".", "/") + ".class"
+        for jar in self.extlib:
+            with zipfile.ZipFile(jar) as opened:
+                if wanted in opened.namelist():
+                    return jar
+        raise UsageError(
+            "outside a sandbox nimbus would listen on every address of this machine",
+            "give LocalCluster the instrumentation jar as extlib",
         )
 
     def _require_free_ports(self) -> None:

@@ -13,9 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from harness.errors import UsageError
+
 Jit = Literal["c1", "full"]
 
 LOOPBACK = "127.0.0.1"
+LOOPBACK_TRANSPORT = "harness.storm.cluster.LoopbackTransport"
+MOST_NODES, MOST_SLOTS = 20, 80
+"""Beyond these a slot's port would be that of another server (8086: InfluxDB's, 9092: Kafka's)."""
 JVM_FLAGS = (
     # one or two cores: no threads for collecting garbage beside the ones that work
     "-XX:+UseSerialGC",
@@ -41,7 +46,16 @@ class Ports:
     slot_base: int = 6700
 
     def slots(self, node: int, count: int) -> tuple[int, ...]:
-        """Return the slots of a node, counted from 0; no two share one, as workers bind every address."""
+        """Return the slots of a node, counted from 0; no two share one, as workers bind every address.
+
+        Raises
+        ------
+        UsageError
+            When there are more nodes or slots than ports set aside for them.
+        """
+        if node >= MOST_NODES or count > MOST_SLOTS:
+            most = f"{MOST_NODES} nodes with {MOST_SLOTS} slots each"
+            raise UsageError(f"node {node + 1} with {count} slots: a local cluster has at most {most}")
         first = self.slot_base + 100 * node
         return tuple(range(first, first + count))
 
@@ -120,10 +134,14 @@ def storm_yaml(
     worker_childopts: Sequence[str],
     node: int | None = None,
     slots: Sequence[int] = (),
+    secret: str = "",
 ) -> str:
     """Return ``storm.yaml`` of Nimbus or, where ``node`` is given, of a node's supervisor and workers.
 
-    JSON, which is YAML too, so that no value can be read as anything else.
+    JSON, which is YAML too, so that no value can be read as anything else. With a secret, the cluster
+    can live in a network that is not its own: daemons listen on their loopback address (the class path
+    must have ``LOOPBACK_TRANSPORT``), and workers, whose address Storm cannot be told, answer only to
+    workers that have the secret too.
     """
     settings: dict[str, object] = {
         "storm.local.hostname": host,
@@ -141,6 +159,12 @@ def storm_yaml(
         "worker.gc.childopts": "",
         "topology.worker.logwriter.childopts": f"-Xmx{heaps.log_writer}m {' '.join((*JVM_FLAGS, C1_FLAG))}",
     }
+    if secret:
+        server = "nimbus" if node is None else "supervisor"
+        settings[f"{server}.thrift.transport"] = LOOPBACK_TRANSPORT
+        settings["storm.messaging.netty.authentication"] = True
+        # the name is historical: workers take their secret from here
+        settings["storm.zookeeper.topology.auth.payload"] = secret
     if node is not None:
         settings["supervisor.slots.ports"] = list(slots)
         settings["supervisor.thrift.port"] = ports.supervisor_base + node

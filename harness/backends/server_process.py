@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import struct
@@ -12,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from harness.backends import sandbox
 from harness.errors import ClusterError, MissingTool
 
 POLL_S = 0.1
@@ -42,6 +44,9 @@ class ServerProcess:
     ) -> None:
         self.name = name
         self.log = log
+        setpriv = None if sandbox.inside() else shutil.which("setpriv")
+        if setpriv:  # no sandbox would end it with this process
+            command = [setpriv, "--pdeathsig", "KILL", *command]
         with log.open("ab") as out:
             try:
                 self._process = subprocess.Popen(

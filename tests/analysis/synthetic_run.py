@@ -65,6 +65,8 @@ class FakeStep:
     quality: dict[str, Any] = field(default_factory=dict)
     interval: dict[str, Any] = field(default_factory=dict)
     same_plan: bool = True
+    empty: bool = False
+    """Whether nothing reached a sink and no metric arrived."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,7 @@ def latency_table(run: FakeRun, step: FakeStep, plan: PhysicalPlan, start_ns: in
     n = round(step.rate_tps * total_s)
     period_ns = round(1e9 / step.rate_tps)
     scheduled = start_ns - int(step.burn_in_s * 1e9) + np.arange(n, dtype=np.int64) * period_ns
-    entered = scheduled + 500_000
+    entered = scheduled + rng.integers(200_000, 1_200_000, n)  # the spout polls
     wanted_ns = np.round(step.latency_ms(rng, n) * 1e6).astype(np.int64)
     output = np.arange(n) // run.members
     left = entered + wanted_ns
@@ -296,6 +298,8 @@ def build(path: Path, run: FakeRun) -> Path:
         start_ms = EPOCH_MS + start_ns // 1_000_000
         latency = latency_table(run, step, plan, start_ns, run.seed + 100 * index)
         metrics = metrics_table(step, plan, start_ms, run.seed + 100 * index)
+        if step.empty:
+            latency, metrics = latency.slice(0, 0), metrics.slice(0, 0)
         pq.write_table(latency, folder / "latency.parquet")
         pq.write_table(metrics, folder / "metrics.parquet")
         counts = {"__acker": len([e for e in plan.executors if e.component == ACKER])}

@@ -7,7 +7,6 @@ second by rebalance. What is asserted are identities and the delay, not how fast
 from __future__ import annotations
 
 import shutil
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,19 +14,12 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from campaigns import carry_out
 
 from harness.analysis.predicting import predict
-from harness.backends.kafka import Topics
 from harness.backends.local import LocalCluster
-from harness.backends.metrics_receiver import MetricsReceiver
-from harness.campaigning import environment, jars, schedule
-from harness.deployment import StormDeployment
-from harness.experiments.campaign import Campaign
-from harness.experiments.config import Experiment
 from harness.experiments.contracts import Progress
-from harness.experiments.loading import dump
 from harness.runs import Run
-from harness.workload.load import KafkaLoad
 
 pytestmark = pytest.mark.system
 
@@ -53,24 +45,8 @@ EXPERIMENT = {
 
 @pytest.fixture(scope="module")
 def run(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    experiment = Experiment.model_validate(EXPERIMENT)
-    folder = tmp_path_factory.mktemp("campaign")
-    made = Run.create(folder, experiment.name, dump(experiment), environment())
-    with Topics(cluster.bootstrap) as topics:
-        topics.create("delay-in")
-        topics.create("delay-out")
     phases: list[Progress] = []
-    with (
-        MetricsReceiver() as metrics,
-        KafkaLoad(
-            cluster.bootstrap, "delay-in", "delay-out", partial(schedule, experiment.workload), "x" * 64
-        ) as load,
-    ):
-        deployment = StormDeployment(
-            experiment, cluster, "delay", load, metrics, jars(), folder / "submission"
-        )
-        Campaign(experiment, made, deployment, load, metrics.store, phases.append).carry_out()
-    cluster.nimbus.kill("delay")
+    made = carry_out(EXPERIMENT, cluster, tmp_path_factory.mktemp("campaign"), phases.append)
     assert {p.phase for p in phases} >= {"submit", "rebalance", "burn-in", "measure", "drain", "done"}
     return made
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.backends import cluster_daemon, servers
+from harness.backends import cluster_daemon, sandbox, servers
 from harness.backends.kafka import Topics
 from harness.backends.local import LocalCluster
 from harness.backends.submission import submit
@@ -309,10 +309,59 @@ def test_a_server_that_cannot_start_is_one_clear_error(tmp_path: Path) -> None:
     assert answer["left"] == 2
 
 
+@pytest.mark.usefixtures("sandbox_allowed")
+def test_outside_a_sandbox_only_workers_listen_beyond_loopback_and_nothing_outlives_kill_9(
+    tmp_path: Path,
+) -> None:
+    """A process that believes itself outside one (the mark is taken away), in a network that is free."""
+    child = f"""
+        import os, sys
+        from pathlib import Path
+        from harness.backends import sandbox, servers
+        from harness.backends.local import LocalCluster
+        from harness.errors import UsageError
+
+        os.environ.pop(sandbox.MARK)
+        homes, home = servers.install(), Path({str(tmp_path)!r}) / "home"
+        try:
+            LocalCluster(homes, home, nodes=2, slots_per_node=1).start()
+        except UsageError as e:
+            print(e, flush=True)
+        jar = Path({str(jars() / "instrumentation.jar")!r})
+        cluster = LocalCluster(homes, home, nodes=2, slots_per_node=1, extlib=(jar,))
+        cluster.start()
+        print("started", flush=True)
+        sys.stdin.read()
+    """
+    (tmp_path / "child.py").write_text(textwrap.dedent(child))
+    done = in_a_sandbox(
+        """
+        import json, subprocess, sys, time
+        import psutil
+
+        line = [sys.executable, f"{sys.argv[1]}/child.py"]
+        child = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        refused, started = child.stdout.readline(), child.stdout.readline()
+        listening = [c.laddr.ip for c in psutil.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
+        child.kill()
+        child.wait()
+        while any(p.info["name"] == "java" for p in psutil.process_iter(["name"])):
+            time.sleep(0.05)
+        print(json.dumps({"refused": refused, "started": started, "listening": listening}))
+        """,
+        tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["refused"].startswith("outside a sandbox nimbus would listen on every address")
+    assert answer["started"] == "started\n"
+    # zookeeper, nimbus, two supervisors, kafka and its controller
+    assert len(answer["listening"]) >= 6
+    assert all(ip.removeprefix("::ffff:").startswith("127.") for ip in answer["listening"])
+
+
 @pytest.fixture
 def sandbox_allowed() -> None:
-    from harness.backends import sandbox
-
     if reason := sandbox.obstacle():
         pytest.skip(f"no sandbox on this machine: {reason}")
 

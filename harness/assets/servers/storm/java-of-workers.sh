@@ -13,4 +13,8 @@ for word in "$@"; do
     break
   fi
 done
+# where no sandbox ends a worker together with its supervisor, Linux does
+if [ "$HARNESS_DIES_WITH_PARENT" != "" ]; then
+  exec "$HARNESS_DIES_WITH_PARENT" --pdeathsig KILL "$HARNESS_JAVA" "$@"
+fi
 exec "$HARNESS_JAVA" "$@"

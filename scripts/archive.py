@@ -1,0 +1,54 @@
+"""Copies a finished run to reports/runs/, small: the latencies of the measured interval, no pictures.
+
+    python scripts/archive.py runs/windowed/20260102T030405Z
+
+Left out: rows of the burn-in in latency.parquet, figures/, report.html and servers' logs. What is
+left is enough for ``harness predict`` and ``harness report`` to give the same numbers again.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import click
+import pyarrow.parquet as pq
+
+from harness.runs import Run
+
+ARCHIVE = Path(__file__).resolve().parent.parent / "reports" / "runs"
+KEPT = ("experiment.yaml", "environment.json", "log.txt", "summary.json", "verdict.json")
+
+
+@click.command()
+@click.argument("run_path", type=click.Path(path_type=Path, exists=True))
+def main(run_path: Path) -> None:
+    """Archive one run."""
+    run = Run(run_path)
+    target = ARCHIVE / run.path.parent.name / run.path.name
+    target.mkdir(parents=True)
+    for name in KEPT:
+        if (run.path / name).is_file():
+            shutil.copy(run.path / name, target / name)
+    environment = {**run.environment, "archived": "latencies of the measured intervals only"}
+    (target / "environment.json").write_text(json.dumps(environment, indent=2) + "\n")
+    for step in run.finished_steps:
+        source, folder = run.step_path(step), target / "steps" / f"{step:02d}"
+        folder.mkdir(parents=True)
+        for name in ("plan.json", "interval.json", "quality.json", "metrics.parquet"):
+            shutil.copy(source / name, folder / name)
+        rows = pq.read_table(source / "latency.parquet")
+        pq.write_table(
+            rows.filter(rows["in_interval"]),
+            folder / "latency.parquet",
+            compression="zstd",
+            compression_level=15,
+            use_dictionary=["path", "sink"],
+        )
+    size = sum(p.stat().st_size for p in target.rglob("*") if p.is_file())
+    click.echo(f"{target.relative_to(ARCHIVE.parent.parent)}: {size / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""Writes the README's results from the archived runs under reports/runs/; run it after archiving.
+
+python scripts/results.py
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+ROOT = Path(__file__).resolve().parent.parent
+BEGIN, END = "<!-- results -->", "<!-- end of results -->"
+EXPERIMENTS = ("fields-to-fields", "multiplier", "windowed", "all-in-one", "join-split")
+COLUMNS = (
+    ("ground_truth_latency_ms", "mean", "ours"),
+    ("complete_latency_ms", "mean", "ours"),
+    ("ground_truth_latency_ms", "mean_same_node", "thesis"),
+    ("complete_latency_ms", "p90_paths", "thesis"),
+)
+
+
+def newest(name: str) -> Path | None:
+    """Return the newest archived run of an experiment."""
+    found = sorted((ROOT / "reports" / "runs" / name).glob("*/summary.json"))
+    return found[-1].parent if found else None
+
+
+def cell(summary: Any, model: str, column: tuple[str, str, str]) -> str:
+    """Return median and worst error of a model as text."""
+    for row in summary["errors"]:
+        if (row["measure"], row["statistic"], row["protocol"], row["model"]) == (*column, model):
+            if row["median_abs_error_pct"] is None:
+                return "declined" if not row["judged"] else "-"
+            return f"{row['median_abs_error_pct']:.0f} / {row['worst_abs_error_pct']:.0f}"
+    return "-"
+
+
+def table() -> str:
+    """Return the section."""
+    published = YAML(typ="safe").load((ROOT / "reports" / "published.yaml").read_text())
+    lines = [
+        "| experiment | model | ground truth | complete latency | ground truth, thesis's protocol |"
+        " complete latency, thesis's protocol | thesis's own report: ground truth; complete |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    provenance = []
+    for name in EXPERIMENTS:
+        run = newest(name)
+        if run is None:
+            continue
+        summary = json.loads((run / "summary.json").read_text())
+        environment = json.loads((run / "environment.json").read_text())
+        for model in ("storm-tracer", "no-change"):
+            cells = " | ".join(cell(summary, model, column) for column in COLUMNS)
+            own = published[name]
+            theirs = f"{own['ground_truth']}; {own['complete']}" if model == "storm-tracer" else ""
+            lines.append(f"| {name} | {model} | {cells} | {theirs} |")
+        machine = environment["machine"]
+        provenance.append(
+            f"`{run.relative_to(ROOT)}`: {summary['verdict']}, commit {environment['commit'] or 'unknown'},"
+            f" {machine['cores']} cores ({machine['cpu']}), {machine['memory_bytes'] / 2**30:.0f} GiB"
+        )
+    return "\n".join([*lines, "", "Runs: " + "; ".join(provenance) + "."])
+
+
+def main() -> None:
+    """Replace the README's section between the two marks."""
+    readme = ROOT / "README.md"
+    text = readme.read_text(encoding="utf-8")
+    head, rest = text.split(BEGIN)
+    tail = rest.split(END)[1]
+    readme.write_text(f"{head}{BEGIN}\n{table()}\n{END}{tail}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,2 @@
+/** What a local cluster needs of Java itself. */
+package harness.storm.cluster;

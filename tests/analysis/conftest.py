@@ -1,0 +1,39 @@
+"""One Spark session for all of the analysis' tests, and synthetic runs made once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from synthetic_run import FakeRun, FakeStep, build, lognormal
+
+from harness.analysis.inputs import RunRecord, read_run
+from harness.analysis.session import spark_session
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    with spark_session() as session:
+        yield session
+
+
+@pytest.fixture(scope="session")
+def run_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four steps of fields-to-fields: 1, 2, 4 executors, and 4 again as a repeat."""
+    steps = [FakeStep(e, latency_ms=lognormal(m)) for e, m in ((1, 12.0), (2, 9.0), (4, 7.0), (4, 7.2))]
+    return build(tmp_path_factory.mktemp("runs") / "fields-to-fields", FakeRun(steps=steps))
+
+
+@pytest.fixture(scope="session")
+def run(run_path: Path) -> RunRecord:
+    return read_run(run_path)
+
+
+@pytest.fixture(scope="session")
+def windowed(tmp_path_factory: pytest.TempPathFactory) -> RunRecord:
+    """Two steps of the windowed topology: ten members leave in one output."""
+    steps = (FakeStep(2), FakeStep(4))
+    fake = FakeRun(topology="windowed", steps=steps, members=10, tasks=4)
+    return read_run(build(tmp_path_factory.mktemp("runs") / "windowed", fake))

@@ -1,0 +1,180 @@
+"""The verdict: every check passes on a good run, and each kind of trouble is named by its own check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from synthetic_run import FakeRun, FakeStep, build
+
+from harness.analysis import checks
+from harness.analysis.checks import Samples, run_checks, unusable, verdict
+from harness.analysis.distribution import MISSING, NEGATIVE, NOT_A_NUMBER, ZERO
+from harness.analysis.inputs import RunRecord, read_run
+from harness.protocols import CheckResult
+from harness.runs import BurnInFound, Finding
+
+LEDGER = {
+    "sent": 100,
+    "received": 97,
+    "absorbed": 3,
+    "failed": 0,
+    "lost": 0,
+    "duplicates": 0,
+    "balanced": True,
+}
+
+
+def made(tmp_path: Path, **step: Any) -> RunRecord:
+    steps = [FakeStep(1, seconds=4, burn_in_s=2), FakeStep(2, seconds=4, burn_in_s=2, **step)]
+    return read_run(build(tmp_path / "run", FakeRun(steps=steps)))
+
+
+def results(run: RunRecord, samples: Samples | None = None) -> dict[tuple[str, int | None], CheckResult]:
+    counted = samples or Samples(values=100)
+    found = run_checks(run, {s.index: counted for s in run.steps})
+    return {(r.check, r.step): r for r in found}
+
+
+def failed(run: RunRecord, samples: Samples | None = None) -> Mapping[tuple[str, int | None], str]:
+    return {k: r.detail for k, r in results(run, samples).items() if r.status != "valid"}
+
+
+def test_a_good_run_is_valid(tmp_path: Path) -> None:
+    run = made(tmp_path)
+    assert failed(run) == {}
+    assert verdict(results(run).values()) == "valid"
+    assert unusable(results(run).values()) == {}
+
+
+@pytest.mark.parametrize(
+    ("step", "check", "says"),
+    [
+        ({"quality": {"steady": Finding(ok=False, detail="drift of 14 %")}}, "steady", "drift of 14 %"),
+        ({"quality": {"plan_as_asked": Finding(ok=False, detail="3 workers")}}, "plan-as-asked", "3 workers"),
+        ({"quality": {"generator": Finding(ok=False, detail="late by 80 ms")}}, "generator", "late by 80 ms"),
+        ({"quality": {"receiver": Finding(ok=False, detail="stopped")}}, "receiver", "stopped"),
+        (
+            {"quality": {"errors_reported": Finding(ok=False, detail="bolt-a: oom")}},
+            "errors-reported",
+            "bolt-a: oom",
+        ),
+        ({"same_plan": False}, "plan-unchanged", "bolt-a["),
+        (
+            {"interval": {"burn_in": BurnInFound(found=False, seconds=60, reason="drifts")}},
+            "burn-in",
+            "drifts",
+        ),
+        (
+            {"interval": {"precision_pct_reached": 6.5}},
+            "precision",
+            "±6.5 % of the mean reached, ±3.0 % asked",
+        ),
+        ({"quality": {"ledger": LEDGER | {"lost": 1, "sent": 100}}}, "ledger", "accounted for 101"),
+        (
+            {"quality": {"ledger": LEDGER | {"balanced": False, "problems": ["2 phantoms"]}}},
+            "ledger",
+            "2 phantoms",
+        ),
+        (
+            {"quality": {"ledger": LEDGER | {"lost": 3, "received": 94}}},
+            "ledger",
+            "3 of 100 messages were lost",
+        ),
+    ],
+)
+def test_each_trouble_makes_its_step_invalid(
+    tmp_path: Path, step: dict[str, Any], check: str, says: str
+) -> None:
+    run = made(tmp_path, **step)
+    found = failed(run)
+    assert set(found) == {(check, 1)}
+    assert says in found[check, 1]
+    assert verdict(results(run).values()) == "invalid"
+    kind = "unsteady" if check in ("steady", "burn-in") else "invalid"
+    assert unusable(results(run).values())[1][0] == kind
+
+
+def test_a_precision_missed_by_less_than_twice_is_noted(tmp_path: Path) -> None:
+    run = made(tmp_path, interval={"precision_pct_reached": 5.9})
+    found = results(run)["precision", 1]
+    assert found.status == "valid"
+    assert "missed at the time limit" in found.detail
+
+
+def test_one_lost_message_in_a_thousand_is_noted(tmp_path: Path) -> None:
+    ledger = LEDGER | {"sent": 1000, "received": 996, "lost": 1, "duplicates": 2}
+    found = results(made(tmp_path, quality={"ledger": ledger}))["ledger", 1]
+    assert found.status == "valid"
+    assert "lost 1" in found.detail
+    assert "duplicates 2" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("samples", "says"),
+    [
+        (Samples(), "no latency"),
+        (Samples(values=5, negative=1), "1 latencies are negative"),
+        (Samples(values=5, not_a_number=2), "2 latencies are not numbers"),
+        (Samples(values=5, outside=3), "3 rows are marked"),
+        (Samples(values=5, missing=4), "4 latencies are missing"),
+    ],
+)
+def test_odd_samples_are_an_error_to_explain(tmp_path: Path, samples: Samples, says: str) -> None:
+    found = failed(made(tmp_path), samples)
+    assert set(found) == {("samples", 0), ("samples", 1)}
+    assert says in found["samples", 0]
+
+
+def test_silent_tasks_are_named(tmp_path: Path) -> None:
+    run = made(tmp_path)
+    task = run.steps[0].plan.start.of("sender")[0].first_task
+    assert f"sender:{task}" in failed(run, Samples(values=9, silent_tasks=(task,)))["metrics", 0]
+
+
+def test_an_unfinished_run_is_unknown(tmp_path: Path) -> None:
+    whole = made(tmp_path)
+    run = RunRecord(whole.path, whole.experiment, whole.environment, whole.steps[:1], whole.predictions_rows)
+    assert failed(run) == {("all-steps", None): "1 of 2 steps finished"}
+    assert verdict(results(run).values()) == "unknown"
+
+
+def test_what_no_server_ran_was_not_measured(tmp_path: Path) -> None:
+    steps = [FakeStep(1, seconds=4, burn_in_s=2)]
+    run = read_run(build(tmp_path / "run", FakeRun(steps=steps, cluster_kind="simulator")))
+    assert set(failed(run)) == {("real-cluster", None)}
+    assert verdict(results(run).values()) == "invalid"
+
+
+def test_a_crashed_check_is_unknown(tmp_path: Path) -> None:
+    run = made(tmp_path, quality={"ledger": {"sent": 3}})
+    found = results(run)["ledger", 1]
+    assert found.status == "unknown"
+    assert "KeyError" in found.detail
+    assert verdict(results(run).values()) == "unknown"
+
+
+def test_invalid_goes_before_unknown_and_nothing_checked_is_unknown() -> None:
+    assert (
+        verdict([CheckResult("a", "unknown"), CheckResult("b", "invalid"), CheckResult("c", "valid")])
+        == "invalid"
+    )
+    assert verdict([]) == "unknown"
+
+
+def test_samples_are_counted_from_the_histogram() -> None:
+    rows = [
+        (0, 0, MISSING, 1),
+        (0, 0, NOT_A_NUMBER, 2),
+        (0, 0, NEGATIVE, 3),
+        (0, 1, ZERO, 4),
+        (0, 25, 900, 5),
+        (1, 0, 7, 9),
+    ]
+    frame = pd.DataFrame(rows, columns=["step", "batch", "bin", "n"])
+    assert Samples.of(frame, 0) == Samples(values=12, missing=1, not_a_number=2, negative=3, outside=5)
+    assert Samples.of(frame, 3) == Samples()
+    assert checks.Samples.of(frame, 1).values == 9

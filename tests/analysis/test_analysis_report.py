@@ -1,0 +1,207 @@
+"""From a run directory to its outputs: figures, page and files, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from synthetic_run import FakeRun, FakeStep, build
+
+from harness.analysis import analyse as module
+from harness.analysis.analyse import OUTPUTS, analyse
+from harness.runs import Finding
+from harness.schemas import ERRORS
+
+
+@pytest.fixture(scope="module")
+def analysed(spark: SparkSession, run_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = (
+        tmp_path_factory.mktemp("analysed") / "run [1] {a}"
+    )  # characters that Spark's paths treat specially
+    shutil.copytree(run_path, path)
+    analyse(path)
+    return path
+
+
+def test_all_outputs_are_there_and_readable(analysed: Path) -> None:
+    assert not [name for name in OUTPUTS if not (analysed / name).exists()]
+    assert not (analysed / ".analysis.partial").exists()
+    assert pq.read_schema(analysed / "errors.parquet").equals(ERRORS)
+    verdict = json.loads((analysed / "verdict.json").read_text())
+    assert verdict["verdict"] == "valid"
+    assert {"check", "status", "step", "detail"} == set(verdict["checks"][0])
+    summary = json.loads((analysed / "summary.json").read_text())
+    assert summary["experiment"] == "synthetic-fields-to-fields"
+    assert summary["measured"] is True
+
+
+def test_a_model_that_repeats_the_source_has_no_error_on_the_diagonal(analysed: Path) -> None:
+    errors = pd.read_parquet(analysed / "errors.parquet")
+    mine = errors[(errors["model"] == "no-change") & (errors["verdict"] == "judged")]
+    diagonal = mine["source_step"] == mine["proposed_step"]
+    assert diagonal.sum() == 20
+    assert mine.loc[diagonal, "abs_error_pct"].max() < 1e-10
+    assert mine.loc[~diagonal, "abs_error_pct"].max() > 10
+
+
+def test_a_model_a_tenth_high_is_a_tenth_high(analysed: Path) -> None:
+    errors = pd.read_parquet(analysed / "errors.parquet")
+    mine = errors[(errors["model"] == "tenth-high") & (errors["verdict"] == "judged")]
+    diagonal = mine[mine["source_step"] == mine["proposed_step"]]
+    assert diagonal["relative_error"].to_numpy() == pytest.approx(0.1)
+    assert diagonal["q_error"].to_numpy() == pytest.approx(1.1)
+
+
+def test_every_figure_is_drawn_as_png_and_svg(analysed: Path) -> None:
+    names = {p.stem for p in (analysed / "figures").iterdir()}
+    assert names >= {
+        "error-matrix-ground-truth-latency-ms",
+        "error-matrix-ground-truth-latency-ms-thesis-mean-same-node",
+        "latency-by-step",
+        "ground-truth-and-complete",
+        "measured-and-predicted",
+        "timeline",
+    }
+    for name in names:
+        assert (analysed / "figures" / f"{name}.png").stat().st_size > 2000
+        assert (analysed / "figures" / f"{name}.svg").read_text().startswith("<?xml")
+
+
+class Page(HTMLParser):
+    """Collects what a page refers to, and checks that its elements nest."""
+
+    VOID = frozenset({"meta", "link", "img", "br", "input", "hr"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.links: list[str] = []
+        self.ids: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in self.VOID:
+            self.open.append(tag)
+        named = dict(attrs)
+        self.links += [v for k in ("src", "href", "action", "data") if (v := named.get(k))]
+        self.ids += [v for k in ("id",) if (v := named.get(k))]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_needs_no_network_and_is_well_formed(analysed: Path) -> None:
+    text = (analysed / "report.html").read_text()
+    page = Page(text)
+    assert page.open == []
+    assert all(link.startswith(("data:", "#")) for link in page.links)
+    assert len(set(page.ids)) == len(page.ids)
+    assert not re.search(r"@import|url\(|fetch\(|XMLHttpRequest|import\(", text)
+
+
+def test_the_page_says_the_verdict_first_and_then_the_errors(analysed: Path) -> None:
+    text = (analysed / "report.html").read_text()
+    places = [
+        text.index(f'id="{name}"')
+        for name in ("verdict", "checks", "answer", "matrices", "measured", "provenance")
+    ]
+    assert places == sorted(places)
+    summary = json.loads((analysed / "summary.json").read_text())
+    for row in summary["errors"]:
+        if row["statistic"] == "mean":
+            assert f"{row['median_abs_error_pct']:.1f} %" in text
+    assert "2 steps of 1 repeated configuration" in text
+
+
+def steps_of_trouble() -> Iterator[Any]:
+    yield pytest.param(
+        [FakeStep(1, seconds=4, burn_in_s=4, rate_tps=2), FakeStep(2)], id="eight messages in a step"
+    )
+    yield pytest.param([FakeStep(1, empty=True), FakeStep(2)], id="nothing in a step")
+    yield pytest.param([FakeStep(1, empty=True)], id="nothing at all")
+    unsteady = {"steady": Finding(ok=False, detail="drift of 30 %")}
+    yield pytest.param([FakeStep(1), FakeStep(2, quality=unsteady)], id="an unsteady step")
+    yield pytest.param([FakeStep(2)], id="one step")
+    yield pytest.param([FakeStep(1 + i % 4, seconds=4, burn_in_s=2) for i in range(13)], id="thirteen steps")
+
+
+@pytest.mark.parametrize("steps", list(steps_of_trouble()))
+def test_unusual_runs_are_reported_too(spark: SparkSession, tmp_path: Path, steps: list[FakeStep]) -> None:
+    path = build(tmp_path / "run", FakeRun(steps=steps))
+    summary = analyse(path)
+    text = (path / "report.html").read_text()
+    assert f'<span class="verdict {summary["verdict"]}"' in text
+    Page(text)
+
+
+def test_an_unsteady_steps_pairs_are_gaps_with_a_name(spark: SparkSession, tmp_path: Path) -> None:
+    unsteady = {"steady": Finding(ok=False, detail="drift of 30 %")}
+    path = build(tmp_path / "run", FakeRun(steps=[FakeStep(1), FakeStep(2, quality=unsteady), FakeStep(4)]))
+    assert analyse(path)["verdict"] == "invalid"
+    errors = pd.read_parquet(path / "errors.parquet")
+    touched = errors[(errors["source_step"] == 1) | (errors["proposed_step"] == 1)]
+    assert set(touched["verdict"]) == {"unsteady"}
+    assert set(errors.drop(touched.index)["verdict"]) == {"judged", "not-predicted"}
+    assert "drift of 30 %" in (path / "report.html").read_text()
+
+
+def test_what_was_not_measured_says_so(spark: SparkSession, tmp_path: Path) -> None:
+    path = build(tmp_path / "run", FakeRun(steps=[FakeStep(1)], cluster_kind="simulator"))
+    summary = analyse(path)
+    assert summary["measured"] is False
+    assert summary["verdict"] == "invalid"
+    assert "Not a measurement" in (path / "report.html").read_text()
+
+
+def test_text_from_files_cannot_become_markup(spark: SparkSession, tmp_path: Path) -> None:
+    steps = [FakeStep(1, quality={"steady": Finding(ok=False, detail="<script>alert(1)</script>")})]
+    path = build(tmp_path / "run", FakeRun(steps=steps))
+    analyse(path)
+    assert "<script>alert" not in (path / "report.html").read_text()
+
+
+def test_old_outputs_stay_when_a_figure_cannot_be_drawn(
+    spark: SparkSession, analysed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run"
+    shutil.copytree(analysed, path)
+    before = {p: p.read_bytes() for p in path.rglob("*") if p.is_file()}
+
+    def broken(*_: object) -> list[str]:
+        raise RuntimeError("no more disk")
+
+    monkeypatch.setattr(module, "draw_all", broken)
+    with pytest.raises(RuntimeError):
+        analyse(path)
+    assert {p: p.read_bytes() for p in path.rglob("*") if p.is_file()} == before
+    assert not (path / ".analysis.partial").exists()
+
+
+def test_the_same_run_gives_the_same_bytes(spark: SparkSession, analysed: Path, tmp_path: Path) -> None:
+    path = tmp_path / "again"
+    shutil.copytree(analysed, path)
+    for name in OUTPUTS:
+        shutil.rmtree(path / name) if (path / name).is_dir() else (path / name).unlink()
+    analyse(path)
+    for name in (
+        "summary.json",
+        "verdict.json",
+        "report.html",
+        "figures/timeline.svg",
+        "figures/latency-by-step.png",
+    ):
+        assert (path / name).read_bytes() == (analysed / name).read_bytes(), name
+    a, b = (pq.read_table(p / "errors.parquet").to_pandas() for p in (path, analysed))
+    keys = ["model", "protocol", "source_step", "proposed_step", "measure", "subject", "statistic"]
+    pd.testing.assert_frame_equal(
+        a.sort_values(keys, ignore_index=True), b.sort_values(keys, ignore_index=True), check_exact=True
+    )

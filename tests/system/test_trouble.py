@@ -1,0 +1,67 @@
+"""A worker is killed while a step is measured: the step is measured once more, on a whole plan."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+from campaigns import carry_out
+
+from harness.backends.local import LocalCluster
+from harness.experiments.contracts import Progress
+
+pytestmark = pytest.mark.system
+
+EXPERIMENT = {
+    "name": "killed",
+    "topology": {
+        "name": "all-in-one",
+        "load_aware": False,
+        "tasks": 4,
+        "ackers": 2,
+        "multiplier": {"min": 1, "max": 5, "mean": 3, "sd": 1.0},
+        "window": {"kind": "count", "length": 5, "slide": 5},
+    },
+    "workload": {"rate_tps": 40},
+    "cluster": {"nodes": 2, "slots_per_node": 2},
+    "measure": {
+        "burn_in": {"least_s": 14, "most_s": 16, "drift_pct": 90},
+        "interval": {"least_s": 14, "most_s": 14, "looks": 1, "precision_pct": 50},
+    },
+    "steps": {"plan": [{"executors": 2, "workers": 4}]},
+}
+
+
+def a_worker() -> psutil.Process:
+    """The process of one worker of the topology."""
+    return next(
+        p
+        for p in psutil.process_iter(["cmdline"])
+        if "org.apache.storm.daemon.worker.Worker" in (p.info["cmdline"] or [])
+        and any("killed-" in part for part in p.info["cmdline"])
+        and "-Dlogfile.name=worker.log" in p.info["cmdline"]
+    )
+
+
+def test_a_killed_worker(cluster: LocalCluster, tmp_path: Path) -> None:
+    seen: list[Progress] = []
+
+    def watch(now: Progress) -> None:
+        if now.phase == "measure" and not any(p.phase == "measure" for p in seen):
+            os.kill(a_worker().pid, signal.SIGKILL)
+        seen.append(now)
+
+    run = carry_out(EXPERIMENT, cluster, tmp_path, watch)
+    assert run.finished_steps == (0,)
+    assert run.interval(0).attempt == 2
+    quality = run.quality(0)
+    assert quality.plan_as_asked.ok
+    assert quality.plan_unchanged.ok, quality.plan_unchanged.detail
+    assert quality.ledger["balanced"], quality.ledger["reason"]
+    assert any("workers restarted" in p.detail for p in seen)
+    # Windows and children: every message's members are accounted for, in windows or at the sink.
+    assert quality.ledger["lost"] == 0
+    assert quality.ledger["absorbed"] + quality.ledger["received"] == quality.ledger["sent"]
