@@ -6,19 +6,18 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 
-import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from harness.analysis import checks, counters, distribution, errors, latencies, tables
-from harness.analysis.figures import FigureData, draw_all
 from harness.analysis.inputs import RunRecord, read_run
-from harness.analysis.report import WORST_ROWS, ReportData, render
+from harness.analysis.results import Results
 from harness.analysis.session import spark_session
 from harness.analysis.summary import Summary, matrices, summarise, summary
 from harness.analysis.timeline import timeline
@@ -49,23 +48,25 @@ def analyse(run_dir: Path, master: str | None = None) -> Summary:
         When a file is missing, unreadable or not of the declared schema; nothing is written then.
     """
     run = read_run(run_dir)
-    with spark_session(run.rows, master) as spark:
-        pair_table, report = _compute(spark, run)
-    with _all_or_nothing(run.path) as folder:
-        pq.write_table(pair_table, folder / "errors.parquet", compression="zstd")
-        _write_json(folder / "summary.json", report.summary)
-        _write_json(folder / "verdict.json", verdict_json(report.summary["verdict"], report.checks))
-        names = draw_all(report.figures, folder / "figures")
-        (folder / "report.html").write_text(render(report, folder / "figures", names), encoding="utf-8")
-    return report.summary
+    with ThreadPoolExecutor(max_workers=1) as aside:
+        # Spark's JVM takes as long to start as the plotting libraries to import: neither waits for the other.
+        pages = aside.submit(import_module, "harness.analysis.pages")
+        with spark_session(run.rows, master) as spark:
+            results = _compute(spark, run)
+        with _all_or_nothing(run.path) as folder:
+            pq.write_table(results.pairs, folder / "errors.parquet", compression="zstd")
+            _write_json(folder / "summary.json", results.summary)
+            _write_json(folder / "verdict.json", verdict_json(results.summary["verdict"], results.checks))
+            pages.result().write(results, folder)
+    return results.summary
 
 
-def _compute(spark: SparkSession, run: RunRecord) -> tuple[pa.Table, ReportData]:
+def _compute(spark: SparkSession, run: RunRecord) -> Results:
     histogram = distribution.histogram(spark, run)
     totals = counters.total(spark, run)
     silent = counters.silent_tasks(run, totals)
     samples = {s.index: checks.Samples.of(histogram, s.index, silent[s.index]) for s in run.steps}
-    results = checks.run_checks(run, samples)
+    checked = checks.run_checks(run, samples)
     found = [
         *latencies.ground_truth(spark, run, histogram),
         *latencies.thesis_ground_truth(spark, run),
@@ -73,24 +74,20 @@ def _compute(spark: SparkSession, run: RunRecord) -> tuple[pa.Table, ReportData]
     ]
     measured = errors.actuals(spark, run, found, counters.measures(spark, run, totals)).persist()
     actuals = tables.collect_frame(measured, "what was measured")
-    pairs = errors.pairs(spark, run, measured, checks.unusable(results)).persist()
-    pair_table = tables.collect(pairs, "pair table").cast(ERRORS)
-    summaries = summarise(pairs)
-    frame: pd.DataFrame = pair_table.to_pandas()
-    verdict = checks.verdict(results)
-    figures = FigureData(
+    pairs = errors.pairs(spark, run, measured, checks.unusable(checked)).persist()
+    results = Results(
         run=run,
-        histogram=histogram,
+        summary=summary(run, checks.verdict(checked), summarise(pairs)),
+        checks=checked,
+        pairs=tables.collect(pairs, "pair table").cast(ERRORS),
         actuals=actuals,
         matrices=matrices(pairs),
+        histogram=histogram,
         timeline=timeline(spark, run, bucket_s(run)),
-        pairs=frame[frame["subject"] == ""],
     )
-    off = frame[(frame["source_step"] != frame["proposed_step"]) & (frame["verdict"] == "judged")]
-    worst = off.nlargest(WORST_ROWS, "abs_error_pct")
     for cached in (totals.sums, totals.covered, measured, pairs):
         cached.unpersist()
-    return pair_table, ReportData(figures, summary(run, verdict, summaries), results, worst)
+    return results
 
 
 def bucket_s(run: RunRecord) -> float:

@@ -5,36 +5,21 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from jinja2 import Environment, StrictUndefined
 
 from harness.analysis import style
 from harness.analysis.errors import TOPOLOGY_MEASURES
-from harness.analysis.figures import FigureData
 from harness.analysis.latencies import COMPLETE, GROUND_TRUTH
 from harness.analysis.notes import FIGURE_CAPTIONS, MODEL_NOTES, PROTOCOL_NOTES
-from harness.analysis.summary import EVIDENCE_PCT, NO_CHANGE, ErrorSummary, Summary
-from harness.protocols import CheckResult
-
-WORST_ROWS = 25
+from harness.analysis.results import WORST_ROWS, Results
+from harness.analysis.summary import EVIDENCE_PCT, NO_CHANGE, ErrorSummary
 
 
-@dataclass(frozen=True)
-class ReportData:
-    """What the page is made of beside the figures' tables."""
-
-    figures: FigureData
-    summary: Summary
-    checks: Sequence[CheckResult]
-    worst: pd.DataFrame
-
-
-def render(data: ReportData, figures: Path, names: Sequence[str]) -> str:
+def render(data: Results, figures: Path, names: Sequence[str]) -> str:
     """Return the page's HTML.
 
     Parameters
@@ -51,7 +36,7 @@ def render(data: ReportData, figures: Path, names: Sequence[str]) -> str:
     environment.filters["num"] = number
     environment.filters["pct"] = lambda v, digits=1: "–" if _none(v) else f"{v:.{digits}f}"
     return environment.from_string(source).render(
-        run=data.figures.run,
+        run=data.run,
         summary=data.summary,
         verdict=data.summary["verdict"],
         headline=headline(data),
@@ -61,17 +46,17 @@ def render(data: ReportData, figures: Path, names: Sequence[str]) -> str:
         leaderboard=leaderboard(data.summary["errors"]),
         matrices=matrix_views(data),
         errors=data.summary["errors"],
-        worst=data.worst.to_dict("records"),
+        worst=data.judged().nlargest(WORST_ROWS, "abs_error_pct").to_dict("records"),
         figures=[
             (n, caption(n), _embedded(figures / f"{n}.svg"))
             for n in names
             if not n.startswith("error-matrix")
         ],
         matrix_figures=[(n, _embedded(figures / f"{n}.svg")) for n in names if n.startswith("error-matrix")],
-        model_notes=[(m, MODEL_NOTES.get(m, "")) for m in data.figures.models],
+        model_notes=[(m, MODEL_NOTES.get(m, "")) for m in data.models],
         protocol_notes=PROTOCOL_NOTES,
-        provenance=list(flattened(data.figures.run.environment)),
-        experiment=list(flattened(data.figures.run.experiment)),
+        provenance=list(flattened(data.run.environment)),
+        experiment=list(flattened(data.run.experiment)),
         measure_name=style.measure_name,
         evidence_pct=EVIDENCE_PCT,
         no_change=NO_CHANGE,
@@ -118,7 +103,7 @@ def flattened(value: Any, prefix: str = "") -> Iterable[tuple[str, str]]:
         yield prefix, ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def headline(data: ReportData) -> list[str]:
+def headline(data: Results) -> list[str]:
     """Return the answer in sentences: how large the errors are, beside the noise floor."""
     out = []
     for measure in TOPOLOGY_MEASURES:
@@ -147,16 +132,16 @@ def headline(data: ReportData) -> list[str]:
     return out
 
 
-def noise_floor_pct(data: ReportData, measure: str) -> float | None:
+def noise_floor_pct(data: Results, measure: str) -> float | None:
     """Return the median over the steps of the mean's noise, in percent of the mean."""
-    rows = _measured(data, measure, "mean")
+    rows = data.measured(measure)
     share = (rows["noise"] / rows["value"]).dropna() * 100
     return float(share.median()) if len(share) else None
 
 
-def repeats(data: ReportData) -> dict[str, Any]:
+def repeats(data: Results) -> dict[str, Any]:
     """Say what the noise column holds: how many configurations were repeated, and how they spread."""
-    rows = _measured(data, GROUND_TRUTH, "mean")
+    rows = data.measured(GROUND_TRUTH)
     share = rows["between_share"].dropna()
     times = rows["configuration"].value_counts()
     repeated = times[times > 1]
@@ -167,17 +152,7 @@ def repeats(data: ReportData) -> dict[str, Any]:
     }
 
 
-def _measured(data: ReportData, measure: str, statistic: str) -> pd.DataFrame:
-    rows = data.figures.actuals
-    return rows[
-        (rows["measure"] == measure)
-        & (rows["statistic"] == statistic)
-        & (rows["subject"] == "")
-        & (rows["protocol"] == "ours")
-    ]
-
-
-def check_grid(data: ReportData) -> list[dict[str, Any]]:
+def check_grid(data: Results) -> list[dict[str, Any]]:
     """One row a check: its result for the run, or for every step."""
     rows: dict[str, dict[str, Any]] = {}
     for c in data.checks:
@@ -189,10 +164,10 @@ def check_grid(data: ReportData) -> list[dict[str, Any]]:
     return list(rows.values())
 
 
-def step_rows(data: ReportData) -> list[dict[str, Any]]:
+def step_rows(data: Results) -> list[dict[str, Any]]:
     """One row a step: its configuration, and what was measured with the noise beside it."""
     out = []
-    for s in data.figures.run.steps:
+    for s in data.run.steps:
         row: dict[str, Any] = {
             "step": s.index,
             "executors": ", ".join(
@@ -213,7 +188,7 @@ def step_rows(data: ReportData) -> list[dict[str, Any]]:
             ("complete", COMPLETE, "mean"),
             ("ack", "ack_latency_ms", "mean"),
         ):
-            found = _measured(data, measure, statistic)
+            found = data.measured(measure, statistic)
             found = found[found["step"] == s.index]
             row[key] = found["value"].iloc[0] if len(found) else None
             if key == "mean":
@@ -242,12 +217,12 @@ def leaderboard(errors: Sequence[ErrorSummary]) -> list[ErrorSummary]:
     return sorted(rows, key=place)
 
 
-def matrix_views(data: ReportData) -> list[dict[str, Any]]:
+def matrix_views(data: Results) -> list[dict[str, Any]]:
     """Every error matrix as rows of cells, the latencies' means first."""
-    steps = data.figures.steps
+    steps = data.steps
     names = list(style.MEASURE_NAMES)
     views: dict[tuple[str, ...], dict[tuple[int, int], dict[str, Any]]] = {}
-    for cell in data.figures.matrices.to_dict("records"):
+    for cell in data.matrices.to_dict("records"):
         key = tuple(str(cell[k]) for k in ("model", "protocol", "measure", "statistic"))
         views.setdefault(key, {})[cell["source_step"], cell["proposed_step"]] = {
             str(k): v for k, v in cell.items()

@@ -98,12 +98,13 @@ def spark_session(rows: int = 0, master: str | None = None) -> Iterator[SparkSes
         finally:
             remote.stop()
         return
-    with tempfile.NamedTemporaryFile(prefix="spark-", suffix=".log") as log:
-        session = _start(settings(rows, master or "local[2]"), Path(log.name))
-        try:
-            yield session
-        finally:
-            _stop(session)
+    log = Path(tempfile.mkstemp(prefix="spark-", suffix=".log")[1])
+    session = _start(settings(rows, master or "local[2]"), log)
+    log.unlink()  # Spark writes on; what it says matters only where it does not start
+    try:
+        yield session
+    finally:
+        _stop(session)
 
 
 def _start(chosen: Mapping[str, str], log: Path) -> SparkSession:
@@ -114,10 +115,8 @@ def _start(chosen: Mapping[str, str], log: Path) -> SparkSession:
             gateway = launch_gateway(conf, {"stdout": out, "stderr": out})  # type: ignore[no-untyped-call]
         return SparkSession(SparkContext(conf=conf, gateway=gateway))
     except Exception as error:
-        kept = Path(tempfile.gettempdir()) / "harness-spark-failed.log"
-        kept.write_bytes(log.read_bytes())
         raise HarnessError(
-            f"Spark did not start ({type(error).__name__})", "is a JDK 17 or newer on the PATH?", str(kept)
+            f"Spark did not start ({type(error).__name__})", "is a JDK 17 or newer on the PATH?", str(log)
         ) from error
 
 

@@ -21,8 +21,6 @@ PAGE_IN = 7.16
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#666666")
 """Okabe and Ito's palette without yellow and black, which do not show on white or beside text."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-SIGNED = "RdBu_r"
-UNSIGNED = "Blues"
 GAP = "#e4e4e4"
 INK = "#222222"
 

@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 from synthetic_run import FakeRun, FakeStep, build
 
-from harness.analysis import analyse as module
+from harness.analysis import pages
 from harness.analysis.analyse import OUTPUTS, analyse
 from harness.runs import Finding
 from harness.schemas import ERRORS
@@ -179,7 +179,7 @@ def test_old_outputs_stay_when_a_figure_cannot_be_drawn(
     def broken(*_: object) -> list[str]:
         raise RuntimeError("no more disk")
 
-    monkeypatch.setattr(module, "draw_all", broken)
+    monkeypatch.setattr(pages, "draw_all", broken)
     with pytest.raises(RuntimeError):
         analyse(path)
     assert {p: p.read_bytes() for p in path.rglob("*") if p.is_file()} == before
