@@ -108,7 +108,7 @@ def run(
         if reason := sandbox.obstacle():
             err.print(
                 f"[yellow]warning:[/] no private network here ({reason}): the servers listen on loopback"
-                " addresses that other users of this machine can reach"
+                " addresses, the workers on every address but protected by a secret"
             )
         else:
             sandbox.enter([sys.executable, "-m", "harness", *sys.argv[1:]])

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import logging
+import sys
 import threading
 import zlib
 from http import HTTPStatus
@@ -17,6 +19,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from harness.backends.metric_rows import NS_PER_UNIT, MetricRows
 from harness.errors import ClusterError
+
+log = logging.getLogger(__name__)
 
 WRITE = "/api/v2/write"
 MOST_BYTES = 32 << 20
@@ -52,10 +56,9 @@ class MetricsReceiver:
             store = rows
 
         try:
-            self._server = ThreadingHTTPServer((host, port), Handler)
+            self._server = _Server((host, port), Handler)
         except OSError as e:
             raise ClusterError(f"metrics receiver: cannot listen on {host}:{port}: {e.strerror}") from e
-        self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
         self._thread.start()
 
@@ -81,6 +84,17 @@ class MetricsReceiver:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class _Server(ThreadingHTTPServer):
+    """A worker that is killed hangs up in the middle of a request; that is no error of ours to print."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002 (the server calls it)
+        """Pass over a connection that broke; say anything else in the log."""
+        if not isinstance(sys.exception(), ConnectionError):
+            log.exception("a request from %s", client_address)
 
 
 class _Refused(Exception):
