@@ -256,7 +256,10 @@ def _cell(found: Mapping[str, Any] | None, source: int, proposed: int, signed: b
     if found is None:
         return cell | {"title": f"{title}: no prediction"}
     if not found["judged"]:
-        return cell | {"text": found["verdict"], "title": f"{title}; {found['verdict']}: {found['reason']}"}
+        return cell | {
+            "text": found["verdict"].replace("not-", "not "),
+            "title": f"{title}; {found['verdict']}: {found['reason']}",
+        }
     error = found["relative_error"] * 100 if signed else found["abs_error_pct"]
     if found["comparisons"] > 1:
         lines = [title, f"median of {found['judged']} of {found['comparisons']} comparisons"]
@@ -270,7 +273,7 @@ def _cell(found: Mapping[str, Any] | None, source: int, proposed: int, signed: b
             lines.append(f"interval {number(found['low'])} to {number(found['high'])}")
         if not _none(found["error_over_noise"]):
             lines.append(f"error / noise {number(found['error_over_noise'])}")
-    text = f"{error:+.1f}".replace("-", "−") if signed else f"{error:.1f}"
+    text = f"{error:+.1f}".replace("-", "−") if signed and abs(error) >= 0.05 else f"{abs(error):.1f}"
     return cell | {"text": text, "colour": colour(error, signed), "title": "; ".join(lines), "gap": False}
 
 

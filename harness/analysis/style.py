@@ -59,7 +59,6 @@ _SETTINGS = {
     "grid.linewidth": 0.5,
     "svg.fonttype": "path",
     "svg.hashsalt": "harness",
-    "figure.constrained_layout.use": True,
     "savefig.dpi": 200,
     "axes.prop_cycle": cycler(color=COLOURS),
 }

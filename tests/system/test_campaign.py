@@ -112,7 +112,9 @@ def test_the_wrappers_agree_with_the_hop_records(run: Run) -> None:
         rows = len(hops(run, step))
         of = metrics[(metrics["component"] == "bolt-a")]
         received = of[(of["measurement"] == "received") & (of["field"] == "count")]["value"].sum()
-        assert received == rows
+        # The bucket that is open when the step is written belongs to its drain and is not in it: at most
+        # 2 s of 40 messages. Exact counts are the wrappers' own tests.
+        assert rows - 80 <= received <= rows
         service = of[of["measurement"] == "service"].groupby("field", observed=True)["value"].sum()
         h = hops(run, step)
         hop_ms = ((h["bolt-a", "emitted"] - h["bolt-a", "received"]) / 1e6).mean()
