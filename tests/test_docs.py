@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 
@@ -26,6 +27,4 @@ def test_every_column_of_the_latency_table_is_described() -> None:
 
 def test_no_path_of_a_machine_is_in_the_documents() -> None:
     for path in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
-        text = path.read_text(encoding="utf-8")
-        assert "/root/" not in text
-        assert "/work/" not in text
+        assert not re.search(r"/(root|work)/", path.read_text(encoding="utf-8")), path.name
