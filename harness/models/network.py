@@ -1,0 +1,161 @@
+"""A proposed plan as queues and delays: what the composite model solves and the simulator plays.
+
+A network is made from one observation and a proposed plan by the stages routing, I/O ratios, arrivals,
+service, transfer and contention (``harness.models.proposal``), or from random numbers in tests. It says what
+Storm 2.x does with a tuple, mechanism by mechanism, and nothing of how the answer is computed:
+
+- A spout executor looks at its tasks in turn. A task that has a message emits it; one that has none holds
+  the executor for ``poll_ms``. When no task had one it sleeps for ``idle_ms``. Acks to it wait meanwhile.
+- An emitted tuple goes to one task of each subscriber, drawn by ``routing``. First it takes a hop (``hops``);
+  with batches it waits for its batch of ``batch`` tuples or the next periodic flush before that.
+- A bolt executor serves its tasks' tuples in the order of arrival. When it finds its queue empty it sleeps
+  for ``idle_ms`` and looks again, so a tuple that meets an idle executor waits for the rest of a sleep.
+- A tuple's service is CPU demand and waiting, drawn apart. Executors of one host share its cores.
+- What an executor emits for a tuple of one input is drawn by ``fanout``; a window's, at its firing.
+- Windows belong to tasks. A member is acked when it expires (``WindowManager``), other tuples when served.
+- An acked tuple's tree is complete when its acker executor has served the last ack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.models.layout import FloatArray, IntArray, Layout, Output
+from harness.plans import Stream, Window
+
+
+@dataclass(frozen=True)
+class Atoms:
+    """A distribution of times as a few values with probabilities; its mean is exact.
+
+    Attributes
+    ----------
+    values_ms : array (k)
+        Ascending.
+    probabilities : array (k)
+        They add to 1.
+    """
+
+    values_ms: FloatArray
+    probabilities: FloatArray
+
+    @property
+    def mean_ms(self) -> float:
+        """The first moment."""
+        return float(self.values_ms @ self.probabilities)
+
+    @property
+    def second_moment_ms2(self) -> float:
+        """The second moment."""
+        return float(self.values_ms**2 @ self.probabilities)
+
+
+def constant(value_ms: float) -> Atoms:
+    """Return the distribution of one value.
+
+    Examples
+    --------
+    >>> constant(2.0).second_moment_ms2
+    4.0
+    """
+    return Atoms(np.array([value_ms]), np.ones(1))
+
+
+class Input(NamedTuple):
+    """What a component gets from one stream of one source; a spout's own input has no source."""
+
+    component: str
+    source: str
+    stream: str
+
+
+@dataclass(frozen=True)
+class Service:
+    """What one tuple costs: thread CPU time, and time waited without using a core."""
+
+    cpu_ms: Atoms
+    wait_ms: Atoms
+
+
+@dataclass(frozen=True)
+class Hops:
+    """Time from a tuple's emit to its place in the receiving executor's queue, by how far it goes.
+
+    Waiting for the receiver to look is not in it, nor waiting for a batch.
+    """
+
+    within_worker_ms: Atoms
+    between_workers_ms: Atoms
+    between_nodes_ms: Atoms
+
+
+@dataclass(frozen=True)
+class Network:
+    """The mechanisms of one plan under one input rate.
+
+    Attributes
+    ----------
+    layout : Layout
+        The proposed plan's executors by position; ackers last.
+    input_tps : mapping of spout to array (its tasks)
+        Messages a second.
+    input_scv : float
+        Squared coefficient of variation of the time between messages of one task: 0 constant, 1 Poisson.
+    poll_ms : mapping of spout to float
+        How long a task without a message holds its executor.
+    idle_ms : array (executors)
+        Length of a sleep between two looks at an empty queue (for a spout: after a round without a message).
+    routing : mapping of Stream to array (source's executors, target's tasks)
+        Rows add to 1, unless the grouping is ``all`` (then each entry is 1).
+    fanout : mapping of Input to mapping of Output to array (k)
+        Probability that one tuple of the input makes 0, 1, 2 ... tuples on the output. For a component with
+        a window: one of its windows, whatever filled it (the input's ``source`` and ``stream`` are empty).
+        A spout makes one tuple on each of its outputs.
+    service : mapping of Input to Service
+        Cost of a tuple. Of a count window's firing the cost is in the tuple that fires it.
+    service_scale : array (executors)
+        Factor on its component's service (hot keys, slow tasks); 1 for most.
+    windows : mapping of component to Window
+        Components that hold tuples in windows, each task its own.
+    hops : Hops
+        Transfer.
+    batch, flush_ms : int, float
+        ``topology.producer.batch.size`` and the flush interval; 1 and 0 when tuples are sent at once.
+    send_ms : mapping of sink to Atoms
+        What a sink's own client takes after the ground truth's end and before the ack.
+    acks : bool
+        Whether trees are tracked.
+    acker_service_ms : Atoms
+        Cost of one message at an acker executor.
+    host : array (workers)
+        Host of each worker process, numbered from 0.
+    cores : array (hosts)
+        Cores that the host's workers share.
+    background_cores : array (hosts)
+        Cores in use by all else: polling, transfer threads, brokers, collection of garbage.
+    """
+
+    layout: Layout
+    input_tps: Mapping[str, FloatArray]
+    input_scv: float
+    poll_ms: Mapping[str, float]
+    idle_ms: FloatArray
+    routing: Mapping[Stream, FloatArray]
+    fanout: Mapping[Input, Mapping[Output, FloatArray]]
+    service: Mapping[Input, Service]
+    service_scale: FloatArray
+    windows: Mapping[str, Window]
+    hops: Hops
+    batch: int
+    flush_ms: float
+    send_ms: Mapping[str, Atoms]
+    acks: bool
+    acker_service_ms: Atoms
+    host: IntArray
+    cores: FloatArray
+    background_cores: FloatArray
+    notes: tuple[str, ...] = field(default=())
