@@ -1,8 +1,9 @@
 """A worker process of the harness: commands in, results out, and it never outlives its parent.
 
-Results leave the child through a thread of its own, so a parent that is busy holds nobody up, and
-nothing that was handed over is lost when the child ends. Plain pipes only: a queue of the standard
-library would leave named semaphores behind when everything is killed at once.
+Results leave the child through a thread of its own and are taken by one in the parent: a parent that
+is busy holds nobody up and finds everything at its next look, however much more than a pipe holds, and
+nothing that was handed over is lost when the child ends. Plain pipes only: a queue of the standard library
+between processes would leave named semaphores behind when everything is killed at once.
 """
 
 from __future__ import annotations
@@ -107,7 +108,16 @@ class Process:
         self._process.start()
         their_commands.close()
         their_results.close()
+        self._taken: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._taker = threading.Thread(target=self._take, name=f"{name} results", daemon=True)
+        self._taker.start()
         self._failure: ClusterError | None = None
+
+    def _take(self) -> None:
+        with suppress(EOFError, OSError):
+            while True:
+                self._taken.put(self._results.recv())
+        self._taken.put(_END)
 
     def wait_ready(self) -> None:
         """Wait until the child is ready.
@@ -137,17 +147,18 @@ class Process:
         """
         if self._failure is None:
             try:
-                if not self._results.poll(max(timeout_s, 0.0)):
-                    return None
-                result = self._results.recv()
-                if not isinstance(result, Failed):
-                    return result
+                result = self._taken.get(timeout=max(timeout_s, 0.0))
+            except queue.Empty:
+                return None
+            if isinstance(result, Failed):
                 self._failure = ClusterError(f"{self.name}: {result.message}", result.hint)
-            except (EOFError, OSError):
+            elif result is _END:
                 self._process.join(5.0)
                 self._failure = ClusterError(
                     f"{self.name} process ended (exit status {self._process.exitcode})"
                 )
+            else:
+                return result
         raise self._failure
 
     @property
@@ -159,11 +170,12 @@ class Process:
     def end(self) -> None:
         """End the child, whatever it is doing; what it has not handed over is dropped."""
         self._commands.close()
-        self._results.close()
         self._process.join(2.0)
         if self._process.is_alive():
             self._process.kill()
             self._process.join()
+        self._taker.join()
+        self._results.close()
 
 
 def _main(body: Body, commands: Connection[Any, Any], results: Connection[Any, Any], settings: Any) -> None:
