@@ -3,7 +3,7 @@ PY := .venv/bin/python
 SANDBOX := $(PY) -m harness.backends.sandbox new
 EXPERIMENT ?= configs/experiments/all-in-one.yaml
 
-.PHONY: setup run test test-java test-python lint bench lock docs
+.PHONY: setup run test test-java test-python lint bench lock docs nightly
 
 setup: ## tools, virtual environment, jars, servers; quick when nothing changed
 	@bash scripts/setup.sh
@@ -29,6 +29,9 @@ lint: setup
 
 bench: setup ## what the instrumentation costs, in interleaved pairs
 	$(PY) bench/instrumentation.py
+
+nightly: setup ## measure configs/nightly.yaml, compare with the baseline, write a page
+	$(PY) scripts/nightly.py
 
 docs: setup ## the command reference, from --help
 	$(PY) scripts/command_reference.py

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -15,18 +17,21 @@ from typing import Any
 import psutil
 import pyarrow.parquet as pq
 
-from harness.backends import sandbox
+from harness.backends import cgroups, sandbox
 from harness.backends.kafka import Topics
+from harness.backends.local import LocalCluster
 from harness.backends.metrics_receiver import MetricsReceiver
 from harness.backends.servers import KAFKA_VERSION, STORM_VERSION, ServerHomes
 from harness.deployment import StormDeployment, local_cluster
 from harness.environment import describe
-from harness.errors import HarnessError, UsageError
+from harness.errors import ClusterError, HarnessError, UsageError
 from harness.experiments.campaign import Campaign
 from harness.experiments.config import Experiment, Workload
 from harness.experiments.contracts import Watcher
+from harness.experiments.loading import expand_steps
 from harness.experiments.schedule import Constant, Poisson, Schedule, Trace
-from harness.runs import Run
+from harness.homes import temporary_home
+from harness.runs import Run, write_atomically
 from harness.workload.load import KafkaLoad
 
 FREE_BYTES = 2 * 1024**3
@@ -54,18 +59,31 @@ def environment() -> dict[str, Any]:
     return describe("local", {"storm": STORM_VERSION, "kafka": KAFKA_VERSION, "isolation": isolation})
 
 
+def note_resumption(run: Run) -> None:
+    """Add to ``environment.json`` that a run is taken up again, with what may differ from its start."""
+    now = environment()
+    entry = {key: now[key] for key in ("started", "commit", "harness", "cluster")}
+    entry["load_1min"] = now["machine"]["load_1min"]
+    known = run.environment
+    known["resumed"] = [*known.get("resumed", []), entry]
+    write_atomically(run.path / "environment.json", json.dumps(known, indent=2))
+
+
 def require_room(runs: Path, experiment: Experiment) -> None:
-    """Check that disk and memory suffice.
+    """Check that disk and memory suffice, and that the machine allows what is asked of it.
 
     Raises
     ------
     UsageError
-        When they do not.
+        When they do not, or a CPU quota is asked for where none can be set.
     """
+    if experiment.cluster.cpu_quota_cores and (reason := cgroups.obstacle()):
+        raise UsageError(f"cluster.cpu_quota_cores: {reason}", "leave it out, or see harness doctor")
     existing = next(p for p in (runs, *runs.resolve().parents) if p.exists())
-    free = shutil.disk_usage(existing).free
-    if free < FREE_BYTES:
-        raise UsageError(f"{existing}: {free >> 20} MiB free, a run needs {FREE_BYTES >> 20}", "make room")
+    for folder in (existing, Path(tempfile.gettempdir())):  # for the results; for the servers
+        free = shutil.disk_usage(folder).free
+        if free < FREE_BYTES:
+            raise UsageError(f"{folder}: {free >> 20} MiB free, a run needs {FREE_BYTES >> 20}", "make room")
     # A worker's resident set is about its heap and 150 MiB; daemons, Kafka and Spark take 2.5 GiB.
     needed_mb = experiment.slots * (experiment.cluster.worker_heap_mb + 150) + 2500
     available_mb = psutil.virtual_memory().available >> 20
@@ -86,10 +104,15 @@ def schedule(workload: Workload, rate_tps: float) -> Schedule:
     return Trace.read(workload.trace)
 
 
+class _RunLog(logging.FileHandler):
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Pass over a line that cannot be written: a disk that is full is told of where a step is."""
+
+
 @contextmanager
 def logging_to(run: Run) -> Iterator[None]:
     """Append the harness's log to the run's ``log.txt``."""
-    handler = logging.FileHandler(run.path / "log.txt", encoding="utf-8")
+    handler = _RunLog(run.path / "log.txt", encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logger = logging.getLogger("harness")
     logger.addHandler(handler)
@@ -98,7 +121,19 @@ def logging_to(run: Run) -> Iterator[None]:
         yield
     finally:
         logger.removeHandler(handler)
-        handler.close()
+        with suppress(OSError):  # what it could not write before, it cannot write now
+            handler.close()
+
+
+def keep_logs(logs: Path, target: Path) -> bool:
+    """Copy the servers' logs, which say why a run ended, into the run; return whether there was room."""
+    shutil.rmtree(target, ignore_errors=True)
+    try:
+        shutil.copytree(logs, target)
+    except OSError:
+        shutil.rmtree(target, ignore_errors=True)  # the room that a part of them takes is needed more
+        return False
+    return True
 
 
 def first_free_id(run: Run) -> int:
@@ -116,47 +151,53 @@ def measure(
     experiment: Experiment, run: Run, homes: ServerHomes, watch: Watcher, progress: Callable[[str], None]
 ) -> None:
     """Measure the steps that a run does not have yet, on a local cluster that ends with it."""
-    folder = jars()
-    home = Path(tempfile.mkdtemp(prefix="storm-harness-"))
-    topology = f"{experiment.name}-{run.path.name.lower()}"
+    if len(run.finished_steps) == len(expand_steps(experiment)):
+        return
     logger = logging.getLogger(__name__)
 
     def say(line: str) -> None:
         logger.info(line)
         progress(line)
 
-    with logging_to(run):
+    with temporary_home() as home, logging_to(run):
         logger.info("steps finished before: %s", list(run.finished_steps))
-        keep = True
         try:
-            with local_cluster(experiment, homes, home, folder, say) as cluster:
-                names = (f"{topology}-in", f"{topology}-out")
-                with Topics(cluster.bootstrap) as topics:
-                    for name in names:
-                        topics.create(name)
-                workload = experiment.workload
-                with (
-                    MetricsReceiver() as metrics,
-                    KafkaLoad(
-                        cluster.bootstrap,
-                        *names,
-                        partial(schedule, workload),
-                        "x" * workload.payload_bytes,
-                        first_free_id(run),
-                    ) as load,
-                ):
-                    deployment = StormDeployment(
-                        experiment, cluster, topology, load, metrics, folder, home / "submission"
-                    )
-                    Campaign(experiment, run, deployment, load, metrics.store, watch).carry_out()
-            keep = False
-        except HarnessError as error:
+            with local_cluster(experiment, homes, home, jars(), say) as cluster:
+                _carry_out(experiment, run, cluster, watch)
+        except Exception as error:
             logger.error("stopped: %s", error)
+            kept = keep_logs(home / "logs", run.path / "servers")
+            if isinstance(error, HarnessError):
+                _refer_to_kept(error, home / "logs", run.path / "servers" if kept else None)
             raise
-        finally:
-            if keep:  # the servers' logs say why it ended
-                kept = run.path / "servers"
-                shutil.rmtree(kept, ignore_errors=True)
-                if (home / "logs").is_dir():
-                    shutil.copytree(home / "logs", kept, dirs_exist_ok=True)
-            shutil.rmtree(home, ignore_errors=True)
+
+
+def _carry_out(experiment: Experiment, run: Run, cluster: LocalCluster, watch: Watcher) -> None:
+    """Measure on a cluster that is up."""
+    topology = f"{experiment.name}-{run.path.name.lower()}"
+    names = (f"{topology}-in", f"{topology}-out")
+    with Topics(cluster.bootstrap) as topics:
+        for name in names:
+            topics.create(name)
+    with (
+        MetricsReceiver() as metrics,
+        KafkaLoad(
+            cluster.bootstrap,
+            *names,
+            partial(schedule, experiment.workload),
+            "x" * experiment.workload.payload_bytes,
+            first_free_id(run),
+            group=topology,
+        ) as load,
+    ):
+        settings = cluster.logs / "submission"
+        deployment = StormDeployment(experiment, cluster, topology, load, metrics, jars(), settings)
+        Campaign(experiment, run, deployment, load, metrics.store, watch).carry_out()
+
+
+def _refer_to_kept(error: HarnessError, logs: Path, kept: Path | None) -> None:
+    """Make an error name the copy of a log, where there is one: the log itself goes with the cluster."""
+    if not error.log and isinstance(error, ClusterError):
+        error.log = str(logs)
+    if error.log and Path(error.log).is_relative_to(logs):
+        error.log = os.path.relpath(kept / Path(error.log).relative_to(logs)) if kept else ""

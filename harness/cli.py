@@ -20,6 +20,8 @@ from rich.table import Table
 from harness import __version__
 from harness.errors import HarnessError, MissingTool, UsageError
 
+CHECKED = "STORM_HARNESS_CHECKED"
+"""Environment variable: the experiment and the machine were checked before the sandbox was entered."""
 VERDICT_STATUS = {"valid": 0, "invalid": 3, "unknown": 4}
 
 err = Console(stderr=True, soft_wrap=True)
@@ -33,17 +35,26 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except HarnessError as error:
-            err.print("[bold red]error:[/] ", end="")
-            err.print(str(error), markup=False, highlight=False)
+            _show_error(error, str(error), error.excerpt)
             _finish("--json" in sys.argv, {"status": "failed", "error": str(error)}, error.exit_status)
         except OSError as error:  # a full disk, a folder that may not be written to
             what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-            err.print("[bold red]error:[/] ", end="")
-            err.print(what, markup=False, highlight=False)
+            _show_error(error, what)
             _finish("--json" in sys.argv, {"status": "failed", "error": what}, 1)
-        except KeyboardInterrupt:
-            err.print("stopped")
+        except KeyboardInterrupt as error:
+            _show_error(error, "stopped")
             _finish("--json" in sys.argv, {"status": "stopped"}, 1)
+
+
+def _show_error(error: BaseException, what: str, excerpt: str = "") -> None:
+    """Show one line that says what is wrong, a log's last lines, and what can be done now."""
+    if isinstance(error, Exception):
+        err.print("[bold red]error:[/] ", end="")
+    err.print(what, markup=False, highlight=False)
+    for line in excerpt.splitlines():
+        err.print(f"    {line}", markup=False, highlight=False, style="dim")
+    for note in getattr(error, "__notes__", ()):
+        err.print(note, markup=False, highlight=False)
 
 
 def _finish(as_json: bool, result: dict[str, Any], status: int = 0) -> None:
@@ -61,12 +72,15 @@ def _json_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 RunPath = click.Path(path_type=Path, file_okay=False)
+FilePath = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="harness")
 def main() -> None:
     """Measure stream processing topologies on a real cluster, and judge models of their performance."""
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # a user's model.py beside the experiment is found
 
 
 @main.command()
@@ -90,7 +104,7 @@ def run(
     from harness import campaigning
     from harness.backends import sandbox, servers
     from harness.console import ProgressDisplay
-    from harness.experiments.loading import dump, load
+    from harness.experiments.loading import dump, expand_steps, load
     from harness.runs import Run
 
     if (experiment is None) == (resume is None):
@@ -99,10 +113,11 @@ def run(
         raise UsageError("--set cannot change a run that has begun", "start a new run instead")
     resumed = Run(resume) if resume else None
     loaded = load(resumed.path / "experiment.yaml" if resumed else str(experiment), overrides)
-    _show_findings(loaded)
-    _require_tools()
-    campaigning.jars()
-    campaigning.require_room(runs, loaded)
+    if os.environ.pop(CHECKED, None) is None:  # in the sandbox this function is run once more
+        _show_findings(loaded)
+        _require_tools()
+        campaigning.jars()
+        campaigning.require_room(resumed.path if resumed else runs, loaded)
     homes = servers.install(progress=err.print)
     if not sandbox.inside():
         if reason := sandbox.obstacle():
@@ -111,18 +126,21 @@ def run(
                 " addresses, the workers on every address but protected by a secret"
             )
         else:
+            os.environ[CHECKED] = "1"
             sandbox.enter([sys.executable, "-m", "harness", *sys.argv[1:]])
 
     measured = resumed or Run.create(runs, loaded.name, dump(loaded), campaigning.environment())
+    if resumed:
+        campaigning.note_resumption(resumed)
     err.print(f"run directory {_relative(measured.path)}")
     with ProgressDisplay(err) as display:
         try:
             campaigning.measure(loaded, measured, homes, display, display.say)
-        except (HarnessError, KeyboardInterrupt, OSError):
+        except (HarnessError, KeyboardInterrupt, OSError) as error:
             finished = len(measured.finished_steps)
-            err.print(
-                f"{finished} of the run's steps are finished and kept; go on with:"
-                f" harness run --resume {_relative(measured.path)}"
+            error.add_note(
+                f"{finished} of the run's {len(expand_steps(loaded))} steps are finished and kept;"
+                f" go on with: harness run --resume {_relative(measured.path)}"
             )
             raise
     _predict(measured, loaded.models)
@@ -184,6 +202,300 @@ def report(run_path: Path, as_json: bool) -> None:
     from harness.runs import Run
 
     _report(Run(run_path), as_json)
+
+
+@main.command()
+@click.argument("run_paths", metavar="RUN...", type=RunPath, nargs=-1, required=True)
+@click.option(
+    "--out", type=RunPath, default=Path("figures"), show_default=True, help="Where files go; others stay."
+)
+@click.option(
+    "--style",
+    "style_name",
+    type=click.Choice(["paper", "screen"]),
+    default="paper",
+    show_default=True,
+    help="Size as printed with PDF, or enlarged.",
+)
+@click.option("--only", multiple=True, metavar="NAME", help="Only this figure (repeatable).")
+@_json_option
+def figures(
+    run_paths: tuple[Path, ...], out: Path, style_name: str, only: tuple[str, ...], as_json: bool
+) -> None:
+    """Draw every evaluation figure of RUNs, with tables for LaTeX and CSV; the runs are only read.
+
+    \b
+    harness figures runs/quick/20260102T030405Z --out figures
+    harness figures reports/runs/*/* --out reports/figures
+    harness figures runs/quick/20260102T030405Z --only latency-by-step --style screen
+    """
+    from harness.analysis.figure_files import publish
+
+    made = publish(run_paths, out, style_name, only, lambda text: err.print(text, highlight=False))
+    for name, drawn in made.runs.items():
+        click.echo(f"{name}: {len(drawn)} figures in {_relative(out / name)}")
+    runs = {name: [kind.name for kind in drawn] for name, drawn in made.runs.items()}
+    _finish(as_json, {"out": str(out), "runs": runs, "files": [str(p) for p in made.files]})
+
+
+@main.command()
+@click.argument("run_paths", metavar="RUN...", type=RunPath, nargs=-1, required=True)
+@click.option("--model", "models", multiple=True, metavar="NAME", help="One of two models, or the only one.")
+@click.option("--out", type=RunPath, default=Path("comparison"), show_default=True, help="Where files go.")
+@click.option(
+    "--style",
+    "style_name",
+    type=click.Choice(["paper", "screen"]),
+    default="paper",
+    show_default=True,
+    help="Size as printed with PDF, or enlarged.",
+)
+@_json_option
+def compare(
+    run_paths: tuple[Path, ...], models: tuple[str, ...], out: Path, style_name: str, as_json: bool
+) -> None:
+    """Set two RUNs, or two models, side by side, with 95 % intervals of the differences.
+
+    \b
+    harness compare runs/quick/20260102T030405Z runs/quick/20260103T030405Z
+    harness compare runs/quick/20260102T030405Z --model storm-tracer --model no-change
+    """
+    from harness.analysis import comparing, comparison_figure
+
+    given = comparing.sides(run_paths, lambda text: err.print(text, highlight=False))
+    found = comparing.compare(given, models)
+    Console(width=max(130, err.width)).print(_errors_compared(found))
+    if found.measured:
+        Console(width=max(130, err.width)).print(_measured_compared(found))
+    for note in found.notes:
+        click.echo(note)
+    files = comparison_figure.write(found, out, style_name)
+    click.echo(f"figure and table: {_relative(out)}")
+    _finish(as_json, {**found.as_json(), "files": [str(p) for p in files]})
+
+
+def _errors_compared(found: Any) -> Table:
+    from harness.analysis.comparison_figure import name, shown
+
+    table = Table(title="median errors in percent, and their difference in points with 95 % intervals")
+    for column in ("what", "pairs", found.first, found.second, "difference", "from", "to", "errs less"):
+        named = column in ("what", "errs less")
+        table.add_column(column, justify="left" if named else "right", no_wrap=column == "what")
+    for row in shown(found):
+        better = {"first": found.first, "second": found.second, "": "no difference shown"}[row.better]
+        ends = [_signed(row.low), _signed(row.high)]
+        medians = [_pct(row.first_pct), _pct(row.second_pct), _signed(row.difference)]
+        table.add_row(name(row), str(row.pairs), *medians, *ends, better if row.low is not None else "")
+    return table
+
+
+def _measured_compared(found: Any) -> Table:
+    from harness.analysis.error_figures import what
+
+    table = Table(title="what was measured: difference in percent, 95 % intervals from both runs' noise")
+    for column in ("configuration", "what", found.first, found.second, "difference %", "from", "to"):
+        named = column in ("configuration", "what")
+        table.add_column(column, justify="left" if named else "right", no_wrap=named)
+    for row in found.measured:
+        if row.statistic == "mean":
+            values = [f"{row.first:.4g}", f"{row.second:.4g}"]
+            ends = [_signed(v) for v in (row.difference_pct, row.low_pct, row.high_pct)]
+            table.add_row(row.configuration, what(row.measure, row.statistic), *values, *ends)
+    return table
+
+
+def _signed(value: float | None) -> str:
+    return "-" if value is None else f"{value:+.1f}"
+
+
+@main.command()
+@click.argument("runs", metavar="[RUN]...", nargs=-1, type=RunPath)
+@click.option(
+    "--split",
+    "split_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("reports/evaluation-split.yaml"),
+    show_default=True,
+    help="Which experiments are for tuning, and which for reporting.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("docs/accuracy.md"),
+    show_default=True,
+    help="The page to write.",
+)
+@click.option("--model", default="composite", show_default=True, help="The model that the goals are for.")
+@click.option(
+    "--notes",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="Markdown to put below the tables: causes, what was tried.",
+)
+@_json_option
+def accuracy(
+    runs: tuple[Path, ...], split_file: Path, out: Path, model: str, notes: Path | None, as_json: bool
+) -> None:
+    """Judge the models over the runs of an evaluation set (default: reports/runs), and write a page.
+
+    \b
+    harness accuracy
+    harness accuracy runs/loaded-ramp/20260102T030405Z --out ramp.md
+    """
+    from harness.analysis.accuracy_page import page
+    from harness.analysis.evaluation import evaluate, find_runs, read_split
+    from harness.runs import write_atomically
+
+    split = read_split(split_file)
+    found = evaluate(find_runs(runs or (Path("reports/runs"),)), split, err.print)
+    text = page(found, model, str(split_file), notes.read_text(encoding="utf-8") if notes else "")
+    write_atomically(out, text)
+    click.echo(f"{len(found)} runs: {_relative(out)}")
+    _finish(as_json, {"runs": [r.name for r in found], "page": str(out)})
+
+
+@main.command()
+@click.option("--model", "models", multiple=True, metavar="NAME", help="Only this model (repeatable).")
+@_json_option
+def conformance(models: tuple[str, ...], as_json: bool) -> None:
+    """Check that models are deterministic, pure, in the right units, and decline rather than guess.
+
+    \b
+    harness conformance --model mypackage.mymodule:model
+    """
+    from harness.conformance import example
+    from harness.models import MODELS, resolve
+    from harness.models.conformance import conform
+
+    case = example()
+    failed: dict[str, dict[str, str]] = {}
+    for name in models or tuple(MODELS):
+        outcomes = conform(resolve(name), case)
+        problems = {o.check: o.problem for o in outcomes if o.problem}
+        failed |= {name: problems} if problems else {}
+        click.echo(f"{name}: {len(outcomes) - len(problems)} of {len(outcomes)} checks passed")
+        for check_name, problem in problems.items():
+            click.echo(f"  {check_name}: {problem}")
+    _finish(as_json, {"failed": failed}, 1 if failed else 0)
+
+
+@main.command()
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=RunPath)
+@click.option(
+    "--baseline",
+    "baseline_path",
+    type=FilePath,
+    default=Path("reports/baseline.json"),
+    show_default=True,
+    help="What to compare with.",
+)
+@click.option(
+    "--update", is_flag=True, help="Make these runs part of the baseline, in place of older scores."
+)
+@click.option("--model", "models", multiple=True, metavar="NAME", help="Only this model (repeatable).")
+@click.option("--time", "timed", is_flag=True, help="Time the models too; needs an idle machine.")
+@click.option(
+    "--alpha",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.05,
+    show_default=True,
+    help="Probability that an unchanged night has any finding.",
+)
+@click.option("--junit", type=FilePath, metavar="FILE", help="Write JUnit XML too.")
+@click.option("--markdown", type=FilePath, metavar="FILE", help="Write a Markdown summary too.")
+@_json_option
+def regress(
+    runs: tuple[Path, ...],
+    baseline_path: Path,
+    update: bool,
+    models: tuple[str, ...],
+    timed: bool,
+    alpha: float,
+    junit: Path | None,
+    markdown: Path | None,
+    as_json: bool,
+) -> None:
+    """Score RUNs from their raw data with today's models, and compare with the baseline.
+
+    Exit status: 0 no worse than noise explains; 1 worse; 4 not enough data to say.
+
+    \b
+    harness regress reports/runs/*/*
+    harness regress runs/all-in-one/20260102T030405Z --junit regress.xml
+    """
+    from harness.analysis.rescoring import REPLICATES, rescore
+    from harness.regression import baseline, outputs
+    from harness.regression.outcomes import Limits
+    from harness.regression.regress import regress as compare
+    from harness.runs import write_atomically
+
+    for file in (junit, markdown, baseline_path):
+        if file is not None and not file.resolve().parent.is_dir():
+            raise UsageError(f"{file}: there is no folder {file.parent}")
+    if update and models:
+        raise UsageError("--update needs all models", "leave --model out")
+    usual = () if update and not baseline_path.exists() else baseline.read(baseline_path)
+    replicates = REPLICATES if update else 0
+    scored = rescore(runs, models, lambda line: err.print(line, highlight=False), timed, replicates)
+    if update:
+        nights = baseline.updated(usual, scored)
+        baseline.write(baseline_path, nights)
+        click.echo(f"{baseline_path}: {len(nights)} runs, {len(scored)} of them new or scored again")
+        _finish(as_json, {"baseline": str(baseline_path), "runs": len(nights)})
+    found = compare(usual, scored, Limits(alpha=alpha), baseline_path)
+    table = Table(title=f"compared with {baseline_path}")
+    for column in outputs.COLUMNS:
+        table.add_column(column)
+    for row in outputs.table(found):
+        table.add_row(*row)
+    Console(width=min(100, err.width)).print(table)
+    for line in outputs.lines(found):
+        click.echo(line)
+    click.echo(outputs.verdict(found))
+    for file, text in ((junit, outputs.junit), (markdown, outputs.markdown)):
+        if file is not None:
+            write_atomically(file, text(found))
+    _finish(as_json, {"findings": [o.line for o in found.worse], "tested": found.tested}, found.status)
+
+
+@main.command()
+@click.argument("run_path", metavar="RUN", type=RunPath)
+@click.option("--out", type=FilePath, metavar="FILE", help="The archive to write.")
+@_json_option
+def bundle(run_path: Path, out: Path | None, as_json: bool) -> None:
+    """Seal RUN into one file that shows when any byte of it was changed.
+
+    \b
+    harness bundle runs/quick/20260102T030405Z --out quick.harness.zip
+    """
+    from harness.regression.bundle import bundle as seal
+
+    file, found = seal(run_path, out)
+    click.echo(f"{file}: {file.stat().st_size / 1e6:.1f} MB, seal sha256:{found}")
+    _finish(as_json, {"bundle": str(file), "seal": found})
+
+
+@main.command()
+@click.argument("bundle_path", metavar="BUNDLE", type=click.Path(path_type=Path))
+@click.option("--extract", type=RunPath, metavar="DIR", help="Put the run into DIR/EXPERIMENT/RUN if intact.")
+@_json_option
+def verify(bundle_path: Path, extract: Path | None, as_json: bool) -> None:
+    """Check a BUNDLE (or the folder that one was extracted to), and name what was changed.
+
+    \b
+    harness verify quick.harness.zip --extract runs
+    """
+    from harness.regression import bundle
+
+    checked = bundle.verify(bundle_path)
+    for problem in checked.problems:
+        click.echo(f"{bundle_path}: {problem}")
+    if not checked.problems:
+        sealed = f", seal sha256:{checked.seal}" if checked.seal else ""
+        click.echo(f"{bundle_path}: intact: {checked.name}, {checked.files} files{sealed}")
+        if extract is not None:
+            click.echo(f"extracted: {_relative(bundle.extract(bundle_path, extract))}")
+    result = {"problems": list(checked.problems), "seal": checked.seal}
+    _finish(as_json, result, 1 if checked.problems else 0)
 
 
 @main.command(name="list")

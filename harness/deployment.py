@@ -7,20 +7,33 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from harness.backends.local import LocalCluster
 from harness.backends.metrics_receiver import MetricsReceiver
 from harness.backends.servers import ServerHomes
 from harness.backends.submission import submit
-from harness.backends.topology_state import WorkerStarts
-from harness.errors import ClusterError
+from harness.backends.topology_state import TopologyState, WorkerStarts, physical_plan
 from harness.experiments.config import Experiment
 from harness.experiments.submission import submit_settings, topology_settings
 from harness.plans import ACKER, METRICS_CONSUMER_PREFIX, PhysicalPlan, TopologyConfiguration
-from harness.workload.load import KafkaLoad
 
 METRICS_CONSUMER = f"{METRICS_CONSUMER_PREFIX}_harness.storm.instrument.LineProtocolConsumer"
 """What Storm calls the component of our metrics consumer."""
+COMMIT_WAIT_S = 1
+"""How long the spouts of an earlier submission are deactivated before it ends, as in a rebalance."""
+
+
+class TopicNames(Protocol):
+    """Which topics a topology reads and writes."""
+
+    @property
+    def input_topic(self) -> str:
+        """Where messages come from."""
+
+    @property
+    def output_topic(self) -> str:
+        """Where the sinks send to."""
 
 
 class StormDeployment:
@@ -33,7 +46,7 @@ class StormDeployment:
         Started.
     name : str
         Storm's name for the topology.
-    load : KafkaLoad
+    load : TopicNames
         Whose topics it reads and writes.
     metrics : MetricsReceiver
         Where its metrics go.
@@ -48,7 +61,7 @@ class StormDeployment:
         experiment: Experiment,
         cluster: LocalCluster,
         name: str,
-        load: KafkaLoad,
+        load: TopicNames,
         metrics: MetricsReceiver,
         jars: Path,
         folder: Path,
@@ -61,14 +74,16 @@ class StormDeployment:
         self._jars = jars
         self._folder = folder
         self._query_plan = experiment.topology.query_plan()
-        self._whole: Callable[[], bool] = lambda: False
+        self._whole: Callable[[TopologyState], bool] = _is_up
+        self._state: TopologyState | None = None
         self._starts = WorkerStarts()
         self.wrapped: Mapping[str, object] = {}
 
     def submit(self, configuration: TopologyConfiguration) -> None:
         """Submit the topology anew, removing an earlier submission of it first."""
         nimbus = self._cluster.nimbus
-        nimbus.kill(self._name)
+        nimbus.kill(self._name, wait_s=COMMIT_WAIT_S)
+        self._cluster.worker_output.mark()
         self._folder.mkdir(parents=True, exist_ok=True)
         topology_json, submit_json = self._folder / "topology.json", self._folder / "submit.json"
         settings = topology_settings(
@@ -95,33 +110,26 @@ class StormDeployment:
             topology_jar=self._jars / "topologies.jar",
             hosts=self._cluster.hosts,
         )
-
-        def whole() -> bool:
-            state = nimbus.topology(self._name)
-            return state.status == "ACTIVE" and state.all_up
-
-        self._whole = whole
-        self._starts = WorkerStarts()
+        self._begin(_is_up)
 
     def rebalance(self, configuration: TopologyConfiguration) -> None:
         """Ask for another configuration."""
-        nimbus = self._cluster.nimbus
-        asked = nimbus.rebalance(self._name, configuration)
-        self._whole = lambda: asked.whole(nimbus.topology(self._name))
-        self._starts = WorkerStarts()
+        self._cluster.worker_output.mark()
+        self._begin(self._cluster.nimbus.rebalance(self._name, configuration).whole)
+
+    def _begin(self, whole: Callable[[TopologyState], bool]) -> None:
+        self._whole, self._state, self._starts = whole, None, WorkerStarts()
 
     def plan(self) -> PhysicalPlan:
         """Read the physical plan now in force; one without executors while there is none."""
-        try:
-            return self._cluster.nimbus.physical_plan(self._name, self._query_plan, self._cluster.nodes)
-        except ClusterError as error:
-            if "is assigned" in error.message:
-                return PhysicalPlan(query_plan=self._query_plan, nodes=self._cluster.nodes, executors=())
-            raise
+        self._state = self._cluster.nimbus.topology(self._name)
+        if not self._state.assigned(self._query_plan):
+            return PhysicalPlan(query_plan=self._query_plan, nodes=self._cluster.nodes, executors=())
+        return physical_plan(self._state, self._query_plan, self._cluster.nodes)
 
     def whole(self) -> bool:
-        """Whether every executor of the plan now in force is up."""
-        return self._whole()
+        """Whether every executor of the plan that was read last is up."""
+        return self._state is not None and self._whole(self._state)
 
     def expected(self, configuration: TopologyConfiguration) -> TopologyConfiguration:
         """Return the configuration with Storm's own executors (ackers, metrics consumers) added."""
@@ -152,6 +160,15 @@ class StormDeployment:
     def check(self) -> None:
         """Raise ClusterError when a server has died."""
         self._cluster.check()
+
+    def check_start(self) -> None:
+        """Raise ClusterError when a worker of the plan that was asked for cannot start."""
+        slots = self._state.slots() if self._state is not None else {}
+        self._cluster.worker_output.check((port for _, port in slots), time.monotonic())
+
+
+def _is_up(state: TopologyState) -> bool:
+    return state.status == "ACTIVE" and state.all_up
 
 
 @contextmanager

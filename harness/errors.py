@@ -14,6 +14,8 @@ class HarnessError(Exception):
         What to do about it.
     log : str, optional
         Path of a log file to read, when there is one.
+    excerpt : str, optional
+        The lines of that log that matter, shown below the message.
 
     Examples
     --------
@@ -23,11 +25,12 @@ class HarnessError(Exception):
 
     exit_status = 1
 
-    def __init__(self, message: str, hint: str = "", log: str = "") -> None:
+    def __init__(self, message: str, hint: str = "", log: str = "", excerpt: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.log = log
+        self.excerpt = excerpt
 
     def __str__(self) -> str:
         text = self.message
@@ -53,9 +56,7 @@ class ClusterError(HarnessError):
 
 
 class StepInvalid(HarnessError):
-    """A step was measured but its measurement cannot be used."""
-
-    exit_status = 3
+    """What was measured of a step cannot be used."""
 
 
 class ModelDeclined(HarnessError):

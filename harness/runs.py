@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -16,8 +17,9 @@ from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import ConfigDict
 
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError
 from harness.plans import Frozen, PhysicalPlan, TopologyConfiguration
 from harness.schemas import LATENCY, METRICS, SCHEMA_VERSION
 
@@ -46,7 +48,16 @@ class CompleteLatency(Frozen):
 
 
 class Interval(Frozen):
-    """``interval.json``: when the step was measured. Times are monotonic ns and epoch ms."""
+    """``interval.json``: when the step was measured. Times are monotonic ns and epoch ms.
+
+    In order: asked for (``rebalance_start_ns``), plan in force (``up_ns``), burn-in, interval (``start_ns``
+    to ``end_ns``), its last messages waited for (``settled_ns``), outputs and windows drained
+    (``drained_ns``), everything written but this file (``done_ns``). ``overhead_s`` is all of it but
+    burn-in and interval.
+    """
+
+    # Where nothing came out there is no mean, and the half-width has no bound: JSON has no word for either.
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
     step: int
     configuration: str
@@ -55,7 +66,10 @@ class Interval(Frozen):
     up_ns: int
     start_ns: int
     end_ns: int
+    settled_ns: int | None = None
+    drained_ns: int | None = None
     done_ns: int
+    overhead_s: float | None = None
     start_epoch_ms: int
     end_epoch_ms: int
     burn_in: BurnInFound
@@ -69,12 +83,34 @@ class Interval(Frozen):
     submission: Literal["first", "rebalance", "fresh", "resumed"]
     attempt: int = 1
 
+    def finished(self, now_ns: int) -> Interval:
+        """Return it with the end of the step filled in, and the time beyond burn-in and interval."""
+        before_ns, after_ns = self.up_ns - self.rebalance_start_ns, now_ns - self.end_ns
+        return self.model_copy(update={"done_ns": now_ns, "overhead_s": (before_ns + after_ns) / 1e9})
+
 
 class Finding(Frozen):
     """Outcome of one check made while measuring."""
 
     ok: bool
     detail: str = ""
+
+
+class Backlog(Frozen):
+    """Messages that went in and came out in the interval, a second, each with its standard error."""
+
+    growth_tps: float
+    growth_error_tps: float
+    throughput_tps: float
+    throughput_error_tps: float
+    saturated: bool
+    """Whether the backlog grew: latencies then have no mean, and the throughput is all that goes through."""
+
+    def __str__(self) -> str:
+        return (
+            f"the backlog grew by {self.growth_tps:.1f} ± {self.growth_error_tps:.1f} messages/s,"
+            f" {self.throughput_tps:.1f} messages/s came out"
+        )
 
 
 class Quality(Frozen):
@@ -87,6 +123,13 @@ class Quality(Frozen):
     receiver: Finding
     errors_reported: Finding
     ledger: Mapping[str, Any]
+    backlog: Backlog | None = None
+    """None in runs that were measured before it was kept."""
+
+    @property
+    def saturated(self) -> str:
+        """Say that the step was saturated; empty where it was not."""
+        return f"saturated: {self.backlog}" if self.backlog is not None and self.backlog.saturated else ""
 
 
 def utc_now() -> datetime:
@@ -115,13 +158,21 @@ def folder_atomically(path: Path) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-    for file in temporary.iterdir():
+    for file in (p for p in temporary.rglob("*") if p.is_file()):
         with file.open("rb") as handle:
             os.fsync(handle.fileno())
+    for folder in (temporary, *(p for p in temporary.rglob("*") if p.is_dir())):
+        _sync_names(folder)
     temporary.rename(path)
-    directory = os.open(path.parent, os.O_RDONLY)
-    os.fsync(directory)
-    os.close(directory)
+    _sync_names(path.parent)
+
+
+def _sync_names(folder: Path) -> None:
+    directory = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
 
 class Run:
@@ -164,7 +215,13 @@ class Run:
     @property
     def environment(self) -> dict[str, Any]:
         """What ``environment.json`` says."""
-        loaded: dict[str, Any] = json.loads((self.path / "environment.json").read_text())
+        path = self.path / "environment.json"
+        try:
+            loaded = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:  # broken JSON, or not text at all
+            raise UsageError(f"{path}: not readable as JSON", str(error).splitlines()[0]) from None
+        if not isinstance(loaded, dict):
+            raise UsageError(f"{path}: not a mapping of keys", "is this a run directory?")
         return loaded
 
     def step_path(self, index: int) -> Path:
@@ -185,15 +242,27 @@ class Run:
         quality: Quality,
         latency: pa.Table,
         metrics: pa.Table,
-    ) -> None:
-        """Write a finished step whole; an existing one is kept aside until the new one is in place."""
+    ) -> Interval:
+        """Write a finished step whole, and return ``interval.json`` as it was written.
+
+        Raises
+        ------
+        HarnessError
+            When it cannot be written, for want of room for instance; nothing of it is left.
+        """
         target = self.step_path(index)
-        with folder_atomically(target) as folder:
-            (folder / "plan.json").write_text(plan.model_dump_json(indent=1))
-            (folder / "interval.json").write_text(interval.model_dump_json(indent=1))
-            (folder / "quality.json").write_text(quality.model_dump_json(indent=1))
-            pq.write_table(latency.cast(LATENCY), folder / "latency.parquet", compression="zstd")
-            pq.write_table(metrics.cast(METRICS), folder / "metrics.parquet", compression="zstd")
+        try:
+            with folder_atomically(target) as folder:
+                (folder / "plan.json").write_text(plan.model_dump_json(indent=1))
+                (folder / "quality.json").write_text(quality.model_dump_json(indent=1))
+                pq.write_table(latency.cast(LATENCY), folder / "latency.parquet", compression="zstd")
+                pq.write_table(metrics.cast(METRICS), folder / "metrics.parquet", compression="zstd")
+                interval = interval.finished(time.monotonic_ns())
+                (folder / "interval.json").write_text(interval.model_dump_json(indent=1))
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            raise HarnessError(f"step {index} cannot be written to {target.parent}: {reason}") from error
+        return interval
 
     def plan(self, index: int) -> StepPlan:
         """Read ``plan.json`` of a step."""

@@ -16,6 +16,14 @@ command -v unshare >/dev/null 2>&1 || missing+=(util-linux)
 PYTHON=$(python_bin)
 [ -n "$PYTHON" ] || { missing+=(python3 python3-venv); }
 if [ -n "$PYTHON" ] && ! "$PYTHON" -c 'import ensurepip' >/dev/null 2>&1; then missing+=(python3-venv); fi
+# The report's tests open it in a browser; nothing else needs one.
+browser=()
+command -v chromium >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 || browser+=(chromium fonts-dejavu-core)
+if [ ${#browser[@]} -gt 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+  missing+=("${browser[@]}")
+elif [ ${#browser[@]} -gt 0 ]; then
+  say "no chromium: the report's browser tests will be skipped (Debian: sudo apt-get install ${browser[*]})"
+fi
 if [ ${#missing[@]} -gt 0 ]; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
     say "installing with apt: ${missing[*]}"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import runpy
 from pathlib import Path
+from typing import Any
 
+from harness.models.conformance import CHECKS
 from harness.schemas import LATENCY, METRICS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,6 +25,20 @@ def test_every_column_of_the_latency_table_is_described() -> None:
         assert name in described, name
     for name in METRICS.names:
         assert name in text, name
+
+
+def test_the_model_in_the_document_is_one_and_conforms() -> None:
+    text = (ROOT / "docs" / "write-a-model.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    assert len(blocks) == 2
+    namespace: dict[str, Any] = {}
+    for block in blocks:
+        exec(block, namespace)
+    function = blocks[0].split("def ")[1]
+    assert len([line for line in function.splitlines() if line.strip()]) <= 10 + 1  # its docstring
+    namespace["test_load_scaled_conforms"]()
+    for check in CHECKS:
+        assert f"| {check} |" in text, check
 
 
 def test_no_path_of_a_machine_is_in_the_documents() -> None:

@@ -7,9 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import UsageError
-from harness.runs import Run, folder_atomically, write_atomically
-from harness.schemas import SCHEMA_VERSION
+from harness.errors import HarnessError, UsageError
+from harness.plans import Component, PhysicalPlan, QueryPlan, TopologyConfiguration
+from harness.runs import (
+    BurnInFound,
+    Finding,
+    Interval,
+    Quality,
+    Run,
+    StepPlan,
+    folder_atomically,
+    write_atomically,
+)
+from harness.schemas import LATENCY, METRICS, SCHEMA_VERSION
 
 
 def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -29,6 +39,68 @@ def test_a_half_written_step_is_not_a_finished_one(tmp_path: Path) -> None:
     run.step_path(0).mkdir()
     (run.path / "steps" / ".01.partial").mkdir()
     assert run.finished_steps == (0,)
+
+
+S = 1_000_000_000
+
+
+def step() -> tuple[StepPlan, Interval, Quality]:
+    """A step that was asked for at 100 s, up at 107 s and measured from 127 to 167 s."""
+    plan = PhysicalPlan(
+        query_plan=QueryPlan(name="t", components=(Component(name="a", role="spout", tasks=1),), streams=()),
+        nodes=(),
+        executors=(),
+    )
+    interval = Interval(
+        step=0,
+        configuration="spec-0/1x1@1",
+        rate_tps=1,
+        rebalance_start_ns=100 * S,
+        up_ns=107 * S,
+        start_ns=127 * S,
+        end_ns=167 * S,
+        settled_ns=168 * S,
+        drained_ns=170 * S,
+        done_ns=170 * S,
+        start_epoch_ms=0,
+        end_epoch_ms=40_000,
+        burn_in=BurnInFound(found=True, seconds=20, reason=""),
+        stop_reason="precision",
+        mean_ms=1,
+        half_width_ms=0,
+        precision_pct_asked=1,
+        precision_pct_reached=0,
+        looks=1,
+        complete_latency_ms={},
+        submission="first",
+    )
+    fine = Finding(ok=True)
+    checks = ("plan_as_asked", "plan_unchanged", "steady", "generator", "receiver", "errors_reported")
+    quality = Quality.model_validate({**dict.fromkeys(checks, fine), "ledger": {}})
+    asked = TopologyConfiguration(executors={"a": 1}, workers=1)
+    return StepPlan(asked=asked, start=plan, end=plan), interval, quality
+
+
+def test_what_a_step_takes_beyond_burn_in_and_interval_is_7_s_before_and_5_s_after() -> None:
+    assert step()[1].finished(172 * S).overhead_s == 12
+
+
+def test_a_step_that_was_written_is_read_back(tmp_path: Path) -> None:
+    run = Run.create(tmp_path, "e", "name: e\n", {})
+    plan, interval, quality = step()
+    written = run.write_step(0, plan, interval, quality, LATENCY.empty_table(), METRICS.empty_table())
+    assert written.overhead_s == pytest.approx(7 + (written.done_ns - 167 * S) / S)
+    assert (run.plan(0), run.interval(0), run.quality(0)) == (plan, written, quality)
+
+
+def test_a_step_that_cannot_be_written_is_named_and_leaves_nothing(tmp_path: Path) -> None:
+    """A file stands where the step's temporary folder would be."""
+    run = Run.create(tmp_path, "e", "name: e\n", {})
+    (run.path / "steps").rmdir()
+    (run.path / "steps").write_text("")
+    with pytest.raises(HarnessError, match=f"step 0 cannot be written to {run.path}/steps: ") as e:
+        run.write_step(0, *step(), LATENCY.empty_table(), METRICS.empty_table())
+    assert e.value.exit_status == 1
 
 
 def test_a_file_is_replaced_in_one_go(tmp_path: Path) -> None:

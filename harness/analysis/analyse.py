@@ -15,12 +15,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from harness.analysis import checks, counters, distribution, errors, latencies, tables
+from harness.analysis import checks, tables
 from harness.analysis.inputs import RunRecord, read_run
+from harness.analysis.judging import judged
 from harness.analysis.results import Results
 from harness.analysis.session import spark_session
+from harness.analysis.stages import stages
 from harness.analysis.summary import Summary, matrices, summarise, summary
-from harness.analysis.timeline import timeline
+from harness.analysis.timeline import pace, timeline
 from harness.protocols import CheckResult
 from harness.schemas import ERRORS, SCHEMA_VERSION
 
@@ -51,8 +53,8 @@ def analyse(run_dir: Path, master: str | None = None) -> Summary:
     with ThreadPoolExecutor(max_workers=1) as aside:
         # Spark's JVM takes as long to start as the plotting libraries to import: neither waits for the other.
         pages = aside.submit(import_module, "harness.analysis.pages")
-        with spark_session(run.rows, master) as spark:
-            results = _compute(spark, run)
+        with spark_session(run.rows, master, remember_classes=True, aside=aside) as spark:
+            results = compute(spark, run)
         with _all_or_nothing(run.path) as folder:
             pq.write_table(results.pairs, folder / "errors.parquet", compression="zstd")
             _write_json(folder / "summary.json", results.summary)
@@ -61,33 +63,21 @@ def analyse(run_dir: Path, master: str | None = None) -> Summary:
     return results.summary
 
 
-def _compute(spark: SparkSession, run: RunRecord) -> Results:
-    histogram = distribution.histogram(spark, run)
-    totals = counters.total(spark, run)
-    silent = counters.silent_tasks(run, totals)
-    samples = {s.index: checks.Samples.of(histogram, s.index, silent[s.index]) for s in run.steps}
-    checked = checks.run_checks(run, samples)
-    found = [
-        *latencies.ground_truth(spark, run, histogram),
-        *latencies.thesis_ground_truth(spark, run),
-        *(a for s in run.steps for a in latencies.complete(s)),
-    ]
-    measured = errors.actuals(spark, run, found, counters.measures(spark, run, totals)).persist()
-    actuals = tables.collect_frame(measured, "what was measured")
-    pairs = errors.pairs(spark, run, measured, checks.unusable(checked)).persist()
-    results = Results(
-        run=run,
-        summary=summary(run, checks.verdict(checked), summarise(pairs)),
-        checks=checked,
-        pairs=tables.collect(pairs, "pair table").cast(ERRORS),
-        actuals=actuals,
-        matrices=matrices(pairs),
-        histogram=histogram,
-        timeline=timeline(spark, run, bucket_s(run)),
-    )
-    for cached in (totals.sums, totals.covered, measured, pairs):
-        cached.unpersist()
-    return results
+def compute(spark: SparkSession, run: RunRecord) -> Results:
+    """Return all that is drawn and written of a run, from its raw tables."""
+    with judged(spark, run) as found:
+        return Results(
+            run=run,
+            summary=summary(run, checks.verdict(found.checks), summarise(found.pairs)),
+            checks=found.checks,
+            pairs=tables.collect(found.pairs, "pair table").cast(ERRORS),
+            actuals=found.actuals,
+            matrices=matrices(found.pairs),
+            histogram=found.histogram,
+            stages=stages(spark, run),
+            timeline=timeline(spark, run, bucket_s(run)),
+            pace=pace(spark, run, bucket_s(run)),
+        )
 
 
 def bucket_s(run: RunRecord) -> float:

@@ -10,6 +10,7 @@ service_time_ms         wall time in execute        tuples executed             
 io_ratio                calls of emit on a stream   tuples received on all inputs      ``<either>:<stream>``
 routing_probability     tuples sent to an executor  tuples sent to its component       connection
 ack_latency_ms          time from emit to ack       tuples acked                       executor, ``""``
+worker_cpu_cores        CPU time of the process     seconds that the buckets cover     worker
 ======================  ==========================  =================================  ====================
 
 A bucket belongs to the interval when it ended in it; the seconds that it covers are those since the
@@ -31,12 +32,13 @@ from harness.analysis.inputs import RunRecord
 from harness.analysis.noise import ratio
 from harness.plans import QueryPlan
 
-ARRIVALS, SERVICE, IO, ROUTING, ACK = (
+ARRIVALS, SERVICE, IO, ROUTING, ACK, WORKER_CPU = (
     "arrival_rate_tps",
     "service_time_ms",
     "io_ratio",
     "routing_probability",
     "ack_latency_ms",
+    "worker_cpu_cores",
 )
 BATCHES = 10
 """Parts of equal time of an interval, for the error within it."""
@@ -53,9 +55,10 @@ class Totals:
     Attributes
     ----------
     sums : DataFrame
-        step, component, executor, measurement, stream, peer, field, batch and total.
+        step, component, executor, worker, measurement, stream, peer, field, batch (of histograms: 0) and
+        total.
     covered : DataFrame
-        step, component, executor, task, batch and the milliseconds that the task's buckets cover.
+        step, component, executor, worker, task, batch and the milliseconds that the task's buckets cover.
     """
 
     sums: DataFrame
@@ -68,12 +71,14 @@ def total(spark: SparkSession, run: RunRecord) -> Totals:
     inside = "bucket_end_ms > start_epoch_ms AND bucket_end_ms <= end_epoch_ms"
     since = sf.col("bucket_end_ms") - sf.col("start_epoch_ms") - 1
     batch = sf.floor(since * float(BATCHES) / (sf.col("end_epoch_ms") - sf.col("start_epoch_ms"))).cast("int")
+    of_sums = sf.when(sf.col("measurement").endswith("_hist"), 0).otherwise(batch)  # most rows, and no error
     metrics = tables.metrics(spark, run).drop("component", "worker")
     sums = (
         metrics.join(tasks, ["step", "task"])
         .where(inside)
         .groupBy(
-            "step", "component", "executor", "measurement", "stream", "peer", "field", batch.alias("batch")
+            *("step", "component", "executor", "worker", "measurement", "stream", "peer", "field"),
+            of_sums.alias("batch"),
         )
         .agg(sf.sum("value").alias("total"))
     )
@@ -85,7 +90,7 @@ def total(spark: SparkSession, run: RunRecord) -> Totals:
         .withColumn("before", before)
         .join(tasks, ["step", "task"])
         .where(inside)
-        .groupBy("step", "component", "executor", "task", batch.alias("batch"))
+        .groupBy("step", "component", "executor", "worker", "task", batch.alias("batch"))
         .agg(sf.sum(sf.col("bucket_end_ms") - sf.coalesce("before", "start_epoch_ms")).alias("ms"))
     )
     return Totals(sums.persist(), covered.persist())
@@ -117,12 +122,13 @@ def measures(spark: SparkSession, run: RunRecord, totals: Totals) -> DataFrame:
     )
     cells = (
         shares.unionByName(_seconds(totals.covered, query))
+        .unionByName(_worker_seconds(totals))
         .groupBy(*KEYS, "batch")
         .agg(sf.sum("num").alias("num"), sf.sum("den").alias("den"))
     )
     scale = (
         sf.when(sf.col("measure") == ARRIVALS, _PER_MS_TO_PER_S)
-        .when(sf.col("measure").isin(SERVICE, ACK), _NS_TO_MS)
+        .when(sf.col("measure").isin(SERVICE, ACK, WORKER_CPU), _NS_TO_MS)
         .otherwise(1.0)
     )
     means = ratio(cells, KEYS, scale).withColumn("statistic", sf.lit("mean"))
@@ -185,8 +191,9 @@ def _shares(sums: DataFrame, query: QueryPlan) -> DataFrame:
         .when(is_("service"), both(SERVICE, 0.0, value))
         .when(is_("ack", "sum_ns"), acked(value, 0.0))
         .when(is_("ack"), acked(0.0, value))
+        .when(is_("worker", "cpu_ns"), sf.array(_share(WORKER_CPU, sf.col("worker"), value, 0.0)))
     )
-    used = sf.col("measurement").isin("received", "emitted", "transferred", "service", "ack")
+    used = sf.col("measurement").isin("received", "emitted", "transferred", "service", "ack", "worker")
     return (
         sums.where(used).select("step", "batch", sf.explode(shares).alias("s")).select("step", "batch", "s.*")
     )
@@ -218,6 +225,27 @@ def _seconds(covered: DataFrame, query: QueryPlan) -> DataFrame:
         .agg(sf.avg("ms").alias("den"))
         .select(
             "step", "batch", sf.lit(ARRIVALS).alias("measure"), "subject", sf.lit(0.0).alias("num"), "den"
+        )
+    )
+
+
+def _worker_seconds(totals: Totals) -> DataFrame:
+    """Denominators of a worker's processor use: milliseconds covered, the mean over its tasks.
+
+    Of workers that reported any: of another one nothing is known, and not that it used nothing.
+    """
+    reported = totals.sums.where((sf.col("measurement") == "worker") & (sf.col("field") == "cpu_ns"))
+    return (
+        totals.covered.join(reported.select("step", "worker").distinct(), ["step", "worker"], "left_semi")
+        .groupBy("step", "worker", "batch")
+        .agg(sf.avg("ms").alias("den"))
+        .select(
+            "step",
+            "batch",
+            sf.lit(WORKER_CPU).alias("measure"),
+            sf.col("worker").alias("subject"),
+            sf.lit(0.0).alias("num"),
+            "den",
         )
     )
 

@@ -9,7 +9,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from harness.analysis import tables
-from harness.analysis.counters import ACK
+from harness.analysis.capacity import SUSTAINABLE, THROUGHPUT
+from harness.analysis.counters import ACK, WORKER_CPU
 from harness.analysis.inputs import RunRecord
 from harness.analysis.latencies import COMPLETE, GROUND_TRUTH, Actual
 from harness.analysis.noise import combined
@@ -31,6 +32,7 @@ ACTUALS = pa.schema(
 THESIS_STATISTICS: Mapping[str, str] = {GROUND_TRUTH: "mean_same_node", COMPLETE: "p90_paths"}
 """What the thesis's protocol compares (5.7.2); all other statistics belong to ours."""
 TOPOLOGY_MEASURES = (GROUND_TRUTH, COMPLETE, ACK)
+"""Latencies: a saturated step has none."""
 PAIR = ["model", "source_step", "proposed_step"]
 
 
@@ -81,16 +83,19 @@ def pairs(
         sf.col("step").alias("proposed_step"), *keys[1:], sf.col("value").alias("actual"), "noise", "note"
     )
     joined = predicted.join(sf.broadcast(beside), keys, "left")
-    return _errors(_verdicts(joined, unusable)).select(*ERRORS.names)
+    saturated = {s.index: s.quality.saturated for s in run.steps if s.quality.saturated}
+    return _errors(_verdicts(joined, unusable, saturated)).select(*ERRORS.names)
 
 
 def primary() -> Column:
     """Whether a row's subject is one that its measure is judged by.
 
-    Latencies are judged for the whole topology, other measures for each executor or connection.
+    Latencies and capacities are judged for the whole topology, processor use for each worker, other measures
+    for each executor or connection.
     """
-    whole = sf.col("measure").isin(*TOPOLOGY_MEASURES)
-    return sf.when(whole, sf.col("subject") == "").otherwise(sf.col("subject").contains("["))
+    whole = sf.col("measure").isin(*TOPOLOGY_MEASURES, THROUGHPUT, SUSTAINABLE)
+    part = sf.col("subject").contains("[") | (sf.col("measure") == WORKER_CPU)
+    return sf.when(whole, sf.col("subject") == "").otherwise(part)
 
 
 def _gaps(predicted: DataFrame, measured: DataFrame) -> DataFrame:
@@ -123,17 +128,28 @@ def _gaps(predicted: DataFrame, measured: DataFrame) -> DataFrame:
     )
 
 
-def _verdicts(joined: DataFrame, unusable: Mapping[int, tuple[str, str]]) -> DataFrame:
-    """Add ``verdict``, and to ``reason`` why a row was not judged."""
+def _verdicts(
+    joined: DataFrame, unusable: Mapping[int, tuple[str, str]], saturated: Mapping[int, str]
+) -> DataFrame:
+    """Add ``verdict``, and to ``reason`` why a row was not judged.
+
+    ``saturated`` says of the steps whose backlog grew that it did. Such a step is no source to learn from,
+    and has no latency to judge by; what went through it can be judged.
+    """
     actual, value, status = sf.col("actual"), sf.col("value"), sf.col("status")
     verdicts = {step: verdict for step, (verdict, _) in unusable.items()}
     reasons = {step: reason for step, (_, reason) in unusable.items()}
     ends = ("proposed_step", "source_step")
     found = [sf.coalesce(_lookup(end, verdicts), sf.lit("")) for end in ends]
+    source_full, full = (_lookup(end, saturated) for end in ("source_step", "proposed_step"))
+    full = sf.when(sf.col("measure").isin(*TOPOLOGY_MEASURES), full)
+    measured_full = sf.coalesce(
+        sf.concat(sf.lit("the source step was "), source_full), sf.concat(sf.lit("the step was "), full)
+    )
     verdict = (
         sf.when((found[0] == "invalid") | (found[1] == "invalid"), "invalid")
         .when((found[0] == "unsteady") | (found[1] == "unsteady"), "unsteady")
-        .when(status == "saturated", "saturated")
+        .when(measured_full.isNotNull() | (status == "saturated"), "saturated")
         .when((status != "ok") | value.isNull() | sf.isnan(value), "not-predicted")
         .when(actual.isNull() | sf.isnan(actual) | (actual == 0), "not-measured")
         .otherwise("judged")
@@ -146,6 +162,7 @@ def _verdicts(joined: DataFrame, unusable: Mapping[int, tuple[str, str]]) -> Dat
         sf.when(
             sf.col("verdict").isin("invalid", "unsteady"), sf.coalesce(*(_lookup(e, reasons) for e in ends))
         )
+        .when((sf.col("verdict") == "saturated") & measured_full.isNotNull(), measured_full)
         .when(sf.col("verdict") == "not-measured", missing)
         .when((sf.col("verdict") == "not-predicted") & (sf.col("reason") == ""), "the model gave no number")
         .otherwise(sf.col("reason"))

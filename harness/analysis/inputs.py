@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +93,21 @@ def read_run(path: Path) -> RunRecord:
     UsageError
         Naming the first file that is missing, unreadable or not of the declared schema.
     """
+    record = read_raw(path)
+    predictions = record.path / "predictions.parquet"
+    if not predictions.is_file():
+        raise UsageError(f"{predictions}: no such file", "make it with: harness predict RUN")
+    return replace(record, predictions_rows=check_parquet(predictions, PREDICTIONS))
+
+
+def read_raw(path: Path) -> RunRecord:
+    """Read and check what was measured; predictions need not be there yet.
+
+    Raises
+    ------
+    UsageError
+        As ``read_run``.
+    """
     run = Run(path)
     experiment = _read(run.path / "experiment.yaml", _yaml)
     if not isinstance(experiment, dict) or "name" not in experiment:
@@ -102,10 +117,7 @@ def read_run(path: Path) -> RunRecord:
     steps = tuple(_step(run, index) for index in run.finished_steps)
     if not steps:
         raise UsageError(f"{run.path}: no finished step", "harness run --resume goes on with it")
-    predictions = run.path / "predictions.parquet"
-    if not predictions.is_file():
-        raise UsageError(f"{predictions}: no such file", "make it with: harness predict RUN")
-    return RunRecord(run.path, experiment, run.environment, steps, check_parquet(predictions, PREDICTIONS))
+    return RunRecord(run.path, experiment, run.environment, steps, 0)
 
 
 def _step(run: Run, index: int) -> StepRecord:

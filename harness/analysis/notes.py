@@ -1,46 +1,17 @@
-"""What the report says in words: captions, and what the models and the protocols are."""
+"""What the report says in words: what the protocols and the models are."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from textwrap import dedent
 
+from harness.errors import HarnessError
+from harness.models import describe, resolve
+
 
 def _text(block: str) -> str:
     return " ".join(dedent(block).split())
 
-
-FIGURE_CAPTIONS: Mapping[str, str] = {
-    name: _text(block)
-    for name, block in {
-        "latency-by-step": """
-            Ground-truth latency of every step, all samples, on a logarithmic scale.""",
-        "ground-truth-and-complete": """
-            Ground-truth latency beside Storm's complete latency. A complete latency below the ground truth,
-            or far above it, is a property of the measure (thesis 5.7.3) and not an error.""",
-        "measured-and-predicted": """
-            Predicted against measured means, off-diagonal pairs. Horizontal bars: the measurement's noise;
-            vertical bars: the model's interval, where it gives one.""",
-        "timeline": """
-            The campaign: tuples at the sinks and their latency, with rebalances, burn-in and measured
-            intervals.""",
-    }.items()
-}
-
-MODEL_NOTES: Mapping[str, str] = {
-    name: _text(block)
-    for name, block in {
-        "no-change": """
-            The source step's measured value, whatever the proposed plan. The yardstick: a model that does not
-            beat it has learnt nothing from the plan.""",
-        "linear": """
-            Rates in proportion to the input rate, as Caladrius assumes.""",
-        "storm-tracer": """
-            Chapter 4 of the thesis, its printing errors mended. The thesis models Storm 1.2, whose executors
-            read from Disruptor queues with an input batch and a flush interval. Storm 2.x has no such queues:
-            what the model says of them has no counterpart in what was measured here.""",
-    }.items()
-}
 
 PROTOCOL_NOTES: Mapping[str, str] = {
     name: _text(block)
@@ -57,3 +28,11 @@ PROTOCOL_NOTES: Mapping[str, str] = {
             90th percentile over paths.""",
     }.items()
 }
+
+
+def model_note(name: str) -> str:
+    """Return what a model says of itself; empty for a user's model that is not here."""
+    try:
+        return _text(describe(resolve(name)))
+    except HarnessError:
+        return ""

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.analysis.figures import draw_all
+from harness.analysis import style
+from harness.analysis.figures import REGISTRY, draw
 from harness.analysis.report import render
 from harness.analysis.results import Results
 
 
 def write(results: Results, folder: Path) -> None:
     """Write ``figures/`` and ``report.html``."""
-    names = draw_all(results, folder / "figures")
-    (folder / "report.html").write_text(render(results, folder / "figures", names), encoding="utf-8")
+    figures = folder / "figures"
+    with style.styled(style.STYLES["screen"]):
+        drawn = list(draw(results, figures, [kind for kind in REGISTRY if kind.in_report]))
+    (folder / "report.html").write_text(render(results, figures, drawn), encoding="utf-8")

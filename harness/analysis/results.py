@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import pandas as pd
 import pyarrow as pa
 
-from harness.analysis.inputs import RunRecord
+from harness.analysis.inputs import RunRecord, StepRecord
 from harness.analysis.summary import Summary
+from harness.plans import QueryPlan
 from harness.protocols import CheckResult
-
-WORST_ROWS = 25
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,10 @@ class Results:
         The error matrices' cells (``summary.matrices``).
     histogram : DataFrame
         The latencies' distributions (``distribution.histogram``).
-    timeline : DataFrame
-        The campaign in buckets of time (``timeline.timeline``).
+    stages : DataFrame
+        The parts of the latencies (``stages.stages``).
+    timeline, pace : DataFrame
+        The campaign in buckets of time (``timeline``).
     """
 
     run: RunRecord
@@ -40,7 +42,9 @@ class Results:
     actuals: pd.DataFrame
     matrices: pd.DataFrame
     histogram: pd.DataFrame
+    stages: pd.DataFrame
     timeline: pd.DataFrame
+    pace: pd.DataFrame
 
     @property
     def steps(self) -> list[int]:
@@ -48,9 +52,32 @@ class Results:
         return [s.index for s in self.run.steps]
 
     @property
+    def query(self) -> QueryPlan:
+        """The query plan, which all steps share."""
+        return self.run.steps[0].plan.start.query_plan
+
+    @cached_property
     def models(self) -> list[str]:
         """Names of the models that predicted."""
         return sorted(self.matrices["model"].unique()) if len(self.matrices) else []
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """``pairs`` as a pandas frame."""
+        found: pd.DataFrame = self.pairs.to_pandas()
+        return found
+
+    def step_words(self, index: int) -> str:
+        """Return a step's configuration in words: executors, and workers and rate where these differ."""
+        steps = self.run.steps
+        step = next(s for s in steps if s.index == index)
+        words = executors(step)
+        if len({len(s.plan.start.workers) for s in steps}) > 1:
+            workers = len(step.plan.start.workers)
+            words += f", {workers} worker" + "s" * (workers > 1)
+        if len({s.interval.rate_tps for s in steps}) > 1:
+            words += f", {step.interval.rate_tps:g}/s"
+        return words
 
     def measured(self, measure: str, statistic: str = "mean") -> pd.DataFrame:
         """Rows of ``actuals`` for the whole topology, by our protocol."""
@@ -64,5 +91,21 @@ class Results:
 
     def judged(self) -> pd.DataFrame:
         """Return the judged rows of the off-diagonal pairs."""
-        frame: pd.DataFrame = self.pairs.to_pandas()
-        return frame[(frame["source_step"] != frame["proposed_step"]) & (frame["verdict"] == "judged")]
+        rows = self.frame
+        return rows[(rows["source_step"] != rows["proposed_step"]) & (rows["verdict"] == "judged")]
+
+    def cells(self, measure: str, statistic: str = "mean", protocol: str = "ours") -> pd.DataFrame:
+        """Return the cells of one kind of error matrix, of all models."""
+        rows = self.matrices
+        return rows[
+            (rows["protocol"] == protocol) & (rows["measure"] == measure) & (rows["statistic"] == statistic)
+        ]
+
+
+def executors(step: StepRecord) -> str:
+    """Return a step's executors in words: one number where all components have as many."""
+    plan = step.plan.start
+    counts = [len(plan.of(c.name)) for c in plan.query_plan.components]
+    if len(set(counts)) == 1:
+        return f"{counts[0]} each"
+    return ", ".join(f"{count} {c.name}" for c, count in zip(plan.query_plan.components, counts, strict=True))

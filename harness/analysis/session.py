@@ -1,9 +1,9 @@
 """One Spark session, tuned to the amount of data: started once, ended without leaving a JVM behind.
 
-Where the time of a small run goes is in ``docs/performance.md``; in short, the JVM's start and the
+Where the time of a small run goes is in ``docs/analysis.md``; in short, the JVM's start and the
 compilation of the first queries cost several times more than the data. So a small run gets the quick
-compiler only (C1), serial garbage collection, one shuffle partition and no adaptive re-planning,
-and a large one Spark's own choices.
+compiler only (C1), serial garbage collection, one shuffle partition, no adaptive re-planning and an
+archive of loaded classes (``class_archive``), and a large one Spark's own choices.
 
 The master is ``local[2]`` unless one is given or ``SPARK_REMOTE`` names a Spark Connect server; nothing
 else in this package knows the difference.
@@ -12,19 +12,28 @@ else in this package knows the difference.
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import Popen
+from urllib.parse import unquote
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from harness.errors import HarnessError
+from harness.analysis import class_archive
+from harness.errors import HarnessError, UsageError
 
 SMALL_ROWS = 5_000_000
 """Up to so many raw rows the start costs more than the work, and is what is tuned."""
+
+_FILE = re.compile(r"error while reading file (?:file:)?/*(/\S+?\.parquet)", re.IGNORECASE)
 
 _ALWAYS: Mapping[str, str] = {
     "spark.app.name": "harness-analysis",
@@ -45,15 +54,24 @@ _SMALL: Mapping[str, str] = {
     "spark.sql.adaptive.enabled": "false",
 }
 _LARGE: Mapping[str, str] = {
-    "spark.driver.memory": "1500m",
+    "spark.driver.memory": "1200m",
     "spark.sql.shuffle.partitions": "16",
     "spark.sql.adaptive.enabled": "true",
 }
-_SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn400m"
 
 
-def settings(rows: int, master: str) -> dict[str, str]:
+def settings(rows: int, master: str, class_option: str = "") -> dict[str, str]:
     """Return the Spark settings for so many raw rows.
+
+    Parameters
+    ----------
+    rows : int
+        Raw rows that will be read.
+    master : str
+        A Spark master.
+    class_option : str
+        What a small local run's JVM is told of the class archive.
 
     Examples
     --------
@@ -65,13 +83,15 @@ def settings(rows: int, master: str) -> dict[str, str]:
     java = f"-Dlog4j2.configurationFile={Path(__file__).parent.parent / 'assets' / 'spark-log4j2.properties'}"
     if master.startswith("local"):
         chosen |= _LOCAL
-        java += f" {_SMALL_JVM}" if small else ""
-    chosen["spark.driver.extraJavaOptions"] = java
+        java += f" {_SMALL_JVM} {class_option}" if small else ""
+    chosen["spark.driver.extraJavaOptions"] = java.strip()
     return chosen
 
 
 @contextmanager
-def spark_session(rows: int = 0, master: str | None = None) -> Iterator[SparkSession]:
+def spark_session(
+    rows: int = 0, master: str | None = None, remember_classes: bool = False, aside: Executor | None = None
+) -> Iterator[SparkSession]:
     """Give the session that is already there, or start one and end it with the block.
 
     Parameters
@@ -81,52 +101,89 @@ def spark_session(rows: int = 0, master: str | None = None) -> Iterator[SparkSes
     master : str, optional
         A Spark master (``local[2]``, ``spark://host:7077``); by default ``local[2]``, or what
         ``SPARK_REMOTE`` names.
+    remember_classes : bool
+        Whether to make a class archive where there is none.
+    aside : Executor, optional
+        Where to wait for the JVM's end, instead of here.
 
     Raises
     ------
     HarnessError
-        When Spark does not start; the message names its log.
+        When Spark does not start (the message names its log), or cannot compute.
+    UsageError
+        When a file that is read in the block turns out to be damaged; the message names it.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
-        yield active
+        with _one_line():
+            yield active
         return
     if master is None and "SPARK_REMOTE" in os.environ:
         remote = SparkSession.builder.getOrCreate()
         try:
-            yield remote
+            with _one_line():
+                yield remote
         finally:
             remote.stop()
         return
-    log = Path(tempfile.mkstemp(prefix="spark-", suffix=".log")[1])
-    session = _start(settings(rows, master or "local[2]"), log)
-    log.unlink()  # Spark writes on; what it says matters only where it does not start
+    archive = class_archive.archive_path()
+    option = class_archive.use(archive)
+    if remember_classes and not option:
+        option = class_archive.record(archive)
+    session = _start(settings(rows, master or "local[2]", option))
     try:
-        yield session
+        with _one_line():
+            yield session
     finally:
-        _stop(session)
+        jvm = _stop(session)
+        if aside is None:
+            _await_end(jvm, archive)
+        else:
+            aside.submit(_await_end, jvm, archive)
 
 
-def _start(chosen: Mapping[str, str], log: Path) -> SparkSession:
+@contextmanager
+def _one_line() -> Iterator[None]:
+    """Turn what Spark raises, a page of Java, into one line."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        text = str(error)
+        if damaged := _FILE.search(text):
+            path = unquote(damaged.group(1))
+            raise UsageError(f"{path}: damaged", "it cannot be read to its end") from error
+        first = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
+        raise HarnessError(f"Spark failed: {first.strip()}") from error
+
+
+def _start(chosen: Mapping[str, str]) -> SparkSession:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     conf = SparkConf(loadDefaults=False).setAll(list(chosen.items()))
+    handle, name = tempfile.mkstemp(prefix="spark-", suffix=".log")
     try:
-        with log.open("ab") as out:
-            gateway = launch_gateway(conf, {"stdout": out, "stderr": out})  # type: ignore[no-untyped-call]
-        return SparkSession(SparkContext(conf=conf, gateway=gateway))
+        with open(handle, "wb") as log:
+            gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
+        session = SparkSession(SparkContext(conf=conf, gateway=gateway))
     except Exception as error:
         raise HarnessError(
-            f"Spark did not start ({type(error).__name__})", "is a JDK 17 or newer on the PATH?", str(log)
+            f"Spark did not start ({type(error).__name__})", "is a JDK 17 or newer on the PATH?", name
         ) from error
+    Path(name).unlink()  # what Spark says matters only where it does not start
+    return session
 
 
-def _stop(session: SparkSession) -> None:
-    """End the session and its JVM (PySpark alone would keep the JVM until Python ends)."""
+def _stop(session: SparkSession) -> Popen[bytes]:
+    """End the session and tell its JVM to end (PySpark alone would keep it until Python ends)."""
     gateway = SparkContext._gateway
+    assert gateway is not None, "a classic session has a gateway"
     session.stop()
-    if gateway is not None:
-        gateway.shutdown()
-        gateway.proc.stdin.close()
-        gateway.proc.wait()
-        SparkContext._gateway = None
-        SparkContext._jvm = None
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    jvm: Popen[bytes] = gateway.proc
+    return jvm
+
+
+def _await_end(jvm: Popen[bytes], archive: Path | None) -> None:
+    class_archive.keep(archive, jvm.wait())

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -29,7 +29,7 @@ _TASKS = pa.schema(
     [
         ("step", pa.int32()),
         ("task", pa.int32()),
-        *((name, pa.string()) for name in ("component", "executor", "node")),
+        *((name, pa.string()) for name in ("component", "executor", "worker", "node")),
         *((name, pa.int64()) for name in ("start_epoch_ms", "end_epoch_ms")),
     ]
 )
@@ -61,8 +61,18 @@ def predictions(spark: SparkSession, run: RunRecord) -> DataFrame:
 
 def _steps(spark: SparkSession, run: RunRecord, name: str, schema: pa.Schema) -> DataFrame:
     read = spark.read.schema(from_arrow_schema(_plain(schema))).parquet(*run.files(name))
-    step = sf.regexp_extract("_metadata.file_path", r"/steps/(\d+)/[^/]*$", 1).cast("int")
-    return read.select(step.alias("step"), *schema.names)
+    return read.select(_step_of_file(run, name).alias("step"), *schema.names)
+
+
+def _step_of_file(run: RunRecord, name: str) -> Column:
+    """Return a row's step: the digits before the file's name, ``.../steps/07/latency.parquet``.
+
+    Taken from a fixed place, since this is done for every row: a pattern would cost more than the rest.
+    """
+    digits = {len(s.folder.name) for s in run.steps}
+    most = max(digits)
+    found = sf.substring("_metadata.file_path", -(most + 1 + len(name)), most)
+    return (found if len(digits) == 1 else sf.ltrim(found, sf.lit("s/"))).cast("int")
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:
@@ -94,6 +104,7 @@ def tasks(spark: SparkSession, run: RunRecord) -> DataFrame:
             "task": task,
             "component": e.component,
             "executor": e.label,
+            "worker": e.worker.label,
             "node": e.worker.node,
             "start_epoch_ms": s.interval.start_epoch_ms,
             "end_epoch_ms": s.interval.end_epoch_ms,

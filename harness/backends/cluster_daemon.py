@@ -124,10 +124,11 @@ def up(homes: ServerHomes, shape: Shape, progress: Callable[[str], None] = quiet
             raise ClusterError(f"the cluster did not start: {state.detail}")
         if daemon.poll() is not None:
             ended = f"the cluster's process ended with status {daemon.returncode}"
-            raise ClusterError(ended, tail(log), str(log))
+            raise ClusterError(ended, log=str(log), excerpt=tail(log))
         if time.monotonic() > deadline:
             _end(daemon.pid)
-            raise ClusterError(f"the cluster did not start within {START_TIMEOUT_S:g} s", tail(log), str(log))
+            late = f"the cluster did not start within {START_TIMEOUT_S:g} s"
+            raise ClusterError(late, log=str(log), excerpt=tail(log))
         if state is not None and state.detail != said:
             said = state.detail
             progress(said)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,8 +16,9 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.errors import KafkaError
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetSpec, TopicPartition
+from kafka.errors import CoordinatorNotAvailableError, KafkaError, NoError
+from kafka.structs import OffsetAndMetadata
 
 from harness.errors import ClusterError
 
@@ -29,6 +31,9 @@ Offsets = npt.NDArray[np.int64]
 CONNECT_TIMEOUT_MS = 10_000
 DELIVERY_TIMEOUT_MS = 30_000
 """A record without an answer after this time counts as failed."""
+
+COORDINATOR_TIMEOUT_S = 30.0
+"""How long a broker may take to find the coordinator of its first consumer group."""
 
 # The library reports its reconnections as log records; without a handler Python prints them.
 logging.getLogger("kafka").addHandler(logging.NullHandler())
@@ -108,6 +113,7 @@ class Topics:
             self._admin = KafkaAdminClient(
                 bootstrap_servers=bootstrap, bootstrap_timeout_ms=CONNECT_TIMEOUT_MS
             )
+        self._known: dict[str, list[TopicPartition]] = {}
 
     def create(self, topic: str, partitions: int = PARTITIONS) -> None:
         """Create an empty topic, stamped with the broker's time, and wait for its leaders.
@@ -129,6 +135,7 @@ class Topics:
         """Delete a topic and its records."""
         with _one_line(self.bootstrap, f"delete topic {topic}"):
             self._admin.delete_topics([topic])
+        self._known.pop(topic, None)
 
     def names(self) -> frozenset[str]:
         """Return the names of the topics there are, Kafka's own left out."""
@@ -137,11 +144,45 @@ class Topics:
 
     def end_offsets(self, topic: str) -> Offsets:
         """Return how many records each partition has ever been given, shape (partitions,)."""
-        consumer = Consumer(self.bootstrap, topic)
-        try:
-            return consumer.end_offsets()
-        finally:
-            consumer.close()
+        with _one_line(self.bootstrap, f"read the end of {topic}"):
+            partitions = self._partitions_of(topic)
+            found = self._admin.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
+        return np.array([found[p].offset for p in partitions], dtype=np.int64)
+
+    def committed(self, group: str, topic: str) -> Offsets:
+        """Return up to where a consumer group says that it has read, shape (partitions,); 0 at first."""
+        with _one_line(self.bootstrap, f"read the offsets of group {group}"):
+            partitions = self._partitions_of(topic)
+            found = self._admin.list_group_offsets({group: partitions})[group]
+        offsets = [found[p].offset if p in found else 0 for p in partitions]
+        return np.array(offsets, dtype=np.int64).clip(min=0)
+
+    def commit(self, group: str, topic: str, offsets: Offsets) -> None:
+        """Say for a consumer group without members up to where it has read."""
+        with _one_line(self.bootstrap, f"commit offsets of group {group}"):
+            places = zip(self._partitions_of(topic), offsets.tolist(), strict=True)
+            wanted = {p: OffsetAndMetadata(offset, "", -1) for p, offset in places}
+            deadline = time.monotonic() + COORDINATOR_TIMEOUT_S
+            while True:
+                try:
+                    answers = self._admin.alter_group_offsets(group, wanted)
+                    break
+                except CoordinatorNotAvailableError:  # a broker's first group: it makes the topic for them
+                    if time.monotonic() > deadline:
+                        raise
+                    time.sleep(0.1)
+            for partition, error in answers.items():
+                if error is not NoError:
+                    raise error(str(partition))
+
+    def _partitions_of(self, topic: str) -> list[TopicPartition]:
+        if topic not in self._known:
+            (described,) = self._admin.describe_topics([topic])
+            count = len(described["partitions"])
+            if not count:
+                raise ClusterError(f"kafka at {self.bootstrap}: there is no topic {topic}")
+            self._known[topic] = [TopicPartition(topic, p) for p in range(count)]
+        return self._known[topic]
 
     def close(self) -> None:
         """Hang up."""

@@ -31,6 +31,7 @@ from harness.backends.server_process import (
 )
 from harness.backends.servers import ServerHomes, quiet
 from harness.backends.storm import Nimbus
+from harness.backends.worker_output import WorkerOutput
 from harness.errors import ClusterError, UsageError
 from harness.plans import WorkerNode
 
@@ -104,6 +105,7 @@ class LocalCluster:
             for i in range(nodes)
         )
         self.nimbus = Nimbus(LOOPBACK, self.ports.nimbus)
+        self.worker_output = WorkerOutput(self.logs, {port: n.name for n in self.nodes for port in n.slots})
         # Outside a sandbox: what keeps daemons on loopback addresses.
         self._loopback_jar: Path | None = None
         self._secret = secrets.token_hex(16)
@@ -116,7 +118,10 @@ class LocalCluster:
 
     @property
     def logs(self) -> Path:
-        """Folder of the servers' logs; those of workers lie in ``workers/<topology>/<port>``."""
+        """Folder of the servers' logs; those of workers lie in ``workers/<topology>/<port>``.
+
+        ``worker-<port>.log`` has a line for each start of a slot's worker, and what it printed.
+        """
         return self.home / "logs"
 
     @property
@@ -245,6 +250,7 @@ class LocalCluster:
             # the java of workers, see its comment
             "JAVA_HOME": str(self.home / "java"),
             "HARNESS_JAVA": shutil.which("java") or "java",
+            "HARNESS_WORKER_OUTPUT": str(self.logs),
             "HARNESS_DIES_WITH_PARENT": "" if sandbox.inside() else shutil.which("setpriv") or "",
         }
         return self._run(name, command, environment)

@@ -207,6 +207,9 @@ def worker_childopts(
         *JVM_FLAGS,
         *((C1_FLAG,) if jit == "c1" else ()),
         *ADD_OPENS,
+        # SIGTERM ends a worker at once. Without it each takes more than the second that its supervisor
+        # waits, and is killed a second later; a campaign has drained it, and knows its offsets committed.
+        "-Xrs",
         f"-Djdk.net.hosts.file={hosts}",
         f"-XX:ErrorFile={logs}/worker-crash-%p.log",
         *((f"-XX:SharedArchiveFile={class_archive}",) if class_archive else ()),

@@ -19,6 +19,13 @@ from harness.errors import ClusterError, MissingTool
 POLL_S = 0.1
 """How often a server that is starting or stopping is looked at."""
 REQUEST_TIMEOUT_S = 2.0
+JVM_SAYS_NOTHING = (
+    "Error: Could not create the Java Virtual Machine.",
+    "Error: A fatal exception has occurred. Program will exit.",
+    "Error occurred during initialization of VM",
+)
+"""What a JVM that does not come up prints beside the reason."""
+JVM_OUT_OF_MEMORY = "# There is insufficient memory for the Java Runtime Environment"
 
 
 class ServerProcess:
@@ -44,23 +51,20 @@ class ServerProcess:
     ) -> None:
         self.name = name
         self.log = log
+        if shutil.which(command[0]) is None:
+            raise MissingTool(f"there is no {command[0]} on PATH", "apt-get install openjdk-17-jre-headless")
         setpriv = None if sandbox.inside() else shutil.which("setpriv")
         if setpriv:  # no sandbox would end it with this process
             command = [setpriv, "--pdeathsig", "KILL", *command]
         with log.open("ab") as out:
-            try:
-                self._process = subprocess.Popen(
-                    list(command),
-                    stdin=subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                    env={**os.environ, **(environment or {})},
-                )
-            except FileNotFoundError as e:
-                raise MissingTool(
-                    f"there is no {command[0]} on PATH", "apt-get install openjdk-17-jre-headless"
-                ) from e
+            self._process = subprocess.Popen(
+                list(command),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env={**os.environ, **(environment or {})},
+            )
 
     @property
     def pid(self) -> int:
@@ -75,10 +79,13 @@ class ServerProcess:
     def death(self) -> ClusterError:
         """Return the error that says how it died: status, cause, the log's last lines and its path."""
         status = self.exit_status
-        killed = status is not None and status < 0
-        how = f"signal {signal.Signals(-status).name}" if killed and status else f"status {status}"
-        message = f"{self.name} stopped with {how}: {cause(self.log)}"
-        return ClusterError(message, tail(self.log), str(self.log))
+        if status is not None and status < 0:
+            # What ends a process so is never in its log: any error there is another matter.
+            message = f"{self.name} stopped with signal {signal.Signals(-status).name}"
+            hint = "somebody ended it, or the kernel did for want of memory"
+        else:
+            message, hint = f"{self.name} stopped with status {status}: {cause(self.log)}", ""
+        return ClusterError(message, hint, str(self.log), tail(self.log))
 
     def wait_ready(
         self, ready: Callable[[], bool], timeout_s: float, others: Sequence[ServerProcess] = ()
@@ -105,11 +112,8 @@ class ServerProcess:
                 if server.exit_status is not None:
                     raise server.death()
             if time.monotonic() > deadline:
-                raise ClusterError(
-                    f"{self.name} did not answer within {timeout_s:g} s: {cause(self.log)}",
-                    tail(self.log),
-                    str(self.log),
-                )
+                message = f"{self.name} did not answer within {timeout_s:g} s: {cause(self.log)}"
+                raise ClusterError(message, log=str(self.log), excerpt=tail(self.log))
             time.sleep(POLL_S)
 
     def terminate(self) -> None:
@@ -127,23 +131,34 @@ class ServerProcess:
 
 
 def tail(log: Path, lines: int = 15) -> str:
-    """Return the last lines of a log, indented under the message they belong to."""
+    """Return the last lines of a log; nothing when it cannot be read."""
     try:
         text = log.read_text(errors="replace").rstrip().splitlines()
     except OSError:
         return ""
-    return "".join(f"\n    {line}" for line in text[-lines:])
+    return "\n".join(text[-lines:])
 
 
 def cause(log: Path) -> str:
     """Return the line of a log that most likely says what went wrong.
 
-    That is the deepest cause of the last exception, else the last error, else the last line.
+    That is the deepest cause of the last exception, else the last error, else the last line; or what a
+    JVM that did not come up says is wrong with its options.
     """
     try:
-        lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        return cause_in(log.read_text(errors="replace").splitlines())
     except OSError as e:
         return f"its log cannot be read: {e.strerror}"
+
+
+def cause_in(text: Sequence[str]) -> str:
+    """Return the line among a log's lines that most likely says what went wrong."""
+    lines = [line.strip() for line in text if line.strip()]
+    told = [line for line in lines if line not in JVM_SAYS_NOTHING]
+    if len(told) < len(lines) and told and not any("Exception" in line for line in told):
+        return next((line for line in told if " warning: " not in line), told[0])
+    if fatal := [line for line in lines if line.startswith(JVM_OUT_OF_MEMORY)]:
+        return fatal[0].removeprefix("# ")
     for mark in ("Caused by: ", "Exception: ", "Exception in thread", " ERROR ", " FATAL ", "Error: "):
         found = [line for line in lines if mark in line]
         if found:

@@ -161,11 +161,15 @@ class Nimbus:
         """Wait until the configuration that was asked for is in force with every executor up."""
         return self._wait(name, rebalance.whole, timeout_s, check)
 
-    def kill(self, name: str, timeout_s: float = 60.0) -> None:
-        """Kill a topology at once and wait until Nimbus has forgotten it; none of that name is fine."""
+    def kill(self, name: str, wait_s: int = 0, timeout_s: float = 60.0) -> None:
+        """Kill a topology and wait until Nimbus has forgotten it; none of that name is fine.
+
+        For ``wait_s`` seconds its spouts are deactivated before its workers end, so that they commit what
+        they have emitted. Killed at once they do not, and the next submission would read all of it again.
+        """
         if name not in self.cluster_summary().topologies:
             return
-        self._ask("killTopologyWithOpts", name, _thrift.KillOptions(wait_secs=0))
+        self._ask("killTopologyWithOpts", name, _thrift.KillOptions(wait_secs=wait_s))
         deadline = time.monotonic() + timeout_s
         while name in self.cluster_summary().topologies:
             if time.monotonic() > deadline:

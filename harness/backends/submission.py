@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from harness.backends.class_archive import class_archive
 from harness.backends.servers import ServerHomes
 from harness.errors import ClusterError, UsageError
 
@@ -43,16 +44,19 @@ def submit(
     ClusterError
         When Nimbus refuses or is gone.
     """
+    archive = class_archive(homes)
     command = [
         "java",
         "-Xmx256m",
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
+        *((f"-XX:SharedArchiveFile={archive}",) if archive else ()),
         f"-Djdk.net.hosts.file={hosts}",
         f"-Dstorm.jar={topology_jar}",
         "-Dstorm.conf.file=",
         "-cp",
-        f"{instrumentation}:{topology_jar}:{homes.storm}/lib-worker/*",
+        # as in workers, and as the archive asks for: Storm's own jars first
+        f"{homes.storm}/lib-worker/*:{instrumentation}:{topology_jar}",
         MAIN,
         str(submit_json),
     ]
@@ -62,12 +66,13 @@ def submit(
         )
     except subprocess.TimeoutExpired:
         raise ClusterError(f"submitting did not end within {TIMEOUT_S:g} s", "look at nimbus's log") from None
-    (submit_json.parent / "submit.log").write_text(done.stdout + done.stderr)
+    log = submit_json.parent / "submit.log"
+    log.write_text(done.stdout + done.stderr)
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
         reason = lines[-1] if lines else f"exit status {done.returncode}"
         kind = UsageError if done.returncode == BAD_SETTINGS else ClusterError
-        raise kind(f"submitting failed: {reason}")
+        raise kind(f"submitting failed: {reason}", log=str(log))
     try:
         answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     except (IndexError, ValueError):

@@ -75,6 +75,10 @@ class TopologyState:
             found.setdefault(e.slot, set()).add((e.first_task, e.last_task))
         return {slot: frozenset(ranges) for slot, ranges in found.items()}
 
+    def assigned(self, query_plan: QueryPlan) -> bool:
+        """Whether every component of the query plan has an executor in the assignment."""
+        return {c.name for c in query_plan.components} <= {e.component for e in self.executors}
+
     def uptimes_s(self) -> dict[Slot, int]:
         """Return the uptime of each worker that has reported, in whole seconds."""
         return {e.slot: e.worker_uptime_s for e in self.executors if e.up}

@@ -9,8 +9,10 @@ plan is read again at the end. It talks to the cluster only through ``harness.ex
 from __future__ import annotations
 
 import logging
+import math
 import time
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, NamedTuple
 
 from harness.errors import ClusterError
 from harness.experiments import records
@@ -27,11 +29,31 @@ PLAN_TIMEOUT_S = 120.0
 """How long a submission or rebalance may take until its plan is in force."""
 ATTEMPTS = 2
 """A step that was disturbed (a worker died) is measured once more; the second time it is kept, marked."""
-REBALANCE_EXPECTED_S = 12.0
+DRAIN_MOST_S = 180.0
+"""How long a backlog may take to come out after the last message was sent."""
+FLUSH = "topology.batch.flush.interval.millis"
+QUIET_S = 1.0
+"""After so long without an output there is none on its way: the receiver is at most half of it behind."""
+WINDOWS_MOST_S = 10.0
+"""How long windows may take to say what they hold; they do every second in which nothing arrives."""
+REBALANCE_EXPECTED_S = 10.0
 """For the estimate of the time left only."""
+
+LOGGED: tuple[Phase, ...] = ("submit", "rebalance", "drain", "done")
+"""Phases that log.txt tells of; burn-in and interval are in the step's own files."""
 
 Submission = Literal["first", "rebalance", "fresh", "resumed"]
 log = logging.getLogger(__name__)
+
+
+class Times(NamedTuple):
+    """When a step's parts began and ended: monotonic ns, and epoch ms."""
+
+    asked_ns: int
+    up_ns: int
+    up_epoch_ms: int
+    settled_ns: int
+    drained_ns: int
 
 
 class Campaign:
@@ -64,6 +86,7 @@ class Campaign:
         self._watch = watch
         self._steps = expand_steps(experiment)
         self._submitted = False
+        self._logged: tuple[int, Phase, str] | None = None
 
     def carry_out(self) -> None:
         """Measure every step that is not finished.
@@ -74,15 +97,21 @@ class Campaign:
             When a server is gone; what was finished is kept, and the run can be resumed.
         """
         finished = set(self._run.finished_steps)
-        for step in self._steps:
-            if step.index not in finished:
-                self._carry_out_step(step, [s for s in self._steps if s.index in finished])
-                finished.add(step.index)
+        try:
+            for step in self._steps:
+                if step.index not in finished:
+                    self._carry_out_step(step, [s for s in self._steps if s.index in finished])
+                    finished.add(step.index)
+        except ClusterError:
+            self._deployment.check()  # a server that died is the cause of what its clients complain of
+            raise
 
     def _carry_out_step(self, step: Step, finished: list[Step]) -> None:
+        submission: Submission = "first"
         for attempt in range(1, ATTEMPTS + 1):
             asked_ns = time.monotonic_ns()
-            submission, start = self._apply(step, finished)
+            how, start = self._apply(step, finished)
+            submission = how if attempt == 1 else submission
             self._load.begin_step()
             up_ns = time.monotonic_ns()
             up_epoch_ms = time.time_ns() // 1_000_000
@@ -100,20 +129,23 @@ class Campaign:
             except Disturbed as disturbance:
                 log.warning("step %d, attempt %d: %s", step.index, attempt, disturbance)
                 self._load.stop()
+                self._drain(start)  # what a restarted spout reads again is not of the next attempt
                 self._await_plan(step.configuration)
                 self._show(step, "rebalance", detail=f"measuring again: {disturbance}")
                 continue
+            settled_ns = time.monotonic_ns()
             end = self._deployment.plan()
             self._show(step, "drain")
             self._load.stop()
-            self._drain()
-            self._write(step, submission, attempt, asked_ns, up_ns, up_epoch_ms, start, end, measured)
+            self._drain(start)
+            times = Times(asked_ns, up_ns, up_epoch_ms, settled_ns, time.monotonic_ns())
+            self._write(step, submission, attempt, times, start, end, measured)
             return
 
     def _apply(self, step: Step, finished: list[Step]) -> tuple[Submission, PhysicalPlan]:
         """Bring the step's configuration into force and return the plan that Nimbus made of it."""
         submission: Submission
-        if not self._submitted and finished:
+        if not self._submitted and finished and not step.fresh:
             # A resumed run goes the same way as the original: from the configuration before, by rebalance.
             self._show(step, "submit", detail="the last finished configuration")
             self._deployment.submit(finished[-1].configuration)
@@ -121,7 +153,7 @@ class Campaign:
             submission = "resumed"
         elif not self._submitted or step.fresh:
             self._show(step, "submit")
-            submission = "fresh" if self._submitted else "first"
+            submission = "fresh" if self._submitted or finished else "first"
             self._deployment.submit(step.configuration)
         else:
             submission = "rebalance"
@@ -138,6 +170,7 @@ class Campaign:
         found = TopologyConfiguration(executors={}, workers=1)
         while time.monotonic() < limit:
             self._deployment.check()
+            self._deployment.check_start()
             plan = self._deployment.plan()
             found = plan.configuration() if plan.executors else found
             if found == wanted and self._deployment.whole():
@@ -150,35 +183,57 @@ class Campaign:
             errors[0] if errors else "look at the logs of nimbus, supervisors and workers",
         )
 
-    def _drain(self) -> None:
-        """Wait until no output has come for a bucket, so that windows say what they still hold."""
-        quiet_s = 2.0 * self._experiment.measure.bucket_s if self._experiment.topology.window else 1.0
-        limit = time.monotonic() + quiet_s + 6.0
-        seen, seen_at = -1, time.monotonic()
-        while time.monotonic() < limit:
+    def _drain(self, plan: PhysicalPlan) -> None:
+        """Wait until all that was sent has been dealt with and each window has said what it still holds.
+
+        Workers are killed next. What their spouts have not reported as read, their successors read again;
+        and what their windows held is only known from what they said after the last arrival.
+        """
+        window = self._experiment.topology.window
+        # a time window fires once more after its last member; a batch that is not full leaves at the flush
+        quiet_s = QUIET_S + (window.slide / 1e3 if window and window.kind == "time" else 0.0)
+        quiet_s += float(str(self._experiment.topology.storm.get(FLUSH, 0))) / 1e3
+        rows, since = -1, 0.0
+
+        def done() -> bool:
+            nonlocal rows, since
+            if (now := self._load.received().num_rows) != rows:
+                rows, since = now, time.monotonic()
+            return time.monotonic() - since >= quiet_s and self._load.taken()
+
+        self._wait(done, DRAIN_MOST_S, "spouts and outputs")
+        if window and self._experiment.measure.instrument:
+            tasks, now_ms = _windowed_tasks(plan), time.time_ns() // 1_000_000
+            self._wait(lambda: tasks <= self._spoke(now_ms), WINDOWS_MOST_S, "what the windows hold")
+
+    def _wait(self, done: Callable[[], bool], most_s: float, what: str) -> None:
+        limit = time.monotonic() + most_s
+        while not done():
             self._deployment.check()
-            if (now := self._load.received().num_rows) != seen:
-                seen, seen_at = now, time.monotonic()
-            elif time.monotonic() - seen_at > quiet_s:
+            if time.monotonic() > limit:
+                log.warning("waited for %s in vain for %g s", what, most_s)
                 return
             time.sleep(POLL_S)
+
+    def _spoke(self, since_ms: int) -> set[int]:
+        """Return the windowed tasks that have said what they hold since then."""
+        return {int(str(text["task"])) for text in self._metrics.texts("held", since_ms)}
 
     def _write(
         self,
         step: Step,
         submission: Submission,
         attempt: int,
-        asked_ns: int,
-        up_ns: int,
-        up_epoch_ms: int,
+        times: Times,
         start: PhysicalPlan,
         end: PhysicalPlan,
         measured: Measured,
     ) -> None:
         self._load.catch_up()
-        gathered = self._gather(up_epoch_ms)
+        gathered = self._gather(times.up_epoch_ms)
         assembled = records.latency(gathered, start, measured)
-        metrics = records.metrics(self._metrics.rows(up_epoch_ms, time.time_ns() // 1_000_000), start)
+        rows = self._metrics.rows(times.up_epoch_ms, time.time_ns() // 1_000_000)
+        metrics = records.metrics(rows, start)
         asked = self._deployment.expected(step.configuration)
         change = measured.disturbance
         if start.executors != end.executors:
@@ -190,29 +245,35 @@ class Campaign:
             plan_as_asked=Finding(ok=start.configuration() == asked, detail=_text(start.configuration())),
             plan_unchanged=Finding(ok=not change, detail=change),
         )
+        precision_pct = self._experiment.measure.interval.precision_pct
+        known = measured.look
+        if quality.saturated:
+            known = records.settled_look(assembled, measured, precision_pct)
         interval = Interval(
             step=step.index,
             configuration=step.label,
             rate_tps=step.rate_tps,
-            rebalance_start_ns=asked_ns,
-            up_ns=up_ns,
+            rebalance_start_ns=times.asked_ns,
+            up_ns=times.up_ns,
             start_ns=measured.start_ns,
             end_ns=measured.end_ns,
+            settled_ns=times.settled_ns,
+            drained_ns=times.drained_ns,
             done_ns=time.monotonic_ns(),
             start_epoch_ms=measured.start_epoch_ms,
             end_epoch_ms=measured.end_epoch_ms,
             burn_in=measured.burn_in,
             stop_reason=measured.stop_reason,
-            mean_ms=measured.look.mean,
-            half_width_ms=measured.look.half_width,
-            precision_pct_asked=self._experiment.measure.interval.precision_pct,
-            precision_pct_reached=measured.look.precision_pct,
+            mean_ms=known.mean,
+            half_width_ms=known.half_width,
+            precision_pct_asked=precision_pct,
+            precision_pct_reached=known.precision_pct,
             looks=measured.looks,
             complete_latency_ms=measured.complete_latency_ms,
             submission=submission,
             attempt=attempt,
         )
-        self._run.write_step(
+        interval = self._run.write_step(
             step.index,
             StepPlan(asked=asked, start=start, end=end),
             interval,
@@ -220,15 +281,19 @@ class Campaign:
             assembled.latency,
             metrics,
         )
+        log.info("step %d written, %.1f s beyond burn-in and interval", step.index, interval.overhead_s or 0)
+        self._metrics.forget(times.up_epoch_ms + round((interval.done_ns - times.up_ns) / 1e6))
         self._show(
             step,
             "done",
-            detail=f"mean {measured.look.mean:.2f} ms ± {measured.look.precision_pct:.1f} % "
+            detail=quality.saturated
+            or f"mean {known.mean:.2f} ms ± {known.precision_pct:.1f} % "
             f"({assembled.latency.num_rows} rows, burn-in {measured.burn_in.seconds:.0f} s)",
         )
 
     def _gather(self, since_ms: int) -> records.Gathered:
         input_records, output_records = self._load.counts()
+        window = self._experiment.topology.window
         return records.Gathered(
             sent=self._load.sent(),
             received=self._load.received(),
@@ -240,6 +305,7 @@ class Campaign:
             failed=self._metrics.texts("ack", since_ms),
             errors=self._deployment.reported_errors(),
             topic=self._load.input_topic,
+            appearances=math.ceil(window.length / window.slide) if window else 1,
         )
 
     def _reporter(self, step: Step) -> Report:
@@ -264,9 +330,17 @@ class Campaign:
         left_s: float | None = None,
         detail: str = "",
     ) -> None:
+        if (step.index, phase, detail) != self._logged and phase in LOGGED:
+            self._logged = (step.index, phase, detail)
+            log.info("step %d, %s: %s%s", step.index, step.label, phase, f", {detail}" if detail else "")
         self._watch(
             Progress(step.index, len(self._steps), phase, step.label, rate_tps, latency_ms, left_s, detail)
         )
+
+
+def _windowed_tasks(plan: PhysicalPlan) -> set[int]:
+    windowed = (c.name for c in plan.query_plan.components if c.window is not None)
+    return {task for name in windowed for e in plan.of(name) for task in e.tasks}
 
 
 def _text(configuration: TopologyConfiguration) -> str:

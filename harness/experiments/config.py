@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from harness.plans import Frozen, Grouping, Positive, QueryPlan, Role, TopologyConfiguration, Window
 from harness.topologies import TOPOLOGIES, query_plan
 
-PositiveFloat = Annotated[float, Field(gt=0)]
+PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
 StormValue = str | int | float | bool | None | list[object] | dict[str, object]
 
@@ -161,7 +161,7 @@ class Workload(Frozen):
     arrivals: Literal["constant", "poisson", "trace"] = "constant"
     trace: Path | None = None
     seed: int = 1
-    keys: Mapping[str, PositiveFloat] = DEFAULT_KEYS
+    keys: Annotated[Mapping[str, PositiveFloat], Field(min_length=1)] = DEFAULT_KEYS
     payload_bytes: Annotated[int, Field(ge=0)] = 64
 
     @model_validator(mode="after")
@@ -177,8 +177,9 @@ class LocalCluster(Frozen):
     """A real cluster on this machine: one supervisor a worker node, each on its own loopback address."""
 
     kind: Literal["local"] = "local"
-    nodes: Positive = 2
-    slots_per_node: Positive = 2
+    # beyond these a slot's port would be that of another server (backends/server_config.py)
+    nodes: Annotated[int, Field(ge=1, le=20)] = 2
+    slots_per_node: Annotated[int, Field(ge=1, le=80)] = 2
     worker_heap_mb: Annotated[int, Field(ge=64)] = 256
     cpu_quota_cores: Mapping[str, PositiveFloat] = {}
 
@@ -259,7 +260,12 @@ class Experiment(Frozen):
     cluster: LocalCluster = LocalCluster()
     measure: Measure = Measure()
     steps: Steps
-    models: Annotated[tuple[str, ...], Field(min_length=1)] = ("no-change", "linear", "storm-tracer")
+    models: Annotated[tuple[str, ...], Field(min_length=1)] = (
+        "no-change",
+        "linear",
+        "jackson",
+        "storm-tracer",
+    )
 
     @property
     def slots(self) -> int:

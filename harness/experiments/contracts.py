@@ -26,7 +26,7 @@ class Deployment(Protocol):
         """Read the physical plan now in force."""
 
     def whole(self) -> bool:
-        """Whether every executor of the plan now in force is up."""
+        """Whether every executor of the plan that was read last is up."""
 
     def expected(self, configuration: TopologyConfiguration) -> TopologyConfiguration:
         """Return the configuration with Storm's own executors (ackers, metrics consumers) added."""
@@ -42,6 +42,9 @@ class Deployment(Protocol):
 
     def check(self) -> None:
         """Raise ClusterError when a server has died."""
+
+    def check_start(self) -> None:
+        """Raise ClusterError when a worker of the plan that was asked for cannot start."""
 
 
 class Load(Protocol):
@@ -63,6 +66,9 @@ class Load(Protocol):
 
     def counts(self) -> tuple[int, int]:
         """Return the broker's counts of records in input and output topic since the step began."""
+
+    def taken(self) -> bool:
+        """Whether the topology's spouts will not read again what was sent, when they are restarted."""
 
     def catch_up(self) -> None:
         """Receive all that has come out until now."""
@@ -87,6 +93,9 @@ class Metrics(Protocol):
 
     def texts(self, measurement: str, since_ms: int) -> list[Mapping[str, object]]:
         """Return the text values of a measurement since then."""
+
+    def forget(self, until_ms: int) -> None:
+        """Drop what belongs to buckets that end by then."""
 
 
 @dataclass(frozen=True)

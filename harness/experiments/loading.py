@@ -36,6 +36,7 @@ def load(source: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Exper
     """
     path = find(source)
     tree = _read(path)
+    _beside(tree, path)
     for option in overrides:
         _override(tree, option)
     try:
@@ -119,6 +120,13 @@ def _read(path: Path) -> Any:
     return tree
 
 
+def _beside(tree: CommentedMap, path: Path) -> None:
+    """Make a relative trace one that lies beside the experiment's file, wherever the command is given."""
+    workload = tree.get("workload")
+    if isinstance(workload, CommentedMap) and isinstance(trace := workload.get("trace"), str):
+        workload["trace"] = str(path.resolve().parent / trace)
+
+
 def _override(tree: Any, option: str) -> None:
     key, equals, text = option.partition("=")
     if not equals or not key:
@@ -127,7 +135,10 @@ def _override(tree: Any, option: str) -> None:
     node: Any = tree
     for part in parents:
         node = _child(node, part, option)
-    value = YAML(typ="safe").load(text)
+    try:
+        value = YAML(typ="safe").load(text)
+    except YAMLError:
+        raise UsageError(f"--set {option}: {text!r} is not readable as YAML", "quote it") from None
     if isinstance(node, CommentedSeq):
         node[_index(node, last, option)] = value
     elif isinstance(node, CommentedMap):

@@ -1,4 +1,4 @@
-"""How well the mean and percentiles of an interval are known, and when to stop measuring.
+"""How well the mean of an interval is known, and when to stop measuring.
 
 Messages near each other in time share fate: they wait in one queue, or leave in one window. Their
 spread says little about the mean's error, so the interval is cut into batches of equal *time* and the
@@ -30,7 +30,6 @@ An interval should therefore be a hundred times the longest time constant of wha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import inf, nan, sqrt
@@ -52,7 +51,6 @@ CORRELATION_ALPHA = 0.2
 """One-sided level of von Neumann's test; large, since a correlation missed makes intervals too narrow."""
 LEAST_MESSAGES = 30
 """With fewer no interval is given."""
-PERCENTS = (50.0, 90.0, 95.0, 99.0)
 
 
 @dataclass(frozen=True)
@@ -89,17 +87,6 @@ class Look:
     autocorrelation: float
     independent: bool
     enough: bool
-
-
-@dataclass(frozen=True)
-class Quantile:
-    """A percentile and its 95 % interval; an end is None where messages are too few to place it."""
-
-    percent: float
-    value: float
-    low: float | None
-    high: float | None
-    batches: int
 
 
 @dataclass(frozen=True)
@@ -235,57 +222,6 @@ def look(
     )
 
 
-def quantiles(
-    times_s: ArrayLike,
-    values: ArrayLike,
-    start_s: float,
-    end_s: float,
-    percents: Sequence[float] = PERCENTS,
-) -> tuple[Quantile, ...]:
-    """Estimate percentiles over an interval, each with its 95 % interval.
-
-    The share of values up to the percentile has an interval by batch means like any mean; the values
-    at that interval's two ends bound the percentile (Woodruff's method), with no density to estimate.
-    Simulated coverage over 60 s: 93 to 99 % of independent and windowed latencies, 89 to 93 % with the
-    time constant of 0.3 s of this module's table.
-
-    Parameters
-    ----------
-    times_s, values, start_s, end_s
-        As for `look`.
-    percents : sequence of float
-        Between 0 and 100, both excluded.
-
-    Raises
-    ------
-    ValueError
-        When a percentage is out of range or no message lies within the interval.
-    StepInvalid
-        When a value is missing or negative.
-    """
-    times, x = samples(times_s, values)
-    inside = (times >= start_s) & (times < end_s)
-    times, x = times[inside], x[inside]
-    if not x.size:
-        raise ValueError(f"no message lies between {start_s} s and {end_s} s")
-    ordered = np.sort(x)
-    out = []
-    for percent in percents:
-        if not 0 < percent < 100:
-            raise ValueError(f"percent must lie between 0 and 100, not {percent}")
-        share = percent / 100
-        value = _order_statistic(ordered, share)
-        counts, below = batch_totals(times, (x <= value).astype(np.float64), start_s, end_s, FINE_BATCHES)
-        chosen = _choose_batches(deviations(counts, below))
-        # One message is the least step that a share can take; ties would otherwise hide it.
-        error = max(critical(chosen.count, 1) * chosen.standard_error, 1 / x.size)
-        known = x.size >= LEAST_MESSAGES
-        low = _order_statistic(ordered, share - error) if known and share > error else None
-        high = _order_statistic(ordered, share + error) if known and share + error < 1 else None
-        out.append(Quantile(percent, value, low, high, chosen.count))
-    return tuple(out)
-
-
 def look_times(least_s: float, most_s: float, looks: int) -> tuple[float, ...]:
     """Return when to look, in seconds since the interval began: the last at the most time.
 
@@ -352,8 +288,3 @@ def _choose_batches(fine: Floats) -> _Batches:
     excess = max(lag_1 + 1 / count, 0.0)
     variance = square / (count * (count - 1)) * (1 + excess) / (1 - excess)
     return _Batches(count, sqrt(variance), lag_1, independent=statistic <= accepted)
-
-
-def _order_statistic(ordered: Floats, share: float) -> float:
-    """Return the smallest value with at least that share of values up to it."""
-    return float(ordered[max(int(np.ceil(share * ordered.size)) - 1, 0)])

@@ -14,15 +14,35 @@ from harness.experiments.feasibility import (
     check_window,
     windowed_cv,
 )
+from harness.experiments.schedule import Trace
 
+TRACE_RATE_TOLERANCE = 0.01
+"""Share by which a trace's own rate may differ from the rate that the experiment names."""
 SERVICE_CV = 1.0
 """Coefficient of variation assumed of a latency without windows: at most that of an exponential one."""
 
 
 def findings(experiment: Experiment) -> list[Finding]:
     """Return what is wrong or risky about an experiment, errors first."""
-    found = [*_windows(experiment), *_precision(experiment)]
+    found = [*_trace(experiment), *_windows(experiment), *_precision(experiment)]
     return sorted(found, key=lambda f: f.severity != "error")
+
+
+def _trace(experiment: Experiment) -> list[Finding]:
+    """Compare a trace, which has a rate and a length of its own, with what is said of it."""
+    workload, measure = experiment.workload, experiment.measure
+    if workload.trace is None:
+        return []
+    trace, found = Trace.read(workload.trace), []
+    for rate_tps in sorted(set(_rates(experiment))):
+        if abs(trace.rate_tps / rate_tps - 1) > TRACE_RATE_TOLERANCE:
+            message = f"{workload.trace} has {trace.rate_tps:.6g} messages a second, not {rate_tps:g}"
+            found.append(Finding("error", "workload.rate_tps", message))
+    lasts_s, most_s = trace.offsets_ns[-1] / 1e9, measure.burn_in.most_s + measure.interval.most_s
+    if lasts_s < most_s:
+        message = f"{workload.trace} ends after {lasts_s:.3g} s, and a step may take {most_s:g} s"
+        found.append(Finding("warning", "workload.trace", message))
+    return found
 
 
 def _windows(experiment: Experiment) -> list[Finding]:

@@ -7,14 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.experiments import backlog as flow
 from harness.experiments.assemble import Assembled, assemble
 from harness.experiments.ledger import Evidence, held_at_the_end, parse_failed, settle
 from harness.experiments.measuring import Measured
+from harness.experiments.precision import Look, look
 from harness.plans import PhysicalPlan
-from harness.runs import Finding, Quality
+from harness.runs import Backlog, Finding, Quality
 from harness.schemas import METRICS
 
 LATE_P99_MS = 20.0
@@ -41,6 +44,8 @@ class Gathered:
         What the topology's tasks reported.
     topic : str
         The input topic.
+    appearances : int
+        How often a sink may rightly see one member: in so many sliding windows it is.
     """
 
     sent: pa.Table
@@ -53,6 +58,7 @@ class Gathered:
     failed: Texts
     errors: list[str]
     topic: str
+    appearances: int = 1
 
 
 def latency(gathered: Gathered, plan: PhysicalPlan, measured: Measured) -> Assembled:
@@ -87,6 +93,7 @@ def ledger(gathered: Gathered, measured: Measured) -> dict[str, Any]:
             foreign_records=gathered.foreign_records,
             held=held_at_the_end(gathered.held),
             failed=parse_failed(",".join(_failed_ids(gathered.failed)), gathered.topic),
+            appearances=gathered.appearances,
         )
     )
     out = {k: list(v) if isinstance(v, tuple) else v for k, v in vars(found).items()}
@@ -101,6 +108,37 @@ def ledger(gathered: Gathered, measured: Measured) -> dict[str, Any]:
 def _failed_ids(texts: Texts) -> list[str]:
     """Return the identifiers that spouts reported as failed; each text is a JSON array of them."""
     return [str(i) for t in texts if t["field"] == "failed_ids" for i in json.loads(str(t["value"]))]
+
+
+def backlog(gathered: Gathered, measured: Measured) -> Backlog:
+    """Return whether the topology kept up with its input."""
+    sent = gathered.sent.filter(gathered.sent["error"].is_null())
+    ids = sent["message_id"].to_numpy()
+    rows = gathered.received["message_id"].to_numpy()
+    mine = np.isin(rows, ids)  # an earlier step's stragglers are not this step's throughput
+    return flow.backlog(
+        sent["scheduled_ns"].to_numpy(),
+        flow.done_ns(rows[mine], gathered.received["left_ns"].to_numpy()[mine]),
+        measured.start_ns,
+        measured.end_ns,
+    )
+
+
+def settled_look(assembled: Assembled, measured: Measured, precision_pct: float) -> Look:
+    """Return what is known of the mean once all that was in the topology has come out.
+
+    While a backlog grows, the messages that came out by the end of the interval are the early ones only.
+    """
+    known = pc.and_(assembled.latency["in_interval"], assembled.latency["ground_truth_ms"].is_valid())
+    rows = assembled.latency.filter(known)
+    return look(
+        (rows["scheduled_ns"].to_numpy() - measured.start_ns) / 1e9,
+        rows["ground_truth_ms"].to_numpy(),
+        start_s=0.0,
+        end_s=(measured.end_ns - measured.start_ns) / 1e9,
+        precision_pct=precision_pct,
+        looks=measured.looks,
+    )
 
 
 def quality(
@@ -135,4 +173,5 @@ def quality(
         ),
         errors_reported=Finding(ok=not gathered.errors, detail="; ".join(gathered.errors[:3])),
         ledger=ledger(gathered, measured),
+        backlog=backlog(gathered, measured),
     )

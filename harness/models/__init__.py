@@ -12,6 +12,7 @@ from importlib.metadata import entry_points
 from inspect import getdoc
 
 from harness.errors import UsageError
+from harness.models import jackson as _jackson
 from harness.models import linear as _linear
 from harness.models import no_change as _no_change
 from harness.models import storm_tracer as _storm_tracer
@@ -21,6 +22,7 @@ MODELS: dict[str, Model] = {
     "storm-tracer": _storm_tracer.storm_tracer,
     "no-change": _no_change.no_change,
     "linear": _linear.linear,
+    "jackson": _jackson.jackson,
 }
 """The harness's own models."""
 
@@ -28,6 +30,7 @@ _NOTES = {
     "storm-tracer": _storm_tracer.NOTES,
     "no-change": _no_change.NOTES,
     "linear": _linear.NOTES,
+    "jackson": _jackson.NOTES,
 }
 
 GROUP = "harness.models"

@@ -24,6 +24,12 @@ MEASURES = (
 """What every model answers or declines."""
 LATENCIES = ("ground_truth_latency_ms", "complete_latency_ms", "ack_latency_ms")
 """Measures of the whole topology (the others have a subject)."""
+UTILISATION = "utilisation"
+"""Share of time that an executor, or the mean executor of a component, is busy; 1 and more: overloaded."""
+THROUGHPUT, SUSTAINABLE = "throughput_tps", "max_sustainable_rate_tps"
+"""Messages a second that come out, and the highest input rate at which the backlog does not grow."""
+WORKER_CPU = "worker_cpu_cores"
+"""CPU time of a worker process (subject: its label) for each second."""
 
 STATISTICS: Mapping[str, tuple[str, ...]] = {
     "ground_truth_latency_ms": ("mean", "mean_same_node"),

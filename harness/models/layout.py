@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import ModelDeclined
-from harness.plans import ACKER, Executor, PhysicalPlan, QueryPlan
+from harness.plans import ACKER, Executor, PhysicalPlan, QueryPlan, Worker
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -77,6 +77,10 @@ class Layout:
         For each component of the query plan, 1 where the executor (row) holds the task (column).
     worker : array of int
         Position's worker process, numbered from 0.
+    holder : mapping
+        For each component of the query plan, which of its executors holds each task, numbered from 0.
+    workers : tuple of (node, port)
+        The worker processes by number.
     """
 
     plan: PhysicalPlan
@@ -86,6 +90,8 @@ class Layout:
     tasks: Mapping[str, IntArray]
     membership: Mapping[str, FloatArray]
     worker: IntArray
+    holder: Mapping[str, IntArray]
+    workers: tuple[tuple[str, int], ...]
 
     def __len__(self) -> int:
         return len(self.executors)
@@ -105,30 +111,44 @@ def lay_out(plan: PhysicalPlan) -> Layout:
         When components form a cycle, or a component's executors do not hold its tasks once each.
     """
     order = downstream_order(plan.query_plan)
+    everyone: dict[str, list[Executor]] = {}
+    for e in plan.executors:
+        everyone.setdefault(e.component, []).append(e)
     executors: list[Executor] = []
     of: dict[str, slice] = {}
     tasks: dict[str, IntArray] = {}
     membership: dict[str, FloatArray] = {}
-    for name in order:
-        mine = plan.of(name)
-        held = np.array([t for e in mine for t in e.tasks], dtype=np.int64)
-        wanted = plan.query_plan.component(name).tasks
-        if held.size != wanted or np.unique(held).size != wanted:
+    holder: dict[str, IntArray] = {}
+    for component in plan.query_plan.components:
+        name, wanted = component.name, component.tasks
+        mine = sorted(everyone.get(name, ()), key=_first_task)
+        first = np.array([e.first_task for e in mine], dtype=np.int64)
+        size = np.array([e.last_task for e in mine], dtype=np.int64) - first + 1
+        size = np.maximum(size, 0)
+        before = np.cumsum(size) - size
+        held = np.arange(size.sum()) + np.repeat(first - before, size)
+        if held.size != wanted or (np.diff(held) <= 0).any():
             raise ModelDeclined(
                 f"the plan does not fit the query plan: {wanted} tasks of {name}, {held.size} held"
             )
-        first = np.array([e.first_task for e in mine])[:, None]
-        last = np.array([e.last_task for e in mine])[:, None]
-        tasks[name] = np.sort(held)
-        membership[name] = ((tasks[name] >= first) & (tasks[name] <= last)).astype(np.float64)
-        of[name] = slice(len(executors), len(executors) + len(mine))
-        executors += mine
-    if ackers := plan.of(ACKER):
-        of[ACKER] = slice(len(executors), len(executors) + len(ackers))
-        executors += ackers
-    number = {w: i for i, w in enumerate(plan.workers)}
-    worker = np.array([number[e.worker] for e in executors], dtype=np.int64)
-    return Layout(plan, tuple(executors), order, of, tasks, membership, worker)
+        tasks[name] = held
+        holder[name] = np.repeat(np.arange(size.size), size)
+        membership[name] = np.zeros((size.size, wanted))
+        membership[name][holder[name], np.arange(wanted)] = 1.0
+    for name in (*order, ACKER):
+        mine = sorted(everyone.get(name, ()), key=_first_task)
+        if mine:
+            of[name] = slice(len(executors), len(executors) + len(mine))
+            executors += mine
+    places = [(e.worker.node, e.worker.port) for e in plan.executors]
+    workers = tuple(sorted(set(places)))  # in the order of PhysicalPlan.workers
+    number = {w: i for i, w in enumerate(workers)}
+    worker = np.array([number[e.worker.node, e.worker.port] for e in executors], dtype=np.int64)
+    return Layout(plan, tuple(executors), order, of, tasks, membership, worker, holder, workers)
+
+
+def _first_task(executor: Executor) -> int:
+    return executor.first_task
 
 
 def require_same_topology(source: PhysicalPlan, proposed: PhysicalPlan) -> None:
@@ -139,12 +159,69 @@ def require_same_topology(source: PhysicalPlan, proposed: PhysicalPlan) -> None:
     ModelDeclined
         With what differs.
     """
-    ours, theirs = source.query_plan, proposed.query_plan
-    if set(ours.components) != set(theirs.components) or set(ours.streams) != set(theirs.streams):
-        raise ModelDeclined("the proposed plan has another query plan than the source")
+    require_same_query_plan(source, proposed)
+    ours = source.query_plan
     for component in ours.components:
         held = [sorted(t for e in p.of(component.name) for t in e.tasks) for p in (source, proposed)]
         if held[0] != held[1]:
             raise ModelDeclined(
                 f"the plan does not fit the query plan: other tasks of {component.name} than in the source"
             )
+
+
+def require_same_query_plan(source: PhysicalPlan, proposed: PhysicalPlan) -> None:
+    """Refuse a proposed plan of another query plan than the source's.
+
+    Raises
+    ------
+    ModelDeclined
+    """
+    ours, theirs = source.query_plan, proposed.query_plan
+    same = ours is theirs or (ours.components == theirs.components and ours.streams == theirs.streams)
+    if not same and (
+        set(ours.components) != set(theirs.components) or set(ours.streams) != set(theirs.streams)
+    ):
+        raise ModelDeclined("the proposed plan has another query plan than the source")
+
+
+def require_same_tasks(source: Layout, proposed: Layout) -> None:
+    """Refuse a proposed plan with other task identifiers than the source's.
+
+    Raises
+    ------
+    ModelDeclined
+        Naming the component.
+    """
+    for name, tasks in source.tasks.items():
+        if not np.array_equal(tasks, proposed.tasks.get(name, tasks[:0])):
+            raise ModelDeclined(
+                f"the plan does not fit the query plan: other tasks of {name} than in the source"
+            )
+
+
+def moved(layout: Layout, position: int, worker: Worker) -> Layout:
+    """Return the layout with one executor in another worker process.
+
+    Raises
+    ------
+    ModelDeclined
+        When the worker is on a node that the plan lacks.
+
+    Notes
+    -----
+    Fast where the plan uses the worker already and the executor was not alone in its own.
+    """
+    plan, executor = layout.plan, layout.executors[position]
+    if worker.node not in plan.node_names:
+        raise ModelDeclined(f"the plan has no worker node {worker.node}")
+    other = executor.model_copy(update={"worker": worker})
+    everyone = tuple(other if e is executor else e for e in plan.executors)
+    changed = PhysicalPlan.model_construct(query_plan=plan.query_plan, nodes=plan.nodes, executors=everyone)
+    to = (worker.node, worker.port)
+    left = sum(e.worker == executor.worker for e in plan.executors) - 1
+    if to not in layout.workers or left == 0:
+        return lay_out(changed)
+    number = layout.worker.copy()
+    number[position] = layout.workers.index(to)
+    executors = (*layout.executors[:position], other, *layout.executors[position + 1 :])
+    return replace(layout, plan=changed, executors=executors, worker=number)

@@ -6,11 +6,13 @@ Storm 2.x does with a tuple, mechanism by mechanism, and nothing of how the answ
 
 - A spout executor looks at its tasks in turn. A task that has a message emits it; one that has none holds
   the executor for ``poll_ms``. When no task had one it sleeps for ``idle_ms``. Acks to it wait meanwhile.
+  What its service is goes before the emit, where the ground truth begins.
 - An emitted tuple goes to one task of each subscriber, drawn by ``routing``. First it takes a hop (``hops``);
   with batches it waits for its batch of ``batch`` tuples or the next periodic flush before that.
 - A bolt executor serves its tasks' tuples in the order of arrival. When it finds its queue empty it sleeps
   for ``idle_ms`` and looks again, so a tuple that meets an idle executor waits for the rest of a sleep.
-- A tuple's service is CPU demand and waiting, drawn apart. Executors of one host share its cores.
+- A tuple's service is CPU demand and waiting, drawn apart. Executors of one host share its cores: wall-clock
+  time is ``stretch`` times the CPU demand, plus the waiting (``harness.models.contention`` has the law).
 - What an executor emits for a tuple of one input is drawn by ``fanout``; a window's, at its firing.
 - Windows belong to tasks. A member is acked when it expires (``WindowManager``), other tuples when served.
 - An acked tuple's tree is complete when its acker executor has served the last ack.
@@ -75,7 +77,11 @@ class Input(NamedTuple):
 
 @dataclass(frozen=True)
 class Service:
-    """What one tuple costs: thread CPU time, and time waited without using a core."""
+    """What one tuple costs: thread CPU time, and time waited without using a core.
+
+    Of a sink only what comes before the ground truth's end; the rest is in ``Network.send_ms``. Of a bolt all
+    of it is before its emits: that acks come after them is taken off the hops.
+    """
 
     cpu_ms: Atoms
     wait_ms: Atoms
@@ -85,7 +91,8 @@ class Service:
 class Hops:
     """Time from a tuple's emit to its place in the receiving executor's queue, by how far it goes.
 
-    Waiting for the receiver to look is not in it, nor waiting for a batch.
+    Waiting for the receiver to look is not in it, nor waiting for a batch. The transfer thread's sleep is,
+    and what a busy host adds to a wake-up.
     """
 
     within_worker_ms: Atoms
@@ -105,16 +112,23 @@ class Network:
         Messages a second.
     input_scv : float
         Squared coefficient of variation of the time between messages of one task: 0 constant, 1 Poisson.
+    in_turn : bool
+        Whether messages come to a spout's tasks one after another by task identifier, as from a producer that
+        fills the partitions of a topic in turn. Else each task's messages come on their own.
     poll_ms : mapping of spout to float
         How long a task without a message holds its executor.
     idle_ms : array (executors)
-        Length of a sleep between two looks at an empty queue (for a spout: after a round without a message).
+        Length of a sleep between two looks at an empty queue (for a spout: after a round without a message):
+        the settings' sleep with the timer's slack, and the mean over sleeps and spins where it spins first.
     routing : mapping of Stream to array (source's executors, target's tasks)
         Rows add to 1, unless the grouping is ``all`` (then each entry is 1).
+    round_robin : set of Stream
+        Streams on which a source executor goes round its targets' tasks in a fixed, shuffled order instead of
+        drawing; ``routing`` has its shares.
     fanout : mapping of Input to mapping of Output to array (k)
         Probability that one tuple of the input makes 0, 1, 2 ... tuples on the output. For a component with
         a window: one of its windows, whatever filled it (the input's ``source`` and ``stream`` are empty).
-        A spout makes one tuple on each of its outputs.
+        A spout makes one tuple on each of its outputs, unless it has an entry.
     service : mapping of Input to Service
         Cost of a tuple. Of a count window's firing the cost is in the tuple that fires it.
     service_scale : array (executors)
@@ -124,7 +138,12 @@ class Network:
     hops : Hops
         Transfer.
     batch, flush_ms : int, float
-        ``topology.producer.batch.size`` and the flush interval; 1 and 0 when tuples are sent at once.
+        ``topology.producer.batch.size`` and the flush interval; 1 and 0 when tuples are sent at once. Within
+        a worker each sending executor has a batch for each receiving one. The flush is a tuple in the
+        sender's own queue, so it waits for the sender's look. Tuples from other workers fill one batch for
+        each receiving executor, which Storm 2.8 never flushes.
+    transfer_batch : int
+        ``topology.transfer.batch.size``: each executor's batch of tuples to other workers, flushed likewise.
     send_ms : mapping of sink to Atoms
         What a sink's own client takes after the ground truth's end and before the ack.
     acks : bool
@@ -134,9 +153,16 @@ class Network:
     host : array (workers)
         Host of each worker process, numbered from 0.
     cores : array (hosts)
-        Cores that the host's workers share.
+        Cores that the host's workers share. A worker node with a CPU quota counts as a host of its own.
     background_cores : array (hosts)
         Cores in use by all else: polling, transfer threads, brokers, collection of garbage.
+    worker_cores : array (workers), optional
+        Of these, what each worker process uses itself, so that its CPU use is this and its executors' demand.
+    stretch : array (executors), optional
+        Wall-clock over CPU time of a tuple's demand in this plan, at these rates; infinite where the demand
+        of a host is more than its cores. Without it, ``contention.stretch`` of the host's other demand.
+    notes : tuple of str
+        What was assumed for want of an observation.
     """
 
     layout: Layout
@@ -158,4 +184,9 @@ class Network:
     host: IntArray
     cores: FloatArray
     background_cores: FloatArray
+    in_turn: bool = False
+    round_robin: frozenset[Stream] = frozenset()
+    transfer_batch: int = 1
+    worker_cores: FloatArray | None = None
+    stretch: FloatArray | None = None
     notes: tuple[str, ...] = field(default=())

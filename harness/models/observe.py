@@ -88,11 +88,13 @@ def observe(observation: Observation) -> Measured:
         When a metric is missing, negative or not a number, when a task of the source plan has no
         observation, or when the metrics name a task that the plan lacks.
     """
-    if not (np.isfinite(observation.interval_s) and observation.interval_s > 0):
-        raise ModelDeclined(f"the source step's interval is {observation.interval_s} s long")
-    layout = lay_out(observation.plan)
-    plan = observation.plan.query_plan
-    rows = _Rows(observation, layout)
+    return measure(Rows(observation, lay_out(observation.plan)))
+
+
+def measure(rows: Rows) -> Measured:
+    """Read an observation's metrics that were split before; see ``observe``."""
+    layout = rows.layout
+    plan = layout.plan.query_plan
     seconds: dict[str, FloatArray] = {}
     received: dict[Stream, FloatArray] = {}
     emitted: dict[Output, FloatArray] = {}
@@ -121,10 +123,18 @@ def observe(observation: Observation) -> Measured:
     return Measured(layout, seconds, received, emitted, transferred, service_count, service_ms)
 
 
-class _Rows:
-    """The metrics of a plan's tasks, split by measurement, component and field, and checked."""
+class Rows:
+    """The metrics of a plan's tasks, split by measurement, component and field, and checked.
+
+    Raises
+    ------
+    ModelDeclined
+        When there are none, or the interval has no length.
+    """
 
     def __init__(self, observation: Observation, layout: Layout) -> None:
+        if not (np.isfinite(observation.interval_s) and observation.interval_s > 0):
+            raise ModelDeclined(f"the source step's interval is {observation.interval_s} s long")
         self.layout = layout
         self.interval_s = observation.interval_s
         metrics = observation.metrics
@@ -145,6 +155,7 @@ class _Rows:
         stream: str | None = None,
         peer: str | None = None,
     ) -> pd.DataFrame:
+        """Return the rows of one field, all streams and peers unless they are named."""
         rows = self.groups.get((measurement, component, field), self.empty)
         if stream is not None:
             rows = rows[rows["stream"] == stream]
@@ -158,6 +169,7 @@ class _Rows:
         return positions(tasks, self.layout, component)
 
     def require_every_task(self, rows: pd.DataFrame, what: str, component: str) -> None:
+        """Refuse rows that leave out a task of the component."""
         known = self.layout.tasks[component]
         seen = np.zeros(known.size, dtype=bool)
         seen[self.at(rows["task"].to_numpy(dtype=np.int64), component)] = True
@@ -186,16 +198,26 @@ class _Rows:
         ends = self.ends.get(component, np.zeros(1, dtype=np.int64))
         at = self.at(rows["task"].to_numpy(dtype=np.int64), component)
         bucket = np.searchsorted(ends, rows["bucket_end_ms"].to_numpy())
-        return _added(at, bucket, rows["value"].to_numpy(), (self.layout.tasks[component].size, ends.size))
+        return added(at, bucket, rows["value"].to_numpy(), (self.layout.tasks[component].size, ends.size))
 
     def by_peer(self, rows: pd.DataFrame, stream: Stream) -> FloatArray:
         """Values as an array (source's tasks, target's tasks); rows to other subscribers are left out."""
+        return np.asarray(self.by_peer_and(np.zeros(len(rows), dtype=np.int64), 1, rows, stream)[..., 0])
+
+    def by_peer_and(self, group: IntArray, groups: int, rows: pd.DataFrame, stream: Stream) -> FloatArray:
+        """Values as an array (source's tasks, target's tasks, groups), where each row has a group."""
         sources, targets = self.layout.tasks[stream.source], self.layout.tasks[stream.target]
-        peer = _numbers(rows["peer"])
+        peer = numbers(rows["peer"])
         mine = np.isin(peer, targets)
         at = self.at(rows["task"].to_numpy(dtype=np.int64)[mine], stream.source)
         to = self.at(peer[mine].astype(np.int64), stream.target)
-        return _added(at, to, rows["value"].to_numpy()[mine], (sources.size, targets.size))
+        flat = added(
+            at,
+            to * groups + group[mine],
+            rows["value"].to_numpy()[mine],
+            (sources.size, targets.size * groups),
+        )
+        return flat.reshape(sources.size, targets.size, groups)
 
 
 def histogram(
@@ -219,9 +241,9 @@ def histogram(
     if peer is not None:
         rows = rows[rows["peer"] == peer]
     require_counts(rows["value"].to_numpy(), f"{measurement} of {component}")
-    upper, bins = np.unique(_numbers(rows["field"]), return_inverse=True)
+    upper, bins = np.unique(numbers(rows["field"]), return_inverse=True)
     at = positions(rows["task"].to_numpy(dtype=np.int64), layout, component)
-    return upper, _added(at, bins, rows["value"].to_numpy(), (layout.tasks[component].size, upper.size))
+    return upper, added(at, bins, rows["value"].to_numpy(), (layout.tasks[component].size, upper.size))
 
 
 def positions(tasks: IntArray, layout: Layout, component: str) -> IntArray:
@@ -253,13 +275,14 @@ def require_counts(values: FloatArray, what: str) -> None:
         raise ModelDeclined(f"metric {what} has the value {wrong[0]:g}")
 
 
-def _numbers(text: pd.Series[str]) -> FloatArray:
+def numbers(text: pd.Series[str]) -> FloatArray:
     """Read numbers that are kept as text; NaN for what is none."""
     kinds = pd.Categorical(text)
     values = pd.to_numeric(kinds.categories.to_series(), errors="coerce").to_numpy(dtype=np.float64)
     return np.asarray(np.append(values, np.nan)[kinds.codes])  # a missing text has the code -1
 
 
-def _added(row: IntArray, column: IntArray, value: FloatArray, shape: tuple[int, int]) -> FloatArray:
+def added(row: IntArray, column: IntArray, value: FloatArray, shape: tuple[int, int]) -> FloatArray:
+    """Return an array of that shape with the values added up at their rows and columns."""
     flat = np.bincount(row * shape[1] + column, weights=value, minlength=shape[0] * shape[1])
     return flat.reshape(shape).astype(np.float64)

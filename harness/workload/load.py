@@ -33,6 +33,8 @@ class KafkaLoad:
         Text that every message carries.
     first_id : int
         Identifier of the first message of all; identifiers only grow.
+    group : str
+        Consumer group of the topology's spouts; empty when it is not known.
 
     Raises
     ------
@@ -48,7 +50,9 @@ class KafkaLoad:
         schedule: Callable[[float], Schedule],
         payload: str = "",
         first_id: int = 0,
+        group: str = "",
     ) -> None:
+        self._group = group
         self._topics = Topics(bootstrap)
         self.input_topic, self.output_topic = self._names = (input_topic, output_topic)
         self._schedule = schedule
@@ -98,6 +102,16 @@ class KafkaLoad:
         """Read all that is in the output topic by now."""
         ends = self._topics.end_offsets(self._names[1])
         self._received.add(self.receiver.read_to(ends, READ_TIMEOUT_S))
+
+    def taken(self) -> bool:
+        """Whether the spouts have told Kafka that they read all that was sent.
+
+        What they have not is read again by their successors, in the next step.
+        """
+        if not self._group:
+            return True
+        done = self._topics.committed(self._group, self.input_topic)
+        return bool((done >= self._topics.end_offsets(self.input_topic)).all())
 
     def counts(self) -> tuple[int, int]:
         """Return the broker's own counts of records in input and output topic since the step began."""

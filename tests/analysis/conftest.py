@@ -9,8 +9,12 @@ import pytest
 from pyspark.sql import SparkSession
 from synthetic_run import FakeRun, FakeStep, build, lognormal
 
+from harness.analysis.analyse import compute
 from harness.analysis.inputs import RunRecord, read_run
+from harness.analysis.predicting import predict
+from harness.analysis.results import Results
 from harness.analysis.session import spark_session
+from harness.runs import Run
 
 
 @pytest.fixture(scope="session")
@@ -29,6 +33,15 @@ def run_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def run(run_path: Path) -> RunRecord:
     return read_run(run_path)
+
+
+@pytest.fixture(scope="session")
+def results(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """What the analysis finds of a run that the harness's own models predicted."""
+    steps = [FakeStep(e, latency_ms=lognormal(m)) for e, m in ((1, 12.0), (2, 9.0), (4, 7.0), (4, 7.2))]
+    path = build(tmp_path_factory.mktemp("runs") / "predicted", FakeRun(steps=steps))
+    predict(Run(path), ("no-change", "linear", "storm-tracer"))
+    return compute(spark, read_run(path))
 
 
 @pytest.fixture(scope="session")

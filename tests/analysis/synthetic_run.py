@@ -120,7 +120,7 @@ def physical_plan(run: FakeRun, executors: int) -> PhysicalPlan:
 
 
 def latency_table(run: FakeRun, step: FakeStep, plan: PhysicalPlan, start_ns: int, seed: int) -> pa.Table:
-    """Rows of ``latency.parquet``: burn-in first, then the interval; hops spread evenly in time."""
+    """Rows of ``latency.parquet``: burn-in first, then the interval; hops evenly in time, 3/10 work."""
     rng = np.random.default_rng(seed)
     total_s = step.burn_in_s + step.seconds
     n = round(step.rate_tps * total_s)
@@ -150,6 +150,7 @@ def latency_table(run: FakeRun, step: FakeStep, plan: PhysicalPlan, start_ns: in
     received = entered[:, None] + (ground_ns[:, None] * fractions).astype(np.int64)
     received[:, 0] = entered
     emitted = received.copy()
+    emitted[:, 1:-1] += (0.3 * np.diff(received, axis=1)[:, 1:]).astype(np.int64)
     emitted[:, -1] = left
     hops = pa.ListArray.from_arrays(
         pa.array(np.arange(0, n * len(chain) + 1, len(chain)), pa.int32()),

@@ -18,6 +18,7 @@ from synthetic_run import FakeRun, FakeStep, build
 
 from harness.analysis import pages
 from harness.analysis.analyse import OUTPUTS, analyse
+from harness.analysis.figures import REGISTRY
 from harness.runs import Finding
 from harness.schemas import ERRORS
 
@@ -61,16 +62,10 @@ def test_a_model_a_tenth_high_is_a_tenth_high(analysed: Path) -> None:
     assert diagonal["q_error"].to_numpy() == pytest.approx(1.1)
 
 
-def test_every_figure_is_drawn_as_png_and_svg(analysed: Path) -> None:
+def test_the_reports_figures_are_drawn_as_png_and_svg(analysed: Path) -> None:
     names = {p.stem for p in (analysed / "figures").iterdir()}
-    assert names >= {
-        "error-matrix-ground-truth-latency-ms",
-        "error-matrix-ground-truth-latency-ms-thesis-mean-same-node",
-        "latency-by-step",
-        "ground-truth-and-complete",
-        "measured-and-predicted",
-        "timeline",
-    }
+    assert names == {kind.name for kind in REGISTRY if kind.in_report} - {"error-matrix-complete-latency"}
+    assert "error-matrix-ground-truth-latency" in names, "complete latency is predicted by no model here"
     for name in names:
         assert (analysed / "figures" / f"{name}.png").stat().st_size > 2000
         assert (analysed / "figures" / f"{name}.svg").read_text().startswith("<?xml")
@@ -106,13 +101,20 @@ def test_the_page_needs_no_network_and_is_well_formed(analysed: Path) -> None:
     assert all(link.startswith(("data:", "#")) for link in page.links)
     assert len(set(page.ids)) == len(page.ids)
     assert not re.search(r"@import|url\(|fetch\(|XMLHttpRequest|import\(", text)
+    anchors = {link.removeprefix("#") for link in page.links if link.startswith("#")}
+    assert anchors <= set(page.ids)
+    assert "pair-0-2" in anchors
+    assert len(text) < 4_000_000
 
 
 def test_the_page_says_the_verdict_first_and_then_the_errors(analysed: Path) -> None:
     text = (analysed / "report.html").read_text()
     places = [
         text.index(f'id="{name}"')
-        for name in ("verdict", "checks", "answer", "matrices", "measured", "provenance")
+        for name in (
+            *("verdict", "checks", "answer", "matrices", "pairs", "measured", "plans"),
+            *("notes", "provenance"),
+        )
     ]
     assert places == sorted(places)
     summary = json.loads((analysed / "summary.json").read_text())
@@ -179,7 +181,7 @@ def test_old_outputs_stay_when_a_figure_cannot_be_drawn(
     def broken(*_: object) -> list[str]:
         raise RuntimeError("no more disk")
 
-    monkeypatch.setattr(pages, "draw_all", broken)
+    monkeypatch.setattr(pages, "draw", broken)
     with pytest.raises(RuntimeError):
         analyse(path)
     assert {p: p.read_bytes() for p in path.rglob("*") if p.is_file()} == before

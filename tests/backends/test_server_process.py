@@ -35,7 +35,7 @@ def test_a_server_that_dies_before_it_is_ready(tmp_path: Path) -> None:
     with pytest.raises(ClusterError) as e:
         dying.wait_ready(lambda: False, 60)
     assert e.value.message == "nimbus stopped with status 3: java.net.BindException: Address already in use"
-    assert e.value.hint == "\n    one\n    java.net.BindException: Address already in use"
+    assert e.value.excerpt == "one\njava.net.BindException: Address already in use"
     assert e.value.log == str(log)
 
 
@@ -91,6 +91,23 @@ def test_no_such_program(tmp_path: Path) -> None:
         (
             "Error: Could not create the Java Virtual Machine.\n",
             "Error: Could not create the Java Virtual Machine.",
+        ),
+        # what OpenJDK 17 prints for an unknown option and for a heap larger than memory
+        (
+            "Unrecognized VM option 'Foo'\nError: Could not create the Java Virtual Machine.\n"
+            "Error: A fatal exception has occurred. Program will exit.\n",
+            "Unrecognized VM option 'Foo'",
+        ),
+        (
+            "OpenJDK 64-Bit Server VM warning: INFO: os::commit_memory failed\n"
+            "Error occurred during initialization of VM\nCould not reserve enough space for object heap\n",
+            "Could not reserve enough space for object heap",
+        ),
+        (
+            "OpenJDK 64-Bit Server VM warning: INFO: os::commit_memory(0x1, 2, 0) failed\n#\n"
+            "# There is insufficient memory for the Java Runtime Environment to continue.\n"
+            "# Native memory allocation (mmap) failed to map 2 bytes.\n",
+            "There is insufficient memory for the Java Runtime Environment to continue.",
         ),
         ("all is well\n", "its log ends with: all is well"),
         ("", "its log is empty"),

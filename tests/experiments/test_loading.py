@@ -9,6 +9,7 @@ import pytest
 from harness.errors import UsageError
 from harness.experiments.config import Experiment
 from harness.experiments.loading import dump, expand_steps, load, shipped_folders
+from harness.experiments.preflight import findings
 
 GOOD = """\
 name: quick
@@ -101,6 +102,8 @@ def test_set_replaces_a_key_by_its_dotted_name(good: Path) -> None:
         (("rate_tps: 100", "rate_tps: fast"), 5, "valid number"),
         (("rate_tps: 100", "rate_tps: 0"), 5, "greater than 0"),
         (("rate_tps: 100", "rate_tps: -1"), 5, "greater than 0"),
+        (("rate_tps: 100", "rate_tps: .inf"), 5, "finite number"),
+        (("rate_tps: 100", "rate_tps: 100, keys: {}"), 5, "at least 1 item"),
         (("  load_aware: false\n", ""), 2, "'topology.load_aware' is missing"),
         (("fields-to-fields", "rings"), 2, "unknown topology 'rings'"),
         (("- executors: 2", "- executors: 17"), 10, "more than its 16 tasks"),
@@ -138,11 +141,35 @@ def test_each_mistake_gets_one_line_with_file_and_line(
         ("steps.plan.7.executors=1", "not one of the list's 2 positions"),
         ("name.first=x", "no keys"),
         ("wurkload.rate_tps=1", "unknown key 'wurkload'"),
+        ("workload.rate_tps=[1", "not readable as YAML"),
+        ("cluster.nodes=21", "less than or equal to 20"),
     ],
 )
 def test_a_bad_option_is_named(good: Path, option: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         load(good, [option])
+
+
+def test_a_trace_lies_beside_its_experiment(good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (good.parent / "sends.txt").write_text("0\n0.01\n")
+    good.write_text(GOOD.replace("rate_tps: 100", "rate_tps: 100, arrivals: trace, trace: sends.txt"))
+    elsewhere = good.parent / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    assert load(good).workload.trace == good.parent / "sends.txt"
+
+
+def test_a_trace_must_have_the_rate_that_is_named(good: Path) -> None:
+    """A trace of 2 messages in 0.02 s has 100 a second, and no step is so short."""
+    trace = good.parent / "sends.txt"
+    trace.write_text("0\n0.02\n")
+    options = ["workload.arrivals=trace", f"workload.trace={trace}"]
+    (short,) = (f for f in findings(load(good, options)) if f.key.startswith("workload"))
+    assert (short.severity, short.key) == ("warning", "workload.trace")
+    assert "ends after 0.02 s" in short.message
+    wrong, _ = (f for f in findings(load(good, [*options, "workload.rate_tps=50"])) if "trace" in str(f))
+    assert (wrong.severity, wrong.key) == ("error", "workload.rate_tps")
+    assert "has 100 messages a second, not 50" in wrong.message
 
 
 def test_a_missing_file_is_named() -> None:

@@ -1,4 +1,4 @@
-"""Batch means, looks and percentiles, against exact cases and streams whose true mean is known.
+"""Batch means and looks, against exact cases and streams whose true mean is known.
 
 The simulations are seeded. Their limits are exact binomial ones for a stated share (`at_least`,
 `at_most`), a little below or above what longer simulations found.
@@ -35,7 +35,6 @@ from harness.experiments.precision import (
     deviations,
     look,
     look_times,
-    quantiles,
     von_neumann,
 )
 
@@ -104,12 +103,8 @@ def test_correlated_batches_are_never_enough() -> None:
 def test_a_missing_or_negative_value_is_an_error(bad: float) -> None:
     values = np.ones(100)
     values[3] = bad
-    for ask in (
-        lambda: look(np.arange(100), values, 0, 100, 5),
-        lambda: quantiles(np.arange(100), values, 0, 100),
-    ):
-        with pytest.raises(StepInvalid, match="of 100 measured values"):
-            ask()
+    with pytest.raises(StepInvalid, match="of 100 measured values"):
+        look(np.arange(100), values, 0, 100, 5)
 
 
 def test_programming_errors() -> None:
@@ -117,10 +112,6 @@ def test_programming_errors() -> None:
         look([1, 2], [1], 0, 1, 5)
     with pytest.raises(ValueError, match="empty"):
         look([1, 2], [1, 2], 1, 1, 5)
-    with pytest.raises(ValueError, match="between 0 and 100"):
-        quantiles([0.5], [1.0], 0, 1, [100])
-    with pytest.raises(ValueError, match="no message"):
-        quantiles([2.0], [1.0], 0, 1)
 
 
 @settings(max_examples=50, deadline=None)
@@ -143,13 +134,6 @@ def test_units_of_latency_and_time_do_not_matter(
     assert other.batches == first.batches
     assert other.mean == pytest.approx(first.mean * scale)
     assert other.precision_pct == pytest.approx(first.precision_pct, rel=1e-6)
-    for a, b in zip(
-        quantiles(times, values, 0, 60),
-        quantiles(times * stretch + shift_s, values * scale, *ends),
-        strict=True,
-    ):
-        assert b.value == a.value * scale
-        assert (a.low is None, a.high is None) == (b.low is None, b.high is None)
 
 
 def test_the_order_of_messages_does_not_matter() -> None:
@@ -228,31 +212,3 @@ def test_look_times(least: float, factor: float, looks: int) -> None:
 def test_look_times_refuse(least: float, most: float, looks: int) -> None:
     with pytest.raises(ValueError, match="cannot be"):
         look_times(least, most, looks)
-
-
-def test_percentiles_of_a_known_distribution() -> None:
-    # Exponential of mean 20 ms: the p-th percentile is -20 ln(1 - p).
-    covered, trials = dict.fromkeys((50.0, 90.0, 99.0), 0), 200
-    for seed in range(trials):
-        rng = np.random.default_rng(seed)
-        for q in quantiles(rng.uniform(0, 60, 5000), rng.exponential(20, 5000), 0, 60, tuple(covered)):
-            assert q.low is not None
-            assert q.high is not None
-            assert q.low <= q.value <= q.high
-            covered[q.percent] += q.low <= -20 * math.log(1 - q.percent / 100) <= q.high
-    for count in covered.values():
-        assert count >= at_least(0.93, trials)
-
-
-def test_a_percentile_beyond_the_messages_has_no_upper_end() -> None:
-    rng = np.random.default_rng(1)
-    (q,) = quantiles(rng.uniform(0, 60, 60), rng.exponential(20, 60), 0, 60, [99])
-    assert q.high is None
-    assert q.low is not None
-    (alone,) = quantiles([0.1], [5.0], 0, 1, [50])
-    assert (alone.low, alone.value, alone.high) == (None, 5, None)
-
-
-def test_percentiles_of_equal_values() -> None:
-    (q,) = quantiles(np.arange(100) / 10, np.full(100, 3.0), 0, 10, [50])
-    assert (q.low, q.value, q.high) == (3, 3, 3)

@@ -255,6 +255,9 @@ def observation(
                 add("service", c.name, task, "", "", "count", count)
                 add("service", c.name, task, "", "", "wall_sum_ns", count * truth.service_ms[c.name][i] * 1e6)
                 add("service", c.name, task, "", "", "cpu_sum_ns", count * truth.service_ms[c.name][i] * 1e6)
+                add("service", c.name, task, "", "", "cpu_count", count)
+                squares = count * 2 * (truth.service_ms[c.name][i] * 1e6) ** 2  # as of exponential times
+                add("service", c.name, task, "", "", "wall_sumsq_ns2", squares)
                 add("service_hist", c.name, task, "", "wall", "1048576", count)
             else:
                 add("ack", c.name, task, "", "", "count", np.full(buckets, 10.0))

@@ -30,7 +30,12 @@ def carry_out(settings: Mapping[str, object], cluster: LocalCluster, folder: Pat
     with (
         MetricsReceiver() as metrics,
         KafkaLoad(
-            cluster.bootstrap, f"{name}-in", f"{name}-out", partial(schedule, experiment.workload), "x" * 64
+            cluster.bootstrap,
+            f"{name}-in",
+            f"{name}-out",
+            partial(schedule, experiment.workload),
+            "x" * 64,
+            group=name,
         ) as load,
     ):
         deployment = StormDeployment(experiment, cluster, name, load, metrics, jars(), folder / "submission")

@@ -254,7 +254,7 @@ def test_a_dead_server_is_named_and_stop_leaves_nothing(tmp_path: Path) -> None:
         try:
             cluster.check()
         except ClusterError as e:
-            answer |= {"message": e.message, "log": e.log, "tail": e.hint}
+            answer |= {"message": e.message, "log": e.log, "tail": e.excerpt}
         try:
             cluster.nimbus.cluster_summary()
         except ClusterError as e:

@@ -1,8 +1,12 @@
-"""A worker is killed while a step is measured: the step is measured once more, on a whole plan."""
+"""Workers that die: one is killed while a step is measured, and one cannot even start.
+
+The first step is measured once more, on a whole plan; the second stops the campaign with the cause.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -11,6 +15,7 @@ import pytest
 from campaigns import carry_out
 
 from harness.backends.local import LocalCluster
+from harness.errors import ClusterError
 from harness.experiments.contracts import Progress
 
 pytestmark = pytest.mark.system
@@ -65,3 +70,40 @@ def test_a_killed_worker(cluster: LocalCluster, tmp_path: Path) -> None:
     # Windows and children: every message's members are accounted for, in windows or at the sink.
     assert quality.ledger["lost"] == 0
     assert quality.ledger["absorbed"] + quality.ledger["received"] == quality.ledger["sent"]
+
+
+@pytest.mark.parametrize(
+    ("options", "cause"),
+    [
+        # the cluster's own -Xms is 256 MB
+        ("-Xmx64m", "Initial heap size set to a larger value than the maximum heap size"),
+        ("-Xms4t -Xmx4t", "There is insufficient memory for the Java Runtime Environment to continue."),
+    ],
+)
+def test_a_worker_that_cannot_start(cluster: LocalCluster, tmp_path: Path, options: str, cause: str) -> None:
+    """By a setting of the experiment; OpenJDK's own words are the cause that is shown."""
+    if "4t" in options and Path("/proc/sys/vm/overcommit_memory").read_text().strip() == "1":
+        pytest.skip("this kernel grants any amount of memory")
+    topology = {
+        "name": "fields-to-fields",
+        "load_aware": False,
+        "tasks": 1,
+        "ackers": 1,
+        "storm": {"topology.worker.childopts": options},
+    }
+    name = f"unstartable-{len(options)}"
+    settings = {
+        **EXPERIMENT,
+        "name": name,
+        "topology": topology,
+        "steps": {"plan": [{"executors": 1, "workers": 1}]},
+    }
+    try:
+        with pytest.raises(ClusterError) as e:
+            carry_out(settings, cluster, tmp_path, lambda _: None)
+    finally:
+        cluster.nimbus.kill(name)
+    assert re.fullmatch(rf"the worker on node-\d:\d+ died at its start: {re.escape(cause)}", e.value.message)
+    assert cause in e.value.excerpt
+    assert Path(e.value.log).is_file()
+    cluster.check()  # the servers are well

@@ -1,7 +1,8 @@
 #!/bin/sh
 # What supervisors take for "java". Storm starts a worker as the child of a second Java process that only
 # copies the worker's output into its log; on few cores that makes a restart a third longer, and it stays
-# in memory. Here a worker is started by itself; its output goes to its supervisor's log.
+# in memory. Here a worker is started by itself; its output, with a line for every start, goes to a file of
+# its slot, where harness/backends/worker_output.py finds why one does not come up.
 if [ "$HARNESS_JAVA" = "" ]; then
   echo "HARNESS_JAVA, the real java, is not set" >&2
   exit 1
@@ -12,6 +13,15 @@ for word in "$@"; do
     shift 2 # the class, and the java it would have started
     break
   fi
+done
+for word in "$@"; do
+  case "$word" in
+    -Dworker.port=*)
+      exec >> "$HARNESS_WORKER_OUTPUT/worker-${word#*=}.log" 2>&1
+      echo "worker started $(date '+%Y-%m-%d %H:%M:%S') process $$"
+      break
+      ;;
+  esac
 done
 # where no sandbox ends a worker together with its supervisor, Linux does
 if [ "$HARNESS_DIES_WITH_PARENT" != "" ]; then

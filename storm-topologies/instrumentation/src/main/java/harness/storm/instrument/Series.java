@@ -82,12 +82,23 @@ public final class Series {
      * @param name unique in the task
      * @param report returns null for nothing to report in this bucket
      */
-    @SuppressWarnings("deprecation") // V1 metrics: the only ones a metrics consumer gets with values of our own.
     public static void publish(
             Map<String, Object> conf, TopologyContext context, String name, Supplier<Series> report) {
         if (wanted(conf)) {
-            int bucketS = ((Number) conf.get(BUCKET_S)).intValue();
-            context.registerMetric(PREFIX + name, new Published(report), bucketS);
+            publish(conf, context, name, ((Number) conf.get(BUCKET_S)).intValue(), report);
+        }
+    }
+
+    /**
+     * Lets a task publish a report in a rhythm of its own; does nothing in a topology that is not instrumented.
+     *
+     * @param periodS seconds between two reports
+     */
+    @SuppressWarnings("deprecation") // V1 metrics: the only ones a metrics consumer gets with values of our own.
+    public static void publish(
+            Map<String, Object> conf, TopologyContext context, String name, int periodS, Supplier<Series> report) {
+        if (wanted(conf)) {
+            context.registerMetric(PREFIX + name, new Published(report), periodS);
         }
     }
 

@@ -52,7 +52,7 @@ final class ArrivalWindowExecutor extends WindowedBoltExecutor {
         bolt.readFrom(arrivals);
         // The constant is part of this class: Series itself is not loaded without instrumentation.
         if (conf.containsKey(Series.BUCKET_S)) {
-            Series.publish(conf, context, "held", new HeldMembers(arrivals));
+            Series.publish(conf, context, "held", HeldMembers.PERIOD_S, new HeldMembers(arrivals));
         }
         super.prepare(conf, context, collector);
     }

@@ -42,7 +42,8 @@ import org.apache.storm.task.TopologyContext;
  *       latency is measured.
  * </ul>
  *
- * <p>A new topology starts at the beginning of the topic; a task that restarts goes on at its commit.
+ * <p>A topology starts where its consumer group has read to, in an earlier submission too, and otherwise at
+ * the beginning of the topic; a task that restarts goes on at its commit.
  */
 final class MessageSpout extends KafkaSpout<byte[], byte[]> {
     private static final long serialVersionUID = 1L;
@@ -77,7 +78,7 @@ final class MessageSpout extends KafkaSpout<byte[], byte[]> {
                 .setProp(ConsumerConfig.GROUP_ID_CONFIG, settings.group())
                 .setRecordTranslator(translator)
                 .setPollTimeoutMs(settings.pollTimeoutMs())
-                .setFirstPollOffsetStrategy(FirstPollOffsetStrategy.EARLIEST)
+                .setFirstPollOffsetStrategy(FirstPollOffsetStrategy.UNCOMMITTED_EARLIEST)
                 .setOffsetCommitPeriodMs(settings.commitPeriodMs())
                 .setProcessingGuarantee(stock(settings.guarantee()))
                 .setTupleTrackingEnforced(true)

@@ -68,7 +68,7 @@ class MessageTranslatorTest {
         assertEquals(7, config.getPollTimeoutMs());
         assertEquals(1500, config.getOffsetsCommitPeriodMs());
         assertEquals("group", config.getConsumerGroupId());
-        assertEquals(FirstPollOffsetStrategy.EARLIEST, config.getFirstPollOffsetStrategy());
+        assertEquals(FirstPollOffsetStrategy.UNCOMMITTED_EARLIEST, config.getFirstPollOffsetStrategy());
         assertTrue(config.isTupleTrackingEnforced());
         assertFalse(config.isEmitNullTuples());
         assertEquals("broker:1", config.getKafkaProps().get("bootstrap.servers"));

@@ -1,0 +1,175 @@
+"""The evaluation set: its split into tuning and reporting experiments, and every run's judged pairs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Self
+
+import pandas as pd
+import pyarrow.parquet as pq
+from pydantic import ValidationError, model_validator
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from harness.analysis import checks, tables
+from harness.analysis.inputs import check_parquet, read_raw, read_run
+from harness.analysis.judging import judged
+from harness.analysis.predicting import predict
+from harness.analysis.rescoring import linked_copy
+from harness.analysis.session import spark_session
+from harness.errors import UsageError
+from harness.plans import Frozen
+from harness.runs import Run
+from harness.schemas import ERRORS
+
+Part = Literal["tuning", "reporting", "neither"]
+
+
+class Split(Frozen):
+    """Experiments by what their runs may be used for."""
+
+    tuning: tuple[str, ...]
+    reporting: tuple[str, ...]
+
+    @model_validator(mode="after")
+    def _disjoint(self) -> Self:
+        if both := sorted(set(self.tuning) & set(self.reporting)):
+            raise ValueError(f"{', '.join(both)}: in both sets")
+        return self
+
+    def part(self, experiment: str) -> Part:
+        """Return the set that an experiment is in.
+
+        Examples
+        --------
+        >>> Split(tuning=("a",), reporting=("b",)).part("b")
+        'reporting'
+        """
+        if experiment in self.reporting:
+            return "reporting"
+        return "tuning" if experiment in self.tuning else "neither"
+
+
+def read_split(path: Path) -> Split:
+    """Read a split.
+
+    Raises
+    ------
+    UsageError
+        When the file is missing or is no split.
+    """
+    try:
+        return Split.model_validate(YAML(typ="safe").load(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", "give one with --split") from error
+    except (YAMLError, ValidationError) as error:
+        first = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error).splitlines()[0]
+        problem = str(first).removeprefix("Value error, ")
+        raise UsageError(f"{path}: {problem}", "a split has the keys tuning and reporting, lists") from error
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """One run of the evaluation set.
+
+    Attributes
+    ----------
+    name : str
+        ``<experiment>/<UTC start>``.
+    part : str
+        The set that its experiment is in.
+    verdict : str
+        Of the measurement.
+    saturated : frozenset of int
+        Steps whose backlog grew.
+    pairs : DataFrame
+        Rows of ``errors.parquet``.
+    """
+
+    name: str
+    experiment: str
+    part: Part
+    verdict: str
+    steps: int
+    commit: str
+    saturated: frozenset[int]
+    pairs: pd.DataFrame
+
+
+def find_runs(paths: Sequence[Path]) -> list[Path]:
+    """Return the run directories that paths name or hold, ``<folder>/<experiment>/<UTC start>``.
+
+    Raises
+    ------
+    UsageError
+        When a path holds none.
+    """
+    found = []
+    for path in paths:
+        runs = [p.parent for p in sorted(path.glob("*/*/environment.json"))]
+        if (path / "environment.json").is_file():
+            runs = [path]
+        if not runs:
+            raise UsageError(f"{path}: no run directory", "give runs, or a folder of runs")
+        found += runs
+    return found
+
+
+def evaluate(
+    paths: Sequence[Path], split: Split, progress: Callable[[str], None] = lambda _: None
+) -> list[Evaluated]:
+    """Return every run's judged pairs, in the order given.
+
+    A run that was reported is taken as it was judged then. An archived one, which keeps no pair table, is
+    predicted and judged anew with all registered models, in a temporary folder.
+
+    Raises
+    ------
+    UsageError
+        Naming the first file that is missing or unreadable.
+    """
+    anew = [p for p in paths if not (p / "errors.parquet").is_file()]
+    judged_anew = dict(_judge(anew, progress)) if anew else {}
+    return [_evaluated(p, split, *(judged_anew[p] if p in judged_anew else _as_reported(p))) for p in paths]
+
+
+def _as_reported(path: Path) -> tuple[str, pd.DataFrame]:
+    check_parquet(path / "errors.parquet", ERRORS)
+    try:
+        verdict = json.loads((path / "verdict.json").read_text(encoding="utf-8"))["verdict"]
+    except (OSError, ValueError, KeyError) as error:
+        raise UsageError(f"{path / 'verdict.json'}: not readable", "report the run again") from error
+    frame: pd.DataFrame = pq.read_table(path / "errors.parquet").to_pandas()
+    return str(verdict), frame
+
+
+def _judge(
+    paths: Sequence[Path], progress: Callable[[str], None]
+) -> Iterator[tuple[Path, tuple[str, pd.DataFrame]]]:
+    rows = sum(read_raw(path).rows for path in paths)  # every mistake is found before Spark is started
+    with spark_session(rows, remember_classes=True) as spark:
+        for path in paths:
+            progress(f"{path}: predicting and judging")
+            with linked_copy(path) as copy:
+                predict(Run(copy))
+                with judged(spark, read_run(copy)) as found:
+                    frame = tables.collect_frame(found.pairs, "pair table")
+                    yield path, (checks.verdict(found.checks), frame)
+
+
+def _evaluated(path: Path, split: Split, verdict: str, pairs: pd.DataFrame) -> Evaluated:
+    run = Run(path)
+    experiment = run.path.parent.name
+    return Evaluated(
+        name=f"{experiment}/{run.path.name}",
+        experiment=experiment,
+        part=split.part(experiment),
+        verdict=verdict,
+        steps=len(run.finished_steps),
+        commit=str(run.environment.get("commit") or "unknown"),
+        saturated=frozenset(i for i in run.finished_steps if run.quality(i).saturated),
+        pairs=pairs,
+    )

@@ -1,0 +1,95 @@
+"""Does the backlog grow? Messages due in the interval against messages that came out in it.
+
+A topology that keeps up lets out as many messages as go in, whatever its latency. One that is saturated lets
+out fewer: the difference stays in its queues, and the latency grows for as long as one measures. So a step
+is called saturated by its counts, not by its latency: the growth is larger than the noise of the counts
+between batches explains (level 0.5 %), and at least `LEAST_SHARE` of what went in.
+
+Net inflows of a steady topology add up to nothing but a change of its population (they undo each other), so
+the noise between batches is more than the growth's own and a steady step is hardly ever called saturated.
+The other way round a load of just over 1 shows only when the growth passes both thresholds: over 60 s at
+100 messages a second, from a load of about 1.03 on.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import t as student
+
+from harness.runs import Backlog
+
+Int64 = npt.NDArray[np.int64]
+
+BATCHES = 20
+"""Parts of equal time of an interval."""
+ALPHA = 0.005
+LEAST_SHARE = 0.02
+"""Growth, as a share of the messages due, below which a topology is said to keep up."""
+
+
+def backlog(due_ns: Int64, done_ns: Int64, start_ns: int, end_ns: int) -> Backlog:
+    """Compare what was due in an interval with what came out in it.
+
+    Parameters
+    ----------
+    due_ns : array of int64
+        When each message of the step was scheduled.
+    done_ns : array of int64
+        When the last of each message's outputs left; messages without any are left out.
+    start_ns, end_ns : int
+        The interval.
+
+    Raises
+    ------
+    ValueError
+        When it is empty.
+
+    Examples
+    --------
+    100 messages a second go in, 80 come out.
+
+    >>> due, done = (np.arange(0, 60_000_000_000, step) for step in (10_000_000, 12_500_000))
+    >>> found = backlog(due, done, 0, 60_000_000_000)
+    >>> found.saturated, round(found.growth_tps), round(found.throughput_tps)
+    (True, 20, 80)
+    """
+    if not start_ns < end_ns:
+        raise ValueError(f"the interval from {start_ns} to {end_ns} ns is empty")
+    seconds = (end_ns - start_ns) / 1e9
+    went_in, came_out = (_counts(t, start_ns, end_ns) for t in (due_ns, done_ns))
+    per_s = BATCHES / seconds
+    growth, growth_error = _mean_and_error((went_in - came_out) * per_s)
+    throughput, throughput_error = _mean_and_error(came_out * per_s)
+    surely = growth > float(student.ppf(1 - ALPHA, BATCHES - 1)) * growth_error
+    return Backlog(
+        growth_tps=growth,
+        growth_error_tps=growth_error,
+        throughput_tps=throughput,
+        throughput_error_tps=throughput_error,
+        saturated=bool(surely and growth >= LEAST_SHARE * went_in.sum() / seconds > 0),
+    )
+
+
+def done_ns(message_ids: Int64, left_ns: Int64) -> Int64:
+    """Return when the last output of each message left.
+
+    Examples
+    --------
+    >>> done_ns(np.array([7, 8, 7]), np.array([1, 2, 3])).tolist()
+    [3, 2]
+    """
+    if not message_ids.size:
+        return left_ns
+    order = np.argsort(message_ids, kind="stable")
+    begins = np.flatnonzero(np.diff(message_ids[order], prepend=message_ids[order][0] - 1))
+    return np.asarray(np.maximum.reduceat(left_ns[order], begins))
+
+
+def _counts(times_ns: Int64, start_ns: int, end_ns: int) -> npt.NDArray[np.float64]:
+    edges = np.linspace(start_ns, end_ns, BATCHES + 1)
+    return np.histogram(times_ns[(times_ns >= start_ns) & (times_ns < end_ns)], edges)[0].astype(np.float64)
+
+
+def _mean_and_error(values: npt.NDArray[np.float64]) -> tuple[float, float]:
+    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size))

@@ -1,0 +1,47 @@
+"""Distribution functions at a grid's points: from and to characteristic functions, and their means."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.models.analytic.compiled import inlined, inner
+from harness.models.analytic.spectrum import ComplexArray, Grid
+from harness.models.layout import FloatArray
+
+
+@inner
+def to_cdf(cf: ComplexArray, grid: Grid) -> FloatArray:
+    """Return a distribution function at the grid's points."""
+    found = np.dot(np.ascontiguousarray(cf.real), grid.to_cdf)
+    mend(found)
+    return found
+
+
+@inlined
+def mend(cdf: FloatArray) -> None:
+    """Make a distribution function rise from 0 to 1 where its series ripples."""
+    top = 0.0
+    for m in range(cdf.size):
+        top = max(top, min(cdf[m], 1.0))
+        cdf[m] = top
+
+
+@inner
+def from_cdf(cdf: FloatArray, grid: Grid) -> ComplexArray:
+    """Return the characteristic function; what is beyond the last point is put there."""
+    points = cdf.size
+    steps = np.zeros(points + 1)
+    steps[0] = cdf[0]
+    for m in range(1, points):
+        steps[m] = cdf[m] - cdf[m - 1]
+    steps[points] = 1 - cdf[points - 1]
+    return np.dot(steps, grid.to_real) + 1j * np.dot(steps, grid.to_imaginary)
+
+
+@inlined
+def mean_of(cdf: FloatArray, grid: Grid, span: float) -> float:
+    """Return the mean: the integral of what is above the distribution function."""
+    found = 0.0
+    for m in range(cdf.size):
+        found += grid.between[m] * (1 - cdf[m])
+    return span * found

@@ -1,0 +1,162 @@
+"""How much longer a tuple's CPU time takes because executors share a host's cores.
+
+Threads in need of a core share them equally, none getting more than one. Executors are the sources of a
+closed processor-sharing system: one that serves a tuple needs a core for the tuple's CPU time, one that waits
+or idles does not. With odds r of needing one, the probability that the executors of a set S need one at once
+is proportional to the product of their odds times prod_{k <= |S|} max(1, k / cores), which depends on the
+executors only through how many they are; so the elementary symmetric functions of the odds give all that is
+asked. The odds follow from the rates: what starts is what comes, r = rate x CPU / (1 - P(needs a core)).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.models import contention as law
+from harness.models.analytic.compiled import compiled, inlined, inner
+from harness.models.analytic.rates import TUPLES, Rates
+from harness.models.analytic.records import Flat
+from harness.models.layout import FloatArray, IntArray
+
+_ROUNDS = 60
+_CLOSE = 1e-7
+_MOST = 120
+
+
+class Contention(NamedTuple):
+    """CPU use.
+
+    Attributes
+    ----------
+    stretch : array (executors and ackers)
+        Time on a core's queue over CPU time; infinite where the host's cores do not suffice.
+    cores : array (executors and ackers)
+        Cores that the executor's tuples need.
+    host_load : array (hosts)
+        Cores needed over cores left by all else.
+    """
+
+    stretch: FloatArray
+    cores: FloatArray
+    host_load: FloatArray
+
+
+def contention(f: Flat, r: Rates, given: FloatArray | None = None, factor: float = 1.0) -> Contention:
+    """Return the CPU use when all rates are multiplied by a factor.
+
+    Parameters
+    ----------
+    given : array (executors and ackers), optional
+        Stretch at the rates themselves, which whoever made the network knows better. At other rates it is
+        then ``harness.models.contention``'s, of all other demand on the host.
+    """
+    needed = np.zeros(f.executor.size)
+    _demand(f, r, needed)
+    needed *= factor
+    stretch, load = np.ones(needed.size), np.zeros(f.host.size)
+    host = np.ascontiguousarray(f.executor["host"])
+    _share(host, needed, f.host["cores"] - f.host["background"], stretch, load)
+    if given is not None and factor == 1.0:
+        return Contention(given, needed, load)
+    if given is not None:
+        on_host = np.bincount(host, weights=needed, minlength=f.host.size) + f.host["background"]
+        stretch = law.stretch(on_host[host] - needed, f.host["cores"][host])
+    return Contention(stretch, needed, load)
+
+
+@compiled
+def _demand(f: Flat, r: Rates, needed: FloatArray) -> None:
+    for k in range(f.klass.size - 1):
+        mean = 0.0
+        for i in range(f.klass[k].first_cpu, f.klass[k + 1].first_cpu):
+            mean += f.atom[i].value * f.atom[i].p
+        first = f.component[f.klass[k].component].first_executor
+        for i in range(f.klass[k + 1].first_cell - f.klass[k].first_cell):
+            needed[first + i] += (
+                r.cell[TUPLES, f.klass[k].first_cell + i] * mean * f.executor[first + i].scale
+            )
+    mean = 0.0
+    for i in range(f.acker_atoms, f.last_atom):
+        mean += f.atom[i].value * f.atom[i].p
+    for i in range(f.first_acker, needed.size):
+        needed[i] = r.acks / (needed.size - f.first_acker) * mean * f.executor[i].scale
+
+
+@compiled
+def _share(
+    host: IntArray, needed: FloatArray, free: FloatArray, stretch: FloatArray, load: FloatArray
+) -> None:
+    for h in range(free.size):
+        mine = np.flatnonzero((host == h) & (needed > 0))
+        demand = needed[mine]
+        total = demand.sum()
+        load[h] = total / free[h] if free[h] > 0 else (np.inf if total > 0 else 0.0)
+        if load[h] >= 1:
+            stretch[mine] = np.inf
+        elif mine.size:
+            stretch[mine] = _stretch(demand, free[h])
+
+
+@inlined
+def _weight(number: int, free: float) -> float:
+    return max(1.0, number / free)
+
+
+@inner
+def _stretch(demand: FloatArray, free: float) -> FloatArray:
+    executors = demand.size
+    busy = np.minimum(demand, 0.999)
+    odds = np.zeros(executors)
+    for rounds in range(_ROUNDS):
+        share = np.zeros(executors)
+        mean = variance = 0.0
+        for e in range(executors):
+            odds[e] = demand[e] / (1 - busy[e])
+            share[e] = odds[e] / (1 + odds[e])
+            mean += share[e]
+            variance += share[e] * (1 - share[e])
+        most = min(executors, int(mean + 10 * math.sqrt(variance) + 10), _MOST)
+        number = _poisson_binomial(share, -1, most)
+        scale = np.ones(most + 2)
+        for k in range(1, most + 2):
+            scale[k] = scale[k - 1] * _weight(k, free)
+        whole = 0.0
+        for k in range(most + 1):
+            whole += number[k] * scale[k]
+        change = 0.0
+        for e in range(executors):
+            q = share[e]
+            found = 0.0
+            if q < 0.5:
+                without = 0.0
+                for k in range(most + 1):
+                    without = max((number[k] - q * without) / (1 - q), 0.0)
+                    found += without * scale[k + 1]
+            else:
+                others = _poisson_binomial(share, e, most)
+                for k in range(most + 1):
+                    found += others[k] * scale[k + 1]
+            found = min(q * found / whole, 0.9999)
+            step = found if rounds < 8 else 0.5 * (found + busy[e])
+            change = max(change, abs(step - busy[e]))
+            busy[e] = step
+        if change < _CLOSE:
+            break
+    return busy / demand
+
+
+@inner
+def _poisson_binomial(share: FloatArray, left_out: int, most: int) -> FloatArray:
+    """Return the probabilities that 0, 1, ... of independent events happen, one event left out."""
+    found = np.zeros(most + 1)
+    found[0] = 1.0
+    for e in range(share.size):
+        if e != left_out:
+            q = share[e]
+            for k in range(min(e + 1, most), 0, -1):
+                found[k] = found[k] * (1 - q) + found[k - 1] * q
+            found[0] *= 1 - q
+    return found

@@ -1,0 +1,159 @@
+"""A network as flat arrays, for compiled code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from harness.errors import ModelDeclined
+from harness.models.analytic.compiled import compiled
+from harness.models.analytic.records import (
+    ATOM,
+    BETWEEN_NODES,
+    BETWEEN_WORKERS,
+    EXECUTOR,
+    HOST,
+    TASK,
+    WITHIN,
+    Flat,
+    Records,
+)
+from harness.models.analytic.structure import SPOUT, Structure, structure
+from harness.models.layout import FloatArray, IntArray
+from harness.models.network import Atoms, Network
+
+_NOTHING = Atoms(np.zeros(1), np.ones(1))
+_ONE = np.array([0.0, 1.0])
+
+
+def flatten(network: Network) -> tuple[Structure, Flat]:
+    """Return a network's structure and its numbers.
+
+    Raises
+    ------
+    ModelDeclined
+        When numbers are missing, negative or not finite.
+    """
+    layout = network.layout
+    names = structure(layout.plan.query_plan)
+    component, klass, output, stream = (
+        a.copy() for a in (names.component, names.klass, names.output, names.stream)
+    )
+    try:
+        routes = [network.routing[s] for s in names.streams]
+        fans = [_ONE if not key.source and key not in network.fanout else network.fanout[key][o]
+                for key, o in names.fans]  # fmt: skip
+        service = [network.service[key] if key.source else network.service.get(key) for key in names.inputs]
+        inputs = {
+            c: network.input_tps[names.components[c]] for c in np.flatnonzero(component["kind"][:-1] == SPOUT)
+        }
+        for c in inputs:
+            component[c]["poll_ms"] = network.poll_ms[names.components[c]]
+    except KeyError as missing:
+        raise ModelDeclined(f"the network has nothing for {missing.args[0]}") from missing
+    slices = [layout.of[name] for name in layout.order]
+    executors = np.array([at.stop - at.start for at in slices])
+    component["first_executor"][1:] = np.cumsum(executors)
+    component["first_task"][1:] = np.cumsum([layout.tasks[name].size for name in layout.order])
+    klass["first_cell"][1:] = np.cumsum(executors[klass["component"][:-1]])
+    output["first_port"][1:] = np.cumsum(executors[output["component"][:-1]])
+    stream["first_route"][1:] = np.cumsum([r.size for r in routes])
+    stream["first_share"][1:] = np.cumsum(executors[stream["source"][:-1]] * executors[stream["target"][:-1]])
+    stream["in_turn"][:-1] = [s in network.round_robin for s in names.streams]
+    task = np.zeros(component["first_task"][-1], dtype=TASK)
+    task["executor"] = np.concatenate([layout.membership[name].argmax(axis=0) for name in layout.order])
+    for c, rate_tps in inputs.items():
+        task["input_tpms"][component[c]["first_task"] : component[c + 1]["first_task"]] = rate_tps / 1000
+    executor = np.zeros(len(layout), dtype=EXECUTOR)
+    executor["worker"] = layout.worker
+    executor["host"] = network.host[layout.worker]
+    executor["scale"], executor["idle_ms"] = network.service_scale, network.idle_ms
+    host = np.zeros(network.cores.size, dtype=HOST)
+    host["cores"], host["background"] = network.cores, network.background_cores
+    hops = network.hops
+    cpu = [s.cpu_ms if s else _NOTHING for s in service]
+    wait = [s.wait_ms if s else _NOTHING for s in service]
+    send = [network.send_ms.get(name, _NOTHING) for name in names.components]
+    hop = [hops.within_worker_ms, hops.between_workers_ms, hops.between_nodes_ms]
+    atom, first = _atoms([*cpu, *wait, *send, *hop, network.acker_service_ms])
+    classes, components = len(cpu), len(send)
+    klass["first_cpu"] = first[: classes + 1]
+    klass["first_wait"] = first[classes : 2 * classes + 1]
+    component["first_send"] = first[2 * classes : 2 * classes + components + 1]
+    route = np.concatenate([r.ravel() for r in routes]) if routes else np.zeros(0)
+    share = np.zeros(stream[-1]["first_share"])
+    _shares(component, stream, task, route, share)
+    fan = np.concatenate(fans) if fans else np.zeros(0)
+    everything = (task["input_tpms"], route, fan, atom["value"], atom["p"], executor["scale"])
+    everything += (executor["idle_ms"], host["cores"], host["background"], component["poll_ms"])
+    together = np.concatenate(everything)
+    if not (np.isfinite(together).all() and (together >= 0).all()):
+        raise ModelDeclined("the network has a time, rate or probability that is negative or no number")
+    return names, Flat(
+        component=component,
+        klass=klass,
+        output=output,
+        stream=stream,
+        task=task,
+        executor=executor,
+        host=host,
+        atom=atom,
+        subscribers=names.subscribers,
+        first_fan=_firsts([f.size for f in fans]),
+        fan=fan,
+        route=route,
+        share=share,
+        first_hop=first[-5:-1],
+        kind_between=_kinds(network),
+        first_acker=int(executors.sum()),
+        acker_atoms=int(first[-2]),
+        last_atom=int(first[-1]),
+        input_scv=float(network.input_scv),
+        input_in_turn=int(network.in_turn),
+        batch=int(network.batch),
+        flush_ms=float(network.flush_ms),
+    )
+
+
+def _firsts(sizes: Sequence[int]) -> IntArray:
+    found = np.zeros(len(sizes) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=found[1:])
+    return found
+
+
+def _atoms(several: Iterable[Atoms]) -> tuple[Records, IntArray]:
+    listed = list(several)
+    first = _firsts([a.values_ms.size for a in listed])
+    found = np.zeros(first[-1], dtype=ATOM)
+    found["value"] = np.concatenate([a.values_ms for a in listed])
+    found["p"] = np.concatenate([a.probabilities for a in listed])
+    return found, first
+
+
+def _kinds(network: Network) -> IntArray:
+    """Return the kind of hop between any two workers."""
+    layout = network.layout
+    _, one = np.unique(layout.worker, return_index=True)
+    node = np.full(network.host.size, -1, dtype=np.int64)
+    numbers: dict[str, int] = {}
+    for i in one:
+        name = layout.executors[int(i)].worker.node
+        node[layout.worker[i]] = numbers.setdefault(name, len(numbers))
+    kind = np.where(node[:, None] == node[None, :], BETWEEN_WORKERS, BETWEEN_NODES).astype(np.int64)
+    np.fill_diagonal(kind, WITHIN)
+    return kind
+
+
+@compiled
+def _shares(component: Records, stream: Records, task: Records, route: FloatArray, share: FloatArray) -> None:
+    """Add the tasks' routing up by their executors."""
+    for s in range(stream.size - 1):
+        a, b = stream[s].source, stream[s].target
+        first = component[b].first_task
+        tasks = component[b + 1].first_task - first
+        targets = component[b + 1].first_executor - component[b].first_executor
+        for i in range(component[a + 1].first_executor - component[a].first_executor):
+            for t in range(tasks):
+                at = stream[s].first_share + i * targets + task[first + t].executor
+                share[at] += route[stream[s].first_route + i * tasks + t]

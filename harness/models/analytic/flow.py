@@ -1,0 +1,230 @@
+"""Variability of arrivals everywhere, and the law of waiting that follows at every executor."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.models.analytic.compiled import compiled, inlined, inner
+from harness.models.analytic.rates import ANCHORS, MEAN_MADE, SQUARE_MADE, TUPLES, Rates
+from harness.models.analytic.records import Flat
+from harness.models.analytic.service import Service
+from harness.models.analytic.spout_loop import SpoutLoop
+from harness.models.analytic.structure import COUNT_WINDOW, SPOUT, TIME_WINDOW
+from harness.models.analytic.variability import (
+    SCALES_MS,
+    blurred,
+    dealt,
+    departures,
+    drawn,
+    in_turn,
+    released,
+    renewal,
+    rounding,
+)
+from harness.models.analytic.waiting import NUMBERS, waiting_law
+from harness.models.layout import FloatArray
+
+
+class Flow(NamedTuple):
+    """What passes an executor, and how long it waits there.
+
+    Attributes
+    ----------
+    arrivals : array (executors, scales)
+        Index of dispersion of what comes to its queue.
+    ports : array (ports, scales)
+        Of what it emits.
+    law : array (executors and ackers, numbers)
+        Waiting laws (``waiting``).
+    """
+
+    arrivals: FloatArray
+    ports: FloatArray
+    law: FloatArray
+
+
+def flow(f: Flat, r: Rates, s: Service, loop: SpoutLoop) -> Flow:
+    """Return variability and waiting laws."""
+    scales = SCALES_MS.size
+    arrivals, ports = np.ones((f.first_acker, scales)), np.ones((f.output["first_port"][-1], scales))
+    law = np.zeros((f.executor.size, NUMBERS))
+    _flow(f, r, s, loop, arrivals, ports, law)
+    return Flow(arrivals, ports, law)
+
+
+@compiled
+def _flow(f: Flat, r: Rates, s: Service, loop: SpoutLoop, arrivals: FloatArray, ports: FloatArray,
+          law: FloatArray) -> None:  # fmt: skip
+    blur = np.zeros(3)
+    for kind in range(3):
+        for i in range(f.first_hop[kind], f.first_hop[kind + 1]):
+            for j in range(f.first_hop[kind], f.first_hop[kind + 1]):
+                one, other = f.atom[i], f.atom[j]
+                blur[kind] += one.p * other.p * abs(one.value - other.value)
+    leaving = np.zeros(SCALES_MS.size)
+    for c in range(f.component.size - 1):
+        if f.component[c].kind == SPOUT:
+            _enter(f, c, loop, arrivals)
+        else:
+            _meet(f, r, s, c, blur, ports, arrivals)
+        for e in range(f.component[c].first_executor, f.component[c + 1].first_executor):
+            if f.component[c].kind == SPOUT:
+                leaving[:] = arrivals[e]
+            else:
+                hold = s.hold[e]
+                waiting_law(s.load[e], hold[0], hold[1], hold[2], arrivals[e], f.executor[e].idle_ms, law[e])
+                scv = max(hold[1] / hold[0] ** 2 - 1, 0.0) if hold[0] > 0 else 0.0
+                load = min(s.load[e], 1.0)
+                departures(arrivals[e], load, hold[0], scv, f.executor[e].idle_ms, s.rate[e], leaving)
+            if f.component[c].kind >= COUNT_WINDOW:
+                _fire(f, r, s, c, e, leaving, ports)
+            else:
+                _emit(f, r, c, e, leaving, ports)
+    _acks(f, r, s, law)
+
+
+@inner
+def _enter(f: Flat, c: int, loop: SpoutLoop, arrivals: FloatArray) -> None:
+    """Messages of a spout's tasks, at the times when the executor comes round to them."""
+    first = f.component[c].first_executor
+    executors = f.component[c + 1].first_executor - first
+    total, held = np.zeros(executors), np.zeros(executors)
+    for t in range(f.component[c].first_task, f.component[c + 1].first_task):
+        total[f.task[t].executor] += f.task[t].input_tpms
+        held[f.task[t].executor] += 1
+    arrivals[first : f.component[c + 1].first_executor] = 0.0
+    for t in range(f.component[c].first_task, f.component[c + 1].first_task):
+        i = f.task[t].executor
+        rate = f.task[t].input_tpms
+        if rate > 0:
+            for k in range(SCALES_MS.size):
+                index = renewal(rate * SCALES_MS[k], f.input_scv)
+                if f.input_in_turn:
+                    index = in_turn(total.sum() * SCALES_MS[k], held.sum(), held[i] / held.sum(),
+                                    f.input_scv * held.sum())  # fmt: skip
+                index = blurred(index, SCALES_MS[k], loop.round_ms[first + i] / 3)
+                arrivals[first + i, k] += rate / total[i] * index
+
+
+@inner
+def _meet(f: Flat, r: Rates, s: Service, c: int, blur: FloatArray, ports: FloatArray,
+          arrivals: FloatArray) -> None:  # fmt: skip
+    """Flows of all streams into a component's executors, split and joined."""
+    to = f.component[c].first_executor
+    targets = f.component[c + 1].first_executor - to
+    tasks = f.component[c + 1].first_task - f.component[c].first_task
+    arrivals[to : to + targets] = 0.0
+    for cls in range(f.component[c].first_class, f.component[c + 1].first_class):
+        stream = f.klass[cls].stream
+        a = f.stream[stream].source
+        for i in range(f.component[a + 1].first_executor - f.component[a].first_executor):
+            port = f.output[f.stream[stream].output].first_port + i
+            rate = r.port[TUPLES, port]
+            if not rate > 0:
+                continue
+            worker = f.executor[f.component[a].first_executor + i].worker
+            for j in range(targets):
+                p = f.share[f.stream[stream].first_share + i * targets + j]
+                if p > 0:
+                    _join(ports[port], rate, p, f.stream[stream].in_turn * tasks, rate * p / s.rate[to + j],
+                          blur[f.kind_between[worker, f.executor[to + j].worker]], f.batch, f.flush_ms,
+                          arrivals[to + j])  # fmt: skip
+
+
+@inlined
+def _join(index: FloatArray, rate: float, p: float, round_size: int, weight: float, blur: float, batch: int,
+          flush_ms: float, found: FloatArray) -> None:  # fmt: skip
+    """Add one connection's flow to what arrives: split off, gathered in batches, blurred by the hop."""
+    gate = min(flush_ms, batch / (rate * p)) if batch > 1 and flush_ms > 0 else 0.0
+    for k in range(SCALES_MS.size):
+        t = SCALES_MS[k]
+        part = drawn(index[k], p)
+        if round_size > 0 and p < 1:
+            part = dealt(index[k], p, rate * t / round_size)
+        if gate > 0:
+            part += min(rate * p * gate, batch - 1.0) * released(t / gate)
+        found[k] += weight * blurred(part, t, blur)
+
+
+@inner
+def _emit(f: Flat, r: Rates, c: int, e: int, leaving: FloatArray, ports: FloatArray) -> None:
+    """Fill in a bolt's or spout's outputs: each tuple that leaves makes some at once."""
+    i = e - f.component[c].first_executor
+    for o in range(f.component[c].first_output, f.component[c + 1].first_output):
+        mean = second = total = 0.0
+        for cls in range(f.component[c].first_class, f.component[c + 1].first_class):
+            fan = f.klass[cls].first_fan + o - f.component[c].first_output
+            rate = r.cell[TUPLES, f.klass[cls].first_cell + i]
+            total += rate
+            mean += rate * r.fan[MEAN_MADE, fan]
+            second += rate * r.fan[SQUARE_MADE, fan]
+        if mean > 0:
+            mean, second = mean / total, second / total
+            for k in range(SCALES_MS.size):
+                ports[f.output[o].first_port + i, k] = mean * leaving[k] + second / mean - mean
+
+
+@inner
+def _fire(f: Flat, r: Rates, s: Service, c: int, e: int, leaving: FloatArray, ports: FloatArray) -> None:
+    """Fill in the outputs of an executor's windows, each task's its own."""
+    i = e - f.component[c].first_executor
+    for o in range(f.component[c].first_output, f.component[c + 1].first_output):
+        fan = f.klass[f.component[c].first_class].first_fan + o - f.component[c].first_output
+        mean = r.fan[MEAN_MADE, fan]
+        port = f.output[o].first_port + i
+        if not (mean > 0 and r.port[TUPLES, port] > 0):
+            continue
+        extra = r.fan[SQUARE_MADE, fan] / mean - mean
+        ports[port] = 0.0
+        for t in range(f.component[c].first_task, f.component[c + 1].first_task):
+            rate = r.task[TUPLES, t]
+            if f.task[t].executor != i or not rate > 0:
+                continue
+            share = rate / s.rate[e]
+            fires = rate / f.component[c].slide
+            if f.component[c].kind == TIME_WINDOW:
+                fires = -np.expm1(-rate * f.component[c].length) / f.component[c].slide
+            weight = mean * fires / r.port[TUPLES, port]
+            for k in range(SCALES_MS.size):
+                at = SCALES_MS[k]
+                if f.component[c].kind == TIME_WINDOW:
+                    index = drawn(rounding(at / f.component[c].slide), fires * f.component[c].slide)
+                else:
+                    index = drawn(leaving[k], share) / f.component[c].slide + rounding(at * fires)
+                    index = min(index, max(1.0, leaving[k]))
+                ports[port, k] += weight * (mean * index + extra)
+
+
+@inner
+def _acks(f: Flat, r: Rates, s: Service, law: FloatArray) -> None:
+    """Acks come to the ackers in bursts: one for each message that a tuple, or a window's end, acks."""
+    ackers = law.shape[0] - f.first_acker
+    if ackers == 0:
+        return
+    burst = 0.0
+    for cls in range(f.klass.size - 1):
+        c = f.klass[cls].component
+        if f.component[c].kind == SPOUT:
+            continue
+        for cell in range(f.klass[cls].first_cell, f.klass[cls + 1].first_cell):
+            if r.cell[TUPLES, cell] > 0:
+                together = r.cell[ANCHORS, cell] / r.cell[TUPLES, cell]
+                if f.component[c].kind == COUNT_WINDOW:
+                    together *= min(f.component[c].slide, 100.0)
+                burst += r.cell[ANCHORS, cell] * max(together - 1, 0.0)
+        if f.component[c].kind == TIME_WINDOW:
+            for t in range(f.component[c].first_task, f.component[c + 1].first_task):
+                burst += (
+                    r.task[TUPLES, t]
+                    * r.task[TUPLES, t]
+                    * f.component[c].slide
+                    / (f.component[c + 1].first_class - f.component[c].first_class)
+                )
+    index = np.ones(SCALES_MS.size)
+    if r.acks > 0:
+        index += burst / r.acks / ackers
+    for e in range(f.first_acker, law.shape[0]):
+        hold = s.hold[e]
+        waiting_law(s.load[e], hold[0], hold[1], hold[2], index, f.executor[e].idle_ms, law[e])

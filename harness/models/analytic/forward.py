@@ -1,0 +1,192 @@
+"""From the spouts to the sinks: moments of the time since a row's message was emitted.
+
+At every executor the rows that come (messages, later window members) are a mixture over where they came
+from, each with the time it has taken so far. Mixtures and sums carry over edges by products of matrices, so
+no path is ever listed. Means are exact given the stages' delays.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.models.analytic.batching import batch_moments
+from harness.models.analytic.compiled import compiled, inlined, inner
+from harness.models.analytic.flow import Flow
+from harness.models.analytic.rates import MEAN_MADE, ROWS, TUPLES, Rates
+from harness.models.analytic.records import Flat
+from harness.models.analytic.service import Service
+from harness.models.analytic.structure import COUNT_WINDOW, SPOUT, TIME_WINDOW
+from harness.models.analytic.variability import at_scale, drawn
+from harness.models.analytic.waiting import MEAN, SECOND, SLEEP
+from harness.models.layout import FloatArray
+
+
+class Stages(NamedTuple):
+    """What the propagation of times needs of the stages before it."""
+
+    f: Flat
+    r: Rates
+    s: Service
+    w: Flow
+
+
+def moments(g: Stages, through: FloatArray) -> FloatArray:
+    """Return rows a ms and the first two moments of their time, at each executor when they leave it.
+
+    Parameters
+    ----------
+    through : array (executors)
+        Share of the rows that is followed at each executor: 1 for all. With 0 for all spout executors but
+        one, only what that one emits is followed.
+
+    Returns
+    -------
+    array (executors, 3)
+        Rate, rate times mean, rate times mean square; of a window's executor after the wait for the window.
+    """
+    found, ports = np.zeros((g.f.first_acker, 3)), np.zeros((g.f.output["first_port"][-1], 3))
+    _moments(g, through, ports, np.zeros((g.f.task.size, 3)), found)
+    return found
+
+
+@compiled
+def _moments(g: Stages, through: FloatArray, ports: FloatArray, tasks: FloatArray, found: FloatArray) -> None:
+    f = g.f
+    for c in range(f.component.size - 1):
+        one, after = f.component[c], f.component[c + 1]
+        executors = after.first_executor - one.first_executor
+        arrived = np.zeros((executors, 3))
+        for cls in range(one.first_class, after.first_class):
+            arrived[:] = 0.0
+            if one.kind == SPOUT:
+                for i in range(executors):
+                    arrived[i, 0] = (
+                        g.r.cell[ROWS, f.klass[cls].first_cell + i] * through[one.first_executor + i]
+                    )
+            elif one.kind >= COUNT_WINDOW:
+                _come_to_tasks(g, cls, through, ports, tasks)
+            else:
+                _come(g, cls, through, ports, arrived)
+            for i in range(executors):
+                if one.kind != SPOUT:
+                    _serve(g, one.first_executor + i, f.klass[cls].first_cell + i, arrived[i])
+                found[one.first_executor + i] += arrived[i]
+                for o in range(one.first_output, after.first_output):
+                    if one.kind < COUNT_WINDOW:
+                        made = g.r.fan[MEAN_MADE, f.klass[cls].first_fan + o - one.first_output]
+                        ports[f.output[o].first_port + i] += made * arrived[i]
+        if one.kind >= COUNT_WINDOW:
+            _fire(g, c, tasks, ports, found)
+
+
+@inlined
+def _then(now: FloatArray, first: float, second: float) -> None:
+    """Add an independent time to weighted moments."""
+    now[2] += 2 * now[1] * first + now[0] * second
+    now[1] += now[0] * first
+
+
+@inlined
+def _hop(g: Stages, stream: int, i: int, j: int, held: FloatArray, now: FloatArray) -> None:
+    """Add batch and hop from the source's executor i to the target's j."""
+    f = g.f
+    s = f.stream[stream]
+    here = f.executor[f.component[s.source].first_executor + i].worker
+    target = f.component[s.target].first_executor
+    hop = g.s.hop[f.kind_between[here, f.executor[target + j].worker]]
+    _then(now, hop[0], hop[1])
+    if f.batch > 1:
+        targets = f.component[s.target + 1].first_executor - target
+        rate = g.r.port[TUPLES, f.output[s.output].first_port + i]
+        batch_moments(rate * f.share[s.first_share + i * targets + j], f.batch, f.flush_ms, held)
+        _then(now, held[0], held[1])
+
+
+@inner
+def _come(g: Stages, cls: int, through: FloatArray, ports: FloatArray, arrived: FloatArray) -> None:
+    f = g.f
+    stream = f.klass[cls].stream
+    s = f.stream[stream]
+    now, held = np.zeros(3), np.zeros(2)
+    targets = arrived.shape[0]
+    for i in range(f.component[s.source + 1].first_executor - f.component[s.source].first_executor):
+        source = ports[f.output[s.output].first_port + i]
+        if source[0] > 0:
+            for j in range(targets):
+                p = (
+                    f.share[s.first_share + i * targets + j]
+                    * through[f.component[s.target].first_executor + j]
+                )
+                if p > 0:
+                    now[:] = source * p
+                    _hop(g, stream, i, j, held, now)
+                    arrived[j] += now
+
+
+@inner
+def _come_to_tasks(g: Stages, cls: int, through: FloatArray, ports: FloatArray, tasks: FloatArray) -> None:
+    """Add the members that join windows, served."""
+    f = g.f
+    stream = f.klass[cls].stream
+    s = f.stream[stream]
+    target = f.component[s.target]
+    seats = f.component[s.target + 1].first_task - target.first_task
+    now, held = np.zeros(3), np.zeros(2)
+    for i in range(f.component[s.source + 1].first_executor - f.component[s.source].first_executor):
+        source = ports[f.output[s.output].first_port + i]
+        if source[0] > 0:
+            for t in range(seats):
+                j = f.task[target.first_task + t].executor
+                p = f.route[s.first_route + i * seats + t] * through[target.first_executor + j]
+                if p > 0:
+                    now[:] = source * p
+                    _hop(g, stream, i, j, held, now)
+                    _serve(g, target.first_executor + j, f.klass[cls].first_cell + j, now)
+                    tasks[target.first_task + t] += now
+
+
+@inlined
+def _serve(g: Stages, e: int, cell: int, now: FloatArray) -> None:
+    law, service = g.w.law[e], g.s.cell[cell]
+    _then(now, law[MEAN], law[SECOND])
+    _then(now, law[SLEEP] / 2, law[SLEEP] ** 2 / 3)
+    _then(now, service[0], service[1])
+
+
+@inner
+def _fire(g: Stages, c: int, tasks: FloatArray, ports: FloatArray, found: FloatArray) -> None:
+    """Let the members wait for their windows' first output."""
+    f = g.f
+    one, after = f.component[c], f.component[c + 1]
+    for t in range(one.first_task, after.first_task):
+        if tasks[t, 0] > 0 and g.r.task[TUPLES, t] > 0:
+            if one.kind == TIME_WINDOW:
+                _then(tasks[t], one.slide / 2, one.slide * one.slide / 3)
+            else:
+                gap, index = 1 / g.r.task[TUPLES, t], window_index(g, c, t)
+                many, square = (one.slide - 1) / 2, (one.slide - 1) * (2 * one.slide - 1) / 6
+                _then(tasks[t], many * gap, (square + index * many) * gap * gap)
+            found[one.first_executor + f.task[t].executor] += tasks[t]
+            for o in range(one.first_output, after.first_output):
+                made = g.r.fan[MEAN_MADE, f.klass[one.first_class].first_fan + o - one.first_output]
+                ports[f.output[o].first_port + f.task[t].executor] += made * tasks[t]
+
+
+@inlined
+def mean_output(g: Stages, c: int, t: int) -> float:
+    """Return the mean wait of a task's members for their first output."""
+    one = g.f.component[c]
+    if one.kind == TIME_WINDOW:
+        return one.slide / 2
+    return (one.slide - 1) / 2 / g.r.task[TUPLES, t]
+
+
+@inner
+def window_index(g: Stages, c: int, t: int) -> float:
+    """Return the index of dispersion of a task's arrivals at the scale of its window."""
+    one = g.f.component[c]
+    e = one.first_executor + g.f.task[t].executor
+    rate = g.r.task[TUPLES, t]
+    return max(drawn(at_scale(g.w.arrivals[e], one.slide / rate), rate / g.s.rate[e]), 1e-4)

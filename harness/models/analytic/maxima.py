@@ -1,0 +1,143 @@
+"""The last of several: distribution functions of all that a group makes, multiplied."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.models.analytic.batching import batch_moments, times_batch
+from harness.models.analytic.cdf import mend
+from harness.models.analytic.compiled import inner
+from harness.models.analytic.groups import hit
+from harness.models.analytic.records import Flat
+from harness.models.analytic.spectrum import ComplexArray
+from harness.models.analytic.trees import Back, chance, kind_of, typical_rate
+from harness.models.layout import FloatArray, IntArray
+
+_SAMPLES = 4
+"""Numbers of children that stand for their distribution."""
+
+
+@inner
+def one_of(b: Back, stream: int, executors: int, found: ComplexArray, mean: FloatArray) -> None:
+    """Fill in what becomes of one tuple on a stream, by source executor: a mixture over its targets."""
+    f = b.g.f
+    s = f.stream[stream]
+    first = b.first_seat[s.klass]
+    seats = b.first_seat[s.klass + 1] - first
+    size = b.grid.size
+    ways, held = b.hops.copy(), np.zeros(2)
+    if f.batch > 1:
+        rate = typical_rate(b.g, stream)
+        batch_moments(rate, f.batch, f.flush_ms, held)
+        for kind in range(3):
+            times_batch(rate, f.batch, f.flush_ms, np.pi / b.span, ways[kind])
+    to = np.zeros((3, size), dtype=np.complex128)
+    for i in range(executors):
+        to[:] = 0.0
+        for j in range(seats):
+            p = chance(f, b.first_seat, stream, i, j)
+            if p > 0:
+                kind = kind_of(f, stream, i, j)
+                source, target = b.rest[first + j], to[kind]
+                for k in range(size):
+                    target[k] += p * source[k]
+                mean[i] += p * (b.rest_mean[first + j] + b.g.s.hop[kind, 0] + held[0])
+        for kind in range(3):
+            found[i] += to[kind] * ways[kind]
+
+
+@inner
+def tabulate(b: Back, stream: int, executors: int, table: FloatArray) -> None:
+    """Fill in distribution functions of one tuple on a stream, by kind of hop and target seat."""
+    f = b.g.f
+    first = b.first_seat[f.stream[stream].klass]
+    seats = b.first_seat[f.stream[stream].klass + 1] - first
+    used = np.zeros((3, seats), dtype=np.bool_)
+    for i in range(executors):
+        for j in range(seats):
+            if chance(f, b.first_seat, stream, i, j) > 0:
+                used[kind_of(f, stream, i, j), j] = True
+    ways = b.hops.copy()
+    real = np.zeros((seats, b.grid.size))
+    for kind in range(3):
+        if not used[kind].any():
+            continue
+        if f.batch > 1:
+            times_batch(typical_rate(b.g, stream), f.batch, f.flush_ms, np.pi / b.span, ways[kind])
+        for j in range(seats):
+            source, by = b.rest[first + j], ways[kind]
+            for k in range(b.grid.size):
+                real[j, k] = source[k].real * by[k].real - source[k].imag * by[k].imag
+        found = np.dot(real, b.grid.to_cdf)
+        for j in range(seats):
+            mend(found[j])
+            table[kind, j] = found[j]
+
+
+@inner
+def all_of(
+    b: Back, i: int, first_fan: int, size: float, streams: IntArray, tables: FloatArray, cdf: FloatArray
+) -> None:
+    """Multiply by the distribution functions of all that a group makes on some streams of one component.
+
+    Parameters
+    ----------
+    i : int
+        Executor that sends.
+    first_fan : int
+        Fan of the component's first output.
+    size : float
+        Of the group.
+    """
+    f = b.g.f
+    number, weight = np.zeros(_SAMPLES), np.zeros(_SAMPLES)
+    part, product = np.zeros(cdf.size), np.zeros(cdf.size)
+    for k in range(streams.size):
+        s = f.stream[streams[k]]
+        fan = first_fan + s.output - f.component[s.source].first_output
+        part[:] = _sample(f, fan, size, number, weight)
+        for a in range(_SAMPLES):
+            if weight[a] > 0:
+                product[:] = weight[a]
+                _last(b, streams[k], i, number[a], tables[k], product)
+                part += product
+        cdf *= part
+    mend(cdf)
+
+
+@inner
+def _last(b: Back, stream: int, i: int, number: float, table: FloatArray, product: FloatArray) -> None:
+    """Multiply by the distribution function of the last of a number of tuples on a stream."""
+    f = b.g.f
+    klass = f.stream[stream].klass
+    for j in range(b.first_seat[klass + 1] - b.first_seat[klass]):
+        p = chance(f, b.first_seat, stream, i, j)
+        if p > 0:
+            h = 1.0 if f.stream[stream].copies else hit(p, number)
+            row = table[kind_of(f, stream, i, j), j]
+            for m in range(product.size):
+                product[m] *= 1 - h * (1 - row[m])
+
+
+@inner
+def _sample(f: Flat, fan: int, size: float, number: FloatArray, weight: FloatArray) -> float:
+    """Fill in a few numbers of children with their weights, and return the probability of none."""
+    first, last = f.first_fan[fan], f.first_fan[fan + 1]
+    number[:] = 0.0
+    weight[:] = 0.0
+    some = f.fan[first + 1 : last].sum() if last > first else 0.0
+    if some <= 0:
+        return 1.0
+    none = f.fan[first] ** size
+    below = 0.0
+    for k in range(first + 1, last):
+        p = f.fan[k] / some
+        a = min(int((below + p / 2) * _SAMPLES), _SAMPLES - 1)
+        weight[a] += p
+        number[a] += p * (k - first)
+        below += p
+    for a in range(_SAMPLES):
+        if weight[a] > 0:
+            number[a] = number[a] / weight[a] * size
+            weight[a] *= 1 - none
+    return none

@@ -1,0 +1,142 @@
+"""Moments of the time that a tuple of each class takes at each executor, stretched by contention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.models.analytic.compiled import compiled, inlined
+from harness.models.analytic.rates import TUPLES, Rates
+from harness.models.analytic.records import Flat, Records
+from harness.models.layout import FloatArray
+from harness.models.network import Atoms
+from harness.models.network import Service as NetworkService
+
+
+class Service(NamedTuple):
+    """Times of service by the wall clock.
+
+    Attributes
+    ----------
+    slow : array (executors and ackers)
+        Contention's stretch of CPU time; 1 where there is none to speak of because the host is overloaded.
+    cell : array (cells, 3)
+        Raw moments of one tuple's service, without a sink's own client.
+    hold : array (executors and ackers, 3)
+        Raw moments of the time that a tuple holds its executor, over classes.
+    rate : array (executors and ackers)
+        Tuples a ms.
+    load : array (executors and ackers)
+        Share of time that the executor is held.
+    send : array (components, 3)
+    hop : array (kinds, 3)
+        Raw moments.
+    """
+
+    slow: FloatArray
+    cell: FloatArray
+    hold: FloatArray
+    rate: FloatArray
+    load: FloatArray
+    send: FloatArray
+    hop: FloatArray
+
+
+def service(f: Flat, r: Rates, stretch: FloatArray) -> Service:
+    """Return the times of service, given how contention stretches CPU time."""
+    everybody = f.executor.size
+    cell, hold = np.zeros((f.klass["first_cell"][-1], 3)), np.zeros((everybody, 3))
+    rate, send, hop = np.zeros(everybody), np.zeros((f.component.size - 1, 3)), np.zeros((3, 3))
+    slow = np.where(np.isfinite(stretch), stretch, 1.0)
+    _service(f, r, slow, cell, hold, rate, send, hop)
+    return Service(slow, cell, hold, rate, rate * hold[:, 0], send, hop)
+
+
+def service_levels(
+    services: Sequence[NetworkService],
+    share: FloatArray,
+    send: Atoms | None,
+    on_core: float,
+    off_core: float,
+    levels: Iterable[float],
+) -> FloatArray:
+    """Return quantiles of the time that a tuple holds an executor.
+
+    Parameters
+    ----------
+    services : sequence of harness.models.network.Service
+        By input.
+    share : array (inputs)
+        Of the tuples.
+    send : Atoms, optional
+        A sink's own client.
+    on_core, off_core : float
+        Factors of CPU time and of waiting.
+    levels : iterable of float
+    """
+    values, weights = [], []
+    for s, w in zip(services, share, strict=True):
+        value = (on_core * s.cpu_ms.values_ms[:, None] + off_core * s.wait_ms.values_ms).ravel()
+        weight = (s.cpu_ms.probabilities[:, None] * s.wait_ms.probabilities).ravel()
+        if send is not None:
+            value = (value[:, None] + send.values_ms).ravel()
+            weight = (weight[:, None] * send.probabilities).ravel()
+        values.append(value)
+        weights.append(w * weight)
+    value, weight = np.concatenate(values), np.concatenate(weights)
+    order = np.argsort(value, kind="stable")
+    middle = np.cumsum(weight[order]) - weight[order] / 2
+    return np.asarray(np.interp(np.array(list(levels)) * weight.sum(), middle, value[order]))
+
+
+@inlined
+def _moments(atoms: Records, found: FloatArray) -> None:
+    found[:] = 0.0
+    for i in range(atoms.size):
+        v, p = atoms[i].value, atoms[i].p
+        found[0] += p * v
+        found[1] += p * v * v
+        found[2] += p * v * v * v
+
+
+@inlined
+def _sum(a: FloatArray, x: float, b: FloatArray, y: float, found: FloatArray) -> None:
+    """Fill in the moments of x A + y B."""
+    a1, a2, a3 = x * a[0], x * x * a[1], x * x * x * a[2]
+    b1, b2, b3 = y * b[0], y * y * b[1], y * y * y * b[2]
+    found[0] = a1 + b1
+    found[1] = a2 + 2 * a1 * b1 + b2
+    found[2] = a3 + 3 * a2 * b1 + 3 * a1 * b2 + b3
+
+
+@compiled
+def _service(f: Flat, r: Rates, slow: FloatArray, cell: FloatArray, hold: FloatArray, rate: FloatArray,
+             send: FloatArray, hop: FloatArray) -> None:  # fmt: skip
+    cpu, wait, whole = np.zeros(3), np.zeros(3), np.zeros(3)
+    for c in range(f.component.size - 1):
+        _moments(f.atom[f.component[c].first_send : f.component[c + 1].first_send], send[c])
+    for k in range(3):
+        _moments(f.atom[f.first_hop[k] : f.first_hop[k + 1]], hop[k])
+    for k in range(f.klass.size - 1):
+        c = f.klass[k].component
+        _moments(f.atom[f.klass[k].first_cpu : f.klass[k + 1].first_cpu], cpu)
+        _moments(f.atom[f.klass[k].first_wait : f.klass[k + 1].first_wait], wait)
+        for i in range(f.component[c + 1].first_executor - f.component[c].first_executor):
+            e, at = f.component[c].first_executor + i, f.klass[k].first_cell + i
+            _sum(cpu, f.executor[e].scale * slow[e], wait, f.executor[e].scale, cell[at])
+            _sum(cell[at], 1.0, send[c], 1.0, whole)
+            rate[e] += r.cell[TUPLES, at]
+            hold[e] += r.cell[TUPLES, at] * whole
+    ackers = rate.size - f.first_acker
+    if ackers:
+        _moments(f.atom[f.acker_atoms : f.last_atom], cpu)
+        wait[:] = 0.0
+        for e in range(f.first_acker, rate.size):
+            _sum(cpu, f.executor[e].scale * slow[e], wait, 0.0, whole)
+            hold[e] = r.acks / ackers * whole
+        rate[f.first_acker :] = r.acks / ackers
+    for e in range(rate.size):
+        if rate[e] > 0:
+            hold[e] /= rate[e]

@@ -1,0 +1,377 @@
+"""All stages in order: from a network to its rates, loads, waits and latencies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.errors import ModelDeclined
+from harness.models.analytic.backward import Trees, trees
+from harness.models.analytic.capacity import Bottleneck, bottleneck, executor_loads
+from harness.models.analytic.compiled import compiled
+from harness.models.analytic.contention import Contention, contention
+from harness.models.analytic.flat import flatten
+from harness.models.analytic.flow import Flow, flow
+from harness.models.analytic.forward import Stages, moments
+from harness.models.analytic.forward_spectra import spectra
+from harness.models.analytic.groups import first_seats, group_sizes
+from harness.models.analytic.rates import Rates, rates
+from harness.models.analytic.reach import reach
+from harness.models.analytic.records import Flat
+from harness.models.analytic.service import Service, service, service_levels
+from harness.models.analytic.spectrum import (
+    ComplexArray,
+    add_atoms,
+    grid,
+    quantiles,
+    times_uniform,
+    times_wait,
+)
+from harness.models.analytic.spout_loop import SpoutLoop, spout_loop
+from harness.models.analytic.structure import SPOUT, Structure
+from harness.models.analytic.trees import back
+from harness.models.analytic.waiting import MEAN, SLEEP
+from harness.models.answers import Saturated
+from harness.models.layout import FloatArray, IntArray, Output
+from harness.models.network import Input, Network
+
+LEVELS: Mapping[str, float] = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
+"""Percentiles that are given."""
+_SIZES = ((128, 512), (400, 256), (700, 128))
+"""Frequencies for plans of up to so many executors; 64 for larger ones."""
+_DEVIATIONS = 9.0
+
+
+class Latency(NamedTuple):
+    """A distribution of latency.
+
+    Attributes
+    ----------
+    mean_ms : float
+    percentiles_ms : array
+        At ``LEVELS``.
+    """
+
+    mean_ms: float
+    percentiles_ms: FloatArray
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What a network comes to; latencies are worked out when asked for.
+
+    Attributes
+    ----------
+    network : Network
+    names : Structure
+    flat, rates, contention, service, loop, flow
+        What the stages found.
+    """
+
+    network: Network
+    names: Structure
+    flat: Flat
+    rates: Rates
+    contention: Contention
+    service: Service
+    loop: SpoutLoop
+    flow: Flow
+
+    @property
+    def stages(self) -> Stages:
+        """What the propagation of times needs."""
+        return Stages(self.flat, self.rates, self.service, self.flow)
+
+    @cached_property
+    def loads(self) -> FloatArray:
+        """Load of each executor and acker, by position."""
+        return executor_loads(self.flat, self.service, self.loop.load)
+
+    @cached_property
+    def bottleneck(self) -> Bottleneck:
+        """What is full first when all rates grow together."""
+        return bottleneck(
+            self.flat, self.rates, self.service, self.contention, self.loop.load, self.network.stretch
+        )
+
+    @cached_property
+    def queue_wait_ms(self) -> FloatArray:
+        """Mean wait in the queue of each executor and acker; 0 for spouts."""
+        law = self.flow.law
+        return np.asarray(law[:, MEAN] + law[:, SLEEP] / 2)
+
+    @cached_property
+    def overloaded(self) -> list[str]:
+        """What is overloaded, and how fast its backlog grows."""
+        full = []
+        for e in np.flatnonzero(self.loads >= 1):
+            rate = self.service.rate[e] * 1000
+            name = self.network.layout.executors[int(e)].label
+            load = self.loads[e]
+            full.append(f"{name} (load {load:.2f}, backlog grows by {rate * (1 - 1 / load):.3g} tuples/s)")
+        for h in np.flatnonzero(self.contention.host_load >= 1):
+            load = self.contention.host_load[h]
+            full.append(f"the cores of {self.host_name(int(h))} (load {load:.2f})")
+        return full
+
+    def require_steady(self) -> None:
+        """Refuse latencies where something is overloaded.
+
+        Raises
+        ------
+        Saturated
+            With what is overloaded.
+        """
+        if self.overloaded:
+            raise Saturated(f"overloaded: {', '.join(self.overloaded)}")
+
+    def host_name(self, number: int) -> str:
+        """Return a host's name."""
+        layout = self.network.layout
+        executor = layout.executors[int(np.flatnonzero(self.flat.executor["host"] == number)[0])]
+        return layout.plan.node_names[executor.worker.node].host
+
+    @property
+    def bottleneck_name(self) -> str:
+        """Name of what is full first: an executor's label, or a host's cores."""
+        found = self.bottleneck
+        if found.executor >= 0:
+            return self.network.layout.executors[found.executor].label
+        return f"cores of {self.host_name(found.host)}" if found.host >= 0 else ""
+
+    def port_rate(self, output: Output) -> FloatArray:
+        """Return what each executor of a component emits on an output, tuples a ms."""
+        first = self.flat.output["first_port"]
+        o = self.names.outputs.index(output)
+        return self.rates.port[0, first[o] : first[o + 1]]
+
+    def service_percentiles(self, components: Iterable[str]) -> dict[str, FloatArray]:
+        """Return percentiles of the service time by component, and by executor where its own differ.
+
+        Executors whose factors of CPU and waiting are the component's mean have the component's.
+        """
+        found: dict[str, FloatArray] = {}
+        layout = self.network.layout
+        for name in components:
+            keys = [Input(name, s.source, s.stream) for s in layout.plan.query_plan.inputs(name)]
+            at = layout.of[name]
+            rate = self.service.rate[at]
+            if not rate.sum() > 0:
+                continue
+            classes = [self.names.inputs.index(key) for key in keys]
+            cells = self.flat.klass["first_cell"]
+            share = np.array([self.rates.cell[0, cells[k] : cells[k + 1]].sum() for k in classes])
+            send = self.network.send_ms.get(name)
+            services = [self.network.service[key] for key in keys]
+            slow, scale = self.service.slow[at], self.network.service_scale[at]
+            mean = (float(rate @ (slow * scale) / rate.sum()), float(rate @ scale / rate.sum()))
+            labels = [name, *(e.label for e in layout.executors[at])]
+            factors = [mean, *zip(slow * scale, scale, strict=True)]
+            known: dict[tuple[float, float], FloatArray] = {}
+            for label, (on_core, off_core) in zip(labels, factors, strict=True):
+                pair = (round(float(on_core), 6), round(float(off_core), 6))
+                if pair not in known:
+                    known[pair] = service_levels(services, share, send, *pair, LEVELS.values())
+                found[label] = known[pair]
+        return found
+
+    @property
+    def _size(self) -> int:
+        return next((size for most, size in _SIZES if self.flat.first_acker <= most), 64)
+
+    @cached_property
+    def _rows(self) -> FloatArray:
+        return moments(self.stages, np.ones(self.flat.first_acker))
+
+    def ground_truth(self, through: FloatArray | None = None) -> dict[str, Latency]:
+        """Return the ground-truth latency of all rows (key empty) and by sink.
+
+        Parameters
+        ----------
+        through : array (executors), optional
+            Share of the rows that is followed at each executor, to ask for some paths only.
+
+        Raises
+        ------
+        Saturated
+            When something is overloaded.
+        ModelDeclined
+            When no row comes to a sink.
+        """
+        self.require_steady()
+        found = self._rows if through is None else moments(self.stages, through)
+        component = self.flat.component
+        first = component["first_executor"]
+        at = {
+            self.names.components[c]: (int(c), found[first[c] : first[c + 1]].sum(axis=0))
+            for c in np.flatnonzero(component["sink"][:-1])
+        }
+        at = {name: (c, m) for name, (c, m) in at.items() if m[0] > 0}
+        if not at:
+            raise ModelDeclined("no path from a spout to a sink is expected to be taken")
+        span = max(_span(m) for _, m in at.values())
+        everywhere = np.ones(self.flat.first_acker) if through is None else through
+        cf = spectra(self.stages, everywhere, self._size, span)
+        result = {"": _latency(np.sum([m for _, m in at.values()], axis=0), cf.sum(axis=0), span)}
+        return result | {name: _latency(m, cf[c], span) for name, (c, m) in at.items()}
+
+    def same_node_mean_ms(self) -> float:
+        """Return the mean over rows that begin and end on one worker node.
+
+        Raises
+        ------
+        ModelDeclined
+            When there are none.
+        """
+        self.require_steady()
+        layout = self.network.layout
+        nodes = np.array([e.worker.node for e in layout.executors[: self.flat.first_acker]])
+        ends = np.zeros(self.flat.first_acker, dtype=bool)
+        first = self.flat.component["first_executor"]
+        for c in np.flatnonzero(self.flat.component["sink"][:-1]):
+            ends[first[c] : first[c + 1]] = True
+        total = np.zeros(3)
+        for node in np.unique(nodes):
+            through = np.ones(self.flat.first_acker)
+            spouts = self._spout_executors
+            through[spouts] = nodes[spouts] == node
+            total += moments(self.stages, through)[ends & (nodes == node)].sum(axis=0)
+        if not total[0] > 0:
+            raise ModelDeclined("no path begins and ends on one worker node")
+        return float(total[1] / total[0])
+
+    @cached_property
+    def _spout_executors(self) -> IntArray:
+        component = self.flat.component
+        first = component["first_executor"]
+        spouts = np.flatnonzero(component["kind"][:-1] == SPOUT)
+        return np.concatenate([np.arange(first[c], first[c + 1]) for c in spouts])
+
+    @cached_property
+    def _trees(self) -> tuple[float, Trees, FloatArray]:
+        """Span, trees, and each spout executor's messages a ms."""
+        network = self.network
+        if not network.acks or self.flat.first_acker == self.flat.executor.size:
+            raise ModelDeclined("tuples are not acked, or the plan has no acker: no complete latency")
+        self.require_steady()
+        seats = first_seats(self.flat)
+        sizes = group_sizes(self.flat, self.rates, seats)
+        span = reach(self.stages, seats, sizes) + 4 * float(
+            self.loop.empty_ms.max() + self.queue_wait_ms.max()
+        )
+        known = back(self.stages, grid(self._size), span, seats, sizes)
+        return span, trees(known), self.service.rate[: self.flat.first_acker]
+
+    def complete_mean_ms(self) -> dict[str, float]:
+        """Return the mean complete latency, whole (key empty) and by spout executor's label.
+
+        From the acker's receipt of a message's first word to that of its last ack: the same queue is passed
+        by both, so only the spout's hop to the acker is taken off.
+
+        Raises
+        ------
+        Saturated, ModelDeclined
+            When there is none.
+        """
+        _, tree, rate = self._trees
+        spouts = self._spout_executors[rate[self._spout_executors] > 0]
+        value = tree.mean_ms[spouts] - self._way_ms[self.flat.executor["worker"][spouts]]
+        return self._by_spout(spouts, value)
+
+    def _by_spout(self, spouts: IntArray, value: FloatArray) -> dict[str, float]:
+        rate = self.service.rate[spouts]
+        labels = (self.network.layout.executors[int(e)].label for e in spouts)
+        found = {"": float(rate @ value / rate.sum())} if rate.sum() > 0 else {}
+        return found | dict(zip(labels, (float(v) for v in value), strict=True))
+
+    @cached_property
+    def _way_ms(self) -> FloatArray:
+        """Mean hop from each worker to an acker."""
+        kinds = self.flat.kind_between[:, self.flat.executor["worker"][self.flat.first_acker :]]
+        return np.asarray(self.service.hop[kinds, 0].mean(axis=1))
+
+    def ack(self) -> dict[str, Latency]:
+        """Return the time from emit to ack at the spout, whole (key empty) and by spout executor's label.
+
+        Raises
+        ------
+        Saturated, ModelDeclined
+            When there is none.
+        """
+        span, tree, rate = self._trees
+        f = self.flat
+        spouts = self._spout_executors[rate[self._spout_executors] > 0]
+        cf = tree.cf[spouts]
+        _way_back(self.stages, self.loop, spouts, np.pi / span, cf)
+        in_empty = self.loop.in_empty[spouts]
+        read = in_empty * self.loop.empty_ms[spouts] / 2 + (1 - in_empty) * self.loop.used_ms[spouts] / 2
+        at_acker = float(np.mean(self.queue_wait_ms[f.first_acker :] + self.service.hold[f.first_acker :, 0]))
+        mean = tree.mean_ms[spouts] + at_acker + self._way_ms[f.executor["worker"][spouts]] + read
+        means = self._by_spout(spouts, mean)
+        share = rate[spouts] / rate[spouts].sum()
+        whole = quantiles(grid(cf.shape[1]), span, share @ cf, np.array(list(LEVELS.values())))
+        found = {"": Latency(means[""], whole)}
+        for e, one in zip(spouts, cf, strict=True):
+            label = self.network.layout.executors[int(e)].label
+            levels = quantiles(grid(one.size), span, one, np.array(list(LEVELS.values())))
+            found[label] = Latency(means[label], levels)
+        return found
+
+
+def solve(network: Network) -> Solution:
+    """Solve a network.
+
+    Raises
+    ------
+    ModelDeclined
+        When the network is not in order.
+    """
+    names, f = flatten(network)
+    r = rates(f)
+    use = contention(f, r, network.stretch)
+    s = service(f, r, use.stretch)
+    loop = spout_loop(f, s.hold[: f.first_acker, 0])
+    return Solution(network, names, f, r, use, s, loop, flow(f, r, s, loop))
+
+
+def _span(m: FloatArray) -> float:
+    mean = m[1] / m[0]
+    return float(mean + _DEVIATIONS * np.sqrt(max(m[2] / m[0] - mean * mean, (0.01 * mean) ** 2)))
+
+
+def _latency(m: FloatArray, cf: ComplexArray, span: float) -> Latency:
+    levels = np.array(list(LEVELS.values()))
+    return Latency(float(m[1] / m[0]), quantiles(grid(cf.size), span, cf / m[0], levels))
+
+
+@compiled
+def _way_back(g: Stages, loop: SpoutLoop, spouts: IntArray, step: float, cf: ComplexArray) -> None:
+    """Multiply by the acker's queue and service, the hop back and the wait for the spout's round."""
+    f = g.f
+    size = cf.shape[1]
+    ackers = f.executor.size - f.first_acker
+    at_acker = np.zeros(size, dtype=np.complex128)
+    one = np.zeros(size, dtype=np.complex128)
+    for e in range(f.first_acker, f.executor.size):
+        one[:] = 0.0
+        slow = g.s.slow[e] * f.executor[e].scale
+        add_atoms(f.atom, f.acker_atoms, f.last_atom, slow, step, one)
+        times_wait(g.w.law[e], step, one)
+        at_acker += one / ackers
+    back = np.zeros(size, dtype=np.complex128)
+    used = np.zeros(size, dtype=np.complex128)
+    for i in range(spouts.size):
+        e = spouts[i]
+        back[:] = 0.0
+        for a in range(f.first_acker, f.executor.size):
+            kind = f.kind_between[f.executor[a].worker, f.executor[e].worker]
+            add_atoms(f.atom, f.first_hop[kind], f.first_hop[kind + 1], 1.0, step, back)
+        one[:] = loop.in_empty[e]
+        times_uniform(loop.empty_ms[e], step, one)
+        used[:] = 1 - loop.in_empty[e]
+        times_uniform(loop.used_ms[e], step, used)
+        cf[i] *= at_acker * back * (one + used) / ackers

@@ -1,0 +1,166 @@
+"""Distributions as characteristic functions on a grid of frequencies, and back.
+
+A time between 0 and a span B is kept as E exp(i u X) at u_k = k pi / B, k = 0 .. N - 1. Sums of independent
+times are products there, mixtures are sums. The distribution function comes back by its Fourier cosine series
+(Fang and Oosterlee 2008), damped by Lanczos' factors, which is the same as blurring it by B / N; and from
+there, where a maximum has been taken, by exact integrals of the straight lines between its points.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.models.analytic.compiled import inlined, inner
+from harness.models.analytic.records import Records
+from harness.models.analytic.waiting import FEWER, PROBABILITY, SLEEP, STAGE_RATE, STAGES
+from harness.models.layout import FloatArray
+
+ComplexArray = NDArray[np.complex128]
+
+
+class Grid(NamedTuple):
+    """Frequencies and points of time, as shares of the span.
+
+    Attributes
+    ----------
+    size : int
+        Frequencies.
+    points : array (m)
+        Points in [0, 1] at which distribution functions are multiplied.
+    to_cdf : array (frequencies, m)
+        Real parts of a characteristic function to the distribution function at the points.
+    to_real, to_imaginary : array (m + 1, frequencies)
+        Steps of a distribution function (at 0, between the points, beyond the last) to the characteristic
+        function's two parts.
+    between : array (m + 1)
+        Weights of the integral of a function at the points.
+    fine, to_fine : array (n), array (frequencies, n)
+        Points from which percentiles are read.
+    """
+
+    size: int
+    points: FloatArray
+    to_cdf: FloatArray
+    to_real: FloatArray
+    to_imaginary: FloatArray
+    between: FloatArray
+    fine: FloatArray
+    to_fine: FloatArray
+
+
+@lru_cache(maxsize=8)
+def grid(size: int) -> Grid:
+    """Return the grid of a number of frequencies."""
+    k = np.arange(size)
+    points = (np.arange(size + 1) / size) ** 1.5
+    fine = np.linspace(0, 1, 4 * size + 1)
+    angle = 1j * np.pi * k[None, :]
+    with np.errstate(all="ignore"):
+        ends = np.exp(angle * points[:, None])
+        lines = (ends[1:] - ends[:-1]) / (angle * np.diff(points)[:, None])
+    lines[:, 0] = 1.0
+    steps = np.vstack([np.ones((1, size)), lines, np.exp(angle)])
+    between = np.zeros(points.size)
+    between[1:] += np.diff(points) / 2
+    between[:-1] += np.diff(points) / 2
+    return Grid(
+        size,
+        points,
+        _sines(k, points),
+        np.ascontiguousarray(steps.real),
+        np.ascontiguousarray(steps.imag),
+        between,
+        fine,
+        _sines(k, fine),
+    )
+
+
+def _sines(k: NDArray[np.int64], points: FloatArray) -> FloatArray:
+    angle = np.pi * k[1:, None]
+    damping = np.sinc(k[1:, None] / k.size)
+    return np.vstack([points[None, :], 2 * damping * np.sin(angle * points) / angle])
+
+
+def quantiles(g: Grid, span: float, cf: ComplexArray, levels: FloatArray) -> FloatArray:
+    """Return quantiles of a distribution.
+
+    Parameters
+    ----------
+    cf : array (frequencies)
+        Of mass 1.
+    levels : array
+        Between 0 and 1.
+    """
+    cdf = np.maximum.accumulate(np.clip(np.ascontiguousarray(cf.real) @ g.to_fine, 0.0, 1.0))
+    return np.asarray(np.interp(levels, cdf, g.fine * span))
+
+
+@inner
+def add_atoms(
+    atoms: Records, first: int, last: int, stretch: float, step: float, found: ComplexArray
+) -> None:
+    """Add the characteristic function of ``stretch`` times some atoms; frequencies are ``step`` apart."""
+    for i in range(first, last):
+        angle = atoms[i].value * stretch * step
+        turn = complex(math.cos(angle), math.sin(angle))
+        at = complex(atoms[i].p, 0.0)
+        for k in range(found.size):
+            found[k] += at
+            at *= turn
+
+
+@inner
+def times_shift(shift: float, step: float, found: ComplexArray) -> None:
+    """Multiply by that of a constant."""
+    turn = complex(math.cos(shift * step), math.sin(shift * step))
+    at = complex(1.0, 0.0)
+    for k in range(found.size):
+        found[k] *= at
+        at *= turn
+
+
+@inner
+def times_uniform(length: float, step: float, found: ComplexArray) -> None:
+    """Multiply by that of a time that is anything from 0 to ``length`` alike."""
+    if length <= 0:
+        return
+    turn = complex(math.cos(length * step), math.sin(length * step))
+    at = turn
+    for k in range(1, found.size):
+        found[k] *= (at - 1) / complex(0.0, k * step * length)
+        at *= turn
+
+
+@inner
+def times_wait(law: FloatArray, step: float, found: ComplexArray) -> None:
+    """Multiply by that of a waiting law (``waiting``), sleep included."""
+    more, fewer, stages, rate = law[PROBABILITY], law[FEWER], int(law[STAGES]), law[STAGE_RATE]
+    if more > 0:
+        for k in range(1, found.size):
+            stage = rate / complex(rate, -k * step)
+            part = fewer + (1 - fewer) * stage
+            for _ in range(stages - 1):
+                part *= stage
+            found[k] *= (1 - more) / (1 - more * part)
+    times_uniform(law[SLEEP], step, found)
+
+
+@inlined
+def gap_log(rate: float, index: float, frequency: float) -> complex:
+    """Return the logarithm of that of the time between two arrivals: gamma, of mean and index of
+    dispersion.""" if index < 1e-3:
+        return complex(0.0, frequency / rate)
+    x = frequency * index / rate
+    return complex(-0.5 * math.log1p(x * x), math.atan(x)) / index
+
+
+@inlined
+def complex_exp(x: complex) -> complex:
+    """Return e to the x."""
+    size = math.exp(x.real)
+    return complex(size * math.cos(x.imag), size * math.sin(x.imag))

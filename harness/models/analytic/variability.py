@@ -1,0 +1,135 @@
+"""The index of dispersion for counts, I(t) = Var N(t) / E N(t), over time scales from 10 us to minutes.
+
+One number (a squared coefficient of variation) cannot tell a burst of ten tuples from a slow change of rate;
+this index can, since it says at which time scale the variance is. Poisson arrivals have 1 at all scales,
+evenly
+spaced ones 1 falling to 0, batches of ten at random times 10. What happens to a flow happens to its index by
+the formulas here. Waiting is got from it by robust queueing (Whitt and You 2018), and departures by their
+weighting of arrivals and services.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from harness.models.analytic.compiled import inlined, inner
+from harness.models.layout import FloatArray
+
+RATIO = 1.8
+SCALES_MS: FloatArray = 0.01 * RATIO ** np.arange(28)
+"""Time scales, 0.01 ms to 78 s."""
+_LOG_RATIO = math.log(RATIO)
+
+
+@inlined
+def rounding(x: float) -> float:
+    """Return Var / mean of a count that is x for sure but for where its boundaries fall.
+
+    Exactly it is f (1 - f) / x with the fraction f of x; beyond the first fifth its mean over f is used.
+    """
+    return 1 - x if x < 0.2113 else 1 / (6 * x)
+
+
+@inlined
+def renewal(x: float, scv: float) -> float:
+    """Return the index of independent intervals of a squared coefficient of variation; x intervals long."""
+    return scv + (1 - scv) * rounding(x)
+
+
+@inlined
+def in_turn(x: float, tasks: float, share: float, scv: float) -> float:
+    """Return the index of an executor's messages where all tasks get theirs one after another.
+
+    Of the x messages of all tasks, in rounds of ``tasks``, those to its neighbouring tasks come together: the
+    variance of the overlap of a time with the share of each round that is theirs.
+
+    Parameters
+    ----------
+    share : float
+        Of the tasks.
+    scv : float
+        Of the time between messages of all tasks.
+    """
+    turns = x / tasks
+    fraction = turns - math.floor(turns)
+    a, b = min(fraction, 1 - fraction), min(share, 1 - share)
+    if a > b:
+        a, b = b, a
+    overlap = a * a * b - a * a * a / 3 - a * a * b * b
+    return share * (renewal(x, scv) - rounding(x)) + rounding(x) + overlap * tasks * tasks / (share * x)
+
+
+@inlined
+def blurred(index: float, t: float, blur_ms: float) -> float:
+    """Return the index after delays drawn apart for each tuple; ``blur_ms``: mean distance of two of them."""
+    return 1 + (index - 1) * t / (t + blur_ms) if blur_ms > 0 else index
+
+
+@inlined
+def drawn(index: float, p: float) -> float:
+    """Return the index of the part of a flow that is taken by chance, each tuple with probability p."""
+    return p * index + 1 - p
+
+
+@inlined
+def dealt(index: float, p: float, rounds: float) -> float:
+    """Return the index of the share p of a flow that is dealt out in turn; in t it makes ``rounds``."""
+    return p * index + (1 - p) * (1 - rounds * 5 / 6 if rounds < 1 else 1 / (6 * rounds))
+
+
+@inlined
+def released(x: float) -> float:
+    """Return what a gate that opens every V adds to the index, over rate times V, at time x V."""
+    fraction = x - math.floor(x)
+    return fraction * (1 - fraction) / x
+
+
+@inlined
+def at_scale(index: FloatArray, t: float) -> float:
+    """Return an index at any time, between the scales."""
+    x = math.log(t / SCALES_MS[0]) / _LOG_RATIO
+    if x <= 0:
+        return index[0]
+    k = int(x)
+    if k >= index.size - 1:
+        return index[index.size - 1]
+    return index[k] + (x - k) * (index[k + 1] - index[k])
+
+
+@inner
+def departures(index: FloatArray, load: float, service_ms: float, scv: float, sleep_ms: float, rate: float,
+               found: FloatArray) -> None:  # fmt: skip
+    """Fill ``found`` with the index of what leaves an executor.
+
+    What comes in a sleep leaves when it ends, one service apart; behind that, departures are a mixture of
+    arrivals and services (Whitt and You 2018, with the weight of a reflected Brownian motion).
+    """
+    limit = index[index.size - 1] + scv
+    for k in range(index.size):
+        t = SCALES_MS[k]
+        value = index[k]
+        if sleep_ms > 0:
+            asleep = index[k] if t >= sleep_ms else at_scale(index, sleep_ms)
+            value = load * index[k] + (1 - load) * (asleep + rate * sleep_ms * released(t / sleep_ms))
+        if value > 1 and service_ms > 0:
+            value = 1 + min(value - 1, t / service_ms)
+        weight = 1.0
+        if service_ms > 0 and limit > 0 and load > 0:
+            weight = _weight((1 - load) ** 2 * t / (service_ms * limit))
+        found[k] = weight * value + (1 - weight) * renewal(t / service_ms if service_ms > 0 else 1e9, scv)
+
+
+@inlined
+def _weight(t: float) -> float:
+    """Return 1 - (1 - c(t)) / 2t with c the correlation function of canonical reflected Brownian motion."""
+    if t < 1e-3:
+        return math.sqrt(t) * 1.06  # the weight's growth from 0
+    if t > 60:
+        return 1 - 1 / (2 * t)
+    root = math.sqrt(t)
+    beyond = 0.5 * math.erfc(root / math.sqrt(2.0))
+    density = math.exp(-t / 2) / math.sqrt(2 * math.pi)
+    correlation = 2 * (1 - 2 * t - t * t) * beyond + 2 * root * density * (1 + t)
+    return min(max(1 - (1 - correlation) / (2 * t), 0.0), 1.0)

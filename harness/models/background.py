@@ -1,0 +1,99 @@
+"""CPU that a plan uses beside its executors' own work: looking, polling, sending, and all else on its hosts.
+
+Each worker process costs something at all times, each look of an idle executor and each poll of a spout task
+costs something, and so does each tuple or ack sent to or received from another worker. What these cost was
+measured once (docs/model.md); the source's own CPU use scales them to the machine at hand. What the host's
+other processes use (brokers, supervisors, the harness) shows only as contention: it is what is missing
+between the workers' CPU use and the demand that explains the source's stretch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.models.layout import FloatArray, Layout
+from harness.plans import Stream
+
+WORKER_CORES = 0.033
+"""Of a worker process with nothing to do; its transfer thread included."""
+LOOK_MS = 0.009
+"""CPU of a look at an empty queue, and of falling asleep and waking."""
+POLL_MS = 0.078
+"""CPU of a Kafka poll that finds nothing."""
+REMOTE_MS = 0.065
+"""CPU of a tuple or ack at each of its two ends, where it goes to another worker."""
+ACK_MS = 0.025
+"""CPU of one message at an acker; no metric says it."""
+
+
+@dataclass(frozen=True)
+class Activity:
+    """What a plan's executors do a second.
+
+    Attributes
+    ----------
+    arrivals : array (executors)
+        Tuples that come to each executor, ackers included.
+    looks, polls : array (executors)
+        Looks at an empty queue; empty polls of a spout's tasks.
+    remote : array (workers)
+        Tuples and acks that the worker sends to or gets from others.
+    """
+
+    arrivals: FloatArray
+    looks: FloatArray
+    polls: FloatArray
+    remote: FloatArray
+
+    def worker_cores(self, layout: Layout) -> FloatArray:
+        """Return the cores that each worker process is expected to use beside its executors' demand."""
+        size = self.remote.size
+        per_executor = self.looks * (LOOK_MS / 1000) + self.polls * (POLL_MS / 1000)
+        own = np.bincount(layout.worker, weights=per_executor, minlength=size)
+        return np.asarray(WORKER_CORES + own + self.remote * (REMOTE_MS / 1000))
+
+
+def remote_traffic(
+    layout: Layout,
+    emitted: Mapping[Stream, FloatArray],
+    routing: Mapping[Stream, FloatArray],
+    holder: Mapping[str, np.ndarray],
+    served: FloatArray,
+    entered: FloatArray,
+) -> FloatArray:
+    """Return tuples and acks that cross workers, at each worker (workers), a second.
+
+    Parameters
+    ----------
+    emitted : mapping of Stream to array (source's executors)
+        Emits a second.
+    routing : mapping of Stream to array (source's executors, target's tasks)
+    holder : mapping of component to array (tasks)
+        Position of the task's executor among the component's.
+    served, entered : array (executors)
+        Tuples that bolts serve, and messages that spouts emit; each tells an acker.
+    """
+    number = int(layout.worker.max()) + 1
+    one = np.eye(number)
+    crossing = np.zeros((number, number))
+    for stream, rate in emitted.items():
+        sources = one[layout.worker[layout.of[stream.source]]]
+        targets = one[layout.worker[layout.of[stream.target]][holder[stream.target]]]
+        crossing += (sources * rate[:, None]).T @ (routing[stream] @ targets)
+    if layout.ackers.stop > layout.ackers.start:
+        acker = np.bincount(layout.worker[layout.ackers], minlength=number).astype(np.float64)
+        acker /= acker.sum()
+        told = np.bincount(layout.worker, weights=served + entered, minlength=number)
+        crossing += np.outer(told, acker)
+        crossing += np.outer(acker, np.bincount(layout.worker, weights=entered, minlength=number))
+    np.fill_diagonal(crossing, 0.0)
+    return np.asarray(crossing.sum(axis=0) + crossing.sum(axis=1))
+
+
+def acker_arrivals(layout: Layout, served: FloatArray, entered: FloatArray) -> FloatArray:
+    """Return the messages a second at each acker executor: one for each message and each tuple served."""
+    number = layout.ackers.stop - layout.ackers.start
+    return np.full(number, (served.sum() + entered.sum()) / max(number, 1))

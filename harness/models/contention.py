@@ -1,0 +1,60 @@
+"""Threads that share a host's cores: how much longer than its CPU demand a tuple's service takes.
+
+Processor sharing of c cores by threads with a total demand of a cores: a thread that wants to run sees the
+others as they are at any time, and takes 1 / (1 - (a/c)^c) times its demand. That is exact for one and two
+cores with a thread that never stops beside others that come and go (their number is then negative binomial),
+and within 3 % of Erlang's formula for the M/M/c queue with processor sharing for more.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.models.layout import FloatArray
+
+
+def stretch(others_cores: FloatArray, cores: FloatArray) -> FloatArray:
+    """Return wall-clock time over CPU demand of threads whose host has other demand too.
+
+    Parameters
+    ----------
+    others_cores : array
+        Cores that all other threads of the host ask for, not negative.
+    cores : array
+        The host's cores; fewer than 1 (a quota) slow down even a thread that is alone.
+
+    Returns
+    -------
+    array
+        At least 1; infinite where the others ask for all cores or more.
+
+    Examples
+    --------
+    Two cores, of which the others want one: every fourth time a third thread is in the way.
+
+    >>> stretch(np.array([0.0, 1.0, 2.0]), np.array(2.0)).round(4).tolist()
+    [1.0, 1.3333, inf]
+    """
+    load = np.asarray(others_cores / cores, dtype=np.float64)
+    left = 1.0 - np.minimum(load, 1.0) ** np.maximum(cores, 1.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.maximum(1.0, 1.0 / cores) / left)
+
+
+def others_cores(stretched: float, cores: float) -> float:
+    """Return the demand of the others that explains a stretch; the inverse of ``stretch``.
+
+    Examples
+    --------
+    >>> round(others_cores(4 / 3, 2.0), 9)
+    1.0
+    """
+    alone = max(1.0, 1.0 / cores)
+    if stretched <= alone:
+        return 0.0
+    return float(cores * (1.0 - alone / stretched) ** (1.0 / max(cores, 1.0)))
+
+
+def excess(stretched: FloatArray) -> FloatArray:
+    """Return what contention adds to one unit of demand: stretch - 1."""
+    return np.asarray(stretched - 1.0)

@@ -1,0 +1,165 @@
+"""How messages come to the spouts' tasks, and what a spout's executor does about them.
+
+Input is a partitioned topic: each spout task has its share of the messages as observed. A producer that fills
+the partitions in turn, on a regular schedule, sends to neighbouring tasks one after another, and the executor
+that looks at its tasks in turn finds several in one round: a burst.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.errors import ModelDeclined
+from harness.models.evidence import Evidence
+from harness.models.hop_records import spout_messages
+from harness.models.idling import Waiting
+from harness.models.layout import FloatArray, Output, outputs
+
+POLL_MS = 1.15
+"""An empty poll of storm-kafka-client with a time-out of 1 ms, as measured; no Storm setting says it."""
+EMIT_CPU_MS = 0.15
+"""CPU of one emit: reading the record, making the tuple, sending it."""
+IN_TURN = 0.8
+"""Share of messages after which the next goes to the next task, from which they are in turn."""
+_TASKS = 4
+_MESSAGES = 200
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The spouts' input.
+
+    Attributes
+    ----------
+    share : mapping of spout to array (its tasks)
+        Of all messages; all spouts together add to 1.
+    copies : mapping of Output to float
+        Tuples a message on each output of a spout.
+    scv : float
+        Of the time between messages of one task.
+    in_turn : bool
+    poll_ms : mapping of spout to float
+    emit_cpu_ms : mapping of spout to float
+    notes : tuple of str
+    """
+
+    share: Mapping[str, FloatArray]
+    copies: Mapping[Output, float]
+    scv: float
+    in_turn: bool
+    poll_ms: Mapping[str, float]
+    emit_cpu_ms: Mapping[str, float]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Arriving:
+    """What hop records say of the messages, whatever their weights.
+
+    Attributes
+    ----------
+    scv : float
+    in_turn : bool
+    poll_ms : mapping of spout to float
+        Where it could be told.
+    """
+
+    scv: float
+    in_turn: bool
+    poll_ms: Mapping[str, float]
+
+
+def arriving(evidence: Evidence, waiting: Waiting) -> Arriving | None:
+    """Read the schedule and the spouts' polls; None without hop records.
+
+    Parameters
+    ----------
+    waiting : Waiting
+        Of the source's spouts.
+    """
+    if evidence.hops is None:
+        return None
+    messages = spout_messages(evidence.hops)
+    if len(messages) < 3:
+        return None
+    gaps, turns, polls = [], [], {}
+    for number, of_spout in messages.groupby("component"):
+        name = evidence.layout.order[int(str(number))]
+        task = of_spout["task"].to_numpy()
+        tasks = evidence.layout.tasks[name].size
+        turns.append(float(np.mean(np.diff(task) % tasks == 1 % tasks)))
+        for _, of_task in of_spout.groupby("task"):
+            gap = np.diff(of_task["scheduled_ms"].to_numpy())
+            if gap.size > 1 and gap.mean() > 0:
+                gaps.append((gap.size, float(gap.var() / gap.mean() ** 2)))
+        waits = (of_spout["entered_ms"] - of_spout["sent_ms"]).to_numpy()
+        executor, in_turn = of_spout["executor"].to_numpy(), turns[-1] > IN_TURN
+        own = np.array(
+            [_polls(evidence, waits[executor == e], e, waiting, in_turn) for e in np.unique(executor)]
+        )
+        if np.isfinite(own).any():
+            polls[name] = float(np.nanmedian(own))
+    sizes, scvs = (np.array(x) for x in zip(*gaps, strict=True)) if gaps else (np.ones(1), np.ones(1))
+    return Arriving(float(sizes @ scvs / sizes.sum()), min(turns) > IN_TURN, polls)
+
+
+def _polls(evidence: Evidence, mine: FloatArray, which: int, waiting: Waiting, in_turn: bool) -> float:
+    """Return the length of an empty poll at one spout executor; NaN where it cannot be told.
+
+    Messages wait evenly for the look at their task. In turn, the looks follow the messages: between two
+    bursts all tasks are looked at in vain once. Else a round is of emits and empty looks.
+    """
+    tasks = len(evidence.layout.executors[which].tasks)
+    if tasks < _TASKS or mine.size < _MESSAGES:
+        return np.nan
+    low, high = np.quantile(mine, [0.1, 0.9])
+    length_ms = float(high - low) / 0.8
+    per_ms = mine.size / (evidence.seconds * 1000)
+    emits = per_ms * length_ms
+    idle_ms = float(waiting.between_rounds_ms(np.array(1 / per_ms), np.array(tasks * POLL_MS)))
+    rounds = length_ms - emits * 2 * EMIT_CPU_MS - idle_ms * np.exp(-emits)
+    return float(max(rounds, 0.0)) / (tasks if in_turn else max(tasks - emits, 1.0))
+
+
+def spout_inputs(evidence: Evidence, weights: FloatArray, arrivals: Arriving | None) -> Inputs:
+    """Estimate the spouts' input.
+
+    Raises
+    ------
+    ModelDeclined
+        When a spout that others subscribe to emitted nothing.
+    """
+    plan = evidence.plan.query_plan
+    emitted: dict[str, FloatArray] = {}
+    copies: dict[Output, float] = {}
+    for name in plan.spouts:
+        streams = outputs(plan, name)
+        if not streams:
+            continue
+        sums = {o: evidence.emitted[o] @ weights for o in streams}
+        most = max(sums, key=lambda o: float(sums[o].sum()))
+        if not sums[most].sum() > 0:
+            raise ModelDeclined(f"spout {name} emitted nothing in the source step")
+        emitted[name] = sums[most]
+        copies |= {o: float(v.sum() / sums[most].sum()) for o, v in sums.items()}
+    if not emitted:
+        raise ModelDeclined("no spout of the query plan has a subscriber")
+    total = sum(float(v.sum()) for v in emitted.values())
+    notes = []
+    polls = dict(arrivals.poll_ms) if arrivals else {}
+    if set(polls) != set(emitted):
+        notes.append(f"an empty poll of a spout task is taken to last {POLL_MS} ms")
+    if arrivals is None:
+        notes.append("no hop records: messages are taken to come at random")
+    return Inputs(
+        share={n: v / total for n, v in emitted.items()},
+        copies=copies,
+        scv=arrivals.scv if arrivals else 1.0,
+        in_turn=arrivals.in_turn if arrivals else False,
+        poll_ms={n: polls.get(n, POLL_MS) for n in emitted},
+        emit_cpu_ms=dict.fromkeys(emitted, EMIT_CPU_MS),
+        notes=tuple(notes),
+    )

@@ -1,0 +1,93 @@
+"""The baseline file: the scores of the valid nights that later ones are compared with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from harness.errors import UsageError
+from harness.regression.scores import RunScores
+from harness.runs import write_atomically
+
+KIND = "harness-baseline"
+VERSION = 1
+MEND = "make it with: harness regress RUN... --update"
+
+
+def read(path: Path) -> tuple[RunScores, ...]:
+    """Read a baseline's nights.
+
+    Raises
+    ------
+    UsageError
+        When the file is missing, unreadable, something else, or of a newer version.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such baseline", MEND) from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: not readable as JSON", str(error).splitlines()[0]) from None
+    if not isinstance(content, dict) or content.get("kind") != KIND:
+        raise UsageError(f"{path}: not a baseline", MEND)
+    version = content.get("version")
+    if not isinstance(version, int) or version > VERSION:
+        raise UsageError(
+            f"{path}: version {version!r} is newer than this harness reads ({VERSION})", "update the harness"
+        )
+    try:
+        return tuple(RunScores.model_validate(night) for night in content["nights"])
+    except (ValidationError, KeyError, TypeError) as error:
+        why = (
+            error.errors()[0]
+            if isinstance(error, ValidationError)
+            else {"loc": ("nights",), "msg": "missing"}
+        )
+        where = ".".join(str(part) for part in why["loc"])
+        raise UsageError(f"{path}: {where}: {why['msg']}", MEND) from None
+
+
+def updated(nights: Sequence[RunScores], now: Sequence[RunScores]) -> tuple[RunScores, ...]:
+    """Return the baseline with new nights in it; the same run scored again replaces its older scores.
+
+    Raises
+    ------
+    UsageError
+        When a run is not valid: a baseline is made of what can be used.
+    """
+    for run in now:
+        if run.verdict != "valid":
+            raise UsageError(
+                f"{run.experiment} {run.run}: {run.verdict} ({'; '.join(run.failed[:1])})",
+                "a baseline is made of valid runs only",
+            )
+    kept = {(r.experiment, r.run): r for r in (*nights, *now)}
+    return tuple(kept[key] for key in sorted(kept))
+
+
+def write(path: Path, nights: Sequence[RunScores]) -> None:
+    """Write a baseline whole; one line a statistic, so that a change can be read as a difference."""
+    write_atomically(path, dumps(nights))
+
+
+def dumps(nights: Sequence[RunScores]) -> str:
+    """Return the baseline's text."""
+    out = [f'{{"kind": "{KIND}", "version": {VERSION}, "nights": [']
+    out.append(",\n".join(_night(night.model_dump(mode="json")) for night in nights))
+    out.append("]}\n")
+    return "\n".join(out)
+
+
+def _night(night: dict[str, Any]) -> str:
+    fields = []
+    for key, value in night.items():
+        if key in ("steps", "measured", "accuracy"):
+            lines = ",\n  ".join(json.dumps(item, allow_nan=False) for item in value)
+            fields.append(f'"{key}": [\n  {lines}]')
+        else:
+            fields.append(f'"{key}": {json.dumps(value, allow_nan=False)}')
+    return "{" + ",\n ".join(fields) + "}"

@@ -1,0 +1,305 @@
+"""Sealed archives of runs: a zip file that says what is in it, and shows when any byte of it has changed.
+
+``BUNDLE.json`` lists every file's SHA-256 with the versions and the schema number; the zip's comment holds
+the SHA-256 of all that precedes it. Files are stored, not compressed (Parquet is already), in one order and
+with one date, so the same run gives the same bytes anywhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+import os
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+from harness import __version__
+from harness.errors import UsageError
+from harness.runs import Run, folder_atomically
+from harness.schemas import SCHEMA_VERSION
+
+MANIFEST = "BUNDLE.json"
+KIND = "harness-bundle"
+VERSION = 1
+SUFFIX = ".harness.zip"
+_DATE = (1980, 1, 1, 0, 0, 0)
+_SEAL = re.compile(rb"sha256:([0-9a-f]{64})")
+_SEAL_BYTES = 71
+_BLOCK = 1 << 20
+_UNREADABLE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    OSError,
+    ValueError,
+)
+"""What the zip module raises for a damaged entry, by what was damaged."""
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What became of a bundle's files.
+
+    Attributes
+    ----------
+    name : str
+        Experiment and run.
+    files, size_bytes : int
+    problems : tuple of str
+        One line for each file that was changed, is missing or does not belong; empty when all is well.
+    seal : str
+        SHA-256 of the archive; empty for an extracted one.
+    """
+
+    name: str
+    files: int
+    size_bytes: int
+    problems: tuple[str, ...]
+    seal: str
+
+
+def bundle(run_path: Path, out: Path | None = None) -> tuple[Path, str]:
+    """Seal a run.
+
+    Parameters
+    ----------
+    run_path : Path
+        A run directory.
+    out : Path, optional
+        The archive; by default ``<experiment>-<stamp>.harness.zip`` in the current folder.
+
+    Returns
+    -------
+    tuple of Path and str
+        The archive, whole or not at all, and its seal.
+
+    Raises
+    ------
+    UsageError
+        When it is no run directory or has no finished step.
+    """
+    run = Run(run_path)
+    if not (run.path / "steps").is_dir() or not run.finished_steps:
+        raise UsageError(f"{run.path}: no finished step", "there is nothing to seal")
+    experiment = run.path.parent.name
+    target = out or Path(f"{experiment}-{run.path.name}{SUFFIX}")
+    files = {p.relative_to(run.path).as_posix(): p for p in run.path.rglob("*") if p.is_file()}
+    chosen = {
+        name: p
+        for name, p in sorted(files.items())
+        if name != MANIFEST and not any(part.startswith(".") for part in PurePosixPath(name).parts)
+    }
+    manifest = {
+        "kind": KIND,
+        "version": VERSION,
+        "schema": run.environment["schema"],
+        "experiment": experiment,
+        "run": run.path.name,
+        "sealed_with": __version__,
+        "measured_with": {k: run.environment.get(k) for k in ("harness", "commit", "cluster", "packages")},
+        "files": {name: {"sha256": _hash_of(p), "bytes": p.stat().st_size} for name, p in chosen.items()},
+    }
+    temporary = target.with_name(f".{target.name}.partial")
+    try:
+        with temporary.open("w+b") as file:
+            _write(file, f"{experiment}/{run.path.name}", manifest, chosen)
+            seal = _seal(file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.rename(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return target, seal
+
+
+def _write(file: IO[bytes], root: str, manifest: Mapping[str, Any], files: Mapping[str, Path]) -> None:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        archive.comment = b"sha256:" + b"0" * 64
+        archive.writestr(_entry(f"{root}/{MANIFEST}"), json.dumps(manifest, indent=1) + "\n")
+        for name, path in files.items():
+            entry = _entry(f"{root}/{name}")
+            entry.file_size = path.stat().st_size
+            with path.open("rb") as source, archive.open(entry, "w") as out:
+                while block := source.read(_BLOCK):
+                    out.write(block)
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    entry = zipfile.ZipInfo(name, _DATE)
+    entry.create_system = 3
+    entry.external_attr = 0o644 << 16
+    return entry
+
+
+def _seal(file: IO[bytes]) -> str:
+    """Put the hash of everything before it into the comment at the archive's end."""
+    size = file.seek(0, os.SEEK_END)
+    seal = _hash(file, size - _SEAL_BYTES)
+    file.seek(size - _SEAL_BYTES)
+    file.write(b"sha256:" + seal.encode())
+    return seal
+
+
+def _hash(file: IO[bytes], most: int | None = None) -> str:
+    file.seek(0)
+    found, left = hashlib.sha256(), most
+    while block := file.read(_BLOCK if left is None else min(_BLOCK, left)):
+        found.update(block)
+        left = None if left is None else left - len(block)
+    return found.hexdigest()
+
+
+def _hash_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return _hash(file)
+
+
+def verify(path: Path) -> Verified:
+    """Check a bundle, or the folder that it was extracted to, against its own list.
+
+    Raises
+    ------
+    UsageError
+        When it is not a bundle, cut short, or of a newer version or schema.
+    """
+    if path.is_dir():
+        return _verify_folder(path)
+    try:
+        with path.open("rb") as file:
+            return _verify_archive(path, file)
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such bundle") from None
+
+
+def _verify_archive(path: Path, file: IO[bytes]) -> Verified:
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - _SEAL_BYTES))
+    sealed = _SEAL.fullmatch(file.read())
+    seal = _hash(file, max(0, size - _SEAL_BYTES))
+    try:
+        archive = zipfile.ZipFile(file)
+        names = archive.namelist()
+    except _UNREADABLE as error:
+        raise UsageError(f"{path}: not a whole bundle ({error})", "copy it again") from None
+    roots = [n.removesuffix(f"/{MANIFEST}") for n in names if n.endswith(f"/{MANIFEST}")]
+    if not roots:
+        raise UsageError(f"{path}: not a bundle", f"there is no {MANIFEST} in it")
+    root = min(roots, key=len)
+    found = {n.removeprefix(f"{root}/"): n for n in names}
+    try:
+        text = archive.read(f"{root}/{MANIFEST}")
+    except _UNREADABLE:
+        return Verified(root, len(names) - 1, size, (f"{MANIFEST}: changed",), seal)
+    intact = sealed is not None and sealed[1].decode() == seal
+    manifest = _manifest(f"{path}: {MANIFEST}", text, intact)
+    if manifest is None:
+        return Verified(root, len(names) - 1, size, (f"{MANIFEST}: changed",), seal)
+
+    def contents(name: str) -> str:
+        with archive.open(found[name]) as entry:
+            hashed = hashlib.sha256()
+            while block := entry.read(_BLOCK):
+                hashed.update(block)
+        return hashed.hexdigest()
+
+    problems = list(_problems(manifest, set(found), contents))
+    if not problems and not intact:
+        problems = ["the archive itself was changed outside its files, or its seal was"]
+    return Verified(root, len(manifest["files"]), size, tuple(problems), seal)
+
+
+def _verify_folder(path: Path) -> Verified:
+    file = path / MANIFEST
+    if not file.is_file():
+        raise UsageError(f"{path}: not an extracted bundle", f"there is no {MANIFEST} in it")
+    manifest = _manifest(str(file), file.read_bytes(), intact=True)
+    assert manifest is not None
+    found = {p.relative_to(path).as_posix(): p for p in path.rglob("*") if p.is_file()}
+    problems = tuple(_problems(manifest, set(found), lambda name: _hash_of(found[name])))
+    size = sum(p.stat().st_size for p in found.values())
+    return Verified(f"{manifest['experiment']}/{manifest['run']}", len(manifest["files"]), size, problems, "")
+
+
+def _manifest(where: str, text: bytes, intact: bool) -> dict[str, Any] | None:
+    """Return what a manifest says; None where it is damaged."""
+    try:
+        manifest = json.loads(text)
+        version, schema = manifest["version"], manifest["schema"]
+        whole = manifest["kind"] == KIND and all(
+            isinstance(f["sha256"], str) for f in manifest["files"].values()
+        )
+        named = isinstance(manifest["experiment"], str) and isinstance(manifest["run"], str)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        whole = named = False
+    if not whole or not named or not isinstance(version, int) or not isinstance(schema, int):
+        if intact:
+            raise UsageError(f"{where}: not a bundle's list of files")
+        return None
+    if version > VERSION:
+        raise UsageError(
+            f"{where}: version {version} is newer than this harness reads ({VERSION})", "update it"
+        )
+    if schema > SCHEMA_VERSION:
+        raise UsageError(
+            f"{where}: schema {schema} is newer than this harness reads ({SCHEMA_VERSION})", "update it"
+        )
+    found: dict[str, Any] = manifest
+    return found
+
+
+def _problems(manifest: Mapping[str, Any], found: set[str], contents: Any) -> Iterator[str]:
+    listed = manifest["files"]
+    for name, said in listed.items():
+        if name not in found:
+            yield f"{name}: missing"
+            continue
+        try:
+            same = contents(name) == said["sha256"]
+        except _UNREADABLE:
+            same = False
+        if not same:
+            yield f"{name}: changed"
+    for name in sorted(found - set(listed) - {MANIFEST}):
+        yield f"{name}: does not belong to the bundle"
+
+
+def extract(path: Path, folder: Path) -> Path:
+    """Verify a bundle and put its run into ``folder/<experiment>/<stamp>``, whole or not at all.
+
+    Raises
+    ------
+    UsageError
+        When the bundle is not intact, or the run is there already.
+    """
+    checked = verify(path)
+    if checked.problems:
+        raise UsageError(f"{path}: {checked.problems[0]}", "it is not extracted")
+    parts = PurePosixPath(checked.name).parts
+    if len(parts) != 2 or ".." in parts or PurePosixPath(checked.name).is_absolute():
+        raise UsageError(f"{path}: its run is named {checked.name!r}", "that is no experiment and run")
+    target = folder / checked.name
+    if target.exists():
+        raise UsageError(f"{target}: exists already", "extract into another folder")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path) as archive, folder_atomically(target) as temporary:
+        for entry in archive.infolist():
+            inside = PurePosixPath(entry.filename).relative_to(checked.name)
+            if ".." in inside.parts:
+                raise UsageError(f"{path}: {entry.filename} leads out of its folder", "it is not extracted")
+            place = temporary / inside
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with archive.open(entry) as source, place.open("wb") as out:
+                while block := source.read(_BLOCK):
+                    out.write(block)
+    return target

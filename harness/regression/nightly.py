@@ -1,0 +1,140 @@
+"""A night: which experiments, measuring them through ``harness run``, and the page that is made of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from jinja2 import Environment, StrictUndefined
+from pydantic import Field, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from harness.errors import UsageError
+from harness.plans import Frozen
+from harness.regression.outcomes import Limits, Regression
+from harness.regression.outputs import COLUMNS, table, verdict
+from harness.regression.scores import RunScores
+
+RUN_ENDED = (0, 3, 4)
+"""Exit statuses of ``harness run`` that leave a whole run: valid, invalid, unknown."""
+
+
+class Nightly(Frozen):
+    """``configs/nightly.yaml``.
+
+    Attributes
+    ----------
+    experiments : tuple of str
+        Files, or names of shipped experiments.
+    runs, baseline, history, page : Path
+        Where runs go; the baseline; the history; and the folder of page, figure and summaries. Relative to
+        the folder that the command is given in.
+    alpha, mean_points, pair_points
+        See ``harness.regression.outcomes.Limits``.
+    """
+
+    experiments: tuple[str, ...] = Field(min_length=1)
+    runs: Path = Path("runs")
+    baseline: Path = Path("reports/baseline.json")
+    history: Path = Path("reports/history.parquet")
+    page: Path = Path("reports/nightly")
+    alpha: float = Field(default=0.05, gt=0, lt=1)
+    mean_points: float = Field(default=2.0, ge=0)
+    pair_points: float = Field(default=5.0, ge=0)
+
+    @property
+    def limits(self) -> Limits:
+        """What is no finding."""
+        return Limits(alpha=self.alpha, mean_points=self.mean_points, pair_points=self.pair_points)
+
+
+def read(path: Path) -> Nightly:
+    """Read a night's file.
+
+    Raises
+    ------
+    UsageError
+        Missing or unreadable file, unknown key, wrong type.
+    """
+    try:
+        return Nightly.model_validate(YAML(typ="safe").load(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read", str(error)) from None
+    except YAMLError as error:
+        raise UsageError(f"{path}: not readable as YAML", str(error).splitlines()[0]) from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise UsageError(f"{path}: {where}: {first['msg']}") from None
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What became of measuring one experiment: a run, or why there is none."""
+
+    experiment: str
+    run: Path | None
+    problem: str = ""
+
+
+def measure(experiment: str, runs: Path) -> Attempt:
+    """Measure one experiment with ``harness run`` in a process of its own, whose progress is shown."""
+    command = [sys.executable, "-m", "harness", "run", experiment, "--runs", str(runs), "--json"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    last = done.stdout.strip().splitlines()[-1:] or [""]
+    try:
+        said = json.loads(last[0])
+    except ValueError:
+        said = {}
+    if done.returncode in RUN_ENDED and "run" in said:
+        return Attempt(experiment, Path(said["run"]))
+    return Attempt(experiment, None, str(said.get("error", f"harness run ended with {done.returncode}")))
+
+
+def measure_all(
+    experiments: Sequence[str], runs: Path, progress: Callable[[str], None]
+) -> tuple[Attempt, ...]:
+    """Measure every experiment; one that fails does not keep the others from being measured."""
+    out = []
+    for experiment in experiments:
+        progress(f"measuring {experiment}")
+        out.append(measure(experiment, runs))
+        if out[-1].run is None:
+            progress(f"{experiment}: not measured: {out[-1].problem}")
+    return tuple(out)
+
+
+def page(
+    night: str,
+    regression: Regression,
+    scored: Sequence[RunScores],
+    noisy: Sequence[str],
+    missing: Sequence[Attempt],
+    trend_svg: str,
+) -> str:
+    """Return the night's page, which needs no network: verdict and noise, findings, trend, runs."""
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    template = (resources.files("harness") / "assets" / "nightly.html.j2").read_text(encoding="utf-8")
+    svg = trend_svg[trend_svg.index("<svg") :] if "<svg" in trend_svg else ""
+    return environment.from_string(template).render(
+        night=night,
+        verdict=verdict(regression),
+        status=regression.status,
+        noisy=noisy,
+        missing=missing,
+        findings=[o.line.removeprefix("worse: ") for o in regression.worse],
+        gaps=regression.gaps,
+        notes=[n for n in regression.notes if n not in noisy],
+        columns=COLUMNS,
+        table=table(regression),
+        runs=scored,
+        trend=svg,
+    )

@@ -1,0 +1,131 @@
+"""What a comparison with the baseline found: one outcome a hypothesis, and the exit status of all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from statsmodels.stats.multitest import multipletests
+
+Family = Literal["data", "accuracy", "measured", "quality", "speed"]
+Found = Literal["worse", "same", "untested"]
+
+PASSED, WORSE, NOT_ENOUGH = 0, 1, 4
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What is no finding, however certain it is; and how often chance alone may give one.
+
+    Attributes
+    ----------
+    alpha : float
+        Probability that an unchanged night has any finding (all hypotheses together).
+    mean_points, pair_points : float
+        Percentage points by which errors may grow, in the mean over the pairs and in one pair; and percent
+        by which a measured value may move, in the mean over the steps and in one step.
+    noise_factor, seconds_factor, cpu_factor : float
+        By which noise, a step's overhead and a prediction's time may grow.
+    """
+
+    alpha: float = 0.05
+    mean_points: float = 2.0
+    pair_points: float = 5.0
+    noise_factor: float = 1.5
+    seconds_factor: float = 1.25
+    cpu_factor: float = 2.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One hypothesis and what became of it.
+
+    Attributes
+    ----------
+    before, now : float, optional
+        The baseline's value and the run's, in ``unit``.
+    p, adjusted : float, optional
+        P-value, and the same after Benjamini and Hochberg; None where nothing is left to chance, which is
+        so when the same raw data are scored again.
+    detail : str
+        The pairs or steps at fault, or why it was not tested.
+    """
+
+    experiment: str
+    run: str
+    family: Family
+    name: str
+    found: Found
+    before: float | None = None
+    now: float | None = None
+    unit: str = "%"
+    p: float | None = None
+    adjusted: float | None = None
+    detail: str = ""
+
+    @property
+    def line(self) -> str:
+        """The outcome in one line."""
+        parts = [f"{self.found}: {self.experiment} {self.run}: {self.family}: {self.name}"]
+        if self.before is not None and self.now is not None:
+            parts.append(f"{self.before:.4g} -> {self.now:.4g} {self.unit}".rstrip())
+        if self.p is not None:
+            parts.append(f"p {self.p:.2g}" + (f", adjusted {self.adjusted:.2g}" if self.adjusted else ""))
+        if self.detail:
+            parts.append(self.detail)
+        return "; ".join(parts)
+
+
+@dataclass(frozen=True)
+class Regression:
+    """All outcomes, and what keeps some experiments from being judged.
+
+    Attributes
+    ----------
+    gaps : tuple of str
+        One line for each run that could not be compared, or not wholly.
+    notes : tuple of str
+        What else a reader should know (a noisy night, a model without a baseline).
+    """
+
+    outcomes: tuple[Outcome, ...]
+    gaps: tuple[str, ...]
+    notes: tuple[str, ...]
+    limits: Limits
+
+    @property
+    def worse(self) -> tuple[Outcome, ...]:
+        """The findings."""
+        return tuple(o for o in self.outcomes if o.found == "worse")
+
+    @property
+    def tested(self) -> int:
+        """How many hypotheses were tested."""
+        return sum(o.found != "untested" for o in self.outcomes)
+
+    @property
+    def status(self) -> int:
+        """Exit status: 1 with a finding, else 4 with a gap or nothing tested, else 0."""
+        if self.worse:
+            return WORSE
+        return NOT_ENOUGH if self.gaps or not self.tested else PASSED
+
+
+def corrected(outcomes: Sequence[Outcome], alpha: float) -> tuple[Outcome, ...]:
+    """Decide the outcomes that have a p-value, by Benjamini and Hochberg over all of them together.
+
+    Where nothing has changed, any finding is a false one, and then controlling the false discovery rate
+    is controlling the probability of any finding at ``alpha``.
+    """
+    at = [i for i, o in enumerate(outcomes) if o.p is not None]
+    if not at:
+        return tuple(outcomes)
+    rejected, adjusted, _, _ = multipletests(
+        np.array([outcomes[i].p for i in at]), alpha=alpha, method="fdr_bh"
+    )
+    out = list(outcomes)
+    for i, no, p in zip(at, rejected, adjusted, strict=True):
+        out[i] = replace(out[i], found="worse" if no else "same", adjusted=float(p))
+    return tuple(out)

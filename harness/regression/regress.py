@@ -1,0 +1,109 @@
+"""Runs against a baseline: archived ones by replay, new ones as nights; one decision over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.errors import UsageError
+from harness.regression.nights import GROUND_TRUTH_MEAN, Group, compare_nights
+from harness.regression.outcomes import Limits, Outcome, Regression, corrected
+from harness.regression.replay import changed_data, compare_replay
+from harness.regression.scores import RunScores
+
+NOISY_FACTOR = 2.0
+"""A night whose noise is above the usual by this factor is noisy."""
+
+
+def regress(
+    baseline: Sequence[RunScores],
+    now: Sequence[RunScores],
+    limits: Limits | None = None,
+    where: str | Path = "the baseline",
+) -> Regression:
+    """Compare runs with a baseline.
+
+    Parameters
+    ----------
+    baseline, now : sequences of RunScores
+    limits : Limits, optional
+    where : path
+        The baseline's file, for messages.
+
+    Raises
+    ------
+    UsageError
+        When the baseline holds none of the runs' experiments.
+    """
+    limits = limits or Limits()
+    outcomes: list[Outcome] = []
+    gaps: list[str] = []
+    notes: list[str] = []
+    new: dict[str, list[RunScores]] = {}
+    compared = 0
+    for run in now:
+        named = f"{run.experiment} {run.run}"
+        same_name = [b for b in baseline if b.experiment == run.experiment]
+        mine = [b for b in same_name if not b.same_experiment(run)]
+        if not mine:
+            gaps.append(f"{named}: {_no_baseline(run, same_name, where)}")
+            continue
+        compared += 1
+        notes += noisy(run, mine)
+        notes += [f"{named}: {m} has no baseline yet" for m in _new_models(run, mine)]
+        own = next((b for b in mine if b.run == run.run), None)
+        changed = changed_data(own, run) if own else []
+        if own is not None and not changed:
+            outcomes += compare_replay(own, run, limits)
+            continue
+        outcomes += changed
+        new.setdefault(run.experiment, []).append(run)
+    if now and not compared:
+        raise UsageError(f"{where}: a baseline of other experiments", gaps[0])
+    for experiment, runs in new.items():
+        base = [b for b in baseline if b.experiment == experiment and not b.same_experiment(runs[0])]
+        found = list(compare_nights(Group(base, runs), limits))
+        outcomes += found
+        if not any(o.family == "accuracy" and (o.p is not None or o.found == "worse") for o in found):
+            why = "; ".join(runs[0].failed[:2]) or "no pair was judged in every night"
+            gaps.append(f"{experiment} {', '.join(r.run for r in runs)}: accuracy cannot be compared: {why}")
+        elif any(r.verdict != "valid" for r in runs):
+            bad = [r for r in runs if r.verdict != "valid"]
+            gaps += [f"{r.experiment} {r.run}: {r.verdict}, so only a part could be compared" for r in bad]
+    return Regression(corrected(outcomes, limits.alpha), tuple(gaps), tuple(notes), limits)
+
+
+def _no_baseline(run: RunScores, same_name: Sequence[RunScores], where: str | Path) -> str:
+    if same_name:
+        key = same_name[-1].same_experiment(run)
+        return f"{where} holds another version of this experiment: {key} differs"
+    return f"{where} has no run of this experiment"
+
+
+def _new_models(run: RunScores, baseline: Sequence[RunScores]) -> list[str]:
+    known = {a.model for b in baseline for a in b.accuracy}
+    return sorted({a.model for a in run.accuracy} - known)
+
+
+def noisy(run: RunScores, usual: Sequence[RunScores]) -> list[str]:
+    """Return why a night is noisy: a check that did not pass, or noise above what is usual; else nothing."""
+    named = f"{run.experiment} {run.run}: noisy: "
+    found = [named + f"{run.verdict}: {failed}" for failed in run.failed]
+    seen, before = noise_pct(run), [x for b in usual if b.run != run.run and (x := noise_pct(b)) is not None]
+    if seen is not None and before:
+        median = sorted(before)[len(before) // 2]
+        if seen > NOISY_FACTOR * median:
+            found.append(
+                named
+                + f"ground truth repeats within {seen:.2g} % from batch to batch, usually {median:.2g} %"
+            )
+    return found
+
+
+def noise_pct(run: RunScores) -> float | None:
+    """Return the mean over steps of the mean ground truth's error within the interval, in percent."""
+    for m in run.measured:
+        if (m.protocol, m.measure, m.statistic, m.subject) == GROUND_TRUTH_MEAN:
+            known = [w for w in m.within if w is not None]
+            return 100 * sum(known) / len(known) if known else None
+    return None

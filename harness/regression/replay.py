@@ -1,0 +1,122 @@
+"""The same raw data scored again: nothing is left to chance, so any change is the code's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from harness.regression.chance import Floats
+from harness.regression.nights import NAMED, Group, name_pairs
+from harness.regression.outcomes import Limits, Outcome
+from harness.regression.scores import Accuracy, RunScores
+
+SAME = 1e-3
+"""The same samples analysed again may differ by this much (relative) in a measured value."""
+
+
+def changed_data(baseline: RunScores, now: RunScores) -> list[Outcome]:
+    """Return a finding for every step's file of an archived run whose contents are not the baseline's."""
+    group = Group([baseline], [now])
+    found = []
+    if baseline.labels != now.labels:
+        detail = f"steps {', '.join(baseline.labels)} became {', '.join(now.labels)}"
+        return [group.outcome("data", "the archived steps", found="worse", detail=detail)]
+    for i, (old, new) in enumerate(zip(baseline.steps, now.steps, strict=True)):
+        for file in sorted(set(old.data) | set(new.data)):
+            if old.data.get(file) != new.data.get(file):
+                moved = _mean_ms(baseline, i), _mean_ms(now, i)
+                rows = f"rows {old.rows} -> {new.rows}" if old.rows != new.rows else f"{old.rows} rows"
+                found.append(
+                    group.outcome(
+                        "data",
+                        f"step {i} ({old.label}) {file}",
+                        found="worse",
+                        before=moved[0],
+                        now=moved[1],
+                        unit="ms mean ground truth",
+                        detail=f"not the contents that the baseline was made from; {rows}",
+                    )
+                )
+    return found
+
+
+def _mean_ms(run: RunScores, step: int) -> float | None:
+    for m in run.measured:
+        if (m.protocol, m.measure, m.statistic, m.subject) == ("ours", "ground_truth_latency_ms", "mean", ""):
+            return m.values[step]
+    return None
+
+
+def compare_replay(baseline: RunScores, now: RunScores, limits: Limits) -> Iterator[Outcome]:
+    """Yield every kind of error, measured value and verdict of the same data, scored then and now."""
+    group = Group([baseline], [now])
+    lost = [f for f in now.failed if f not in baseline.failed]
+    yield group.outcome(
+        "quality",
+        f"verdict {baseline.verdict} -> {now.verdict}",
+        found="worse" if now.verdict != baseline.verdict and lost else "same",
+        detail="; ".join(lost[:NAMED]) if now.verdict != baseline.verdict else "",
+    )
+    theirs = {(m.protocol, m.measure, m.statistic, m.subject): m for m in now.measured}
+    for old in baseline.measured:
+        new = theirs.get((old.protocol, old.measure, old.statistic, old.subject))
+        before, after = _floats(old.values), _floats(new.values if new else [None] * len(old.values))
+        gone = np.isfinite(before) & ~np.isfinite(after)
+        with np.errstate(invalid="ignore"):
+            moved = np.flatnonzero(gone | (np.abs(after - before) > SAME * np.abs(before)))
+        yield group.outcome(
+            "measured",
+            old.name,
+            found="worse" if len(moved) else "same",
+            before=_mean(before),
+            now=_mean(after),
+            unit=old.measure.rsplit("_", 1)[-1],
+            detail=", ".join(f"step {i} {before[i]:.4g} -> {after[i]:.4g}" for i in moved[:NAMED]),
+        )
+    accuracies = {a.key: a for a in now.accuracy}
+    run_today = {a.model for a in now.accuracy}
+    for kind in baseline.accuracy:
+        if kind.model not in run_today:
+            yield group.outcome("accuracy", kind.name, detail="the model was not asked")
+        elif kind.key not in accuracies:
+            yield group.outcome(
+                "accuracy", kind.name, found="worse", detail="the model no longer predicts this"
+            )
+        else:
+            yield _errors(group, kind, accuracies[kind.key], limits)
+
+
+def _errors(group: Group, old: Accuracy, new: Accuracy, limits: Limits) -> Outcome:
+    before, after = (np.abs(np.array([_floats(row) for row in a.errors_pct])) for a in (old, new))
+    labels = [str(i) for i in range(len(before))]
+    both = np.isfinite(before) & np.isfinite(after)
+    source, proposed = np.nonzero(both)
+    grown = (after - before)[both]
+    pairs = name_pairs(grown, source, proposed, labels, limits.mean_points)
+    lost = sorted(set(new.unanswered) - set(old.unanswered))
+    if lost:
+        named = ", ".join(f"{i}->{j}" for i, j in lost[:NAMED])
+        pairs = "; ".join(x for x in (pairs, f"no longer answers for {len(lost)} pairs: {named}") if x)
+    grew = len(grown) > 0 and (grown.mean() > limits.mean_points or grown.max() > limits.pair_points)
+    return group.outcome(
+        "accuracy",
+        old.name,
+        found="worse" if grew or lost else "same",
+        before=_median(before[both]),
+        now=_median(after[both]),
+        unit="% median error",
+        detail=pairs if grew or lost else "",
+    )
+
+
+def _floats(values: Sequence[float | None]) -> Floats:
+    return np.array([np.nan if v is None else v for v in values], dtype=float)
+
+
+def _mean(values: Floats) -> float | None:
+    return float(np.nanmean(values)) if np.isfinite(values).any() else None
+
+
+def _median(values: Floats) -> float | None:
+    return float(np.median(values)) if len(values) else None

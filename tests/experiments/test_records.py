@@ -1,0 +1,165 @@
+"""What is written of a step that keeps up, and of one that does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from harness.experiments import records
+from harness.experiments.measuring import Measured
+from harness.experiments.precision import look
+from harness.experiments.steady import Steadiness
+from harness.plans import Component, Executor, PhysicalPlan, QueryPlan, Stream, Worker, WorkerNode
+from harness.runs import BurnInFound, Finding, Interval
+from harness.workload.tables import RECEIVED, SENT
+
+NS = 1_000_000_000
+START_S, END_S = 20, 60
+
+
+def plan() -> PhysicalPlan:
+    parts = tuple(Component(name=n, role=r, tasks=1) for n, r in (("spout", "spout"), ("sender", "sender")))
+    query = QueryPlan(
+        name="line", components=parts, streams=(Stream(source="spout", target="sender", grouping="shuffle"),)
+    )
+    node = WorkerNode(name="node-1", address="127.0.0.2", host="here", cores=2, slots=(6700,))
+    worker = Worker(node="node-1", port=6700)
+    executors = tuple(
+        Executor(component=n, first_task=i, last_task=i, worker=worker)
+        for i, n in ((1, "spout"), (2, "sender"))
+    )
+    return PhysicalPlan(query_plan=query, nodes=(node,), executors=executors)
+
+
+def gathered(rate_tps: int, out_tps: int) -> records.Gathered:
+    """A constant input, of which at most ``out_tps`` come out, in order, over 60 s and what is left after."""
+    number = rate_tps * END_S
+    scheduled = np.arange(number) * (NS // rate_tps)
+    left = np.maximum(scheduled + NS // 100, np.arange(number) * (NS // out_tps) + NS // 100)
+    columns = {
+        "message_id": np.arange(number),
+        "scheduled_ns": scheduled,
+        "sent_ns": scheduled,
+        "append_ms": scheduled // 1_000_000,
+        "partition": np.arange(number) % 16,
+        "offset": np.arange(number) // 16,
+        "error": pa.nulls(number, pa.string()),
+    }
+    sent = pa.table([pa.array(columns[f.name], f.type) for f in SENT], schema=SENT)
+    hops = [
+        [
+            {"task": 1, "received_ns": int(s), "emitted_ns": int(s)},
+            {"task": 2, "received_ns": int(t), "emitted_ns": int(t)},
+        ]
+        for s, t in zip(scheduled, left, strict=True)
+    ]
+    rows = {
+        "message_id": np.arange(number),
+        "child": np.zeros(number),
+        "entered_ns": scheduled,
+        "left_ns": left,
+        "thesis_entered_ns": scheduled,
+        "append_ms": left // 1_000_000 + 1,
+        "sink": ["sender"] * number,
+        "record_path": ["spout:1/sender:2"] * number,
+        "output_partition": np.arange(number) % 16,
+        "output_offset": np.arange(number) // 16,
+        "hops": hops,
+    }
+    received = pa.table([pa.array(rows[f.name], f.type) for f in RECEIVED], schema=RECEIVED)
+    return records.Gathered(
+        sent=sent,
+        received=received,
+        input_records=number,
+        output_records=number,
+        records_read=number,
+        foreign_records=0,
+        held=[],
+        failed=[],
+        errors=[],
+        topic="in",
+    )
+
+
+def measured(steady: bool) -> Measured:
+    none = np.empty(0)
+    return Measured(
+        start_ns=START_S * NS,
+        end_ns=END_S * NS,
+        start_epoch_ms=0,
+        end_epoch_ms=1000 * (END_S - START_S),
+        burn_in=BurnInFound(found=steady, seconds=20, reason="steady" if steady else "drift"),
+        look=look(none, none, 0, END_S - START_S, precision_pct=5),
+        looks=3,
+        stop_reason="precision" if steady else "time-limit",
+        steadiness=Steadiness(steady, True, 0.0 if steady else None, "steady" if steady else "drift"),
+        complete_latency_ms={},
+        disturbance="",
+    )
+
+
+def quality_of(rate_tps: int, out_tps: int):
+    what, when = gathered(rate_tps, out_tps), measured(steady=rate_tps <= out_tps)
+    assembled = records.latency(what, plan(), when)
+    ok = Finding(ok=True)
+    return records.quality(what, when, assembled, plan_as_asked=ok, plan_unchanged=ok), assembled, when
+
+
+def test_a_step_that_keeps_up() -> None:
+    quality, _, _ = quality_of(50, 100)
+    assert quality.steady.ok
+    assert quality.saturated == ""
+    assert quality.backlog is not None
+    assert quality.backlog.throughput_tps == pytest.approx(50, abs=0.05)
+    assert quality.ledger["balanced"]
+
+
+def test_a_saturated_step_balances_once_it_has_drained_and_says_what_it_is() -> None:
+    quality, assembled, when = quality_of(100, 80)
+    assert not quality.steady.ok
+    assert quality.saturated.startswith("saturated: the backlog grew by 20.0 ± ")
+    assert quality.backlog is not None
+    assert quality.backlog.throughput_tps == pytest.approx(80, abs=0.1)
+    assert quality.ledger["balanced"]
+    assert (quality.ledger["lost"], quality.ledger["received"]) == (0, 100 * (END_S - START_S))
+    # Message n of the interval is due at n/100 s and comes out at n/80 s: from 5 s to 15 s later.
+    settled = records.settled_look(assembled, when, 5.0)
+    assert settled.mean == pytest.approx(10_010, rel=0.001)
+
+
+def test_messages_of_an_earlier_step_are_not_this_ones_throughput() -> None:
+    what, when = gathered(50, 100), measured(steady=True)
+    earlier = what.received.set_column(0, "message_id", pa.array(np.arange(-5000, -2000), pa.int64()))
+    both = replace(what, received=pa.concat_tables([what.received, earlier]))
+    assert records.backlog(both, when) == records.backlog(what, when)
+
+
+def test_an_interval_without_any_mean_is_written_and_read_back() -> None:
+    nothing = measured(steady=True).look
+    written = Interval(
+        step=0,
+        configuration="1x1@50",
+        rate_tps=50.0,
+        rebalance_start_ns=0,
+        up_ns=1,
+        start_ns=2,
+        end_ns=3,
+        done_ns=4,
+        start_epoch_ms=0,
+        end_epoch_ms=1,
+        burn_in=BurnInFound(found=False, seconds=1.0, reason="no message arrived"),
+        stop_reason="time-limit",
+        mean_ms=nothing.mean,
+        half_width_ms=nothing.half_width,
+        precision_pct_asked=5.0,
+        precision_pct_reached=nothing.precision_pct,
+        looks=1,
+        complete_latency_ms={},
+        submission="first",
+    )
+    found = Interval.model_validate_json(written.model_dump_json())
+    assert np.isnan(found.mean_ms)
+    assert np.isinf(found.precision_pct_reached)

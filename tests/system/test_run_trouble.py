@@ -1,0 +1,108 @@
+"""``harness run`` when something dies or is full: it stops with what it has, says so, and can be resumed.
+
+One run meets a killed Kafka, a killed Nimbus, a worker that cannot start (another program has its port)
+and a full disk, each in its second step, each after the last was resumed; then it is resumed to its end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.backends import sandbox
+from harness.backends.servers import ServerHomes
+
+pytestmark = pytest.mark.system
+
+Ended = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def ended(server_homes: ServerHomes, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
+    if reason := sandbox.obstacle():
+        pytest.skip(f"no sandbox on this machine: {reason}")
+    folder = tmp_path_factory.mktemp("troubled")
+    script = Path(__file__).with_name("troubled_run.py")
+    enter = [sys.executable, "-m", "harness.backends.sandbox", "new"]
+    environment = {k: v for k, v in os.environ.items() if k != sandbox.MARK}
+    done = subprocess.run(
+        [*enter, sys.executable, str(script), str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=840,
+        env=environment,
+    )
+    logs = "\n".join(p.read_text()[-2000:] for p in sorted(folder.glob("*.log")))
+    assert done.returncode == 0, done.stderr + logs
+    return {e["trouble"]: e for e in json.loads(done.stdout)}
+
+
+def error_of(said: str) -> str:
+    """Return the only line that says what is wrong."""
+    (line,) = [line for line in said.splitlines() if line.startswith("error: ")]
+    return line
+
+
+@pytest.mark.parametrize("trouble", ["kafka", "nimbus", "worker", "disk"])
+def test_the_run_stops_with_what_it_has_and_says_how_to_go_on(ended: dict[str, Ended], trouble: str) -> None:
+    found = ended[trouble]
+    assert found["status"] == 1, found["said"]
+    assert found["steps"] == ["00"]
+    assert found["first"] == ended["kafka"]["first"]
+    assert found["left"] == []
+    assert "Traceback" not in found["said"]
+    said = found["said"].splitlines()
+    how = f"1 of the run's 2 steps are finished and kept; go on with: harness run --resume {found['run']}"
+    assert how in said
+    assert said.index(how) > said.index(error_of(found["said"]))
+    assert json.loads(said[-1])["status"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("trouble", "error", "log"),
+    [
+        ("kafka", "error: kafka stopped with signal SIGKILL", "kafka.log"),
+        ("nimbus", "error: nimbus stopped with signal SIGKILL", "nimbus.log"),
+        ("worker", "error: the worker on node-1:670", "worker.log"),
+    ],
+)
+def test_the_one_line_names_what_died_and_its_log(
+    ended: dict[str, Ended], trouble: str, error: str, log: str
+) -> None:
+    found = ended[trouble]
+    line = error_of(found["said"])
+    assert line.startswith(error)
+    named = found["logs"]
+    assert [Path(path).name for path in named] == [log]
+    assert named[0] in line
+    # below it, the log's last lines
+    said = found["said"].splitlines()
+    assert said[said.index(line) + 1].startswith("    ")
+
+
+def test_a_worker_that_cannot_start_is_explained(ended: dict[str, Ended]) -> None:
+    assert "died at its start" in error_of(ended["worker"]["said"])
+    assert "Address already in use" in error_of(ended["worker"]["said"])
+
+
+def test_a_full_disk_is_named(ended: dict[str, Ended]) -> None:
+    line = error_of(ended["disk"]["said"])
+    assert line.startswith("error: step 1 cannot be written to ")
+    assert line.endswith("/steps: No space left on device")
+
+
+def test_the_resumed_run_is_completed(ended: dict[str, Ended]) -> None:
+    found = ended["none"]
+    # So short an interval proves nothing; that it is judged is what matters here.
+    assert found["status"] in (0, 3, 4), found["said"]
+    assert found["steps"] == ["00", "01"]
+    assert found["first"] == ended["kafka"]["first"]
+    assert found["left"] == []
+    assert "report: " in found["said"]
