@@ -59,7 +59,8 @@ def replicates(source: Source, number: int = REPLICATES, seed: int = 1) -> tuple
         How many; those that would be declined (a part of the plan that only some blocks saw) are left out.
     seed : int
     """
-    weights = np.random.default_rng(seed).exponential(size=(number, source.evidence.blocks))
+    rng = np.random.default_rng(seed)
+    weights = rng.exponential(size=(number, source.evidence.blocks))
     weights *= source.evidence.blocks / weights.sum(axis=1, keepdims=True)
     found = []
     for row in weights:

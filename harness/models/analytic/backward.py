@@ -185,8 +185,8 @@ def _fired(b: Back, c: int, i: int, made: _Made) -> FloatArray:
 
 @inner
 def _serve_members(b: Back, c: int, service: ComplexArray) -> None:
-    """Add wait and service to what the first class's seats have from arrival in the window, for every
-    class.""" f = b.g.f
+    """Add every class's wait and service to what the first one's seats have from arrival in the window."""
+    f = b.g.f
     one, following = f.component[c], f.component[c + 1]
     for cls in range(following.first_class - 1, one.first_class - 1, -1):
         known = -1

@@ -152,8 +152,8 @@ def times_wait(law: FloatArray, step: float, found: ComplexArray) -> None:
 
 @inlined
 def gap_log(rate: float, index: float, frequency: float) -> complex:
-    """Return the logarithm of that of the time between two arrivals: gamma, of mean and index of
-    dispersion.""" if index < 1e-3:
+    """Return the logarithm of that of the time between two arrivals: gamma, of that rate and index."""
+    if index < 1e-3:
         return complex(0.0, frequency / rate)
     x = frequency * index / rate
     return complex(-0.5 * math.log1p(x * x), math.atan(x)) / index

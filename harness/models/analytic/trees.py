@@ -1,5 +1,4 @@
-"""What the stages of a tree's ack share: where tuples go, how an ack gets to its acker, and what is known
-so far.
+"""What the stages of a tree's ack share: where tuples go, an ack's way, and what is known so far.
 
 A *seat* is a place where a group of siblings stays together: an executor, or a task where it holds windows.
 """

@@ -1,4 +1,4 @@
-"""A discrete-event simulator of ``harness.models.network.Network``: the analytic model's independent reference.
+"""A discrete-event simulator of ``harness.models.network.Network``: the analytic model's reference.
 
 ``simulate`` plays what the network's description says, mechanism by mechanism, with random numbers from a
 seed. Its own code is shared with no other model's: that is what makes it a reference.

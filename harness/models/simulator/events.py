@@ -61,26 +61,33 @@ def play(world: World) -> None:
             push(world, world.executors[executor]["wake"], WAKE, executor)
     while world.counters[ALIVE] > 0 and world.counters[FULL] == 0 and world.counters[EVENTS] > 0:
         time, kind, subject = pop(world)
-        executor, then = NONE, NEXT
-        if kind == WAKE:
-            if world.executors[subject]["asleep"] > 0 and world.executors[subject]["wake"] == time:
-                executor = subject
-        elif kind == DONE:
-            executor, then = subject, world.executors[subject]["then"]
-        elif kind == CORE:
-            executor, then = finish_thread(world, subject, time), AFTER_CPU
-        elif kind == OTHER_WORK:
-            start_thread(world, subject, NONE, exponential(world, subject), time)
-            push(world, time + exponential(world, subject) / world.hosts[subject]["other"], OTHER_WORK, subject)
-        elif kind == TICK:
-            if tick(world, subject, time):
-                push(world, tick_time(world, subject), TICK, subject)
-            if batched(world):
-                expect_flush(world, world.tasks[subject]["executor"], time)
-        else:
-            arrive(world, kind, subject, time)
+        executor, then = happen(world, time, kind, subject)
         if executor != NONE:
             go_on(world, executor, time, then)
+
+
+@inlined
+def happen(world: World, time: float, kind: int, subject: int) -> tuple[int, int]:
+    """Let an event happen; return the executor that can go on, or ``NONE``, and with what."""
+    if kind == WAKE:
+        e = world.executors[subject]
+        return (subject if e["asleep"] > 0 and e["wake"] == time else NONE), NEXT
+    if kind == DONE:
+        return subject, int(world.executors[subject]["then"])
+    if kind == CORE:
+        return finish_thread(world, subject, time), AFTER_CPU
+    if kind == OTHER_WORK:
+        start_thread(world, subject, NONE, exponential(world, subject), time)
+        gap = exponential(world, subject) / world.hosts[subject]["other"]
+        push(world, time + gap, OTHER_WORK, subject)
+    elif kind == TICK:
+        if tick(world, subject, time):
+            push(world, tick_time(world, subject), TICK, subject)
+        if batched(world):
+            expect_flush(world, int(world.tasks[subject]["executor"]), time)
+    else:
+        arrive(world, kind, subject, time)
+    return NONE, NEXT
 
 
 @inlined
@@ -114,38 +121,22 @@ def arrive(world: World, kind: int, item: int, time: float) -> None:
     An idle executor finds it at its next look.
     """
     if kind == VISIT_ARRIVES:
-        executor = world.tasks[world.visits[item]["task"]]["executor"]
+        executor = int(world.tasks[world.visits[item]["task"]]["executor"])
         far = world.visits[item]["far"]
     else:
-        executor = world.messages[item]["acker"]
+        executor = int(world.messages[item]["acker"])
         far = world.messages[item]["far"]
     e = world.executors[executor]
     link(world, executor, item, NONE)
     first = item
     if far == 1 and world.batch[BATCH] > 1.0:
-        if e["far_tail"] == NONE:
-            e["far_head"] = item
-        else:
-            link(world, executor, e["far_tail"], item)
-        e["far_tail"] = item
-        e["far"] += 1
-        if e["far"] < world.batch[BATCH]:
+        first = far_batch(world, executor, item, time)
+        if first == NONE:
             return
-        first = e["far_head"]
-        e["far_head"] = NONE
-        e["far_tail"] = NONE
-        e["far"] = 0
-        waiting = first
-        while waiting != NONE:
-            if kind == VISIT_ARRIVES:
-                world.visits[waiting]["queued"] = time
-            else:
-                world.messages[waiting]["queued"] = time
-            waiting = following(world, executor, waiting)
     if e["tail"] == NONE:
         e["head"] = first
     else:
-        link(world, executor, e["tail"], first)
+        link(world, executor, int(e["tail"]), first)
     e["tail"] = item
     if e["asleep"] == 1:
         e["asleep"] = 2
@@ -153,6 +144,32 @@ def arrive(world: World, kind: int, item: int, time: float) -> None:
         if e["wake"] != wake:
             e["wake"] = wake
             push(world, wake, WAKE, executor)
+
+
+@inlined
+def far_batch(world: World, executor: int, item: int, time: float) -> int:
+    """Add an item to the batch of what comes from other workers; return its first when it is full."""
+    e = world.executors[executor]
+    if e["far_tail"] == NONE:
+        e["far_head"] = item
+    else:
+        link(world, executor, int(e["far_tail"]), item)
+    e["far_tail"] = item
+    e["far"] += 1
+    if e["far"] < world.batch[BATCH]:
+        return NONE
+    first = int(e["far_head"])
+    e["far_head"] = NONE
+    e["far_tail"] = NONE
+    e["far"] = 0
+    waiting = first
+    while waiting != NONE:
+        if e["kind"] <= TIME_WINDOW:
+            world.visits[waiting]["queued"] = time
+        else:
+            world.messages[waiting]["queued"] = time
+        waiting = following(world, executor, waiting)
+    return first
 
 
 @inlined
@@ -198,39 +215,45 @@ def expect_flush(world: World, executor: int, time: float) -> None:
 
 
 @inlined
+def pick(world: World, executor: int, time: float) -> bool:
+    """Let an executor find what to do next; return whether there is something now."""
+    e = world.executors[executor]
+    e["free"] = time
+    if e["kind"] == SPOUT:
+        found = seek(world, executor)
+        if time < found < INF:
+            e["then"] = BEGIN
+            push(world, found, DONE, executor)
+        return bool(found <= time)
+    if batched(world):
+        take_flushes_before(world, executor, time)
+    if e["head"] != NONE:
+        e["item"] = take(world, executor)
+        return True
+    e["asleep"] = 1
+    e["wake"] = NAN
+    if batched(world):
+        expect_flush(world, executor, time)
+    return False
+
+
+@inlined
 def go_on(world: World, executor: int, time: float, then: int) -> None:
     """Let an executor go on until it has to wait: for a core, an end of waiting, or something to do."""
     e = world.executors[executor]
     e["asleep"] = 0
     while True:
         if then == NEXT:
-            if e["kind"] == SPOUT:
-                e["free"] = time
-                found = seek(world, executor)
-                if found == INF:
-                    return
-                if found > time:
-                    e["then"] = BEGIN
-                    push(world, found, DONE, executor)
-                    return
-            else:
-                if batched(world):
-                    take_flushes_before(world, executor, time)
-                if e["head"] == NONE:
-                    e["free"] = time
-                    e["asleep"] = 1
-                    e["wake"] = NAN
-                    if batched(world):
-                        expect_flush(world, executor, time)
-                    return
-                e["item"] = take(world, executor)
+            if not pick(world, executor, time):
+                return
             then = BEGIN
+        item = int(e["item"])
         if then == BEGIN:
-            cpu, length = demand(world, executor, e["item"])
-            begin(world, executor, e["item"], time, cpu)
+            cpu, length = demand(world, executor, item)
+            begin(world, executor, item, time, cpu)
             e["free"], e["cpu_now"], e["wait"] = time, cpu, length
             if e["shared"] == 1 and cpu > 0.0:
-                start_thread(world, e["host"], executor, cpu, time)
+                start_thread(world, int(e["host"]), executor, cpu, time)
                 return
             then = AFTER_CPU
         if then == AFTER_CPU:
@@ -240,13 +263,13 @@ def go_on(world: World, executor: int, time: float, then: int) -> None:
                 return
             then = SERVED
         if then == SERVED:
-            hold = serve(world, executor, e["item"], time)
+            hold = serve(world, executor, item, time)
             if hold > 0.0:
                 e["then"] = HELD
                 push(world, time + hold, DONE, executor)
                 return
         work(world, executor, e["free"], time, e["cpu_now"])
-        conclude(world, executor, e["item"], time)
+        conclude(world, executor, item, time)
         then = NEXT
 
 

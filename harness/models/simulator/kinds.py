@@ -25,9 +25,11 @@ SPOUT, BOLT, COUNT_WINDOW, TIME_WINDOW, ACKER = range(5)
 """Kinds of component."""
 RECURSION, EVENT_HEAP = range(2)
 """Engines."""
-VISITS, MESSAGES, FIRINGS, ANCHORS, PARCELS, FREE_PARCEL, EVENTS, EVENT_NUMBER, ALIVE, FULL, ENGINE = range(11)
-"""Counters: records in use, the first unused parcel, events pending and made so far, what keeps the run going,
-whether an array is full, and the engine at work."""
+VISITS, MESSAGES, FIRINGS, ANCHORS, PARCELS, FREE_PARCEL = range(6)
+"""Counters: records in use, and the first parcel that is in use no longer."""
+EVENTS, EVENT_NUMBER, ALIVE, FULL, ENGINE = range(6, 11)
+"""More of them: events pending and made so far, what keeps the run going, whether an array is full, and the
+engine at work."""
 COUNTERS = 11
 UNROUTABLE = 2
 """Instead of 1 in the counter ``FULL``: an executor emitted where it has no routing probabilities."""
@@ -76,12 +78,12 @@ EXECUTOR = np.dtype(
     ]
 )
 """``stretch``: of its CPU time; 1 where cores are played. ``shared``: they are. ``flush``: phase of its
-worker's flushes; ``flushes``: how many it has taken from its queue. ``free``: end of its last work; its sleeps
-are counted from there. ``wake``: when it will look. ``head``, ``tail``: its queue. ``item``: in service,
-``wait``, ``cpu_now``: its, ``then``: what follows. ``asleep``: 1, or 2 when something has come. ``look``: the
-task that a spout looks at; ``emitted``: whether this round has; ``rounds``: of its records of rounds, those in
-use. ``parcels``: items in its batches. ``far_head``, ``far_tail``, ``far``: the batch of what comes to it from
-other workers."""
+worker's flushes; ``flushes``: how many it has taken from its queue. ``free``: end of its last work; its
+sleeps are counted from there. ``wake``: when it will look. ``head``, ``tail``: its queue. ``item``: in
+service, ``wait``, ``cpu_now``: its, ``then``: what follows. ``asleep``: 1, or 2 when something has come.
+``look``: the task that a spout looks at; ``emitted``: whether this round has; ``rounds``: of its records of
+rounds, those in use. ``parcels``: items in its batches. ``far_head``, ``far_tail``, ``far``: the batch of
+what comes to it from other workers."""
 
 TASK = np.dtype(
     [
@@ -116,8 +118,8 @@ VISIT = np.dtype(
 """A tuple at one task. ``link``: what follows in the queue; then, in a window, the member that came next.
 ``emitted``: what it made; of a window's member, by the first window that has it. ``parent``: the visit that
 made it, ``~firing`` for a window's output. ``root``: its message, or ``~firing``. ``ordinal``: which of the
-tuples that its parent made on the output, from 1. ``far``: it came from another worker. A message at its spout
-is a visit whose ``input`` is ``NONE``."""
+tuples that its parent made on the output, from 1. ``far``: it came from another worker. A message at its
+spout is a visit whose ``input`` is ``NONE``."""
 
 MESSAGE = np.dtype(
     [

@@ -51,7 +51,7 @@ def generate(network: Network, until_ms: float, seed: int) -> Messages:
 
 
 def _renewal(rng: np.random.Generator, mean_ms: float, scv: float, until_ms: float) -> FloatArray:
-    """Times of a renewal process that has gone on for ever: the gap around 0 is the longer, the likelier."""
+    """Draw a renewal process that has gone on for ever: the gap around 0 is the longer, the likelier."""
     if scv == 0:
         return np.arange(rng.random() * mean_ms, until_ms, mean_ms)
     shape, scale = 1 / scv, mean_ms * scv

@@ -104,9 +104,12 @@ def _sizes(expected: Loads, messages: Messages) -> dict[str, int]:
     def members(component: str) -> float:
         """How often a tuple is counted among a window's."""
         window = windows[component]
-        return expected.anchors[component] * float(expected.task_tps[component].sum()) * (
-            window.length / window.slide
-        ) + firings[component]
+        return (
+            expected.anchors[component]
+            * float(expected.task_tps[component].sum())
+            * (window.length / window.slide)
+            + firings[component]
+        )
 
     layout = expected.network.layout
     told = expected.acker_tps * (layout.ackers.stop - layout.ackers.start)

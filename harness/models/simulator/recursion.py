@@ -45,7 +45,7 @@ def play(world: World) -> None:
         made[c, 0] = world.counters[VISITS]
         if component["kind"] == SPOUT:
             for executor in mine:
-                run_spout(world, executor)
+                run_spout(world, int(executor))
         else:
             items, times, first = (
                 messages_for(world, component["first_executor"], component["executors"])
@@ -56,7 +56,7 @@ def play(world: World) -> None:
                 if world.counters[FULL]:
                     return
                 part = slice(first[number], first[number + 1])
-                run_executor(world, executor, _in_order(world, executor, items[part], times[part]))
+                run_executor(world, int(executor), _in_order(world, executor, items[part], times[part]))
         made[c, 1] = world.counters[VISITS]
 
 
@@ -98,7 +98,7 @@ def in_time(times: Floats) -> Counters:
 
 @compiled
 def keep_order_of_equals(times: Floats, order: Counters) -> None:
-    """Put equal times, which a quick sort leaves in any order, back into the order in which they were sent."""
+    """Put equal times, which a quick sort leaves in any order, back into the order of sending."""
     n = order.size
     start = 0
     while start < n:
@@ -211,10 +211,11 @@ def run_spout(world: World, executor: int) -> None:
         time = seek(world, executor)
         if time == INF:
             break
-        cpu, length = demand(world, executor, e["item"])
+        item = int(e["item"])
+        cpu, length = demand(world, executor, item)
         e["free"] = time + length
         work(world, executor, time, e["free"], cpu)
-        serve(world, executor, e["item"], e["free"])
+        serve(world, executor, item, e["free"])
 
 
 @compiled_bare
@@ -222,7 +223,7 @@ def run_executor(world: World, executor: int, items: Indices) -> None:
     """Serve an executor's whole queue, in this order; what never comes is at its end."""
     e = world.executors[executor]
     for at in range(items.size):
-        item = items[at]
+        item = int(items[at])
         queued = world.messages[item]["queued"] if e["kind"] == ACKER else world.visits[item]["queued"]
         if queued == INF:
             break

@@ -88,7 +88,7 @@ def take_flushes(world: World, executor: int, until: float) -> None:
     """Count the flushes that came until a time as taken."""
     e = world.executors[executor]
     if world.batch[FLUSH_MS] > 0.0:
-        number = int(math.floor((until - e["flush"]) / world.batch[FLUSH_MS])) + 1
+        number = math.floor((until - e["flush"]) / world.batch[FLUSH_MS]) + 1
         e["flushes"] = max(e["flushes"], number)
 
 
@@ -105,7 +105,7 @@ def release(world: World, sender: int, column: int, time: float) -> None:
     while parcel != NONE:
         p = world.parcels[parcel]
         after = p["link"]
-        place(world, p["target"], p["item"], time + p["hop"], 1 if column == many else 0)
+        place(world, int(p["target"]), int(p["item"]), time + p["hop"], 1 if column == many else 0)
         p["link"] = world.counters[FREE_PARCEL]
         world.counters[FREE_PARCEL] = parcel
         parcel = after
@@ -231,7 +231,7 @@ def emit(
             for s in range(made["stream"], made["stream"] + made["streams"]):
                 to = world.streams[s]
                 if to["route"] == NONE:
-                    first = world.components[to["target"]]["first_task"]
+                    first = int(world.components[to["target"]]["first_task"])
                     end = first + world.components[to["target"]]["tasks"]
                 else:
                     row = world.routes[to["route"] + world.executors[sender]["row"]]
@@ -239,17 +239,17 @@ def emit(
                         world.counters[FULL] = UNROUTABLE
                         return
                     if to["in_turn"] == 1:
-                        first = next_in_turn(world, row)
+                        first = next_in_turn(world, int(row))
                     else:
                         first = int(draw(world.tables, world.cells, row, world.draws, stream))
                     end = first + 1
                 for task in range(first, end):
-                    item = new_visit(world, task, to["input"], parent, root, ordinal)
+                    item = new_visit(world, task, int(to["input"]), parent, root, ordinal)
                     if item == NONE:
                         return
                     if world.ackers[1] > 0:
                         count_open(world, root, 1)
-                    dispatch(world, stream, sender, world.tasks[task]["executor"], item, time)
+                    dispatch(world, stream, sender, int(world.tasks[task]["executor"]), item, time)
 
 
 @inlined
@@ -267,16 +267,16 @@ def tell_acker(world: World, stream: int, sender: int, root: int, time: float) -
     message["received"] = NAN
     message["served"] = NAN
     world.roots[root]["sent"] += 1
-    dispatch(world, stream, sender, message["acker"], item, time)
+    dispatch(world, stream, sender, int(message["acker"]), int(item), time)
 
 
 @inlined
 def ack(world: World, stream: int, sender: int, visit: int, time: float) -> None:
     """Ack a tuple: one message to the acker of each message that it comes from."""
     root = world.visits[visit]["root"]
-    count_open(world, root, -1)
+    count_open(world, int(root), -1)
     first, end = 0, 1
     if root < 0:
         first, end = world.firings[~root]["anchors"], world.firings[~root]["end"]
     for i in range(first, end):
-        tell_acker(world, stream, sender, root if root >= 0 else world.anchors[i], time)
+        tell_acker(world, stream, sender, int(root if root >= 0 else world.anchors[i]), time)

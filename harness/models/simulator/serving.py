@@ -74,9 +74,9 @@ def work(world: World, executor: int, since: float, until: float, cpu: float) ->
 
 @inlined
 def demand(world: World, executor: int, item: int) -> tuple[float, float]:
-    """Draw what an item costs: CPU time, and the time until its end but for waiting for cores that are played.
+    """Draw what an item costs: CPU time, and the time from start to end.
 
-    The second includes the first where no cores are played.
+    Where cores are played, the second is only what comes after the CPU time.
     """
     e = world.executors[executor]
     kind = NONE
@@ -116,7 +116,7 @@ def begin(world: World, executor: int, item: int, time: float, cpu: float) -> No
 def enter(world: World, root: int, time: float) -> int:
     """Let a message enter the topology; return its visit at the spout, or ``NONE``: no room."""
     message = world.roots[root]
-    item = new_visit(world, message["task"], NONE, NONE, root, 1)
+    item = new_visit(world, int(message["task"]), NONE, NONE, root, 1)
     if item == NONE:
         return NONE
     message["entered"] = time
@@ -134,14 +134,14 @@ def enter(world: World, root: int, time: float) -> int:
 def handle_ack(world: World, executor: int, item: int, time: float) -> None:
     """Let an acker take note; the message that completes a tree is answered by one to the spout."""
     world.messages[item]["served"] = time
-    number = world.messages[item]["root"]
+    number = int(world.messages[item]["root"])
     root = world.roots[number]
     if root["handled"] == 0:
         root["first"] = time
     root["handled"] += 1
     if root["handled"] == root["sent"] and root["open"] == 0:
         root["last"] = time
-        dispatch(world, executor, executor, world.tasks[root["task"]]["executor"], number, time)
+        dispatch(world, executor, executor, int(world.tasks[root["task"]]["executor"]), number, time)
 
 
 @inlined
@@ -152,7 +152,7 @@ def serve(world: World, executor: int, item: int, time: float) -> float:
     if kind > TIME_WINDOW:
         handle_ack(world, executor, item, time)
         return 0.0
-    fan, fans, parent, root = component["fan"], component["fans"], item, item
+    fan, fans, parent, root = int(component["fan"]), int(component["fans"]), item, item
     if kind == SPOUT:
         parent = enter(world, item, time)
         if parent == NONE:
@@ -160,20 +160,23 @@ def serve(world: World, executor: int, item: int, time: float) -> float:
     else:
         visit = world.visits[item]
         visit["served"] = time
-        root = visit["root"]
+        root = int(visit["root"])
+        task = int(visit["task"])
         if kind == BOLT:
             visit["emitted"] = time
-            fan, fans = world.inputs[visit["input"]]["fan"], world.inputs[visit["input"]]["fans"]
+            made = world.inputs[visit["input"]]
+            fan, fans = int(made["fan"]), int(made["fans"])
         else:
             parent = NONE
             if kind == COUNT_WINDOW:
-                firing = join_count_window(world, visit["task"], item, time)
+                firing = join_count_window(world, task, item, time)
                 fans = fans if firing != NONE else 0
                 parent = root = ~firing
             else:
                 fans = 0
-                if join_time_window(world, visit["task"], item, time) and world.counters[ENGINE] == EVENT_HEAP:
-                    push(world, tick_time(world, visit["task"]), TICK, visit["task"])
+                begins = join_time_window(world, task, item, time)
+                if begins and world.counters[ENGINE] == EVENT_HEAP:
+                    push(world, tick_time(world, task), TICK, task)
     emit(world, executor, executor, fan, fans, parent, root, time)
     if kind == SPOUT and world.ackers[1] > 0:
         tell_acker(world, executor, executor, item, time)
@@ -190,9 +193,7 @@ def conclude(world: World, executor: int, item: int, time: float) -> None:
 
 
 @inlined
-def note_rounds(
-    world: World, executor: int, start: float, period: float, count: int, until: float
-) -> None:
+def note_rounds(world: World, executor: int, start: float, period: float, count: int, until: float) -> None:
     """Note rounds of a spout executor that begin until a time.
 
     The first of them that finds a flush in the queue sends off what waits for one.

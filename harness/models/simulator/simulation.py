@@ -131,9 +131,7 @@ class SimulatedRun:
         """Ground truth of the interval's members."""
         every = self.all_latencies
         mine = self.in_interval[every.message]
-        return Latencies(
-            every.message[mine], every.sink[mine], every.entered_ms[mine], every.left_ms[mine]
-        )
+        return Latencies(every.message[mine], every.sink[mine], every.entered_ms[mine], every.left_ms[mine])
 
     @property
     def complete_latency_ms(self) -> FloatArray:
@@ -234,4 +232,3 @@ def simulate_messages(
     """Play a network with given messages; its own input rates only say how many to expect."""
     world, parts, used = play(network, messages, interval_ms, seed, engine)
     return SimulatedRun(network, interval_ms, used, world, parts)
-

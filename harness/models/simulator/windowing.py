@@ -62,7 +62,7 @@ def fire(world: World, task: int, time: float) -> int:
             if root < 0:
                 first, last = world.firings[~root]["anchors"], world.firings[~root]["end"]
             for i in range(first, last):
-                anchor(world, root if root >= 0 else world.anchors[i], firing)
+                anchor(world, int(root if root >= 0 else world.anchors[i]), firing)
             member = world.visits[member]["link"]
     made["end"] = world.counters[ANCHORS]
     return int(firing)
@@ -79,7 +79,7 @@ def expire(world: World, stream: int, task: int, time: float) -> None:
         owner["tail"] = NONE
     world.visits[member]["expired"] = time
     if world.ackers[1] > 0:
-        ack(world, stream, owner["executor"], member, time)
+        ack(world, stream, int(owner["executor"]), int(member), time)
 
 
 @inlined
@@ -109,7 +109,7 @@ def join_count_window(world: World, task: int, member: int, time: float) -> int:
     if not fires and owner["since_scan"] < SCAN_AFTER:
         return NONE
     while owner["held"] > component["length"]:
-        expire(world, owner["executor"], task, time)
+        expire(world, int(owner["executor"]), task, time)
     owner["since_scan"] = 0
     if not fires:
         return NONE
@@ -134,7 +134,7 @@ def join_time_window(world: World, task: int, member: int, time: float) -> bool:
         return False
     slide = world.components[owner["component"]]["slide"]
     owner["armed"] = 1
-    owner["tick"] = int(math.ceil((time - owner["phase"]) / slide))
+    owner["tick"] = math.ceil((time - owner["phase"]) / slide)
     return True
 
 
@@ -151,7 +151,7 @@ def tick(world: World, task: int, time: float) -> bool:
         return False
     firing = fire(world, task, time)
     if firing != NONE:
-        fan, fans = component["fan"], component["fans"]
-        emit(world, stream, owner["executor"], fan, fans, ~firing, ~firing, time)
+        fan, fans = int(component["fan"]), int(component["fans"])
+        emit(world, stream, int(owner["executor"]), fan, fans, ~firing, ~firing, time)
     owner["tick"] += 1
     return True

@@ -44,7 +44,7 @@ def plan(
     ackers: int = 1,
     workers: int = 1,
 ) -> PhysicalPlan:
-    """Components in the order in which the edges name them, executors round-robin over workers of one node."""
+    """Components as the edges name them one after another, executors round-robin over workers of one node."""
     names = list(dict.fromkeys(end for edge in edges for end in edge))
     count = dict.fromkeys(names, executors) if isinstance(executors, int) else dict(executors)
     held = count if tasks is None else dict.fromkeys(names, tasks) if isinstance(tasks, int) else dict(tasks)
@@ -124,9 +124,7 @@ def network(
     hop = constant(hop_ms)
     return Network(
         layout=layout,
-        input_tps={
-            s: np.full(len(layout.tasks[s]), rate_tps / len(layout.tasks[s])) for s in query.spouts
-        },
+        input_tps={s: np.full(len(layout.tasks[s]), rate_tps / len(layout.tasks[s])) for s in query.spouts},
         input_scv=scv,
         poll_ms=dict.fromkeys(query.spouts, poll_ms),
         idle_ms=np.full(len(layout), idle_ms),

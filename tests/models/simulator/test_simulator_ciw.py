@@ -29,7 +29,8 @@ def test_a_network_that_splits_and_joins() -> None:
 
     def served(atoms: object) -> ciw.dists.Distribution:
         return ciw.dists.Pmf(
-            atoms.values_ms.tolist(), atoms.probabilities.tolist()  # type: ignore[attr-defined]
+            atoms.values_ms.tolist(),
+            atoms.probabilities.tolist(),  # type: ignore[attr-defined]
         )
 
     nodes = ciw.create_network(

@@ -23,7 +23,9 @@ def columns(run: SimulatedRun) -> dict[str, np.ndarray]:
     by_time = np.lexsort((run.visits["queued"], run.visits["task"]))
     latencies = np.sort(run.latencies.ground_truth_ms)
     return {
-        **{name: run.visits[name][by_time] for name in ("queued", "received", "served", "emitted", "expired")},
+        **{
+            name: run.visits[name][by_time] for name in ("queued", "received", "served", "emitted", "expired")
+        },
         "ground truth": latencies,
         "complete": run.complete_latency_ms,
         "ack": run.ack_latency_ms,

@@ -278,10 +278,10 @@ def test_what_is_missing_is_named() -> None:
         simulate(replace(made, service={}), 1, 0, seed=1)
     with pytest.raises(ModelDeclined, match="what bolt makes of spout:default on default"):
         simulate(replace(made, fanout={}), 1, 0, seed=1)
+    nothing = {s: np.full_like(r, np.nan) for s, r in made.routing.items()}
     with pytest.raises(ModelDeclined, match="no routing"):
-        nothing = {s: np.full_like(r, np.nan) for s, r in made.routing.items()}
         simulate(replace(made, routing=nothing), 1, 0, seed=1)
+    service = {k: computing(constant(1.0)) for k in made.service}
+    busy = replace(made, service=service, cores=np.array([0.5]), background_cores=np.array([0.5]))
     with pytest.raises(Saturated, match="no core left"):
-        service = {k: computing(constant(1.0)) for k in made.service}
-        busy = replace(made, service=service, cores=np.array([0.5]), background_cores=np.array([0.5]))
         simulate(busy, 1, 0, seed=1)

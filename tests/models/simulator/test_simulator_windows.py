@@ -1,4 +1,4 @@
-"""Windows: residence as measured on a real cluster, and tuple by tuple as an oracle of Storm's sources says."""
+"""Windows: residence as measured on a real cluster, and tuple by tuple as an oracle of the sources says."""
 
 from __future__ import annotations
 
@@ -83,9 +83,7 @@ def test_every_tuple_in_count_windows(length: int, parts: int, rate: float, seed
 @settings(max_examples=25)
 def test_every_tuple_in_time_windows(length: int, parts: int, seed: int) -> None:
     window = Window(kind="time", length=length, slide=length // parts)
-    run = simulate(
-        network(plan(EDGES, windows={"window": window}), 50, acks=True), 2, 0, seed=seed, tail_s=0
-    )
+    run = simulate(network(plan(EDGES, windows={"window": window}), 50, acks=True), 2, 0, seed=seed, tail_s=0)
     mine = members(run)
     task = run.world.tasks[run.parts.identifiers == run.network.layout.tasks["window"][0]][0]
     oracle = time_windows(window, mine["served"].tolist(), float(task["phase"]), 5000.0)
