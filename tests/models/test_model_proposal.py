@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -294,7 +295,7 @@ def test_hops_of_the_archived_run_are_those_of_its_own_records(
     ways = [
         ((b["received_ns"] - a["emitted_ns"]) / 1e6, worker[a["task"]] == worker[b["task"]])
         for hops in latency
-        for a, b in zip(hops, hops[1:], strict=False)
+        for a, b in pairwise(hops)
     ]
     measured = np.array([w for w, _ in ways])
     within = np.array([here for _, here in ways])
