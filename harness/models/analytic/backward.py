@@ -157,11 +157,11 @@ def _after(b: Back, c: int, cls: int, i: int, made: _Made, after: ComplexArray) 
         after[:] = 0.0
         add_atoms(f.atom, one.first_send, f.component[c + 1].first_send, 1.0, math.pi / b.span, after)
         after *= b.way.cf[worker]
-        return b.g.s.send[c, 0] + b.way.mean_ms[worker]
+        return float(b.g.s.send[c, 0] + b.way.mean_ms[worker])
     if made.single and lone(f, fan, size):
         p = b.g.r.fan[MEAN_MADE, fan]
         after[:] = (1 - p) * b.way.cf[worker] + p * made.passed[i]
-        return (1 - p) * b.way.mean_ms[worker] + p * made.passed_mean[i]
+        return float((1 - p) * b.way.mean_ms[worker] + p * made.passed_mean[i])
     cdf = np.ones(b.grid.points.size)
     if one.kind != SPOUT:
         cdf *= b.way.cdf[worker]
@@ -177,7 +177,8 @@ def _fired(b: Back, c: int, i: int, made: _Made) -> FloatArray:
     fan = f.klass[f.component[c].first_class].first_fan
     if made.streams.size > 0 and made.single and lone(f, fan, 1.0):
         p = b.g.r.fan[MEAN_MADE, fan]
-        return 1 - p + p * to_cdf(made.passed[i], b.grid)
+        some: FloatArray = 1 - p + p * to_cdf(made.passed[i], b.grid)
+        return some
     cdf = np.ones(b.grid.points.size)
     all_of(b, i, fan, 1.0, made.streams, made.tables, cdf)
     return cdf

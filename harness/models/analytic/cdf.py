@@ -12,7 +12,7 @@ from harness.models.layout import FloatArray
 @inner
 def to_cdf(cf: ComplexArray, grid: Grid) -> FloatArray:
     """Return a distribution function at the grid's points."""
-    found = np.dot(np.ascontiguousarray(cf.real), grid.to_cdf)
+    found: FloatArray = np.dot(np.ascontiguousarray(cf.real), grid.to_cdf)
     mend(found)
     return found
 
@@ -35,7 +35,8 @@ def from_cdf(cdf: FloatArray, grid: Grid) -> ComplexArray:
     for m in range(1, points):
         steps[m] = cdf[m] - cdf[m - 1]
     steps[points] = 1 - cdf[points - 1]
-    return np.dot(steps, grid.to_real) + 1j * np.dot(steps, grid.to_imaginary)
+    found: ComplexArray = np.dot(steps, grid.to_real) + 1j * np.dot(steps, grid.to_imaginary)
+    return found
 
 
 @inlined

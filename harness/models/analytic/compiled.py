@@ -43,10 +43,10 @@ def inlined(function: Function) -> Function:
 
 
 def _kept(function: Function, **options: bool) -> Function:
-    others = config.CACHE_DIR
-    config.CACHE_DIR = _FOLDER
+    settings: Any = config
+    others, settings.CACHE_DIR = settings.CACHE_DIR, _FOLDER
     try:
         result: Function = njit(cache=True, error_model="numpy", fastmath={"contract"}, **options)(function)
     finally:
-        config.CACHE_DIR = others
+        settings.CACHE_DIR = others
     return result

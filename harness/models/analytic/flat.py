@@ -85,9 +85,8 @@ def flatten(network: Network) -> tuple[Structure, Flat]:
     share = np.zeros(stream[-1]["first_share"])
     _shares(component, stream, task, route, share)
     fan = np.concatenate(fans) if fans else np.zeros(0)
-    everything = (task["input_tpms"], route, fan, atom["value"], atom["p"], executor["scale"])
-    everything += (executor["idle_ms"], host["cores"], host["background"], component["poll_ms"])
-    together = np.concatenate(everything)
+    parts = [task["input_tpms"], route, fan, atom["value"], atom["p"], executor["scale"], executor["idle_ms"]]
+    together = np.concatenate([*parts, host["cores"], host["background"], component["poll_ms"]])
     if not (np.isfinite(together).all() and (together >= 0).all()):
         raise ModelDeclined("the network has a time, rate or probability that is negative or no number")
     return names, Flat(

@@ -179,8 +179,8 @@ def mean_output(g: Stages, c: int, t: int) -> float:
     """Return the mean wait of a task's members for their first output."""
     one = g.f.component[c]
     if one.kind == TIME_WINDOW:
-        return one.slide / 2
-    return (one.slide - 1) / 2 / g.r.task[TUPLES, t]
+        return float(one.slide / 2)
+    return float((one.slide - 1) / 2 / g.r.task[TUPLES, t])
 
 
 @inner

@@ -140,4 +140,4 @@ def _sample(f: Flat, fan: int, size: float, number: FloatArray, weight: FloatArr
         if weight[a] > 0:
             number[a] = number[a] / weight[a] * size
             weight[a] *= 1 - none
-    return none
+    return float(none)

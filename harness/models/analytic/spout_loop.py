@@ -61,10 +61,10 @@ def _loops(f: Flat, emit_ms: FloatArray, found: FloatArray) -> None:
     for c in range(f.component.size - 1):
         if f.component[c].kind != SPOUT:
             continue
-        tasks = f.task[f.component[c].first_task : f.component[c + 1].first_task].executor
+        tasks = f.task[f.component[c].first_task : f.component[c + 1].first_task]["executor"]
         for i in range(f.component[c + 1].first_executor - f.component[c].first_executor):
             e = f.component[c].first_executor + i
-            rate = f.task[f.component[c].first_task + np.flatnonzero(tasks == i)].input_tpms
+            rate = f.task[f.component[c].first_task + np.flatnonzero(tasks == i)]["input_tpms"]
             others = tasks.size - rate.size if f.input_in_turn else -1
             found[:, e] = _loop(rate, f.component[c].poll_ms, emit_ms[e], f.executor[e].idle_ms,
                                 f.input_scv, others)  # fmt: skip

@@ -87,8 +87,8 @@ def chance(f: Flat, first_seat: IntArray, stream: int, i: int, j: int) -> float:
     s = f.stream[stream]
     seats = first_seat[s.klass + 1] - first_seat[s.klass]
     if f.component[s.target].kind >= COUNT_WINDOW:
-        return f.route[s.first_route + i * seats + j]
-    return f.share[s.first_share + i * seats + j]
+        return float(f.route[s.first_route + i * seats + j])
+    return float(f.share[s.first_share + i * seats + j])
 
 
 @inlined
@@ -98,7 +98,7 @@ def kind_of(f: Flat, stream: int, i: int, j: int) -> int:
     source, target = f.component[s.source], f.component[s.target]
     at = f.task[target.first_task + j].executor if target.kind >= COUNT_WINDOW else j
     here, there = f.executor[source.first_executor + i], f.executor[target.first_executor + at]
-    return f.kind_between[here.worker, there.worker]
+    return int(f.kind_between[here.worker, there.worker])
 
 
 @inner

@@ -18,7 +18,7 @@ from harness.models.analytic.compiled import inlined, inner
 from harness.models.layout import FloatArray
 
 RATIO = 1.8
-SCALES_MS: FloatArray = 0.01 * RATIO ** np.arange(28)
+SCALES_MS: FloatArray = np.asarray(0.01 * RATIO ** np.arange(28), dtype=np.float64)
 """Time scales, 0.01 ms to 78 s."""
 _LOG_RATIO = math.log(RATIO)
 
@@ -91,11 +91,11 @@ def at_scale(index: FloatArray, t: float) -> float:
     """Return an index at any time, between the scales."""
     x = math.log(t / SCALES_MS[0]) / _LOG_RATIO
     if x <= 0:
-        return index[0]
+        return float(index[0])
     k = int(x)
     if k >= index.size - 1:
-        return index[index.size - 1]
-    return index[k] + (x - k) * (index[k + 1] - index[k])
+        return float(index[index.size - 1])
+    return float(index[k] + (x - k) * (index[k + 1] - index[k]))
 
 
 @inner

@@ -53,7 +53,7 @@ def _by_time(b: Back, c: int, worker: int, made: FloatArray, out: ComplexArray) 
     mean = _later(b, out, slide + b.way.mean_ms[worker], slide, made)
     times_uniform(slide, step, out)
     times_shift(length - slide, step, out)
-    return mean + length - slide / 2
+    return float(mean + length - slide / 2)
 
 
 @inner
