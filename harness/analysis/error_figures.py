@@ -64,7 +64,7 @@ def error_matrix(data: Results, measure: str, statistic: str, protocol: str, sig
     middle = (width - _RIGHT_IN + _LEFT_IN) / 2 / width
     label = "proposed step, with its noise floor (±2σ, %)" if len(floor) else "proposed step"
     small = style.pt(style.SMALLEST_PT)
-    figure.text(middle, (0.19 if len(floor) else 0.28) / height, label, ha="center")
+    figure.text(middle, 0.19 / height, label, ha="center")
     declined = [m for m in sorted(set(cells["model"])) if m not in models]
     notes = ["○ error within the noise floor"] if len(floor) else []
     notes += [f"nothing judged: {', '.join(declined)}"] if declined else []

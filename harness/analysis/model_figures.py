@@ -120,7 +120,7 @@ def predicted_distribution(data: Results) -> Figure:
         ax.set_ylim(0.2, 0.996)
         ax.set_yticks([0.25, 0.5, 0.75, 0.9, 0.95, 0.99], ["25", "50", "75", "90", "95", "99"])
         ax.yaxis.set_minor_locator(NullLocator())
-        style.numbers_on(ax.xaxis, most=40)
+        style.numbers_on(ax.xaxis)
         ax.grid(axis="y")
         ax.set_title(f"step {step}")
         if i + columns >= len(drawn):
@@ -249,7 +249,7 @@ def leaderboard(runs: Sequence[Results]) -> Figure:
         ax.set_xscale("log")
         low = min(of["median_pct"].min(), noise or 100.0)
         ax.set_xlim(max(LOWEST_PCT, low / 3), max(of["p95_pct"].max() * 1.6, 10))
-        style.numbers_on(ax.xaxis, most=100)
+        style.numbers_on(ax.xaxis)
         ax.set_title(what(measure, statistic))
         ax.grid(axis="x")
     for ax in panels[len(panels_of) :]:

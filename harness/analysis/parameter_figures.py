@@ -5,6 +5,7 @@ A digit is a source step; its place across is the proposed step, so a panel hold
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -28,7 +29,6 @@ def pair_errors(data: Results, measure: str, signed: bool = False, statistic: st
     figure, panels = _model_panels(models, 1.75)
     shown = cells["relative_error"] * 100 if signed else cells["abs_error_pct"]
     floor = noise_floor_pct(cells)
-    highest = max(float(shown.abs().max()), float(floor.max()) if len(floor) else 0.0, LINEAR_PCT)
     for ax, model in zip(panels, models, strict=False):
         ax.axhline(0, color=style.INK, linewidth=style.pt(0.5))
         for at, step in enumerate(data.steps):
@@ -40,14 +40,13 @@ def pair_errors(data: Results, measure: str, signed: bool = False, statistic: st
             own = cell["source_step"] == cell["proposed_step"]
             _digit(ax, data, cell["source_step"], cell["proposed_step"], cell["error"], own)
         off = mine.loc[mine["source_step"] != mine["proposed_step"], "error"]
-        median = style.signed(off.median(), 1) if signed else f"{off.median():.1f}"
-        ax.set_title(f"{model}: median {median} %" if len(off) else model)
-        _percent_axis(ax, signed, highest)
+        ax.set_title(f"{model}: median {off.median():.1f} %" if len(off) else model)
+        _percent_axis(ax, signed)
         ax.set_xlim(-0.6, len(data.steps) - 0.4)
         ax.set_xticks(range(len(data.steps)), [str(s) for s in data.steps])
     _label_grid(panels, len(models), "proposed step", f"{'(P − A)/A' if signed else '|P − A|/A'} (%)")
     figure.suptitle(
-        f"Median over executors, {what(measure, statistic)}. Digits: source steps (thin: the step itself);"
+        f"Median over executors, {what(measure, statistic)}. Digits: source steps (grey: the step itself);"
         " bars: noise floor (2σ)",
         fontsize=style.pt(6.5),
     )
@@ -65,16 +64,18 @@ def _digit(ax: Axes, data: Results, source: int, proposed: int, error: float, ow
         ha="center",
         va="center_baseline",
         fontsize=style.pt(6.5 if len(steps) <= 9 else style.SMALLEST_PT - 1),
-        color="#666666" if own else style.INK,
-        fontweight="normal" if own else "bold",
+        color="#999999" if own else style.COLOURS[steps.index(source) % 7],
+        fontweight="bold",
         clip_on=True,
     )
+    ax.update_datalim([(x, error)])
 
 
-def _percent_axis(ax: Axes, signed: bool, highest: float) -> None:
-    """Make an axis of percent up to an error: linear near 0, logarithmic beyond."""
+def _percent_axis(ax: Axes, signed: bool) -> None:
+    """Make an axis of percent: linear near 0, logarithmic beyond."""
     ax.set_yscale("symlog", linthresh=LINEAR_PCT, linscale=0.5)
     ends = (1, 10, 100, 1000, 10_000)
+    highest = max(abs(v) for v in (*ax.dataLim.intervaly, LINEAR_PCT) if np.isfinite(v))
     top = min(next((e * f for e in ends for f in (1, 2, 5) if e * f >= 1.2 * highest), 1e6), 1e6)
     ax.set_ylim(-top if signed else -0.3, top)
     used = [e for e in ends if e <= top]
@@ -85,7 +86,7 @@ def _percent_axis(ax: Axes, signed: bool, highest: float) -> None:
 
 
 def _model_panels(models: list[str], height_in: float) -> tuple[Figure, list[Axes]]:
-    columns = _columns(len(models))
+    columns = min(3, max(len(models), 1))
     rows = -(-max(len(models), 1) // columns)
     width = style.COLUMN_IN if columns == 1 else style.PAGE_IN
     figure, panels = style.subplots(rows, columns, width, 0.3 + height_in * rows, sharex=False, sharey=False)
@@ -94,13 +95,8 @@ def _model_panels(models: list[str], height_in: float) -> tuple[Figure, list[Axe
     return figure, panels
 
 
-def _columns(panels: int) -> int:
-    """Return how many panels stand beside each other, so that few places stay empty."""
-    return 2 if panels == 4 else min(3, max(panels, 1))
-
-
 def _label_grid(panels: list[Axes], shown: int, x: str, y: str) -> None:
-    columns = _columns(shown)
+    columns = min(3, max(shown, 1))
     for i, ax in enumerate(panels[:shown]):
         if i % columns == 0:
             ax.set_ylabel(y)

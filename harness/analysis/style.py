@@ -58,7 +58,7 @@ HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++")
 """Colours repeat in grey; markers, lines and hatches do not."""
 GAP = "#e4e4e4"
 INK = "#222222"
-NOISE = "#e0e0e0"
+NOISE = "#d9d9d9"
 SMALLEST_PT = 6.0
 
 MEASURE_NAMES = {
@@ -229,17 +229,11 @@ def signed(value: float, digits: int = 0) -> str:
     return f"{0:.{digits}f}" if float(text) == 0 else text.replace("-", "−")
 
 
-def numbers_on(axis: Any, most: float = 300) -> None:
-    """Write a logarithmic axis' ticks as plain numbers, with 2 and 5 between decades where there is room.
-
-    Parameters
-    ----------
-    most : float
-        The ratio of the axis' ends up to which there is room.
-    """
+def numbers_on(axis: Any) -> None:
+    """Write a logarithmic axis' ticks as plain numbers, with 2 and 5 between decades where there is room."""
     axis.set_major_formatter(lambda v, _: f"{v:g}")
     low, high = axis.get_view_interval()
-    few = low > 0 and high / low < most
+    few = low > 0 and high / low < 300
     axis.set_minor_formatter(lambda v, _: f"{v:g}" if few and f"{v:.0e}"[0] in "25" else "")
     axis.set_tick_params(which="minor", labelsize=pt(SMALLEST_PT))
 

@@ -21,12 +21,13 @@ from harness.errors import UsageError
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Two runs of one experiment, the second as the archive keeps it: without predictions."""
+    """Two runs of one experiment, and one of another as the archive keeps it: without predictions."""
     folder = tmp_path_factory.mktemp("runs")
     steps = [FakeStep(e, seconds=10, burn_in_s=4) for e in (1, 2, 4)]
-    made = [build(folder / "f" / stamp, FakeRun(steps=steps, seed=i)) for i, stamp in enumerate(("a", "b"))]
-    (made[1] / "predictions.parquet").unlink()
-    return made
+    same = [build(folder / "f" / stamp, FakeRun(steps=steps, seed=i)) for i, stamp in enumerate(("a", "b"))]
+    archived = build(folder / "w" / "c", FakeRun(topology="windowed", steps=steps, members=10))
+    (archived / "predictions.parquet").unlink()
+    return [*same, archived]
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -44,11 +45,15 @@ def published(spark: SparkSession, runs: list[Path], tmp_path_factory: pytest.Te
 
 def test_a_folder_a_run_with_every_figure_in_three_formats(published: Path) -> None:
     folders = sorted(p.name for p in published.iterdir() if p.is_dir())
-    assert folders == ["synthetic-fields-to-fields-a", "synthetic-fields-to-fields-b"]
+    assert folders == [
+        "synthetic-fields-to-fields-a",
+        "synthetic-fields-to-fields-b",
+        "synthetic-windowed",
+    ]
     for folder in folders:
         kinds = {p.suffix for p in (published / folder).iterdir() if p.stem == "latency-by-step"}
         assert kinds == {".pdf", ".svg", ".png"}
-    names = {p.stem for p in (published / folders[1]).glob("*.pdf")}
+    names = {p.stem for p in (published / "synthetic-windowed").glob("*.pdf")}
     assert {"service-time-error", "queue-waits", "error-by-distance"} <= names, "predicted anew"
     assert (published / "leaderboard.pdf").is_file()
     assert not list(published.glob(".*"))
@@ -60,7 +65,7 @@ def test_tables_stand_beside_them(published: Path) -> None:
     assert {r["experiment"] for r in rows} == {p.name for p in published.iterdir() if p.is_dir()}
     mean = next(r for r in rows if r["model"] == "no-change" and r["statistic"] == "mean")
     assert float(mean["pair_median_low_pct"]) <= float(mean["median_abs_error_pct"])
-    with (published / "synthetic-fields-to-fields-b" / "steps.csv").open() as file:
+    with (published / "synthetic-windowed" / "steps.csv").open() as file:
         steps = list(csv.DictReader(file))
     assert [s["executors"] for s in steps] == ["1 each", "2 each", "4 each"]
     assert (published / "matrices.csv").read_text().count("\n") > len(rows)
