@@ -86,8 +86,7 @@ class Prepared:
         The source's plan.
     rate_tps : float
         Its input rate.
-    keyed : mapping of Stream to array
-        Routing that is known by observation only.
+    keyed : mapping of Stream to Keyed
     inputs : Inputs
     fans : FanOut
     demand : mapping of component to Demand
@@ -101,7 +100,7 @@ class Prepared:
 
     source: Layout
     rate_tps: float
-    keyed: Keyed
+    keyed: Mapping[Stream, Keyed]
     inputs: Inputs
     fans: FanOut
     demand: Mapping[str, Demand]
@@ -292,7 +291,9 @@ class _Builder:
             self.streams_to[s.target].append(s)
         self.at: Places = places(layout)
         self.hosts = _hosts(layout)
-        self.routing: dict[Stream, FloatArray] = {}
+        self.routing = {
+            s: task_routing(layout, self.at, s, prepared.keyed, settings) for s in self.query_plan.streams
+        }
         self.flows = self._flows()
         self.scale = self._scale()
 
@@ -313,7 +314,6 @@ class _Builder:
                 tasks[name] = np.zeros(held.shape[1]) if share is None else share * self.rate_tps
             made: dict[str, FloatArray] = {}
             for s in self.streams_from[name]:
-                self.routing[s] = task_routing(layout, self.at, s, prepared.keyed, self.settings, tasks[name])
                 if s.stream not in made:
                     made[s.stream] = self._made(name, Output(name, s.stream), tasks, inputs)
                 emitted[s] = made[s.stream]

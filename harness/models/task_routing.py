@@ -29,11 +29,23 @@ from harness.protocols import Settings
 LOAD_AWARE_OFF = "topology.disable.loadaware.messaging"
 
 
-Keyed = Mapping[Stream, FloatArray]
-"""For each stream an array (source's tasks, or 1 where all route alike; target's tasks); rows add to 1."""
+@dataclass(frozen=True)
+class Keyed:
+    """Observed routing of one stream.
+
+    Attributes
+    ----------
+    shares : array (source's tasks or 1, target's tasks)
+        Rows add to 1; one row where all source tasks route alike.
+    sent : array (source's tasks)
+        Tuples that each source task sent.
+    """
+
+    shares: FloatArray
+    sent: FloatArray
 
 
-def keyed_routing(evidence: Evidence, weights: FloatArray) -> Keyed:
+def keyed_routing(evidence: Evidence, weights: FloatArray) -> Mapping[Stream, Keyed]:
     """Return the routing of the streams whose grouping is known by observation only.
 
     Raises
@@ -48,8 +60,8 @@ def keyed_routing(evidence: Evidence, weights: FloatArray) -> Keyed:
             continue
         whole = evidence.transferred[stream]
         sent = whole @ (weights if whole.shape[2] > 1 else np.ones(1))
-        emitted = float(evidence.emitted[Output(stream.source, stream.stream)].sum())
-        copies = float(whole.sum()) / emitted if emitted > 0 else 1.0
+        emitted = float((evidence.emitted[Output(stream.source, stream.stream)] @ weights).sum())
+        copies = float(sent.sum()) / emitted if emitted > 0 else 1.0
         if abs(copies - 1) > 0.05:
             raise ModelDeclined(
                 f"the {stream.grouping} grouping of {stream.label} sends {copies:.2f} tuples for one emit"
@@ -58,19 +70,19 @@ def keyed_routing(evidence: Evidence, weights: FloatArray) -> Keyed:
     return found
 
 
-def _keyed(sent: FloatArray, depends: bool) -> FloatArray:
+def _keyed(sent: FloatArray, depends: bool) -> Keyed:
     by_task = sent.sum(axis=1)
     total = sent.sum(axis=0)
     if not total.sum() > 0:
-        return np.full((1, sent.shape[1]), 1 / sent.shape[1])
+        return Keyed(np.full((1, sent.shape[1]), 1 / sent.shape[1]), by_task)
     common = total / total.sum()
     if not depends:
-        return np.asarray(common[None, :])
+        return Keyed(common[None, :], by_task)
     kept = beyond_chance(sent)
     own = np.divide(
         sent, by_task[:, None], out=np.tile(common, (by_task.size, 1)), where=by_task[:, None] > 0
     )
-    return np.asarray(kept * own + (1 - kept) * common if kept > 0 else common[None, :])
+    return Keyed(kept * own + (1 - kept) * common if kept > 0 else common[None, :], by_task)
 
 
 def beyond_chance(counts: FloatArray) -> float:
@@ -138,21 +150,9 @@ def places(layout: Layout) -> Places:
 
 
 def task_routing(
-    layout: Layout, at: Places, stream: Stream, keyed: Keyed, settings: Settings, rate: FloatArray
+    layout: Layout, at: Places, stream: Stream, keyed: Mapping[Stream, Keyed], settings: Settings
 ) -> FloatArray:
     """Return the probability that a tuple of each source executor goes to each target task.
-
-    Parameters
-    ----------
-    layout : Layout
-        The proposed plan.
-    at : Places
-    stream : Stream
-    keyed : mapping of Stream to array
-        Observed routing.
-    settings : Settings
-    rate : array (source's tasks)
-        Tuples a second that come to each source task in the proposed plan.
 
     Returns
     -------
@@ -178,18 +178,18 @@ def task_routing(
             found[:, 0] = 1.0
             return found
         case _:
-            return _regrouped(layout, stream, keyed[stream], rate)
+            return _regrouped(layout, stream, keyed[stream])
 
 
-def _regrouped(layout: Layout, stream: Stream, shares: FloatArray, rate: FloatArray) -> FloatArray:
+def _regrouped(layout: Layout, stream: Stream, keyed: Keyed) -> FloatArray:
     """Return the observed routing for executors that hold other tasks together."""
     membership = layout.membership[stream.source]
-    if shares.shape[0] == 1:
-        return np.repeat(shares, membership.shape[0], axis=0)
-    weight = membership * rate
-    silent = ~(weight.sum(axis=1) > 0)  # nothing is expected of it: any of its tasks alike
+    if keyed.shares.shape[0] == 1:
+        return np.repeat(keyed.shares, membership.shape[0], axis=0)
+    weight = membership * keyed.sent
+    silent = ~(weight.sum(axis=1) > 0)  # in the source its tasks sent nothing: any of them alike
     weight[silent] = membership[silent]
-    return np.asarray((weight / weight.sum(axis=1, keepdims=True)) @ shares)
+    return np.asarray((weight / weight.sum(axis=1, keepdims=True)) @ keyed.shares)
 
 
 def shuffled(
