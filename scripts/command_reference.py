@@ -22,9 +22,8 @@ def reference() -> str:
     parts = [HEAD]
 
     def add(command: click.Command, path: str, parent: click.Context | None) -> None:
-        context = click.Context(
-            command, info_name=path, parent=parent, max_content_width=100, terminal_width=100
-        )
+        settings = {**command.context_settings, "max_content_width": 100, "terminal_width": 100}
+        context = click.Context(command, info_name=path, parent=parent, **settings)
         parts.append(f"\n## {context.command_path}\n\n```\n{command.get_help(context)}\n```\n")
         if isinstance(command, click.Group):
             for name in command.list_commands(context):
