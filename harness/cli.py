@@ -104,7 +104,7 @@ def run(
     from harness import campaigning
     from harness.backends import sandbox, servers
     from harness.console import ProgressDisplay
-    from harness.experiments.loading import dump, expand_steps, load
+    from harness.experiments.loading import expand_steps, files, load
     from harness.runs import Run
 
     if (experiment is None) == (resume is None):
@@ -129,7 +129,7 @@ def run(
             os.environ[CHECKED] = "1"
             sandbox.enter([sys.executable, "-m", "harness", *sys.argv[1:]])
 
-    measured = resumed or Run.create(runs, loaded.name, dump(loaded), campaigning.environment())
+    measured = resumed or Run.create(runs, loaded.name, files(loaded), campaigning.environment())
     if resumed:
         campaigning.note_resumption(resumed)
     err.print(f"run directory {_relative(measured.path)}")

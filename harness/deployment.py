@@ -153,9 +153,13 @@ class StormDeployment:
             if e.is_spout and e.component in self._query_plan.spouts
         }
 
-    def reported_errors(self) -> list[str]:
-        """Return what the topology's tasks reported as errors, one line each."""
-        return list(self._cluster.nimbus.topology(self._name).errors)
+    def reported_errors(self, since_epoch_ms: int) -> list[str]:
+        """Return what the topology's tasks reported as errors since then, one line each, newest last.
+
+        Nimbus keeps them for as long as the topology lives, to the second.
+        """
+        errors = self._cluster.nimbus.topology(self._name).errors
+        return [e.text for e in errors if e.epoch_s >= since_epoch_ms // 1000]
 
     def check(self) -> None:
         """Raise ClusterError when a server has died."""

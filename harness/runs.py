@@ -78,6 +78,8 @@ class Interval(Frozen):
     half_width_ms: float
     precision_pct_asked: float
     precision_pct_reached: float
+    independent: bool = True
+    """Whether the precision's batches are; where not, the half-width is not to be relied on."""
     looks: int
     complete_latency_ms: Mapping[str, CompleteLatency]
     submission: Literal["first", "rebalance", "fresh", "resumed"]
@@ -123,8 +125,9 @@ class Quality(Frozen):
     receiver: Finding
     errors_reported: Finding
     ledger: Mapping[str, Any]
+    metrics: Finding | None = None
     backlog: Backlog | None = None
-    """None in runs that were measured before it was kept."""
+    """These two are None in runs that were measured before they were kept."""
 
     @property
     def saturated(self) -> str:
@@ -201,12 +204,13 @@ class Run:
             )
 
     @classmethod
-    def create(cls, runs: Path, name: str, experiment_yaml: str, environment: Mapping[str, Any]) -> Run:
-        """Make a new run directory with the experiment and the environment in it."""
+    def create(cls, runs: Path, name: str, files: Mapping[str, str], environment: Mapping[str, Any]) -> Run:
+        """Make a new run directory with the experiment's files and the environment in it."""
         stamp = utc_now().strftime("%Y%m%dT%H%M%SZ")
         path = runs / name / stamp
         (path / "steps").mkdir(parents=True)
-        write_atomically(path / "experiment.yaml", experiment_yaml)
+        for file, text in files.items():
+            write_atomically(path / file, text)
         write_atomically(
             path / "environment.json", json.dumps({"schema": SCHEMA_VERSION, **environment}, indent=2)
         )

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from harness.runs import Run
 
 ARCHIVE = Path(__file__).resolve().parent.parent / "reports" / "runs"
-KEPT = ("experiment.yaml", "environment.json", "log.txt", "summary.json", "verdict.json")
+KEPT = ("experiment.yaml", "trace.txt", "environment.json", "log.txt", "summary.json", "verdict.json")
 
 
 @click.command()

@@ -13,7 +13,7 @@ missing=()
 java_ok || missing+=(openjdk-17-jdk-headless)
 command -v mvn >/dev/null 2>&1 || missing+=(maven)
 command -v unshare >/dev/null 2>&1 || missing+=(util-linux)
-PYTHON=$(python_bin)
+PYTHON=$(python_bin || true)
 [ -n "$PYTHON" ] || { missing+=(python3 python3-venv); }
 if [ -n "$PYTHON" ] && ! "$PYTHON" -c 'import ensurepip' >/dev/null 2>&1; then missing+=(python3-venv); fi
 # The report's tests open it in a browser; nothing else needs one.

@@ -35,7 +35,7 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_a_half_written_step_is_not_a_finished_one(tmp_path: Path) -> None:
-    run = Run.create(tmp_path, "e", "name: e\n", {})
+    run = Run.create(tmp_path, "e", {"experiment.yaml": "name: e\n"}, {})
     run.step_path(0).mkdir()
     (run.path / "steps" / ".01.partial").mkdir()
     assert run.finished_steps == (0,)
@@ -86,7 +86,7 @@ def test_what_a_step_takes_beyond_burn_in_and_interval_is_7_s_before_and_5_s_aft
 
 
 def test_a_step_that_was_written_is_read_back(tmp_path: Path) -> None:
-    run = Run.create(tmp_path, "e", "name: e\n", {})
+    run = Run.create(tmp_path, "e", {"experiment.yaml": "name: e\n"}, {})
     plan, interval, quality = step()
     written = run.write_step(0, plan, interval, quality, LATENCY.empty_table(), METRICS.empty_table())
     assert written.overhead_s == pytest.approx(7 + (written.done_ns - 167 * S) / S)
@@ -95,7 +95,7 @@ def test_a_step_that_was_written_is_read_back(tmp_path: Path) -> None:
 
 def test_a_step_that_cannot_be_written_is_named_and_leaves_nothing(tmp_path: Path) -> None:
     """A file stands where the step's temporary folder would be."""
-    run = Run.create(tmp_path, "e", "name: e\n", {})
+    run = Run.create(tmp_path, "e", {"experiment.yaml": "name: e\n"}, {})
     (run.path / "steps").rmdir()
     (run.path / "steps").write_text("")
     with pytest.raises(HarnessError, match=f"step 0 cannot be written to {run.path}/steps: ") as e:

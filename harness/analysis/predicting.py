@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 
 import pyarrow as pa
@@ -109,7 +110,7 @@ def _ask(
 ) -> Prediction:
     """Return the model's answer; a refusal or a crash becomes a gap with a name."""
     try:
-        return model(source, proposed, settings_, rate_tps)
+        return _checked(model(source, proposed, settings_, rate_tps))
     except ModelDeclined as declined:
         reason = f"declined: {declined.message}"
     except HarnessError as error:
@@ -120,10 +121,30 @@ def _ask(
     return Prediction((gap,))
 
 
+def _checked(answer: object) -> Prediction:
+    """Return a model's answer, if it is what the contract says.
+
+    Raises
+    ------
+    TypeError
+        Something else than a prediction, or values that are not numbers.
+    """
+    if not isinstance(answer, Prediction):
+        raise TypeError(f"it answered {type(answer).__name__}, not a Prediction")
+    for estimate in answer.estimates:
+        if not isinstance(estimate, Estimate):
+            raise TypeError(f"its prediction holds {type(estimate).__name__}, not Estimate")
+        for number in (estimate.value, estimate.low, estimate.high):
+            if not (number is None or isinstance(number, Real)):
+                raise TypeError(f"its {estimate.measure} is {number!r}, not a number")
+    return answer
+
+
 def _row(model: str, source: int, proposed: int, estimate: Estimate) -> dict[str, object]:
     value, status, reason = estimate.value, estimate.status, estimate.reason
-    if value is not None and not math.isfinite(value):
-        value, status, reason = None, "declined", f"declined: the model answered {estimate.value}"
+    numbers = (estimate.value, estimate.low, estimate.high)
+    if wrong := [n for n in numbers if n is not None and not math.isfinite(n)]:
+        value, status, reason = None, "declined", f"declined: the model answered {wrong[0]}"
     return {
         "model": model,
         "source_step": source,
@@ -132,8 +153,8 @@ def _row(model: str, source: int, proposed: int, estimate: Estimate) -> dict[str
         "subject": estimate.subject,
         "statistic": estimate.statistic,
         "value": value,
-        "low": estimate.low,
-        "high": estimate.high,
+        "low": None if value is None else estimate.low,
+        "high": None if value is None else estimate.high,
         "status": status,
         "reason": reason,
     }

@@ -20,7 +20,13 @@ from thriftpy2.rpc import client_context
 from thriftpy2.thrift import TException
 from thriftpy2.transport import TFramedTransportFactory
 
-from harness.backends.topology_state import ExecutorState, Rebalance, TopologyState, physical_plan
+from harness.backends.topology_state import (
+    ExecutorState,
+    Rebalance,
+    ReportedError,
+    TopologyState,
+    physical_plan,
+)
 from harness.errors import ClusterError
 from harness.plans import PhysicalPlan, QueryPlan, TopologyConfiguration, WorkerNode
 
@@ -186,7 +192,7 @@ class Nimbus:
                 missing = sorted({f"{e.address}:{e.port}" for e in state.executors if not e.up})
                 what = f"no report from {', '.join(missing)}" if missing else f"it is {state.status}"
                 if state.errors:
-                    what += f"; {state.errors[-1]}"
+                    what += f"; {state.errors[-1].text}"
                 raise ClusterError(f"topology {name} is not up after {timeout_s:g} s: {what}")
             time.sleep(POLL_S)
         return state
@@ -215,7 +221,7 @@ def topology_state(info: Any) -> TopologyState:
         status=info.status,
         executors=tuple(_executor_state(e) for e in info.executors),
         errors=tuple(
-            f"{e.host}:{e.port}: {e.error.strip().splitlines()[0]}"
+            ReportedError(e.error_time_secs, f"{e.host}:{e.port}: {e.error.strip().splitlines()[0]}")
             for e in sorted(errors, key=lambda e: e.error_time_secs)
             if e.error.strip()
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from harness.errors import ClusterError
 from harness.plans import Executor, PhysicalPlan, QueryPlan, TopologyConfiguration, Worker, WorkerNode
@@ -59,6 +60,13 @@ class ExecutorState:
         return f"{self.component}[{self.first_task}-{self.last_task}]"
 
 
+class ReportedError(NamedTuple):
+    """What a task reported: when, in seconds since 1970, and worker and cause in one line."""
+
+    epoch_s: int
+    text: str
+
+
 @dataclass(frozen=True)
 class TopologyState:
     """A topology's status, its executors (ackers and metrics consumers included) and reported errors."""
@@ -66,7 +74,7 @@ class TopologyState:
     id: str
     status: str
     executors: tuple[ExecutorState, ...]
-    errors: tuple[str, ...] = ()
+    errors: tuple[ReportedError, ...] = ()
 
     def slots(self) -> dict[Slot, Ranges]:
         """Return the executors of each worker in use."""

@@ -20,8 +20,9 @@ from harness.experiments.config import Experiment, Step
 from harness.experiments.contracts import Deployment, Load, Metrics, Phase, Progress, Watcher
 from harness.experiments.loading import expand_steps
 from harness.experiments.measuring import Disturbed, Measured, Measurement, Report
-from harness.plans import PhysicalPlan, TopologyConfiguration
+from harness.plans import PhysicalPlan, QueryPlan, TopologyConfiguration
 from harness.runs import Finding, Interval, Run, StepPlan
+from harness.topologies import draws
 
 POLL_S = 0.25
 """How often the cluster is looked at while waiting for it."""
@@ -32,7 +33,7 @@ ATTEMPTS = 2
 DRAIN_MOST_S = 180.0
 """How long a backlog may take to come out after the last message was sent."""
 FLUSH = "topology.batch.flush.interval.millis"
-QUIET_S = 1.0
+QUIET_S = 1.5
 """After so long without an output there is none on its way: the receiver is at most half of it behind."""
 WINDOWS_MOST_S = 10.0
 """How long windows may take to say what they hold; they do every second in which nothing arrives."""
@@ -165,7 +166,7 @@ class Campaign:
 
     def _await_plan(self, asked: TopologyConfiguration) -> PhysicalPlan:
         """Wait until the plan in force is the asked configuration and all of its executors are up."""
-        wanted = self._deployment.expected(asked)
+        wanted, since_epoch_ms = self._deployment.expected(asked), time.time_ns() // 1_000_000
         limit = time.monotonic() + PLAN_TIMEOUT_S
         found = TopologyConfiguration(executors={}, workers=1)
         while time.monotonic() < limit:
@@ -176,11 +177,11 @@ class Campaign:
             if found == wanted and self._deployment.whole():
                 return plan
             time.sleep(POLL_S)
-        errors = self._deployment.reported_errors()
+        errors = self._deployment.reported_errors(since_epoch_ms)
         raise ClusterError(
             f"the plan was not in force after {PLAN_TIMEOUT_S:g} s:"
             f" asked {_text(wanted)}, found {_text(found)}",
-            errors[0] if errors else "look at the logs of nimbus, supervisors and workers",
+            errors[-1] if errors else "look at the logs of nimbus, supervisors and workers",
         )
 
     def _drain(self, plan: PhysicalPlan) -> None:
@@ -244,6 +245,7 @@ class Campaign:
             assembled,
             plan_as_asked=Finding(ok=start.configuration() == asked, detail=_text(start.configuration())),
             plan_unchanged=Finding(ok=not change, detail=change),
+            metrics=records.delivery(metrics, instrumented=self._experiment.measure.instrument),
         )
         precision_pct = self._experiment.measure.interval.precision_pct
         known = measured.look
@@ -268,6 +270,7 @@ class Campaign:
             half_width_ms=known.half_width,
             precision_pct_asked=precision_pct,
             precision_pct_reached=known.precision_pct,
+            independent=known.independent,
             looks=measured.looks,
             complete_latency_ms=measured.complete_latency_ms,
             submission=submission,
@@ -293,7 +296,6 @@ class Campaign:
 
     def _gather(self, since_ms: int) -> records.Gathered:
         input_records, output_records = self._load.counts()
-        window = self._experiment.topology.window
         return records.Gathered(
             sent=self._load.sent(),
             received=self._load.received(),
@@ -303,9 +305,10 @@ class Campaign:
             foreign_records=self._load.foreign_records,
             held=self._metrics.texts("held", since_ms),
             failed=self._metrics.texts("ack", since_ms),
-            errors=self._deployment.reported_errors(),
+            errors=self._deployment.reported_errors(since_ms),
             topic=self._load.input_topic,
-            appearances=math.ceil(window.length / window.slide) if window else 1,
+            members=draws.members(self._experiment),
+            appearances=_copies(self._experiment.topology.query_plan()),
         )
 
     def _reporter(self, step: Step) -> Report:
@@ -341,6 +344,11 @@ class Campaign:
 def _windowed_tasks(plan: PhysicalPlan) -> set[int]:
     windowed = (c.name for c in plan.query_plan.components if c.window is not None)
     return {task for name in windowed for e in plan.of(name) for task in e.tasks}
+
+
+def _copies(plan: QueryPlan) -> int:
+    """Return how often a member may reach one sink: a stream to all tasks gives each of them a copy."""
+    return math.prod(plan.component(s.target).tasks for s in plan.streams if s.grouping == "all")
 
 
 def _text(configuration: TopologyConfiguration) -> str:

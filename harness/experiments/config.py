@@ -16,6 +16,7 @@ from harness.plans import Frozen, Grouping, Positive, QueryPlan, Role, TopologyC
 from harness.topologies import TOPOLOGIES, query_plan
 
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
 StormValue = str | int | float | bool | None | list[object] | dict[str, object]
 
@@ -23,6 +24,19 @@ KEY_NAMES = tuple("ABCDEFGHIJKLMNOP")
 DEFAULT_KEYS: Mapping[str, float] = {k: float(len(KEY_NAMES) - i) for i, k in enumerate(KEY_NAMES)}
 """Weights 16, 15, ... 1 of the keys A to P: skewed to the lower alphabet as figure 5.5 is, with the
 rarest key (0.7 %) still frequent enough to fill its windows in a short interval."""
+
+MANAGED = {
+    "topology.disable.loadaware.messaging": "topology.load_aware",
+    "topology.acker.executors": "topology.ackers",
+    "topology.max.spout.pending": "topology.max_spout_pending",
+    "topology.message.timeout.secs": "topology.message_timeout_s",
+    "topology.worker.max.heap.size.mb": "cluster.worker_heap_mb",
+    "topology.workers": "workers of a step",
+    "topology.stats.sample.rate": "none: every tuple is counted",
+    "topology.bolt.wait": "topology.waiting",
+    "topology.spout.wait": "topology.waiting",
+}
+"""Storm settings that have a key of their own, or none: by the start of their name."""
 
 WAIT_STRATEGIES = {
     "progressive": "org.apache.storm.policy.WaitStrategyProgressive",
@@ -147,6 +161,10 @@ class Topology(Frozen):
         for name in self.service:
             if roles.get(name, "spout") == "spout":
                 raise ValueError(f"service: there is no bolt {name!r} in {self.name} ({', '.join(roles)})")
+        for setting in self.storm:
+            for start, key in MANAGED.items():
+                if setting.startswith(start):
+                    raise ValueError(f"storm: {setting} is set by the harness; its key is {key}")
         edges = [f"{s.source}->{s.target}" for s in TOPOLOGIES[self.name].STREAMS]
         for edge in self.groupings:
             if edge not in edges:
@@ -160,7 +178,7 @@ class Workload(Frozen):
     rate_tps: PositiveFloat
     arrivals: Literal["constant", "poisson", "trace"] = "constant"
     trace: Path | None = None
-    seed: int = 1
+    seed: Seed = 1
     keys: Annotated[Mapping[str, PositiveFloat], Field(min_length=1)] = DEFAULT_KEYS
     payload_bytes: Annotated[int, Field(ge=0)] = 64
 
@@ -231,7 +249,7 @@ class Steps(Frozen):
 
     plan: Annotated[tuple[StepSpec, ...], Field(min_length=1)]
     order: Literal["listed", "shuffled"] = "listed"
-    seed: int = 1
+    seed: Seed = 1
     repeats: Positive = 1
 
 

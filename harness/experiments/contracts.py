@@ -37,8 +37,8 @@ class Deployment(Protocol):
     def complete_latency(self) -> Mapping[str, tuple[float, int]]:
         """Return mean (ms) and number of complete latencies of every spout executor, since its start."""
 
-    def reported_errors(self) -> list[str]:
-        """Return what the topology's tasks reported as errors, one line each."""
+    def reported_errors(self, since_epoch_ms: int) -> list[str]:
+        """Return what the topology's tasks reported as errors since then, one line each, newest last."""
 
     def check(self) -> None:
         """Raise ClusterError when a server has died."""

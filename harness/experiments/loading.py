@@ -18,6 +18,9 @@ from ruamel.yaml.error import YAMLError
 from harness.errors import UsageError
 from harness.experiments.config import Experiment, Step
 
+TRACE = "trace.txt"
+"""The name of a trace's copy in a run directory."""
+
 
 def load(source: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Experiment:
     """Read an experiment's file.
@@ -94,6 +97,16 @@ def expand_steps(experiment: Experiment) -> tuple[Step, ...]:
         )
         for index, spec in enumerate(specs)
     )
+
+
+def files(experiment: Experiment) -> dict[str, str]:
+    """Return what a run keeps of its experiment, by file name: enough to go on with it on another machine."""
+    trace = experiment.workload.trace
+    if trace is None:
+        return {"experiment.yaml": dump(experiment)}
+    own = experiment.workload.model_copy(update={"trace": Path(TRACE)})
+    kept = experiment.model_copy(update={"workload": own})
+    return {TRACE: trace.read_text(encoding="utf-8"), "experiment.yaml": dump(kept)}
 
 
 def dump(experiment: Experiment) -> str:

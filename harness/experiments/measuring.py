@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,18 +23,19 @@ from harness.runs import BurnInFound, CompleteLatency
 
 LOOK_EVERY_S = 1.0
 """How often the data so far are looked at during burn-in, and shown."""
-REPORT_LAG_S = 1.5
+REPORT_LAG_S = 1.8
 """What left a sink reaches us through the broker and the receiver this much later: the rate of the
 very last moments would seem to fall."""
 SHOWN_ROWS = 20_000
 """While an interval is measured, what is seen is told from the newest rows."""
-ARRIVAL_LAG_S = 0.7
+ARRIVAL_LAG_S = 1.0
 """An output is known to the harness at most so much after it left its sink, on a machine that keeps up:
-0.4 s through broker and receiver, and 0.25 s until the generator has handed over the message's times."""
+0.7 s through broker and receiver, and 0.25 s until the generator has handed over the message's times."""
 SETTLE_MOST_S = 12.0
 """A look counts messages scheduled at least this long ago, if their latencies ask for as much: the
 interval ends in the past, so that its last messages have had the time to come out."""
 
+StopReason = Literal["precision", "time-limit"]
 Report = Callable[[Phase, float | None, float | None, float | None, str], None]
 
 
@@ -76,7 +77,8 @@ class Measured:
     burn_in: BurnInFound
     look: Look
     looks: int
-    stop_reason: Literal["precision", "time-limit"]
+    looks_planned: int
+    stop_reason: StopReason
     steadiness: Steadiness
     complete_latency_ms: Mapping[str, CompleteLatency]
     disturbance: str
@@ -106,6 +108,17 @@ def view(load: Load, newest: int | None = None) -> View:
     left = received["left_ns"].to_numpy()[known]
     entered = received["entered_ns"].to_numpy()[known]
     return View(found[known], scheduled[at[known]], left, (left - entered) / 1e6)
+
+
+class _Ended(NamedTuple):
+    """How an interval ended: its length, what is known of the mean, and Storm's own latencies by then."""
+
+    length_s: float
+    look: Look
+    looks: int
+    looks_planned: int
+    reason: StopReason
+    complete_latency: Mapping[str, tuple[float, int]]
 
 
 class Measurement:
@@ -140,7 +153,7 @@ class Measurement:
         self._load = load
         self._deployment = deployment
         self._report = report
-        self._up_ns = time.monotonic_ns()
+        self._up_ns = self._steady_ns = time.monotonic_ns()
         self._generation = deployment.generation()
         self._tolerant = tolerant
         self._disturbance = ""
@@ -158,29 +171,30 @@ class Measurement:
         found = self._burn_in()
         start_ns, start_epoch_ms = time.monotonic_ns(), time.time_ns() // 1_000_000
         before = self._deployment.complete_latency()
-        last, looks, reason = self._interval(start_ns)
-        end_ns = start_ns + round(last[0] * 1e9)
-        complete = difference(before, self._deployment.complete_latency())
+        ended = self._interval(start_ns)
+        end_ns = start_ns + round(ended.length_s * 1e9)
         now = view(self._load)
         inside = (now.left_ns >= start_ns) & (now.left_ns < end_ns)
         steadiness = interval(
             (now.left_ns[inside] - start_ns) / 1e9,
             now.scheduled_ms[inside],
             start_s=0.0,
-            end_s=last[0],
+            end_s=ended.length_s,
             drift_pct=self._measure.burn_in.drift_pct,
+            sent_s=self._scheduled_s(start_ns),
         )
         return Measured(
             start_ns=start_ns,
             end_ns=end_ns,
             start_epoch_ms=start_epoch_ms,
-            end_epoch_ms=start_epoch_ms + round(last[0] * 1e3),
+            end_epoch_ms=start_epoch_ms + round(ended.length_s * 1e3),
             burn_in=found,
-            look=last[1],
-            looks=looks,
-            stop_reason=reason,
+            look=ended.look,
+            looks=ended.looks,
+            looks_planned=ended.looks_planned,
+            stop_reason=ended.reason,
             steadiness=steadiness,
-            complete_latency_ms=complete,
+            complete_latency_ms=difference(before, ended.complete_latency),
             disturbance=self._disturbance,
         )
 
@@ -198,14 +212,21 @@ class Measurement:
                 least_s=max(limits.least_s - REPORT_LAG_S, 0.0),
                 most_s=max(limits.most_s - REPORT_LAG_S, 0.0),
                 drift_pct=limits.drift_pct,
+                sent_s=self._scheduled_s(self._up_ns),
             )
             if verdict.decided and elapsed >= limits.least_s:
+                self._steady_ns = self._up_ns + round((verdict.start_s or 0.0) * 1e9)
                 return BurnInFound(found=verdict.steady, seconds=elapsed, reason=verdict.reason)
             left = limits.most_s - elapsed + self._measure.interval.most_s
             self._show("burn-in", now, left, verdict.reason)
             self._pause()
 
-    def _interval(self, start_ns: int) -> tuple[tuple[float, Look], int, Literal["precision", "time-limit"]]:
+    def _scheduled_s(self, origin_ns: int) -> NDArray[np.float64]:
+        """When each message so far was due, in seconds: what arrives is judged against what was sent."""
+        scheduled: NDArray[np.int64] = self._load.sent()["scheduled_ns"].to_numpy()
+        return (scheduled - origin_ns) / 1e9
+
+    def _interval(self, start_ns: int) -> _Ended:
         limits = self._measure.interval
         # Whole buckets, so that each task has the same number of them in the interval.
         bucket_s = self._measure.bucket_s
@@ -213,10 +234,10 @@ class Measurement:
         planned = sorted({math.ceil(t / bucket_s) * float(bucket_s) for t in asked})
         settle_s = self._settle_s()
         for number, length_s in enumerate(planned, start=1):
-            while (elapsed := (time.monotonic_ns() - start_ns) / 1e9) < length_s + settle_s:
-                shown = view(self._load, SHOWN_ROWS)
-                self._show("measure", shown, planned[-1] + settle_s - elapsed, "")
-                self._pause(length_s + settle_s - elapsed)
+            most_s = planned[-1] + settle_s
+            self._measure_until(start_ns, length_s, most_s)
+            complete_latency = self._deployment.complete_latency()
+            self._measure_until(start_ns, length_s + settle_s, most_s)
             now = view(self._load)
             inside = (now.scheduled_ns >= start_ns) & (now.scheduled_ns < start_ns + length_s * 1e9)
             seen = look(
@@ -227,12 +248,21 @@ class Measurement:
                 precision_pct=limits.precision_pct,
                 looks=len(planned),
             )
-            if seen.enough:
-                return (length_s, seen), number, "precision"
-        return (length_s, seen), number, "time-limit"
+            if seen.enough or number == len(planned):
+                reason: StopReason = "precision" if seen.enough else "time-limit"
+                return _Ended(length_s, seen, number, len(planned), reason, complete_latency)
+        raise AssertionError("look_times gives at least one time")
+
+    def _measure_until(self, start_ns: int, until_s: float, most_s: float) -> None:
+        """Watch and show until so many seconds after the interval's start."""
+        while (elapsed := (time.monotonic_ns() - start_ns) / 1e9) < until_s:
+            self._show("measure", view(self._load, SHOWN_ROWS), most_s - elapsed, "")
+            self._pause(until_s - elapsed)
 
     def _settle_s(self) -> float:
-        latencies = view(self._load).scheduled_ms
+        """Return how long all but one in a thousand messages of the steady part took to be known."""
+        now = view(self._load)
+        latencies = now.scheduled_ms[now.left_ns >= self._steady_ns]
         slowest_s = float(np.quantile(latencies, 0.999)) / 1e3 if latencies.size else 0.0
         return min(ARRIVAL_LAG_S + slowest_s, SETTLE_MOST_S)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from harness.experiments import backlog as flow
 from harness.experiments.assemble import Assembled, assemble
-from harness.experiments.ledger import Evidence, held_at_the_end, parse_failed, settle
+from harness.experiments.ledger import Evidence, Ids, held_at_the_end, parse_failed, settle
 from harness.experiments.measuring import Measured
 from harness.experiments.precision import Look, look
 from harness.plans import PhysicalPlan
@@ -22,6 +22,12 @@ from harness.schemas import METRICS
 
 LATE_P99_MS = 20.0
 """A generator later than this at its 99th percentile did not keep its schedule."""
+
+UNDELIVERED = {
+    "lines of metrics were lost on their way": ("consumer", "dropped"),
+    "identifiers of failed messages were left out": ("ack", "failed_ids_cut"),
+}
+"""What the instrumentation counts of what it could not deliver, by measurement and field."""
 
 Texts = Sequence[Mapping[str, object]]
 
@@ -44,8 +50,10 @@ class Gathered:
         What the topology's tasks reported.
     topic : str
         The input topic.
+    members : callable
+        Given message identifiers, how many members of each come out.
     appearances : int
-        How often a sink may rightly see one member: in so many sliding windows it is.
+        How often a sink may rightly see one member.
     """
 
     sent: pa.Table
@@ -58,7 +66,8 @@ class Gathered:
     failed: Texts
     errors: list[str]
     topic: str
-    appearances: int = 1
+    members: Callable[[Ids], Ids]
+    appearances: int
 
 
 def latency(gathered: Gathered, plan: PhysicalPlan, measured: Measured) -> Assembled:
@@ -80,6 +89,29 @@ def metrics(rows: pa.Table, plan: PhysicalPlan) -> pa.Table:
     return rows.set_column(at, "worker", column.dictionary_encode()).cast(METRICS)
 
 
+def delivery(rows: pa.Table, *, instrumented: bool) -> Finding:
+    """Return whether all metrics of a step arrived: the consumer counts what it could not deliver.
+
+    Parameters
+    ----------
+    rows : Table
+        ``metrics.parquet``.
+    """
+    if not instrumented:
+        return Finding(ok=True, detail="not instrumented: nothing but latency was measured")
+    if not rows.num_rows:
+        return Finding(ok=False, detail="no metrics arrived")
+    lost = {what: _sum(rows, *series) for what, series in UNDELIVERED.items()}
+    return Finding(
+        ok=not any(lost.values()), detail="; ".join(f"{n:.0f} {what}" for what, n in lost.items() if n)
+    )
+
+
+def _sum(rows: pa.Table, measurement: str, field: str) -> float:
+    mine = pc.and_(pc.equal(rows["measurement"], measurement), pc.equal(rows["field"], field))
+    return float(pc.sum(rows["value"].filter(mine)).as_py() or 0.0)
+
+
 def ledger(gathered: Gathered, measured: Measured) -> dict[str, Any]:
     """Return the ledger of the messages due in the interval, as ``quality.json`` has it."""
     found = settle(
@@ -93,6 +125,7 @@ def ledger(gathered: Gathered, measured: Measured) -> dict[str, Any]:
             foreign_records=gathered.foreign_records,
             held=held_at_the_end(gathered.held),
             failed=parse_failed(",".join(_failed_ids(gathered.failed)), gathered.topic),
+            children=gathered.members,
             appearances=gathered.appearances,
         )
     )
@@ -137,7 +170,7 @@ def settled_look(assembled: Assembled, measured: Measured, precision_pct: float)
         start_s=0.0,
         end_s=(measured.end_ns - measured.start_ns) / 1e9,
         precision_pct=precision_pct,
-        looks=measured.looks,
+        looks=measured.looks_planned,
     )
 
 
@@ -148,6 +181,7 @@ def quality(
     *,
     plan_as_asked: Finding,
     plan_unchanged: Finding,
+    metrics: Finding,
 ) -> Quality:
     """Return ``quality.json``."""
     due = pc.and_(
@@ -173,5 +207,6 @@ def quality(
         ),
         errors_reported=Finding(ok=not gathered.errors, detail="; ".join(gathered.errors[:3])),
         ledger=ledger(gathered, measured),
+        metrics=metrics,
         backlog=backlog(gathered, measured),
     )

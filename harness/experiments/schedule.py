@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -180,25 +180,6 @@ class Trace:
             part = self.offsets_ns[position : position + CHUNK]
             yield part + repetition * (self.period_ns or 0)
             first += len(part)
-
-
-def make_schedule(
-    arrivals: Literal["constant", "poisson", "trace"], rate_tps: float, seed: int, trace: Path | None = None
-) -> Schedule:
-    """Return the schedule that an experiment names; a trace has its own rate.
-
-    Raises
-    ------
-    UsageError
-        When rate or trace cannot be used.
-    """
-    if arrivals == "constant":
-        return Constant(rate_tps)
-    if arrivals == "poisson":
-        return Poisson(rate_tps, seed)
-    if trace is None:
-        raise UsageError("arrivals: trace", "name the file with the send times under 'trace'")
-    return Trace.read(trace)
 
 
 def _nanoseconds(text: str, where: str) -> int:

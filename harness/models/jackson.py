@@ -1,6 +1,6 @@
 """DRS's model: components as M/M/c queues of a Jackson network, one server an executor.
 
-Fu et al. 2015 (thesis 3.2.1). An operator's executors share its load evenly, whatever the grouping, so that
+Fu et al. 2015 (thesis 3.2.1). A component's executors share its load evenly, whatever the grouping, so that
 routing and placement play no part. With arrivals at rate lambda, a mean service time 1/mu and k executors, a
 tuple stays on average
 
@@ -9,7 +9,7 @@ tuple stays on average
 where C is Erlang's probability of waiting. DRS's latency of a message is the time spent on it and on all
 tuples made of it, one after the other::
 
-    E[T] = sum over operators of lambda_i E[T_i] / lambda_0
+    E[T] = sum over components of lambda_i E[T_i] / lambda_0
 
 which is compared with Storm's complete latency, as its authors do. The ground truth belongs to one output
 and its one way through the topology: there sojourns are added along the way, and ways that meet are

@@ -15,7 +15,7 @@ from harness.workload.process import Inbox, Outbox, Process, Ready
 from harness.workload.tables import RECEIVED
 from harness.workload.wire import Foreign, decode
 
-POLL_MS = 200
+POLL_MS = 500
 QUIET_S = 5.0
 """After this long without a record the broker is asked whether it is still there."""
 NAMED_FOREIGN = 20

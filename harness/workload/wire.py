@@ -209,13 +209,16 @@ def _header(record: OutputRecord) -> _Header:
         raise _Malformed(f"its {len(value)} bytes end within the header") from None
     except UnicodeDecodeError:
         raise _Malformed("its sink or path is not UTF-8") from None
-    if members < 1:
+    if members < 0:
         raise _Malformed(f"it lists {members} members")
     return _Header(record, sink, path, thesis_entered_ns, members, end + _TAIL.size)
 
 
 def _runs(header: _Header) -> Sequence[tuple[int, int, bytes]]:
-    """Return the members as runs of equal hop number: (hops, members, bytes), all of one record or none."""
+    """Return the members as runs of equal hop number: (hops, members, bytes), all of one record or none.
+
+    A sliding window that fires with nothing new stands for no members: its record gives no row.
+    """
     value, at = header.record.value, header.body
     size = len(value) - at
     hops = int.from_bytes(value[at + 20 : at + 22], "big")

@@ -345,7 +345,9 @@ def build(path: Path, run: FakeRun) -> Path:
             "absorbed": 0,
             "failed": 0,
             "lost": 0,
+            "unconfirmed": 0,
             "duplicates": 0,
+            "children_missing": 0,
             "balanced": True,
         }
         _json(folder / "quality.json", Quality(**(quality | step.quality)))

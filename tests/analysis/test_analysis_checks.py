@@ -23,7 +23,9 @@ LEDGER = {
     "absorbed": 3,
     "failed": 0,
     "lost": 0,
+    "unconfirmed": 0,
     "duplicates": 0,
+    "children_missing": 0,
     "balanced": True,
 }
 
@@ -82,8 +84,11 @@ def test_a_good_run_is_valid(tmp_path: Path) -> None:
         (
             {"quality": {"ledger": LEDGER | {"lost": 3, "received": 94}}},
             "ledger",
-            "3 of 100 messages were lost",
+            "of 100 messages: lost 3",
         ),
+        ({"quality": {"ledger": LEDGER | {"duplicates": 1}}}, "ledger", "of 100 messages: duplicates 1"),
+        ({"quality": {"ledger": LEDGER | {"children_missing": 7}}}, "ledger", "children missing 7"),
+        ({"quality": {"metrics": Finding(ok=False, detail="no metrics arrived")}}, "metrics", "no metrics"),
     ],
 )
 def test_each_trouble_makes_its_step_invalid(
@@ -106,11 +111,17 @@ def test_a_precision_missed_by_less_than_twice_is_noted(tmp_path: Path) -> None:
 
 
 def test_one_lost_message_in_a_thousand_is_noted(tmp_path: Path) -> None:
-    ledger = LEDGER | {"sent": 1000, "received": 996, "lost": 1, "duplicates": 2}
+    ledger = LEDGER | {"sent": 1000, "received": 996, "lost": 1, "duplicates": 1}
     found = results(made(tmp_path, quality={"ledger": ledger}))["ledger", 1]
     assert found.status == "valid"
     assert "lost 1" in found.detail
-    assert "duplicates 2" in found.detail
+    assert "duplicates 1" in found.detail
+
+
+def test_a_precision_from_dependent_batches_decides_nothing(tmp_path: Path) -> None:
+    found = results(made(tmp_path, interval={"independent": False}))["precision", 1]
+    assert found.status == "unknown"
+    assert "not independent" in found.detail
 
 
 @pytest.mark.parametrize(

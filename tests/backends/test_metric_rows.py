@@ -51,11 +51,13 @@ def test_a_line_by_hand() -> None:
     ]
 
 
-# What the writer cannot express in a line of its own is left out: line feeds in text and names, and a
-# name that ends with a backslash.
+# What the writer cannot express in a line of its own is left out: line feeds in text and names, and
+# backslashes in names, which the protocol does not escape (before "=", "," or a space they are ambiguous).
 names = st.text(
-    st.characters(blacklist_characters="\n\r\t\0", blacklist_categories=("Cs", "Cc")), min_size=1, max_size=12
-).filter(lambda s: not s.endswith("\\") and not s.startswith("#") and s.strip() == s and s)
+    st.characters(blacklist_characters="\n\r\t\0\\", blacklist_categories=("Cs", "Cc")),
+    min_size=1,
+    max_size=12,
+).filter(lambda s: not s.startswith("#") and s.strip() == s and s)
 numbers = st.integers(-(2**63), 2**63 - 1) | st.floats(
     allow_nan=False, allow_infinity=False, allow_subnormal=False
 )

@@ -142,8 +142,9 @@ def test_another_plan_than_asked_is_never_whole() -> None:
 
 def test_reported_errors_name_worker_and_cause_in_one_line() -> None:
     (error,) = topology("with-error").errors
-    assert error.startswith("127.0.0.3:6800: harness.storm.topologies.MalformedMessageException: ")
-    assert "\n" not in error
+    assert error.text.startswith("127.0.0.3:6800: harness.storm.topologies.MalformedMessageException: ")
+    assert "\n" not in error.text
+    assert error.epoch_s > 1_700_000_000  # the answer was recorded after 2023
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,8 @@ def gathered(rate_tps: int, out_tps: int) -> records.Gathered:
         failed=[],
         errors=[],
         topic="in",
+        members=np.ones_like,
+        appearances=1,
     )
 
 
@@ -94,6 +96,7 @@ def measured(steady: bool) -> Measured:
         burn_in=BurnInFound(found=steady, seconds=20, reason="steady" if steady else "drift"),
         look=look(none, none, 0, END_S - START_S, precision_pct=5),
         looks=3,
+        looks_planned=3,
         stop_reason="precision" if steady else "time-limit",
         steadiness=Steadiness(steady, True, 0.0 if steady else None, "steady" if steady else "drift"),
         complete_latency_ms={},
@@ -105,7 +108,27 @@ def quality_of(rate_tps: int, out_tps: int):
     what, when = gathered(rate_tps, out_tps), measured(steady=rate_tps <= out_tps)
     assembled = records.latency(what, plan(), when)
     ok = Finding(ok=True)
-    return records.quality(what, when, assembled, plan_as_asked=ok, plan_unchanged=ok), assembled, when
+    quality = records.quality(what, when, assembled, plan_as_asked=ok, plan_unchanged=ok, metrics=ok)
+    return quality, assembled, when
+
+
+def reported(*rows: tuple[str, str, float]) -> pa.Table:
+    columns = zip(*rows, strict=True) if rows else ([], [], [])
+    return pa.table(dict(zip(("measurement", "field", "value"), map(list, columns), strict=True)))
+
+
+def test_metrics_are_delivered_whole_or_the_step_says_what_was_lost() -> None:
+    counted = reported(("executed", "count", 5.0), ("consumer", "dropped", 0.0))
+    assert records.delivery(counted, instrumented=True) == Finding(ok=True)
+    lost = reported(
+        ("consumer", "dropped", 2.0), ("consumer", "dropped", 5.0), ("ack", "failed_ids_cut", 3.0)
+    )
+    assert records.delivery(lost, instrumented=True) == Finding(
+        ok=False,
+        detail="7 lines of metrics were lost on their way; 3 identifiers of failed messages were left out",
+    )
+    assert not records.delivery(reported(), instrumented=True).ok
+    assert records.delivery(reported(), instrumented=False).ok
 
 
 def test_a_step_that_keeps_up() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import kstest, poisson
 
 from harness.errors import UsageError
-from harness.experiments.schedule import CHUNK, Constant, Poisson, Schedule, Trace, make_schedule
+from harness.experiments.schedule import CHUNK, Constant, Poisson, Schedule, Trace
 
 rates = st.floats(min_value=1e-3, max_value=1e6, allow_nan=False).map(lambda r: round(r, 6)).filter(bool)
 firsts = st.integers(min_value=0, max_value=3 * CHUNK + 5)
@@ -143,13 +143,3 @@ def test_impossible_rates_are_refused(rate: float) -> None:
     if rate != 1e-9:
         with pytest.raises(UsageError, match="rate"):
             Poisson(rate, 1)
-
-
-def test_schedules_by_name(tmp_path: Path) -> None:
-    path = tmp_path / "t"
-    path.write_text("0\n1\n")
-    assert make_schedule("constant", 5.0, 1) == Constant(5.0)
-    assert make_schedule("poisson", 5.0, 1) == Poisson(5.0, 1)
-    assert offsets(make_schedule("trace", 5.0, 1, path), 9) == [0, 10**9]
-    with pytest.raises(UsageError, match="trace"):
-        make_schedule("trace", 5.0, 1)

@@ -14,7 +14,7 @@ from harness.deployment import StormDeployment
 from harness.experiments.campaign import Campaign
 from harness.experiments.config import Experiment
 from harness.experiments.contracts import Watcher
-from harness.experiments.loading import dump
+from harness.experiments.loading import files
 from harness.runs import Run
 from harness.workload.load import KafkaLoad
 
@@ -23,7 +23,7 @@ def carry_out(settings: Mapping[str, object], cluster: LocalCluster, folder: Pat
     """Measure every step and return the run."""
     experiment = Experiment.model_validate(settings)
     name = experiment.name
-    run = Run.create(folder, name, dump(experiment), environment())
+    run = Run.create(folder, name, files(experiment), environment())
     with Topics(cluster.bootstrap) as topics:
         topics.create(f"{name}-in")
         topics.create(f"{name}-out")
