@@ -1,6 +1,6 @@
 # Wraps the installable package: what is real is in `harness`, scripts/setup.sh and storm-topologies/.
 PY := .venv/bin/python
-SANDBOX := $(PY) -m harness.backends.sandbox new
+SANDBOX := $(PY) -m harness.backends.sandbox where-allowed
 EXPERIMENT ?= configs/experiments/all-in-one.yaml
 
 .PHONY: setup run test test-java test-python lint bench lock docs nightly

@@ -133,7 +133,7 @@ def run(
     if resumed:
         campaigning.note_resumption(resumed)
     err.print(f"run directory {_relative(measured.path)}")
-    with ProgressDisplay(err) as display:
+    with measured.exclusively(), ProgressDisplay(err) as display:
         try:
             campaigning.measure(loaded, measured, homes, display, display.say)
         except (HarnessError, KeyboardInterrupt, OSError) as error:
@@ -515,10 +515,13 @@ def list_(runs: Path, as_json: bool) -> None:
         names = names or sorted(str(p.relative_to(folder).with_suffix("")) for p in folder.rglob("*.yaml"))
     found = []
     for path in sorted(runs.glob("*/*/environment.json")):
-        made = Run(path.parent)
-        verdict = made.path / "verdict.json"
-        said = json.loads(verdict.read_text())["verdict"] if verdict.is_file() else "not reported"
-        found.append({"run": str(_relative(made.path)), "steps": len(made.finished_steps), "verdict": said})
+        try:
+            made = Run(path.parent)
+            found.append(
+                {"run": str(_relative(made.path)), "steps": len(made.finished_steps), "verdict": made.verdict}
+            )
+        except UsageError as broken:  # one run that cannot be read hides no other
+            found.append({"run": str(_relative(path.parent)), "steps": 0, "verdict": str(broken)})
     click.echo(f"experiments: {', '.join(names)}")
     click.echo(f"topologies: {', '.join(TOPOLOGIES)}")
     click.echo(f"models: {', '.join(MODELS)}")

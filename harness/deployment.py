@@ -187,6 +187,7 @@ def local_cluster(
         nodes=shape.nodes,
         slots_per_node=shape.slots_per_node,
         worker_heap_mb=shape.worker_heap_mb,
+        jit=shape.worker_jit,
         extlib=(jars / "instrumentation.jar",),
         cpu_quota_cores=shape.cpu_quota_cores,
     )

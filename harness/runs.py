@@ -5,6 +5,7 @@ The files are described in ``docs/run-directory.md``; their tables in ``harness.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -84,6 +85,11 @@ class Interval(Frozen):
     complete_latency_ms: Mapping[str, CompleteLatency]
     submission: Literal["first", "rebalance", "fresh", "resumed"]
     attempt: int = 1
+    rejected: tuple[str, ...] = ()
+    """Why the attempts before this one were not kept."""
+    machine_busy_pct: float | None = None
+    machine_steal_pct: float | None = None
+    """Share of the machine's CPU time in the interval that was used, and that its host gave to others."""
 
     def finished(self, now_ns: int) -> Interval:
         """Return it with the end of the step filled in, and the time beyond burn-in and interval."""
@@ -227,6 +233,33 @@ class Run:
         if not isinstance(loaded, dict):
             raise UsageError(f"{path}: not a mapping of keys", "is this a run directory?")
         return loaded
+
+    @property
+    def verdict(self) -> str:
+        """What ``verdict.json`` says, or that there is none yet."""
+        path = self.path / "verdict.json"
+        if not path.is_file():
+            return "not reported"
+        try:
+            return str(json.loads(path.read_text(encoding="utf-8"))["verdict"])
+        except (ValueError, KeyError, TypeError):
+            raise UsageError(f"{path}: holds no verdict", "make it again with: harness report RUN") from None
+
+    @contextmanager
+    def exclusively(self) -> Iterator[None]:
+        """Let nobody else measure into the run during the block.
+
+        Raises
+        ------
+        UsageError
+            When somebody does.
+        """
+        with (self.path / "experiment.yaml").open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UsageError(f"{self.path}: another harness is measuring this run") from None
+            yield
 
     def step_path(self, index: int) -> Path:
         """Return the folder of a step, whether it exists or not."""

@@ -23,9 +23,10 @@ COLUMNS = (
 
 
 def newest(name: str) -> Path | None:
-    """Return the newest archived run of an experiment."""
-    found = sorted((ROOT / "reports" / "runs" / name).glob("*/summary.json"))
-    return found[-1].parent if found else None
+    """Return the newest valid archived run of an experiment."""
+    runs = [p.parent for p in sorted((ROOT / "reports" / "runs" / name).glob("*/verdict.json"))]
+    valid = [r for r in runs if json.loads((r / "verdict.json").read_text())["verdict"] == "valid"]
+    return valid[-1] if valid else None
 
 
 def cell(summary: Any, model: str, column: tuple[str, str, str]) -> str:

@@ -120,3 +120,20 @@ def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     (tmp_path / "environment.json").write_text(json.dumps({"schema": SCHEMA_VERSION + 1}))
     with pytest.raises(UsageError, match="newer than this harness reads"):
         Run(tmp_path)
+
+
+def test_a_run_is_measured_by_one_at_a_time(tmp_path: Path) -> None:
+    run = Run.create(tmp_path, "e", {"experiment.yaml": "name: e\n"}, {})
+    other = Run(run.path)
+    with run.exclusively(), pytest.raises(UsageError, match="another harness"), other.exclusively():
+        pass
+    with Run(run.path).exclusively():
+        pass
+
+
+def test_a_broken_verdict_is_named(tmp_path: Path) -> None:
+    run = Run.create(tmp_path, "e", {"experiment.yaml": "name: e\n"}, {})
+    assert run.verdict == "not reported"
+    (run.path / "verdict.json").write_text("[]")
+    with pytest.raises(UsageError, match=r"verdict\.json: holds no verdict"):
+        assert run.verdict

@@ -13,12 +13,11 @@ import pandas as pd
 
 from harness.analysis.distribution import BATCHES, MISSING, NEGATIVE, NOT_A_NUMBER
 from harness.analysis.inputs import RunRecord, StepRecord
+from harness.experiments.precision import MOST_MISSED_FACTOR
 from harness.protocols import CheckResult, Verdict
 
 UNSTEADY = ("steady", "burn-in")
 """Checks whose failure makes a step's pairs ``unsteady``; any other failure makes them ``invalid``."""
-MOST_PRECISION_FACTOR = 2.0
-"""A precision missed by up to this factor is noted; beyond it the step is invalid."""
 MOST_ASTRAY_SHARE = 0.001
 """Share of the messages that may have been lost, failed, repeated or left without a child: a tenth of the
 last percent, so that the 99th percentile is not decided by what is missing."""
@@ -190,6 +189,12 @@ def _unless_saturated(check: StepCheck) -> StepCheck:
     return of
 
 
+def _attempts(step: StepRecord, _: Samples) -> Outcome:
+    """Say that a step was measured again, and why: by what is asked of any step, never by its latency."""
+    rejected = step.interval.rejected
+    return "valid", f"measured again; before: {'; '.join(rejected)}" if rejected else ""
+
+
 def _steady(step: StepRecord, _: Samples) -> Outcome:
     return _ok(step.quality.steady.ok, step.quality.steady.detail)
 
@@ -204,12 +209,12 @@ def _precision(step: StepRecord, _: Samples) -> Outcome:
     detail = f"±{reached:.1f} % of the mean reached, ±{asked:.1f} % asked"
     if not reached >= 0:
         return "unknown", "no precision was computed"
-    if not step.interval.independent:
-        return "unknown", f"{detail}, from batches that are not independent: measure longer"
+    if not step.interval.independent:  # the half-width was widened for it, by an estimate
+        detail += ", from batches that depend on each other"
     if reached <= asked:
         return "valid", detail
     missed = f"{detail}, missed at the time limit"
-    return _ok(reached <= MOST_PRECISION_FACTOR * asked, missed)
+    return _ok(reached <= MOST_MISSED_FACTOR * asked, missed)
 
 
 def _generator(step: StepRecord, _: Samples) -> Outcome:
@@ -260,6 +265,7 @@ STEP_CHECKS: Mapping[str, StepCheck] = {
     "plan-as-asked": _plan_as_asked,
     "plan-unchanged": _plan_unchanged,
     "ledger": _ledger,
+    "attempts": _attempts,
     "backlog": _backlog,
     "steady": _unless_saturated(_steady),
     "burn-in": _unless_saturated(_burn_in),

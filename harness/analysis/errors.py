@@ -13,7 +13,7 @@ from harness.analysis.capacity import SUSTAINABLE, THROUGHPUT
 from harness.analysis.counters import ACK, WORKER_CPU
 from harness.analysis.inputs import RunRecord
 from harness.analysis.latencies import COMPLETE, GROUND_TRUTH, Actual
-from harness.analysis.noise import combined
+from harness.analysis.noise import borrowed, combined
 from harness.schemas import ERRORS
 
 ACTUALS = pa.schema(
@@ -40,7 +40,7 @@ def actuals(spark: SparkSession, run: RunRecord, latencies: list[Actual], counte
     """Put all that was measured into one table, with ``noise`` and ``configuration``."""
     of_latency = tables.from_rows(spark, list(latencies), ACTUALS)
     of_counters = counted.withColumn("protocol", sf.lit("ours")).withColumn("note", sf.lit(""))
-    both = of_latency.unionByName(of_counters.select(*ACTUALS.names))
+    both = borrowed(of_latency.unionByName(of_counters.select(*ACTUALS.names)), borrower=COMPLETE, lender=ACK)
     labels = {s.index: s.interval.configuration for s in run.steps}
     configured = both.withColumn("configuration", _lookup("step", labels))
     return combined(configured, repeated=len(set(labels.values())) < len(labels))

@@ -19,7 +19,7 @@ repeats it is the first part only, a lower bound, and the report says so.
 from __future__ import annotations
 
 import numpy as np
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
 FEWEST_IN_TAIL = 5
@@ -67,6 +67,26 @@ def ratio(cells: DataFrame, keys: list[str], scale: Column) -> DataFrame:
             sf.col("den").alias("n"),
         )
     )
+
+
+def borrowed(actuals: DataFrame, borrower: str, lender: str) -> DataFrame:
+    """Give a measure that is known as one mean only the error of another one of the same tuples.
+
+    Storm states its complete latency as a mean; the wrappers time the same tuples from emit to ack, in
+    buckets. As a share of the value, the one mean is as uncertain as the other.
+
+    Parameters
+    ----------
+    actuals : DataFrame
+        With step, measure, subject, statistic, value and within.
+    borrower, lender : str
+        Measures; of the lender the means are used.
+    """
+    lends = (sf.col("measure") == lender) & (sf.col("statistic") == "mean")
+    share = sf.max(sf.when(lends, sf.try_divide("within", "value")))
+    lent = share.over(Window.partitionBy("step", "subject")) * sf.col("value")
+    mine = sf.when(sf.col("measure") == borrower, lent)
+    return actuals.withColumn("within", sf.coalesce("within", mine))
 
 
 def combined(actuals: DataFrame, repeated: bool) -> DataFrame:

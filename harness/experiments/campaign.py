@@ -29,7 +29,11 @@ POLL_S = 0.25
 PLAN_TIMEOUT_S = 120.0
 """How long a submission or rebalance may take until its plan is in force."""
 ATTEMPTS = 2
-"""A step that was disturbed (a worker died) is measured once more; the second time it is kept, marked."""
+"""A step that was disturbed is measured once more; the second time it is kept as it is, and marked.
+
+Disturbed is: a worker died; no steady state was found; the mean is less precise by far than was asked. A
+neighbour on the same host can do that. Whether a step is measured again never depends on its latency.
+"""
 DRAIN_MOST_S = 180.0
 """How long a backlog may take to come out after the last message was sent."""
 FLUSH = "topology.batch.flush.interval.millis"
@@ -109,6 +113,7 @@ class Campaign:
 
     def _carry_out_step(self, step: Step, finished: list[Step]) -> None:
         submission: Submission = "first"
+        rejected: list[str] = []
         for attempt in range(1, ATTEMPTS + 1):
             asked_ns = time.monotonic_ns()
             how, start = self._apply(step, finished)
@@ -127,7 +132,11 @@ class Campaign:
             )
             try:
                 measured = measurement.carry_out()
-            except Disturbed as disturbance:
+                disturbance = "" if attempt == ATTEMPTS else self._shortcoming(measured)
+            except Disturbed as error:
+                disturbance = str(error)
+            if disturbance:
+                rejected.append(disturbance)
                 log.warning("step %d, attempt %d: %s", step.index, attempt, disturbance)
                 self._load.stop()
                 self._drain(start)  # what a restarted spout reads again is not of the next attempt
@@ -140,8 +149,14 @@ class Campaign:
             self._load.stop()
             self._drain(start)
             times = Times(asked_ns, up_ns, up_epoch_ms, settled_ns, time.monotonic_ns())
-            self._write(step, submission, attempt, times, start, end, measured)
+            self._write(step, submission, tuple(rejected), times, start, end, measured)
             return
+
+    def _shortcoming(self, measured: Measured) -> str:
+        """Say why the step should be measured again; a saturated one has no steady state to wait for."""
+        if records.kept_up(self._load.sent(), self._load.received(), measured).saturated:
+            return ""
+        return measured.shortcoming(self._experiment.measure.interval.precision_pct)
 
     def _apply(self, step: Step, finished: list[Step]) -> tuple[Submission, PhysicalPlan]:
         """Bring the step's configuration into force and return the plan that Nimbus made of it."""
@@ -224,7 +239,7 @@ class Campaign:
         self,
         step: Step,
         submission: Submission,
-        attempt: int,
+        rejected: tuple[str, ...],
         times: Times,
         start: PhysicalPlan,
         end: PhysicalPlan,
@@ -274,7 +289,10 @@ class Campaign:
             looks=measured.looks,
             complete_latency_ms=measured.complete_latency_ms,
             submission=submission,
-            attempt=attempt,
+            attempt=len(rejected) + 1,
+            rejected=rejected,
+            machine_busy_pct=measured.machine_busy_pct,
+            machine_steal_pct=measured.machine_steal_pct,
         )
         interval = self._run.write_step(
             step.index,

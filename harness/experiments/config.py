@@ -199,6 +199,7 @@ class LocalCluster(Frozen):
     nodes: Annotated[int, Field(ge=1, le=20)] = 2
     slots_per_node: Annotated[int, Field(ge=1, le=80)] = 2
     worker_heap_mb: Annotated[int, Field(ge=64)] = 256
+    worker_jit: Literal["c1", "full"] = "c1"
     cpu_quota_cores: Mapping[str, PositiveFloat] = {}
 
 

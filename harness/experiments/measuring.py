@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
+import psutil
 from numpy.typing import NDArray
 
 from harness.errors import StepInvalid
 from harness.experiments.config import Experiment, Step
 from harness.experiments.contracts import Deployment, Load, Phase
-from harness.experiments.precision import Look, look, look_times
+from harness.experiments.precision import MOST_MISSED_FACTOR, Look, look, look_times
 from harness.experiments.steady import Steadiness, burn_in, interval
 from harness.runs import BurnInFound, CompleteLatency
 
@@ -81,7 +82,27 @@ class Measured:
     stop_reason: StopReason
     steadiness: Steadiness
     complete_latency_ms: Mapping[str, CompleteLatency]
+    machine_busy_pct: float
+    machine_steal_pct: float
     disturbance: str
+
+    def shortcoming(self, precision_pct: float) -> str:
+        """Say why a step that kept up with its input is not usable as it was measured; empty when it is.
+
+        Parameters
+        ----------
+        precision_pct : float
+            As asked for.
+        """
+        if self.disturbance:
+            return self.disturbance
+        if not self.burn_in.found:
+            return f"burn-in: {self.burn_in.reason}"
+        if not self.steadiness.steady:
+            return f"interval: {self.steadiness.reason}"
+        if self.look.precision_pct > MOST_MISSED_FACTOR * precision_pct:
+            return f"±{self.look.precision_pct:.1f} % of the mean reached, ±{precision_pct:g} % asked"
+        return ""
 
 
 def view(load: Load, newest: int | None = None) -> View:
@@ -171,7 +192,10 @@ class Measurement:
         found = self._burn_in()
         start_ns, start_epoch_ms = time.monotonic_ns(), time.time_ns() // 1_000_000
         before = self._deployment.complete_latency()
+        psutil.cpu_times_percent()  # the next call tells of the time since this one
         ended = self._interval(start_ns)
+        cpu = psutil.cpu_times_percent()
+        steal_pct = getattr(cpu, "steal", 0.0)  # Linux only
         end_ns = start_ns + round(ended.length_s * 1e9)
         now = view(self._load)
         inside = (now.left_ns >= start_ns) & (now.left_ns < end_ns)
@@ -195,6 +219,8 @@ class Measurement:
             stop_reason=ended.reason,
             steadiness=steadiness,
             complete_latency_ms=difference(before, ended.complete_latency),
+            machine_busy_pct=100 - cpu.idle - getattr(cpu, "iowait", 0.0) - steal_pct,
+            machine_steal_pct=steal_pct,
             disturbance=self._disturbance,
         )
 

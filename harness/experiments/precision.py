@@ -97,6 +97,10 @@ class _Batches:
     independent: bool
 
 
+MOST_MISSED_FACTOR = 2.0
+"""A precision missed by up to this factor is noted; beyond it the step is measured again, then invalid."""
+
+
 def samples(times_s: ArrayLike, values: ArrayLike) -> tuple[Floats, Floats]:
     """Return both as arrays, having checked that nothing is missing.
 

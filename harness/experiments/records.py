@@ -143,15 +143,15 @@ def _failed_ids(texts: Texts) -> list[str]:
     return [str(i) for t in texts if t["field"] == "failed_ids" for i in json.loads(str(t["value"]))]
 
 
-def backlog(gathered: Gathered, measured: Measured) -> Backlog:
+def kept_up(sent: pa.Table, received: pa.Table, measured: Measured) -> Backlog:
     """Return whether the topology kept up with its input."""
-    sent = gathered.sent.filter(gathered.sent["error"].is_null())
+    sent = sent.filter(sent["error"].is_null())
     ids = sent["message_id"].to_numpy()
-    rows = gathered.received["message_id"].to_numpy()
+    rows = received["message_id"].to_numpy()
     mine = np.isin(rows, ids)  # an earlier step's stragglers are not this step's throughput
     return flow.backlog(
         sent["scheduled_ns"].to_numpy(),
-        flow.done_ns(rows[mine], gathered.received["left_ns"].to_numpy()[mine]),
+        flow.done_ns(rows[mine], received["left_ns"].to_numpy()[mine]),
         measured.start_ns,
         measured.end_ns,
     )
@@ -208,5 +208,5 @@ def quality(
         errors_reported=Finding(ok=not gathered.errors, detail="; ".join(gathered.errors[:3])),
         ledger=ledger(gathered, measured),
         metrics=metrics,
-        backlog=backlog(gathered, measured),
+        backlog=kept_up(gathered.sent, gathered.received, measured),
     )

@@ -118,10 +118,12 @@ def test_one_lost_message_in_a_thousand_is_noted(tmp_path: Path) -> None:
     assert "duplicates 1" in found.detail
 
 
-def test_a_precision_from_dependent_batches_decides_nothing(tmp_path: Path) -> None:
-    found = results(made(tmp_path, interval={"independent": False}))["precision", 1]
-    assert found.status == "unknown"
-    assert "not independent" in found.detail
+@pytest.mark.parametrize(("reached_pct", "status"), [(2.0, "valid"), (5.9, "valid"), (6.1, "invalid")])
+def test_a_precision_from_dependent_batches_is_noted(tmp_path: Path, reached_pct: float, status: str) -> None:
+    run = made(tmp_path, interval={"independent": False, "precision_pct_reached": reached_pct})
+    found = results(run)["precision", 1]
+    assert found.status == status
+    assert "batches that depend on each other" in found.detail
 
 
 @pytest.mark.parametrize(

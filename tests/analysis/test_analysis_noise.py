@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from harness.analysis.noise import batches_for, combined, quantile_error, ratio
+from harness.analysis.noise import batches_for, borrowed, combined, quantile_error, ratio
 
 
 def ratio_of(spark: SparkSession, num: Sequence[float], den: Sequence[float]) -> dict[str, float | None]:
@@ -85,6 +85,24 @@ def test_repeats_that_agree_better_than_their_intervals_add_nothing(spark: Spark
 def test_without_repeats_and_batches_there_is_no_noise_to_state(spark: SparkSession) -> None:
     found = combined(actuals(spark, [("a", 10.0, None)]), repeated=False).toArrow().to_pylist()  # type: ignore[arg-type]
     assert found[0]["noise"] is None
+
+
+def test_a_mean_without_batches_is_as_uncertain_as_that_of_the_same_tuples(spark: SparkSession) -> None:
+    """5 % of 200 is 10; the other step lends nothing, a percentile lends nothing, and what is known stays."""
+    rows = [
+        (0, "ack", "mean", 100.0, 5.0),
+        (0, "ack", "p99", 100.0, 90.0),
+        (0, "complete", "mean", 200.0, None),
+        (0, "other", "mean", 200.0, None),
+        (1, "complete", "mean", 300.0, None),
+        (0, "complete", "median", 50.0, 1.0),
+    ]
+    names = ("step", "measure", "statistic", "value", "within")
+    table = pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+    frame = spark.createDataFrame(table.append_column("subject", pa.array([""] * len(rows))))
+    found = borrowed(frame, borrower="complete", lender="ack").toArrow().to_pylist()
+    within = {(r["step"], r["measure"], r["statistic"]): r["within"] for r in found}
+    assert [within[r[:3]] for r in rows] == [5.0, 90.0, 10.0, None, None, 1.0]
 
 
 def test_batch_error_of_independent_samples_is_the_standard_error() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from harness.errors import UsageError
 from harness.experiments.config import Experiment
-from harness.experiments.loading import dump, expand_steps, load, shipped_folders
+from harness.experiments.loading import dump, expand_steps, files, load, shipped_folders
 from harness.experiments.preflight import findings
 
 GOOD = """\
@@ -117,6 +117,17 @@ def test_set_replaces_a_key_by_its_dotted_name(good: Path) -> None:
         (("steps:", "measure: {burn_in: {least_s: 9, most_s: 3}}\nsteps:"), 7, "more than most_s"),
         (("rate_tps: 100", "rate_tps: 100, arrivals: trace, trace: /no/such"), 5, "no file"),
         (("rate_tps: 100", "rate_tps: [100"), 5, "not readable as YAML"),
+        (("rate_tps: 100", "rate_tps: 100, seed: -1"), 5, "greater than or equal to 0"),
+        (
+            ("load_aware: false", "load_aware: false\n  storm: {topology.acker.executors: 3}"),
+            2,
+            "topology.acker.executors is set by the harness; its key is topology.ackers",
+        ),
+        (
+            ("load_aware: false", "load_aware: false\n  storm: {topology.bolt.wait.park.microsec: 3}"),
+            2,
+            "its key is topology.waiting",
+        ),
     ],
 )
 def test_each_mistake_gets_one_line_with_file_and_line(
@@ -157,6 +168,21 @@ def test_a_trace_lies_beside_its_experiment(good: Path, monkeypatch: pytest.Monk
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
     assert load(good).workload.trace == good.parent / "sends.txt"
+
+
+def test_a_run_keeps_its_trace_and_can_be_read_elsewhere(good: Path, tmp_path: Path) -> None:
+    trace = good.parent / "sends.txt"
+    trace.write_text("0\n0.01\n")
+    experiment = load(good, ["workload.arrivals=trace", f"workload.trace={trace}"])
+    run = tmp_path / "moved"
+    run.mkdir()
+    for name, text in files(experiment).items():
+        (run / name).write_text(text)
+    trace.unlink()
+    again = load(run / "experiment.yaml")
+    assert again.workload.trace == run / "trace.txt"
+    assert again.workload.trace.read_text() == "0\n0.01\n"
+    assert again.topology == experiment.topology
 
 
 def test_a_trace_must_have_the_rate_that_is_named(good: Path) -> None:

@@ -100,6 +100,8 @@ def measured(steady: bool) -> Measured:
         stop_reason="precision" if steady else "time-limit",
         steadiness=Steadiness(steady, True, 0.0 if steady else None, "steady" if steady else "drift"),
         complete_latency_ms={},
+        machine_busy_pct=50.0,
+        machine_steal_pct=0.0,
         disturbance="",
     )
 
@@ -115,6 +117,31 @@ def quality_of(rate_tps: int, out_tps: int):
 def reported(*rows: tuple[str, str, float]) -> pa.Table:
     columns = zip(*rows, strict=True) if rows else ([], [], [])
     return pa.table(dict(zip(("measurement", "field", "value"), map(list, columns), strict=True)))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({}, ""),
+        ({"disturbance": "a worker died"}, "a worker died"),
+        ({"burn_in": BurnInFound(found=False, seconds=60, reason="drift of 9 %")}, "burn-in: drift of 9 %"),
+        ({"steadiness": Steadiness(False, True, None, "drift of 8 %")}, "interval: drift of 8 %"),
+    ],
+)
+def test_a_step_is_measured_again_for_what_makes_it_unusable(change: dict[str, object], says: str) -> None:
+    """Latencies that are all alike: the precision is 0 %."""
+    due_s = np.arange(0, END_S - START_S, 0.05)
+    exact = look(due_s, np.full(due_s.size, 9.0), 0, END_S - START_S, precision_pct=5)
+    assert replace(measured(steady=True), look=exact, **change).shortcoming(5.0) == says  # type: ignore[arg-type]
+
+
+def test_a_mean_less_precise_by_far_than_was_asked_is_measured_again() -> None:
+    due_s = np.arange(0, END_S - START_S, 0.05)
+    wild = np.random.default_rng(5).exponential(10.0, due_s.size)
+    seen = look(due_s, wild, 0, END_S - START_S, precision_pct=5)
+    kept = replace(measured(steady=True), look=seen)
+    assert kept.shortcoming(seen.precision_pct / 1.9) == ""
+    assert "% of the mean reached" in kept.shortcoming(seen.precision_pct / 2.1)
 
 
 def test_metrics_are_delivered_whole_or_the_step_says_what_was_lost() -> None:
@@ -157,7 +184,8 @@ def test_messages_of_an_earlier_step_are_not_this_ones_throughput() -> None:
     what, when = gathered(50, 100), measured(steady=True)
     earlier = what.received.set_column(0, "message_id", pa.array(np.arange(-5000, -2000), pa.int64()))
     both = replace(what, received=pa.concat_tables([what.received, earlier]))
-    assert records.backlog(both, when) == records.backlog(what, when)
+    alone = records.kept_up(what.sent, what.received, when)
+    assert records.kept_up(both.sent, both.received, when) == alone
 
 
 def test_an_interval_without_any_mean_is_written_and_read_back() -> None:

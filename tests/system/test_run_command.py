@@ -20,6 +20,8 @@ from harness.backends.servers import ServerHomes
 pytestmark = pytest.mark.system
 
 WAIT_S = 420.0
+LOAD_RELATED = {"steady", "burn-in", "precision", "generator"}
+"""Checks that a machine which does other work at the same time may spoil."""
 
 
 def until(done: Callable[[], bool], process: subprocess.Popen[str], log: Path) -> None:
@@ -78,9 +80,9 @@ def test_quick_killed_and_resumed(server_homes: ServerHomes, tmp_path: Path) -> 
         check=False,
     )
     # Whether a busy machine measures validly is not this test's question; that it says so is.
-    assert done.returncode in (0, 3), done.stderr[-3000:]
+    assert done.returncode in (0, 3, 4), done.stderr[-3000:]
     answer = json.loads(done.stdout.splitlines()[-1])
-    assert answer["verdict"] == {0: "valid", 3: "invalid"}[done.returncode]
+    assert answer["verdict"] == {0: "valid", 3: "invalid", 4: "unknown"}[done.returncode]
     assert digest(run / "steps/00") == before
     interval = json.loads((run / "steps/01/interval.json").read_text())
     assert interval["submission"] == "resumed"
@@ -89,6 +91,9 @@ def test_quick_killed_and_resumed(server_homes: ServerHomes, tmp_path: Path) -> 
         assert quality["plan_as_asked"]["ok"]
         assert quality["plan_unchanged"]["ok"]
         assert quality["ledger"]["balanced"], quality["ledger"]["reason"]
+    verdict = json.loads((run / "verdict.json").read_text())
+    spoilt = {c["check"] for c in verdict["checks"] if c["status"] != "valid"}
+    assert spoilt <= LOAD_RELATED, spoilt
     for name in ("report.html", "predictions.parquet", "errors.parquet", "summary.json", "verdict.json"):
         assert (run / name).stat().st_size > 0
 
@@ -99,6 +104,6 @@ def test_quick_killed_and_resumed(server_homes: ServerHomes, tmp_path: Path) -> 
         again = subprocess.run(
             harness(command, str(copy)), capture_output=True, text=True, timeout=300, check=False
         )
-        assert again.returncode in (0, 3), again.stderr[-3000:]
+        assert again.returncode == done.returncode, again.stderr[-3000:]
     assert json.loads((copy / "summary.json").read_text()) == json.loads((run / "summary.json").read_text())
     assert json.loads((copy / "verdict.json").read_text()) == json.loads((run / "verdict.json").read_text())
