@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import pandas as pd
 
@@ -95,6 +95,23 @@ class Model(Protocol):
         self, source: Observation, proposed: PhysicalPlan, settings: Settings, rate_tps: float
     ) -> Prediction:
         """Predict the proposed plan's performance at ``rate_tps`` messages a second."""
+        ...
+
+
+class PreparedSource(Protocol):
+    """A source that a model has read."""
+
+    def predict(self, proposed: PhysicalPlan, settings: Settings, rate_tps: float) -> Prediction:
+        """Predict one of many plans, as the model itself would."""
+        ...
+
+
+@runtime_checkable
+class PreparingModel(Model, Protocol):
+    """A model that reads a source once, and then answers for one plan after another."""
+
+    def prepare(self, source: Observation) -> PreparedSource:
+        """Read the source; ``ModelDeclined`` where it cannot be used."""
         ...
 
 

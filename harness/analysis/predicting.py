@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from numbers import Real
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -20,7 +22,7 @@ from harness.experiments.config import Experiment
 from harness.experiments.loading import load
 from harness.models import MODELS, resolve
 from harness.plans import PhysicalPlan
-from harness.protocols import Estimate, Model, Observation, Prediction, Settings
+from harness.protocols import Estimate, Model, Observation, Prediction, PreparingModel, Settings
 from harness.runs import Run
 from harness.schemas import PREDICTIONS
 
@@ -42,11 +44,16 @@ def observation(run: Run, experiment: Experiment, step: int) -> Observation:
         rate_tps=interval.rate_tps,
         interval_s=(interval.end_epoch_ms - interval.start_epoch_ms) / 1e3,
         metrics=buckets.to_pandas(),
-        latency=latency.filter(latency["in_interval"]).to_pandas(),
+        latency=latency.filter(latency["in_interval"]).to_pandas(types_mapper=_nested),
         complete_latency_ms={
             name: c.mean_ms for name, c in interval.complete_latency_ms.items() if c.mean_ms is not None
         },
     )
+
+
+def _nested(kind: pa.DataType) -> pd.ArrowDtype | None:
+    """Leave lists as Arrow has them: made into Python objects they take longer than all else."""
+    return pd.ArrowDtype(kind) if pa.types.is_list(kind) else None
 
 
 def settings(run: Run, experiment: Experiment) -> Settings:
@@ -88,10 +95,10 @@ def predict(
     for name, model in chosen.items():
         progress(name)
         for source in steps:
+            answers = _reader(model, observations[source])
             for proposed in steps:
                 prediction = _ask(
-                    model,
-                    observations[source],
+                    answers,
                     run.plan(proposed).start,
                     observations[proposed].settings,
                     observations[proposed].rate_tps,
@@ -105,12 +112,23 @@ def predict(
     return table
 
 
-def _ask(
-    model: Model, source: Observation, proposed: PhysicalPlan, settings_: Settings, rate_tps: float
-) -> Prediction:
+Answers = Callable[[PhysicalPlan, Settings, float], Prediction]
+
+
+def _reader(model: Model, source: Observation) -> Answers:
+    """Return the model with its source read, where it can read it once for all proposed plans."""
+    if isinstance(model, PreparingModel):
+        try:
+            return model.prepare(source).predict
+        except Exception:  # asked pair by pair, the model says itself what is wrong
+            return partial(model, source)
+    return partial(model, source)
+
+
+def _ask(answers: Answers, proposed: PhysicalPlan, settings_: Settings, rate_tps: float) -> Prediction:
     """Return the model's answer; a refusal or a crash becomes a gap with a name."""
     try:
-        return _checked(model(source, proposed, settings_, rate_tps))
+        return _checked(answers(proposed, settings_, rate_tps))
     except ModelDeclined as declined:
         reason = f"declined: {declined.message}"
     except HarnessError as error:

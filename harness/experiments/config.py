@@ -280,6 +280,7 @@ class Experiment(Frozen):
     measure: Measure = Measure()
     steps: Steps
     models: Annotated[tuple[str, ...], Field(min_length=1)] = (
+        "composite",
         "no-change",
         "linear",
         "jackson",

@@ -12,6 +12,7 @@ from importlib.metadata import entry_points
 from inspect import getdoc
 
 from harness.errors import UsageError
+from harness.models import composite as _composite
 from harness.models import jackson as _jackson
 from harness.models import linear as _linear
 from harness.models import no_change as _no_change
@@ -19,6 +20,7 @@ from harness.models import storm_tracer as _storm_tracer
 from harness.protocols import Model
 
 MODELS: dict[str, Model] = {
+    "composite": _composite.composite,
     "storm-tracer": _storm_tracer.storm_tracer,
     "no-change": _no_change.no_change,
     "linear": _linear.linear,
@@ -27,6 +29,7 @@ MODELS: dict[str, Model] = {
 """The harness's own models."""
 
 _NOTES = {
+    "composite": _composite.NOTES,
     "storm-tracer": _storm_tracer.NOTES,
     "no-change": _no_change.NOTES,
     "linear": _linear.NOTES,

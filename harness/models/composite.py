@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.errors import ModelDeclined
+from harness.models import proposal
 from harness.models.analytic.solve import LEVELS, Latency, Solution, solve
 from harness.models.analytic.stage_means import stage_means
 from harness.models.answers import (
@@ -17,87 +21,112 @@ from harness.models.answers import (
     THROUGHPUT,
     UTILISATION,
     WORKER_CPU,
+    Saturated,
     answer,
-    by_executor,
     gaps,
-    number,
-    routing_estimates,
 )
-from harness.models.layout import FloatArray, outputs
+from harness.models.layout import FloatArray, component_paths, outputs
 from harness.models.network import Network
 from harness.models.observe import io_label
-from harness.models.proposal import Prepared as Source
-from harness.models.proposal import prepare as read_source
-from harness.plans import PhysicalPlan
+from harness.models.uncertainty import calibration, interval, replicates
+from harness.plans import PhysicalPlan, Stream, connection_label
 from harness.protocols import Estimate, Observation, Prediction, Settings
 
 NOTES = """\
 The source observation is turned into what a tuple costs and meets (CPU demand and waiting apart, hops,
-sleeps,
-fan-outs, keys), the proposed plan into a network of these (harness.models.proposal), and the network is
-solved
-(harness.models.analytic): rates along the plan; contention for cores; variability by an index that sees
-bursts;
-each executor a single server that sleeps when idle; windows and their acks by task; distributions carried
-along the edges as characteristic functions. Nothing is cut.
+sleeps, fan-outs, keys), the proposed plan into a network of these (harness.models.proposal), and the network
+is solved (harness.models.analytic): rates along the plan; contention for cores; variability by an index that
+sees bursts; each executor a single server that sleeps when idle; windows and their acks by task;
+distributions carried along the edges as characteristic functions. Nothing is cut.
 Complete latency: from the acker's receipt of a message's first word to that of its tree's last ack, a maximum
 over all that was made of it. The statistics of the thesis's protocol are answered by the mean over rows that
-begin and end on one worker node (mean_same_node) and, since no path is listed, by the mean complete latency
-itself (p90_paths).
+begin and end on one worker node, up to the mean complete latency (mean_same_node) and, since no path is
+listed, by the mean complete latency itself (p90_paths).
+Intervals: what the source would have said in other intervals (its blocks weighted at random), and the model's
+own error on the tuning set of reports/evaluation-split.yaml.
 A plan in which an executor, a spout or a host's cores would be overloaded is saturated: then there is no
-latency, and throughput is what is sustainable."""
+latency, and throughput is what is sustainable. A source without hop records is declined."""
+
+BoolArray = NDArray[np.bool_]
 
 GROUND_TRUTH, COMPLETE, ACK = LATENCIES
 QUEUE_WAIT, RESIDENCE = "queue_wait_ms", "window_residence_ms"
-"""From the emit upstream to the receipt, and from there to the window's output: means of a component's
-rows."""
-
+"""From the emit upstream to the receipt, and from there to the window's output: means of a component."""
 NODE_CPU = "node_cpu_cores"
 """CPU time of a worker node's worker processes for each second."""
+ROUTING = "routing_probability"
+COARSE = 64
+"""Frequencies for what replicates spread: it is compared with the prediction at as many."""
+_CLOSE = 0.005
+"""Relative width to which the highest rate is searched for."""
+_MOST = {ROUTING: 1.0}
+"""Of measures that have an upper end."""
 
 
-def composite(source: Observation, proposed: PhysicalPlan, settings: Settings, rate_tps: float) -> Prediction:
-    """Predict a proposed plan's performance.
+@dataclass(frozen=True)
+class Composite:
+    """The model; ``prepare`` reads a source once, for predictions of one plan after another."""
 
-    Parameters
-    ----------
-    source : Observation
-        What was measured of the source plan.
-    proposed : PhysicalPlan
-        Of the same query plan.
-    settings : Settings
-        Of the proposed step.
-    rate_tps : float
-        Messages a second in the proposed step.
+    def __call__(
+        self, source: Observation, proposed: PhysicalPlan, settings: Settings, rate_tps: float
+    ) -> Prediction:
+        """Predict a proposed plan's performance.
 
-    Returns
-    -------
-    Prediction
-        Every measure, or a named gap.
-    """
-    try:
-        prepared = prepare(source)
-    except ModelDeclined as why:
-        return _declined(proposed, why)
-    return prepared.predict(proposed, settings, rate_tps)
+        Parameters
+        ----------
+        source : Observation
+            What was measured of the source plan.
+        proposed : PhysicalPlan
+            Of the same query plan.
+        settings : Settings
+            Of the proposed step.
+        rate_tps : float
+            Messages a second in the proposed step.
+
+        Returns
+        -------
+        Prediction
+            Every measure with its 90 % interval, or a named gap.
+        """
+        try:
+            prepared = self.prepare(source)
+        except ModelDeclined as why:
+            return _declined(proposed, why)
+        return prepared.predict(proposed, settings, rate_tps)
+
+    def prepare(self, source: Observation) -> Prepared:
+        """Read a source.
+
+        Raises
+        ------
+        ModelDeclined
+            When it cannot be used.
+        """
+        found = proposal.examine(source)
+        if found.hops is None:
+            raise ModelDeclined("the source step has no hop records: what hops and polls take is unknown")
+        return Prepared(found)
 
 
-def prepare(source: Observation) -> Prepared:
-    """Read a source once, for predictions of one plan after another.
-
-    Raises
-    ------
-    ModelDeclined
-        When the source cannot be used.
-    """
-    return Prepared(read_source(source))
+composite = Composite()
+"""The model as it is registered."""
 
 
 @dataclass(frozen=True)
 class Prepared:
     """A source that was read."""
 
-    source: Source
+    source: proposal.Source
+
+    @cached_property
+    def estimates(self) -> proposal.Prepared:
+        """What the source says."""
+        return proposal.weigh(self.source, np.ones(self.source.evidence.blocks))
+
+    @cached_property
+    def replicates(self) -> tuple[proposal.Prepared, ...]:
+        """What it would have said in other intervals."""
+        return replicates(self.source)
 
     def solve(self, proposed: PhysicalPlan, settings: Settings, rate_tps: float) -> Solution:
         """Return the proposed plan's solution, of which latencies can be asked one by one.
@@ -107,49 +136,151 @@ class Prepared:
         ModelDeclined
             When the plan does not fit.
         """
-        return solve(self.source.network(proposed, settings, rate_tps))
+        return solve(self.estimates.network(proposed, settings, rate_tps))
 
     def predict(self, proposed: PhysicalPlan, settings: Settings, rate_tps: float) -> Prediction:
-        """Return every measure of a proposed plan, or a named gap."""
+        """Return every measure of a proposed plan with its interval, or a named gap."""
         try:
-            solution = self.solve(proposed, settings, rate_tps)
+            own = self.solve(proposed, settings, rate_tps)
+            layout = own.network.layout
+            others = [solve(own.network, COARSE)]
+            others += [solve(r.network(layout, settings, rate_tps), COARSE) for r in self.replicates]
         except ModelDeclined as why:
             return _declined(proposed, why)
-        return predicted(solution, rate_tps)
+        return predicted(own, others, rate_tps, self._limit(own, settings, rate_tps))
+
+    def _limit(self, own: Solution, settings: Settings, rate_tps: float) -> Limit | None:
+        """Return the rate that would overload the plan; what its hosts do besides grows with it."""
+        layout, high = own.network.layout, own
+        most = rate_tps * max(own.bottleneck.factor, 1.0)
+        if not np.isfinite(most):
+            return None
+        least = 0.0 if own.overloaded else rate_tps
+        while most - least > _CLOSE * most:
+            middle = (least + most) / 2
+            solution = solve(self.estimates.network(layout, settings, middle), COARSE)
+            if solution.overloaded:
+                most, high = middle, solution
+            else:
+                least = middle
+        return Limit((least + most) / 2, high.bottleneck_name)
 
 
 def _declined(proposed: PhysicalPlan, why: ModelDeclined) -> Prediction:
     return Prediction(tuple(gap for measure in MEASURES for gap in gaps(proposed, measure, why)))
 
 
-def predicted(solution: Solution, rate_tps: float) -> Prediction:
-    """Return every measure of a solved network."""
-    it = _Answers(solution, rate_tps)
-    return answer(
-        solution.network.layout.plan,
-        [
-            (("routing_probability",), it.routing),
-            (("io_ratio",), it.io_ratios),
-            (("arrival_rate_tps",), it.arrivals),
-            (("service_time_ms",), it.service),
-            ((GROUND_TRUTH,), it.ground_truth),
-            ((COMPLETE,), it.complete),
-            ((ACK,), it.ack),
-            ((), it.stages),
-            ((), it.capacity),
-        ],
-    )
+class Limit(NamedTuple):
+    """The highest rate that does not overload a plan, and what is full first."""
+
+    rate_tps: float
+    name: str
+
+
+class Values(NamedTuple):
+    """One statistic of a measure by subject; NaN where it is unknown, infinite where cores do not suffice."""
+
+    measure: str
+    statistic: str
+    subjects: Sequence[str]
+    values: FloatArray
+    unknown: str = ""
+    reason: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What tells it from the others of an answer."""
+        return self.measure, self.statistic, self.subjects[0]
+
+    def estimates(self, replicated: Sequence[FloatArray]) -> list[Estimate]:
+        """Return estimates, with intervals where there are replicates.
+
+        Parameters
+        ----------
+        replicated : sequence of array
+            The same values with fewer frequencies, and then every replicate's.
+        """
+        ends = np.full((2, self.values.size), np.nan)
+        if len(replicated) > 2:
+            coarse, others = replicated[0], np.stack(replicated[1:])
+            with np.errstate(divide="ignore", invalid="ignore"):
+                others = np.where(coarse > 0, others * (self.values / coarse), others)
+            sure = np.isfinite(self.values) & np.isfinite(others).all(axis=0)
+            ends[:, sure] = interval(
+                self.values[sure], others[:, sure], calibration(self.measure, self.statistic)
+            )
+            ends = np.clip(ends, 0.0, _MOST.get(self.measure))  # NaN stays
+        return [
+            self._estimate(*each)
+            for each in zip(self.subjects, self.values.tolist(), *ends.tolist(), strict=True)
+        ]
+
+    def _estimate(self, subject: str, value: float, low: float, high: float) -> Estimate:
+        if np.isnan(value):
+            return Estimate(
+                self.measure, self.statistic, None, subject, status="declined", reason=self.unknown
+            )
+        if np.isinf(value):
+            full = "more cores are asked for than its host has"
+            return Estimate(self.measure, self.statistic, None, subject, status="saturated", reason=full)
+        known = not np.isnan(low)
+        return Estimate(
+            self.measure,
+            self.statistic,
+            value,
+            subject,
+            low if known else None,
+            high if known else None,
+            reason=self.reason,
+        )
+
+
+def predicted(
+    own: Solution, others: Sequence[Solution], rate_tps: float, limit: Limit | None = None
+) -> Prediction:
+    """Return every measure of a solved network.
+
+    Parameters
+    ----------
+    own : Solution
+    others : sequence of Solution
+        The same with fewer frequencies, and then of the replicates; fewer than two of these give no
+        intervals.
+    rate_tps : float
+        Messages a second.
+    limit : Limit, optional
+        By default what follows when all rates grow and the hosts' other work stays as it is.
+    """
+    mine = Answers(own, rate_tps, limit=limit)
+    theirs = [Answers(s, rate_tps, mine) for s in others]
+
+    def estimates(part: Part) -> list[Estimate]:
+        replicated: dict[tuple[str, str, str], list[FloatArray]] = {}
+        for other in theirs:
+            try:
+                for v in part(other):
+                    replicated.setdefault(v.key, []).append(v.values)
+            except ModelDeclined:  # it would be saturated: it has no say in what the latency would be
+                continue
+        return [e for v in part(mine) for e in v.estimates(replicated.get(v.key, ()))]
+
+    parts = [(measures, partial(estimates, part)) for measures, part in PARTS]
+    return answer(own.network.layout.plan, parts)
 
 
 @dataclass(frozen=True)
-class _Answers:
-    """A solution's numbers as estimates."""
+class Answers:
+    """A solution's numbers by measure."""
 
     solution: Solution
     rate_tps: float
+    like: Answers | None = None
+    """Of the same plan, whose names are then not made again."""
+    limit: Limit | None = None
 
     @property
     def network(self) -> Network:
+        """What was solved."""
         return self.solution.network
 
     @cached_property
@@ -158,123 +289,189 @@ class _Answers:
         query_plan = self.network.layout.plan.query_plan
         return [name for name in self.network.layout.order if query_plan.inputs(name)]
 
-    def _by_executor(self, measure: str, values: FloatArray, weights: FloatArray | None) -> list[Estimate]:
-        """Return a measure of all bolts' executors, and of components: their sum, or mean by weights."""
-        layout, found = self.network.layout, []
-        for name in self.bolts:
-            at = layout.of[name]
-            total = float(values[at].sum())
-            if weights is not None:
-                weight = weights[at]
-                total = float(values[at] @ weight / weight.sum()) if weight.sum() > 0 else np.nan
-            unknown = f"nothing is expected to arrive at {name}"
-            found += by_executor(measure, layout.executors[at], values[at], name, total, unknown)
+    @cached_property
+    def labels(self) -> list[str]:
+        """Executors' labels by position."""
+        if self.like is not None:
+            return self.like.labels
+        return [e.label for e in self.network.layout.executors]
+
+    @cached_property
+    def connections(self) -> Mapping[Stream, list[str]]:
+        """Labels of the connections of each stream, source by source."""
+        if self.like is not None:
+            return self.like.connections
+        plan = self.network.layout.plan
+        found: dict[Stream, list[str]] = {s: [] for s in plan.query_plan.streams}
+        for stream, i, j in plan.connections():
+            found[stream].append(connection_label(stream, i, j))
         return found
 
-    def routing(self) -> list[Estimate]:
+    @cached_property
+    def full(self) -> BoolArray:
+        """Whether each executor's host is asked for more cores than it has."""
+        return np.asarray(self.solution.contention.host_load[self.solution.flat.executor["host"]] >= 1)
+
+    def _by_executor(self, measure: str, values: FloatArray, weights: FloatArray | None) -> list[Values]:
+        """Return a measure of all bolts' executors, and of components: their sum, or mean by weights."""
+        found = []
+        for name in self.bolts:
+            at = self.network.layout.of[name]
+            mine = values[at]
+            total = float(mine.sum())
+            if weights is not None:
+                used = weights[at] > 0
+                weight = weights[at][used]
+                total = float(mine[used] @ weight / weight.sum()) if used.any() else np.nan
+            unknown = f"nothing is expected to arrive at {name}, or at this executor of it"
+            found.append(Values(measure, "mean", [*self.labels[at], name], np.append(mine, total), unknown))
+        return found
+
+    def routing(self) -> list[Values]:
         """Return the routing probability of every logical connection."""
-        layout = self.network.layout
-        by_stream = {}
+        layout, found = self.network.layout, []
         for stream, rows in self.network.routing.items():
             share = rows @ layout.membership[stream.target].T
             total = share.sum(axis=1, keepdims=True)
-            by_stream[stream] = np.divide(share, total, out=np.full(share.shape, np.nan), where=total > 0)
-        return routing_estimates(layout, by_stream)
+            share = np.divide(share, total, out=np.full(share.shape, np.nan), where=total > 0)
+            unknown = f"nothing is expected on {stream.label} from this executor"
+            found.append(Values(ROUTING, "mean", self.connections[stream], share.ravel(), unknown))
+        return found
 
-    def io_ratios(self) -> list[Estimate]:
+    def io_ratios(self) -> list[Values]:
         """Return output over input of bolts' executors and components."""
-        layout, solution, found = self.network.layout, self.solution, []
-        rate = solution.service.rate
+        layout, found = self.network.layout, []
+        rate = self.solution.service.rate
         for name in self.bolts:
             arriving = rate[layout.of[name]]
             for output in outputs(layout.plan.query_plan, name):
-                emitted = solution.port_rate(output)
-                ratio = np.divide(emitted, arriving, out=np.full(arriving.shape, np.nan), where=arriving > 0)
-                total = emitted.sum() / arriving.sum() if arriving.sum() > 0 else np.nan
-                owners = [*(e.label for e in layout.executors[layout.of[name]]), name]
-                for owner, value in zip(owners, [*ratio, total], strict=True):
-                    unknown = f"nothing is expected to arrive at {owner}"
-                    found.append(number("io_ratio", io_label(owner, output.stream), value, unknown))
+                emitted = self.solution.port_rate(output)
+                into = np.append(arriving, arriving.sum())
+                out = np.append(emitted, emitted.sum())
+                ratio = np.divide(out, into, out=np.full(into.shape, np.nan), where=into > 0)
+                subjects = [io_label(o, output.stream) for o in (*self.labels[layout.of[name]], name)]
+                found.append(Values("io_ratio", "mean", subjects, ratio, f"nothing is expected at {name}"))
         return found
 
-    def arrivals(self) -> list[Estimate]:
+    def arrivals(self) -> list[Values]:
         """Return arrival rates of bolts' executors and components."""
         return self._by_executor("arrival_rate_tps", self.solution.service.rate * 1000, None)
 
-    def service(self) -> list[Estimate]:
+    def service(self) -> list[Values]:
         """Return service times by the wall clock of bolts' executors and components, with percentiles."""
         service = self.solution.service
-        mean = np.where(service.rate > 0, service.hold[:, 0], np.nan)
-        found = self._by_executor("service_time_ms", np.nan_to_num(mean), service.rate)
-        percentiles = self.solution.service_percentiles(self.bolts)
-        for subject, values in percentiles.items():
+        mean = np.where(service.rate > 0, np.where(self.full, np.inf, service.hold[:, 0]), np.nan)
+        found = self._by_executor("service_time_ms", mean, service.rate)
+        if not self.full.any() and (levels := self.solution.service_percentiles(self.bolts)):
+            by_level = np.array(list(levels.values())).T
             found += [
-                Estimate("service_time_ms", name, float(value), subject)
-                for name, value in zip(LEVELS, values, strict=True)
+                Values("service_time_ms", name, list(levels), values)
+                for name, values in zip(LEVELS, by_level, strict=True)
             ]
         return found
 
-    def ground_truth(self) -> list[Estimate]:
-        """Return the ground-truth latency of all rows and by sink."""
-        found = _latencies(GROUND_TRUTH, self.solution.ground_truth())
-        try:
-            return [*found, Estimate(GROUND_TRUTH, "mean_same_node", self.solution.same_node_mean_ms())]
-        except ModelDeclined as why:
-            gap = Estimate(GROUND_TRUTH, "mean_same_node", None, status="declined", reason=str(why))
-            return [*found, gap]
+    def ground_truth(self) -> list[Values]:
+        """Return the ground-truth latency of all rows, by sink and, where there are several, by path."""
+        found = self.solution.ground_truth()
+        layout = self.network.layout
+        paths = component_paths(layout.plan.query_plan)
+        for path in paths if len(paths) > len(layout.plan.query_plan.sinks) else ():
+            through = np.zeros(layout.ackers.start)
+            for name in path:
+                through[layout.of[name]] = 1.0
+            try:
+                found["/".join(path)] = self.solution.ground_truth(through)[""]
+            except ModelDeclined:  # no row is expected to take it
+                continue
+        return _latencies(GROUND_TRUTH, found)
 
-    def complete(self) -> list[Estimate]:
+    def same_node(self) -> list[Values]:
+        """Return the statistic of the thesis's protocol."""
+        value, unknown = np.nan, ""
+        try:
+            value = self.solution.same_node_mean_ms()
+        except Saturated:
+            raise
+        except ModelDeclined as why:
+            unknown = str(why)
+        return [Values(GROUND_TRUTH, "mean_same_node", [""], np.array([value]), unknown)]
+
+    def complete(self) -> list[Values]:
         """Return the mean complete latency, whole and by spout executor."""
         means = self.solution.complete_mean_ms()
-        plain = [value for subject, value in means.items() if subject]
-        whole = Estimate(COMPLETE, "p90_paths", float(np.mean(plain)))
-        found = [Estimate(COMPLETE, "mean", value, subject) for subject, value in means.items()]
-        return [*found, whole, *(Estimate(COMPLETE, "p90_paths", v, k) for k, v in means.items() if k)]
+        values = np.array(list(means.values()))
+        plain = values.copy()
+        plain[0] = values[1:].mean()
+        return [
+            Values(COMPLETE, "mean", list(means), values),
+            Values(COMPLETE, "p90_paths", list(means), plain),
+        ]
 
-    def ack(self) -> list[Estimate]:
+    def ack(self) -> list[Values]:
         """Return the time from emit to ack, whole and by spout executor."""
         return _latencies(ACK, self.solution.ack())
 
-    def stages(self) -> list[Estimate]:
+    def stages(self) -> list[Values]:
         """Return what the rows of each component meet: way and queue, and a window's hold."""
         if self.solution.overloaded:
             return []
-        waits, holds = stage_means(self.solution)
         return [
-            *(Estimate(QUEUE_WAIT, "mean", value, name) for name, value in waits.items()),
-            *(Estimate(RESIDENCE, "mean", value, name) for name, value in holds.items()),
+            Values(measure, "mean", list(means), np.array(list(means.values())))
+            for measure, means in zip((QUEUE_WAIT, RESIDENCE), stage_means(self.solution), strict=True)
+            if means
         ]
 
-    def capacity(self) -> list[Estimate]:
+    def capacity(self) -> list[Values]:
         """Return loads, CPU use, and what goes through."""
         solution, layout = self.solution, self.network.layout
-        found = self._by_executor(UTILISATION, solution.loads, np.ones(len(layout)))
-        bottleneck = solution.bottleneck
-        if np.isfinite(bottleneck.factor):
-            most = self.rate_tps * bottleneck.factor
-            found.append(
-                Estimate(SUSTAINABLE, "mean", most, reason=f"bottleneck: {solution.bottleneck_name}")
+        loads = np.where(self.full, np.inf, solution.loads)
+        found = self._by_executor(UTILISATION, loads, np.ones(len(layout)))
+        if np.isfinite(solution.bottleneck.factor):
+            most, name = self.limit or (
+                self.rate_tps * solution.bottleneck.factor,
+                solution.bottleneck_name,
             )
-            found.append(Estimate(THROUGHPUT, "mean", min(self.rate_tps, most)))
+            why = f"bottleneck: {name}"
+            found.append(Values(SUSTAINABLE, "mean", [""], np.array([most]), reason=why))
+            found.append(Values(THROUGHPUT, "mean", [""], np.array([min(self.rate_tps, most)])))
         if self.network.worker_cores is not None:
             own = np.bincount(
                 layout.worker, weights=solution.contention.cores, minlength=self.network.worker_cores.size
             )
-            cores = own + self.network.worker_cores
+            full = self.solution.contention.host_load[self.network.host] >= 1
+            cores = np.where(full, np.inf, own + self.network.worker_cores)
             workers = layout.plan.workers
-            found += [
-                Estimate(WORKER_CPU, "mean", float(v), w.label) for w, v in zip(workers, cores, strict=True)
-            ]
-            by_node: dict[str, float] = {}
-            for w, v in zip(workers, cores, strict=True):
-                by_node[w.node] = by_node.get(w.node, 0.0) + float(v)
-            found += [Estimate(NODE_CPU, "mean", v, node) for node, v in by_node.items()]
+            found.append(Values(WORKER_CPU, "mean", [w.label for w in workers], cores))
+            names = sorted({w.node for w in workers})
+            node = np.array([names.index(w.node) for w in workers])
+            found.append(
+                Values(
+                    NODE_CPU, "mean", names, np.asarray(np.bincount(node, weights=cores), dtype=np.float64)
+                )
+            )
         return found
 
 
-def _latencies(measure: str, found: dict[str, Latency]) -> list[Estimate]:
+def _latencies(measure: str, found: Mapping[str, Latency]) -> list[Values]:
+    subjects = list(found)
+    levels = np.array([(v.mean_ms, *v.percentiles_ms) for v in found.values()])
     return [
-        Estimate(measure, name, float(value), subject)
-        for subject, latency in found.items()
-        for name, value in zip(("mean", *LEVELS), (latency.mean_ms, *latency.percentiles_ms), strict=True)
+        Values(measure, name, subjects, column)
+        for name, column in zip(("mean", *LEVELS), levels.T, strict=True)
     ]
+
+
+Part = Callable[[Answers], list[Values]]
+PARTS: Sequence[tuple[tuple[str, ...], Part]] = (
+    ((ROUTING,), Answers.routing),
+    (("io_ratio",), Answers.io_ratios),
+    (("arrival_rate_tps",), Answers.arrivals),
+    (("service_time_ms",), Answers.service),
+    ((GROUND_TRUTH,), Answers.ground_truth),
+    ((), Answers.same_node),
+    ((COMPLETE,), Answers.complete),
+    ((ACK,), Answers.ack),
+    ((), Answers.stages),
+    ((), Answers.capacity),
+)
+"""Measures that become gaps where a part has no answer, and the part."""

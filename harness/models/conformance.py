@@ -21,6 +21,7 @@ import pandas as pd
 
 from harness.errors import ModelDeclined
 from harness.models.answers import LATENCIES, MEASURES, SUSTAINABLE, THROUGHPUT, subjects
+from harness.models.layout import component_paths
 from harness.models.observe import io_label
 from harness.plans import PhysicalPlan, QueryPlan, Stream
 from harness.protocols import Estimate, Model, Observation, Prediction, Settings
@@ -260,7 +261,8 @@ def _subjects_of(plan: PhysicalPlan) -> set[str]:
     streams = {s.stream for s in plan.query_plan.streams}
     connections = set(subjects(plan, "routing_probability"))
     places = {w.label for w in plan.workers} | {n.name for n in plan.nodes}
-    return names | connections | places | {io_label(name, s) for name in names for s in streams}
+    paths = {"/".join(path) for path in component_paths(plan.query_plan)}
+    return names | connections | places | paths | {io_label(name, s) for name in names for s in streams}
 
 
 def magnitude(model: Model, case: Case) -> str:

@@ -3,7 +3,8 @@
 The wrappers measure each execute by the wall clock and by the thread's CPU clock. Wall-clock time is CPU time
 stretched by contention for cores, plus waiting (sleeps, locks, other servers). The component with the least
 ratio of the two waits least: its ratio is taken as the stretch of the source's host, what others take beyond
-is waiting. So contention stays behind with the source, and the proposed plan's is put in its place.
+is waiting. So contention stays behind with the source, and the proposed plan's is put in its place. The shape
+of a service is the wall clock's: it has the pauses that make the tail.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ def _demand(sums: ServiceSums, weights: FloatArray, stretched: float, before_end
     cpu_ms = float((sums.cpu_ms @ weights).sum()) / number
     wait_ms = max(wall_ms - stretched * cpu_ms, 0.0)
     mostly_waits = wait_ms > MOSTLY * wall_ms
-    cpu = _shape(sums.cpu, weights, cpu_ms)
+    cpu = _shape(sums.cpu if mostly_waits else sums.wall, weights, cpu_ms)
     wait = _waits(sums.wall, weights, stretched * cpu_ms, wait_ms) if mostly_waits else constant(wait_ms)
     scale = task_scale(count, sums.wall_ms @ weights, sums.wall_ms2 @ weights)
     if before_end_ms is None:

@@ -7,6 +7,7 @@ the task, the time of reception and the time of emission. A *leg* is the way fro
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,8 @@ from harness.protocols import Observation
 
 COLUMNS = ("message_id", "child", "scheduled_ns", "sent_ns", "hops")
 """Columns of ``latency.parquet`` that are read."""
+FIELDS = ("task", "received_ns", "emitted_ns")
+"""Of every hop."""
 
 
 @dataclass(frozen=True)
@@ -90,14 +93,9 @@ def hop_records(observation: Observation, layout: Layout, blocks: int) -> HopRec
     latency = observation.latency
     if latency.empty or not set(COLUMNS) <= set(latency.columns):
         return None
-    hops = latency["hops"].tolist()
-    sizes = np.array([len(h) for h in hops], dtype=np.int64)
+    sizes, task, received, emitted = _flat(latency["hops"])
     if not sizes.any():
         return None
-    flat = [h for way in hops for h in way]
-    task = np.array([h["task"] for h in flat], dtype=np.int64)
-    received = np.array([h["received_ns"] for h in flat], dtype=np.int64)
-    emitted = np.array([h["emitted_ns"] for h in flat], dtype=np.int64)
     row = np.repeat(np.arange(sizes.size), sizes)
     first = np.ones(row.size, dtype=bool)
     first[1:] = row[1:] != row[:-1]
@@ -120,6 +118,19 @@ def hop_records(observation: Observation, layout: Layout, blocks: int) -> HopRec
     )
     _require_order(found, layout)
     return found
+
+
+def _flat(hops: pd.Series[Any]) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """Return the rows' numbers of hops, and of all hops the tasks and times in ns."""
+    if isinstance(hops.dtype, pd.ArrowDtype):  # as Parquet keeps them: without an object for every hop
+        nested: Any = hops
+        every = nested.list.flatten().struct
+        task, received, emitted = (every.field(name).to_numpy(dtype=np.int64) for name in FIELDS)
+        return nested.list.len().to_numpy(dtype=np.int64), task, received, emitted
+    listed = hops.tolist()
+    flat = [hop for way in listed for hop in way]
+    task, received, emitted = (np.array([hop[name] for hop in flat], dtype=np.int64) for name in FIELDS)
+    return np.array([len(way) for way in listed], dtype=np.int64), task, received, emitted
 
 
 def parts(times: IntArray, number: int) -> IntArray:

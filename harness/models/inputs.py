@@ -91,10 +91,14 @@ def arriving(evidence: Evidence, waiting: Waiting) -> Arriving | None:
         task = of_spout["task"].to_numpy()
         tasks = evidence.layout.tasks[name].size
         turns.append(float(np.mean(np.diff(task) % tasks == 1 % tasks)))
-        for _, of_task in of_spout.groupby("task"):
-            gap = np.diff(of_task["scheduled_ms"].to_numpy())
+        # In turn a task's gap is made of one gap of every task. Taken from all gaps, a message that left no
+        # record (a window may hold all of it) counts for little.
+        apart = [of_spout] if turns[-1] > IN_TURN else [mine for _, mine in of_spout.groupby("task")]
+        for mine in apart:
+            gap = np.diff(mine["scheduled_ms"].to_numpy())
             if gap.size > 1 and gap.mean() > 0:
-                gaps.append((gap.size, float(gap.var() / gap.mean() ** 2)))
+                scv = float(gap.var() / gap.mean() ** 2) / (tasks if turns[-1] > IN_TURN else 1)
+                gaps.append((gap.size, scv))
         waits = (of_spout["entered_ms"] - of_spout["sent_ms"]).to_numpy()
         executor, in_turn = of_spout["executor"].to_numpy(), turns[-1] > IN_TURN
         own = np.array(

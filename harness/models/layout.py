@@ -59,6 +59,35 @@ def downstream_order(query_plan: QueryPlan) -> tuple[str, ...]:
     return tuple(order)
 
 
+MOST_PATHS = 16
+"""Paths of components that are told apart."""
+
+
+def component_paths(query_plan: QueryPlan) -> tuple[tuple[str, ...], ...]:
+    """Return the ways from spouts to sinks by component; none where there are more than ``MOST_PATHS``.
+
+    A cycle is not gone round.
+
+    Examples
+    --------
+    >>> from harness.plans import Component, Stream
+    >>> parts = tuple(Component(name=n, role="other", tasks=1) for n in "abc")
+    >>> both = tuple(Stream(source="a", target=t, grouping="shuffle") for t in "bc")
+    >>> component_paths(QueryPlan(name="q", components=parts, streams=both))
+    (('a', 'b'), ('a', 'c'))
+    """
+    open_paths: list[tuple[str, ...]] = [(name,) for name in query_plan.spouts]
+    found: list[tuple[str, ...]] = []
+    while open_paths:
+        path = open_paths.pop(0)
+        following = dict.fromkeys(s.target for s in query_plan.outputs(path[-1]) if s.target not in path)
+        open_paths += [(*path, name) for name in following]
+        found += [] if following else [path]
+        if len(found) + len(open_paths) > MOST_PATHS:
+            return ()
+    return tuple(found)
+
+
 @dataclass(frozen=True)
 class Layout:
     """Executors as positions 0..n-1: the query plan's components downstream, then the ackers.

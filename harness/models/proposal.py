@@ -86,7 +86,8 @@ class Prepared:
         The source's plan.
     rate_tps : float
         Its input rate.
-    keyed : mapping of Stream to Keyed
+    keyed : mapping of Stream to array
+        Routing that is known by observation only.
     inputs : Inputs
     fans : FanOut
     demand : mapping of component to Demand
@@ -100,7 +101,7 @@ class Prepared:
 
     source: Layout
     rate_tps: float
-    keyed: Mapping[Stream, Keyed]
+    keyed: Keyed
     inputs: Inputs
     fans: FanOut
     demand: Mapping[str, Demand]
@@ -291,9 +292,7 @@ class _Builder:
             self.streams_to[s.target].append(s)
         self.at: Places = places(layout)
         self.hosts = _hosts(layout)
-        self.routing = {
-            s: task_routing(layout, self.at, s, prepared.keyed, settings) for s in self.query_plan.streams
-        }
+        self.routing: dict[Stream, FloatArray] = {}
         self.flows = self._flows()
         self.scale = self._scale()
 
@@ -314,6 +313,7 @@ class _Builder:
                 tasks[name] = np.zeros(held.shape[1]) if share is None else share * self.rate_tps
             made: dict[str, FloatArray] = {}
             for s in self.streams_from[name]:
+                self.routing[s] = task_routing(layout, self.at, s, prepared.keyed, self.settings, tasks[name])
                 if s.stream not in made:
                     made[s.stream] = self._made(name, Output(name, s.stream), tasks, inputs)
                 emitted[s] = made[s.stream]

@@ -29,23 +29,11 @@ from harness.protocols import Settings
 LOAD_AWARE_OFF = "topology.disable.loadaware.messaging"
 
 
-@dataclass(frozen=True)
-class Keyed:
-    """Observed routing of one stream.
-
-    Attributes
-    ----------
-    shares : array (source's tasks or 1, target's tasks)
-        Rows add to 1; one row where all source tasks route alike.
-    sent : array (source's tasks)
-        Tuples that each source task sent.
-    """
-
-    shares: FloatArray
-    sent: FloatArray
+Keyed = Mapping[Stream, FloatArray]
+"""For each stream an array (source's tasks, or 1 where all route alike; target's tasks); rows add to 1."""
 
 
-def keyed_routing(evidence: Evidence, weights: FloatArray) -> Mapping[Stream, Keyed]:
+def keyed_routing(evidence: Evidence, weights: FloatArray) -> Keyed:
     """Return the routing of the streams whose grouping is known by observation only.
 
     Raises
@@ -60,8 +48,8 @@ def keyed_routing(evidence: Evidence, weights: FloatArray) -> Mapping[Stream, Ke
             continue
         whole = evidence.transferred[stream]
         sent = whole @ (weights if whole.shape[2] > 1 else np.ones(1))
-        emitted = float((evidence.emitted[Output(stream.source, stream.stream)] @ weights).sum())
-        copies = float(sent.sum()) / emitted if emitted > 0 else 1.0
+        emitted = float(evidence.emitted[Output(stream.source, stream.stream)].sum())
+        copies = float(whole.sum()) / emitted if emitted > 0 else 1.0
         if abs(copies - 1) > 0.05:
             raise ModelDeclined(
                 f"the {stream.grouping} grouping of {stream.label} sends {copies:.2f} tuples for one emit"
@@ -70,19 +58,19 @@ def keyed_routing(evidence: Evidence, weights: FloatArray) -> Mapping[Stream, Ke
     return found
 
 
-def _keyed(sent: FloatArray, depends: bool) -> Keyed:
+def _keyed(sent: FloatArray, depends: bool) -> FloatArray:
     by_task = sent.sum(axis=1)
     total = sent.sum(axis=0)
     if not total.sum() > 0:
-        return Keyed(np.full((1, sent.shape[1]), 1 / sent.shape[1]), by_task)
+        return np.full((1, sent.shape[1]), 1 / sent.shape[1])
     common = total / total.sum()
     if not depends:
-        return Keyed(common[None, :], by_task)
+        return np.asarray(common[None, :])
     kept = beyond_chance(sent)
     own = np.divide(
         sent, by_task[:, None], out=np.tile(common, (by_task.size, 1)), where=by_task[:, None] > 0
     )
-    return Keyed(kept * own + (1 - kept) * common if kept > 0 else common[None, :], by_task)
+    return np.asarray(kept * own + (1 - kept) * common if kept > 0 else common[None, :])
 
 
 def beyond_chance(counts: FloatArray) -> float:
@@ -150,9 +138,21 @@ def places(layout: Layout) -> Places:
 
 
 def task_routing(
-    layout: Layout, at: Places, stream: Stream, keyed: Mapping[Stream, Keyed], settings: Settings
+    layout: Layout, at: Places, stream: Stream, keyed: Keyed, settings: Settings, rate: FloatArray
 ) -> FloatArray:
     """Return the probability that a tuple of each source executor goes to each target task.
+
+    Parameters
+    ----------
+    layout : Layout
+        The proposed plan.
+    at : Places
+    stream : Stream
+    keyed : mapping of Stream to array
+        Observed routing.
+    settings : Settings
+    rate : array (source's tasks)
+        Tuples a second that come to each source task in the proposed plan.
 
     Returns
     -------
@@ -178,18 +178,18 @@ def task_routing(
             found[:, 0] = 1.0
             return found
         case _:
-            return _regrouped(layout, stream, keyed[stream])
+            return _regrouped(layout, stream, keyed[stream], rate)
 
 
-def _regrouped(layout: Layout, stream: Stream, keyed: Keyed) -> FloatArray:
+def _regrouped(layout: Layout, stream: Stream, shares: FloatArray, rate: FloatArray) -> FloatArray:
     """Return the observed routing for executors that hold other tasks together."""
     membership = layout.membership[stream.source]
-    if keyed.shares.shape[0] == 1:
-        return np.repeat(keyed.shares, membership.shape[0], axis=0)
-    weight = membership * keyed.sent
-    silent = ~(weight.sum(axis=1) > 0)  # in the source its tasks sent nothing: any of them alike
+    if shares.shape[0] == 1:
+        return np.repeat(shares, membership.shape[0], axis=0)
+    weight = membership * rate
+    silent = ~(weight.sum(axis=1) > 0)  # nothing is expected of it: any of its tasks alike
     weight[silent] = membership[silent]
-    return np.asarray((weight / weight.sum(axis=1, keepdims=True)) @ keyed.shares)
+    return np.asarray((weight / weight.sum(axis=1, keepdims=True)) @ shares)
 
 
 def shuffled(

@@ -24,8 +24,8 @@ from harness.errors import ModelDeclined
 from harness.models.layout import FloatArray
 from harness.models.proposal import Prepared, Source, weigh
 
-REPLICATES = 24
-"""Enough for a standard deviation to 15 %."""
+REPLICATES = 8
+"""Enough for a standard deviation to 25 %; on top of it comes the model's own error, which is larger."""
 LEVEL = 0.9
 """Probability that an interval should cover what is measured."""
 _Z = 1.6448536269514722  # of a standard normal variable 90 % lies within this distance
@@ -71,22 +71,24 @@ def replicates(source: Source, number: int = REPLICATES, seed: int = 1) -> tuple
     return tuple(found)
 
 
-def interval(value: float, replicated: FloatArray, calibration: Calibration) -> tuple[float, float]:
-    """Return the ends of a prediction's 90 % interval.
+def interval(
+    value: FloatArray | float, replicated: FloatArray, calibration: Calibration
+) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of predictions' 90 % intervals.
 
     Parameters
     ----------
-    value : float
-        The prediction.
-    replicated : array
-        The same of the replicates; at least two numbers.
+    value : float or array (n)
+        The predictions.
+    replicated : array (replicates) or (replicates, n)
+        The same of the replicates; at least two of each.
     calibration : Calibration
 
     Returns
     -------
-    low, high : float
-        Symmetric in the logarithm where all values are positive, so that ``low`` is too; else around the
-        value.
+    low, high : array (n)
+        Symmetric in the logarithm where a prediction and all of its replicates are positive, so that ``low``
+        is too; else around the value.
 
     Raises
     ------
@@ -96,19 +98,22 @@ def interval(value: float, replicated: FloatArray, calibration: Calibration) -> 
     Examples
     --------
     >>> low, high = interval(10.0, np.array([10.0, 10.0]), Calibration(error=0.1))
-    >>> round(low, 2), round(high, 2)
+    >>> round(float(low), 2), round(float(high), 2)
     (8.48, 11.79)
     """
-    values = np.asarray(replicated, dtype=np.float64)
-    if values.size < 2 or not np.isfinite(values).all() or not np.isfinite(value):
-        raise ValueError(f"an interval needs two numbers or more: {values.size} replicates of {value:g}")
-    if value > 0 and (values > 0).all():
-        spread = calibration.factor * float(np.sqrt(np.mean(np.log(values / value) ** 2)))
-        width = min(_Z * float(np.hypot(spread, calibration.error)), _MOST)
-        return value * float(np.exp(-width)), value * float(np.exp(width))
-    spread = calibration.factor * float(np.sqrt(np.mean((values - value) ** 2)))
-    width = _Z * float(np.hypot(spread, calibration.error * abs(value)))
-    return value - width, value + width
+    own, others = np.asarray(value, dtype=np.float64), np.asarray(replicated, dtype=np.float64)
+    if others.shape[0] < 2 or not (np.isfinite(others).all() and np.isfinite(own).all()):
+        raise ValueError(f"an interval needs two numbers or more for each value, not {others.shape[0]}")
+    positive = (own > 0) & (others > 0).all(axis=0)
+    logs = np.log(np.where(positive, others, 1.0) / np.where(positive, own, 1.0))
+    ratio = _width(np.sqrt(np.mean(logs**2, axis=0)), calibration, 1.0)
+    away = _width(np.sqrt(np.mean((others - own) ** 2, axis=0)), calibration, np.abs(own))
+    factor = np.exp(np.minimum(ratio, _MOST))
+    return np.where(positive, own / factor, own - away), np.where(positive, own * factor, own + away)
+
+
+def _width(spread: FloatArray, calibration: Calibration, scale: FloatArray | float) -> FloatArray:
+    return np.asarray(_Z * np.hypot(calibration.factor * spread, calibration.error * scale))
 
 
 def fit(log_errors: Sequence[float], spreads: Sequence[float], level: float = LEVEL) -> Calibration:
@@ -175,3 +180,21 @@ def parse(text: str) -> Mapping[tuple[str, str], Calibration]:
 def calibration(measure: str, statistic: str) -> Calibration:
     """Return the calibration of one measure's statistic; where none was fitted, the sampling error alone."""
     return calibrations().get((measure, statistic), Calibration())
+
+
+def spread_of(log_widths: FloatArray, calibration: Calibration) -> FloatArray:
+    """Return the standard deviations between replicates that intervals of these half-widths were made of.
+
+    Parameters
+    ----------
+    log_widths : array
+        ln(high / value) of intervals made with the calibration.
+
+    Examples
+    --------
+    >>> low, high = interval(10.0, np.array([9.0, 11.0]), Calibration(error=0.1))
+    >>> bool(np.isclose(spread_of(np.log(high / 10), Calibration(error=0.1)), 0.1004, atol=1e-4))
+    True
+    """
+    between = np.maximum((np.asarray(log_widths) / _Z) ** 2 - calibration.error**2, 0.0)
+    return np.asarray(np.sqrt(between) / calibration.factor if calibration.factor > 0 else 0 * between)

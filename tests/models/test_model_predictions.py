@@ -237,7 +237,7 @@ def test_a_rate_that_is_none_is_declined(name, rate) -> None:
     assert "proposed input rate" in prediction.estimates[0].reason
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [n for n in MODELS if n != "composite"])  # needs all of it, for every answer
 def test_missing_service_times_cost_only_what_needs_them(name) -> None:
     query_plan = fields_to_fields()
     source = observation(deploy(query_plan, 2), Truth.random(query_plan, 50.0, 1))

@@ -12,7 +12,6 @@ from harness.errors import ModelDeclined
 from harness.models.evidence import read
 from harness.models.layout import lay_out
 from harness.models.task_routing import (
-    Keyed,
     is_load_aware,
     keyed_routing,
     places,
@@ -34,10 +33,14 @@ def two_components(grouping: str, tasks: int = 8) -> QueryPlan:
     )
 
 
-def routed(plan: PhysicalPlan, settings: Settings, keyed: Keyed | None = None) -> np.ndarray:
+def routed(
+    plan: PhysicalPlan, settings: Settings, keyed: np.ndarray | None = None, rate: np.ndarray | None = None
+) -> np.ndarray:
     layout = lay_out(plan)
     only = plan.query_plan.streams[0]
-    return task_routing(layout, places(layout), only, {only: keyed} if keyed else {}, settings)
+    known = {} if keyed is None else {only: keyed}
+    rate = np.ones(layout.tasks[only.source].size) if rate is None else rate
+    return task_routing(layout, places(layout), only, known, settings, rate)
 
 
 def placed(query_plan: QueryPlan, where: dict[str, list[tuple[int, Worker]]]) -> PhysicalPlan:
@@ -65,8 +68,8 @@ A1, A2, B1 = (Worker(node=n, port=p) for n, p in (("node-1", 6700), ("node-1", 6
 @settings(deadline=None)
 def test_rows_add_to_one(grouping: str, sources: int, targets: int, load_aware: bool) -> None:
     plan = deploy(two_components(grouping), {"s": sources, "t": targets})
-    keyed = Keyed(np.full((8, 8), 1 / 8), np.arange(8.0))
-    found = routed(plan, LOAD_AWARE if load_aware else ROUND_ROBIN, keyed)
+    keyed = np.full((8, 8), 1 / 8)
+    found = routed(plan, LOAD_AWARE if load_aware else ROUND_ROBIN, keyed, np.arange(8.0))
     assert found.shape == (sources, 8)
     assert found.sum(axis=1) == pytest.approx(np.ones(sources))
     assert (found >= 0).all()
@@ -127,16 +130,16 @@ def test_fields_grouping_keeps_tasks_shares_whatever_the_executors() -> None:
     keyed = keyed_routing(evidence, np.ones(evidence.blocks))
     for executors in (1, 2, 4):
         layout = lay_out(deploy(query_plan, executors))
-        found = task_routing(layout, places(layout), query_plan.streams[1], keyed, ROUND_ROBIN)
+        found = task_routing(layout, places(layout), query_plan.streams[1], keyed, ROUND_ROBIN, np.ones(4))
         assert found == pytest.approx(np.tile(keys, (executors, 1)))
 
 
 def test_keys_that_depend_on_keys_are_regrouped_by_task() -> None:
     # Two source tasks send everything to one target task each: together half and half, apart all or nothing.
-    keyed = Keyed(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([300.0, 100.0]))
+    keyed, rate = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([300.0, 100.0])
     plan = two_components("fields", 2)
-    assert routed(deploy(plan, {"s": 1, "t": 2}), ROUND_ROBIN, keyed).tolist() == [[0.75, 0.25]]
-    assert routed(deploy(plan, {"s": 2, "t": 2}), ROUND_ROBIN, keyed).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert routed(deploy(plan, {"s": 1, "t": 2}), ROUND_ROBIN, keyed, rate).tolist() == [[0.75, 0.25]]
+    assert routed(deploy(plan, {"s": 2, "t": 2}), ROUND_ROBIN, keyed, rate).tolist() == keyed.tolist()
 
 
 def test_a_custom_grouping_to_several_tasks_is_declined() -> None:

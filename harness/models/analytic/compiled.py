@@ -28,25 +28,29 @@ _FOLDER = _folder()
 
 
 def compiled(function: Function) -> Function:
-    """Return the function compiled to machine code when it is first called with new types."""
-    return _kept(function)
+    """Return the function compiled to machine code when it is first called with new types, and kept."""
+    settings: Any = config
+    others, settings.CACHE_DIR = settings.CACHE_DIR, _FOLDER
+    try:
+        return _jitted(function, cache=True)
+    finally:
+        settings.CACHE_DIR = others
 
 
 def inner(function: Function) -> Function:
-    """Return the same for a function that only compiled ones call."""
-    return _kept(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    """Return the same for a function that only compiled ones call.
+
+    It is part of what is kept of its callers. By itself it is neither kept nor made callable from Python:
+    that takes long.
+    """
+    return _jitted(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 def inlined(function: Function) -> Function:
     """Return the same for a small one in their inner loops."""
-    return _kept(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
+    return _jitted(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
 
 
-def _kept(function: Function, **options: bool) -> Function:
-    settings: Any = config
-    others, settings.CACHE_DIR = settings.CACHE_DIR, _FOLDER
-    try:
-        result: Function = njit(cache=True, error_model="numpy", fastmath={"contract"}, **options)(function)
-    finally:
-        settings.CACHE_DIR = others
+def _jitted(function: Function, **options: Any) -> Function:
+    result: Function = njit(error_model="numpy", fastmath={"contract"}, **options)(function)
     return result

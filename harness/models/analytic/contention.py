@@ -145,7 +145,7 @@ def _stretch(demand: FloatArray, free: float) -> FloatArray:
             busy[e] = step
         if change < _CLOSE:
             break
-    return busy / demand
+    return np.maximum(busy / demand, 1.0)  # asked for more than a core: it falls behind
 
 
 @inner

@@ -61,6 +61,7 @@ def flatten(network: Network) -> tuple[Structure, Flat]:
     stream["first_route"][1:] = np.cumsum([r.size for r in routes])
     stream["first_share"][1:] = np.cumsum(executors[stream["source"][:-1]] * executors[stream["target"][:-1]])
     stream["in_turn"][:-1] = [s in network.round_robin for s in names.streams]
+    stream["alike"][:-1] = [bool((r == r[:1]).all()) for r in routes]
     task = np.zeros(component["first_task"][-1], dtype=TASK)
     task["executor"] = np.concatenate([layout.membership[name].argmax(axis=0) for name in layout.order])
     for c, rate_tps in inputs.items():

@@ -18,6 +18,7 @@ from harness.models.analytic.variability import (
     dealt,
     departures,
     drawn,
+    in_rounds,
     in_turn,
     released,
     renewal,
@@ -105,6 +106,10 @@ def _enter(f: Flat, c: int, loop: SpoutLoop, arrivals: FloatArray) -> None:
                     index = in_turn(total.sum() * SCALES_MS[k], held.sum(), held[i] / held.sum(),
                                     f.input_scv * held.sum())  # fmt: skip
                 index = blurred(index, SCALES_MS[k], loop.round_ms[first + i] / 3)
+                round_ms = loop.round_ms[first + i]
+                index += in_rounds(
+                    SCALES_MS[k], total[i] * round_ms, held[i], round_ms, loop.used_ms[first + i]
+                )
                 arrivals[first + i, k] += rate / total[i] * index
 
 
@@ -119,6 +124,9 @@ def _meet(f: Flat, r: Rates, s: Service, c: int, blur: FloatArray, ports: FloatA
     for cls in range(f.component[c].first_class, f.component[c + 1].first_class):
         stream = f.klass[cls].stream
         a = f.stream[stream].source
+        if f.stream[stream].alike and not (f.batch > 1 and f.flush_ms > 0):
+            _meet_alike(f, r, s, stream, f.stream[stream].in_turn * tasks, blur, ports, arrivals)
+            continue
         for i in range(f.component[a + 1].first_executor - f.component[a].first_executor):
             port = f.output[f.stream[stream].output].first_port + i
             rate = r.port[TUPLES, port]
@@ -131,6 +139,36 @@ def _meet(f: Flat, r: Rates, s: Service, c: int, blur: FloatArray, ports: FloatA
                     _join(ports[port], rate, p, f.stream[stream].in_turn * tasks, rate * p / s.rate[to + j],
                           blur[f.kind_between[worker, f.executor[to + j].worker]], f.batch, f.flush_ms,
                           arrivals[to + j])  # fmt: skip
+
+
+@inner
+def _meet_alike(f: Flat, r: Rates, s: Service, stream: int, round_size: int, blur: FloatArray,
+                ports: FloatArray, arrivals: FloatArray) -> None:  # fmt: skip
+    """Do what ``_join`` does for all connections of a stream whose sources route alike, by worker."""
+    source, target = f.component[f.stream[stream].source], f.component[f.stream[stream].target]
+    to = target.first_executor
+    scales, workers = SCALES_MS.size, f.kind_between.shape[0]
+    rates, own, others = np.zeros(workers), np.zeros((workers, scales)), np.zeros((workers, scales))
+    for i in range(f.component[f.stream[stream].source + 1].first_executor - source.first_executor):
+        port = f.output[f.stream[stream].output].first_port + i
+        rate = r.port[TUPLES, port]
+        if rate > 0:
+            w = f.executor[source.first_executor + i].worker
+            rates[w] += rate
+            for k in range(scales):
+                rest = dealt(0.0, 0.0, rate * SCALES_MS[k] / round_size) if round_size > 0 else 1.0
+                own[w, k] += rate * ports[port, k]
+                others[w, k] += rate * rest
+    for j in range(f.component[f.stream[stream].target + 1].first_executor - to):
+        p = f.share[f.stream[stream].first_share + j]
+        if p > 0 and s.rate[to + j] > 0:
+            for w in range(workers):
+                if rates[w] > 0:
+                    length = blur[f.kind_between[w, f.executor[to + j].worker]]
+                    for k in range(scales):
+                        part = p * own[w, k] + (1 - p) * others[w, k]
+                        found = rates[w] + (part - rates[w]) * SCALES_MS[k] / (SCALES_MS[k] + length)
+                        arrivals[to + j, k] += found * p / s.rate[to + j]
 
 
 @inlined

@@ -109,6 +109,9 @@ def _come(g: Stages, cls: int, through: FloatArray, ports: FloatArray, arrived: 
     f = g.f
     stream = f.klass[cls].stream
     s = f.stream[stream]
+    if s.alike and f.batch <= 1:
+        _come_alike(g, stream, through, ports, arrived)
+        return
     now, held = np.zeros(3), np.zeros(2)
     targets = arrived.shape[0]
     for i in range(f.component[s.source + 1].first_executor - f.component[s.source].first_executor):
@@ -123,6 +126,27 @@ def _come(g: Stages, cls: int, through: FloatArray, ports: FloatArray, arrived: 
                     now[:] = source * p
                     _hop(g, stream, i, j, held, now)
                     arrived[j] += now
+
+
+@inner
+def _come_alike(g: Stages, stream: int, through: FloatArray, ports: FloatArray, arrived: FloatArray) -> None:
+    """Add what comes from sources that route alike: their tuples are put together by worker first."""
+    f = g.f
+    s = f.stream[stream]
+    source, to = f.component[s.source], f.component[s.target].first_executor
+    workers = f.kind_between.shape[0]
+    sent, come, now = np.zeros((workers, 3)), np.zeros((workers, 3)), np.zeros(3)
+    for i in range(f.component[s.source + 1].first_executor - source.first_executor):
+        sent[f.executor[source.first_executor + i].worker] += ports[f.output[s.output].first_port + i]
+    for here in range(workers):
+        for there in range(workers):
+            now[:] = sent[here]
+            hop = g.s.hop[f.kind_between[here, there]]
+            _then(now, hop[0], hop[1])
+            come[there] += now
+    for j in range(arrived.shape[0]):
+        p = f.share[s.first_share + j] * through[to + j]
+        arrived[j] += p * come[f.executor[to + j].worker]
 
 
 @inner

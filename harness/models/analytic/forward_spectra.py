@@ -90,6 +90,9 @@ def _come(
     """Add what comes over a stream, by the target's executors, or by its tasks where these hold windows."""
     f = g.f
     s = f.stream[f.klass[cls].stream]
+    if s.alike and f.batch <= 1:
+        _come_alike(g, cls, ports, hops, arrived)
+        return
     source, target = f.component[s.source], f.component[s.target]
     by_task = target.kind >= COUNT_WINDOW
     executors = f.component[s.target + 1].first_executor - target.first_executor
@@ -120,6 +123,40 @@ def _come(
             else:
                 for k in range(size):
                     into[k] += p * way[k]
+
+
+@inner
+def _come_alike(g: Stages, cls: int, ports: ComplexArray, hops: ComplexArray, arrived: ComplexArray) -> None:
+    """Add what comes over a stream whose sources route alike: put together by worker first."""
+    f = g.f
+    s = f.stream[f.klass[cls].stream]
+    source, target = f.component[s.source], f.component[s.target]
+    by_task = target.kind >= COUNT_WINDOW
+    seats, size = arrived.shape
+    workers = f.kind_between.shape[0]
+    sent, come = (
+        np.zeros((workers, size), dtype=np.complex128),
+        np.zeros((workers, size), dtype=np.complex128),
+    )
+    used, known = np.zeros(workers, dtype=np.bool_), np.zeros(workers, dtype=np.bool_)
+    for i in range(f.component[s.source + 1].first_executor - source.first_executor):
+        port = f.output[s.output].first_port + i
+        if g.r.port[TUPLES, port] > 0:
+            here = f.executor[source.first_executor + i].worker
+            sent[here] += ports[port]
+            used[here] = True
+    for j in range(seats):
+        to = f.task[target.first_task + j].executor if by_task else j
+        p = f.route[s.first_route + j] if by_task else f.share[s.first_share + j]
+        if not p > 0:
+            continue
+        there = f.executor[target.first_executor + to].worker
+        if not known[there]:
+            known[there] = True
+            for here in range(workers):
+                if used[here]:
+                    come[there] += sent[here] * hops[f.kind_between[here, there]]
+        arrived[j] += p * come[there]
 
 
 @inner

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from harness.models.analytic.batching import batch_moments, times_batch
 from harness.models.analytic.cdf import mend
-from harness.models.analytic.compiled import inner
+from harness.models.analytic.compiled import inlined, inner
 from harness.models.analytic.groups import hit
 from harness.models.analytic.records import Flat
 from harness.models.analytic.spectrum import ComplexArray
@@ -15,6 +17,7 @@ from harness.models.layout import FloatArray, IntArray
 
 _SAMPLES = 4
 """Numbers of children that stand for their distribution."""
+_FEW = 6.0
 
 
 @inner
@@ -107,16 +110,45 @@ def all_of(
 
 @inner
 def _last(b: Back, stream: int, i: int, number: float, table: FloatArray, product: FloatArray) -> None:
-    """Multiply by the distribution function of the last of a number of tuples on a stream."""
+    """Multiply by the distribution function of the last of a number of tuples on a stream.
+
+    A seat is done by a time or not, all its tuples with it. With X the probability that a tuple goes to a
+    seat that is done, all n are done with probability E X^n. For few tuples X is taken as beta distributed
+    with its own mean and variance (exact for one and two); for many, each seat is taken to be hit by itself.
+    """
     f = b.g.f
-    klass = f.stream[stream].klass
-    for j in range(b.first_seat[klass + 1] - b.first_seat[klass]):
+    s = f.stream[stream]
+    points = product.size
+    few = number <= _FEW and not s.copies
+    mean, variance = np.zeros(points if few else 0), np.zeros(points if few else 0)
+    for j in range(b.first_seat[s.klass + 1] - b.first_seat[s.klass]):
         p = chance(f, b.first_seat, stream, i, j)
-        if p > 0:
-            h = 1.0 if f.stream[stream].copies else hit(p, number)
-            row = table[kind_of(f, stream, i, j), j]
-            for m in range(product.size):
+        if not p > 0:
+            continue
+        row = table[kind_of(f, stream, i, j), j]
+        if few:
+            for m in range(points):
+                mean[m] += p * row[m]
+                variance[m] += p * p * row[m] * (1 - row[m])
+        else:
+            h = 1.0 if s.copies else hit(p, number)
+            for m in range(points):
                 product[m] *= 1 - h * (1 - row[m])
+    for m in range(mean.size):
+        product[m] *= _power(min(mean[m], 1.0), variance[m], number)
+
+
+@inlined
+def _power(mean: float, variance: float, number: float) -> float:
+    """Return E X^n of a beta distributed X, between whole n on a straight line of its logarithm."""
+    if variance < 1e-12 or mean <= 0 or mean >= 1:
+        return math.pow(mean, number)
+    both = max(mean * (1 - mean) / variance - 1, 0.0)
+    found, k = 1.0, 0.0
+    while k + 1 <= number:
+        found *= (both * mean + k) / (both + k) if both + k > 0 else mean
+        k += 1
+    return found * math.pow((both * mean + k) / (both + k), number - k)
 
 
 @inner

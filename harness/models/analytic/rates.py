@@ -93,13 +93,21 @@ def _arrive(f: Flat, k: int, cell: FloatArray, task: FloatArray, port: FloatArra
     source, target, after = f.component[s.source], f.component[s.target], f.component[s.target + 1]
     tasks = after.first_task - target.first_task
     targets = after.first_executor - target.first_executor
-    for i in range(f.component[s.source + 1].first_executor - source.first_executor):
-        at = f.output[s.output].first_port + i
-        if port[TUPLES, at] > 0:
-            for t in range(tasks):
-                task[:, target.first_task + t] += port[:, at] * f.route[s.first_route + i * tasks + t]
-            for j in range(targets):
-                cell[:, f.klass[k].first_cell + j] += port[:, at] * f.share[s.first_share + i * targets + j]
+    sources = f.component[s.source + 1].first_executor - source.first_executor
+    sent = np.zeros(3)
+    for i in range(sources):
+        sent += port[:, f.output[s.output].first_port + i]
+        if s.alike and i < sources - 1:
+            continue
+        if sent[TUPLES] > 0:
+            for kind in range(3):
+                for t in range(tasks):
+                    task[kind, target.first_task + t] += sent[kind] * f.route[s.first_route + i * tasks + t]
+                for j in range(targets):
+                    cell[kind, f.klass[k].first_cell + j] += (
+                        sent[kind] * f.share[s.first_share + i * targets + j]
+                    )
+        sent[:] = 0.0
 
 
 @inner

@@ -33,8 +33,10 @@ CLASS = np.dtype([(name, _WHOLE) for name in (
 OUTPUT = np.dtype([(name, _WHOLE) for name in ("component", "first_subscriber", "first_port")])
 
 STREAM = np.dtype([(name, _WHOLE) for name in (
-    "source", "target", "output", "klass", "copies", "in_turn", "first_route", "first_share")])  # fmt: skip
-"""``copies``: each tuple goes to every task. ``in_turn``: tasks are served in rounds, none drawn."""
+    "source", "target", "output", "klass", "copies", "in_turn", "alike", "first_route", "first_share",
+)])  # fmt: skip
+"""``copies``: each tuple goes to every task. ``in_turn``: tasks are served in rounds, none drawn. ``alike``:
+all sources route alike, so that what they send can be added up before it is shared out."""
 
 TASK = np.dtype([("executor", _WHOLE), ("input_tpms", _REAL)])
 """``executor``: number within the component."""

@@ -27,6 +27,7 @@ from harness.models.analytic.spectrum import (
     ComplexArray,
     add_atoms,
     grid,
+    mean_below,
     quantiles,
     times_uniform,
     times_wait,
@@ -43,7 +44,11 @@ LEVELS: Mapping[str, float] = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 """Percentiles that are given."""
 _SIZES = ((128, 512), (400, 256), (700, 128))
 """Frequencies for plans of up to so many executors; 64 for larger ones."""
+_FEW = 128
+"""Frequencies that do for a mean."""
 _DEVIATIONS = 9.0
+_LEAST_MS = 1e-6
+"""Of a span, where nothing takes any time."""
 
 
 class Latency(NamedTuple):
@@ -70,6 +75,8 @@ class Solution:
     names : Structure
     flat, rates, contention, service, loop, flow
         What the stages found.
+    size : int, optional
+        Frequencies that distributions are kept at; by default as many as plans of its size allow.
     """
 
     network: Network
@@ -80,6 +87,7 @@ class Solution:
     service: Service
     loop: SpoutLoop
     flow: Flow
+    size: int | None = None
 
     @property
     def stages(self) -> Stages:
@@ -173,7 +181,7 @@ class Solution:
             factors = [mean, *zip(slow * scale, scale, strict=True)]
             known: dict[tuple[float, float], FloatArray] = {}
             for label, (on_core, off_core) in zip(labels, factors, strict=True):
-                pair = (round(float(on_core), 6), round(float(off_core), 6))
+                pair = (round(float(on_core), 3), round(float(off_core), 3))
                 if pair not in known:
                     known[pair] = service_levels(services, share, send, *pair, LEVELS.values())
                 found[label] = known[pair]
@@ -181,6 +189,8 @@ class Solution:
 
     @property
     def _size(self) -> int:
+        if self.size is not None:
+            return self.size
         return next((size for most, size in _SIZES if self.flat.first_acker <= most), 64)
 
     @cached_property
@@ -220,29 +230,40 @@ class Solution:
         return result | {name: _latency(m, cf[c], span) for name, (c, m) in at.items()}
 
     def same_node_mean_ms(self) -> float:
-        """Return the mean over rows that begin and end on one worker node.
+        """Return the mean over rows that begin and end on one worker node, up to the mean complete latency.
 
         Raises
         ------
+        Saturated
+            When something is overloaded.
         ModelDeclined
-            When there are none.
+            When there are none, or nothing is acked.
         """
         self.require_steady()
+        cut_ms = self.complete_mean_ms()[""]
         layout = self.network.layout
         nodes = np.array([e.worker.node for e in layout.executors[: self.flat.first_acker]])
-        ends = np.zeros(self.flat.first_acker, dtype=bool)
-        first = self.flat.component["first_executor"]
-        for c in np.flatnonzero(self.flat.component["sink"][:-1]):
-            ends[first[c] : first[c + 1]] = True
-        total = np.zeros(3)
+        component, first = self.flat.component, self.flat.component["first_executor"]
+        sinks = np.zeros(self.flat.first_acker, dtype=bool)
+        for c in np.flatnonzero(component["sink"][:-1]):
+            sinks[first[c] : first[c + 1]] = True
+        ends = sinks.copy()
+        ends[self._spout_executors] = True
+        found = []
         for node in np.unique(nodes):
-            through = np.ones(self.flat.first_acker)
-            spouts = self._spout_executors
-            through[spouts] = nodes[spouts] == node
-            total += moments(self.stages, through)[ends & (nodes == node)].sum(axis=0)
-        if not total[0] > 0:
+            through = np.where(ends & (nodes != node), 0.0, 1.0)
+            rows = moments(self.stages, through)[sinks].sum(axis=0)
+            if rows[0] > 0:
+                found.append((through, rows))
+        if not found:
             raise ModelDeclined("no path begins and ends on one worker node")
-        return float(total[1] / total[0])
+        span = max(_span(rows) for _, rows in found)
+        size = min(self._size, _FEW)
+        cf = np.sum([spectra(self.stages, t, size, span).sum(axis=0) for t, _ in found], axis=0)
+        value = mean_below(grid(size), span, cf / sum(rows[0] for _, rows in found), cut_ms)
+        if not np.isfinite(value):
+            raise ModelDeclined(f"no path within one worker node is below the cut of {cut_ms:.3g} ms")
+        return value
 
     @cached_property
     def _spout_executors(self) -> IntArray:
@@ -315,15 +336,25 @@ class Solution:
         share = rate[spouts] / rate[spouts].sum()
         whole = quantiles(grid(cf.shape[1]), span, share @ cf, np.array(list(LEVELS.values())))
         found = {"": Latency(means[""], whole)}
+        levels = np.array(list(LEVELS.values()))
+        known: dict[bytes, FloatArray] = {}
         for e, one in zip(spouts, cf, strict=True):
             label = self.network.layout.executors[int(e)].label
-            levels = quantiles(grid(one.size), span, one, np.array(list(LEVELS.values())))
-            found[label] = Latency(means[label], levels)
+            key = one.tobytes()
+            if key not in known:
+                known[key] = quantiles(grid(one.size), span, one, levels)
+            found[label] = Latency(means[label], known[key])
         return found
 
 
-def solve(network: Network) -> Solution:
+def solve(network: Network, size: int | None = None) -> Solution:
     """Solve a network.
+
+    Parameters
+    ----------
+    network : Network
+    size : int, optional
+        Frequencies; fewer are quicker, and percentiles are then blurred.
 
     Raises
     ------
@@ -335,12 +366,13 @@ def solve(network: Network) -> Solution:
     use = contention(f, r, network.stretch)
     s = service(f, r, use.stretch)
     loop = spout_loop(f, s.hold[: f.first_acker, 0])
-    return Solution(network, names, f, r, use, s, loop, flow(f, r, s, loop))
+    return Solution(network, names, f, r, use, s, loop, flow(f, r, s, loop), size)
 
 
 def _span(m: FloatArray) -> float:
     mean = m[1] / m[0]
-    return float(mean + _DEVIATIONS * np.sqrt(max(m[2] / m[0] - mean * mean, (0.01 * mean) ** 2)))
+    spread = np.sqrt(max(m[2] / m[0] - mean * mean, (0.01 * mean) ** 2))
+    return max(float(mean + _DEVIATIONS * spread), _LEAST_MS)
 
 
 def _latency(m: FloatArray, cf: ComplexArray, span: float) -> Latency:

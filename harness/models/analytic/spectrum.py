@@ -96,8 +96,33 @@ def quantiles(g: Grid, span: float, cf: ComplexArray, levels: FloatArray) -> Flo
     levels : array
         Between 0 and 1.
     """
-    cdf = np.maximum.accumulate(np.clip(np.ascontiguousarray(cf.real) @ g.to_fine, 0.0, 1.0))
-    return np.asarray(np.interp(levels, cdf, g.fine * span))
+    return np.asarray(np.interp(levels, _fine_cdf(g, cf), g.fine * span))
+
+
+def mean_below(g: Grid, span: float, cf: ComplexArray, cut: float) -> float:
+    """Return the mean of what is not above a cut; NaN where nothing is.
+
+    Parameters
+    ----------
+    cf : array (frequencies)
+        Of mass 1.
+    cut : float
+    """
+    at, cdf = g.fine * span, _fine_cdf(g, cf)
+    share = float(np.interp(cut, at, cdf))
+    if share < _NOTHING:
+        return math.nan
+    inside = at < cut
+    points, values = np.append(at[inside], cut), np.append(cdf[inside], share)
+    return cut - float(np.trapezoid(values, points)) / share
+
+
+_NOTHING = 1e-3
+"""Share below which a series' ripples may be all there is."""
+
+
+def _fine_cdf(g: Grid, cf: ComplexArray) -> FloatArray:
+    return np.maximum.accumulate(np.clip(np.ascontiguousarray(cf.real) @ g.to_fine, 0.0, 1.0))
 
 
 @inner

@@ -62,6 +62,20 @@ def in_turn(x: float, tasks: float, share: float, scv: float) -> float:
 
 
 @inlined
+def in_rounds(t: float, number: float, tasks: float, round_ms: float, used_ms: float) -> float:
+    """Return what it adds to the index that messages wait for the round in which their tasks are looked at.
+
+    ``number`` enter in a round, on average; they do so while its tasks are gone through (``used_ms``), those
+    of neighbouring tasks at once.
+    """
+    if not (round_ms > 0 and tasks > 1):
+        return 0.0
+    at_once = min(1.0, 2 / (tasks - 1))
+    spread = at_once + (1 - at_once) * min(1.0, t / used_ms if used_ms > 0 else 1.0)
+    return number * (tasks - 1) / tasks * released(t / round_ms) * spread
+
+
+@inlined
 def blurred(index: float, t: float, blur_ms: float) -> float:
     """Return the index after delays drawn apart for each tuple; ``blur_ms``: mean distance of two of them."""
     return 1 + (index - 1) * t / (t + blur_ms) if blur_ms > 0 else index

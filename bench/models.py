@@ -1,0 +1,117 @@
+"""How long the models take: one prediction at 1,000 executors, with intervals, one move, a whole evaluation.
+
+    python bench/models.py [RUN]
+
+RUN, a measured run, is asked for all of its pairs (without Spark). CPU time of one process; what is compiled
+has been called before. Goals: issue of the embedded model, 'Where it has to get'.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "models"))
+
+from synthetic import SETTINGS, Truth, deploy, fields_to_fields, observation  # noqa: E402
+
+from harness.analysis.predicting import observation as observed  # noqa: E402
+from harness.experiments.loading import load  # noqa: E402
+from harness.models import MODELS  # noqa: E402
+from harness.models.analytic.solve import solve  # noqa: E402
+from harness.models.layout import lay_out, moved  # noqa: E402
+from harness.models.proposal import examine, prepare  # noqa: E402
+from harness.models.uncertainty import replicates  # noqa: E402
+from harness.protocols import PreparingModel  # noqa: E402
+from harness.runs import Run  # noqa: E402
+
+ROUNDS = 7
+
+
+def quickest_ms(call: Callable[[], object], rounds: int = ROUNDS) -> float:
+    """Return the CPU time of the quickest of several calls."""
+    found = []
+    for _ in range(rounds):
+        begun = time.process_time()
+        call()
+        found.append((time.process_time() - begun) * 1e3)
+    return float(np.min(found))
+
+
+def row(what: str, value_ms: float, goal_ms: float | None) -> None:
+    """Print one figure beside its goal."""
+    goal = "" if goal_ms is None else f" (goal {goal_ms:g}: {'reached' if value_ms <= goal_ms else 'missed'})"
+    click.echo(f"{what}: {value_ms:.2f} ms{goal}")
+
+
+def thousand() -> None:
+    """Time predictions of a plan of 1,000 executors, from a source of as many tasks in 4 a component."""
+    query_plan = fields_to_fields(tasks=240)
+    truth = Truth.random(query_plan, 2000.0, 1, service_ms=0.2)
+    source = observation(deploy(query_plan, 4, nodes=4), truth, buckets=4)
+    prepared = prepare(source)
+    plan = deploy(query_plan, 240, nodes=4, workers_per_node=4, ackers=40)
+    layout = lay_out(plan)
+
+    def whole() -> object:
+        return solve(prepared.network(layout, SETTINGS, 2000.0)).ground_truth()
+
+    def means() -> object:
+        return solve(prepared.network(layout, SETTINGS, 2000.0)).stages
+
+    others = replicates(examine(source))
+
+    def intervals() -> object:
+        return [solve(p.network(layout, SETTINGS, 2000.0)).ground_truth() for p in (prepared, *others)]
+
+    target = plan.workers[-1]
+
+    def move() -> object:
+        return solve(prepared.network(moved(layout, 7, target), SETTINGS, 2000.0)).ground_truth()
+
+    whole()
+    row(f"{len(plan.executors)} executors, laying out", quickest_ms(lambda: lay_out(plan)), None)
+    row("  network alone", quickest_ms(lambda: prepared.network(layout, SETTINGS, 2000.0)), None)
+    row("  network and all stages but latencies", quickest_ms(means), None)
+    row("  one prediction with percentiles", quickest_ms(whole), 5)
+    row(f"  with intervals ({len(others)} replicates)", quickest_ms(intervals, 3), 100)
+    row("  one executor moved", quickest_ms(move), 0.5)
+
+
+def evaluation(path: Path) -> None:
+    """Time all pairs of a run, by model; reading the files is not in it."""
+    run = Run(path)
+    experiment = load(run.path / "experiment.yaml")
+    seen = [observed(run, experiment, step) for step in run.finished_steps]
+    for name, model in MODELS.items():
+
+        def ask(model: object = model) -> None:
+            for source in seen:
+                if isinstance(model, PreparingModel):
+                    answer = model.prepare(source).predict
+                else:
+                    answer = lambda *given: model(source, *given)  # type: ignore[operator]  # noqa: B023, E731
+                for proposed in seen:
+                    answer(proposed.plan, proposed.settings, proposed.rate_tps)
+
+        goal = 2000.0 if name == "composite" else None
+        row(f"{name}, {len(seen)} x {len(seen)} pairs of {path.parent.name}", quickest_ms(ask, 2), goal)
+
+
+@click.command()
+@click.argument("run", required=False, type=click.Path(path_type=Path, exists=True))
+def main(run: Path | None) -> None:
+    """Print the figures."""
+    thousand()
+    if run is not None:
+        evaluation(run)
+
+
+if __name__ == "__main__":
+    main()
