@@ -209,6 +209,10 @@ def errors(nights: Sequence[Asked], record: RunRecord, unusable: Mapping[int, tu
     sources = {s.index for s in usable if not s.quality.saturated}
     measured = _wide([n.measured for n in nights])
     answers = _wide([n.answers for n in nights])
+    judged: dict[Of, dict[str, Floats]] = {
+        of: {s: v for s, v in by_subject.items() if is_primary(of[0], s) and np.nan_to_num(v).any()}
+        for of, by_subject in measured.items()
+    }
     of_pairs: dict[Kind, dict[Pair, Floats]] = {}
     unanswered: dict[Kind, list[Pair]] = {}
     for kind in dict.fromkeys(kind for kind, _ in answers):
@@ -217,11 +221,7 @@ def errors(nights: Sequence[Asked], record: RunRecord, unusable: Mapping[int, tu
         found: dict[Pair, Floats] = {}
         missing: list[Pair] = []
         for i, j in ((i, j) for i in sorted(sources) for j in sorted(targets) if i != j):
-            actual = {
-                subject: value
-                for subject, value in measured.get((measure, statistic, j), {}).items()
-                if is_primary(measure, subject) and np.nan_to_num(value).any()
-            }
+            actual = judged.get((measure, statistic, j), {})
             predicted = answers.get((kind, (i, j)), {})
             both = [subject for subject in actual if subject in predicted]
             if len(both) < len(actual):

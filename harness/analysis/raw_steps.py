@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -130,7 +129,10 @@ def noise_pct(step: RawStep) -> float | None:
 
 
 def blocks(step: RawStep) -> int:
-    """Return how many metric buckets the interval holds: as many as most of its tasks have in it."""
+    """Return how many metric buckets the interval holds: as many as most tasks have in it.
+
+    Storm's own components report oftener, so the most that any task has would be too many.
+    """
     rows = step.inside.select(["task", "bucket_end_ms"])
     counted = rows.group_by("task").aggregate([("bucket_end_ms", "count_distinct")])
     counts = counted["bucket_end_ms_count_distinct"].to_numpy()
@@ -191,5 +193,4 @@ def contents(step: RawStep) -> dict[str, str]:
 
 
 def _sum(frame: pd.DataFrame) -> int:
-    hashed: npt.NDArray[np.uint64] = pd.util.hash_pandas_object(frame, index=False).to_numpy()
-    return int(hashed.sum(dtype=np.uint64))
+    return int(pd.util.hash_pandas_object(frame, index=False).to_numpy().sum(dtype=np.uint64))

@@ -193,7 +193,7 @@ def _steps(
                 noise_pct=None if noise is None else round(noise, 6),
                 seconds=_seconds(s),
                 sent=int(ledger["sent"]),
-                gone=sum(int(ledger.get(k, 0)) for k in ("failed", "lost", "duplicates")),
+                gone=sum(int(ledger.get(k, 0)) for k in checks.ASTRAY),
             )
         )
     return tuple(out)

@@ -20,7 +20,7 @@ from scipy import stats
 Floats = npt.NDArray[np.float64]
 
 PRIOR_NIGHTS = 20
-"""So many nights of the baseline weigh as much as what was set beforehand (moderated variance, as limma's)."""
+"""So many nights of a baseline weigh as much as what was set beforehand (moderated, as limma's)."""
 POWER = 0.8
 SMALLEST_SD = 1e-9
 

@@ -261,7 +261,7 @@ def _quality(group: Group, limits: Limits) -> Iterator[Outcome]:
             p = float(test.pvalue)
         yield group.outcome(
             "quality",
-            "messages lost, failed or duplicated",
+            "messages lost, failed, repeated or incomplete",
             before=gone[0] / sent[0] * 100,
             now=gone[1] / sent[1] * 100,
             p=p,

@@ -8,7 +8,6 @@ from typing import Literal
 
 import numpy as np
 from pydantic import Field
-from statsmodels.stats.multitest import multipletests
 
 from harness.plans import Frozen
 
@@ -137,10 +136,12 @@ def corrected(outcomes: Sequence[Outcome], alpha: float) -> tuple[Outcome, ...]:
     at = [i for i, o in enumerate(outcomes) if o.p is not None]
     if not at:
         return tuple(outcomes)
-    rejected, adjusted, _, _ = multipletests(
-        np.array([outcomes[i].p for i in at]), alpha=alpha, method="holm"
-    )
+    found = np.array([outcomes[i].p for i in at])
+    assert np.isfinite(found).all(), "a p-value that is not a number would hide the larger ones"
+    order = np.argsort(found, kind="stable")  # statsmodels' own collects garbage at every call
+    adjusted = np.minimum(1.0, np.maximum.accumulate(found[order] * np.arange(len(at), 0, -1)))
     out = list(outcomes)
-    for i, no, p in zip(at, rejected, adjusted, strict=True):
-        out[i] = replace(out[i], found="worse" if no else "same", adjusted=float(p))
+    for k, p in zip(order, adjusted, strict=True):
+        i = at[k]
+        out[i] = replace(out[i], found="worse" if p <= alpha else "same", adjusted=float(p))
     return tuple(out)

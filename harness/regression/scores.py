@@ -35,7 +35,7 @@ class StepScore(Frozen):
     seconds : mapping of str to float
         What the step took beside measuring: rebalance, burn-in, and after the interval.
     sent, gone : int
-        Messages of the interval, and how many of them were lost, failed or came out twice.
+        Messages of the step, and how many of them were lost, failed, repeated or left without a child.
     """
 
     label: str

@@ -63,7 +63,7 @@ def test_noise_overhead_and_losses_are_found() -> None:
     assert {o.name for o in found.worse} == {
         "noise of the mean ground truth within the interval",
         "rebalance until every executor is up",
-        "messages lost, failed or duplicated",
+        "messages lost, failed, repeated or incomplete",
     }, lines(found)
 
 
