@@ -422,7 +422,7 @@ def regress(
     harness regress reports/runs/*/*
     harness regress runs/all-in-one/20260102T030405Z --junit regress.xml
     """
-    from harness.analysis.rescoring import REPLICATES, rescore
+    from harness.analysis.rescoring import NIGHTS, rescore
     from harness.regression import baseline, outputs
     from harness.regression.outcomes import Limits
     from harness.regression.regress import regress as compare
@@ -434,8 +434,13 @@ def regress(
     if update and models:
         raise UsageError("--update needs all models", "leave --model out")
     usual = () if update and not baseline_path.exists() else baseline.read(baseline_path)
-    replicates = REPLICATES if update else 0
-    scored = rescore(runs, models, lambda line: err.print(line, highlight=False), timed, replicates)
+    scored = rescore(
+        runs,
+        models,
+        lambda line: err.print(line, highlight=False),
+        timed=timed,
+        nights=NIGHTS if update else 0,
+    )
     if update:
         nights = baseline.updated(usual, scored)
         baseline.write(baseline_path, nights)

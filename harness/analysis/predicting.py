@@ -23,27 +23,36 @@ from harness.experiments.loading import load
 from harness.models import MODELS, resolve
 from harness.plans import PhysicalPlan
 from harness.protocols import Estimate, Model, Observation, Prediction, PreparingModel, Settings
-from harness.runs import Run
+from harness.runs import Interval, Run
 from harness.schemas import PREDICTIONS
 
 
 def observation(run: Run, experiment: Experiment, step: int) -> Observation:
     """Return what was measured of one step, cut to its measured interval."""
-    interval = run.interval(step)
     folder = run.step_path(step)
-    metrics = _read(folder / "metrics.parquet")
+    return observed(
+        run.plan(step).start,
+        settings(run, experiment),
+        run.interval(step),
+        _read(folder / "metrics.parquet"),
+        _read(folder / "latency.parquet"),
+    )
+
+
+def observed(
+    plan: PhysicalPlan, settings_: Settings, interval: Interval, metrics: pa.Table, latency: pa.Table
+) -> Observation:
+    """Return a step's tables as a model gets to see them, cut to the measured interval."""
     # Every task has buckets of its own phase. Those that end within the interval are, for each task, the
     # interval's length over the bucket's: the part before the start belongs to the steady burn-in.
     end = metrics["bucket_end_ms"]
     inside = pc.and_(pc.greater(end, interval.start_epoch_ms), pc.less_equal(end, interval.end_epoch_ms))
-    latency = _read(folder / "latency.parquet")
-    buckets = metrics.filter(inside)
     return Observation(
-        plan=run.plan(step).start,
-        settings=settings(run, experiment),
+        plan=plan,
+        settings=settings_,
         rate_tps=interval.rate_tps,
         interval_s=(interval.end_epoch_ms - interval.start_epoch_ms) / 1e3,
-        metrics=buckets.to_pandas(),
+        metrics=metrics.filter(inside).to_pandas(),
         latency=latency.filter(latency["in_interval"]).to_pandas(types_mapper=_nested),
         complete_latency_ms={
             name: c.mean_ms for name, c in interval.complete_latency_ms.items() if c.mean_ms is not None
@@ -95,9 +104,9 @@ def predict(
     for name, model in chosen.items():
         progress(name)
         for source in steps:
-            answers = _reader(model, observations[source])
+            answers = reader(model, observations[source])
             for proposed in steps:
-                prediction = _ask(
+                prediction = ask(
                     answers,
                     run.plan(proposed).start,
                     observations[proposed].settings,
@@ -115,7 +124,7 @@ def predict(
 Answers = Callable[[PhysicalPlan, Settings, float], Prediction]
 
 
-def _reader(model: Model, source: Observation) -> Answers:
+def reader(model: Model, source: Observation) -> Answers:
     """Return the model with its source read, where it can read it once for all proposed plans."""
     if isinstance(model, PreparingModel):
         try:
@@ -125,7 +134,7 @@ def _reader(model: Model, source: Observation) -> Answers:
     return partial(model, source)
 
 
-def _ask(answers: Answers, proposed: PhysicalPlan, settings_: Settings, rate_tps: float) -> Prediction:
+def ask(answers: Answers, proposed: PhysicalPlan, settings_: Settings, rate_tps: float) -> Prediction:
     """Return the model's answer; a refusal or a crash becomes a gap with a name."""
     try:
         return _checked(answers(proposed, settings_, rate_tps))

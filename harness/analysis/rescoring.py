@@ -1,11 +1,11 @@
 """Archived runs scored anew from their raw latencies and metrics, with today's models; nothing is written.
 
-A run's directory is only read: predictions go to a temporary folder that links to its steps.
+Every raw table is read once. No Spark: the samples are in the models' observations anyway, and what was
+measured of a step is what no-change answers for the step itself (a test compares that with Spark's tables).
 """
 
 from __future__ import annotations
 
-import math
 import os
 import platform
 import shutil
@@ -17,36 +17,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
-
-from harness.analysis import checks, tables
-from harness.analysis.counters import ARRIVALS, SERVICE
-from harness.analysis.distribution import nanoseconds
-from harness.analysis.errors import TOPOLOGY_MEASURES, primary
-from harness.analysis.inputs import RunRecord, StepRecord, read_raw, read_run
-from harness.analysis.judging import Judged, judged
-from harness.analysis.predicting import observation, predict
-from harness.analysis.repredicting import moved
-from harness.analysis.session import spark_session
+from harness.analysis import checks, raw_steps
+from harness.analysis.inputs import RunRecord, StepRecord, read_raw
+from harness.analysis.pair_errors import Asked, errors
+from harness.analysis.predicting import settings
+from harness.analysis.raw_steps import RawStep
 from harness.environment import describe
 from harness.experiments.loading import load
 from harness.models import MODELS, resolve
-from harness.regression.scores import Accuracy, Matrix, Measured, RunScores, StepScore, rounded
+from harness.protocols import Model
+from harness.regression.resampling import redrawn
+from harness.regression.scores import RunScores, StepScore
 from harness.runs import Run
 
-OF_COMPONENTS = (ARRIVALS, SERVICE)
-"""Measures that are also compared as they were measured, by component."""
-UNANSWERED = ("not-predicted", "saturated")
-MEDIAN_FACTOR = math.sqrt(math.pi / 2)
-"""A median's standard error over a mean's, for normal errors."""
-REPLICATES = 10
-"""Resampled nights that a baseline is made with: as many as an interval has batches."""
+NIGHTS = 20
+"""Resampled nights that a baseline is made with: as many as the shortest intervals have blocks."""
 ROUNDS = 3
 """Predictions are timed so often; the quickest counts."""
-
-KIND = ["model", "protocol", "measure", "statistic"]
 
 
 def rescore(
@@ -54,9 +41,9 @@ def rescore(
     models: Sequence[str] = (),
     progress: Callable[[str], None] = lambda _: None,
     timed: bool = False,
-    replicates: int = 0,
+    nights: int = 0,
 ) -> list[RunScores]:
-    """Score runs from their raw tables, all in one Spark session.
+    """Score runs from their raw tables.
 
     Parameters
     ----------
@@ -68,8 +55,8 @@ def rescore(
         Told what is being done.
     timed : bool
         Whether to time the models' predictions too.
-    replicates : int
-        Resampled nights to learn from how far predictions move by chance; a baseline needs some.
+    nights : int
+        Resampled nights to learn from how far all of it moves by chance; a baseline needs some.
 
     Returns
     -------
@@ -81,29 +68,16 @@ def rescore(
     UsageError
         Naming the first file that is missing, unreadable, foreign or of a newer schema.
     """
-    raw_rows = sum(read_raw(path).rows for path in paths)  # every mistake is found before Spark is started
-    with spark_session(raw_rows, remember_classes=True) as spark:
-        return [_rescore(spark, path, models, progress, timed, replicates) for path in paths]
-
-
-def _rescore(
-    spark: SparkSession,
-    path: Path,
-    models: Sequence[str],
-    progress: Callable[[str], None],
-    timed: bool,
-    replicates: int,
-) -> RunScores:
-    progress(f"{path}: predicting and judging")
-    with linked_copy(path) as copy:
-        made = Run(copy)
-        predict(made, models)
-        record = read_run(copy)
-        with judged(spark, record) as found:
-            cells = moved(made, found.actuals, models, replicates, lambda line: progress(f"{path}: {line}"))
-            scored = score(spark, record, found, *cells)
-        times = prediction_times(made, models) if timed else {}
-    return scored.model_copy(update={"run": path.resolve().name, "predict_ms": times})
+    records = [read_raw(path) for path in paths]  # every mistake is found before the first prediction
+    chosen = {name: resolve(name) for name in models or tuple(MODELS)}
+    out = []
+    for record in records:
+        progress(f"{record.path}: predicting and judging")
+        scorer = Scorer(record, chosen)
+        scored = scorer.score(scorer.raw, nights, lambda line, of=record: progress(f"{of.path}: {line}"))  # type: ignore[misc]
+        times = prediction_times(scorer) if timed else {}
+        out.append(scored.model_copy(update={"predict_ms": times}))
+    return out
 
 
 @contextmanager
@@ -119,29 +93,80 @@ def linked_copy(path: Path) -> Iterator[Path]:
         yield copy
 
 
-def score(
-    spark: SparkSession, run: RunRecord, found: Judged, errors: pd.DataFrame, values: pd.DataFrame
-) -> RunScores:
-    """Put together what a run is worth, from its judged pairs and what resampled nights moved by."""
-    unusable = checks.unusable(found.checks)
-    machine: Any = run.environment.get("machine", {})
-    return RunScores(
-        experiment=run.name,
-        settings=load(run.path / "experiment.yaml").model_dump(mode="json"),
-        run=run.path.name,
-        commit=str(run.environment.get("commit", "")),
-        machine=_machine(machine),
-        verdict=checks.verdict(found.checks),
-        failed=tuple(
-            (f"step {c.step}: " if c.step is not None else "") + f"{c.check}: {c.detail}"
-            for c in found.checks
-            if c.status != "valid"
-        ),
-        steps=_steps(spark, run, unusable),
-        measured=tuple(_measured(run, found.actuals, values)),
-        accuracy=tuple(_accuracy(run, _cells(found.pairs), errors)),
-        scored_on=_machine(describe("", {})["machine"]),
-    )
+class Scorer:
+    """A run with its raw tables in memory, to be scored as it is and as other nights might have been.
+
+    Attributes
+    ----------
+    record : RunRecord
+    models : mapping of str to Model
+    raw : mapping of int to RawStep
+        By step.
+    """
+
+    def __init__(self, record: RunRecord, models: Mapping[str, Model]) -> None:
+        self.record = record
+        self.models = models
+        self.raw = {s.index: raw_steps.read_step(s) for s in record.steps}
+        self.experiment = load(record.path / "experiment.yaml")
+        self.settings = settings(Run(record.path), self.experiment)
+        self.machine = _machine(describe("", {})["machine"])
+
+    def score(
+        self,
+        raw: Mapping[int, RawStep],
+        nights: int = 0,
+        progress: Callable[[str], None] = lambda _: None,
+    ) -> RunScores:
+        """Return what a night is worth: the run's own, or one that was drawn from it.
+
+        Parameters
+        ----------
+        raw : mapping of int to RawStep
+            The night.
+        nights : int
+            Nights to draw from it, to learn how far everything moves by chance.
+        progress : callable
+            Told what is being done.
+        """
+        found = checks.run_checks(self.record, {i: raw_steps.samples(s) for i, s in raw.items()})
+        unusable = checks.unusable(found)
+        judged = errors([self.asked(raw)], self.record, unusable)
+        drawn = []
+        for seed in range(nights):
+            progress(f"resampled night {seed + 1} of {nights}")
+            drawn.append(self.asked(self.night(seed, raw)))
+        again = errors(drawn, self.record, unusable) if drawn else None
+        machine: Any = self.record.environment.get("machine", {})
+        return RunScores(
+            experiment=self.record.name,
+            settings=self.experiment.model_dump(mode="json"),
+            run=self.record.path.name,
+            commit=str(self.record.environment.get("commit", "")),
+            machine=_machine(machine),
+            verdict=checks.verdict(found),
+            failed=tuple(
+                (f"step {c.step}: " if c.step is not None else "") + f"{c.check}: {c.detail}"
+                for c in found
+                if c.status != "valid"
+            ),
+            steps=_steps(self.record, raw, unusable),
+            measured=tuple(judged.measured(again)),
+            accuracy=tuple(judged.accuracy(again)),
+            models=tuple(self.models),
+            scored_on=self.machine,
+            nights=nights,
+        )
+
+    def night(self, seed: int, raw: Mapping[int, RawStep] | None = None) -> dict[int, RawStep]:
+        """Return a resampled night: every step drawn again."""
+        return {i: redrawn(s, seed) for i, s in (raw or self.raw).items()}
+
+    def asked(self, raw: Mapping[int, RawStep]) -> Asked:
+        """Return every model's answers for all pairs of a night, and what was measured in it."""
+        return Asked.of(
+            {i: s.observation(self.settings) for i, s in raw.items()}, raw, self.models, self.record
+        )
 
 
 def _machine(of: Mapping[str, Any]) -> str:
@@ -149,24 +174,26 @@ def _machine(of: Mapping[str, Any]) -> str:
 
 
 def _steps(
-    spark: SparkSession, run: RunRecord, unusable: Mapping[int, tuple[str, str]]
+    run: RunRecord, raw: Mapping[int, RawStep], unusable: Mapping[int, tuple[str, str]]
 ) -> tuple[StepScore, ...]:
-    data = _contents(spark, run)
     seen: Counter[str] = Counter()
     out = []
     for s in run.steps:
         seen[s.interval.configuration] += 1
         repeat = seen[s.interval.configuration]
-        ledger, rows = s.quality.ledger, data[s.index]
+        ledger, step = s.quality.ledger, raw[s.index]
+        noise = raw_steps.noise_pct(step)
         out.append(
             StepScore(
                 label=s.interval.configuration + (f"#{repeat}" if repeat > 1 else ""),
                 unusable=unusable.get(s.index, ("", ""))[1],
-                data={name: rows[name] for name in ("latency.parquet", "metrics.parquet", "interval.json")},
-                rows=int(rows["rows"]),
+                data=raw_steps.contents(step),
+                rows=step.latency.num_rows,
+                blocks=raw_steps.blocks(step),
+                noise_pct=None if noise is None else round(noise, 6),
                 seconds=_seconds(s),
                 sent=int(ledger["sent"]),
-                gone=sum(int(ledger.get(k, 0)) for k in ("failed", "lost", "duplicates")),
+                gone=sum(int(ledger.get(k, 0)) for k in checks.ASTRAY),
             )
         )
     return tuple(out)
@@ -181,151 +208,19 @@ def _seconds(step: StepRecord) -> dict[str, float]:
     }
 
 
-def _contents(spark: SparkSession, run: RunRecord) -> dict[int, dict[str, str]]:
-    """Sum up every step's data so that any change of a value shows, and an order of rows does not."""
-
-    def content(*columns: str) -> Any:
-        return sf.sum(sf.xxhash64(*columns).cast("decimal(38,0)"))
-
-    rows = (
-        tables.latency(spark, run)
-        .where("in_interval")
-        .withColumn("ns", nanoseconds(sf.col("ground_truth_ms")))
-        .withColumn("thesis_ns", nanoseconds(sf.col("thesis_ground_truth_ms")))
-        .withColumn("taken_ns", sf.col("left_ns") - sf.col("entered_ns"))
-        .groupBy("step")
-        .agg(
-            sf.count("*").alias("rows"),
-            content("message_id", "child", "ns", "thesis_ns", "taken_ns", "scheduled_ns").alias("hash"),
-        )
-    )
-    metrics = (
-        tables.metrics(spark, run)
-        .groupBy("step")
-        .agg(
-            sf.count("*").alias("rows"),
-            content("bucket_end_ms", "measurement", "component", "stream", "field", "value").alias("hash"),
-        )
-    )
-    found: dict[int, dict[str, str]] = {}
-    for s in run.steps:
-        complete = sorted(str(c.model_dump_json()) for c in s.interval.complete_latency_ms.values())
-        found[s.index] = {
-            "rows": "0",
-            "latency.parquet": "empty",
-            "metrics.parquet": "empty",
-            "interval.json": f"{s.interval.start_ns}-{s.interval.end_ns}:{'/'.join(complete)}",
-        }
-    for name, table in (("latency.parquet", rows), ("metrics.parquet", metrics)):
-        for row in tables.collect_frame(table, name).to_dict("records"):
-            found[int(row["step"])][name] = f"{row['rows']}:{row['hash']}"
-            if name == "latency.parquet":
-                found[int(row["step"])]["rows"] = str(row["rows"])
-    return found
-
-
-def _measured(run: RunRecord, actuals: pd.DataFrame, again: pd.DataFrame) -> Iterator[Measured]:
-    """Yield the measured latencies of the topology, and the means of rates and service times by component."""
-    components = {c.name for s in run.steps for c in s.plan.start.query_plan.components}
-    whole = actuals["measure"].isin(TOPOLOGY_MEASURES) & (actuals["subject"] == "")
-    parts = actuals["measure"].isin(OF_COMPONENTS) & actuals["subject"].isin(components)
-    rows = actuals[whole | (parts & (actuals["statistic"] == "mean"))]
-    # Where a value comes without batches (Storm's own, histograms'), resampled nights say how far it repeats.
-    resampled = again.set_index(["measure", "protocol", "statistic", "subject", "step"])["within"]
-    order = ["measure", "protocol", "statistic", "subject"]
-    for key, of in rows.groupby(order, sort=True):
-        measure, protocol, statistic, subject = (str(k) for k in key)
-        by_step = of.set_index("step")
-        within = (by_step["within"] / by_step["value"]).astype("float64")
-        if (measure, protocol, statistic, subject) in resampled.index:
-            within = within.combine_first(resampled.loc[(measure, protocol, statistic, subject)])
-        yield Measured(
-            protocol=protocol,
-            measure=measure,
-            statistic=statistic,
-            subject=subject,
-            values=tuple(rounded(by_step["value"].get(s.index)) for s in run.steps),
-            within=tuple(rounded(within.get(s.index)) for s in run.steps),
-        )
-
-
-def _cells(pairs: DataFrame) -> pd.DataFrame:
-    """Sum up the off-diagonal pairs' errors: one row a kind and pair."""
-    judged_ = sf.col("verdict") == "judged"
-    by_noise = sf.abs(sf.col("value") / sf.col("actual")) * sf.col("noise") / sf.abs("actual") * 100
-    cells = (
-        pairs.where(primary())
-        .where("source_step != proposed_step")
-        .groupBy(*KIND, "source_step", "proposed_step")
-        .agg(
-            sf.percentile(sf.col("relative_error") * 100, sf.lit(0.5)).alias("error_pct"),
-            sf.percentile("abs_error_pct", sf.lit(0.5)).alias("abs_error_pct"),
-            sf.percentile(sf.when(judged_, by_noise), sf.lit(0.5)).alias("moved_pct"),
-            sf.count_if(judged_).alias("judged"),
-            sf.count_if(sf.col("verdict").isin(*UNANSWERED)).alias("unanswered"),
-        )
-    )
-    return tables.collect_frame(cells, "error cells")
-
-
-def _accuracy(run: RunRecord, cells: pd.DataFrame, again: pd.DataFrame) -> Iterator[Accuracy]:
-    place = {s.index: i for i, s in enumerate(run.steps)}
-    steps = ["source_step", "proposed_step"]
-    again = again[again["source_step"] != again["proposed_step"]]
-    resampled: dict[Any, list[dict[Any, Any]]] = {
-        k: of[[*steps, "moved_pct"]].to_dict("records") for k, of in again.groupby(KIND)
-    }
-    for key, of in cells.groupby(KIND, sort=True):
-        model, protocol, measure, statistic = (str(k) for k in key)
-        one = measure in TOPOLOGY_MEASURES
-        errors: dict[tuple[int, int], float | None] = {}
-        noise: dict[tuple[int, int], float | None] = {}
-        unanswered = []
-        moves = {
-            (place[row["source_step"]], place[row["proposed_step"]]): rounded(row["moved_pct"])
-            for row in resampled.get(key, [])
-        }
-        for row in of.to_dict("records"):
-            at = place[row["source_step"]], place[row["proposed_step"]]
-            errors[at] = rounded(row["error_pct" if one else "abs_error_pct"])
-            if row["judged"]:
-                noise[at] = rounded(row["moved_pct"] * MEDIAN_FACTOR / math.sqrt(row["judged"]))
-            elif row["unanswered"]:
-                unanswered.append(at)
-        yield Accuracy(
-            model=model,
-            protocol=protocol,
-            measure=measure,
-            statistic=statistic,
-            subjects="one" if one else "many",
-            errors_pct=_matrix(errors, len(place)),
-            noise_pct=() if one else _matrix(noise, len(place)),
-            moved_pct=_matrix(moves, len(place)) if moves else (),
-            unanswered=tuple(sorted(unanswered)),
-        )
-
-
-def _matrix(cells: Mapping[tuple[int, int], float | None], size: int) -> Matrix:
-    return tuple(tuple(cells.get((i, j)) for j in range(size)) for i in range(size))
-
-
-def prediction_times(run: Run, models: Sequence[str] = ()) -> dict[str, tuple[float, ...]]:
+def prediction_times(scorer: Scorer) -> dict[str, tuple[float, ...]]:
     """Return the CPU time of one prediction in ms, by model and source step (mean over proposed plans)."""
-    experiment = load(run.path / "experiment.yaml")
-    steps = run.finished_steps
-    plans = [run.plan(step).start for step in steps]
+    seen = [s.observation(scorer.settings) for s in scorer.raw.values()]
     found: dict[str, tuple[float, ...]] = {}
-    for name in models or tuple(MODELS):
-        model = resolve(name)
+    for name, model in scorer.models.items():
         of_steps = []
-        for step in steps:
-            seen = observation(run, experiment, step)
+        for source in seen:
             rounds = []
             for _ in range(ROUNDS):
                 begun = time.process_time()
-                for plan in plans:
-                    model(seen, plan, seen.settings, seen.rate_tps)
-                rounds.append((time.process_time() - begun) / len(plans) * 1e3)
+                for proposed in seen:
+                    model(source, proposed.plan, proposed.settings, proposed.rate_tps)
+                rounds.append((time.process_time() - begun) / len(seen) * 1e3)
             of_steps.append(round(min(rounds), 3))
         found[name] = tuple(of_steps)
     return found

@@ -16,6 +16,8 @@ from harness.analysis import style
 PANEL_IN = 1.6
 SHOWN = 30
 """Nights shown, the newest."""
+FEWEST_SHOWN = 3
+"""Room for so many nights, so that the first few stand at whole numbers."""
 LATENCIES = ("ground_truth_latency_ms", "complete_latency_ms")
 
 
@@ -36,7 +38,8 @@ def draw(history: pd.DataFrame, folder: Path, name: str = "trend") -> Path:
 def trend(history: pd.DataFrame) -> Figure:
     """Return a row of panels an experiment: measured means, and the models' median errors by latency."""
     experiments = sorted(history["experiment"].unique())
-    models = sorted(m for m in history["model"].unique() if m)
+    judged = (history["family"] == "accuracy") & history["measure"].isin(LATENCIES)
+    models = sorted(history[judged]["model"].unique())
     rows, columns = max(1, len(experiments)), 1 + len(LATENCIES)
     figure, axes = style.subplots(rows, columns, style.PAGE_IN, 0.6 + PANEL_IN * rows)
     titles = ("measured mean (ms)", *(f"error of {style.measure_name(m)} (%)" for m in LATENCIES))
@@ -47,7 +50,7 @@ def trend(history: pd.DataFrame) -> Figure:
         for ax, measure in zip(panels[1:], LATENCIES, strict=True):
             _errors(ax, of, measure, models)
         for ax, title in zip(panels, titles, strict=True):
-            ax.set_xlim(-nights + 0.5, 0.5)
+            ax.set_xlim(-max(nights, FEWEST_SHOWN) + 0.5, 0.5)
             ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
             ax.set_ylim(bottom=0, top=1.15 * ax.get_ylim()[1])
             if i == 0:
@@ -91,7 +94,7 @@ def _measured(ax: Axes, of: pd.DataFrame) -> None:
     """Draw the mean over the steps of each latency's measured mean."""
     rows = _means(of, "measured")
     rows = rows[rows["subject"] == ""]
-    for measure, line in zip(LATENCIES, ("-", "--"), strict=True):
+    for measure, line, off in zip(LATENCIES, ("-", "--"), (-9, 4), strict=True):
         nights = _by_night(rows[rows["measure"] == measure])
         _line(ax, nights, style.Look(style.INK, "o", line, ""))
         if len(nights):
@@ -99,7 +102,7 @@ def _measured(ax: Axes, of: pd.DataFrame) -> None:
                 style.measure_name(measure).removesuffix(" latency"),
                 (nights.index[-1], nights["value"].iloc[-1]),
                 textcoords="offset points",
-                xytext=(style.pt(3), style.pt(4)),
+                xytext=(style.pt(3), style.pt(off)),
                 ha="right",
                 fontsize=style.pt(6),
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from weakref import ref
 
 import numpy as np
 import pandas as pd
@@ -82,13 +83,22 @@ class Measured:
 def observe(observation: Observation) -> Measured:
     """Read an observation's metrics.
 
+    The observation read last is remembered: one source is asked for many plans, by several models.
+
     Raises
     ------
     ModelDeclined
         When a metric is missing, negative or not a number, when a task of the source plan has no
         observation, or when the metrics name a task that the plan lacks.
     """
-    return measure(Rows(observation, lay_out(observation.plan)))
+    if _last and _last[0][0]() is observation:
+        return _last[0][1]
+    measured = measure(Rows(observation, lay_out(observation.plan)))
+    _last[:] = [(ref(observation), measured)]
+    return measured
+
+
+_last: list[tuple[ref[Observation], Measured]] = []
 
 
 def measure(rows: Rows) -> Measured:

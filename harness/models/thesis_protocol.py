@@ -35,7 +35,10 @@ def same_node_mean_ms(latency: pd.DataFrame, plan: PhysicalPlan, cut_ms: float) 
     """
     rows = latency[latency["in_interval"].astype(bool)]
     paths = pd.Categorical(rows["path"])
-    ends = np.array([_begins_and_ends_on_one_node(path, plan) for path in paths.categories], dtype=bool)
+    node = {f"{e.component}:{task}": e.worker.node for task, e in plan.by_task.items()}
+    ends = np.array(
+        [node[p.partition("/")[0]] == node[p.rpartition("/")[2]] for p in paths.categories], dtype=bool
+    )
     values = rows["thesis_ground_truth_ms"].to_numpy(dtype=np.float64)
     if np.isnan(values).any():
         raise ModelDeclined("messages of the source step without ground truth (their ends share no clock)")
@@ -47,12 +50,6 @@ def same_node_mean_ms(latency: pd.DataFrame, plan: PhysicalPlan, cut_ms: float) 
     if not kept.size:
         raise ModelDeclined("no path of the source step begins and ends on one worker node below the cut")
     return float(values[kept].mean())
-
-
-def _begins_and_ends_on_one_node(path: str, plan: PhysicalPlan) -> bool:
-    hops = path.split("/")
-    first, last = (plan.by_task[int(hop.rpartition(":")[2])].worker.node for hop in (hops[0], hops[-1]))
-    return first == last
 
 
 def _chosen_rows(rows: pd.DataFrame, path: IntArray, value_ms: FloatArray) -> IntArray:

@@ -14,7 +14,7 @@ from harness.regression.scores import RunScores
 from harness.runs import write_atomically
 
 KIND = "harness-baseline"
-VERSION = 1
+VERSION = 2
 MEND = "make it with: harness regress RUN... --update"
 
 
@@ -38,6 +38,11 @@ def read(path: Path) -> tuple[RunScores, ...]:
     if not isinstance(version, int) or version > VERSION:
         raise UsageError(
             f"{path}: version {version!r} is newer than this harness reads ({VERSION})", "update the harness"
+        )
+    if version < VERSION:
+        raise UsageError(
+            f"{path}: version {version} is older than this harness reads ({VERSION})",
+            f"move it away and {MEND}",
         )
     try:
         return tuple(RunScores.model_validate(night) for night in content["nights"])

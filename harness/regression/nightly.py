@@ -35,8 +35,8 @@ class Nightly(Frozen):
     runs, baseline, history, page : Path
         Where runs go; the baseline; the history; and the folder of page, figure and summaries. Relative to
         the folder that the command is given in.
-    alpha, mean_points, pair_points
-        See ``harness.regression.outcomes.Limits``.
+    limits : Limits
+        What is no finding (``harness.regression.outcomes.Limits``).
     """
 
     experiments: tuple[str, ...] = Field(min_length=1)
@@ -44,14 +44,7 @@ class Nightly(Frozen):
     baseline: Path = Path("reports/baseline.json")
     history: Path = Path("reports/history.parquet")
     page: Path = Path("reports/nightly")
-    alpha: float = Field(default=0.05, gt=0, lt=1)
-    mean_points: float = Field(default=2.0, ge=0)
-    pair_points: float = Field(default=5.0, ge=0)
-
-    @property
-    def limits(self) -> Limits:
-        """What is no finding."""
-        return Limits(alpha=self.alpha, mean_points=self.mean_points, pair_points=self.pair_points)
+    limits: Limits = Limits()
 
 
 def read(path: Path) -> Nightly:

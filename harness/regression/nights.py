@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import stats
 
-from harness.regression.chance import (
-    SMALLEST_SD,
-    Floats,
-    Nights,
-    Pairs,
-    between_nights,
-    error_nulls,
-    largest_p,
-    measured_nulls,
-    median_error_nulls,
-    noise_nulls,
-    pooled,
-)
+from harness.regression.chance import Chance, Floats, between_nights
 from harness.regression.outcomes import Family, Limits, Outcome
 from harness.regression.scores import Accuracy, Measured, RunScores
 
 FEWEST_STEPS = 3
-"""A step's overhead is compared by a t-test over the steps, which needs so many."""
+"""Times and noise are compared over the steps, which needs so many."""
+FEWEST_BLOCKS = 8
+"""An interval of fewer blocks does not say how far it repeats."""
 NAMED = 6
 """Pairs or steps named in a line."""
 GROUND_TRUTH_MEAN = ("ours", "ground_truth_latency_ms", "mean", "")
-NOISE_UNKNOWN = "its noise is unknown (read from a histogram), so chance cannot be told from change"
-
-MeasuredKey = tuple[str, str, str, str]
+NOT_LEARNT = "the baseline does not know how far it repeats (harness regress --update learns it)"
 
 
 @dataclass(frozen=True)
@@ -53,11 +42,53 @@ class Group:
         """Labels of the steps that every night has."""
         return [x for x in self.base[0].labels if all(x in r.labels for r in self.all)]
 
-    def usable(self) -> Floats:
+    def usable(self) -> npt.NDArray[np.bool_]:
         """Return by step whether it can be used in all nights."""
+        bad = [any(r.steps[r.labels.index(x)].unusable for r in self.all) for x in self.labels]
+        return ~np.array(bad, dtype=bool)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the shortest interval of the baseline."""
+        return min((r.steps[r.labels.index(x)].blocks for r in self.base for x in self.labels), default=0)
+
+    @property
+    def louder(self) -> float:
+        """By how much now's intervals are noisier than the baseline's; at least 1."""
+        squares = self.noise() ** 2
+        split = len(self.base)
+        before, after = (x[np.isfinite(x)] for x in (squares[:split], squares[split:]))
+        if not len(after) or not before.sum() > 0:
+            return 1.0
+        return max(1.0, math.sqrt(after.mean() / before.mean()))
+
+    def noise(self) -> Floats:
+        """Return the standard error of the mean ground truth in percent, by night and step."""
         return np.array(
-            [not any(r.steps[r.labels.index(x)].unusable for r in self.all) for x in self.labels], dtype=float
+            [_floats([r.steps[r.labels.index(x)].noise_pct for x in self.labels]) for r in self.all]
         )
+
+    def chance(self, within: float, between: float) -> Chance:
+        """Return how far a difference between now and the baseline moves by chance."""
+        return Chance(within, between, len(self.base), len(self.now), self.blocks, self.louder)
+
+    def measured(self, key: tuple[str, str, str, str], side: Sequence[RunScores], what: str) -> Floats | None:
+        """Return values or their relative errors by night and step; None where a night has none."""
+        found = [next((m for m in r.measured if m.key == key), None) for r in side]
+        if any(m is None or not getattr(m, what) for m in found):
+            return None
+        rows = [(r, getattr(m, what)) for r, m in zip(side, found, strict=True)]
+        return np.array([_floats([of[r.labels.index(x)] for x in self.labels]) for r, of in rows])
+
+    def between(self, key: tuple[str, str, str, str], limits: Limits) -> float:
+        """Return the relative spread between nights of a measured statistic."""
+        prior = limits.between_pct / 100
+        values, within = (self.measured(key, self.base, what) for what in ("values", "within"))
+        if values is None or within is None:
+            return prior
+        error = np.sqrt(np.mean(within**2, axis=0))
+        known = np.isfinite(error) & (values > 0).all(axis=0) & self.usable()
+        return between_nights(list(np.log(values[:, known])), error[known], prior) if known.any() else prior
 
     def outcome(self, family: Family, name: str, **fields: Any) -> Outcome:
         """Return an outcome of this group."""
@@ -67,163 +98,100 @@ class Group:
 
 def compare_nights(group: Group, limits: Limits) -> Iterator[Outcome]:
     """Yield every hypothesis about new nights, decided by p-values that are yet to be corrected."""
-    yield from _measured(group, limits)
-    yield from _accuracy(group, limits)
+    yield from (_measured(group, of, limits) for of in group.base[0].measured)
+    for of in group.base[0].accuracy:
+        yield from _accuracy(group, of, limits)
     yield from _quality(group, limits)
     yield from _speed(group, limits)
 
 
-def spread(group: Group, key: MeasuredKey) -> tuple[Nights, Floats] | None:
-    """Return how well a statistic was measured, and in which steps; None where its noise is unknown."""
-    found = [_values(r, key, group.labels) for r in group.all]
-    if any(f is None for f in found):
-        return None
-    values = np.stack([f[0] for f in found if f is not None])
-    within = np.stack([f[1] for f in found if f is not None])
-    split = len(group.base)
-    # Only a baseline knows how far what comes without batches repeats.
-    within[split:] = np.where(np.isfinite(within[split:]), within[split:], within[:split].mean(axis=0))
-    known = np.isfinite(values).all(axis=0) & (values > 0).all(axis=0) & np.isfinite(within).all(axis=0)
-    known &= group.usable() > 0
-    if not known.any():
-        return None
-    between, dof = between_nights(list(np.log(values[:split, known])), list(within[:split, known]))
-    whole = np.where(known, within, 0.0)
-    return Nights(list(whole[:split]), list(whole[split:]), between, dof), known.astype(float)
-
-
-def _values(run: RunScores, key: MeasuredKey, labels: Sequence[str]) -> tuple[Floats, Floats] | None:
-    for m in run.measured:
-        if (m.protocol, m.measure, m.statistic, m.subject) == key:
-            at = [run.labels.index(x) for x in labels]
-            return _array([m.values[i] for i in at]), _array([m.within[i] for i in at])
-    return None
-
-
-def _array(values: Sequence[float | None]) -> Floats:
+def _floats(values: Sequence[float | None]) -> Floats:
     return np.array([np.nan if v is None else v for v in values], dtype=float)
 
 
-def _key(of: Measured) -> MeasuredKey:
-    return of.protocol, of.measure, of.statistic, of.subject
+def _measured(group: Group, of: Measured, limits: Limits) -> Outcome:
+    """Compare a measured statistic; the step that moved most counts, as one of as many as there are."""
+    before, after = (group.measured(of.key, side, "values") for side in (group.base, group.now))
+    within = group.measured(of.key, group.base, "within")
+    if before is None or after is None:
+        return group.outcome("measured", of.name, detail="not measured in every night")
+    if within is None or group.blocks < FEWEST_BLOCKS:
+        return group.outcome("measured", of.name, detail=NOT_LEARNT)
+    error = np.sqrt(np.mean(within**2, axis=0))
+    values = np.concatenate([before, after])
+    at = np.flatnonzero(np.isfinite(error) & (values > 0).all(axis=0) & group.usable())
+    if not len(at):
+        return group.outcome("measured", of.name, detail="no step can be used in every night")
+    change = np.abs(np.log(after[:, at]).mean(axis=0) - np.log(before[:, at]).mean(axis=0))
+    margin = math.log1p(limits.step_pct / 100)
+    between = group.between(of.key, limits)
+    # Either direction, so twice; and any of the steps, so as often as there are steps.
+    p = [
+        min(1.0, 2 * len(at) * group.chance(e, between).p(c - margin))
+        for e, c in zip(error[at], change, strict=True)
+    ]
+    moved = [i for i in np.argsort(p, kind="stable") if p[i] <= limits.alpha]
+    shown = ((group.labels[at[i]], before[:, at[i]].mean(), after[:, at[i]].mean()) for i in moved[:NAMED])
+    return group.outcome(
+        "measured",
+        of.name,
+        before=float(before[:, at].mean()),
+        now=float(after[:, at].mean()),
+        unit=of.measure.rsplit("_", 1)[-1],
+        p=min(p),
+        detail=", ".join(f"step {label} {old:.4g} -> {new:.4g}" for label, old, new in shown),
+    )
 
 
-def _measured(group: Group, limits: Limits) -> Iterator[Outcome]:
-    for of in group.base[0].measured:
-        found = spread(group, _key(of))
-        if found is None:
-            yield group.outcome("measured", of.name, detail=NOISE_UNKNOWN)
-            continue
-        nights, known = found
-        at = np.flatnonzero(known)
-        values = np.stack([v[0][at] for r in group.all if (v := _values(r, _key(of), group.labels))])
-        split = len(group.base)
-        before, after = values[:split].mean(axis=0), values[split:].mean(axis=0)
-        change = np.log(values[split:]).mean(axis=0) - np.log(values[:split]).mean(axis=0)
-        p = largest_p(
-            lambda n, nights=nights, at=at: (null[:, at] for null in measured_nulls(nights, n)),  # type: ignore[misc]
-            change,
-            np.log1p(limits.mean_points / 100),
-            np.log1p(limits.pair_points / 100),
-            two_sided=True,
-        )
-        moved = [
-            i for i in np.argsort(-np.abs(change)) if abs(change[i]) > np.log1p(limits.pair_points / 100)
-        ]
-        steps = ", ".join(
-            f"step {group.labels[at[i]]} {before[i]:.4g} -> {after[i]:.4g}" for i in moved[:NAMED]
-        )
+def _accuracy(group: Group, of: Accuracy, limits: Limits) -> Iterator[Outcome]:
+    """Compare a model's mean absolute error over the pairs, which moves with the steps that they share."""
+    others = [next((a for a in r.accuracy if a.key == of.key), None) for r in group.all]
+    asked = all(of.model in r.models for r in group.all)
+    scored = [a for a in others if a is not None]
+    if group.usable().sum() < 2:
+        yield group.outcome("accuracy", of.name, detail="no pair of steps can be used in every night")
+        return
+    if len(scored) < len(others):
+        if asked and others[: len(group.base)].count(None) == 0:
+            yield group.outcome(
+                "accuracy", of.name, found="worse", detail="the model no longer predicts this"
+            )
+        else:
+            yield group.outcome("accuracy", of.name, detail="not predicted in every night")
+        return
+    split = len(group.base)
+    errors = np.stack(
+        [_by_label(r, a.errors_pct, group.labels) for r, a in zip(group.all, scored, strict=True)]
+    )
+    source, proposed = np.nonzero(np.isfinite(errors).all(axis=0))
+    learnt = [(a.grown_points, a.spread_points) for a in scored[:split] if a.spread_points is not None]
+    if not len(source):
+        yield group.outcome("accuracy", of.name, detail="no pair was judged in every night")
+    elif not learnt or group.blocks < FEWEST_BLOCKS:
+        yield group.outcome("accuracy", of.name, detail=NOT_LEARNT)
+    else:
+        signed = errors[:, source, proposed]
+        before, after = np.abs(signed[:split]).mean(axis=0), np.abs(signed[split:]).mean(axis=0)
+        grown, spread = np.sqrt(np.mean(np.square(_pairs(learnt)), axis=0))
+        between = group.between((of.protocol, of.measure, of.statistic, ""), limits)
+        # At most: all steps move together, no prediction follows, and all errors have one sign.
+        level = np.abs(1 + signed[:split] / 100) if of.subjects == "one" else 1 + before / 100
+        chance = group.chance(float(spread), 100 * between * float(level.mean()))
         yield group.outcome(
-            "measured",
+            "accuracy",
             of.name,
             before=float(before.mean()),
             now=float(after.mean()),
-            unit=of.measure.rsplit("_", 1)[-1],
-            p=p,
-            detail=steps,
+            unit="% mean error",
+            p=chance.p(float((after - before).mean()) - limits.mean_points - max(0.0, float(grown))),
+            detail=name_pairs(after - before, source, proposed, group.labels, limits.pair_points),
         )
+    yield from _answers(group, of, scored)
 
 
-def _accuracy(group: Group, limits: Limits) -> Iterator[Outcome]:
-    for of in group.base[0].accuracy:
-        others = [next((a for a in r.accuracy if a.key == of.key), None) for r in group.all]
-        scored = [a for a in others if a is not None]
-        if len(scored) < len(others):
-            yield group.outcome("accuracy", of.name, detail="not predicted in every night")
-            continue
-        yield _errors(group, of, scored, limits)
-        yield from _answers(group, of, scored)
-
-
-def _errors(group: Group, of: Accuracy, scored: Sequence[Accuracy], limits: Limits) -> Outcome:
-    def stacked(name: str) -> Floats:
-        found = zip(group.all, scored, strict=True)
-        return np.stack([_by_label(r, getattr(a, name), group.labels) for r, a in found])
-
-    split = len(group.base)
-    matrices = stacked("errors_pct")
-    known = np.isfinite(matrices).all(axis=0)
-    noise: Floats | None = None
-    louder = 1.0
-    if of.subjects == "one":
-        found = spread(group, (of.protocol, of.measure, of.statistic, ""))
-        if found is None:
-            return group.outcome("accuracy", of.name, detail=NOISE_UNKNOWN)
-        nights, steps = found
-        known &= (steps[:, None] > 0) & (steps[None, :] > 0)
-        louder = max(1.0, _rms(nights.now) / max(_rms(nights.base), SMALLEST_SD))
-    else:
-        noise = stacked("noise_pct")
-        known &= np.isfinite(noise).all(axis=0)
-        zeros = np.zeros(len(group.labels))
-        nights = Nights([zeros] * split, [zeros] * len(group.now))
-    source, proposed = np.nonzero(known)
-    if not len(source):
-        return group.outcome("accuracy", of.name, detail="no pair was judged in every night")
-    moves = [
-        _by_label(r, a.moved_pct, group.labels)
-        for r, a in zip(group.base, scored, strict=False)
-        if a.moved_pct
-    ]
-    errors = matrices[:, source, proposed]
-    before, after = np.abs(errors[:split]).mean(axis=0), np.abs(errors[split:]).mean(axis=0)
-    pairs = Pairs(
-        source,
-        proposed,
-        errors[:split].mean(axis=0),
-        moved_pct=_moved(moves, source, proposed, louder),
-        noise_pct=None if noise is None else noise[:, source, proposed].mean(axis=0),
-    )
-    grown = after - before
-    return group.outcome(
-        "accuracy",
-        of.name,
-        before=float(np.median(before)),
-        now=float(np.median(after)),
-        unit="% median error",
-        p=largest_p(
-            partial(error_nulls if noise is None else median_error_nulls, nights, pairs),
-            grown,
-            limits.mean_points,
-            limits.pair_points,
-        ),
-        detail=name_pairs(grown, source, proposed, group.labels, limits.pair_points),
-    )
-
-
-def _rms(within: Sequence[Floats]) -> float:
-    return float(np.sqrt(np.mean(np.stack(list(within)) ** 2)))
-
-
-def _moved(moves: Sequence[Floats], source: Any, proposed: Any, louder: float) -> Floats | None:
-    """Return how far predictions move by themselves, from the baseline's nights that know it."""
-    if not moves:
-        return None
-    squares = np.nanmean(np.stack(list(moves))[:, source, proposed] ** 2, axis=0)
-    known = np.isfinite(squares)
-    if not known.any():
-        return None
-    return pooled(np.sqrt(np.where(known, squares, squares[known].mean()))) * louder
+def _pairs(learnt: Sequence[tuple[float | None, float | None]]) -> Floats:
+    """Return growth (where it is one) and spread by night of the baseline."""
+    return np.array([(max(0.0, grown or 0.0), spread) for grown, spread in learnt], dtype=float)
 
 
 def name_pairs(
@@ -244,7 +212,7 @@ def name_pairs(
 
 def _by_label(run: RunScores, matrix: Sequence[Sequence[float | None]], labels: Sequence[str]) -> Floats:
     at = [run.labels.index(x) for x in labels]
-    return np.array([_array([matrix[i][j] for j in at]) for i in at])
+    return np.array([_floats([matrix[i][j] for j in at]) for i in at])
 
 
 def _answers(group: Group, of: Accuracy, scored: Sequence[Accuracy]) -> Iterator[Outcome]:
@@ -263,22 +231,25 @@ def _answers(group: Group, of: Accuracy, scored: Sequence[Accuracy]) -> Iterator
 
 
 def _quality(group: Group, limits: Limits) -> Iterator[Outcome]:
+    split = len(group.base)
     name = "noise of the mean ground truth within the interval"
-    found = spread(group, GROUND_TRUTH_MEAN)
-    if found is None or not all((w > 0).any() for w in found[0].now):
-        yield group.outcome("quality", name, detail="no step has enough samples")
+    noise = group.noise()
+    known = np.isfinite(noise).all(axis=0) & (noise > 0).all(axis=0) & group.usable()
+    steps = int(known.sum())
+    if steps < FEWEST_STEPS:
+        yield group.outcome("quality", name, detail=f"fewer than {FEWEST_STEPS} steps")
     else:
-        nights, known = found
-        at = np.flatnonzero(known)
-        before, after = (np.stack(list(side))[:, at] for side in (nights.base, nights.now))
-        margin = float(np.log(limits.noise_factor))
-        with np.errstate(divide="ignore"):
-            grown = np.log(after).mean(axis=0) - np.log(before).mean(axis=0)
-        if np.isfinite(grown).all():
-            p = largest_p(lambda n: (x[:, at] for x in noise_nulls(nights, n)), grown, margin, 2 * margin)
-            yield group.outcome(
-                "quality", name, before=float(before.mean() * 100), now=float(after.mean() * 100), p=p
-            )
+        logs = np.log(noise[:, known])
+        grown = float(logs[split:].mean() - logs[:split].mean())
+        # The log of a standard error from n batches has a standard deviation of 1 / sqrt(2 (n - 1)).
+        sd = math.sqrt((1 / split + 1 / len(group.now)) / (2 * (group.blocks - 1) * steps))
+        yield group.outcome(
+            "quality",
+            name,
+            before=float(np.exp(logs[:split]).mean()),
+            now=float(np.exp(logs[split:]).mean()),
+            p=float(stats.norm.sf((grown - math.log(limits.noise_factor)) / sd)),
+        )
     sent, gone = (
         [sum(getattr(s, k) for r in side for s in r.steps) for side in (group.base, group.now)]
         for k in ("sent", "gone")
@@ -290,7 +261,7 @@ def _quality(group: Group, limits: Limits) -> Iterator[Outcome]:
             p = float(test.pvalue)
         yield group.outcome(
             "quality",
-            "messages lost, failed or duplicated",
+            "messages lost, failed, repeated or incomplete",
             before=gone[0] / sent[0] * 100,
             now=gone[1] / sent[1] * 100,
             p=p,
@@ -304,7 +275,7 @@ def _speed(group: Group, limits: Limits) -> Iterator[Outcome]:
         ("after_s", "after the interval"),
     ):
         times = [
-            _array([r.steps[r.labels.index(x)].seconds.get(name) for x in group.labels]) for r in group.all
+            _floats([r.steps[r.labels.index(x)].seconds.get(name) for x in group.labels]) for r in group.all
         ]
         yield _times(group, words, "s a step", times, limits.seconds_factor)
     for model in sorted(group.base[0].predict_ms):
@@ -314,11 +285,12 @@ def _speed(group: Group, limits: Limits) -> Iterator[Outcome]:
         if len({r.scored_on for r in group.all}) > 1:
             yield group.outcome("speed", words, detail="timed on other machines")
             continue
-        times = [_array([r.predict_ms[model][r.labels.index(x)] for x in group.labels]) for r in group.all]
+        times = [_floats([r.predict_ms[model][r.labels.index(x)] for x in group.labels]) for r in group.all]
         yield _times(group, words, "ms", times, limits.cpu_factor)
 
 
 def _times(group: Group, name: str, unit: str, times: Sequence[Floats], factor: float) -> Outcome:
+    """Compare times by a t-test over the steps."""
     stacked = np.stack(times)
     known = np.isfinite(stacked).all(axis=0) & (stacked > 0).all(axis=0)
     if known.sum() < FEWEST_STEPS:
@@ -338,3 +310,20 @@ def _times(group: Group, name: str, unit: str, times: Sequence[Floats], factor: 
         unit=unit,
         p=p,
     )
+
+
+def sees_pct(group: Group, limits: Limits, hypotheses: int) -> float | None:
+    """Return by how much any step's mean ground truth has to move to be found with a probability of 0.8.
+
+    None where it cannot be said.
+    """
+    within = group.measured(GROUND_TRUTH_MEAN, group.base, "within")
+    if within is None or group.blocks < FEWEST_BLOCKS:
+        return None
+    error = np.sqrt(np.mean(within**2, axis=0))[group.usable()]
+    error = error[np.isfinite(error)]
+    if not len(error):
+        return None
+    chance = group.chance(float(error.max()), group.between(GROUND_TRUTH_MEAN, limits))
+    seen = chance.seen(limits.alpha / max(1, hypotheses) / (2 * len(error)))
+    return 100 * math.expm1(seen + math.log1p(limits.step_pct / 100))

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from statsmodels.stats.multitest import multipletests
+from pydantic import Field
+
+from harness.plans import Frozen
 
 Family = Literal["data", "accuracy", "measured", "quality", "speed"]
 Found = Literal["worse", "same", "untested"]
@@ -15,27 +17,37 @@ Found = Literal["worse", "same", "untested"]
 PASSED, WORSE, NOT_ENOUGH = 0, 1, 4
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What is no finding, however certain it is; and how often chance alone may give one.
+class Limits(Frozen):
+    """What is no finding, however certain it is; how often chance alone may give one; and what a pass needs.
 
     Attributes
     ----------
     alpha : float
-        Probability that an unchanged night has any finding (all hypotheses together).
-    mean_points, pair_points : float
-        Percentage points by which errors may grow, in the mean over the pairs and in one pair; and percent
-        by which a measured value may move, in the mean over the steps and in one step.
+        Probability that an unchanged night has any finding (all hypotheses of a command together).
+    mean_points : float
+        Percentage points by which a model's mean error over the pairs may grow.
+    pair_points : float
+        The same in one pair, where the same data are scored again.
+    step_pct : float
+        Percent by which what was measured of a step may move.
     noise_factor, seconds_factor, cpu_factor : float
         By which noise, a step's overhead and a prediction's time may grow.
+    between_pct : float
+        How far a machine repeats a night's numbers (1 sd), until the baseline's nights say it better.
+    see_pct : float
+        A night in which a step's mean ground truth could move by this much without being found (with a
+        probability of 0.8) has too little to say, and no finding in it is not a pass.
     """
 
-    alpha: float = 0.05
-    mean_points: float = 2.0
-    pair_points: float = 5.0
-    noise_factor: float = 1.5
-    seconds_factor: float = 1.25
-    cpu_factor: float = 2.0
+    alpha: float = Field(default=0.05, gt=0, lt=1)
+    mean_points: float = Field(default=2.0, ge=0)
+    pair_points: float = Field(default=5.0, ge=0)
+    step_pct: float = Field(default=5.0, ge=0)
+    noise_factor: float = Field(default=2.0, ge=1)
+    seconds_factor: float = Field(default=1.25, ge=1)
+    cpu_factor: float = Field(default=2.0, ge=1)
+    between_pct: float = Field(default=3.0, ge=0)
+    see_pct: float = Field(default=50.0, gt=0)
 
 
 @dataclass(frozen=True)
@@ -47,7 +59,7 @@ class Outcome:
     before, now : float, optional
         The baseline's value and the run's, in ``unit``.
     p, adjusted : float, optional
-        P-value, and the same after Benjamini and Hochberg; None where nothing is left to chance, which is
+        P-value, and the same after Holm's correction; None where nothing is left to chance, which is
         so when the same raw data are scored again.
     detail : str
         The pairs or steps at fault, or why it was not tested.
@@ -72,7 +84,9 @@ class Outcome:
         if self.before is not None and self.now is not None:
             parts.append(f"{self.before:.4g} -> {self.now:.4g} {self.unit}".rstrip())
         if self.p is not None:
-            parts.append(f"p {self.p:.2g}" + (f", adjusted {self.adjusted:.2g}" if self.adjusted else ""))
+            parts.append(
+                f"p {self.p:.2g}" + (f", adjusted {self.adjusted:.2g}" if self.adjusted is not None else "")
+            )
         if self.detail:
             parts.append(self.detail)
         return "; ".join(parts)
@@ -114,18 +128,20 @@ class Regression:
 
 
 def corrected(outcomes: Sequence[Outcome], alpha: float) -> tuple[Outcome, ...]:
-    """Decide the outcomes that have a p-value, by Benjamini and Hochberg over all of them together.
+    """Decide the outcomes that have a p-value, by Holm's method over all of them together.
 
-    Where nothing has changed, any finding is a false one, and then controlling the false discovery rate
-    is controlling the probability of any finding at ``alpha``.
+    The probability of any false finding is at most ``alpha``, however the hypotheses depend on each other
+    (many share their steps).
     """
     at = [i for i, o in enumerate(outcomes) if o.p is not None]
     if not at:
         return tuple(outcomes)
-    rejected, adjusted, _, _ = multipletests(
-        np.array([outcomes[i].p for i in at]), alpha=alpha, method="fdr_bh"
-    )
+    found = np.array([outcomes[i].p for i in at])
+    assert np.isfinite(found).all(), "a p-value that is not a number would hide the larger ones"
+    order = np.argsort(found, kind="stable")  # statsmodels' own collects garbage at every call
+    adjusted = np.minimum(1.0, np.maximum.accumulate(found[order] * np.arange(len(at), 0, -1)))
     out = list(outcomes)
-    for i, no, p in zip(at, rejected, adjusted, strict=True):
-        out[i] = replace(out[i], found="worse" if no else "same", adjusted=float(p))
+    for k, p in zip(order, adjusted, strict=True):
+        i = at[k]
+        out[i] = replace(out[i], found="worse" if p <= alpha else "same", adjusted=float(p))
     return tuple(out)

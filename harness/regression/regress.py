@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.errors import UsageError
-from harness.regression.nights import GROUND_TRUTH_MEAN, Group, compare_nights
+from harness.regression.nights import Group, compare_nights, sees_pct
 from harness.regression.outcomes import Limits, Outcome, Regression, corrected
 from harness.regression.replay import changed_data, compare_replay
 from harness.regression.scores import RunScores
@@ -20,6 +20,7 @@ def regress(
     now: Sequence[RunScores],
     limits: Limits | None = None,
     where: str | Path = "the baseline",
+    required: bool = True,
 ) -> Regression:
     """Compare runs with a baseline.
 
@@ -29,11 +30,13 @@ def regress(
     limits : Limits, optional
     where : path
         The baseline's file, for messages.
+    required : bool
+        Whether a baseline of other experiments is a mistake, rather than not enough data.
 
     Raises
     ------
     UsageError
-        When the baseline holds none of the runs' experiments.
+        When the baseline holds none of the runs' experiments, and has to.
     """
     limits = limits or Limits()
     outcomes: list[Outcome] = []
@@ -58,19 +61,53 @@ def regress(
             continue
         outcomes += changed
         new.setdefault(run.experiment, []).append(run)
-    if now and not compared:
+    if required and now and not compared:
         raise UsageError(f"{where}: a baseline of other experiments", gaps[0])
-    for experiment, runs in new.items():
-        base = [b for b in baseline if b.experiment == experiment and not b.same_experiment(runs[0])]
-        found = list(compare_nights(Group(base, runs), limits))
+    groups = [
+        Group([b for b in baseline if b.experiment == experiment and not b.same_experiment(runs[0])], runs)
+        for experiment, runs in new.items()
+    ]
+    for group in groups:
+        found = list(compare_nights(group, limits))
         outcomes += found
-        if not any(o.family == "accuracy" and (o.p is not None or o.found == "worse") for o in found):
-            why = "; ".join(runs[0].failed[:2]) or "no pair was judged in every night"
-            gaps.append(f"{experiment} {', '.join(r.run for r in runs)}: accuracy cannot be compared: {why}")
-        elif any(r.verdict != "valid" for r in runs):
-            bad = [r for r in runs if r.verdict != "valid"]
-            gaps += [f"{r.experiment} {r.run}: {r.verdict}, so only a part could be compared" for r in bad]
+        gaps += _gaps(group, found)
+    tested = sum(o.p is not None for o in outcomes)
+    for group in groups:
+        seen = sees_pct(group, limits, tested)
+        named = f"{group.now[0].experiment} {', '.join(r.run for r in group.now)}"
+        if seen is None:
+            gaps.append(f"{named}: how far its latencies repeat is not known")
+        elif seen > limits.see_pct:
+            gaps.append(f"{named}: a step's mean latency could move by {seen:.0f} % without being found")
+        else:
+            notes.append(
+                f"{named}: finds a step's mean latency moved by {seen:.0f} % (4 times in 5), and more"
+            )
+    notes += _changed(outcomes)
     return Regression(corrected(outcomes, limits.alpha), tuple(gaps), tuple(notes), limits)
+
+
+def _gaps(group: Group, found: Sequence[Outcome]) -> list[str]:
+    """Say where a night could not be compared, or not wholly."""
+    experiment, runs = group.now[0].experiment, group.now
+    if not any(o.family == "accuracy" and (o.p is not None or o.found == "worse") for o in found):
+        details = [o.detail for o in found if o.family == "accuracy"]
+        why = "; ".join([*runs[0].failed[:2], *details[:1]]) or "no model was asked"
+        return [f"{experiment} {', '.join(r.run for r in runs)}: accuracy cannot be compared: {why}"]
+    bad = [r for r in runs if r.verdict != "valid"]
+    return [f"{r.experiment} {r.run}: {r.verdict}, so only a part could be compared" for r in bad]
+
+
+def _changed(outcomes: Sequence[Outcome]) -> list[str]:
+    """Say that errors of the same data changed without getting worse by more than the limits."""
+    found = [o for o in outcomes if o.family == "accuracy" and o.p is None and o.found == "same" and o.detail]
+    if not found:
+        return []
+    first = found[0]
+    return [
+        f"{len(found)} kinds of errors are not the baseline's, none of them worse by more than the limits:"
+        f" {first.experiment} {first.run}: {first.name}: {first.detail}" + (" ..." if len(found) > 1 else "")
+    ]
 
 
 def _no_baseline(run: RunScores, same_name: Sequence[RunScores], where: str | Path) -> str:
@@ -102,8 +139,5 @@ def noisy(run: RunScores, usual: Sequence[RunScores]) -> list[str]:
 
 def noise_pct(run: RunScores) -> float | None:
     """Return the mean over steps of the mean ground truth's error within the interval, in percent."""
-    for m in run.measured:
-        if (m.protocol, m.measure, m.statistic, m.subject) == GROUND_TRUTH_MEAN:
-            known = [w for w in m.within if w is not None]
-            return 100 * sum(known) / len(known) if known else None
-    return None
+    known = [s.noise_pct for s in run.steps if s.noise_pct is not None]
+    return sum(known) / len(known) if known else None

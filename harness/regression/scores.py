@@ -28,30 +28,44 @@ class StepScore(Frozen):
         By file, a sum over the rows' contents that neither the rows' order nor the tasks' numbers change.
     rows : int
         Latencies of the interval.
+    blocks : int
+        Metric buckets of the interval: the blocks in which it is drawn again.
+    noise_pct : float, optional
+        Standard error of the mean ground truth, from batches of the interval.
     seconds : mapping of str to float
         What the step took beside measuring: rebalance, burn-in, and after the interval.
     sent, gone : int
-        Messages of the interval, and how many of them were lost, failed or came out twice.
+        Messages of the step, and how many of them were lost, failed, repeated or left without a child.
     """
 
     label: str
     unusable: str
     data: Mapping[str, str]
     rows: int
+    blocks: int
+    noise_pct: float | None
     seconds: Mapping[str, float]
     sent: int
     gone: int
 
 
 class Measured(Frozen):
-    """One measured statistic by step; ``within`` is its relative error within the interval (1 sd)."""
+    """One measured statistic by step.
+
+    ``within`` is how far it moves between resampled nights (1 sd, relative); empty where none were made.
+    """
 
     protocol: str
     measure: str
     statistic: str
     subject: str
     values: Numbers
-    within: Numbers
+    within: Numbers = ()
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What the same statistic of another night has in common with this one."""
+        return self.protocol, self.measure, self.statistic, self.subject
 
     @property
     def name(self) -> str:
@@ -67,17 +81,15 @@ class Accuracy(Frozen):
     Attributes
     ----------
     subjects : one or many
-        Latencies have one subject, the whole topology, and signed relative errors. Other measures have
-        many (executors, connections), and the median of their absolute relative errors.
+        Of one subject (the whole topology) the errors are signed. Other measures have many (executors,
+        connections, workers), and the median of their absolute errors.
     errors_pct : matrix
-        In percent.
-    noise_pct : matrix
-        For many subjects: by how many percentage points noise in what was measured moves the error (1 sd).
-    moved_pct : matrix
-        By how many points the error moves when the source is measured again (1 sd), from resampled nights;
-        empty where none were made (a baseline needs them, a night to be judged does not).
+        Relative errors in percent.
     unanswered : pairs of int
-        Source and proposed step of the pairs that were measured and not predicted.
+        Source and proposed step of the pairs of which something was measured and not predicted.
+    grown_points, spread_points : float, optional
+        By how much the mean absolute error over the pairs grows in resampled nights, and how far it moves
+        between them (1 sd); None where none were made.
     """
 
     model: str
@@ -86,9 +98,9 @@ class Accuracy(Frozen):
     statistic: str
     subjects: Literal["one", "many"]
     errors_pct: Matrix
-    noise_pct: Matrix
-    moved_pct: Matrix = ()
     unanswered: tuple[tuple[int, int], ...]
+    grown_points: float | None = None
+    spread_points: float | None = None
 
     @property
     def key(self) -> tuple[str, str, str, str]:
@@ -120,8 +132,12 @@ class RunScores(Frozen):
         By today's checks; ``failed`` lists those that did not pass.
     predict_ms : mapping of str to tuple of float
         CPU time of one prediction by model and source step, where that was asked for.
+    models : tuple of str
+        The models that were asked.
     scored_on : str
         The machine that predicted.
+    nights : int
+        Resampled nights that ``within``, ``grown_points`` and ``spread_points`` were learnt from.
     """
 
     experiment: str
@@ -134,8 +150,10 @@ class RunScores(Frozen):
     steps: tuple[StepScore, ...]
     measured: tuple[Measured, ...]
     accuracy: tuple[Accuracy, ...]
+    models: tuple[str, ...]
     predict_ms: Mapping[str, tuple[float, ...]] = {}
     scored_on: str = ""
+    nights: int = 0
 
     @property
     def labels(self) -> list[str]:

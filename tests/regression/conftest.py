@@ -1,0 +1,31 @@
+"""Every archived run scored once, for all of the regression's tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from altered_runs import ALL_IN_ONE, REPORTS
+
+from harness.analysis.rescoring import rescore
+from harness.regression import baseline
+from harness.regression.scores import RunScores
+
+
+@pytest.fixture(scope="session")
+def archive() -> dict[Path, RunScores]:
+    """Every archived run, scored from its raw data with today's models."""
+    paths = sorted(p.parent for p in (REPORTS / "runs").glob("*/*/environment.json"))
+    return dict(zip(paths, rescore(paths), strict=True))
+
+
+@pytest.fixture(scope="session")
+def scored(archive: dict[Path, RunScores]) -> RunScores:
+    """The all-in-one run: five steps, twenty pairs."""
+    return archive[ALL_IN_ONE]
+
+
+@pytest.fixture(scope="session")
+def night_before() -> RunScores:
+    """The all-in-one run as the archive's baseline has it: with how far it all repeats."""
+    return next(n for n in baseline.read(REPORTS / "baseline.json") if n.run == ALL_IN_ONE.name)
