@@ -107,6 +107,7 @@ def run(
     from harness.console import ProgressDisplay
     from harness.experiments.loading import expand_steps, files, load
     from harness.runs import Run
+    from harness.stores import Stores
 
     if (experiment is None) == (resume is None):
         raise UsageError("give either an EXPERIMENT or --resume RUN", "see harness run --help")
@@ -130,7 +131,8 @@ def run(
             os.environ[CHECKED] = "1"
             sandbox.enter([sys.executable, "-m", "harness", *sys.argv[1:]])
 
-    measured = resumed or Run.create(runs, loaded.name, files(loaded), campaigning.environment())
+    environment = campaigning.environment(Stores.of(loaded))
+    measured = resumed or Run.create(runs, loaded.name, files(loaded), environment)
     if resumed:
         campaigning.note_resumption(resumed)
     err.print(f"run directory {_relative(measured.path)}")

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from harness.backends.server_process import ServerProcess, port_is_free
 from harness.errors import ClusterError, UsageError
@@ -25,6 +25,19 @@ def data_folder(name: str) -> Path:
     """Return the user's folder for a server's data (``XDG_DATA_HOME``, else ``~/.local/share``)."""
     base = os.environ.get("XDG_DATA_HOME", "")
     return (Path(base) if base else Path.home() / ".local" / "share") / "storm-harness" / name
+
+
+class Companion(Protocol):
+    """A server beside the cluster's own."""
+
+    def start(self, logs: Path, progress: Callable[[str], None]) -> None:
+        """Start it, and return when it has answered."""
+
+    def check(self) -> None:
+        """Start it again when it has died; raise ClusterError when that was of no use."""
+
+    def stop(self) -> None:
+        """End it."""
 
 
 class DataServer:
@@ -118,6 +131,18 @@ class DataServer:
         logger.warning("%s; started again", death.message)
         self._process.wait_ended(STOP_TIMEOUT_S)
         self._process = self._launch()
+
+    def wait(self) -> None:
+        """Wait until it answers, which it does not for a while after it was started again.
+
+        Raises
+        ------
+        ClusterError
+            When it has died too often, or does not answer in time.
+        """
+        self.check()
+        assert self._process is not None, "started"
+        self._process.wait_ready(self.answers, START_TIMEOUT_S)
 
     def stop(self) -> None:
         """End it; its data stay."""
