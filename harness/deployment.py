@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
+from harness.backends.companions import Companion
 from harness.backends.local import LocalCluster
 from harness.backends.metrics_receiver import MetricsReceiver
 from harness.backends.servers import ServerHomes
@@ -177,7 +178,12 @@ def _is_up(state: TopologyState) -> bool:
 
 @contextmanager
 def local_cluster(
-    experiment: Experiment, homes: ServerHomes, home: Path, jars: Path, progress: Callable[[str], None]
+    experiment: Experiment,
+    homes: ServerHomes,
+    home: Path,
+    jars: Path,
+    progress: Callable[[str], None],
+    companions: Sequence[Companion] = (),
 ) -> Iterator[LocalCluster]:
     """Start the cluster that an experiment asks for, and end it with the block."""
     shape = experiment.cluster
@@ -190,6 +196,7 @@ def local_cluster(
         jit=shape.worker_jit,
         extlib=(jars / "instrumentation.jar",),
         cpu_quota_cores=shape.cpu_quota_cores,
+        companions=companions,
     )
     cluster.start(progress)
     try:

@@ -236,6 +236,19 @@ class Measure(Frozen):
         return self
 
 
+class PlanStore(Frozen):
+    """Where the plans of a run are kept, beside its run directory."""
+
+    store: Literal["none", "neo4j"] = "none"
+    data: Path | None = None
+
+    @model_validator(mode="after")
+    def _only_of_a_server(self) -> Self:
+        if self.store == "none" and self.data is not None:
+            raise ValueError("the key 'data' has no meaning with store: none")
+        return self
+
+
 class StepSpec(Frozen):
     """One configuration as the file asks for it; what is left out comes from the experiment."""
 
@@ -278,6 +291,7 @@ class Experiment(Frozen):
     workload: Workload
     cluster: LocalCluster = LocalCluster()
     measure: Measure = Measure()
+    plans: PlanStore = PlanStore()
     steps: Steps
     models: Annotated[tuple[str, ...], Field(min_length=1)] = (
         "composite",
