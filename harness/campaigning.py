@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -19,10 +19,9 @@ import pyarrow.parquet as pq
 
 from harness.backends import cgroups, sandbox
 from harness.backends.kafka import Topics
-from harness.backends.local import LocalCluster
 from harness.backends.metrics_receiver import MetricsReceiver
 from harness.backends.servers import KAFKA_VERSION, STORM_VERSION, ServerHomes
-from harness.deployment import StormDeployment, local_cluster
+from harness.deployment import RunningCluster, StormDeployment, local_cluster
 from harness.environment import describe
 from harness.errors import ClusterError, HarnessError, UsageError
 from harness.experiments.campaign import Campaign
@@ -53,15 +52,18 @@ def jars() -> Path:
     return folder
 
 
-def environment() -> dict[str, Any]:
-    """Return ``environment.json`` of a run that begins now on the local cluster."""
+def environment(experiment: Experiment | None = None) -> dict[str, Any]:
+    """Return ``environment.json`` of a run that begins now, on the local cluster if no other is asked for."""
+    versions = {"storm": STORM_VERSION, "kafka": KAFKA_VERSION}
+    if experiment is not None and experiment.cluster.kind == "remote":
+        return describe("remote", {**versions, "name": experiment.cluster.name})
     isolation = "private network and process namespaces" if sandbox.inside() else "loopback addresses only"
-    return describe("local", {"storm": STORM_VERSION, "kafka": KAFKA_VERSION, "isolation": isolation})
+    return describe("local", {**versions, "isolation": isolation})
 
 
-def note_resumption(run: Run) -> None:
+def note_resumption(run: Run, experiment: Experiment | None = None) -> None:
     """Add to ``environment.json`` that a run is taken up again, with what may differ from its start."""
-    now = environment()
+    now = environment(experiment)
     entry = {key: now[key] for key in ("started", "commit", "harness", "cluster")}
     entry["load_1min"] = now["machine"]["load_1min"]
     known = run.environment
@@ -150,7 +152,7 @@ def first_free_id(run: Run) -> int:
 def measure(
     experiment: Experiment, run: Run, homes: ServerHomes, watch: Watcher, progress: Callable[[str], None]
 ) -> None:
-    """Measure the steps that a run does not have yet, on a local cluster that ends with it."""
+    """Measure the steps that a run does not have yet, on a local cluster that ends then or a remote one."""
     if len(run.finished_steps) == len(expand_steps(experiment)):
         return
     logger = logging.getLogger(__name__)
@@ -162,7 +164,7 @@ def measure(
     with temporary_home() as home, logging_to(run):
         logger.info("steps finished before: %s", list(run.finished_steps))
         try:
-            with local_cluster(experiment, homes, home, jars(), say) as cluster:
+            with _cluster(experiment, homes, home, say) as cluster:
                 _carry_out(experiment, run, cluster, watch)
         except Exception as error:
             logger.error("stopped: %s", error)
@@ -172,7 +174,17 @@ def measure(
             raise
 
 
-def _carry_out(experiment: Experiment, run: Run, cluster: LocalCluster, watch: Watcher) -> None:
+def _cluster(
+    experiment: Experiment, homes: ServerHomes, home: Path, say: Callable[[str], None]
+) -> AbstractContextManager[RunningCluster]:
+    if experiment.cluster.kind == "remote":
+        from harness.provisioning.remote import remote_cluster  # noqa: PLC0415 (it imports this module)
+
+        return remote_cluster(experiment.cluster.name, homes, home, say)
+    return local_cluster(experiment, homes, home, jars(), say)
+
+
+def _carry_out(experiment: Experiment, run: Run, cluster: RunningCluster, watch: Watcher) -> None:
     """Measure on a cluster that is up."""
     topology = f"{experiment.name}-{run.path.name.lower()}"
     names = (f"{topology}-in", f"{topology}-out")
@@ -180,7 +192,7 @@ def _carry_out(experiment: Experiment, run: Run, cluster: LocalCluster, watch: W
         for name in names:
             topics.create(name)
     with (
-        MetricsReceiver() as metrics,
+        MetricsReceiver(cluster.here) as metrics,
         KafkaLoad(
             cluster.bootstrap,
             *names,

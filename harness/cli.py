@@ -119,7 +119,7 @@ def run(
         campaigning.jars()
         campaigning.require_room(resumed.path if resumed else runs, loaded)
     homes = servers.install(progress=err.print)
-    if not sandbox.inside():
+    if loaded.cluster.kind == "local" and not sandbox.inside():
         if reason := sandbox.obstacle():
             err.print(
                 f"[yellow]warning:[/] no private network here ({reason}): the servers listen on loopback"
@@ -129,9 +129,9 @@ def run(
             os.environ[CHECKED] = "1"
             sandbox.enter([sys.executable, "-m", "harness", *sys.argv[1:]])
 
-    measured = resumed or Run.create(runs, loaded.name, files(loaded), campaigning.environment())
+    measured = resumed or Run.create(runs, loaded.name, files(loaded), campaigning.environment(loaded))
     if resumed:
-        campaigning.note_resumption(resumed)
+        campaigning.note_resumption(resumed, loaded)
     err.print(f"run directory {_relative(measured.path)}")
     with measured.exclusively(), ProgressDisplay(err) as display:
         try:
@@ -550,6 +550,54 @@ def doctor(install: bool, as_json: bool) -> None:
     _finish(as_json, {"missing": wanting}, 2 if wanting else 0)
 
 
+@main.command()
+@click.argument("cluster_file", metavar="CLUSTER.yaml", type=FilePath)
+@_json_option
+def provision(cluster_file: Path, as_json: bool) -> None:
+    """Make a cluster on hosts of its own, or what is missing of it; again, it changes nothing.
+
+    \b
+    harness provision configs/clusters/namespaces-3.yaml
+    """
+    from harness.console import HostsDisplay
+    from harness.provisioning.config import load
+    from harness.provisioning.provision import provision as make
+
+    wanted = load(cluster_file)
+    with HostsDisplay(err) as display:
+        played = make(wanted, display.say, display)
+    for host, tasks in sorted(played.ok.items()):
+        click.echo(f"{host}: {tasks} tasks, changed={played.changed.get(host, 0)}")
+    changed = sum(played.changed.values())
+    click.echo(f"{wanted.name}: ready, changed={changed}")
+    _finish(as_json, {"cluster": wanted.name, "changed": changed, "log": str(played.log)})
+
+
+@main.command()
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@_json_option
+def deprovision(name: str, yes: bool, as_json: bool) -> None:
+    """Take the cluster NAME down, with its hosts and all that is on them.
+
+    \b
+    harness deprovision namespaces-3 --yes
+    """
+    from harness.console import HostsDisplay
+    from harness.provisioning.provision import deprovision as take_down
+    from harness.provisioning.state import State
+
+    there = State(name).record().cluster.hosts
+    machines = ", ".join(m.name for m in there.machines)
+    what = "remove the software from" if there.kind == "existing" else "destroy"
+    if not yes and not click.confirm(f"{what} {len(there.machines)} hosts of {name} ({machines})?", err=True):
+        raise UsageError(f"{name} is left as it is", "--yes does not ask")
+    with HostsDisplay(err) as display:
+        take_down(name, display.say, display)
+    click.echo(f"{name}: gone")
+    _finish(as_json, {"cluster": name})
+
+
 @main.group()
 def cluster() -> None:
     """Keep a real cluster up between runs, in a private network of its own."""
@@ -593,11 +641,19 @@ def down(as_json: bool) -> None:
 
 
 @cluster.command()
+@click.argument("name", required=False)
 @_json_option
-def status(as_json: bool) -> None:
-    """Ask every server of the cluster that is up."""
+def status(name: str | None, as_json: bool) -> None:
+    """Ask every server of the cluster that is up, or of the provisioned cluster NAME.
+
+    \b
+    harness cluster status
+    harness cluster status namespaces-3
+    """
     from harness.backends import cluster_daemon
 
+    if name is not None:
+        _status_of(name, as_json)
     now = cluster_daemon.status()
     if now.state is None:
         click.echo("no cluster is up")
@@ -605,9 +661,31 @@ def status(as_json: bool) -> None:
         click.echo(f"{now.state.phase} {now.state.detail}".strip())
         for server, answers in now.answering.items():
             click.echo(f"  {server}: {'answers' if answers else 'does not answer'}")
-        for name, said in now.topologies.items():
-            click.echo(f"  topology {name}: {said}")
+        for topology, said in now.topologies.items():
+            click.echo(f"  topology {topology}: {said}")
     _finish(as_json, json.loads(now.model_dump_json()), 0 if now.state else 1)
+
+
+def _status_of(name: str, as_json: bool) -> None:
+    from harness.provisioning.provision import status as ask
+
+    now = ask(name)
+    click.echo(f"{name}: {now.phase if now.phase == 'ready' else 'half-provisioned'}")
+    for host in now.hosts:
+        running = ", ".join(f"{s} {'runs' if runs else 'does not run'}" for s, runs in host.services.items())
+        free = f"; {host.disk_free_mb} MB free" if host.disk_free_mb is not None else ""
+        click.echo(
+            f"  {host.name}: {running or 'no services'}{free}"
+            if host.reachable
+            else f"  {host.name}: unreachable"
+        )
+    if now.storm:
+        click.echo(f"  storm {now.storm}: {now.supervisors} supervisors")
+    for topology, state in now.topologies.items():
+        click.echo(f"  topology {topology}: {state}")
+    for problem in now.problems:
+        click.echo(f"  problem: {problem}")
+    _finish(as_json, now.as_json(), 1 if now.problems else 0)
 
 
 def _require_tools() -> None:

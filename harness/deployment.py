@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -12,11 +12,12 @@ from typing import Protocol
 from harness.backends.local import LocalCluster
 from harness.backends.metrics_receiver import MetricsReceiver
 from harness.backends.servers import ServerHomes
+from harness.backends.storm import Nimbus
 from harness.backends.submission import submit
 from harness.backends.topology_state import TopologyState, WorkerStarts, physical_plan
 from harness.experiments.config import Experiment
 from harness.experiments.submission import submit_settings, topology_settings
-from harness.plans import ACKER, METRICS_CONSUMER_PREFIX, PhysicalPlan, TopologyConfiguration
+from harness.plans import ACKER, METRICS_CONSUMER_PREFIX, PhysicalPlan, TopologyConfiguration, WorkerNode
 
 METRICS_CONSUMER = f"{METRICS_CONSUMER_PREFIX}_harness.storm.instrument.LineProtocolConsumer"
 """What Storm calls the component of our metrics consumer."""
@@ -36,13 +37,54 @@ class TopicNames(Protocol):
         """Where the sinks send to."""
 
 
+class Starts(Protocol):
+    """What is known of the starts of workers."""
+
+    def mark(self) -> None:
+        """Forget the starts until now: another plan is asked for."""
+
+    def check(self, ports: Iterable[int], now_s: float) -> None:
+        """Raise ClusterError when a worker died at its start, since the mark."""
+
+
+class RunningCluster(Protocol):
+    """A cluster that is up, on this machine or on hosts of its own: what a campaign needs of it."""
+
+    homes: ServerHomes
+    nimbus: Nimbus
+    nodes: tuple[WorkerNode, ...]
+
+    @property
+    def worker_output(self) -> Starts:
+        """Why a worker cannot start."""
+
+    @property
+    def bootstrap(self) -> str:
+        """``host:port`` of the Kafka broker."""
+
+    @property
+    def hosts(self) -> Path:
+        """Hosts file for Java programs that run beside the servers."""
+
+    @property
+    def logs(self) -> Path:
+        """Folder of logs on this machine."""
+
+    @property
+    def here(self) -> str:
+        """The address by which the cluster's workers reach this machine."""
+
+    def check(self) -> None:
+        """Raise ClusterError when a server or a host has died."""
+
+
 class StormDeployment:
-    """A test topology on a local cluster (``harness.experiments.contracts.Deployment``).
+    """A test topology on a cluster (``harness.experiments.contracts.Deployment``).
 
     Parameters
     ----------
     experiment : Experiment
-    cluster : LocalCluster
+    cluster : RunningCluster
         Started.
     name : str
         Storm's name for the topology.
@@ -59,7 +101,7 @@ class StormDeployment:
     def __init__(
         self,
         experiment: Experiment,
-        cluster: LocalCluster,
+        cluster: RunningCluster,
         name: str,
         load: TopicNames,
         metrics: MetricsReceiver,

@@ -117,6 +117,11 @@ class LocalCluster:
         return f"{LOOPBACK}:{self.ports.kafka}"
 
     @property
+    def here(self) -> str:
+        """The address by which workers reach this machine."""
+        return LOOPBACK
+
+    @property
     def logs(self) -> Path:
         """Folder of the servers' logs; those of workers lie in ``workers/<topology>/<port>``.
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from harness.backends import cgroups, sandbox, servers
+from harness.backends import cgroups, host_network, sandbox, servers
 
 JAVA_AT_LEAST = 17
 PYTHON_AT_LEAST = (3, 11)
@@ -47,7 +47,7 @@ class Finding:
 
 def doctor() -> list[Finding]:
     """Return what was found, in the order in which it should be mended; nothing is changed."""
-    return [_python(), _java(), _maven(), _memory(), _disk(), _servers(), _namespaces(), _quotas()]
+    return [_python(), _java(), _maven(), _memory(), _disk(), _servers(), _namespaces(), _quotas(), _hosts()]
 
 
 def _finding(name: str, ok: bool, detail: str, mend: str, *, needed: bool = True) -> Finding:
@@ -132,6 +132,15 @@ def _quotas() -> Finding:
     detail = f"not allowed: {reason}" if reason else "CPU quotas for worker nodes are allowed"
     mend = "run as root, or in a delegated cgroup"
     return _finding("cpu quota", reason is None, detail, mend, needed=False)
+
+
+def _hosts() -> Finding:
+    if missing := host_network.missing_packages():
+        detail = f"hosts of this machine (harness provision) need {', '.join(missing)}"
+        return _finding("hosts", False, detail, f"apt-get install {' '.join(missing)}", needed=False)
+    lacks = host_network.obstacle()
+    detail = f"hosts of this machine need {lacks}" if lacks else "hosts of this machine can be made"
+    return _finding("hosts", not lacks, detail, "run as root, outside any sandbox", needed=False)
 
 
 def _output(*command: str) -> str | None:

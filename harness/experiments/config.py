@@ -192,15 +192,28 @@ class Workload(Frozen):
 
 
 class LocalCluster(Frozen):
-    """A real cluster on this machine: one supervisor a worker node, each on its own loopback address."""
+    """A real cluster on this machine: one supervisor a worker node, each on its own loopback address.
 
-    kind: Literal["local"] = "local"
+    Or, where ``kind`` is ``remote``, the one called ``name`` that ``harness provision`` made; an experiment's
+    file gives that cluster's file instead of these keys.
+    """
+
+    kind: Literal["local", "remote"] = "local"
+    name: str = ""
     # beyond these a slot's port would be that of another server (backends/server_config.py)
     nodes: Annotated[int, Field(ge=1, le=20)] = 2
     slots_per_node: Annotated[int, Field(ge=1, le=80)] = 2
     worker_heap_mb: Annotated[int, Field(ge=64)] = 256
     worker_jit: Literal["c1", "full"] = "c1"
     cpu_quota_cores: Mapping[str, PositiveFloat] = {}
+
+    @model_validator(mode="after")
+    def _named_where_remote(self) -> Self:
+        if (self.kind == "remote") != bool(self.name):
+            raise ValueError("give the file of a provisioned cluster, or a local one's nodes and slots")
+        if self.kind == "remote" and self.cpu_quota_cores:
+            raise ValueError("cpu_quota_cores is for the local cluster only")
+        return self
 
 
 class BurnIn(Frozen):
@@ -334,7 +347,7 @@ class Experiment(Frozen):
                 raise ValueError(
                     f"steps.plan.{i}: {asked.workers} workers are more than the cluster's {self.slots} slots"
                 )
-        known = {f"node-{n + 1}" for n in range(self.cluster.nodes)}
+        known = {f"node-{n + 1}" for n in range(self.cluster.nodes)}  # a remote cluster has no quotas
         for node in self.cluster.cpu_quota_cores:
             if node not in known:
                 raise ValueError(f"cluster.cpu_quota_cores: there is no node {node!r} in {sorted(known)}")

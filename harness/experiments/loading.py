@@ -17,6 +17,7 @@ from ruamel.yaml.error import YAMLError
 
 from harness.errors import UsageError
 from harness.experiments.config import Experiment, Step
+from harness.provisioning.config import load as load_cluster
 
 TRACE = "trace.txt"
 """The name of a trace's copy in a run directory."""
@@ -42,6 +43,7 @@ def load(source: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Exper
     _beside(tree, path)
     for option in overrides:
         _override(tree, option)
+    _remote(tree, path)
     try:
         return Experiment.model_validate(tree)
     except ValidationError as error:
@@ -138,6 +140,24 @@ def _beside(tree: CommentedMap, path: Path) -> None:
     workload = tree.get("workload")
     if isinstance(workload, CommentedMap) and isinstance(trace := workload.get("trace"), str):
         workload["trace"] = str(path.resolve().parent / trace)
+
+
+def _remote(tree: CommentedMap, path: Path) -> None:
+    """Put a provisioned cluster's name and shape in the place of its file's path."""
+    given = tree.get("cluster")
+    if not isinstance(given, str):
+        return
+    file = next((f for f in (Path(given), path.resolve().parent / given) if f.is_file()), None)
+    if file is None:
+        raise UsageError(f"{path}:{_line(tree, ['cluster'])}: cluster: there is no file {given}")
+    cluster = load_cluster(file)
+    tree["cluster"] = {
+        "kind": "remote",
+        "name": cluster.name,
+        "nodes": len(cluster.having("supervisor")),
+        "slots_per_node": cluster.storm.slots_per_node,
+        "worker_heap_mb": cluster.storm.worker_heap_mb,
+    }
 
 
 def _override(tree: Any, option: str) -> None:
