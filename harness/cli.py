@@ -71,6 +71,11 @@ def _json_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
+def _master_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    said = "Spark master, e.g. spark://HOST:7077 (default: local[2], or what SPARK_REMOTE names)."
+    return click.option("--master", metavar="URL", help=said)(command)
+
+
 RunPath = click.Path(path_type=Path, file_okay=False)
 FilePath = click.Path(path_type=Path, dir_okay=False)
 
@@ -144,7 +149,7 @@ def run(
             )
             raise
     _predict(measured, loaded.models)
-    _report(measured, as_json)
+    _report(measured, as_json, "local[2]")  # from the sandbox's own network no Spark cluster is reached
 
 
 @main.command()
@@ -192,8 +197,9 @@ def predict(run_path: Path, models: tuple[str, ...], as_json: bool) -> None:
 
 @main.command()
 @click.argument("run_path", metavar="RUN", type=RunPath)
+@_master_option
 @_json_option
-def report(run_path: Path, as_json: bool) -> None:
+def report(run_path: Path, master: str | None, as_json: bool) -> None:
     """Compute error matrices, figures, verdict and report of RUN with Spark; needs no cluster.
 
     \b
@@ -201,7 +207,7 @@ def report(run_path: Path, as_json: bool) -> None:
     """
     from harness.runs import Run
 
-    _report(Run(run_path), as_json)
+    _report(Run(run_path), as_json, master)
 
 
 @main.command()
@@ -218,9 +224,15 @@ def report(run_path: Path, as_json: bool) -> None:
     help="Size as printed with PDF, or enlarged.",
 )
 @click.option("--only", multiple=True, metavar="NAME", help="Only this figure (repeatable).")
+@_master_option
 @_json_option
 def figures(
-    run_paths: tuple[Path, ...], out: Path, style_name: str, only: tuple[str, ...], as_json: bool
+    run_paths: tuple[Path, ...],
+    out: Path,
+    style_name: str,
+    only: tuple[str, ...],
+    master: str | None,
+    as_json: bool,
 ) -> None:
     """Draw every evaluation figure of RUNs, with tables for LaTeX and CSV; the runs are only read.
 
@@ -231,7 +243,7 @@ def figures(
     """
     from harness.analysis.figure_files import publish
 
-    made = publish(run_paths, out, style_name, only, lambda text: err.print(text, highlight=False))
+    made = publish(run_paths, out, style_name, only, lambda text: err.print(text, highlight=False), master)
     for name, drawn in made.runs.items():
         click.echo(f"{name}: {len(drawn)} figures in {_relative(out / name)}")
     runs = {name: [kind.name for kind in drawn] for name, drawn in made.runs.items()}
@@ -250,9 +262,15 @@ def figures(
     show_default=True,
     help="Size as printed with PDF, or enlarged.",
 )
+@_master_option
 @_json_option
 def compare(
-    run_paths: tuple[Path, ...], models: tuple[str, ...], out: Path, style_name: str, as_json: bool
+    run_paths: tuple[Path, ...],
+    models: tuple[str, ...],
+    out: Path,
+    style_name: str,
+    master: str | None,
+    as_json: bool,
 ) -> None:
     """Set two RUNs, or two models, side by side, with 95 % intervals of the differences.
 
@@ -262,7 +280,7 @@ def compare(
     """
     from harness.analysis import comparing, comparison_figure
 
-    given = comparing.sides(run_paths, lambda text: err.print(text, highlight=False))
+    given = comparing.sides(run_paths, lambda text: err.print(text, highlight=False), master)
     found = comparing.compare(given, models)
     Console(width=max(130, err.width)).print(_errors_compared(found))
     if found.measured:
@@ -331,9 +349,16 @@ def _signed(value: float | None) -> str:
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="Markdown to put below the tables: causes, what was tried.",
 )
+@_master_option
 @_json_option
 def accuracy(
-    runs: tuple[Path, ...], split_file: Path, out: Path, model: str, notes: Path | None, as_json: bool
+    runs: tuple[Path, ...],
+    split_file: Path,
+    out: Path,
+    model: str,
+    notes: Path | None,
+    master: str | None,
+    as_json: bool,
 ) -> None:
     """Judge the models over the runs of an evaluation set (default: reports/runs), and write a page.
 
@@ -346,7 +371,7 @@ def accuracy(
     from harness.runs import write_atomically
 
     split = read_split(split_file)
-    found = evaluate(find_runs(runs or (Path("reports/runs"),)), split, err.print)
+    found = evaluate(find_runs(runs or (Path("reports/runs"),)), split, err.print, master)
     text = page(found, model, str(split_file), notes.read_text(encoding="utf-8") if notes else "")
     write_atomically(out, text)
     click.echo(f"{len(found)} runs: {_relative(out)}")
@@ -641,14 +666,14 @@ def _predict(run_: Any, models: tuple[str, ...]) -> int:
     return int(table.num_rows)
 
 
-def _report(run_: Any, as_json: bool) -> None:
+def _report(run_: Any, as_json: bool, master: str | None = None) -> None:
     """Analyse a run and end with its verdict's exit status."""
     from harness.analysis.analyse import analyse
 
     if not (run_.path / "predictions.parquet").is_file():
         _predict(run_, ())
     err.print("computing error matrices and figures with Spark")
-    summary = analyse(run_.path)
+    summary = analyse(run_.path, master)
     verdict = json.loads((run_.path / "verdict.json").read_text())
     table = Table(title=f"{run_.path.parent.name}: error of the mean, off-diagonal pairs, all messages")
     for column in ("model", "measure", "pairs", "median %", "worst %"):
