@@ -3,10 +3,13 @@ PY := .venv/bin/python
 SANDBOX := $(PY) -m harness.backends.sandbox where-allowed
 EXPERIMENT ?= configs/experiments/all-in-one.yaml
 
-.PHONY: setup run test test-java test-python lint bench lock docs nightly
+.PHONY: setup servers run test test-java test-python lint bench lock docs nightly
 
 setup: ## tools, virtual environment, jars, servers; quick when nothing changed
 	@bash scripts/setup.sh
+
+servers: setup ## InfluxDB (is built, ten minutes the first time) and Neo4j, where they can be had
+	@.venv/bin/harness doctor --install --optional
 
 run: setup ## measure EXPERIMENT (default: all-in-one) and judge the models on it
 	@.venv/bin/harness run $(EXPERIMENT)
@@ -19,7 +22,7 @@ test-java: setup
 	  -Dsurefire.failIfNoSpecifiedTests=false
 	$(SANDBOX) mvn -B -o -f storm-topologies/pom.xml package
 
-test-python: setup
+test-python: servers
 	$(SANDBOX) $(PY) -m pytest
 
 lint: setup

@@ -20,7 +20,6 @@ import pyarrow.parquet as pq
 from harness.backends import cgroups, sandbox
 from harness.backends.kafka import Topics
 from harness.backends.local import LocalCluster
-from harness.backends.metrics_receiver import MetricsReceiver
 from harness.backends.servers import KAFKA_VERSION, STORM_VERSION, ServerHomes
 from harness.deployment import StormDeployment, local_cluster
 from harness.environment import describe
@@ -32,8 +31,11 @@ from harness.experiments.loading import expand_steps
 from harness.experiments.schedule import Constant, Poisson, Schedule, Trace
 from harness.homes import temporary_home
 from harness.runs import Run, write_atomically
+from harness.stores import Stores
 from harness.workload.load import KafkaLoad
 
+STORE_MEMORY_MB = {"influxdb": 300, "neo4j": 900}
+"""Resident set of each optional server, at most about."""
 FREE_BYTES = 2 * 1024**3
 """Disk that servers' logs, topics and results of one run may need."""
 
@@ -53,10 +55,11 @@ def jars() -> Path:
     return folder
 
 
-def environment() -> dict[str, Any]:
+def environment(stores: Stores | None = None) -> dict[str, Any]:
     """Return ``environment.json`` of a run that begins now on the local cluster."""
     isolation = "private network and process namespaces" if sandbox.inside() else "loopback addresses only"
-    return describe("local", {"storm": STORM_VERSION, "kafka": KAFKA_VERSION, "isolation": isolation})
+    versions = {"storm": STORM_VERSION, "kafka": KAFKA_VERSION, **(stores.versions if stores else {})}
+    return describe("local", {**versions, "isolation": isolation})
 
 
 def note_resumption(run: Run) -> None:
@@ -75,8 +78,10 @@ def require_room(runs: Path, experiment: Experiment) -> None:
     Raises
     ------
     UsageError
-        When they do not, or a CPU quota is asked for where none can be set.
+        When they do not, or a CPU quota is asked for where none can be set, or a store that is not
+        installed.
     """
+    stores = Stores.of(experiment)
     if experiment.cluster.cpu_quota_cores and (reason := cgroups.obstacle()):
         raise UsageError(f"cluster.cpu_quota_cores: {reason}", "leave it out, or see harness doctor")
     existing = next(p for p in (runs, *runs.resolve().parents) if p.exists())
@@ -86,6 +91,7 @@ def require_room(runs: Path, experiment: Experiment) -> None:
             raise UsageError(f"{folder}: {free >> 20} MiB free, a run needs {FREE_BYTES >> 20}", "make room")
     # A worker's resident set is about its heap and 150 MiB; daemons, Kafka and Spark take 2.5 GiB.
     needed_mb = experiment.slots * (experiment.cluster.worker_heap_mb + 150) + 2500
+    needed_mb += sum(STORE_MEMORY_MB[name] for name in stores.versions)
     available_mb = psutil.virtual_memory().available >> 20
     if available_mb < needed_mb:
         raise UsageError(
@@ -162,8 +168,9 @@ def measure(
     with temporary_home() as home, logging_to(run):
         logger.info("steps finished before: %s", list(run.finished_steps))
         try:
-            with local_cluster(experiment, homes, home, jars(), say) as cluster:
-                _carry_out(experiment, run, cluster, watch)
+            stores = Stores.of(experiment)
+            with local_cluster(experiment, homes, home, jars(), say, stores.companions) as cluster:
+                _carry_out(experiment, run, cluster, stores, watch)
         except Exception as error:
             logger.error("stopped: %s", error)
             kept = keep_logs(home / "logs", run.path / "servers")
@@ -172,7 +179,9 @@ def measure(
             raise
 
 
-def _carry_out(experiment: Experiment, run: Run, cluster: LocalCluster, watch: Watcher) -> None:
+def _carry_out(
+    experiment: Experiment, run: Run, cluster: LocalCluster, stores: Stores, watch: Watcher
+) -> None:
     """Measure on a cluster that is up."""
     topology = f"{experiment.name}-{run.path.name.lower()}"
     names = (f"{topology}-in", f"{topology}-out")
@@ -180,7 +189,7 @@ def _carry_out(experiment: Experiment, run: Run, cluster: LocalCluster, watch: W
         for name in names:
             topics.create(name)
     with (
-        MetricsReceiver() as metrics,
+        stores.measuring(experiment, run, watch) as (target, metrics, watcher),
         KafkaLoad(
             cluster.bootstrap,
             *names,
@@ -191,8 +200,8 @@ def _carry_out(experiment: Experiment, run: Run, cluster: LocalCluster, watch: W
         ) as load,
     ):
         settings = cluster.logs / "submission"
-        deployment = StormDeployment(experiment, cluster, topology, load, metrics, jars(), settings)
-        Campaign(experiment, run, deployment, load, metrics.store, watch).carry_out()
+        deployment = StormDeployment(experiment, cluster, topology, load, target, jars(), settings)
+        Campaign(experiment, run, deployment, load, metrics, watcher).carry_out()
 
 
 def _refer_to_kept(error: HarnessError, logs: Path, kept: Path | None) -> None:

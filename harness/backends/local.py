@@ -22,6 +22,7 @@ from harness.backends import sandbox
 from harness.backends import server_config as config
 from harness.backends.cgroups import CpuQuotas
 from harness.backends.class_archive import class_archive
+from harness.backends.companions import Companion
 from harness.backends.server_config import LOOPBACK, Heaps, Jit, Ports, node_address
 from harness.backends.server_process import (
     ServerProcess,
@@ -61,6 +62,8 @@ class LocalCluster:
         CPU that a node's workers may use together, by node name; needs a cgroup that may be written to.
     ports, heaps
         Where servers listen, and how large they grow.
+    companions : sequence of Companion
+        Servers beside Storm and Kafka, which start, are watched and end with the cluster.
 
     Examples
     --------
@@ -82,6 +85,7 @@ class LocalCluster:
         cpu_quota_cores: Mapping[str, float] | None = None,
         ports: Ports | None = None,
         heaps: Heaps | None = None,
+        companions: Sequence[Companion] = (),
     ) -> None:
         self.homes = homes
         self.home = home.resolve()
@@ -90,6 +94,7 @@ class LocalCluster:
         self.worker_heap_mb = worker_heap_mb
         self.jit: Jit = jit
         self.extlib = tuple(path.resolve() for path in extlib)
+        self._companions = tuple(companions)
         quotas = dict(cpu_quota_cores or {})
         self._quota_cores = quotas
         self._quotas: CpuQuotas | None = None
@@ -154,6 +159,8 @@ class LocalCluster:
             self._quotas = CpuQuotas(self._quota_cores)
         try:
             self._start(progress)
+            for companion in self._companions:
+                companion.start(self.logs, progress)
         except BaseException:
             self.stop()
             raise
@@ -163,9 +170,14 @@ class LocalCluster:
         return next((s for s in self._servers if s.exit_status is not None), None)
 
     def check(self) -> None:
-        """Raise ClusterError when a server has died, saying which, why and where its log is."""
+        """Raise ClusterError when a server has died, saying which, why and where its log is.
+
+        A companion that has died is started again first.
+        """
         if dead := self.watch():
             raise dead.death()
+        for companion in self._companions:
+            companion.check()
 
     def stop(self) -> None:
         """End every server and worker; nothing is left running."""
@@ -176,6 +188,8 @@ class LocalCluster:
             for server in stage:
                 server.wait_ended(STOP_TIMEOUT_S)
         self._servers.clear()
+        for companion in self._companions:  # last: workers write to them
+            companion.stop()
         if self._quotas:
             self._quotas.remove()
             self._quotas = None

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from harness.backends import cgroups, sandbox, servers
+from harness.backends import cgroups, optional_servers, sandbox, servers
 
 JAVA_AT_LEAST = 17
 PYTHON_AT_LEAST = (3, 11)
@@ -47,7 +47,8 @@ class Finding:
 
 def doctor() -> list[Finding]:
     """Return what was found, in the order in which it should be mended; nothing is changed."""
-    return [_python(), _java(), _maven(), _memory(), _disk(), _servers(), _namespaces(), _quotas()]
+    found = [_python(), _java(), _maven(), _memory(), _disk(), _servers(), _namespaces(), _quotas()]
+    return [*found, _influxdb(), _neo4j()]
 
 
 def _finding(name: str, ok: bool, detail: str, mend: str, *, needed: bool = True) -> Finding:
@@ -105,6 +106,27 @@ def _servers() -> Finding:
     homes = servers.installed()
     detail = str(homes.root) if homes else "not in the cache yet; the first run fetches them"
     return _finding("servers", homes is not None, detail, "harness doctor --install", needed=False)
+
+
+def _influxdb() -> Finding:
+    program, obstacle = optional_servers.influxd(), optional_servers.influxdb_obstacle()
+    return _optional("influxdb", optional_servers.INFLUXDB_VERSION, program, obstacle)
+
+
+def _neo4j() -> Finding:
+    home, obstacle = optional_servers.neo4j_home(), optional_servers.neo4j_obstacle()
+    return _optional("neo4j", optional_servers.NEO4J_VERSION, home, obstacle)
+
+
+def _optional(
+    name: str, version: str, path: Path | None, obstacle: optional_servers.Obstacle | None
+) -> Finding:
+    if path is not None:
+        return Finding(name, True, False, f"version {version}, {path}")
+    detail = "not installed (optional)"
+    if obstacle is None:
+        return Finding(name, False, False, detail, "make servers")
+    return Finding(name, False, False, f"{detail}; {obstacle.reason}", f"{obstacle.mend}; make servers")
 
 
 def _namespaces() -> Finding:

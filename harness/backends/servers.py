@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
@@ -23,12 +23,15 @@ from harness.errors import HarnessError, MissingTool
 
 STORM_VERSION = "2.8.3"
 KAFKA_VERSION = "4.1.0"
-ASSEMBLIES = (
-    # folder in the cache, pom, Maven profile
+
+Assembly = tuple[str, str, str]
+"""Folder in the cache, pom, Maven profile."""
+ASSEMBLIES: tuple[Assembly, ...] = (
     ("storm/lib", "storm", "daemons"),
     ("storm/lib-worker", "storm", "workers"),
     ("kafka/lib", "kafka", ""),
 )
+MANIFEST = "manifest.json"
 DISK_NEEDED_BYTES = 1_000_000_000
 """For the jars, and the same again in Maven's own repository the first time."""
 
@@ -62,7 +65,7 @@ class ServerHomes:
     @property
     def manifest(self) -> Path:
         """JSON list of every jar with its size and SHA-256."""
-        return self.root / "manifest.json"
+        return self.root / MANIFEST
 
 
 def cache_folder() -> Path:
@@ -94,59 +97,92 @@ def install(cache: Path | None = None, progress: Callable[[str], None] = quiet) 
     HarnessError
         When Maven fails or the disk is too full; the cache is left as it was.
     """
-    cache = cache or cache_folder()
-    homes = _homes(cache)
-    if homes.manifest.exists():
-        return homes
+    homes = _homes(cache or cache_folder())
+    fetch(homes.root, ASSEMBLIES, DISK_NEEDED_BYTES, progress)
+    return homes
+
+
+def fetch(
+    root: Path, assemblies: Sequence[Assembly], needed_bytes: int, progress: Callable[[str], None]
+) -> None:
+    """Fetch class paths into a folder, which is made whole or not at all; nothing is done when it is there.
+
+    Parameters
+    ----------
+    root : Path
+        The folder, named after the versions it holds.
+    assemblies
+        The class paths.
+    needed_bytes : int
+        Disk that the first time needs.
+    progress : callable
+        Told what is being fetched, one short line a jar.
+
+    Raises
+    ------
+    MissingTool
+        When there is no Maven.
+    HarnessError
+        When Maven fails or the disk is too full.
+    """
+    manifest = root / MANIFEST
+    if manifest.exists():
+        return
     maven = shutil.which("mvn")
     if maven is None:
         raise MissingTool("there is no mvn on PATH", "apt-get install maven")
-    homes.root.parent.mkdir(parents=True, exist_ok=True)
-    free_bytes = shutil.disk_usage(homes.root.parent).free
-    if free_bytes < DISK_NEEDED_BYTES:
-        raise HarnessError(
-            f"{homes.root.parent} has {free_bytes / 1e6:.0f} MB free and the servers need "
-            f"{DISK_NEEDED_BYTES / 1e6:.0f} MB",
-            "free some space or set XDG_CACHE_HOME to another disk",
-        )
-    with _only_one(homes.root.parent / ".lock"):
-        if homes.manifest.exists():  # another process installed them while this one waited
-            return homes
-        partial = Path(mkdtemp(prefix=".partial-", dir=homes.root.parent))
+    root.parent.mkdir(parents=True, exist_ok=True)
+    require_free(root.parent, needed_bytes)
+    with only_one(root.parent / ".lock"):
+        if manifest.exists():  # another process installed them while this one waited
+            return
+        partial = Path(mkdtemp(prefix=".partial-", dir=root.parent))
         try:
-            _assemble(maven, partial, cache / "servers" / "maven.log", progress)
+            _assemble(maven, partial, assemblies, root.parent / "maven.log", progress)
             partial.chmod(0o755)
-            partial.rename(homes.root)
+            partial.rename(root)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
-    return homes
+
+
+def require_free(folder: Path, needed_bytes: int) -> None:
+    """Raise HarnessError when a folder's disk is too full for what is to be put there."""
+    free_bytes = shutil.disk_usage(folder).free
+    if free_bytes < needed_bytes:
+        raise HarnessError(
+            f"{folder} has {free_bytes / 1e6:.0f} MB free and the servers need {needed_bytes / 1e6:.0f} MB",
+            "free some space or set XDG_CACHE_HOME to another disk",
+        )
 
 
 def _homes(cache: Path) -> ServerHomes:
     digest = hashlib.sha256()
     for name in ("storm", "kafka"):
-        digest.update(_pom(name))
+        digest.update(pom(name))
     return ServerHomes(cache / "servers" / digest.hexdigest()[:16])
 
 
-def _pom(name: str) -> bytes:
+def pom(name: str) -> bytes:
+    """Return the pom that pins a class path."""
     return (files("harness") / "assets" / "servers" / name / "pom.xml").read_bytes()
 
 
-def _assemble(maven: str, root: Path, log: Path, progress: Callable[[str], None]) -> None:
+def _assemble(
+    maven: str, root: Path, assemblies: Sequence[Assembly], log: Path, progress: Callable[[str], None]
+) -> None:
     log.write_text("")
-    for folder, pom_name, profile in ASSEMBLIES:
+    for folder, pom_name, profile in assemblies:
         # a copy, since Maven wants a writable folder beside the pom and a package's may not be
-        pom = root / "poms" / pom_name / "pom.xml"
-        pom.parent.mkdir(parents=True, exist_ok=True)
-        pom.write_bytes(_pom(pom_name))
-        command = [maven, "--batch-mode", "--strict-checksums", "--file", str(pom)]
+        copy = root / "poms" / pom_name / "pom.xml"
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(pom(pom_name))
+        command = [maven, "--batch-mode", "--strict-checksums", "--file", str(copy)]
         command += [f"--activate-profiles={profile}"] if profile else []
         command += ["dependency:copy-dependencies", "-DincludeScope=runtime"]
         command += [f"-DoutputDirectory={root / folder}"]
         _run(command, log, progress)
     # the manifest is written last: a folder without it is never taken for an installed one
-    jars = sorted(root.glob("*/*/*.jar"))
+    jars = sorted(root.rglob("*.jar"))
     entries = [
         {
             "jar": str(jar.relative_to(root)),
@@ -155,7 +191,7 @@ def _assemble(maven: str, root: Path, log: Path, progress: Callable[[str], None]
         }
         for jar in jars
     ]
-    (root / "manifest.json").write_text(json.dumps(entries, indent=1) + "\n")
+    (root / MANIFEST).write_text(json.dumps(entries, indent=1) + "\n")
 
 
 def _run(command: list[str], log: Path, progress: Callable[[str], None]) -> None:
@@ -178,7 +214,8 @@ def _run(command: list[str], log: Path, progress: Callable[[str], None]) -> None
 
 
 @contextmanager
-def _only_one(lock: Path) -> Iterator[None]:
+def only_one(lock: Path) -> Iterator[None]:
+    """Let no two processes into the block at a time."""
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

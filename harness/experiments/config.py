@@ -236,6 +236,37 @@ class Measure(Frozen):
         return self
 
 
+class MetricStore(Frozen):
+    """Where the metrics of a run arrive, beside its run directory."""
+
+    store: Literal["embedded", "influxdb"] = "embedded"
+    data: Path | None = None
+    retention_days: Annotated[int, Field(ge=0)] | None = None
+
+    @model_validator(mode="after")
+    def _only_of_a_server(self) -> Self:
+        _only_with(self, "embedded", ("data", "retention_days"))
+        return self
+
+
+class PlanStore(Frozen):
+    """Where the plans of a run are kept, beside its run directory."""
+
+    store: Literal["none", "neo4j"] = "none"
+    data: Path | None = None
+
+    @model_validator(mode="after")
+    def _only_of_a_server(self) -> Self:
+        _only_with(self, "none", ("data",))
+        return self
+
+
+def _only_with(store: MetricStore | PlanStore, alone: str, keys: tuple[str, ...]) -> None:
+    for key in keys:
+        if store.store == alone and getattr(store, key) is not None:
+            raise ValueError(f"the key {key!r} has no meaning with store: {alone}")
+
+
 class StepSpec(Frozen):
     """One configuration as the file asks for it; what is left out comes from the experiment."""
 
@@ -278,6 +309,8 @@ class Experiment(Frozen):
     workload: Workload
     cluster: LocalCluster = LocalCluster()
     measure: Measure = Measure()
+    metrics: MetricStore = MetricStore()
+    plans: PlanStore = PlanStore()
     steps: Steps
     models: Annotated[tuple[str, ...], Field(min_length=1)] = (
         "no-change",

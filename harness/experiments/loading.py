@@ -134,10 +134,11 @@ def _read(path: Path) -> Any:
 
 
 def _beside(tree: CommentedMap, path: Path) -> None:
-    """Make a relative trace one that lies beside the experiment's file, wherever the command is given."""
-    workload = tree.get("workload")
-    if isinstance(workload, CommentedMap) and isinstance(trace := workload.get("trace"), str):
-        workload["trace"] = str(path.resolve().parent / trace)
+    """Make relative paths lie beside the experiment's file, wherever the command is given."""
+    for part, key in (("workload", "trace"), ("metrics", "data"), ("plans", "data")):
+        found = tree.get(part)
+        if isinstance(found, CommentedMap) and isinstance(named := found.get(key), str):
+            found[key] = str(path.resolve().parent / named)
 
 
 def _override(tree: Any, option: str) -> None:

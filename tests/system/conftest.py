@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from ports import free_port
 
-from harness.backends import sandbox, servers
+from harness.backends import optional_servers, sandbox, servers
+from harness.backends.influxdb_server import InfluxServer
 from harness.backends.local import LocalCluster
-from harness.backends.servers import ServerHomes
+from harness.backends.neo4j import set_first_password
+from harness.backends.neo4j_server import Neo4jServer
+from harness.backends.servers import ServerHomes, quiet
 from harness.campaigning import jars
 
 
@@ -30,3 +35,38 @@ def cluster(server_homes: ServerHomes, tmp_path_factory: pytest.TempPathFactory)
 @pytest.fixture(scope="session")
 def kafka_bootstrap(cluster: LocalCluster) -> str:
     return cluster.bootstrap
+
+
+@pytest.fixture(scope="session")
+def influxd_program() -> Path:
+    program = optional_servers.influxd()
+    if program is None:
+        obstacle = optional_servers.influxdb_obstacle()
+        pytest.skip(f"InfluxDB is left out: {obstacle.reason if obstacle else 'make servers builds it'}")
+    return program
+
+
+@pytest.fixture(scope="session")
+def influx_server(influxd_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[InfluxServer]:
+    server = InfluxServer(influxd_program, tmp_path_factory.mktemp("influxdb"), 400, free_port())
+    server.start(tmp_path_factory.mktemp("influxdb-logs"), quiet)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def neo4j_home() -> Path:
+    home = optional_servers.neo4j_home()
+    if home is None:
+        obstacle = optional_servers.neo4j_obstacle()
+        pytest.skip(f"Neo4j is left out: {obstacle.reason if obstacle else 'make servers fetches it'}")
+    return home
+
+
+@pytest.fixture(scope="session")
+def neo4j_server(neo4j_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Neo4jServer]:
+    data = tmp_path_factory.mktemp("neo4j")
+    server = Neo4jServer(neo4j_home, data, set_first_password, free_port())
+    server.start(tmp_path_factory.mktemp("neo4j-logs"), quiet)
+    yield server
+    server.stop()
