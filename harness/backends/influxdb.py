@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, NamedTuple, Self, TypeVar
 
 import pyarrow as pa
@@ -128,7 +129,7 @@ class InfluxStore:
         parts = []
         for begin in range(since_ms, until_ms, CHUNK_MS):
             end = min(begin + CHUNK_MS, until_ms)
-            parts.append(self._patiently("read metrics", lambda b=begin, e=end: self._chunk(b, e)))
+            parts.append(self._patiently("read metrics", partial(self._chunk, begin, end)))
         return pa.concat_tables(parts).unify_dictionaries() if parts else METRICS.empty_table()
 
     def _chunk(self, since_ms: int, until_ms: int) -> pa.Table:
