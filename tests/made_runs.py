@@ -57,7 +57,7 @@ def placed(
 
 def write_run(folder: Path, plans: Sequence[PhysicalPlan], name: str = "made") -> Run:
     """Write a run whose steps have these plans; the last step ends with another one than it began with."""
-    run = Run.create(folder, name, "name: made\n", {"started": "2026-01-02T03:04:05+00:00", "commit": "c"})
+    run = Run.create(folder, name, {"experiment.yaml": "name: made\n"}, {"started": "2026-01-02T03:04:05+00:00", "commit": "c"})
     for index, plan in enumerate(plans):
         step = run.step_path(index)
         step.mkdir()

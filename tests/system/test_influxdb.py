@@ -40,7 +40,7 @@ from harness.experiments import records
 from harness.experiments.campaign import Campaign
 from harness.experiments.config import Experiment
 from harness.experiments.contracts import Progress
-from harness.experiments.loading import dump
+from harness.experiments.loading import files
 from harness.runs import Run
 from harness.schemas import METRICS
 from harness.stores import InfluxTarget, Recorder, Stores, events, influx_store
@@ -294,7 +294,7 @@ def measured(
     experiment = Experiment.model_validate(EXPERIMENT)
     folder = tmp_path_factory.mktemp("both")
     name = experiment.name
-    run = Run.create(folder, name, dump(experiment), environment())
+    run = Run.create(folder, name, files(experiment), environment())
     with Topics(cluster.bootstrap) as topics:
         topics.create(f"{name}-in")
         topics.create(f"{name}-out")
