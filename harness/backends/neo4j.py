@@ -189,7 +189,7 @@ class PlanGraph:
 
     def _read(self, text: str, **parameters: object) -> Rows:
         def read(tx: ManagedTransaction) -> Rows:
-            return [dict(record) for record in tx.run(text, **parameters)]
+            return [dict(record) for record in tx.run(text, parameters)]
 
         with _one_line(self.uri, "ask"), self._driver.session() as session:
             return list(session.execute_read(read))
