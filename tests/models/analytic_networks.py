@@ -124,7 +124,7 @@ def random_network(seed: int, busiest: float = 0.9, windows: bool = True) -> Net
     tasks; services with a squared coefficient of variation of 0 to 2, CPU or waiting; fan-outs of 1, of a
     mean below 1, or a multiplier; perhaps one window by count or time; skewed or even routing; sleeps of 0 to
     5 ms; two nodes with two workers each on one host of ample cores. Service times are scaled so that the
-    busiest executor has a load drawn from 0.2 to ``busiest``.
+    busiest executor has a load drawn from 0.2 to ``busiest``, and ackers' so that none has more.
     """
     rng = np.random.default_rng(seed)
     bolts = int(rng.integers(2, 6))
@@ -188,10 +188,18 @@ def random_network(seed: int, busiest: float = 0.9, windows: bool = True) -> Net
         hops_ms=(0.02, float(rng.uniform(0.2, 1.0)), float(rng.uniform(0.3, 1.5))),
         acker_ms=0.02,
     )
-    load = float(solve(net).loads[: net.layout.ackers.start].max())
+    loads = solve(net).loads
+    load, acking = (
+        float(part.max(initial=0)) for part in np.split(loads, [net.layout.ackers.start])
+    )  # executors of components, then ackers
     factor = float(rng.uniform(0.2, busiest)) / load if load > 0 else 1.0
     service = {k: _times(s, factor) if k.source else s for k, s in net.service.items()}
-    return replace(net, service=service)
+    acker_ms = net.acker_service_ms
+    return replace(
+        net,
+        service=service,
+        acker_service_ms=scaled(acker_ms, acker_ms.mean_ms * min(1.0, busiest / max(acking, 1e-9))),
+    )
 
 
 def _times(service: Service, factor: float) -> Service:

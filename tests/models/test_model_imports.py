@@ -11,7 +11,7 @@ import harness.models
 
 MODULES = sorted(Path(harness.models.__file__).parent.glob("*.py"))
 ALLOWED = {
-    *("__future__", "collections.abc", "dataclasses", "functools", "math", "typing"),
+    *("__future__", "collections.abc", "dataclasses", "functools", "math", "typing", "weakref"),
     *("numpy", "numpy.typing", "scipy.special", "pandas"),
     *("harness.errors", "harness.plans", "harness.protocols"),
 }
