@@ -219,7 +219,7 @@ class Measurement:
             stop_reason=ended.reason,
             steadiness=steadiness,
             complete_latency_ms=difference(before, ended.complete_latency),
-            machine_busy_pct=100 - cpu.idle - getattr(cpu, "iowait", 0.0) - steal_pct,
+            machine_busy_pct=round(100 - cpu.idle - getattr(cpu, "iowait", 0.0) - steal_pct, 1),
             machine_steal_pct=steal_pct,
             disturbance=self._disturbance,
         )
