@@ -17,7 +17,6 @@ from harness.topologies import TOPOLOGIES, query_plan
 
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
-Fraction = Annotated[float, Field(gt=0, le=1)]
 StormValue = str | int | float | bool | None | list[object] | dict[str, object]
 
 KEY_NAMES = tuple("ABCDEFGHIJKLMNOP")
