@@ -107,10 +107,13 @@ class ServerProcess:
             When it or another dies, or time is up.
         """
         deadline = time.monotonic() + timeout_s
-        while not ready():
-            for server in (self, *others):
-                if server.exit_status is not None:
-                    raise server.death()
+        while True:
+            # Looked at before the request: a process that is ready by ending well may end in between.
+            dead = [server for server in (self, *others) if server.exit_status is not None]
+            if ready():
+                return
+            if dead:
+                raise dead[0].death()
             if time.monotonic() > deadline:
                 message = f"{self.name} did not answer within {timeout_s:g} s: {cause(self.log)}"
                 raise ClusterError(message, log=str(self.log), excerpt=tail(self.log))

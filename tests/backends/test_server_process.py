@@ -57,6 +57,24 @@ def test_a_server_that_another_needs_dies(tmp_path: Path) -> None:
     well.wait_ended(60)
 
 
+def test_a_process_that_ends_well_just_after_it_was_asked_is_ready(tmp_path: Path) -> None:
+    # Formatting Kafka's log is ready by ending with status 0; it may end between two looks at it.
+    may_end = tmp_path / "may end"
+    formatting = server(
+        f"import pathlib, time\nwhile not pathlib.Path({str(may_end)!r}).exists(): time.sleep(0.01)",
+        tmp_path / "log",
+    )
+
+    def asked_too_early() -> bool:
+        ended_well = formatting.exit_status == 0
+        may_end.touch()
+        formatting._process.wait(60)
+        return ended_well
+
+    formatting.wait_ready(asked_too_early, 60)
+    assert formatting.exit_status == 0
+
+
 def test_the_end_takes_the_whole_process_group(tmp_path: Path) -> None:
     """A supervisor's workers must not outlive it, even when they ignore SIGTERM."""
     child = (
