@@ -111,6 +111,16 @@ def test_missing_values_are_null_and_named() -> None:
     )
 
 
+def test_what_a_window_held_from_before_the_step_is_kept_and_not_amiss() -> None:
+    # Seen on a cluster: a step measured again without a change of plan, 79 rows of the first attempt.
+    done = assemble(
+        *tables([sent(6, 0), sent(5, 0)], [received(4, 1, 2), received(5, 1, 2)]), COMPONENTS, (0, 1)
+    )
+    assert done.complaints == ()
+    assert done.latency["scheduled_ns"].to_pylist() == [None, 0]
+    assert done.latency["in_interval"].to_pylist() == [False, True]
+
+
 def test_a_task_of_no_component_is_named() -> None:
     done = assemble(*tables([sent(1, 0)], [received(1, 1, 2, (1, 77))]), COMPONENTS, (0, 1))
     assert done.latency["path"].to_pylist() == ["spout:1/?:77"]

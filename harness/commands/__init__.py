@@ -1,0 +1,1 @@
+"""The commands, a module a group of them; with ``console`` the only modules that print."""

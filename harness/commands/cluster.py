@@ -1,0 +1,69 @@
+"""A cluster that stays up between runs."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from harness.commands.common import err, finish, json_option, require_tools
+
+
+@click.group()
+def cluster() -> None:
+    """Keep a real cluster up between runs, in a private network of its own."""
+
+
+@cluster.command()
+@click.option("--nodes", type=click.IntRange(1), default=2, show_default=True, help="Worker nodes.")
+@click.option(
+    "--slots-per-node", type=click.IntRange(1), default=2, show_default=True, help="Workers a node."
+)
+@click.option(
+    "--worker-heap-mb", type=click.IntRange(64), default=256, show_default=True, help="Heap of a worker."
+)
+@json_option
+def up(nodes: int, slots_per_node: int, worker_heap_mb: int, as_json: bool) -> None:
+    """Start ZooKeeper, Nimbus, supervisors and Kafka, and leave them running."""
+    from harness import campaigning
+    from harness.backends import cluster_daemon, servers
+
+    require_tools()
+    shape = cluster_daemon.Shape(
+        nodes=nodes,
+        slots_per_node=slots_per_node,
+        worker_heap_mb=worker_heap_mb,
+        extlib=(campaigning.jars() / "instrumentation.jar",),
+    )
+    state = cluster_daemon.up(servers.install(progress=err.print), shape, err.print)
+    click.echo(f"up: {nodes} nodes with {slots_per_node} slots each, logs in {state.home / 'logs'}")
+    finish(as_json, {"state": json.loads(state.model_dump_json())})
+
+
+@cluster.command()
+@json_option
+def down(as_json: bool) -> None:
+    """End the cluster that is up, every server and worker of it."""
+    from harness.backends import cluster_daemon
+
+    ended = cluster_daemon.down()
+    click.echo("down" if ended else "no cluster was up")
+    finish(as_json, {"ended": ended})
+
+
+@cluster.command()
+@json_option
+def status(as_json: bool) -> None:
+    """Ask every server of the cluster that is up."""
+    from harness.backends import cluster_daemon
+
+    now = cluster_daemon.status()
+    if now.state is None:
+        click.echo("no cluster is up")
+    else:
+        click.echo(f"{now.state.phase} {now.state.detail}".strip())
+        for server, answers in now.answering.items():
+            click.echo(f"  {server}: {'answers' if answers else 'does not answer'}")
+        for name, said in now.topologies.items():
+            click.echo(f"  topology {name}: {said}")
+    finish(as_json, json.loads(now.model_dump_json()), 0 if now.state else 1)

@@ -1,0 +1,99 @@
+"""What the commands share: how they end, how they name an error, the types of their arguments.
+
+Exit status: 0 done and valid; 1 failed; 2 usage or configuration; 3 done but the measurement is
+invalid; 4 validity unknown.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from harness.errors import HarnessError, MissingTool
+
+err = Console(stderr=True, soft_wrap=True)
+
+
+class Commands(click.Group):
+    """A group whose commands end an error with one line and its exit status."""
+
+    def main(self, args: Sequence[str] | None = None, **settings: Any) -> Any:
+        """Parse a command line, run its command and exit; ``--json`` gets its last line in any case."""
+        given = sys.argv[1:] if args is None else list(args)
+
+        def failed(what: str, status: int) -> None:
+            finish("--json" in given, {"status": "failed", "error": what}, status)
+
+        try:
+            status = super().main(given, **{**settings, "standalone_mode": False})
+        except HarnessError as error:
+            show_error(error, str(error), error.excerpt)
+            failed(str(error), error.exit_status)
+        except click.ClickException as error:  # usage
+            error.show()
+            failed(error.format_message(), error.exit_code)
+        except OSError as error:  # a full disk, a folder that may not be written to
+            what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            show_error(error, what)
+            failed(what, 1)
+        except click.Abort as error:  # what click makes of Ctrl-C
+            show_error(error.__cause__ or KeyboardInterrupt(), "stopped")
+            finish("--json" in given, {"status": "stopped"}, 1)
+        else:
+            sys.exit(status if isinstance(status, int) else 0)
+
+
+def show_error(error: BaseException, what: str, excerpt: str = "") -> None:
+    """Show one line that says what is wrong, a log's last lines, and what can be done now."""
+    if isinstance(error, Exception):
+        err.print("[bold red]error:[/] ", end="")
+    err.print(what, markup=False, highlight=False)
+    for line in excerpt.splitlines():
+        err.print(f"    {line}", markup=False, highlight=False, style="dim")
+    for note in getattr(error, "__notes__", ()):
+        err.print(note, markup=False, highlight=False)
+
+
+def finish(as_json: bool, result: dict[str, Any], status: int = 0) -> None:
+    """End a command, with its machine-readable last line where that was asked."""
+    if as_json:
+        click.echo(json.dumps({"exit_status": status, **result}))
+    sys.stdout.flush()
+    sys.exit(status)
+
+
+def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the option ``--json``."""
+    return click.option("--json", "as_json", is_flag=True, help="End with one machine-readable line.")(
+        command
+    )
+
+
+RunPath = click.Path(path_type=Path, file_okay=False)
+FilePath = click.Path(path_type=Path, dir_okay=False)
+
+
+def require_tools() -> None:
+    """Raise for a tool that every run needs and this machine lacks."""
+    from harness.backends.machine import doctor as examine
+
+    for finding in examine():
+        if finding.needed and not finding.ok:
+            raise MissingTool(f"{finding.name}: {finding.detail}", finding.mend)
+
+
+def pct(value: float | None) -> str:
+    """Return a percentage as it stands in a table."""
+    return "-" if value is None else f"{value:.1f}"
+
+
+def relative(path: Path) -> Path:
+    """Return a path as seen from the working directory."""
+    return Path(os.path.relpath(path))

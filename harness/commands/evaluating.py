@@ -1,0 +1,186 @@
+"""Figures, comparisons and the page of accuracies, from runs that were measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from harness.commands.common import RunPath, err, finish, json_option, pct, relative
+
+
+@click.command()
+@click.argument("run_paths", metavar="RUN...", type=RunPath, nargs=-1, required=True)
+@click.option(
+    "--out", type=RunPath, default=Path("figures"), show_default=True, help="Where files go; others stay."
+)
+@click.option(
+    "--style",
+    "style_name",
+    type=click.Choice(["paper", "screen"]),
+    default="paper",
+    show_default=True,
+    help="Size as printed with PDF, or enlarged.",
+)
+@click.option("--only", multiple=True, metavar="NAME", help="Only this figure (repeatable).")
+@json_option
+def figures(
+    run_paths: tuple[Path, ...], out: Path, style_name: str, only: tuple[str, ...], as_json: bool
+) -> None:
+    """Draw every evaluation figure of RUNs, with tables for LaTeX and CSV; the runs are only read.
+
+    \b
+    harness figures runs/quick/20260102T030405Z --out figures
+    harness figures reports/runs/*/* --out reports/figures
+    harness figures runs/quick/20260102T030405Z --only latency-by-step --style screen
+    """
+    from harness.analysis.figure_files import publish
+
+    made = publish(run_paths, out, style_name, only, lambda text: err.print(text, highlight=False))
+    for name, drawn in made.runs.items():
+        click.echo(f"{name}: {len(drawn)} figures in {relative(out / name)}")
+    runs = {name: [kind.name for kind in drawn] for name, drawn in made.runs.items()}
+    finish(as_json, {"out": str(out), "runs": runs, "files": [str(p) for p in made.files]})
+
+
+@click.command()
+@click.argument("run_paths", metavar="RUN...", type=RunPath, nargs=-1, required=True)
+@click.option("--model", "models", multiple=True, metavar="NAME", help="One of two models, or the only one.")
+@click.option("--out", type=RunPath, default=Path("comparison"), show_default=True, help="Where files go.")
+@click.option(
+    "--style",
+    "style_name",
+    type=click.Choice(["paper", "screen"]),
+    default="paper",
+    show_default=True,
+    help="Size as printed with PDF, or enlarged.",
+)
+@json_option
+def compare(
+    run_paths: tuple[Path, ...], models: tuple[str, ...], out: Path, style_name: str, as_json: bool
+) -> None:
+    """Set two RUNs, or two models, side by side, with 95 % intervals of the differences.
+
+    \b
+    harness compare runs/quick/20260102T030405Z runs/quick/20260103T030405Z
+    harness compare runs/quick/20260102T030405Z --model storm-tracer --model no-change
+    """
+    from harness.analysis import comparing, comparison_figure
+
+    given = comparing.sides(run_paths, lambda text: err.print(text, highlight=False))
+    found = comparing.compare(given, models)
+    Console(width=max(130, err.width)).print(_errors_compared(found))
+    if found.measured:
+        Console(width=max(130, err.width)).print(_measured_compared(found))
+    for note in found.notes:
+        click.echo(note)
+    files = comparison_figure.write(found, out, style_name)
+    click.echo(f"figure and table: {relative(out)}")
+    finish(as_json, {**found.as_json(), "files": [str(p) for p in files]})
+
+
+def _errors_compared(found: Any) -> Table:
+    from harness.analysis.comparison_figure import name, shown
+
+    table = Table(title="median errors in percent, and their difference in points with 95 % intervals")
+    for column in ("what", "pairs", found.first, found.second, "difference", "from", "to", "errs less"):
+        named = column in ("what", "errs less")
+        table.add_column(column, justify="left" if named else "right", no_wrap=column == "what")
+    for row in shown(found):
+        better = {"first": found.first, "second": found.second, "": "no difference shown"}[row.better]
+        ends = [_signed(row.low), _signed(row.high)]
+        medians = [pct(row.first_pct), pct(row.second_pct), _signed(row.difference)]
+        table.add_row(name(row), str(row.pairs), *medians, *ends, better if row.low is not None else "")
+    return table
+
+
+def _measured_compared(found: Any) -> Table:
+    from harness.analysis.error_figures import what
+
+    table = Table(title="what was measured: difference in percent, 95 % intervals from both runs' noise")
+    for column in ("configuration", "what", found.first, found.second, "difference %", "from", "to"):
+        named = column in ("configuration", "what")
+        table.add_column(column, justify="left" if named else "right", no_wrap=named)
+    for row in found.measured:
+        if row.statistic == "mean":
+            values = [f"{row.first:.4g}", f"{row.second:.4g}"]
+            ends = [_signed(v) for v in (row.difference_pct, row.low_pct, row.high_pct)]
+            table.add_row(row.configuration, what(row.measure, row.statistic), *values, *ends)
+    return table
+
+
+def _signed(value: float | None) -> str:
+    return "-" if value is None else f"{value:+.1f}"
+
+
+@click.command()
+@click.argument("runs", metavar="[RUN]...", nargs=-1, type=RunPath)
+@click.option(
+    "--split",
+    "split_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("reports/evaluation-split.yaml"),
+    show_default=True,
+    help="Which experiments are for tuning, and which for reporting.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("docs/accuracy.md"),
+    show_default=True,
+    help="The page to write.",
+)
+@click.option("--model", default="composite", show_default=True, help="The model that the goals are for.")
+@click.option(
+    "--notes",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="Markdown to put below the tables: causes, what was tried.",
+)
+@json_option
+def accuracy(
+    runs: tuple[Path, ...], split_file: Path, out: Path, model: str, notes: Path | None, as_json: bool
+) -> None:
+    """Judge the models over the runs of an evaluation set (default: reports/runs), and write a page.
+
+    \b
+    harness accuracy
+    harness accuracy runs/loaded-ramp/20260102T030405Z --out ramp.md
+    """
+    from harness.analysis.accuracy_page import page
+    from harness.analysis.evaluation import evaluate, find_runs, read_split
+    from harness.runs import write_atomically
+
+    split = read_split(split_file)
+    found = evaluate(find_runs(runs or (Path("reports/runs"),)), split, err.print)
+    text = page(found, model, str(split_file), notes.read_text(encoding="utf-8") if notes else "")
+    write_atomically(out, text)
+    click.echo(f"{len(found)} runs: {relative(out)}")
+    finish(as_json, {"runs": [r.name for r in found], "page": str(out)})
+
+
+@click.command()
+@click.option("--model", "models", multiple=True, metavar="NAME", help="Only this model (repeatable).")
+@json_option
+def conformance(models: tuple[str, ...], as_json: bool) -> None:
+    """Check that models are deterministic, pure, in the right units, and decline rather than guess.
+
+    \b
+    harness conformance --model mypackage.mymodule:model
+    """
+    from harness.conformance import example
+    from harness.models import MODELS, resolve
+    from harness.models.conformance import conform
+
+    case = example()
+    failed: dict[str, dict[str, str]] = {}
+    for name in models or tuple(MODELS):
+        outcomes = conform(resolve(name), case)
+        problems = {o.check: o.problem for o in outcomes if o.problem}
+        failed |= {name: problems} if problems else {}
+        click.echo(f"{name}: {len(outcomes) - len(problems)} of {len(outcomes)} checks passed")
+        for check_name, problem in problems.items():
+            click.echo(f"  {check_name}: {problem}")
+    finish(as_json, {"failed": failed}, 1 if failed else 0)

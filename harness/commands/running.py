@@ -1,0 +1,204 @@
+"""Measuring an experiment, and judging the models on what was measured."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from harness.commands.common import RunPath, err, finish, json_option, pct, relative, require_tools
+from harness.errors import HarnessError, UsageError
+
+CHECKED = "STORM_HARNESS_CHECKED"
+"""Environment variable: the experiment and the machine were checked before the sandbox was entered."""
+VERDICT_STATUS = {"valid": 0, "invalid": 3, "unknown": 4}
+
+
+@click.command()
+@click.argument("experiment", required=False)
+@click.option(
+    "--runs", type=RunPath, default=Path("runs"), show_default=True, help="Where run directories go."
+)
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a key of the file.")
+@click.option("--resume", type=RunPath, metavar="RUN", help="Go on with an interrupted run instead.")
+@json_option
+def run(
+    experiment: str | None, runs: Path, overrides: tuple[str, ...], resume: Path | None, as_json: bool
+) -> None:
+    """Measure an EXPERIMENT (a file, or a name of 'harness list') and judge the models on it.
+
+    \b
+    harness run configs/experiments/all-in-one.yaml
+    harness run quick --set workload.rate_tps=100
+    harness run --resume runs/quick/20260102T030405Z
+    """
+    from harness import campaigning
+    from harness.backends import sandbox, servers
+    from harness.console import ProgressDisplay
+    from harness.experiments.loading import expand_steps, files, load
+    from harness.runs import Run
+    from harness.stores import Stores
+
+    if (experiment is None) == (resume is None):
+        raise UsageError("give either an EXPERIMENT or --resume RUN", "see harness run --help")
+    if resume is not None and overrides:
+        raise UsageError("--set cannot change a run that has begun", "start a new run instead")
+    resumed = Run(resume) if resume else None
+    loaded = load(resumed.path / "experiment.yaml" if resumed else str(experiment), overrides)
+    if os.environ.pop(CHECKED, None) is None:  # in the sandbox this function is run once more
+        _show_findings(loaded)
+        require_tools()
+        campaigning.jars()
+        campaigning.require_room(resumed.path if resumed else runs, loaded)
+    homes = servers.install(progress=err.print)
+    if not sandbox.inside():
+        if reason := sandbox.obstacle():
+            err.print(
+                f"[yellow]warning:[/] no private network here ({reason}): the servers listen on loopback"
+                " addresses, the workers on every address but protected by a secret"
+            )
+        else:
+            os.environ[CHECKED] = "1"
+            sandbox.enter([sys.executable, "-m", "harness", *sys.argv[1:]])
+
+    environment = campaigning.environment(Stores.of(loaded))
+    measured = resumed or Run.create(runs, loaded.name, files(loaded), environment)
+    if resumed:
+        campaigning.note_resumption(resumed)
+    err.print(f"run directory {relative(measured.path)}")
+    with measured.exclusively(), ProgressDisplay(err) as display:
+        try:
+            campaigning.measure(loaded, measured, homes, display, display.say)
+        except (HarnessError, KeyboardInterrupt, OSError) as error:
+            finished = len(measured.finished_steps)
+            error.add_note(
+                f"{finished} of the run's {len(expand_steps(loaded))} steps are finished and kept;"
+                f" go on with: harness run --resume {relative(measured.path)}"
+            )
+            raise
+    _predict(measured, loaded.models)
+    _report(measured, as_json)
+
+
+@click.command()
+@click.argument("experiment")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a key of the file.")
+@json_option
+def check(experiment: str, overrides: tuple[str, ...], as_json: bool) -> None:
+    """Validate an EXPERIMENT and show what it would do; nothing is started.
+
+    \b
+    harness check configs/experiments/all-in-one.yaml
+    """
+    from harness.experiments.loading import expand_steps, load
+
+    loaded = load(experiment, overrides)
+    warnings = _show_findings(loaded)
+    steps = expand_steps(loaded)
+    most_s = len(steps) * (15 + loaded.measure.burn_in.most_s + loaded.measure.interval.most_s)
+    click.echo(f"{loaded.name}: {len(steps)} steps of {loaded.topology.name}, at most {most_s / 60:.0f} min")
+    for step in steps:
+        counts = " ".join(f"{n}:{c}" for n, c in step.configuration.executors.items())
+        fresh = ", fresh submission" if step.fresh else ""
+        click.echo(
+            f"  {step.index}: {counts} on {step.configuration.workers} workers,"
+            f" {step.rate_tps:g} messages/s{fresh}"
+        )
+    finish(as_json, {"experiment": loaded.name, "steps": len(steps), "most_s": most_s, "warnings": warnings})
+
+
+@click.command()
+@click.argument("run_path", metavar="RUN", type=RunPath)
+@click.option("--model", "models", multiple=True, metavar="NAME", help="Only this model (repeatable).")
+@json_option
+def predict(run_path: Path, models: tuple[str, ...], as_json: bool) -> None:
+    """Let models predict every source -> proposed pair of RUN; needs no cluster.
+
+    \b
+    harness predict runs/quick/20260102T030405Z --model storm-tracer
+    """
+    from harness.runs import Run
+
+    rows = _predict(Run(run_path), models)
+    finish(as_json, {"run": str(run_path), "predictions": rows})
+
+
+@click.command()
+@click.argument("run_path", metavar="RUN", type=RunPath)
+@json_option
+def report(run_path: Path, as_json: bool) -> None:
+    """Compute error matrices, figures, verdict and report of RUN with Spark; needs no cluster.
+
+    \b
+    harness report runs/quick/20260102T030405Z
+    """
+    from harness.runs import Run
+
+    _report(Run(run_path), as_json)
+
+
+def _show_findings(experiment: Any) -> list[str]:
+    """Show the warnings about an experiment; raise for what cannot work."""
+    from harness.experiments.preflight import findings
+    from harness.models import resolve
+
+    for name in experiment.models:
+        resolve(name)
+    warnings = []
+    for finding in findings(experiment):
+        if finding.severity == "error":
+            raise UsageError(f"{finding.key}: {finding.message}")
+        err.print(f"[yellow]warning:[/] {finding.key}: {finding.message}", highlight=False)
+        warnings.append(f"{finding.key}: {finding.message}")
+    return warnings
+
+
+def _predict(run_: Any, models: tuple[str, ...]) -> int:
+    from harness.analysis.predicting import predict as predict_pairs
+
+    table = predict_pairs(run_, models, lambda name: err.print(f"predicting with {name}"))
+    return int(table.num_rows)
+
+
+def _report(run_: Any, as_json: bool) -> None:
+    """Analyse a run and end with its verdict's exit status."""
+    from harness.analysis.analyse import analyse
+
+    if not (run_.path / "predictions.parquet").is_file():
+        _predict(run_, ())
+    err.print("computing error matrices and figures with Spark")
+    summary = analyse(run_.path)
+    verdict = json.loads((run_.path / "verdict.json").read_text())
+    table = Table(title=f"{run_.path.parent.name}: error of the mean, off-diagonal pairs, all messages")
+    for column in ("model", "measure", "pairs", "median %", "worst %"):
+        table.add_column(column)
+    for row in _headline(summary):
+        table.add_row(*row)
+    Console(width=min(100, err.width)).print(table)
+    reasons = [c for c in verdict["checks"] if c["status"] != "valid"]
+    click.echo(f"verdict: {verdict['verdict']}")
+    for c in reasons:
+        click.echo(f"  {c['check']} (step {c['step']}): {c['status']}: {c['detail']}")
+    click.echo(f"report: {relative(run_.path / 'report.html')}")
+    status = VERDICT_STATUS[verdict["verdict"]]
+    finish(as_json, {"run": str(run_.path), "verdict": verdict["verdict"]}, status)
+
+
+def _headline(summary: Any) -> list[tuple[str, ...]]:
+    return [
+        (
+            r["model"],
+            r["measure"],
+            str(r["pairs"]),
+            pct(r["median_abs_error_pct"]),
+            pct(r["worst_abs_error_pct"]),
+        )
+        for r in summary["errors"]
+        if r["protocol"] == "ours" and r["statistic"] == "mean" and r["measure"].endswith("latency_ms")
+    ]
