@@ -1,0 +1,231 @@
+"""The order in which a campaign asks its cluster for things, and what it keeps of an attempt that failed.
+
+A recorded world stands for the cluster, and measuring is done at once; the real ones are in tests/system.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from made_runs import placed
+from made_steps import END_S, START_S, gathered, measured
+
+from harness.errors import ClusterError
+from harness.experiments import campaign
+from harness.experiments.campaign import Campaign
+from harness.experiments.loading import load
+from harness.experiments.measuring import Disturbed, Measured
+from harness.experiments.precision import look
+from harness.plans import PhysicalPlan, TopologyConfiguration
+from harness.runs import Run
+from harness.schemas import METRICS
+
+EXPERIMENT = load("quick", ["steps.plan=[{executors: 1}, {executors: 2}, {executors: 4}]"])
+DUE_S = np.arange(0, END_S - START_S, 0.05)
+EXACT = look(DUE_S, np.full(DUE_S.size, 9.0), 0, END_S - START_S, precision_pct=5)
+STEADY = replace(measured(steady=True), look=EXACT)
+
+
+class World:
+    """Deployment, load and metrics at once: records what is asked of it, and does it at once."""
+
+    input_topic = "in"
+    records_read = foreign_records = 0
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.in_force: TopologyConfiguration | None = None
+        self.applies = True
+        self.died: ClusterError | None = None
+        self._of_step = gathered(rate_tps=100, out_tps=100)
+
+    def _apply(self, how: str, configuration: TopologyConfiguration) -> None:
+        self.asked.append(f"{how} {configuration.executors['spout']}")
+        if self.applies:
+            self.in_force = configuration
+
+    def submit(self, configuration: TopologyConfiguration) -> None:
+        self._apply("submit", configuration)
+
+    def rebalance(self, configuration: TopologyConfiguration) -> None:
+        self._apply("rebalance", configuration)
+
+    def _placed(self, configuration: TopologyConfiguration) -> PhysicalPlan:
+        return placed(EXPERIMENT.topology.query_plan(), configuration.executors["spout"])
+
+    def plan(self) -> PhysicalPlan:
+        empty = PhysicalPlan(query_plan=EXPERIMENT.topology.query_plan(), nodes=(), executors=())
+        return self._placed(self.in_force) if self.in_force else empty
+
+    def expected(self, configuration: TopologyConfiguration) -> TopologyConfiguration:
+        return self._placed(configuration).configuration()
+
+    def whole(self) -> bool:
+        return True
+
+    def generation(self) -> Mapping[str, int]:
+        return {}
+
+    def complete_latency(self) -> Mapping[str, tuple[float, int]]:
+        return {}
+
+    def reported_errors(self, since_epoch_ms: int) -> list[str]:
+        return []
+
+    def check(self) -> None:
+        if self.died:
+            raise self.died
+
+    def check_start(self) -> None:
+        pass
+
+    def begin_step(self) -> None:
+        self.asked.append("begin")
+
+    def start(self, rate_tps: float) -> None:
+        self.asked.append(f"send {rate_tps:g}")
+
+    def stop(self) -> None:
+        self.asked.append("stop")
+
+    def sent(self) -> pa.Table:
+        return self._of_step.sent
+
+    def received(self) -> pa.Table:
+        return self._of_step.received
+
+    def counts(self) -> tuple[int, int]:
+        return self._of_step.input_records, self._of_step.output_records
+
+    def taken(self) -> bool:
+        return True
+
+    def catch_up(self) -> None:
+        pass
+
+    def rows(self, since_ms: int, until_ms: int) -> pa.Table:
+        return METRICS.empty_table()
+
+    def texts(self, measurement: str, since_ms: int) -> list[Mapping[str, object]]:
+        return []
+
+    def forget(self, until_ms: int) -> None:
+        pass
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr(campaign, "POLL_S", 0.0)
+    monkeypatch.setattr(campaign, "QUIET_S", 0.0)
+    return World()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return Run.create(tmp_path, EXPERIMENT.name, {"experiment.yaml": ""}, {"started": "2026-01-02T03:04:05"})
+
+
+def carried_out(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch, outcomes: Callable[[int], Measured] | None = None
+) -> None:
+    """Carry the campaign out; ``outcomes`` gives what the n-th measurement finds, or raises."""
+    count = iter(range(100))
+
+    class AtOnce:
+        def __init__(self, *_: Any, **__: Any) -> None:
+            pass
+
+        def carry_out(self) -> Measured:
+            n = next(count)
+            return outcomes(n) if outcomes else STEADY
+
+    monkeypatch.setattr(campaign, "Measurement", AtOnce)
+    Campaign(EXPERIMENT, run, world, world, world, lambda _: None).carry_out()
+
+
+def interval(run: Run, step: int) -> dict[str, Any]:
+    return dict(json.loads((run.step_path(step) / "interval.json").read_text()))
+
+
+def measuring(world: World) -> list[str]:
+    return [a for a in world.asked if a.startswith(("submit", "rebalance"))]
+
+
+def test_one_submission_is_led_through_all_steps(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carried_out(world, run, monkeypatch)
+    a_step = ["begin", "send 200", "stop"]
+    assert world.asked == ["submit 1", *a_step, "rebalance 2", *a_step, "rebalance 4", *a_step]
+    assert run.finished_steps == (0, 1, 2)
+    assert [interval(run, n)["submission"] for n in range(3)] == ["first", "rebalance", "rebalance"]
+
+
+def test_a_resumed_run_comes_from_the_configuration_before(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stops_in_the_third(n: int) -> Measured:
+        if n == 2:
+            raise ClusterError("kafka stopped")
+        return STEADY
+
+    with pytest.raises(ClusterError, match="kafka stopped"):
+        carried_out(world, run, monkeypatch, stops_in_the_third)
+    assert run.finished_steps == (0, 1)
+    again = World()
+    carried_out(again, run, monkeypatch)
+    assert measuring(again) == ["submit 2", "rebalance 4"]
+    assert interval(run, 2)["submission"] == "resumed"
+
+
+def test_a_disturbed_step_is_measured_once_more_and_the_reason_kept(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def disturbed_once(n: int) -> Measured:
+        if n == 1:
+            raise Disturbed("workers restarted: node-1:6700")
+        return STEADY
+
+    carried_out(world, run, monkeypatch, disturbed_once)
+    assert measuring(world) == ["submit 1", "rebalance 2", "rebalance 2", "rebalance 4"]
+    kept = interval(run, 1)
+    assert (kept["attempt"], kept["rejected"]) == (2, ["workers restarted: node-1:6700"])
+    assert (interval(run, 0)["attempt"], interval(run, 0)["rejected"]) == (1, [])
+
+
+def test_the_second_attempt_is_kept_whatever_it_finds(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unsteady = replace(STEADY, burn_in=STEADY.burn_in.model_copy(update={"found": False, "reason": "drift"}))
+    carried_out(world, run, monkeypatch, lambda _: unsteady)
+    twice = ["submit 1", "rebalance 1", "rebalance 2", "rebalance 2", "rebalance 4", "rebalance 4"]
+    assert measuring(world) == twice
+    assert [interval(run, n)["rejected"] for n in range(3)] == [["burn-in: drift"]] * 3
+
+
+def test_a_plan_that_is_never_in_force_is_named(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(campaign, "PLAN_TIMEOUT_S", 0.2)
+    world.applies = False
+    with pytest.raises(ClusterError, match=r"the plan was not in force after 0\.2 s: asked .*spout:1.*found"):
+        carried_out(world, run, monkeypatch)
+    assert run.finished_steps == ()
+
+
+def test_a_server_that_died_is_named_instead_of_what_its_clients_say(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing_answers(_: int) -> Measured:
+        world.died = ClusterError("nimbus stopped with signal SIGKILL")
+        raise ClusterError("connection refused")
+
+    with pytest.raises(ClusterError, match="nimbus stopped with signal SIGKILL"):
+        carried_out(world, run, monkeypatch, nothing_answers)
