@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 import click
 from rich.console import Console
@@ -24,15 +24,22 @@ err = Console(stderr=True, soft_wrap=True)
 class Commands(click.Group):
     """A group whose commands end an error with one line and its exit status."""
 
-    def main(self, args: Sequence[str] | None = None, **settings: Any) -> Any:
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,  # noqa: ARG002 (the command line always ends here)
+        **extra: Any,
+    ) -> Never:
         """Parse a command line, run its command and exit; ``--json`` gets its last line in any case."""
         given = sys.argv[1:] if args is None else list(args)
 
-        def failed(what: str, status: int) -> None:
+        def failed(what: str, status: int) -> Never:
             finish("--json" in given, {"status": "failed", "error": what}, status)
 
         try:
-            status = super().main(given, **{**settings, "standalone_mode": False})
+            status = super().main(given, prog_name, complete_var, standalone_mode=False, **extra)
         except HarnessError as error:
             show_error(error, str(error), error.excerpt)
             failed(str(error), error.exit_status)
@@ -61,7 +68,7 @@ def show_error(error: BaseException, what: str, excerpt: str = "") -> None:
         err.print(note, markup=False, highlight=False)
 
 
-def finish(as_json: bool, result: dict[str, Any], status: int = 0) -> None:
+def finish(as_json: bool, result: dict[str, Any], status: int = 0) -> Never:
     """End a command, with its machine-readable last line where that was asked."""
     if as_json:
         click.echo(json.dumps({"exit_status": status, **result}))
