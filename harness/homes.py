@@ -19,8 +19,10 @@ def temporary_home() -> Iterator[Path]:
     _remove_abandoned()
     home = Path(tempfile.mkdtemp(prefix=PREFIX)).resolve()
     try:
-        with (home / _LOCK).open("w") as lock:  # held as long as this process lives, however it ends
+        named = home / f"{_LOCK}.new"
+        with named.open("w") as lock:  # held as long as this process lives, however it ends
             fcntl.flock(lock, fcntl.LOCK_EX)
+            named.rename(home / _LOCK)  # only now can another process see it
             yield home
     finally:
         shutil.rmtree(home, ignore_errors=True)

@@ -14,15 +14,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import ConfigDict
+from pydantic import ConfigDict, ValidationError
 
 from harness.errors import HarnessError, UsageError
 from harness.plans import Frozen, PhysicalPlan, TopologyConfiguration
 from harness.schemas import LATENCY, METRICS, SCHEMA_VERSION
+
+F = TypeVar("F", bound=Frozen)
 
 
 class StepPlan(Frozen):
@@ -87,6 +89,8 @@ class Interval(Frozen):
     attempt: int = 1
     rejected: tuple[str, ...] = ()
     """Why the attempts before this one were not kept."""
+    rejected_s: float = 0.0
+    """What those attempts took, which is in no other time of the step."""
     machine_busy_pct: float | None = None
     machine_steal_pct: float | None = None
     """Share of the machine's CPU time in the interval that was used, and that its host gave to others."""
@@ -269,6 +273,8 @@ class Run:
     def finished_steps(self) -> tuple[int, ...]:
         """Indices of the steps that were written whole."""
         folder = self.path / "steps"
+        if not folder.is_dir():
+            return ()
         return tuple(sorted(int(p.name) for p in folder.iterdir() if p.is_dir() and p.name.isdigit()))
 
     def write_step(
@@ -303,12 +309,24 @@ class Run:
 
     def plan(self, index: int) -> StepPlan:
         """Read ``plan.json`` of a step."""
-        return StepPlan.model_validate_json((self.step_path(index) / "plan.json").read_bytes())
+        return self._read(StepPlan, index, "plan.json")
 
     def interval(self, index: int) -> Interval:
         """Read ``interval.json`` of a step."""
-        return Interval.model_validate_json((self.step_path(index) / "interval.json").read_bytes())
+        return self._read(Interval, index, "interval.json")
 
     def quality(self, index: int) -> Quality:
         """Read ``quality.json`` of a step."""
-        return Quality.model_validate_json((self.step_path(index) / "quality.json").read_bytes())
+        return self._read(Quality, index, "quality.json")
+
+    def _read(self, kind: type[F], index: int, name: str) -> F:
+        path = self.step_path(index) / name
+        try:
+            return kind.model_validate_json(path.read_bytes())
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            what = f"{where}: {first['msg']}" if where else first["msg"]
+            raise UsageError(f"{path}: not what a run's {name} is: {what}") from None

@@ -29,7 +29,7 @@ if [ ${#missing[@]} -gt 0 ]; then
     say "installing with apt: ${missing[*]}"
     apt-get update -qq
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
-    PYTHON=$(python_bin)
+    PYTHON=$(python_bin) || { say "apt has no Python 3.11 or newer here; install one and run make again" >&2; exit 2; }
   else
     say "missing: ${missing[*]}; install them (Debian: sudo apt-get install ${missing[*]}) and run make again" >&2
     exit 2
@@ -41,7 +41,7 @@ stamp() { cat "$@" 2>/dev/null | sha256sum | cut -d' ' -f1; }
 want=$(stamp requirements.lock pyproject.toml)
 if [ "$(cat .venv/.stamp 2>/dev/null)" != "$want" ]; then
   say "virtual environment in .venv from requirements.lock"
-  [ -x .venv/bin/python ] || "$PYTHON" -m venv .venv
+  [ -x .venv/bin/pip ] || "$PYTHON" -m venv --clear .venv  # anew, where a first try was cut short
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
   echo "$want" > .venv/.stamp

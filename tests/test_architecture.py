@@ -54,7 +54,7 @@ def test_spark_and_plotting_stay_in_analysis(package: str) -> None:
     assert all(p.parts[0] == "analysis" for p in found)
 
 
-@pytest.mark.parametrize("path", sorted((HARNESS / "models").glob("*.py")), ids=lambda p: p.name)
+@pytest.mark.parametrize("path", sorted((HARNESS / "models").rglob("*.py")), ids=lambda p: p.name)
 def test_models_touch_nothing_outside(path: Path) -> None:
     forbidden = (
         "time",

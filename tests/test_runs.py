@@ -137,3 +137,15 @@ def test_a_broken_verdict_is_named(tmp_path: Path) -> None:
     (run.path / "verdict.json").write_text("[]")
     with pytest.raises(UsageError, match=r"verdict\.json: holds no verdict"):
         assert run.verdict
+
+
+@pytest.mark.parametrize("name", ["plan", "interval", "quality"])
+def test_a_damaged_file_of_a_step_is_named(tmp_path: Path, name: str) -> None:
+    run = Run.create(tmp_path, "made", {"experiment.yaml": ""}, {"started": "2026-01-02T03:04:05+00:00"})
+    run.step_path(0).mkdir(parents=True)
+    damaged = run.step_path(0) / f"{name}.json"
+    with pytest.raises(UsageError, match=f"{name}.json: cannot be read: No such file"):
+        getattr(run, name)(0)
+    damaged.write_text("{")
+    with pytest.raises(UsageError, match=f"{name}.json: not what a run's {name}.json is: Invalid JSON"):
+        getattr(run, name)(0)

@@ -190,7 +190,7 @@ def _unless_saturated(check: StepCheck) -> StepCheck:
 
 
 def _attempts(step: StepRecord, _: Samples) -> Outcome:
-    """Say that a step was measured again, and why: by what is asked of any step, never by its latency."""
+    """Say that a step was measured again, and why, which is never how large its latency is."""
     rejected = step.interval.rejected
     return "valid", f"measured again; before: {'; '.join(rejected)}" if rejected else ""
 
@@ -255,7 +255,7 @@ def _metrics(step: StepRecord, samples: Samples) -> Outcome:
     if found is not None and not found.ok:
         return "invalid", found.detail
     if step.metrics_rows == 0:
-        return "valid", "not instrumented: nothing but latency was measured"
+        return ("unknown", "no metrics, and no word on why") if found is None else ("valid", found.detail)
     silent = [f"{step.plan.start.by_task[t].component}:{t}" for t in samples.silent_tasks]
     return _ok(not silent, f"no metrics in the interval from {', '.join(silent[:5])}" if silent else "")
 

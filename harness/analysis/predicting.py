@@ -76,6 +76,8 @@ def predict(
 ) -> pa.Table:
     """Let models predict every pair of the run's finished steps and write ``predictions.parquet``.
 
+    What other models than the named ones predicted before stays in it.
+
     Parameters
     ----------
     run : Run
@@ -115,8 +117,12 @@ def predict(
                 rows.extend(_row(name, source, proposed, estimate) for estimate in prediction.estimates)
     table = pa.Table.from_pylist(rows, schema=PREDICTIONS)
     target = run.path / "predictions.parquet"
+    kept = PREDICTIONS.empty_table()
+    if names and target.is_file():
+        earlier = pq.read_table(target, schema=PREDICTIONS)
+        kept = earlier.filter(pc.invert(pc.is_in(earlier["model"], pa.array(list(chosen)))))
     temporary = target.with_name(".predictions.partial")
-    pq.write_table(table, temporary, compression="zstd")
+    pq.write_table(pa.concat_tables([kept, table]), temporary, compression="zstd")
     temporary.rename(target)
     return table
 

@@ -62,7 +62,7 @@ def headline(data: Results) -> list[Row]:
             continue
         parts = [f"{e['model']} {e['median_abs_error_pct']:.1f} %" for e in judged]
         floor = noise_floor_pct(data, measure)
-        noise = f" The measurement itself repeats within {floor:.1f} %." if floor is not None else ""
+        noise = f" Noise of the measurement itself: {floor:.1f} %." if floor is not None else ""
         out.append(
             {
                 "text": f"{name}, median error over {judged[0]['pairs']} pairs: {', '.join(parts)}.{noise}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -184,24 +185,26 @@ class Rebalance:
 
 
 class WorkerStarts:
-    """When each worker was started, from uptimes in whole seconds that arrive a little late.
+    """When each worker was started, from uptimes in whole seconds that arrive late.
 
-    A start that moves by less than the tolerance is the same start; a worker cannot die and come back
-    with its executors up in less.
+    A worker that came back reports less uptime than before, or so little that it began since the last look.
+    A report that is late, by however much, makes a start look later, but never the uptime fall.
     """
 
-    TOLERANCE_S = 3.0
+    RETURN_S = 3.0
+    """A worker cannot die and come back with its executors up in less."""
 
     def __init__(self) -> None:
-        self._starts_s: dict[Slot, float] = {}
+        self._known: dict[Slot, tuple[float, int]] = {}
+        self._looked_s = math.inf
 
     def update(self, uptimes_s: Mapping[Slot, int], now_s: float) -> dict[Slot, float]:
         """Return the start of every worker in use, on the clock of ``now_s``."""
-        starts_s: dict[Slot, float] = {}
+        known: dict[Slot, tuple[float, int]] = {}
         for slot, uptime_s in uptimes_s.items():
             start_s = now_s - uptime_s
-            known_s = self._starts_s.get(slot)
-            same = known_s is not None and abs(start_s - known_s) < self.TOLERANCE_S
-            starts_s[slot] = known_s if same and known_s is not None else start_s
-        self._starts_s = starts_s
-        return dict(starts_s)
+            before_s, least_s = self._known.get(slot, (start_s, 0))
+            restarted = uptime_s < least_s or start_s >= self._looked_s + self.RETURN_S
+            known[slot] = (start_s if restarted else before_s, uptime_s)
+        self._known, self._looked_s = known, now_s
+        return {slot: start_s for slot, (start_s, _) in known.items()}

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from rich.console import Console
 
 from harness.commands.common import RunPath, err, finish, json_option, relative
 from harness.errors import UsageError
+
+out = Console(soft_wrap=True)
 
 
 @click.command(name="list")
@@ -54,7 +57,7 @@ def doctor(install: bool, optional: bool, as_json: bool) -> None:
     findings = examine()
     for finding in findings:
         mark = "[green]ok[/]" if finding.ok else "[red]missing[/]" if finding.needed else "[yellow]absent[/]"
-        err.print(
+        out.print(
             f"{mark} {finding.name}: {finding.detail}" + (f" -> {finding.mend}" if finding.mend else "")
         )
     wanting = [f.name for f in findings if not f.ok and f.needed]

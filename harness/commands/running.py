@@ -69,11 +69,11 @@ def run(
 
     environment = campaigning.environment(Stores.of(loaded))
     measured = resumed or Run.create(runs, loaded.name, files(loaded), environment)
-    if resumed:
-        campaigning.note_resumption(resumed)
     err.print(f"run directory {relative(measured.path)}")
     with measured.exclusively(), ProgressDisplay(err) as display:
         try:
+            if resumed and len(resumed.finished_steps) < len(expand_steps(loaded)):
+                campaigning.note_resumption(resumed)
             campaigning.measure(loaded, measured, homes, display, display.say)
         except (HarnessError, KeyboardInterrupt, OSError) as error:
             finished = len(measured.finished_steps)
@@ -126,6 +126,7 @@ def predict(run_path: Path, models: tuple[str, ...], as_json: bool) -> None:
     from harness.runs import Run
 
     rows = _predict(Run(run_path), models)
+    click.echo(f"{rows} predictions; next: harness report {relative(run_path)}")
     finish(as_json, {"run": str(run_path), "predictions": rows})
 
 

@@ -32,7 +32,8 @@ ATTEMPTS = 2
 """A step that was disturbed is measured once more; the second time it is kept as it is, and marked.
 
 Disturbed is: a worker died; no steady state was found; the mean is less precise by far than was asked. A
-neighbour on the same host can do that. Whether a step is measured again never depends on its latency.
+neighbour on the same host can do that. Whether a step is measured again never depends on how large its
+latency is, only on whether it moves, and on how well its mean is known.
 """
 DRAIN_MOST_S = 180.0
 """How long a backlog may take to come out after the last message was sent."""
@@ -54,6 +55,7 @@ log = logging.getLogger(__name__)
 class Times(NamedTuple):
     """When a step's parts began and ended: monotonic ns, and epoch ms."""
 
+    first_asked_ns: int
     asked_ns: int
     up_ns: int
     up_epoch_ms: int
@@ -114,6 +116,7 @@ class Campaign:
     def _carry_out_step(self, step: Step, finished: list[Step]) -> None:
         submission: Submission = "first"
         rejected: list[str] = []
+        first_asked_ns = time.monotonic_ns()
         for attempt in range(1, ATTEMPTS + 1):
             asked_ns = time.monotonic_ns()
             how, start = self._apply(step, finished)
@@ -148,7 +151,7 @@ class Campaign:
             self._show(step, "drain")
             self._load.stop()
             self._drain(start)
-            times = Times(asked_ns, up_ns, up_epoch_ms, settled_ns, time.monotonic_ns())
+            times = Times(first_asked_ns, asked_ns, up_ns, up_epoch_ms, settled_ns, time.monotonic_ns())
             self._write(step, submission, tuple(rejected), times, start, end, measured)
             return
 
@@ -291,6 +294,7 @@ class Campaign:
             submission=submission,
             attempt=len(rejected) + 1,
             rejected=rejected,
+            rejected_s=(times.asked_ns - times.first_asked_ns) / 1e9 if rejected else 0.0,
             machine_busy_pct=measured.machine_busy_pct,
             machine_steal_pct=measured.machine_steal_pct,
         )

@@ -21,6 +21,9 @@ from harness.experiments.config import Experiment, Step
 TRACE = "trace.txt"
 """The name of a trace's copy in a run directory."""
 
+NAMED_BY_OTHERS = ("topology.storm", "topology.producer", "topology.spout.consumer")
+"""Keys below which Storm's and Kafka's own names stand."""
+
 
 def load(source: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Experiment:
     """Read an experiment's file.
@@ -145,7 +148,11 @@ def _override(tree: Any, option: str) -> None:
     key, equals, text = option.partition("=")
     if not equals or not key:
         raise UsageError(f"--set {option}: expected KEY=VALUE", "e.g. --set workload.rate_tps=100")
-    *parents, last = key.split(".")
+    of_others = next((name for name in NAMED_BY_OTHERS if key.startswith(f"{name}.")), "")
+    if of_others:  # the names below it have dots of their own
+        parents, last = of_others.split("."), key.removeprefix(f"{of_others}.")
+    else:
+        *parents, last = key.split(".")
     node: Any = tree
     for part in parents:
         node = _child(node, part, option)

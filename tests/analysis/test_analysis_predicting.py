@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from synthetic_run import FakeRun, FakeStep, build
 
@@ -64,3 +65,12 @@ def test_a_wrong_answer_is_a_gap_and_ends_nothing(run_folder: Path, model: str, 
         assert of_model[column].null_count == 4
     others = table.filter(pc.equal(table["model"], "no-change"))
     assert pc.all(others.filter(pc.equal(others["statistic"], "mean"))["value"].is_valid()).as_py()
+
+
+def test_what_other_models_predicted_before_stays(run_folder: Path) -> None:
+    predict(Run(run_folder), ("no-change", "linear"))
+    predict(Run(run_folder), ("no-change", f"{__name__}:crashing"))
+    kept = pq.read_table(run_folder / "predictions.parquet").to_pandas()
+    assert {"no-change", "linear", f"{__name__}:crashing"} <= set(kept["model"])
+    keys = ["model", "source_step", "proposed_step", "measure", "subject", "statistic"]
+    assert not kept.duplicated(keys).any()

@@ -85,6 +85,15 @@ def test_what_is_dumped_loads_to_the_same(good: Path, tmp_path: Path) -> None:
     assert load(again) == load(good)
 
 
+def test_set_takes_storms_and_kafkas_own_names_with_their_dots(good: Path) -> None:
+    given = ("topology.storm.topology.transfer.batch.size=100", "topology.producer.linger.ms='3'")
+    found = load(good, given).topology
+    assert found.storm["topology.transfer.batch.size"] == 100
+    assert found.producer["linger.ms"] == "3"
+    with pytest.raises(UsageError, match=r"topology\.workers is set by the harness"):
+        load(good, ["topology.storm.topology.workers=3"])
+
+
 def test_set_replaces_a_key_by_its_dotted_name(good: Path) -> None:
     e = load(good, ["workload.rate_tps=7", "steps.plan.1.executors=4", "measure.interval.most_s=99"])
     assert (e.workload.rate_tps, e.steps.plan[1].executors, e.measure.interval.most_s) == (7, 4, 99)

@@ -9,14 +9,17 @@ import pytest
 
 import harness.models
 
-MODULES = sorted(Path(harness.models.__file__).parent.glob("*.py"))
+MODULES = sorted(Path(harness.models.__file__).parent.rglob("*.py"))
 ALLOWED = {
     *("__future__", "collections.abc", "dataclasses", "functools", "math", "typing", "weakref"),
     *("numpy", "numpy.typing", "scipy.special", "pandas"),
     *("harness.errors", "harness.plans", "harness.protocols"),
 }
 REGISTRY = {"importlib", "importlib.metadata", "inspect"}  # the package itself finds models by name
+COMPILER = {"hashlib", "importlib", "numba"}  # keeps compiled code on disk, named after the package's text
 RESOURCES = {"json", "importlib"}  # calibration factors are part of the package, in a file of their own
+
+SPECIAL = {"__init__": REGISTRY, "uncertainty": RESOURCES, "compiled": COMPILER}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)
@@ -30,7 +33,7 @@ def test_imports_and_draws(path: Path) -> None:
             names = [node.module or ""]
         for name in names:
             own = name.startswith("harness.models")
-            special = {"__init__": REGISTRY, "uncertainty": RESOURCES}.get(path.stem, set())
+            special = SPECIAL.get(path.stem, set())
             assert own or name in ALLOWED or name in special, name
         if isinstance(node, ast.Call):
             called = ast.unparse(node.func)

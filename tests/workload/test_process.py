@@ -24,9 +24,9 @@ def test_a_parent_that_does_not_look_holds_nobody_up_and_then_finds_everything()
     child = Process("much", _much, None)
     ended = os.pidfd_open(child.pid)
     _await_end(ended)
-    found = [child.result() for _ in range(1 + RESULTS)]
+    found = [child.result(START_TIMEOUT_S) for _ in range(1 + RESULTS)]
     with pytest.raises(ClusterError, match="exit status 0"):
-        child.result()
+        child.result(START_TIMEOUT_S)
     child.end()
     assert found == [Ready(), *((number, b"x" * SIZE_BYTES) for number in range(RESULTS))]
 
