@@ -1,0 +1,81 @@
+"""How far the analytic solver is from the simulator over random networks, and how fast the simulator is.
+
+    python bench/against_simulator.py --seeds 60
+
+The generator is ``harness.models.simulator.random_networks``. Deviations are in percent, solver against
+simulator; a simulation has noise of its own, about a percent of a mean and several of a p99, and deviations
+hold it too. Networks with batches are told apart: that some are never flushed is in the network and not in
+the solution (docs/model.md).
+"""
+
+from __future__ import annotations
+
+import time
+
+import click
+import numpy as np
+import pandas as pd
+
+from harness.models.analytic.solve import LEVELS, solve
+from harness.models.simulator.loads import loads
+from harness.models.simulator.random_networks import random_network
+from harness.models.simulator.simulation import simulate
+
+VISITS = 400_000
+LEAST_S, MOST_S = 20.0, 900.0
+OUTCOMES = ("mean", *LEVELS, "complete", "ack")
+
+
+def deviations(seed: int) -> dict[str, float]:
+    """Return by how much the solver is off, in percent, of one random network; and what the network is."""
+    net = random_network(seed)
+    expected = loads(net)
+    slowest_s = expected.slowest_window_s()
+    length_s = float(np.clip(VISITS / max(expected.visits_per_s, 1.0), LEAST_S, MOST_S))
+    begun = time.process_time()
+    run = simulate(net, max(length_s, 10 * slowest_s), 2 + 3 * slowest_s, seed)
+    seconds = time.process_time() - begun
+    solution = solve(net)
+    found = {
+        "seed": float(seed),
+        "executors": float(len(net.layout)),
+        "busiest": float(solution.loads.max()),
+        "batch": float(max(net.batch, net.transfer_batch)),
+        "visits": float(run.visits_played),
+        "seconds": seconds,
+    }
+    times = run.latencies.ground_truth_ms
+    mine = solution.ground_truth()[""]
+    found["mean"] = mine.mean_ms / times.mean()
+    for (name, level), value in zip(LEVELS.items(), mine.percentiles_ms, strict=True):
+        found[name] = value / float(np.quantile(times, level))
+    complete, ack = run.complete_latency_ms, run.ack_latency_ms
+    found["complete"] = solution.complete_mean_ms()[""] / complete[~np.isnan(complete)].mean()
+    found["ack"] = solution.ack()[""].mean_ms / ack[~np.isnan(ack)].mean()
+    return {name: 100 * (v - 1) if name in OUTCOMES else v for name, v in found.items()}
+
+
+def summary(rows: pd.DataFrame) -> pd.DataFrame:
+    """Sum deviations up."""
+    numbers = rows[list(OUTCOMES)]
+    size = numbers.abs()
+    return pd.DataFrame(
+        {"median": size.median(), "p95": size.quantile(0.95), "worst": size.max(), "bias": numbers.median()}
+    )
+
+
+@click.command()
+@click.option("--first", default=0, show_default=True)
+@click.option("--seeds", default=40, show_default=True)
+def main(first: int, seeds: int) -> None:
+    """Print every network's deviations, and their medians."""
+    deviations(first)  # what is compiled has been called before
+    rows = pd.DataFrame([deviations(seed) for seed in range(first, first + seeds)])
+    click.echo(rows.round(1).to_string(index=False))
+    click.echo(f"simulator: {rows['visits'].sum() / rows['seconds'].sum() / 1e6:.2f} M visits/s")
+    for what, mine in (("without batches", rows["batch"] == 1), ("with batches", rows["batch"] > 1)):
+        click.echo(f"{int(mine.sum())} networks {what}:\n{summary(rows[mine]).round(1).to_string()}")
+
+
+if __name__ == "__main__":
+    main()

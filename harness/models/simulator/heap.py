@@ -1,0 +1,92 @@
+"""The event heap: earliest first, and in the order in which they were made where times are equal."""
+
+from __future__ import annotations
+
+from harness.models.simulator.compiled import inlined, inner
+from harness.models.simulator.kinds import (
+    ALIVE,
+    CORE,
+    EVENT_NUMBER,
+    EVENTS,
+    FULL,
+    Counters,
+    Floats,
+    World,
+)
+
+SUBJECTS = 2**32
+"""An event's code is its kind times this, and its subject."""
+
+
+@inlined
+def before(times: Floats, numbers: Counters, a: int, b: int) -> bool:
+    """Whether the event at place ``a`` comes before the one at ``b``."""
+    return bool(times[a] < times[b] or (times[a] == times[b] and numbers[a] < numbers[b]))
+
+
+@inlined
+def swap(times: Floats, numbers: Counters, codes: Counters, a: int, b: int) -> None:
+    """Exchange two places."""
+    times[a], times[b] = times[b], times[a]
+    numbers[a], numbers[b] = numbers[b], numbers[a]
+    codes[a], codes[b] = codes[b], codes[a]
+
+
+@inner
+def insert(
+    times: Floats, numbers: Counters, codes: Counters, counters: Counters, time: float, code: int
+) -> None:
+    """Add an event to the heap."""
+    at = counters[EVENTS]
+    if at >= times.size:
+        counters[FULL] = 1
+        return
+    counters[EVENTS] = at + 1
+    times[at] = time
+    numbers[at] = counters[EVENT_NUMBER]
+    counters[EVENT_NUMBER] += 1
+    codes[at] = code
+    while at > 0:
+        above = (at - 1) // 2
+        if not before(times, numbers, at, above):
+            break
+        swap(times, numbers, codes, at, above)
+        at = above
+
+
+@inner
+def remove(times: Floats, numbers: Counters, codes: Counters, size: int) -> None:
+    """Put the first event behind the others, of which there are ``size``."""
+    swap(times, numbers, codes, 0, size)
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and before(times, numbers, child + 1, child):
+            child += 1
+        if not before(times, numbers, child, at):
+            break
+        swap(times, numbers, codes, at, child)
+        at = child
+
+
+@inlined
+def push(world: World, time: float, kind: int, subject: int) -> None:
+    """Make an event. Cores and other work only go on as long as something else does."""
+    code = kind * SUBJECTS + subject
+    if kind < CORE:
+        world.counters[ALIVE] += 1
+    insert(world.event_times, world.event_numbers, world.event_codes, world.counters, time, code)
+
+
+@inlined
+def pop(world: World) -> tuple[float, int, int]:
+    """Take the first event: time, kind and subject. There has to be one."""
+    time, code = world.event_times[0], world.event_codes[0]
+    world.counters[EVENTS] -= 1
+    remove(world.event_times, world.event_numbers, world.event_codes, world.counters[EVENTS])
+    kind = code // SUBJECTS
+    if kind < CORE:
+        world.counters[ALIVE] -= 1
+    return time, kind, code % SUBJECTS

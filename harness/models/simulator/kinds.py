@@ -1,0 +1,217 @@
+"""The records that compiled code works on: one array of records for each kind of thing.
+
+Times are milliseconds since the start of the simulation. ``NONE`` stands for no record, ``NAN`` for a time
+that has not come.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Records: TypeAlias = NDArray[Any]
+Floats: TypeAlias = NDArray[np.float64]
+Words: TypeAlias = NDArray[np.uint64]
+Counters: TypeAlias = NDArray[np.int64]
+Indices: TypeAlias = NDArray[np.int32]
+
+NONE = -1
+NAN = float("nan")
+INF = float("inf")
+
+SPOUT, BOLT, COUNT_WINDOW, TIME_WINDOW, ACKER = range(5)
+"""Kinds of component."""
+VISITS, MESSAGES, FIRINGS, ANCHORS, PARCELS, FREE_PARCEL = range(6)
+"""Counters: records in use, and the first parcel that is in use no longer."""
+EVENTS, EVENT_NUMBER, ALIVE, FULL = range(6, 10)
+"""More of them: events pending and made so far, what keeps the run going, and whether an array is full."""
+COUNTERS = 10
+UNROUTABLE = 2
+"""Instead of 1 in the counter ``FULL``: an executor emitted where it has no routing probabilities."""
+NEXT, BEGIN, AFTER_CPU, SERVED, HELD = range(5)
+"""What an executor does when its time comes."""
+WAKE, DONE, VISIT_ARRIVES, MESSAGE_ARRIVES, TICK, CORE, OTHER_WORK = range(7)
+"""Kinds of event. Their subjects: executor, executor, visit, message, task, host, host."""
+BATCH, FLUSH_MS, TRANSFER_BATCH = range(3)
+"""Places in ``World.batch``."""
+
+TABLE = np.dtype([("first", "i4"), ("size", "i4")])
+CELL = np.dtype([("value", "f8"), ("other", "f8"), ("threshold", "u8")])
+"""Of Walker's alias method: below the threshold (of 32 bits) the value, else the other."""
+
+COMPONENT = np.dtype(
+    [
+        *((n, "f8") for n in ("length", "slide", "poll")),
+        *((n, "i4") for n in ("kind", "sink", "first_executor", "executors", "first_task", "tasks")),
+        *((n, "i4") for n in ("fan", "fans", "input", "send")),
+    ]
+)
+"""``fan``, ``fans``: of a spout's message or a window, where in ``fans``. ``input``: a spout's own, or
+``NONE``. ``send``: table of what a sink's client takes."""
+
+INPUT = np.dtype([(n, "i4") for n in ("cpu", "wait", "fan", "fans")])
+"""Tables of a tuple's service, and what it makes."""
+
+FAN = np.dtype([(n, "i4") for n in ("table", "stream", "streams", "pad")])
+"""Table of the number of tuples on an output, and where in ``streams`` those are that it feeds."""
+
+STREAM = np.dtype([(n, "i4") for n in ("target", "input", "route", "in_turn")])
+"""``route``: first of the source's rows in ``routes``; ``NONE`` where every task gets a copy. Rows are tables
+of tasks or, ``in_turn``, rounds; ``NONE`` where nothing is known of the executor's tuples."""
+
+TURN = np.dtype([(n, "i4") for n in ("first", "size", "at", "pad")])
+"""Tasks that an executor sends to in turn: where in ``turn_tasks``, and which is next."""
+
+EXECUTOR = np.dtype(
+    [
+        *((n, "f8") for n in ("idle", "scale", "stretch", "flush", "free", "wait", "busy", "cpu", "cpu_now")),
+        *(("wake", "f8"), ("flushes", "i8")),
+        *((n, "i4") for n in ("component", "kind", "row", "worker", "node", "host", "shared")),
+        *((n, "i4") for n in ("first_task", "tasks", "head", "tail", "item", "then", "asleep")),
+        *((n, "i4") for n in ("look", "emitted", "rounds", "parcels", "far_head", "far_tail", "far")),
+        ("pad", "i4"),
+    ]
+)
+"""``stretch``: of its CPU time; 1 where cores are played. ``shared``: they are. ``flush``: phase of its
+worker's flushes; ``flushes``: how many it has taken from its queue. ``free``: end of its last work; its
+sleeps are counted from there. ``wake``: when it will look. ``head``, ``tail``: its queue. ``item``: in
+service, ``wait``, ``cpu_now``: its, ``then``: what follows. ``asleep``: 1, or 2 when something has come.
+``look``: the task that a spout looks at; ``emitted``: whether this round has; ``rounds``: of its records of
+rounds, those in use. ``parcels``: items in its batches. ``far_head``, ``far_tail``, ``far``: the batch of
+what comes to it from other workers."""
+
+TASK = np.dtype(
+    [
+        *(("phase", "f8"), ("tick", "i8")),
+        *((n, "i4") for n in ("executor", "component", "next", "end")),
+        *((n, "i4") for n in ("head", "fresh", "tail", "held", "since_firing", "since_scan", "armed", "pad")),
+    ]
+)
+"""``next`` to ``end``: the messages that a spout task has yet to emit. ``head``: oldest tuple in the window,
+``fresh``: oldest that no window has had, ``held``: tuples from ``head`` on. ``tick``: of a time window's
+clock, which begins at ``phase``; ``armed``: the window is not empty, so the tick matters."""
+
+ROOT = np.dtype(
+    [
+        *((n, "f8") for n in ("due", "entered", "first", "last", "back", "acked")),
+        *((n, "i4") for n in ("task", "acker", "visit", "open", "sent", "handled", "stamp", "given")),
+        *(("far", "i4"), ("pad", "i4")),
+    ]
+)
+"""A message; ``given``: which of those that the world was made of. ``first``, ``last``: at its acker.
+``back``: the ack reaches its spout's queue, ``far`` from another worker; ``acked``: is taken from it.
+``open``: tuples of its tree that are not acked; ``sent``, ``handled``: messages to its acker. ``stamp``: the
+last window that counted it."""
+
+VISIT = np.dtype(
+    [
+        *((n, "f8") for n in ("queued", "received", "served", "emitted", "cpu", "expired")),
+        *((n, "i4") for n in ("task", "parent", "root", "link")),
+        *((n, "i2") for n in ("input", "ordinal", "far", "pad")),
+    ]
+)
+"""A tuple at one task. ``link``: what follows in the queue; then, in a window, the member that came next.
+``emitted``: what it made; of a window's member, by the first window that has it. ``parent``: the visit that
+made it, ``~firing`` for a window's output. ``root``: its message, or ``~firing``. ``ordinal``: which of the
+tuples that its parent made on the output, from 1. ``far``: it came from another worker. A message at its
+spout is a visit whose ``input`` is ``NONE``."""
+
+MESSAGE = np.dtype(
+    [
+        *((n, "f8") for n in ("queued", "received", "served")),
+        *((n, "i4") for n in ("root", "acker", "link", "far")),
+    ]
+)
+"""To an acker."""
+
+FIRING = np.dtype([("time", "f8"), *((n, "i4") for n in ("task", "first", "fresh", "anchors", "end", "pad"))])
+"""A window's output. ``first``, ``fresh``: members that it is the first to have, by ``link``.
+``anchors`` to ``end``: the messages that its members come from, each once."""
+
+BUFFER = np.dtype([(n, "i4") for n in ("head", "tail", "count", "pad")])
+"""A batch of parcels."""
+
+PARCEL = np.dtype([("hop", "f8"), *((n, "i4") for n in ("item", "target", "link", "pad"))])
+"""An item on its way to an executor, in a batch; ``hop`` is what it takes from there."""
+
+HOST = np.dtype(
+    [
+        *((n, "f8") for n in ("cores", "other", "progress", "updated", "due")),
+        *((n, "i4") for n in ("first", "end", "n", "pad")),
+    ]
+)
+"""``other``: cores that all but the executors ask for. ``progress``: CPU time of a thread that runs all the
+time. ``n``: threads in need of a core, from ``first`` on."""
+
+THREAD = np.dtype([("end", "f8"), ("executor", "i4"), ("pad", "i4")])
+"""A thread in need of a core, by the host's progress at which it is done; ``NONE``: other work."""
+
+ROUND = np.dtype([("start", "f8"), ("period", "f8"), ("count", "i8")])
+"""Rounds of a spout executor, ``count`` of them, ``period`` apart; without a period one after the other
+until the next record."""
+
+
+class World(NamedTuple):
+    """A network in flat arrays, and all that happens in it.
+
+    Attributes
+    ----------
+    tables, cells : TABLE, CELL
+        Distributions.
+    components, inputs, fans, streams, routes : COMPONENT, INPUT, FAN, STREAM, int32
+        The query plan; components in the order of the layout, ackers last.
+    turns, turn_tasks : TURN, int32
+        Of streams whose tuples go to tasks in turn.
+    executors, tasks, hosts, threads : EXECUTOR, TASK, HOST, THREAD
+        Executors by position in the layout, tasks by component. Each host's threads have their own part.
+    hops : int32 (3)
+        Tables: within a worker, between workers, between nodes.
+    batch : float64 (3)
+        Tuples in a batch, flush interval, tuples in a batch to other workers.
+    ackers : int64 (3)
+        Position of the first, their number (0 without acks), table of their service.
+    span : float64 (2)
+        The part of the time in which work is counted.
+    draws : uint64 (executors + tasks + hosts)
+        Streams of random numbers: of executors, of the threads of time windows, of hosts' other work.
+    buffers, parcels : BUFFER (executors x (executors + 1)), PARCEL
+        Batches by sender and target, the last target being other workers; when tuples are not sent at once.
+    rounds, round_first : ROUND, int64 (executors)
+        Rounds of spout executors, each executor's own part.
+    event_times, event_numbers, event_codes
+        The heap: by time, then in the order in which they were made.
+    """
+
+    tables: Records
+    cells: Records
+    components: Records
+    inputs: Records
+    fans: Records
+    streams: Records
+    routes: Indices
+    turns: Records
+    turn_tasks: Indices
+    executors: Records
+    tasks: Records
+    hosts: Records
+    threads: Records
+    hops: Indices
+    batch: Floats
+    ackers: Counters
+    span: Floats
+    draws: Words
+    roots: Records
+    visits: Records
+    messages: Records
+    firings: Records
+    anchors: Indices
+    buffers: Records
+    parcels: Records
+    rounds: Records
+    round_first: Counters
+    event_times: Floats
+    event_numbers: Counters
+    event_codes: Counters
+    counters: Counters

@@ -1,0 +1,276 @@
+"""What becomes of an emitted tuple until it is in its receiver's queue: route, batch, hop; and of acks.
+
+Batches (``JCQueue`` and ``WorkerTransfer`` of storm-client 2.8.3): an executor has one for every executor of
+its worker, and one for all other workers; it goes when it is full, or when the executor takes a flush from
+its own queue. What comes from other workers fills a batch for each receiving executor, which goes when full
+and is never flushed: ``events.far_batch``.
+"""
+
+from __future__ import annotations
+
+import math
+
+from harness.models.simulator.compiled import inlined, inner
+from harness.models.simulator.draws import draw
+from harness.models.simulator.heap import push
+from harness.models.simulator.kinds import (
+    ACKER,
+    BATCH,
+    FLUSH_MS,
+    FREE_PARCEL,
+    FULL,
+    INF,
+    MESSAGE_ARRIVES,
+    MESSAGES,
+    NAN,
+    NONE,
+    PARCELS,
+    SPOUT,
+    TRANSFER_BATCH,
+    UNROUTABLE,
+    VISIT_ARRIVES,
+    VISITS,
+    World,
+)
+
+
+@inlined
+def look(free: float, time: float, idle: float) -> float:
+    """Return when an executor that has been idle since ``free`` looks at its queue next after ``time``."""
+    if time <= free:
+        return free
+    if idle <= 0.0:
+        return time
+    return max(time, free + math.ceil((time - free) / idle) * idle)
+
+
+@inlined
+def place(world: World, target: int, item: int, time: float, far: int) -> None:
+    """Let an item come to an executor at a time: a visit, a message to an acker, a spout's ack."""
+    if world.executors[target]["kind"] == SPOUT:
+        world.roots[item]["back"] = time
+        world.roots[item]["far"] = far
+        return
+    if world.executors[target]["kind"] == ACKER:
+        world.messages[item]["queued"] = time
+        world.messages[item]["far"] = far
+        kind = MESSAGE_ARRIVES
+    else:
+        world.visits[item]["queued"] = time
+        world.visits[item]["far"] = far
+        kind = VISIT_ARRIVES
+    push(world, time, kind, item)
+
+
+@inlined
+def batched(world: World) -> bool:
+    """Whether tuples wait for batches."""
+    return bool(world.batch[BATCH] > 1.0 or world.batch[TRANSFER_BATCH] > 1.0)
+
+
+@inlined
+def next_flush(world: World, executor: int) -> float:
+    """Return when the first flush comes to an executor's queue that it has not taken."""
+    e = world.executors[executor]
+    if world.batch[FLUSH_MS] <= 0.0:
+        return INF
+    return float(e["flush"] + e["flushes"] * world.batch[FLUSH_MS])
+
+
+@inlined
+def take_flushes(world: World, executor: int, until: float) -> None:
+    """Count the flushes that came until a time as taken."""
+    e = world.executors[executor]
+    if world.batch[FLUSH_MS] > 0.0:
+        number = math.floor((until - e["flush"]) / world.batch[FLUSH_MS]) + 1
+        e["flushes"] = max(e["flushes"], number)
+
+
+@inner
+def release(world: World, sender: int, column: int, time: float) -> None:
+    """Send off one of an executor's batches."""
+    many = world.executors.size
+    box = world.buffers[sender * (many + 1) + column]
+    world.executors[sender]["parcels"] -= box["count"]
+    parcel = box["head"]
+    box["head"] = NONE
+    box["tail"] = NONE
+    box["count"] = 0
+    while parcel != NONE:
+        p = world.parcels[parcel]
+        after = p["link"]
+        place(world, int(p["target"]), int(p["item"]), time + p["hop"], 1 if column == many else 0)
+        p["link"] = world.counters[FREE_PARCEL]
+        world.counters[FREE_PARCEL] = parcel
+        parcel = after
+
+
+@inner
+def flush(world: World, sender: int, time: float) -> None:
+    """Send off all of an executor's batches."""
+    for column in range(world.executors.size + 1):
+        if world.buffers[sender * (world.executors.size + 1) + column]["count"] > 0:
+            release(world, sender, column, time)
+
+
+@inner
+def collect(world: World, sender: int, target: int, item: int, time: float, hop: float) -> None:
+    """Put an item into its batch."""
+    many = world.executors.size
+    far = world.executors[sender]["worker"] != world.executors[target]["worker"]
+    size = world.batch[TRANSFER_BATCH] if far else world.batch[BATCH]
+    if size <= 1.0:
+        place(world, target, item, time + hop, 1 if far else 0)
+        return
+    parcel = world.counters[FREE_PARCEL]
+    if parcel != NONE:
+        world.counters[FREE_PARCEL] = world.parcels[parcel]["link"]
+    else:
+        parcel = world.counters[PARCELS]
+        if parcel >= world.parcels.size:
+            world.counters[FULL] = 1
+            return
+        world.counters[PARCELS] = parcel + 1
+    p = world.parcels[parcel]
+    p["hop"] = hop
+    p["item"] = item
+    p["target"] = target
+    p["link"] = NONE
+    column = many if far else target
+    box = world.buffers[sender * (many + 1) + column]
+    if box["tail"] == NONE:
+        box["head"] = parcel
+    else:
+        world.parcels[box["tail"]]["link"] = parcel
+    box["tail"] = parcel
+    box["count"] += 1
+    world.executors[sender]["parcels"] += 1
+    if box["count"] >= size:
+        release(world, sender, column, time)
+
+
+@inlined
+def dispatch(world: World, stream: int, sender: int, target: int, item: int, time: float) -> None:
+    """Send an item from one executor to another: in its batch, then over its hop.
+
+    Parameters
+    ----------
+    stream
+        Whose draws: an executor's, or those of a time window's thread.
+    """
+    here, there = world.executors[sender], world.executors[target]
+    distance = 0
+    if here["worker"] != there["worker"]:
+        distance = 1 if here["node"] == there["node"] else 2
+    hop = draw(world.tables, world.cells, world.hops[distance], world.draws, stream)
+    if batched(world):
+        collect(world, sender, target, item, time, hop)
+    else:
+        place(world, target, item, time + hop, 0)
+
+
+@inlined
+def new_visit(world: World, task: int, kind: int, parent: int, root: int, ordinal: int) -> int:
+    """Make a tuple for a task, ``kind`` being the input that it is there; return it, or ``NONE``: no room."""
+    item = world.counters[VISITS]
+    if item >= world.visits.size:
+        world.counters[FULL] = 1
+        return NONE
+    world.counters[VISITS] = item + 1
+    visit = world.visits[item]
+    visit["queued"] = INF
+    visit["received"] = NAN
+    visit["served"] = NAN
+    visit["emitted"] = NAN
+    visit["expired"] = NAN
+    visit["cpu"] = NAN
+    visit["task"] = task
+    visit["input"] = kind
+    visit["ordinal"] = ordinal
+    visit["parent"] = parent
+    visit["root"] = root
+    return int(item)
+
+
+@inlined
+def count_open(world: World, root: int, change: int) -> None:
+    """Count a tuple that is not yet acked, or no longer, in the trees that it belongs to."""
+    if root >= 0:
+        world.roots[root]["open"] += change
+    else:
+        for i in range(world.firings[~root]["anchors"], world.firings[~root]["end"]):
+            world.roots[world.anchors[i]]["open"] += change
+
+
+@inlined
+def next_in_turn(world: World, number: int) -> int:
+    """Return the next task of an executor's round."""
+    turn = world.turns[number]
+    task = world.turn_tasks[turn["first"] + turn["at"]]
+    turn["at"] += 1
+    if turn["at"] == turn["size"]:
+        turn["at"] = 0
+    return int(task)
+
+
+@inlined
+def emit(
+    world: World, stream: int, sender: int, fan: int, fans: int, parent: int, root: int, time: float
+) -> None:
+    """Emit what one tuple, message or window makes: on each output a drawn number, to each subscriber."""
+    for f in range(fan, fan + fans):
+        made = world.fans[f]
+        number = int(draw(world.tables, world.cells, made["table"], world.draws, stream))
+        for ordinal in range(1, number + 1):
+            for s in range(made["stream"], made["stream"] + made["streams"]):
+                to = world.streams[s]
+                if to["route"] == NONE:
+                    first = int(world.components[to["target"]]["first_task"])
+                    end = first + world.components[to["target"]]["tasks"]
+                else:
+                    row = world.routes[to["route"] + world.executors[sender]["row"]]
+                    if row == NONE:
+                        world.counters[FULL] = UNROUTABLE
+                        return
+                    if to["in_turn"] == 1:
+                        first = next_in_turn(world, int(row))
+                    else:
+                        first = int(draw(world.tables, world.cells, row, world.draws, stream))
+                    end = first + 1
+                for task in range(first, end):
+                    item = new_visit(world, task, int(to["input"]), parent, root, ordinal)
+                    if item == NONE:
+                        return
+                    if world.ackers[1] > 0:
+                        count_open(world, root, 1)
+                    dispatch(world, stream, sender, int(world.tasks[task]["executor"]), item, time)
+
+
+@inlined
+def tell_acker(world: World, stream: int, sender: int, root: int, time: float) -> None:
+    """Send the acker of a message something about its tree."""
+    item = world.counters[MESSAGES]
+    if item >= world.messages.size:
+        world.counters[FULL] = 1
+        return
+    world.counters[MESSAGES] = item + 1
+    message = world.messages[item]
+    message["root"] = root
+    message["acker"] = world.roots[root]["acker"]
+    message["queued"] = INF
+    message["received"] = NAN
+    message["served"] = NAN
+    world.roots[root]["sent"] += 1
+    dispatch(world, stream, sender, int(message["acker"]), int(item), time)
+
+
+@inlined
+def ack(world: World, stream: int, sender: int, visit: int, time: float) -> None:
+    """Ack a tuple: one message to the acker of each message that it comes from."""
+    root = world.visits[visit]["root"]
+    count_open(world, int(root), -1)
+    first, end = 0, 1
+    if root < 0:
+        first, end = world.firings[~root]["anchors"], world.firings[~root]["end"]
+    for i in range(first, end):
+        tell_acker(world, stream, sender, int(root if root >= 0 else world.anchors[i]), time)
