@@ -74,6 +74,11 @@ def gaps(plan: PhysicalPlan, measure: str, why: ModelDeclined) -> list[Estimate]
     ]
 
 
+def declined(plan: PhysicalPlan, why: ModelDeclined) -> Prediction:
+    """Return a prediction that answers nothing: every measure is a gap with the reason."""
+    return Prediction(tuple(gap for measure in MEASURES for gap in gaps(plan, measure, why)))
+
+
 def answer(plan: PhysicalPlan, parts: Iterable[Part]) -> Prediction:
     """Collect the parts' estimates; a part that declines becomes gaps for its measures."""
     found: list[Estimate] = []

@@ -16,14 +16,13 @@ from harness.models.analytic.solve import LEVELS, Latency, Solution, solve
 from harness.models.analytic.stage_means import stage_means
 from harness.models.answers import (
     LATENCIES,
-    MEASURES,
     SUSTAINABLE,
     THROUGHPUT,
     UTILISATION,
     WORKER_CPU,
     Saturated,
     answer,
-    gaps,
+    declined,
 )
 from harness.models.layout import FloatArray, component_paths, outputs
 from harness.models.network import Network
@@ -91,7 +90,7 @@ class Composite:
         try:
             prepared = self.prepare(source)
         except ModelDeclined as why:
-            return _declined(proposed, why)
+            return declined(proposed, why)
         return prepared.predict(proposed, settings, rate_tps)
 
     def prepare(self, source: Observation) -> Prepared:
@@ -146,7 +145,7 @@ class Prepared:
             others = [solve(own.network, COARSE)]
             others += [solve(r.network(layout, settings, rate_tps), COARSE) for r in self.replicates]
         except ModelDeclined as why:
-            return _declined(proposed, why)
+            return declined(proposed, why)
         return predicted(own, others, rate_tps, self._limit(own, settings, rate_tps))
 
     def _limit(self, own: Solution, settings: Settings, rate_tps: float) -> Limit | None:
@@ -164,10 +163,6 @@ class Prepared:
             else:
                 least = middle
         return Limit((least + most) / 2, high.bottleneck_name)
-
-
-def _declined(proposed: PhysicalPlan, why: ModelDeclined) -> Prediction:
-    return Prediction(tuple(gap for measure in MEASURES for gap in gaps(proposed, measure, why)))
 
 
 class Limit(NamedTuple):

@@ -8,9 +8,42 @@ and within 3 % of Erlang's formula for the M/M/c queue with processor sharing fo
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from harness.models.layout import FloatArray
+from harness.models.layout import FloatArray, IntArray, Layout
+
+
+class Hosts(NamedTuple):
+    """Hosts of a plan, numbered from 0; a worker node with a quota of its own is one.
+
+    Attributes
+    ----------
+    of_worker : array (workers)
+        Host of each worker process.
+    cores : array (hosts)
+    """
+
+    of_worker: IntArray
+    cores: FloatArray
+
+
+def hosts(layout: Layout) -> Hosts:
+    """Return the hosts whose cores a plan's workers share."""
+    nodes = layout.plan.node_names
+    number: dict[tuple[str, str], int] = {}
+    cores: list[float] = []
+    of_worker = []
+    for name, _ in layout.workers:
+        node = nodes[name]
+        quota = node.cpu_quota_cores
+        key = (node.host, node.name if quota is not None else "")
+        if key not in number:
+            number[key] = len(cores)
+            cores.append(node.cores if quota is None else min(quota, node.cores))
+        of_worker.append(number[key])
+    return Hosts(np.array(of_worker, dtype=np.int64), np.array(cores))
 
 
 def stretch(others_cores: FloatArray, cores: FloatArray) -> FloatArray:

@@ -26,7 +26,6 @@ import numpy as np
 from harness.errors import ModelDeclined
 from harness.models.answers import (
     LATENCIES,
-    MEASURES,
     STATISTICS,
     SUSTAINABLE,
     THROUGHPUT,
@@ -34,7 +33,7 @@ from harness.models.answers import (
     Saturated,
     answer,
     by_executor,
-    gaps,
+    declined,
     number,
     require_rate,
 )
@@ -79,7 +78,7 @@ def jackson(source: Observation, proposed: PhysicalPlan, settings: Settings, rat
         measured, layout = observe(source), lay_out(proposed)
         queues = stations(measured, layout, rate_tps / source.rate_tps)
     except ModelDeclined as why:
-        return Prediction(tuple(gap for measure in MEASURES for gap in gaps(proposed, measure, why)))
+        return declined(proposed, why)
     return answer(
         proposed,
         [

@@ -8,10 +8,9 @@ import numpy as np
 
 from harness.errors import ModelDeclined
 from harness.models.answers import (
-    MEASURES,
     answer,
     by_executor,
-    gaps,
+    declined,
     number,
     require_rate,
     routing_estimates,
@@ -54,7 +53,7 @@ def linear(source: Observation, proposed: PhysicalPlan, settings: Settings, rate
         require_same_topology(source.plan, proposed)
         measured, layout = observe(source), lay_out(proposed)
     except ModelDeclined as why:
-        return Prediction(tuple(gap for measure in MEASURES for gap in gaps(proposed, measure, why)))
+        return declined(proposed, why)
     return answer(
         proposed,
         [

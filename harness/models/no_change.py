@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from harness.errors import ModelDeclined
-from harness.models.answers import LATENCIES, MEASURES, answer, by_executor, gaps, number, routing_estimates
+from harness.models.answers import LATENCIES, answer, by_executor, declined, number, routing_estimates
 from harness.models.layout import FloatArray, Layout, lay_out, outputs, require_same_topology
 from harness.models.observe import Measured, histogram, io_label, observe, require_counts
 from harness.models.routing import proportions
@@ -47,7 +47,7 @@ def no_change(source: Observation, proposed: PhysicalPlan, settings: Settings, r
         require_same_topology(source.plan, proposed)
         measured, layout = observe(source), lay_out(proposed)
     except ModelDeclined as why:
-        return Prediction(tuple(gap for measure in MEASURES for gap in gaps(proposed, measure, why)))
+        return declined(proposed, why)
     return answer(
         proposed,
         [

@@ -22,39 +22,15 @@ from harness.models.fan_out import FanOut, FanSums, fan_out, fan_sums
 from harness.models.hop_times import HopSums, HopTimes, hop_sums
 from harness.models.idling import batching, waiting
 from harness.models.inputs import Arriving, Inputs, arriving, spout_inputs
-from harness.models.layout import (
-    FloatArray,
-    IntArray,
-    Layout,
-    Output,
-    lay_out,
-    require_same_query_plan,
-    require_same_tasks,
-)
+from harness.models.layout import FloatArray, Layout, lay_out, require_same_query_plan, require_same_tasks
 from harness.models.network import Atoms, Input, Network, Service, constant
-from harness.models.task_routing import Keyed, Places, keyed_routing, places, round_robin, task_routing
-from harness.plans import PhysicalPlan, Stream
+from harness.models.plan_flows import flows
+from harness.models.task_routing import Keyed, Places, keyed_routing, places, round_robin
+from harness.plans import PhysicalPlan
 from harness.protocols import Observation, Settings
 
 HIDDEN_WITH_RATE = 0.5
 """Share of the hidden CPU use (brokers, generator, receiver ...) that goes with the input rate."""
-
-
-@dataclass(frozen=True)
-class Flows:
-    """Rates of a plan, a second.
-
-    Attributes
-    ----------
-    tasks : mapping of component to array (tasks)
-        Tuples that come to each task; of a spout, its messages.
-    inputs : mapping of Stream to array (target's executors)
-    emitted : mapping of Stream to array (source's executors)
-    """
-
-    tasks: Mapping[str, FloatArray]
-    inputs: Mapping[Stream, FloatArray]
-    emitted: Mapping[Stream, FloatArray]
 
 
 @dataclass(frozen=True)
@@ -252,30 +228,6 @@ def _with_background(
     return replace(prepared, hidden_cores=hidden, polling=polling, notes=notes)
 
 
-@dataclass(frozen=True)
-class _Hosts:
-    """Hosts of a plan; a worker node with a quota of its own is one."""
-
-    of_worker: IntArray
-    cores: FloatArray
-
-
-def _hosts(layout: Layout) -> _Hosts:
-    nodes = layout.plan.node_names
-    number: dict[tuple[str, str], int] = {}
-    cores: list[float] = []
-    of_worker = []
-    for name, _ in layout.workers:
-        node = nodes[name]
-        quota = node.cpu_quota_cores
-        key = (node.host, node.name if quota is not None else "")
-        if key not in number:
-            number[key] = len(cores)
-            cores.append(node.cores if quota is None else min(quota, node.cores))
-        of_worker.append(number[key])
-    return _Hosts(np.array(of_worker, dtype=np.int64), np.array(cores))
-
-
 class _Builder:
     """One proposed plan under construction."""
 
@@ -285,60 +237,11 @@ class _Builder:
         self.settings = settings
         self.rate_tps = rate_tps
         self.query_plan = layout.plan.query_plan
-        self.streams_from: dict[str, list[Stream]] = {n: [] for n in layout.order}
-        self.streams_to: dict[str, list[Stream]] = {n: [] for n in layout.order}
-        for s in self.query_plan.streams:
-            self.streams_from[s.source].append(s)
-            self.streams_to[s.target].append(s)
         self.at: Places = places(layout)
-        self.hosts = _hosts(layout)
-        self.routing: dict[Stream, FloatArray] = {}
-        self.flows = self._flows()
+        self.hosts = contention.hosts(layout)
+        observed = (prepared.keyed, prepared.inputs, prepared.fans)
+        self.flows = flows(layout, self.at, settings, rate_tps, observed)
         self.scale = self._scale()
-
-    def _flows(self) -> Flows:
-        layout, prepared = self.layout, self.prepared
-        tasks: dict[str, FloatArray] = {}
-        inputs: dict[Stream, FloatArray] = {}
-        emitted: dict[Stream, FloatArray] = {}
-        arriving: dict[Stream, FloatArray] = {}
-        for name in layout.order:
-            streams, held = self.streams_to[name], layout.membership[name]
-            if streams:
-                for s in streams:
-                    inputs[s] = held @ arriving[s]
-                tasks[name] = sum((arriving[s] for s in streams), np.zeros(held.shape[1]))
-            else:
-                share = prepared.inputs.share.get(name)
-                tasks[name] = np.zeros(held.shape[1]) if share is None else share * self.rate_tps
-            made: dict[str, FloatArray] = {}
-            for s in self.streams_from[name]:
-                self.routing[s] = task_routing(layout, self.at, s, prepared.keyed, self.settings, tasks[name])
-                if s.stream not in made:
-                    made[s.stream] = self._made(name, Output(name, s.stream), tasks, inputs)
-                emitted[s] = made[s.stream]
-                arriving[s] = made[s.stream] @ self.routing[s]
-        return Flows(tasks, inputs, emitted)
-
-    def _made(
-        self, name: str, output: Output, tasks: Mapping[str, FloatArray], inputs: Mapping[Stream, FloatArray]
-    ) -> FloatArray:
-        """Return the emits a second of each executor on one output."""
-        held, fans = self.layout.membership[name], self.prepared.fans
-        whole = fans.get(Input(name, "", ""))
-        streams = self.streams_to[name]
-        if not streams:
-            return np.asarray(held @ tasks[name] * (_mean(whole[output]) if whole else 1.0))
-        window = self.query_plan.component(name).window
-        if window is not None and whole:
-            if window.kind == "count":
-                fired = tasks[name] / window.slide
-            else:
-                slides = 1000.0 / window.slide
-                fired = slides * -np.expm1(-tasks[name] / slides)
-            return np.asarray(held @ fired * _mean(whole[output]))
-        made = (inputs[s] * _mean(fans[Input(name, s.source, s.stream)][output]) for s in streams)
-        return np.asarray(sum(made, np.zeros(held.shape[0])))
 
     def _scale(self) -> FloatArray:
         """Factor on each executor's service: its tasks' own factors, weighted by what comes to them."""
@@ -356,7 +259,7 @@ class _Builder:
     def served(self) -> FloatArray:
         """Tuples a second that bolts' executors serve, by executor of the query plan; 0 for spouts."""
         found = np.zeros(len(self.layout))
-        for name, streams in self.streams_to.items():
+        for name, streams in self.flows.into.items():
             if streams:
                 found[self.layout.of[name]] = self.layout.membership[name] @ self.flows.tasks[name]
         return found
@@ -364,7 +267,7 @@ class _Builder:
     def entered(self) -> FloatArray:
         """Messages a second that spouts' executors emit."""
         found = np.zeros(len(self.layout))
-        for name, streams in self.streams_to.items():
+        for name, streams in self.flows.into.items():
             if not streams:
                 found[self.layout.of[name]] = self.layout.membership[name] @ self.flows.tasks[name]
         return found
@@ -425,7 +328,9 @@ class _Builder:
             empty = np.exp(-entered[at] / 1000 * round_ms)
             rounds = 1000 / (round_ms + empty * idle_ms[at])
             polls[at] = np.maximum(tasks * rounds - entered[at], 0.0)
-        remote = remote_traffic(layout, self.flows.emitted, self.routing, self.at.holder, served, entered)
+        remote = remote_traffic(
+            layout, self.flows.emitted, self.flows.routing, self.at.holder, served, entered
+        )
         return Activity(arrivals, looks, polls, remote)
 
     def network(self) -> Network:
@@ -456,7 +361,7 @@ class _Builder:
             input_scv=inputs.scv,
             poll_ms={n: inputs.poll_ms.get(n, 0.0) for n in self.query_plan.spouts},
             idle_ms=self.idle_ms(activity.arrivals),
-            routing=self.routing,
+            routing=self.flows.routing,
             fanout=prepared.fans,
             service=self._service(),
             service_scale=self.scale,
@@ -480,7 +385,7 @@ class _Builder:
 
     def _service(self) -> Mapping[Input, Service]:
         found = {}
-        for name, streams in self.streams_to.items():
+        for name, streams in self.flows.into.items():
             if not streams:
                 cpu_ms = self.prepared.inputs.emit_cpu_ms.get(name, 0.0)
                 found[Input(name, "", "")] = Service(constant(cpu_ms), constant(0.0))
@@ -503,7 +408,3 @@ class _Builder:
 
 LEAST_LOOK_MS = 0.002
 """Time of a look itself, below which a busy-waiting thread cannot go."""
-
-
-def _mean(probabilities: FloatArray) -> float:
-    return float(probabilities @ np.arange(probabilities.size))

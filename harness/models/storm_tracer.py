@@ -11,11 +11,10 @@ from harness.errors import ModelDeclined
 from harness.models import routing as routes
 from harness.models.answers import (
     LATENCIES,
-    MEASURES,
     Saturated,
     answer,
     by_executor,
-    gaps,
+    declined,
     number,
     require_rate,
     routing_estimates,
@@ -89,7 +88,7 @@ def storm_tracer(
         require_same_topology(source.plan, proposed)
         stages = Stages(observe(source), lay_out(proposed), settings, rate_tps / source.rate_tps)
     except ModelDeclined as why:
-        return Prediction(tuple(gap for measure in MEASURES for gap in gaps(proposed, measure, why)))
+        return declined(proposed, why)
     return answer(
         proposed,
         [
