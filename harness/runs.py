@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -285,8 +285,11 @@ class Run:
         quality: Quality,
         latency: pa.Table,
         metrics: pa.Table,
+        clock: Callable[[], int] = time.monotonic_ns,
     ) -> Interval:
         """Write a finished step whole, and return ``interval.json`` as it was written.
+
+        ``clock`` is the one that the interval's times are of.
 
         Raises
         ------
@@ -300,7 +303,7 @@ class Run:
                 (folder / "quality.json").write_text(quality.model_dump_json(indent=1))
                 pq.write_table(latency.cast(LATENCY), folder / "latency.parquet", compression="zstd")
                 pq.write_table(metrics.cast(METRICS), folder / "metrics.parquet", compression="zstd")
-                interval = interval.finished(time.monotonic_ns())
+                interval = interval.finished(clock())
                 (folder / "interval.json").write_text(interval.model_dump_json(indent=1))
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno else str(error)

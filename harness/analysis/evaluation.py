@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from harness.analysis import checks, tables
-from harness.analysis.inputs import check_parquet, read_raw, read_run
+from harness.analysis.inputs import MEASURED_KINDS, check_parquet, read_raw, read_run
 from harness.analysis.judging import judged
 from harness.analysis.predicting import predict
 from harness.analysis.rescoring import linked_copy
@@ -131,6 +131,9 @@ def evaluate(
     UsageError
         Naming the first file that is missing or unreadable.
     """
+    for path in paths:
+        if Run(path).environment.get("cluster_kind") not in MEASURED_KINDS:
+            raise UsageError(f"{path}: simulated, not measured", "accuracy is told of measured runs only")
     anew = [p for p in paths if not (p / "errors.parquet").is_file()]
     judged_anew = dict(_judge(anew, progress)) if anew else {}
     return [_evaluated(p, split, *(judged_anew[p] if p in judged_anew else _as_reported(p))) for p in paths]

@@ -37,6 +37,7 @@ def run(
     harness run configs/experiments/all-in-one.yaml
     harness run quick --set workload.rate_tps=100
     harness run --resume runs/quick/20260102T030405Z
+    harness run quick --set cluster.kind=simulator
     """
     from harness import campaigning
     from harness.backends import sandbox, servers
@@ -51,6 +52,8 @@ def run(
         raise UsageError("--set cannot change a run that has begun", "start a new run instead")
     resumed = Run(resume) if resume else None
     loaded = load(resumed.path / "experiment.yaml" if resumed else str(experiment), overrides)
+    if loaded.cluster.kind == "simulator":
+        _simulate(loaded, resumed, runs, as_json)
     if os.environ.pop(CHECKED, None) is None:  # in the sandbox this function is run once more
         _show_findings(loaded)
         require_tools()
@@ -158,6 +161,24 @@ def _show_findings(experiment: Any) -> list[str]:
         err.print(f"[yellow]warning:[/] {finding.key}: {finding.message}", highlight=False)
         warnings.append(f"{finding.key}: {finding.message}")
     return warnings
+
+
+def _simulate(experiment: Any, resumed: Any, runs: Path, as_json: bool) -> None:
+    """Play an experiment instead of measuring it, judge the models on what came of it, and end."""
+    from harness.backends.servers import STORM_VERSION
+    from harness.environment import describe
+    from harness.experiments.loading import files
+    from harness.runs import Run
+    from harness.simulated.campaign import carry_out
+
+    _show_findings(experiment)
+    environment = describe("simulator", {"storm": STORM_VERSION})
+    played = resumed or Run.create(runs, experiment.name, files(experiment), environment)
+    err.print(f"[yellow]simulated, not measured:[/] run directory {relative(played.path)}")
+    with played.exclusively():
+        carry_out(experiment, played, lambda line: err.print(line, highlight=False))
+    _predict(played, experiment.models)
+    _report(played, as_json)
 
 
 def _predict(run_: Any, models: tuple[str, ...]) -> int:

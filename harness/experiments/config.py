@@ -191,15 +191,24 @@ class Workload(Frozen):
 
 
 class LocalCluster(Frozen):
-    """A real cluster on this machine: one supervisor a worker node, each on its own loopback address."""
+    """A real cluster on this machine: one supervisor a worker node, each on its own loopback address.
 
-    kind: Literal["local"] = "local"
+    Kind ``simulator``: nothing is started or measured; the same plans are played by the simulator.
+    """
+
+    kind: Literal["local", "simulator"] = "local"
     # beyond these a slot's port would be that of another server (backends/server_config.py)
     nodes: Annotated[int, Field(ge=1, le=20)] = 2
     slots_per_node: Annotated[int, Field(ge=1, le=80)] = 2
     worker_heap_mb: Annotated[int, Field(ge=64)] = 256
     worker_jit: Literal["c1", "full"] = "c1"
     cpu_quota_cores: Mapping[str, PositiveFloat] = {}
+
+    @model_validator(mode="after")
+    def _played(self) -> Self:
+        if self.kind == "simulator" and self.cpu_quota_cores:
+            raise ValueError("cpu_quota_cores: the simulator's nodes share one host's cores without quotas")
+        return self
 
 
 class BurnIn(Frozen):
@@ -347,6 +356,8 @@ class Experiment(Frozen):
                 raise ValueError(
                     f"steps.plan.{i}: {asked.workers} workers are more than the cluster's {self.slots} slots"
                 )
+        if self.cluster.kind == "simulator" and self.plans.store != "none":
+            raise ValueError("plans.store: a simulated run keeps its plans in its run directory only")
         known = {f"node-{n + 1}" for n in range(self.cluster.nodes)}
         for node in self.cluster.cpu_quota_cores:
             if node not in known:
