@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.models.analytic.contention import Contention, contention
-from harness.models.analytic.rates import Rates
 from harness.models.analytic.records import Flat
 from harness.models.analytic.service import Service
 from harness.models.layout import FloatArray
@@ -40,7 +39,7 @@ def executor_loads(f: Flat, s: Service, spout_load: FloatArray) -> FloatArray:
 
 
 def bottleneck(
-    f: Flat, r: Rates, s: Service, use: Contention, spout_load: FloatArray, given: FloatArray | None
+    f: Flat, s: Service, use: Contention, spout_load: FloatArray, given: FloatArray | None
 ) -> Bottleneck:
     """Return what is full first when all rates grow together.
 
@@ -51,7 +50,7 @@ def bottleneck(
     most = 1 / use.host_load[host] if use.host_load[host] > 0 else np.inf
 
     def loads(factor: float) -> FloatArray:
-        stretch = contention(f, r, given, factor).stretch
+        stretch = contention(f, use.cores, given, factor).stretch
         on_core = np.where(use.cores > 0, use.cores * np.where(np.isfinite(stretch), stretch, 1e9), 0.0)
         return np.asarray(factor * (off_core + on_core))
 

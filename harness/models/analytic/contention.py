@@ -44,21 +44,30 @@ class Contention(NamedTuple):
     host_load: FloatArray
 
 
-def contention(f: Flat, r: Rates, given: FloatArray | None = None, factor: float = 1.0) -> Contention:
+def cores_needed(f: Flat, r: Rates) -> FloatArray:
+    """Return the cores that each executor's tuples need, and each acker's messages."""
+    needed = np.zeros(f.executor.size)
+    _demand(f, r, needed)
+    return needed
+
+
+def contention(
+    f: Flat, cores: FloatArray, given: FloatArray | None = None, factor: float = 1.0
+) -> Contention:
     """Return the CPU use when all rates are multiplied by a factor.
 
     Parameters
     ----------
+    cores : array (executors and ackers)
+        Needed at the rates themselves.
     given : array (executors and ackers), optional
         Stretch at the rates themselves, which whoever made the network knows better. At other rates it is
         then ``harness.models.contention``'s, of all other demand on the host.
     """
-    needed = np.zeros(f.executor.size)
-    _demand(f, r, needed)
-    needed *= factor
+    needed = cores * factor
     stretch, load = np.ones(needed.size), np.zeros(f.host.size)
     host = np.ascontiguousarray(f.executor["host"])
-    _share(host, needed, f.host["cores"] - f.host["background"], stretch, load)
+    _share(host, needed, f.host["cores"] - f.host["background"], given is not None, stretch, load)
     if given is not None and factor == 1.0:
         return Contention(given, needed, load)
     if given is not None:
@@ -87,8 +96,9 @@ def _demand(f: Flat, r: Rates, needed: FloatArray) -> None:
 
 @compiled
 def _share(
-    host: IntArray, needed: FloatArray, free: FloatArray, stretch: FloatArray, load: FloatArray
+    host: IntArray, needed: FloatArray, free: FloatArray, known: bool, stretch: FloatArray, load: FloatArray
 ) -> None:
+    """Fill in the hosts' loads and, where it is not ``known`` otherwise, the stretch."""
     for h in range(free.size):
         mine = np.flatnonzero((host == h) & (needed > 0))
         demand = needed[mine]
@@ -96,7 +106,7 @@ def _share(
         load[h] = total / free[h] if free[h] > 0 else (np.inf if total > 0 else 0.0)
         if load[h] >= 1:
             stretch[mine] = np.inf
-        elif mine.size:
+        elif mine.size and not known:
             stretch[mine] = _stretch(demand, free[h])
 
 

@@ -58,8 +58,7 @@ def service_levels(
     services: Sequence[NetworkService],
     share: FloatArray,
     send: Atoms | None,
-    on_core: float,
-    off_core: float,
+    factors: FloatArray,
     levels: Iterable[float],
 ) -> FloatArray:
     """Return quantiles of the time that a tuple holds an executor.
@@ -72,23 +71,32 @@ def service_levels(
         Of the tuples.
     send : Atoms, optional
         A sink's own client.
-    on_core, off_core : float
-        Factors of CPU time and of waiting.
+    factors : array (n, 2)
+        Of CPU time and of waiting, by executor.
     levels : iterable of float
+
+    Returns
+    -------
+    array (n, levels)
     """
+    on_core, off_core = (f[:, None, None] for f in factors.T)
     values, weights = [], []
     for s, w in zip(services, share, strict=True):
-        value = (on_core * s.cpu_ms.values_ms[:, None] + off_core * s.wait_ms.values_ms).ravel()
+        value = (on_core * s.cpu_ms.values_ms[:, None] + off_core * s.wait_ms.values_ms).reshape(
+            len(factors), -1
+        )
         weight = (s.cpu_ms.probabilities[:, None] * s.wait_ms.probabilities).ravel()
         if send is not None:
-            value = (value[:, None] + send.values_ms).ravel()
+            value = (value[:, :, None] + send.values_ms).reshape(len(factors), -1)
             weight = (weight[:, None] * send.probabilities).ravel()
         values.append(value)
         weights.append(w * weight)
-    value, weight = np.concatenate(values), np.concatenate(weights)
-    order = np.argsort(value, kind="stable")
-    middle = np.cumsum(weight[order]) - weight[order] / 2
-    return np.asarray(np.interp(np.array(list(levels)) * weight.sum(), middle, value[order]))
+    value, weight = np.concatenate(values, axis=1), np.concatenate(weights)
+    order = np.argsort(value, axis=1, kind="stable")
+    value, ranked = np.take_along_axis(value, order, axis=1), weight[order]
+    middle = np.cumsum(ranked, axis=1) - ranked / 2
+    wanted = np.array(list(levels)) * weight.sum()
+    return np.array([np.interp(wanted, m, v) for m, v in zip(middle, value, strict=True)])
 
 
 @inlined

@@ -13,7 +13,7 @@ from harness.errors import ModelDeclined
 from harness.models.analytic.backward import Trees, trees
 from harness.models.analytic.capacity import Bottleneck, bottleneck, executor_loads
 from harness.models.analytic.compiled import compiled
-from harness.models.analytic.contention import Contention, contention
+from harness.models.analytic.contention import Contention, contention, cores_needed
 from harness.models.analytic.flat import flatten
 from harness.models.analytic.flow import Flow, flow
 from harness.models.analytic.forward import Stages, moments
@@ -42,6 +42,7 @@ from harness.models.network import Input, Network
 
 LEVELS: Mapping[str, float] = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 """Percentiles that are given."""
+_LEVELS = np.array(list(LEVELS.values()))
 _SIZES = ((128, 512), (400, 256), (700, 128))
 """Frequencies for plans of up to so many executors; 64 for larger ones."""
 _FEW = 128
@@ -102,9 +103,7 @@ class Solution:
     @cached_property
     def bottleneck(self) -> Bottleneck:
         """What is full first when all rates grow together."""
-        return bottleneck(
-            self.flat, self.rates, self.service, self.contention, self.loop.load, self.network.stretch
-        )
+        return bottleneck(self.flat, self.service, self.contention, self.loop.load, self.network.stretch)
 
     @cached_property
     def queue_wait_ms(self) -> FloatArray:
@@ -178,13 +177,10 @@ class Solution:
             slow, scale = self.service.slow[at], self.network.service_scale[at]
             mean = (float(rate @ (slow * scale) / rate.sum()), float(rate @ scale / rate.sum()))
             labels = [name, *(e.label for e in layout.executors[at])]
-            factors = [mean, *zip(slow * scale, scale, strict=True)]
-            known: dict[tuple[float, float], FloatArray] = {}
-            for label, (on_core, off_core) in zip(labels, factors, strict=True):
-                pair = (round(float(on_core), 3), round(float(off_core), 3))
-                if pair not in known:
-                    known[pair] = service_levels(services, share, send, *pair, LEVELS.values())
-                found[label] = known[pair]
+            factors = np.round(np.vstack([mean, np.stack([slow * scale, scale], axis=1)]), 3)
+            alike, which = np.unique(factors, axis=0, return_inverse=True)
+            levels = service_levels(services, share, send, alike, LEVELS.values())
+            found |= dict(zip(labels, levels[which.ravel()], strict=True))
         return found
 
     @property
@@ -226,8 +222,11 @@ class Solution:
         span = max(_span(m) for _, m in at.values())
         everywhere = np.ones(self.flat.first_acker) if through is None else through
         cf = spectra(self.stages, everywhere, self._size, span)
-        result = {"": _latency(np.sum([m for _, m in at.values()], axis=0), cf.sum(axis=0), span)}
-        return result | {name: _latency(m, cf[c], span) for name, (c, m) in at.items()}
+        rows = np.array([np.sum([m for _, m in at.values()], axis=0), *(m for _, m in at.values())])
+        whole = np.array([cf.sum(axis=0), *(cf[c] for c, _ in at.values())]) / rows[:, :1]
+        levels = quantiles(grid(self._size), span, whole, _LEVELS)
+        means = (rows[:, 1] / rows[:, 0]).tolist()
+        return dict(zip(["", *at], map(Latency, means, levels), strict=True))
 
     def same_node_mean_ms(self) -> float:
         """Return the mean over rows that begin and end on one worker node, up to the mean complete latency.
@@ -287,6 +286,13 @@ class Solution:
         known = back(self.stages, grid(self._size), span, seats, sizes)
         return span, trees(known), self.service.rate[: self.flat.first_acker]
 
+    @cached_property
+    def _complete_ms(self) -> dict[str, float]:
+        _, tree, rate = self._trees
+        spouts = self._spout_executors[rate[self._spout_executors] > 0]
+        value = tree.mean_ms[spouts] - self._way_ms[self.flat.executor["worker"][spouts]]
+        return self._by_spout(spouts, value)
+
     def complete_mean_ms(self) -> dict[str, float]:
         """Return the mean complete latency, whole (key empty) and by spout executor's label.
 
@@ -298,10 +304,7 @@ class Solution:
         Saturated, ModelDeclined
             When there is none.
         """
-        _, tree, rate = self._trees
-        spouts = self._spout_executors[rate[self._spout_executors] > 0]
-        value = tree.mean_ms[spouts] - self._way_ms[self.flat.executor["worker"][spouts]]
-        return self._by_spout(spouts, value)
+        return self._complete_ms
 
     def _by_spout(self, spouts: IntArray, value: FloatArray) -> dict[str, float]:
         rate = self.service.rate[spouts]
@@ -334,17 +337,9 @@ class Solution:
         mean = tree.mean_ms[spouts] + at_acker + self._way_ms[f.executor["worker"][spouts]] + read
         means = self._by_spout(spouts, mean)
         share = rate[spouts] / rate[spouts].sum()
-        whole = quantiles(grid(cf.shape[1]), span, share @ cf, np.array(list(LEVELS.values())))
-        found = {"": Latency(means[""], whole)}
-        levels = np.array(list(LEVELS.values()))
-        known: dict[bytes, FloatArray] = {}
-        for e, one in zip(spouts, cf, strict=True):
-            label = self.network.layout.executors[int(e)].label
-            key = one.tobytes()
-            if key not in known:
-                known[key] = quantiles(grid(one.size), span, one, levels)
-            found[label] = Latency(means[label], known[key])
-        return found
+        levels = quantiles(grid(cf.shape[1]), span, np.vstack([share @ cf, cf]), _LEVELS)
+        labels = ["", *(self.network.layout.executors[int(e)].label for e in spouts)]
+        return {name: Latency(means[name], one) for name, one in zip(labels, levels, strict=True)}
 
 
 def solve(network: Network, size: int | None = None) -> Solution:
@@ -363,7 +358,7 @@ def solve(network: Network, size: int | None = None) -> Solution:
     """
     names, f = flatten(network)
     r = rates(f)
-    use = contention(f, r, network.stretch)
+    use = contention(f, cores_needed(f, r), network.stretch)
     s = service(f, r, use.stretch)
     loop = spout_loop(f, s.hold[: f.first_acker, 0])
     return Solution(network, names, f, r, use, s, loop, flow(f, r, s, loop), size)
@@ -373,11 +368,6 @@ def _span(m: FloatArray) -> float:
     mean = m[1] / m[0]
     spread = np.sqrt(max(m[2] / m[0] - mean * mean, (0.01 * mean) ** 2))
     return max(float(mean + _DEVIATIONS * spread), _LEAST_MS)
-
-
-def _latency(m: FloatArray, cf: ComplexArray, span: float) -> Latency:
-    levels = np.array(list(LEVELS.values()))
-    return Latency(float(m[1] / m[0]), quantiles(grid(cf.size), span, cf / m[0], levels))
 
 
 @compiled

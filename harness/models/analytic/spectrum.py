@@ -87,16 +87,21 @@ def _sines(k: NDArray[np.int64], points: FloatArray) -> FloatArray:
 
 
 def quantiles(g: Grid, span: float, cf: ComplexArray, levels: FloatArray) -> FloatArray:
-    """Return quantiles of a distribution.
+    """Return quantiles of distributions.
 
     Parameters
     ----------
-    cf : array (frequencies)
+    cf : array (distributions, frequencies)
         Of mass 1.
     levels : array
         Between 0 and 1.
+
+    Returns
+    -------
+    array (distributions, levels)
     """
-    return np.asarray(np.interp(levels, _fine_cdf(g, cf), g.fine * span))
+    at = g.fine * span
+    return np.array([np.interp(levels, cdf, at) for cdf in _fine_cdf(g, cf)])
 
 
 def mean_below(g: Grid, span: float, cf: ComplexArray, cut: float) -> float:
@@ -122,7 +127,7 @@ _NOTHING = 1e-3
 
 
 def _fine_cdf(g: Grid, cf: ComplexArray) -> FloatArray:
-    return np.maximum.accumulate(np.clip(np.ascontiguousarray(cf.real) @ g.to_fine, 0.0, 1.0))
+    return np.maximum.accumulate(np.clip(np.ascontiguousarray(cf.real) @ g.to_fine, 0.0, 1.0), axis=-1)
 
 
 @inner
