@@ -128,7 +128,10 @@ def test_what_the_simulator_does_not_play_is_named(tmp_path: Path) -> None:
 def test_executors_are_placed_as_storms_even_scheduler_does() -> None:
     """By component name, one executor after another over slots that take turns between nodes; tasks follow
     one another, the first executors having one more where they do not come out even."""
-    experiment = load("fields-to-fields", ("topology.tasks=5", "steps.plan=[{executors: 2}]"))
+    experiment = load(
+        "fields-to-fields",
+        ("topology.tasks=5", "cluster.slots_per_node=2", "steps.plan=[{executors: 2, workers: 4}]"),
+    )
     asked = experiment.configuration(experiment.steps.plan[0])
     plan = place(experiment.topology.query_plan(), asked, {}, worker_nodes(2, 2, HOST_CORES))
     assert [e.label for e in plan.executors][:4] == [

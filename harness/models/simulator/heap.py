@@ -25,39 +25,38 @@ def before(times: Floats, numbers: Counters, a: int, b: int) -> bool:
 
 
 @inlined
-def swap(times: Floats, numbers: Counters, codes: Counters, a: int, b: int) -> None:
-    """Exchange two places."""
-    times[a], times[b] = times[b], times[a]
-    numbers[a], numbers[b] = numbers[b], numbers[a]
-    codes[a], codes[b] = codes[b], codes[a]
+def move(times: Floats, numbers: Counters, codes: Counters, a: int, b: int) -> None:
+    """Copy the event at place ``a`` to ``b``."""
+    times[b] = times[a]
+    numbers[b] = numbers[a]
+    codes[b] = codes[a]
 
 
 @inner
 def insert(
     times: Floats, numbers: Counters, codes: Counters, counters: Counters, time: float, code: int
 ) -> None:
-    """Add an event to the heap."""
+    """Add an event to the heap; of equal times it is the last."""
     at = counters[EVENTS]
     if at >= times.size:
         counters[FULL] = 1
         return
     counters[EVENTS] = at + 1
-    times[at] = time
-    numbers[at] = counters[EVENT_NUMBER]
-    counters[EVENT_NUMBER] += 1
-    codes[at] = code
     while at > 0:
         above = (at - 1) // 2
-        if not before(times, numbers, at, above):
+        if time >= times[above]:
             break
-        swap(times, numbers, codes, at, above)
+        move(times, numbers, codes, above, at)
         at = above
+    times[at] = time
+    numbers[at] = counters[EVENT_NUMBER]
+    codes[at] = code
+    counters[EVENT_NUMBER] += 1
 
 
 @inner
 def remove(times: Floats, numbers: Counters, codes: Counters, size: int) -> None:
-    """Put the first event behind the others, of which there are ``size``."""
-    swap(times, numbers, codes, 0, size)
+    """Remove the first event, so that ``size`` are left: the last one finds its place from the top."""
     at = 0
     while True:
         child = 2 * at + 1
@@ -65,10 +64,11 @@ def remove(times: Floats, numbers: Counters, codes: Counters, size: int) -> None
             break
         if child + 1 < size and before(times, numbers, child + 1, child):
             child += 1
-        if not before(times, numbers, child, at):
+        if not before(times, numbers, child, size):
             break
-        swap(times, numbers, codes, at, child)
+        move(times, numbers, codes, child, at)
         at = child
+    move(times, numbers, codes, size, at)
 
 
 @inlined

@@ -144,7 +144,7 @@ def _world(
         turns=turns,
         turn_tasks=turn_tasks,
         threads=np.zeros(int(room_for_threads.sum()), dtype=THREAD),
-        span=np.array(span_ms),
+        span=np.array(span_ms, dtype=np.float64),
         draws=_streams(seed, many + tasks.size + hosts.size),
         roots=roots,
         visits=np.empty(sizes["visits"], dtype=VISIT),
