@@ -1,7 +1,16 @@
-"""Variability of arrivals everywhere, and the law of waiting that follows at every executor."""
+"""Variability of arrivals everywhere, and the law of waiting that follows at every executor.
+
+A component's executors share one flow out, so what they get is not independent: of a regular flow dealt out
+at random each executor's part looks random, and all parts together are as regular as before. ``joint`` is
+what the index of a component's whole flow has over the mean of its executors' own indices (their
+covariances): it is carried on from component to component beside these, fades at times shorter than those by
+which tuples of different executors are delayed apart (as an index does by a hop), and comes back in where the
+flows meet again.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +20,7 @@ from harness.models.analytic.rates import ANCHORS, MEAN_MADE, SQUARE_MADE, TUPLE
 from harness.models.analytic.records import Flat
 from harness.models.analytic.service import Service
 from harness.models.analytic.spout_loop import SpoutLoop
-from harness.models.analytic.structure import COUNT_WINDOW, SPOUT, TIME_WINDOW
+from harness.models.analytic.structure import BOLT, COUNT_WINDOW, SPOUT, TIME_WINDOW
 from harness.models.analytic.variability import (
     SCALES_MS,
     blurred,
@@ -24,7 +33,7 @@ from harness.models.analytic.variability import (
     renewal,
     rounding,
 )
-from harness.models.analytic.waiting import NUMBERS, waiting_law
+from harness.models.analytic.waiting import MEAN, NUMBERS, SECOND, SLEEP, waiting_law
 from harness.models.layout import FloatArray
 
 
@@ -65,11 +74,13 @@ def _flow(f: Flat, r: Rates, s: Service, loop: SpoutLoop, arrivals: FloatArray, 
                 one, other = f.atom[i], f.atom[j]
                 blur[kind] += one.p * other.p * abs(one.value - other.value)
     leaving = np.zeros(SCALES_MS.size)
+    joint = np.zeros((f.component.size - 1, SCALES_MS.size))
     for c in range(f.component.size - 1):
         if f.component[c].kind == SPOUT:
-            _enter(f, c, loop, arrivals)
+            _enter(f, c, loop, arrivals, joint[c])
         else:
             _meet(f, r, s, c, blur, ports, arrivals)
+            _rejoin(f, r, s, c, blur, ports, arrivals, joint)
         for e in range(f.component[c].first_executor, f.component[c + 1].first_executor):
             if f.component[c].kind == SPOUT:
                 leaving[:] = arrivals[e]
@@ -83,11 +94,12 @@ def _flow(f: Flat, r: Rates, s: Service, loop: SpoutLoop, arrivals: FloatArray, 
                 _fire(f, r, s, c, e, leaving, ports)
             else:
                 _emit(f, r, c, e, leaving, ports)
+        _pass_on(f, s, law, c, joint[c])
     _acks(f, r, s, law)
 
 
 @inner
-def _enter(f: Flat, c: int, loop: SpoutLoop, arrivals: FloatArray) -> None:
+def _enter(f: Flat, c: int, loop: SpoutLoop, arrivals: FloatArray, joint: FloatArray) -> None:
     """Messages of a spout's tasks, at the times when the executor comes round to them."""
     first = f.component[c].first_executor
     executors = f.component[c + 1].first_executor - first
@@ -111,6 +123,18 @@ def _enter(f: Flat, c: int, loop: SpoutLoop, arrivals: FloatArray) -> None:
                     SCALES_MS[k], total[i] * round_ms, held[i], round_ms, loop.used_ms[first + i]
                 )
                 arrivals[first + i, k] += rate / total[i] * index
+    if not f.input_in_turn:
+        return
+    everything, round_ms = total.sum(), 0.0
+    for i in range(executors):
+        round_ms += total[i] / everything * loop.round_ms[first + i]
+        for k in range(SCALES_MS.size):
+            own = in_turn(everything * SCALES_MS[k], held.sum(), held[i] / held.sum(),
+                          f.input_scv * held.sum())  # fmt: skip
+            joint[k] -= total[i] / everything * own
+    for k in range(SCALES_MS.size):
+        joint[k] += renewal(everything * SCALES_MS[k], f.input_scv * held.sum())
+        joint[k] *= SCALES_MS[k] / (SCALES_MS[k] + round_ms / 3)
 
 
 @inner
@@ -139,6 +163,82 @@ def _meet(f: Flat, r: Rates, s: Service, c: int, blur: FloatArray, ports: FloatA
                     _join(ports[port], rate, p, f.stream[stream].in_turn * tasks, rate * p / s.rate[to + j],
                           blur[f.kind_between[worker, f.executor[to + j].worker]], f.batch, f.flush_ms,
                           arrivals[to + j])  # fmt: skip
+
+
+@inner
+def _rejoin(f: Flat, r: Rates, s: Service, c: int, blur: FloatArray, ports: FloatArray, arrivals: FloatArray,
+            joint: FloatArray) -> None:  # fmt: skip
+    """Add what flows of one component have in common to what they bring, and find what this one's have."""
+    to = f.component[c].first_executor
+    targets = f.component[c + 1].first_executor - to
+    served, copies = s.rate[to : to + targets].sum(), False
+    common = np.zeros(SCALES_MS.size)
+    for cls in range(f.component[c].first_class, f.component[c + 1].first_class):
+        one = f.stream[f.klass[cls].stream]
+        a = one.source
+        first = f.component[a].first_executor
+        sources = f.component[a + 1].first_executor - first
+        copies = copies or bool(one.copies)
+        share = np.zeros(targets)
+        mean_blur = _dealt_out(f, r, f.klass[cls].stream, blur, share)
+        total = share.sum()
+        if not (total > 0 and served > 0) or one.copies:
+            continue
+        made = total / s.rate[first : first + sources].sum()
+        for k in range(SCALES_MS.size):
+            own = 0.0
+            for i in range(sources):
+                port = f.output[one.output].first_port + i
+                own += r.port[TUPLES, port] / total * ports[port, k]
+            fade = SCALES_MS[k] / (SCALES_MS[k] + mean_blur)
+            common[k] = made * joint[a, k] * fade
+            joint[c, k] += total / served * (1 + (own - 1) * fade + common[k])
+        for j in range(targets):
+            if share[j] > 0 and s.rate[to + j] > 0:
+                weight = share[j] / s.rate[to + j] * share[j] / total
+                for k in range(SCALES_MS.size):
+                    arrivals[to + j, k] = max(arrivals[to + j, k] + weight * common[k], 0.0)
+    for k in range(SCALES_MS.size):
+        for j in range(targets):
+            joint[c, k] -= s.rate[to + j] / served * arrivals[to + j, k] if served > 0 else 0.0
+    if copies:
+        joint[c] = 0.0
+
+
+@inner
+def _dealt_out(f: Flat, r: Rates, stream: int, blur: FloatArray, share: FloatArray) -> float:
+    """Fill in what comes over a stream to each of the target's executors; return the mean blur of a hop."""
+    one = f.stream[stream]
+    first, to = f.component[one.source].first_executor, f.component[one.target].first_executor
+    total = blurs = 0.0
+    for i in range(f.component[one.source + 1].first_executor - first):
+        rate = r.port[TUPLES, f.output[one.output].first_port + i]
+        for j in range(share.size):
+            p = rate * f.share[one.first_share + i * share.size + j]
+            if p > 0:
+                share[j] += p
+                total += p
+                kind = f.kind_between[f.executor[first + i].worker, f.executor[to + j].worker]
+                blurs += p * blur[kind]
+    return blurs / total if total > 0 else 0.0
+
+
+@inner
+def _pass_on(f: Flat, s: Service, law: FloatArray, c: int, joint: FloatArray) -> None:
+    """Let what a component's flows have in common fade by the times that tuples stay; windows end it."""
+    if f.component[c].kind >= COUNT_WINDOW or f.batch > 1:
+        joint[:] = 0.0
+    if f.component[c].kind != BOLT:
+        return
+    total = spread = 0.0
+    for e in range(f.component[c].first_executor, f.component[c + 1].first_executor):
+        variance = law[e, SECOND] - law[e, MEAN] ** 2 + law[e, SLEEP] ** 2 / 12
+        variance += s.hold[e, 1] - s.hold[e, 0] ** 2
+        total += s.rate[e]
+        spread += s.rate[e] * math.sqrt(max(variance, 0.0))
+    if total > 0:
+        for k in range(SCALES_MS.size):
+            joint[k] *= SCALES_MS[k] / (SCALES_MS[k] + spread / total)
 
 
 @inner

@@ -17,7 +17,7 @@ from simulated_networks import batch_means, network, plan, waiting
 
 from harness.models.analytic.solve import solve
 from harness.models.layout import FloatArray, Output, lay_out
-from harness.models.network import Atoms, Hops, Input, Network, Service
+from harness.models.network import Atoms, Hops, Input, Network, Service, constant
 from harness.models.simulator import SimulatedRun, simulate
 from harness.models.simulator.distributions import exponential
 from harness.models.simulator.random_networks import NetworkLimits, random_network
@@ -141,8 +141,8 @@ def test_latencies_are_close_on_most_networks() -> None:
         deviations.append(solve(net).ground_truth()[""].mean_ms / run.latencies.ground_truth_ms.mean() - 1)
     found = np.abs(deviations)
     assert found.size >= 6
-    assert np.median(found) <= 0.06, found
-    assert found.max() <= 0.4, found
+    assert np.median(found) <= 0.03, found
+    assert found.max() <= 0.15, found
 
 
 @given(st.integers(0, 1000))
@@ -178,3 +178,17 @@ def test_more_messages_wait_longer_in_both() -> None:
                       solve(net).ground_truth()[""].mean_ms))  # fmt: skip
     assert (np.diff(np.array(means), axis=0) > 0).all()
     np.testing.assert_allclose(*np.array(means).T, rtol=0.06)
+
+
+def test_a_regular_flow_that_is_dealt_out_and_meets_again_is_regular() -> None:
+    """Messages at equal gaps, by chance to one of eight executors that take no time, then all to one queue.
+
+    Each of the eight gets what looks random; all together it is D/D/1, in which nobody waits. Had the eight
+    been independent, it would be M/D/1: at a load of 0.8 a mean wait of 0.8 / (2 x 0.2) services, 4 ms.
+    """
+    counts = {"spout": 4, "split": 8, "queue": 1}
+    edges = [("spout", "split"), ("split", "queue")]
+    net = network(plan(edges, counts), 400, {"queue": waiting(constant(2.0))}, scv=0.0, in_turn=True)
+    queue = net.layout.of["queue"].start
+    assert simulate(net, 20, 1, 1).use.wait_ms[queue] == pytest.approx(0.0, abs=1e-6)
+    assert solve(net).queue_wait_ms[queue] < 0.4
