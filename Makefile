@@ -30,7 +30,8 @@ lint: setup
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 
-bench: setup ## what the instrumentation costs, in interleaved pairs
+bench: setup ## speed of the models and simulators; what the instrumentation costs, in interleaved pairs
+	$(PY) bench/models.py
 	$(PY) bench/instrumentation.py
 
 nightly: setup ## measure configs/nightly.yaml, compare with the baseline, write a page

@@ -18,7 +18,11 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "models"))
+sys.path.insert(0, str(ROOT / "tests" / "models" / "simulator"))
 
+import ciw  # noqa: E402
+from simulated_networks import network, waiting  # noqa: E402
+from simulated_networks import plan as line  # noqa: E402
 from synthetic import SETTINGS, Truth, deploy, fields_to_fields, observation  # noqa: E402
 
 from harness.analysis.predicting import observation as observed  # noqa: E402
@@ -26,7 +30,10 @@ from harness.experiments.loading import load  # noqa: E402
 from harness.models import MODELS  # noqa: E402
 from harness.models.analytic.solve import solve  # noqa: E402
 from harness.models.layout import lay_out, moved  # noqa: E402
+from harness.models.network import Atoms  # noqa: E402
 from harness.models.proposal import examine, prepare  # noqa: E402
+from harness.models.simulator import simulate  # noqa: E402
+from harness.models.simulator.distributions import exponential  # noqa: E402
 from harness.models.uncertainty import replicates  # noqa: E402
 from harness.protocols import PreparingModel  # noqa: E402
 from harness.runs import Run  # noqa: E402
@@ -108,11 +115,52 @@ def evaluation(path: Path) -> None:
         row(f"{name}, {len(seen)} x {len(seen)} pairs of {path.parent.name}", quickest_ms(ask, 2), goal)
 
 
+def simulators() -> None:
+    """Time the same queues, three components of four executors each, by our simulator and by ciw."""
+    service, executors, rate_tps = exponential(1.0), 4, 1000.0
+    edges = [("spout", "a"), ("a", "b"), ("b", "c")]
+    made = network(line(edges, {"spout": 1, **dict.fromkeys("abc", executors)}), rate_tps,
+                   dict.fromkeys("abc", waiting(service)))  # fmt: skip
+    simulate(made, 1.0, 0.0, 1)
+    seconds, visits = 100.0, 4 * rate_tps * 100.0  # with the spout's
+    row(
+        f"simulator, {visits:,.0f} tuple visits",
+        quickest_ms(lambda: simulate(made, seconds, 0.0, 1), 3),
+        None,
+    )
+    theirs = 2.0
+    row(
+        f"ciw, {3 * rate_tps * theirs:,.0f} tuple visits",
+        quickest_ms(lambda: by_ciw(service, theirs), 1),
+        None,
+    )
+
+
+def by_ciw(service: Atoms, seconds: float) -> None:
+    """Play the queues of ``simulators`` with ciw: a node an executor."""
+    nodes, executors = 12, 4
+    routing = [[0.0] * nodes for _ in range(nodes)]
+    for i in range(nodes - executors):
+        after = i // executors * executors + executors
+        routing[i][after : after + executors] = [1 / executors] * executors
+    served = ciw.dists.Pmf(service.values_ms.tolist(), service.probabilities.tolist())
+    first = [ciw.dists.Exponential(rate=1.0 / executors)] * executors
+    queues = ciw.create_network(
+        arrival_distributions=[*first, *[None] * (nodes - executors)],
+        service_distributions=[served] * nodes,
+        routing=routing,
+        number_of_servers=[1] * nodes,
+    )
+    ciw.seed(1)
+    ciw.Simulation(queues).simulate_until_max_time(1000 * seconds)
+
+
 @click.command()
 @click.argument("run", required=False, type=click.Path(path_type=Path, exists=True))
 def main(run: Path | None) -> None:
     """Print the figures."""
     thousand()
+    simulators()
     if run is not None:
         evaluation(run)
 
