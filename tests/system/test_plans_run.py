@@ -1,4 +1,4 @@
-"""``harness run`` with both stores in its sandbox, killed while a step is measured; afterwards they are asked.
+"""``harness run`` with both stores in its sandbox, killed while a step is measured; then they are asked.
 
 Without InfluxDB on this machine the run has Neo4j alone.
 """
