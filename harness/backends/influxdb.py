@@ -238,7 +238,7 @@ class InfluxStore:
             if time.monotonic() > deadline:
                 raise ClusterError(
                     f"influxdb at {self.url} does not take metrics: {refusal or 'it is behind with them'}"
-                    f" ({self._waiting(now_ms)} batches wait)",
+                    f" (batches that wait: {self._waiting(now_ms)})",
                     "they are kept on disk, and are delivered when it takes them again",
                 )
             self._attend()
