@@ -183,7 +183,7 @@ class InfluxStore:
                 "task": int(record["task"]),
                 "worker": f"{record['host']}:{record['port']}",
                 "field": field,
-                "value": record.get_value(),
+                "value": record.get_value() or "",  # the client makes None of an empty text
             }
             for table in tables
             for record in table.records

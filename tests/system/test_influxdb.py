@@ -84,7 +84,7 @@ def lines(topology: str, seed: int) -> list[str]:
                 f"interarrival,{tags} count={counts[1]}i,sumsq_ns2={rng.random() * 1e18!r} {ms}000000",
                 f"service_hist,peer=wall,{tags} 1048576={counts[2]}i,2097152=3i {ms}000000",
                 f"received,stream=s\\,1,peer=a,{tags} count={2**63 - 1 - bucket}i {ms}000000",
-                f'held,{tags} members="{task}/0,{bucket}/1" {ms}000000',
+                f'held,{tags} members="{f"{task}/0,{bucket}/1" if task < 6 else ""}" {ms}000000',
             ]
             if task == 1:
                 made.append(f'ack,{tags} acked=7i,failed_ids="[\\"{{topic-0}}\\"]" {ms}000000')
