@@ -8,7 +8,7 @@ EXPERIMENT ?= configs/experiments/all-in-one.yaml
 setup: ## tools, virtual environment, jars, servers; quick when nothing changed
 	@bash scripts/setup.sh
 
-servers: setup ## what not every run needs: Neo4j
+servers: setup ## what not every run needs: InfluxDB (is built once, some minutes) and Neo4j
 	@.venv/bin/harness doctor --install --optional
 
 run: setup ## measure EXPERIMENT (default: all-in-one) and judge the models on it

@@ -20,7 +20,6 @@ import pyarrow.parquet as pq
 from harness.backends import cgroups, sandbox
 from harness.backends.kafka import Topics
 from harness.backends.local import LocalCluster
-from harness.backends.metrics_receiver import MetricsReceiver
 from harness.backends.servers import KAFKA_VERSION, STORM_VERSION, ServerHomes
 from harness.deployment import StormDeployment, local_cluster
 from harness.environment import describe
@@ -35,7 +34,7 @@ from harness.runs import Run, write_atomically
 from harness.stores import Stores
 from harness.workload.load import KafkaLoad
 
-STORE_MEMORY_MB = {"neo4j": 900}
+STORE_MEMORY_MB = {"influxdb": 300, "neo4j": 900}
 """Resident set of each optional server, at most about."""
 FREE_BYTES = 2 * 1024**3
 """Disk that servers' logs, topics and results of one run may need."""
@@ -170,11 +169,8 @@ def measure(
         logger.info("steps finished before: %s", list(run.finished_steps))
         try:
             stores = Stores.of(experiment)
-            with (
-                local_cluster(experiment, homes, home, jars(), say, stores.companions) as cluster,
-                stores.recording(run, watch) as watcher,
-            ):
-                _carry_out(experiment, run, cluster, watcher)
+            with local_cluster(experiment, homes, home, jars(), say, stores.companions) as cluster:
+                _carry_out(experiment, run, cluster, stores, watch)
         except Exception as error:
             logger.error("stopped: %s", error)
             kept = keep_logs(home / "logs", run.path / "servers")
@@ -183,7 +179,9 @@ def measure(
             raise
 
 
-def _carry_out(experiment: Experiment, run: Run, cluster: LocalCluster, watch: Watcher) -> None:
+def _carry_out(
+    experiment: Experiment, run: Run, cluster: LocalCluster, stores: Stores, watch: Watcher
+) -> None:
     """Measure on a cluster that is up."""
     topology = f"{experiment.name}-{run.path.name.lower()}"
     names = (f"{topology}-in", f"{topology}-out")
@@ -191,7 +189,7 @@ def _carry_out(experiment: Experiment, run: Run, cluster: LocalCluster, watch: W
         for name in names:
             topics.create(name)
     with (
-        MetricsReceiver() as metrics,
+        stores.measuring(experiment, run, watch) as (target, metrics, watcher),
         KafkaLoad(
             cluster.bootstrap,
             *names,
@@ -202,8 +200,8 @@ def _carry_out(experiment: Experiment, run: Run, cluster: LocalCluster, watch: W
         ) as load,
     ):
         settings = cluster.logs / "submission"
-        deployment = StormDeployment(experiment, cluster, topology, load, metrics, jars(), settings)
-        Campaign(experiment, run, deployment, load, metrics.store, watch).carry_out()
+        deployment = StormDeployment(experiment, cluster, topology, load, target, jars(), settings)
+        Campaign(experiment, run, deployment, load, metrics, watcher).carry_out()
 
 
 def _refer_to_kept(error: HarnessError, logs: Path, kept: Path | None) -> None:

@@ -11,7 +11,6 @@ from typing import Protocol
 
 from harness.backends.companions import Companion
 from harness.backends.local import LocalCluster
-from harness.backends.metrics_receiver import MetricsReceiver
 from harness.backends.servers import ServerHomes
 from harness.backends.submission import submit
 from harness.backends.topology_state import TopologyState, WorkerStarts, physical_plan
@@ -37,6 +36,22 @@ class TopicNames(Protocol):
         """Where the sinks send to."""
 
 
+class MetricsTarget(Protocol):
+    """Where a topology sends its metrics."""
+
+    @property
+    def url(self) -> str:
+        """What lines are posted to, as InfluxDB's write interface."""
+
+    @property
+    def token_file(self) -> str:
+        """What holds the token, on the workers' hosts; empty for none."""
+
+    @property
+    def spool(self) -> str:
+        """Folder for lines that are not delivered yet, on the workers' hosts; empty for none."""
+
+
 class StormDeployment:
     """A test topology on a local cluster (``harness.experiments.contracts.Deployment``).
 
@@ -49,7 +64,7 @@ class StormDeployment:
         Storm's name for the topology.
     load : TopicNames
         Whose topics it reads and writes.
-    metrics : MetricsReceiver
+    metrics : MetricsTarget
         Where its metrics go.
     jars : Path
         Folder of ``instrumentation.jar`` and ``topologies.jar``.
@@ -63,7 +78,7 @@ class StormDeployment:
         cluster: LocalCluster,
         name: str,
         load: TopicNames,
-        metrics: MetricsReceiver,
+        metrics: MetricsTarget,
         jars: Path,
         folder: Path,
     ) -> None:
@@ -102,6 +117,8 @@ class StormDeployment:
             topology_json,
             metrics_url=self._metrics.url,
             nimbus=(nimbus.host, nimbus.port),
+            token_file=self._metrics.token_file,
+            spool=self._metrics.spool,
         )
         submit_json.write_text(json.dumps(instructions, indent=1))
         self.wrapped = submit(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from harness.errors import UsageError
@@ -38,13 +39,20 @@ def read(path: Path) -> str:
 
 def read_or_make(path: Path) -> str:
     """Return the secret in a file, which is made with a random one when it is not there."""
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return read(path)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(secrets.token_urlsafe(32) + "\n")
+    with suppress(FileExistsError):
+        _make(path, secrets.token_urlsafe(32))
     return read(path)
+
+
+def replace(path: Path, secret: str) -> None:
+    """Write a file that has a secret in it, in place of what was there."""
+    path.unlink(missing_ok=True)
+    _make(path, secret)
+
+
+def _make(path: Path, secret: str) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(secret + "\n")
 
 
 def from_environment(variable: str) -> str | None:

@@ -1,36 +1,47 @@
-"""Joins Neo4j, the store of plans, to runs and questions: one of this machine, or one that is named."""
+"""Joins InfluxDB and Neo4j to runs and questions: metrics arrive in the one, plans are kept in the other."""
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from harness import secret_files
-from harness.backends import optional_servers
-from harness.backends.companions import Companion, data_folder
+from harness.backends import influxdb_server, optional_servers
+from harness.backends.companions import DataServer, data_folder
+from harness.backends.influxdb import Event, InfluxStore
+from harness.backends.influxdb_server import InfluxServer
+from harness.backends.metrics_receiver import MetricsReceiver
 from harness.backends.neo4j import PlanGraph, set_first_password
 from harness.backends.neo4j_server import Neo4jServer
+from harness.deployment import MetricsTarget
 from harness.errors import HarnessError, MissingTool, UsageError
 from harness.experiments.config import Experiment
-from harness.experiments.contracts import Progress, Watcher
+from harness.experiments.contracts import Metrics, Progress, Watcher
 from harness.runs import Run
 
 logger = logging.getLogger(__name__)
 
+RETENTION_DAYS = 400
+"""A year of nights, and a month to look at the same night of the year before."""
+TOKEN = "INFLUXDB_TOKEN"
 URI = "NEO4J_URI"
 USERNAME = "NEO4J_USERNAME"
 PASSWORD = "NEO4J_PASSWORD"
+
+Take = Callable[[int], None]
+"""Puts a finished step into a store."""
 
 
 @dataclass(frozen=True)
 class Stores:
     """The servers beside the local cluster that an experiment names; None where it names none."""
 
+    metrics: InfluxServer | None
     plans: Neo4jServer | None
 
     @classmethod
@@ -41,73 +52,167 @@ class Stores:
         ------
         MissingTool
             When one is not installed.
+        UsageError
+            When the file that the environment names for the token cannot be used.
         """
-        return cls(local_neo4j(experiment.plans.data) if experiment.plans.store == "neo4j" else None)
+        return cls(
+            local_influxdb(experiment.metrics.data, experiment.metrics.retention_days)
+            if experiment.metrics.store == "influxdb"
+            else None,
+            local_neo4j(experiment.plans.data) if experiment.plans.store == "neo4j" else None,
+        )
 
     @property
-    def companions(self) -> tuple[Companion, ...]:
+    def companions(self) -> tuple[DataServer, ...]:
         """The servers that there are."""
-        return (self.plans,) if self.plans else ()
+        return tuple(server for server in (self.metrics, self.plans) if server is not None)
 
     @property
     def versions(self) -> dict[str, str]:
         """The versions of the servers that there are."""
-        return {"neo4j": optional_servers.NEO4J_VERSION} if self.plans else {}
+        versions = {"influxdb": optional_servers.INFLUXDB_VERSION, "neo4j": optional_servers.NEO4J_VERSION}
+        return {server.name: versions[server.name] for server in self.companions}
 
     @contextmanager
-    def recording(self, run: Run, watch: Watcher) -> Iterator[Watcher]:
-        """Give a watcher that hands finished steps on; at the end every one is in the stores.
+    def measuring(
+        self, experiment: Experiment, run: Run, watch: Watcher
+    ) -> Iterator[tuple[MetricsTarget, Metrics, Watcher]]:
+        """Give where metrics go, where they are read, and a watcher that hands finished steps on.
+
+        The servers are up; at the end every finished step is in the stores.
 
         Raises
         ------
         HarnessError
-            When at the end a store has not taken a step.
+            When a store refuses us, or at the end has not taken a step.
         """
-        if self.plans is None:
-            yield watch
+        if self.metrics is None:
+            with MetricsReceiver() as receiver, self._recording(run, watch, {}) as watcher:
+                yield receiver, receiver.store, watcher
             return
-        recorder = Recorder(run, watch, self._into_graph(run))
+        with influx_store(self.metrics, experiment.name) as store:
+            store.check()
+            events = {"influxdb": lambda step: store.write_events(events_of(run, step))}
+            with self._recording(run, watch, events) as watcher:
+                yield influx_target(self.metrics), store, watcher
+
+    @contextmanager
+    def _recording(self, run: Run, watch: Watcher, takers: Mapping[str, Take]) -> Iterator[Watcher]:
+        if self.plans is not None:
+            takers = {**takers, "neo4j": graph_taker(self.plans, run)}
+        recorder = Recorder(run, watch, takers)
         yield recorder
-        self.plans.wait()
+        for server in self.companions:
+            server.wait()
         recorder.finish()
-
-    def _into_graph(self, run: Run) -> Callable[[int], None]:
-        def take(step: int) -> None:
-            assert self.plans is not None, "asked by the caller"
-            with PlanGraph(self.plans.uri, secret_files.read(self.plans.password_file)) as graph:
-                graph.add_step(run, step)
-
-        return take
 
 
 class Recorder:
-    """Hands each finished step on to a store; what it does not take is offered again at the end.
+    """Hands each finished step on to the stores; what one does not take is offered again at the end.
 
     Measuring goes on meanwhile: the run directory has all of it.
     """
 
-    def __init__(self, run: Run, watch: Watcher, take: Callable[[int], None]) -> None:
+    def __init__(self, run: Run, watch: Watcher, takers: Mapping[str, Take]) -> None:
         self._run = run
         self._watch = watch
-        self._take = take
-        self._taken: set[int] = set()
+        self._takers = takers
+        self._taken: set[tuple[str, int]] = set()
 
     def __call__(self, now: Progress) -> None:
         """Hand on a step that is finished, and tell the campaign's own watcher."""
         self._watch(now)
         if now.phase != "done":
             return
-        try:
-            self._take(now.step)
-            self._taken.add(now.step)
-        except HarnessError as error:
-            logger.warning("step %d is not stored yet: %s", now.step, error)
+        for name, take in self._takers.items():
+            try:
+                take(now.step)
+                self._taken.add((name, now.step))
+            except HarnessError as error:
+                logger.warning("step %d is not in %s yet: %s", now.step, name, error)
 
     def finish(self) -> None:
         """Hand on what was not taken, or was measured by an attempt before this one."""
-        for step in self._run.finished_steps:
-            if step not in self._taken:
-                self._take(step)
+        for name, take in self._takers.items():
+            for step in self._run.finished_steps:
+                if (name, step) not in self._taken:
+                    take(step)
+
+
+# -- InfluxDB -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class InfluxTarget:
+    """Where consumers post to (``harness.deployment.MetricsTarget``)."""
+
+    url: str
+    token_file: str
+    spool: str
+
+
+def local_influxdb(data: Path | None = None, retention_days: int | None = None) -> InfluxServer:
+    """Return an InfluxDB on this machine, not started, with the token of ``INFLUXDB_TOKEN`` if there is one.
+
+    Raises
+    ------
+    MissingTool
+        When it is not installed.
+    """
+    program = optional_servers.influxd()
+    if program is None:
+        raise MissingTool("InfluxDB is not installed", "make servers")
+    return InfluxServer(
+        program,
+        data or data_folder("influxdb"),
+        RETENTION_DAYS if retention_days is None else retention_days,
+        secret_files.from_environment(TOKEN),
+    )
+
+
+def influx_target(server: InfluxServer) -> InfluxTarget:
+    """Return what metrics consumers have to know of a server."""
+    return InfluxTarget(server.write_url, str(server.token_file), str(server.spool))
+
+
+def influx_store(server: InfluxServer, topology: str) -> InfluxStore:
+    """Return the store in a server of this machine, where it can be seen what waits and whether it lives."""
+    return InfluxStore(
+        server.url,
+        influxdb_server.ORG,
+        influxdb_server.BUCKET,
+        secret_files.read(server.token_file),
+        topology,
+        waiting=server.waiting,
+        attend=server.check,
+    )
+
+
+def events_of(run: Run, step: int) -> list[Event]:
+    """Return when a step's configuration was asked for, and when its measured interval began and ended."""
+    interval = run.interval(step)
+    before_ms = (interval.start_ns - interval.rebalance_start_ns) / 1e6
+    name = f"{run.path.parent.name}/{run.path.name}"
+    asked = "submit" if interval.submission in ("first", "fresh") else "rebalance"
+    times = {
+        asked: round(interval.start_epoch_ms - before_ms),
+        "start": interval.start_epoch_ms,
+        "stop": interval.end_epoch_ms,
+    }
+    return [Event(kind, at_ms, name, step, interval.configuration) for kind, at_ms in times.items()]
+
+
+# -- Neo4j ----------------------------------------------------------------------------------------
+
+
+def graph_taker(server: Neo4jServer, run: Run) -> Take:
+    """Return what writes the plans of a run's step into a server's graph."""
+
+    def take(step: int) -> None:
+        with PlanGraph(server.uri, secret_files.read(server.password_file)) as graph:
+            graph.add_step(run, step)
+
+    return take
 
 
 def local_neo4j(data: Path | None = None) -> Neo4jServer:

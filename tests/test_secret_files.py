@@ -19,6 +19,15 @@ def test_a_secret_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
     assert secret_files.read_or_make(tmp_path / "other") != made
 
 
+def test_a_given_secret_takes_the_place_of_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("old")
+    path.chmod(0o644)
+    secret_files.replace(path, "new")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert secret_files.read(path) == "new"
+
+
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o666])
 def test_a_file_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "token"

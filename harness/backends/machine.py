@@ -48,7 +48,7 @@ class Finding:
 def doctor() -> list[Finding]:
     """Return what was found, in the order in which it should be mended; nothing is changed."""
     found = [_python(), _java(), _maven(), _memory(), _disk(), _servers(), _namespaces(), _quotas()]
-    return [*found, _neo4j()]
+    return [*found, _influxdb(), _neo4j()]
 
 
 def _finding(name: str, ok: bool, detail: str, mend: str, *, needed: bool = True) -> Finding:
@@ -106,6 +106,11 @@ def _servers() -> Finding:
     homes = servers.installed()
     detail = str(homes.root) if homes else "not in the cache yet; the first run fetches them"
     return _finding("servers", homes is not None, detail, "harness doctor --install", needed=False)
+
+
+def _influxdb() -> Finding:
+    program, obstacle = optional_servers.influxd(), optional_servers.influxdb_obstacle()
+    return _optional("influxdb", optional_servers.INFLUXDB_VERSION, program, obstacle)
 
 
 def _neo4j() -> Finding:

@@ -205,13 +205,14 @@ class MetricRows:
             With the fields of ``Text`` as keys, in the order of arrival.
         """
         with self._lock:
-            return [
-                t._asdict()
+            latest = {
+                t[:-1]: t  # all but its value
                 for t in self._texts
                 if t.measurement == measurement
                 and t.bucket_end_ms > since_ms
                 and topology in (None, t.topology)
-            ]
+            }
+            return [t._asdict() for t in latest.values()]
 
     def forget(self, until_ms: int) -> None:
         """Drop what belongs to buckets that end at ``until_ms`` or before."""

@@ -1,19 +1,23 @@
 """Servers that not every run needs: got once into the user's cache, then only looked up.
 
-Neo4j comes as jars from Maven Central, as Storm and Kafka do.
+Neo4j comes as jars from Maven Central, as Storm and Kafka do; InfluxDB is built from its source.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import mkdtemp
 
-from harness.backends import servers
-from harness.backends.servers import MANIFEST, Assembly, cache_folder, fetch, quiet
+from harness.backends import influxdb_build, servers
+from harness.backends.servers import MANIFEST, Assembly, cache_folder, fetch, only_one, quiet, require_free
+from harness.errors import MissingTool
 
+INFLUXDB_VERSION = influxdb_build.VERSION
 NEO4J_VERSION = "5.26.30"
 NEO4J_ASSEMBLIES: tuple[Assembly, ...] = (("lib", "neo4j", ""),)
 NEO4J_DISK_BYTES = 400_000_000
@@ -35,14 +39,19 @@ def install_possible(progress: Progress) -> None:
     Raises
     ------
     HarnessError
-        When a download fails.
+        When a download or a build fails.
     """
-    if neo4j_home() is not None:
-        return
-    if obstacle := neo4j_obstacle():
-        progress(f"neo4j is left out: {obstacle.reason} -> {obstacle.mend}")
-    else:
-        install_neo4j(progress=progress)
+    for name, path, obstacle, install in (
+        ("neo4j", neo4j_home(), neo4j_obstacle(), install_neo4j),
+        ("influxdb", influxd(), influxdb_obstacle(), install_influxdb),
+    ):
+        if path is None and obstacle is not None:
+            progress(f"{name} is left out: {obstacle.reason} -> {obstacle.mend}")
+        elif path is None:
+            install(progress=progress)
+
+
+# -- Neo4j ----------------------------------------------------------------------------------------
 
 
 def neo4j_home(cache: Path | None = None) -> Path | None:
@@ -76,3 +85,68 @@ def install_neo4j(cache: Path | None = None, progress: Progress = quiet) -> Path
 def _neo4j_root(cache: Path | None) -> Path:
     digest = hashlib.sha256(servers.pom("neo4j")).hexdigest()[:16]
     return (cache or cache_folder()) / "servers" / f"neo4j-{digest}"
+
+
+# -- InfluxDB -------------------------------------------------------------------------------------
+
+
+def influxd(cache: Path | None = None) -> Path | None:
+    """Return InfluxDB's server program, or None when it is not installed."""
+    root = _influxdb_root(cache)
+    return root / "influxd" if (root / MANIFEST).exists() else None
+
+
+def influxdb_obstacle() -> Obstacle | None:
+    """Return what keeps InfluxDB from being built here."""
+    for tool, mend in influxdb_build.TOOLS.items():
+        if shutil.which(tool) is None:
+            return Obstacle(f"there is no {tool} on PATH", mend)
+    return None
+
+
+def install_influxdb(cache: Path | None = None, progress: Progress = quiet) -> Path:
+    """Build InfluxDB unless it is there already, and return its server program.
+
+    Raises
+    ------
+    MissingTool
+        When a compiler is missing.
+    HarnessError
+        When a download is not what it should be, the build fails or the disk is too full; what was
+        done is kept for the next try.
+    """
+    root = _influxdb_root(cache)
+    if (root / MANIFEST).exists():
+        return root / "influxd"
+    if obstacle := influxdb_obstacle():
+        raise MissingTool(f"InfluxDB cannot be built: {obstacle.reason}", obstacle.mend)
+    root.parent.mkdir(parents=True, exist_ok=True)
+    require_free(root.parent, influxdb_build.DISK_BYTES)
+    with only_one(root.parent / ".lock-influxdb"):
+        if not (root / MANIFEST).exists():  # else another process built it while this one waited
+            work = root.parent / f".build-{root.name}"
+            program = influxdb_build.Build(work, root.parent / "influxdb.log", progress).influxd()
+            _put_in_place(program, root)
+            shutil.rmtree(work, ignore_errors=True)
+    return root / "influxd"
+
+
+def _influxdb_root(cache: Path | None) -> Path:
+    return (cache or cache_folder()) / "servers" / f"influxdb-{INFLUXDB_VERSION}"
+
+
+def _put_in_place(program: Path, root: Path) -> None:
+    partial = Path(mkdtemp(prefix=".partial-", dir=root.parent))
+    try:
+        shutil.copy2(program, partial / "influxd")
+        entry = {
+            "program": "influxd",
+            "version": INFLUXDB_VERSION,
+            "bytes": program.stat().st_size,
+            "sha256": hashlib.sha256(program.read_bytes()).hexdigest(),
+        }
+        (partial / MANIFEST).write_text(json.dumps(entry, indent=1) + "\n")
+        partial.chmod(0o755)
+        partial.rename(root)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)

@@ -47,7 +47,7 @@ def list_(runs: Path, as_json: bool) -> None:
 
 @click.command()
 @click.option("--install", is_flag=True, help="Also fetch the servers' jars into the cache folder.")
-@click.option("--optional", is_flag=True, help="With --install: what not every run needs (Neo4j), too.")
+@click.option("--optional", is_flag=True, help="With --install: InfluxDB (is built) and Neo4j, too.")
 @json_option
 def doctor(install: bool, optional: bool, as_json: bool) -> None:
     """Say what is missing on this machine, and the command that mends it."""

@@ -244,6 +244,19 @@ class Measure(Frozen):
         return self
 
 
+class MetricStore(Frozen):
+    """Where the metrics of a run arrive, before they are in its run directory."""
+
+    store: Literal["embedded", "influxdb"] = "embedded"
+    data: Path | None = None
+    retention_days: Annotated[int, Field(ge=0)] | None = None
+
+    @model_validator(mode="after")
+    def _only_of_a_server(self) -> Self:
+        _only_with_a_server(self, "embedded", ("data", "retention_days"))
+        return self
+
+
 class PlanStore(Frozen):
     """Where the plans of a run are kept, beside its run directory."""
 
@@ -252,9 +265,14 @@ class PlanStore(Frozen):
 
     @model_validator(mode="after")
     def _only_of_a_server(self) -> Self:
-        if self.store == "none" and self.data is not None:
-            raise ValueError("the key 'data' has no meaning with store: none")
+        _only_with_a_server(self, "none", ("data",))
         return self
+
+
+def _only_with_a_server(store: MetricStore | PlanStore, without: str, keys: tuple[str, ...]) -> None:
+    for key in keys:
+        if store.store == without and getattr(store, key) is not None:
+            raise ValueError(f"the key {key!r} has no meaning with store: {without}")
 
 
 class StepSpec(Frozen):
@@ -299,6 +317,7 @@ class Experiment(Frozen):
     workload: Workload
     cluster: LocalCluster = LocalCluster()
     measure: Measure = Measure()
+    metrics: MetricStore = MetricStore()
     plans: PlanStore = PlanStore()
     steps: Steps
     models: Annotated[tuple[str, ...], Field(min_length=1)] = (

@@ -138,7 +138,7 @@ def _read(path: Path) -> Any:
 
 def _beside(tree: CommentedMap, path: Path) -> None:
     """Make relative paths lie beside the experiment's file, wherever the command is given."""
-    for part, key in (("workload", "trace"), ("plans", "data")):
+    for part, key in (("workload", "trace"), ("metrics", "data"), ("plans", "data")):
         found = tree.get(part)
         if isinstance(found, CommentedMap) and isinstance(named := found.get(key), str):
             found[key] = str(path.resolve().parent / named)

@@ -70,9 +70,20 @@ def topology_settings(
 
 
 def submit_settings(
-    experiment: Experiment, jar: Path, topology_json: Path, *, metrics_url: str, nimbus: tuple[str, int]
+    experiment: Experiment,
+    jar: Path,
+    topology_json: Path,
+    *,
+    metrics_url: str,
+    nimbus: tuple[str, int],
+    token_file: str = "",
+    spool: str = "",
 ) -> dict[str, Any]:
-    """Return ``submit.json``: how the jar is captured, instrumented and sent to Nimbus."""
+    """Return ``submit.json``: how the jar is captured, instrumented and sent to Nimbus.
+
+    ``token_file`` and ``spool`` are on the workers' hosts: what holds the token for ``metrics_url``, and
+    the folder for metrics that could not be delivered; empty where there is no such thing.
+    """
     storm: Mapping[str, StormValue] = {}
     return {
         "nimbus": {"host": nimbus[0], "port": nimbus[1]},
@@ -82,7 +93,10 @@ def submit_settings(
         "instrument": experiment.measure.instrument,
         "metrics": {
             "url": metrics_url,
-            "token": "",
+            "token_file": token_file,
+            "spool": spool,
+            # the experiment's name, not the run's: the same series every night
+            "topology": experiment.name,
             "bucket_s": experiment.measure.bucket_s,
             "consumers": experiment.topology.metrics_consumers,
         },

@@ -9,6 +9,7 @@ import pytest
 from ports import free_port
 
 from harness.backends import optional_servers, sandbox, servers
+from harness.backends.influxdb_server import InfluxServer
 from harness.backends.local import LocalCluster
 from harness.backends.neo4j import set_first_password
 from harness.backends.neo4j_server import Neo4jServer
@@ -34,6 +35,23 @@ def cluster(server_homes: ServerHomes, tmp_path_factory: pytest.TempPathFactory)
 @pytest.fixture(scope="session")
 def kafka_bootstrap(cluster: LocalCluster) -> str:
     return cluster.bootstrap
+
+
+@pytest.fixture(scope="session")
+def influxd_program() -> Path:
+    program = optional_servers.influxd()
+    if program is None:
+        obstacle = optional_servers.influxdb_obstacle()
+        pytest.skip(f"InfluxDB is left out: {obstacle.reason if obstacle else 'make servers builds it'}")
+    return program
+
+
+@pytest.fixture(scope="session")
+def influx_server(influxd_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[InfluxServer]:
+    server = InfluxServer(influxd_program, tmp_path_factory.mktemp("influxdb"), port=free_port())
+    server.start(tmp_path_factory.mktemp("influxdb-logs"), quiet)
+    yield server
+    server.stop()
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,7 @@
-"""``harness run`` with Neo4j in its sandbox, killed while a step is measured; afterwards it is asked."""
+"""``harness run`` with both stores in its sandbox, killed while a step is measured; then they are asked.
+
+Without InfluxDB on this machine the run has Neo4j alone.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
+import pyarrow.parquet as pq
 import pytest
+from ports import free_port
 
 from harness import secret_files
-from harness.backends import sandbox
+from harness.backends import optional_servers, sandbox
+from harness.backends.influxdb_server import InfluxServer
 from harness.backends.neo4j_server import MAIN
-from harness.backends.servers import ServerHomes
+from harness.backends.servers import ServerHomes, quiet
+from harness.experiments import records
 from harness.runs import Run
+from harness.stores import events_of, influx_store
 
 pytestmark = pytest.mark.system
 
@@ -29,7 +37,7 @@ cluster: {nodes: 1, slots_per_node: 2}
 plans: {store: neo4j}
 measure:
   burn_in: {least_s: 1, most_s: 2, drift_pct: 90}
-  interval: {least_s: 4, most_s: 4, looks: 1, precision_pct: 50}
+  interval: {least_s: 6, most_s: 6, looks: 1, precision_pct: 50}
 steps:
   plan:
     - {executors: 1, workers: 1}
@@ -44,16 +52,18 @@ class Done(NamedTuple):
     run: Run
     data: Path
     environment: dict[str, str]
-    killed: bool
+    servers: set[str]
+    killed: set[str]
 
 
-def kill_neo4j(data: Path) -> bool:
+def kill_servers(data: Path) -> set[str]:
+    killed = set()
     for process in psutil.process_iter(["cmdline"]):
         command = process.info["cmdline"] or []
-        if MAIN in command and any(str(data) in word for word in command):
+        if any(str(data) in word for word in command) and (MAIN in command or command[0].endswith("influxd")):
             os.kill(process.pid, signal.SIGKILL)
-            return True
-    return False
+            killed.add("neo4j" if MAIN in command else "influxdb")
+    return killed
 
 
 @pytest.fixture(scope="module")
@@ -61,10 +71,13 @@ def done(server_homes: ServerHomes, neo4j_home: Path, tmp_path_factory: pytest.T
     if reason := sandbox.obstacle():
         pytest.skip(f"no sandbox on this machine: {reason}")
     folder = tmp_path_factory.mktemp("stored")
-    (folder / "stored.yaml").write_text(EXPERIMENT)
-    environment = {k: v for k, v in os.environ.items() if k != sandbox.MARK and not k.startswith("NEO4J_")}
+    with_influxdb = optional_servers.influxd() is not None
+    metrics = "metrics: {store: influxdb}\n" if with_influxdb else ""
+    (folder / "stored.yaml").write_text(EXPERIMENT + metrics)
+    ours = ("NEO4J_", "INFLUXDB_")
+    environment = {k: v for k, v in os.environ.items() if k != sandbox.MARK and not k.startswith(ours)}
     environment["XDG_DATA_HOME"] = str(folder / "data")
-    said, killed = [], False
+    said, killed = list[str](), set[str]()
     with subprocess.Popen(
         [sys.executable, "-m", "harness", "run", "stored.yaml", "--json"],
         cwd=folder,
@@ -77,19 +90,26 @@ def done(server_homes: ServerHomes, neo4j_home: Path, tmp_path_factory: pytest.T
         for line in process.stdout:
             said.append(line)
             if "step 2/2" in line and " measure" in line and not killed:
-                killed = kill_neo4j(folder / "data")
+                killed = kill_servers(folder / "data")
     (run,) = (folder / "runs" / "stored").iterdir()
     data = folder / "data" / "storm-harness"
-    return Done(process.returncode, said, Run(run), data, environment, killed)
+    servers = {"neo4j", "influxdb"} if with_influxdb else {"neo4j"}
+    return Done(process.returncode, said, Run(run), data, environment, servers, killed)
 
 
 def test_the_run_goes_on_to_its_verdict(done: Done) -> None:
     # so short an interval proves nothing; that it is judged is what matters here
     assert done.status in (0, 3, 4), "".join(done.said)
-    assert done.killed
+    assert done.killed == done.servers
     assert done.run.finished_steps == (0, 1)
-    assert "neo4j stopped with signal SIGKILL; started again" in (done.run.path / "log.txt").read_text()
-    assert "neo4j" in done.run.environment["cluster"]
+    log = (done.run.path / "log.txt").read_text()
+    for server in done.servers:
+        assert f"{server} stopped with signal SIGKILL; started again" in log
+        assert server in done.run.environment["cluster"]
+    for step in (0, 1):
+        metrics = pq.read_table(done.run.step_path(step) / "metrics.parquet").to_pandas()
+        assert (metrics["measurement"] == "service").any()
+        assert not (metrics["measurement"] == "consumer").any()  # no line was lost
     left = [
         p for p in psutil.process_iter(["cmdline"]) if str(done.data) in " ".join(p.info["cmdline"] or [])
     ]
@@ -113,8 +133,33 @@ def test_neo4j_answers_as_the_run_directory_does(done: Done) -> None:
     assert said["neo4j"] == said["run"]
 
 
-def test_the_password_is_not_in_the_run(done: Done) -> None:
-    secret = secret_files.read(done.data / "neo4j" / "password").encode()
-    assert secret not in "".join(done.said).encode()
-    files = [p for p in done.run.path.rglob("*") if p.is_file()]
-    assert [p for p in files if secret in p.read_bytes()] == []
+def test_no_secret_is_in_the_run(done: Done) -> None:
+    for file in (("neo4j", "password"), ("influxdb", "password"), ("influxdb", "token")):
+        if file[0] not in done.servers:
+            continue
+        secret = secret_files.read(done.data.joinpath(*file)).encode()
+        assert secret not in "".join(done.said).encode()
+        files = [p for p in done.run.path.rglob("*") if p.is_file()]
+        assert [p for p in files if secret in p.read_bytes()] == []
+
+
+def test_influxdb_has_all_of_it_afterwards(done: Done, influxd_program: Path, tmp_path: Path) -> None:
+    assert list((done.data / "influxdb" / "spool").iterdir()) == []
+    server = InfluxServer(influxd_program, done.data / "influxdb", port=free_port())
+    server.start(tmp_path, quiet)
+    try:
+        with influx_store(server, "stored") as store:
+            for step in (0, 1):
+                table = pq.read_table(done.run.step_path(step) / "metrics.parquet")
+                ends = table["bucket_end_ms"].to_pylist()
+                found = records.metrics(store.rows(min(ends) - 1, max(ends)), done.run.plan(step).start)
+                # a bucket that was on its way when the step was written is in the database alone
+                here, there = (
+                    set(map(tuple, rows.to_pandas().to_numpy().tolist())) for rows in (table, found)
+                )
+                assert len(here) == table.num_rows > 100
+                assert here <= there
+                expected = events_of(done.run, step)
+                assert store.events(expected[0].at_ms - 1, expected[-1].at_ms) == expected
+    finally:
+        server.stop()

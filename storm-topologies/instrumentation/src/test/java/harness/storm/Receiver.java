@@ -84,6 +84,13 @@ public final class Receiver implements AutoCloseable {
         return lines();
     }
 
+    /** Waits until so many batches were posted. */
+    public synchronized void awaitPosts(int posts) throws InterruptedException {
+        while (batchSizes.size() < posts) {
+            wait(PATIENCE_MS);
+        }
+    }
+
     @Override
     public void close() {
         server.stop(0);

@@ -1,6 +1,9 @@
 package harness.storm.instrument;
 
+import java.io.IOException;
 import java.net.URI;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.Collection;
 import java.util.Map;
 import org.apache.storm.metric.api.IMetricsConsumer;
@@ -13,8 +16,9 @@ import org.slf4j.LoggerFactory;
 /**
  * Sends what {@link Series} published as InfluxDB line protocol over HTTP; other metrics are not looked at.
  *
- * <p>Registered with a map as its argument: {@code url} (to post to), {@code token} (empty for none), {@code topology}
- * (the value of that tag). The tags component, task, host and port are those of the task that reported, host as its worker
+ * <p>Registered with a map as its argument: {@code url} (to post to), {@code token_file} (what holds the token; empty for
+ * none), {@code spool} (folder for batches that were not delivered yet; empty for none), {@code topology} (the value of that
+ * tag). The tags component, task, host and port are those of the task that reported, host as its worker
  * knows itself. Lines that could not be delivered are counted in a line of their own:
  * {@code consumer,... dropped=<lines since the last one>i}.
  *
@@ -42,7 +46,8 @@ public final class LineProtocolConsumer implements IMetricsConsumer {
             throw new IllegalStateException("the worker does not know its host's name", e);
         }
         String tags = tags(context.getThisComponentId(), context.getThisTaskId(), host, context.getThisWorkerPort());
-        outbox = new Outbox(URI.create(text(settings, "url")), text(settings, "token"),
+        outbox = new Outbox(URI.create(text(settings, "url")), token(text(settings, "token_file")),
+            spool(text(settings, "spool"), context.getThisTaskId()),
             dropped -> "consumer," + tags + " dropped=" + dropped + "i " + System.currentTimeMillis() + "000000");
         outbox.start();
     }
@@ -78,6 +83,23 @@ public final class LineProtocolConsumer implements IMetricsConsumer {
     private String tags(String component, int task, String host, int port) {
         return "topology=" + LineProtocol.tag(topology) + ",component=" + LineProtocol.tag(component)
             + ",task=" + task + ",host=" + LineProtocol.tag(host) + ",port=" + port;
+    }
+
+    private static String token(String file) {
+        try {
+            return file.isEmpty() ? "" : Files.readString(Path.of(file)).strip();
+        } catch (IOException e) {
+            throw new IllegalStateException("metrics consumer cannot read its token from " + file + ": " + e, e);
+        }
+    }
+
+    private static Spool spool(String folder, int task) {
+        try {
+            String owner = task + "-" + ProcessHandle.current().pid();
+            return folder.isEmpty() ? null : new Spool(Path.of(folder), owner, Spool.MOST_BYTES);
+        } catch (IOException e) {
+            throw new IllegalStateException("metrics consumer cannot use its folder " + folder + ": " + e, e);
+        }
     }
 
     private static String text(Map<?, ?> settings, String key) {

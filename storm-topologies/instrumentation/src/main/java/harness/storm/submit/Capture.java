@@ -90,7 +90,7 @@ final class Capture implements InvocationHandler {
         Instrumenter.Result outcome;
         if (settings.instrument()) {
             outcome = Instrumenter.wrap(changed);
-            Instrumenter.configure(conf, name, settings.metrics());
+            Instrumenter.configure(conf, settings.metrics());
         } else {
             outcome = Instrumenter.leave(changed, "instrumentation is off");
         }

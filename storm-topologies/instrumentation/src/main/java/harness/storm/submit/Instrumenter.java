@@ -50,13 +50,15 @@ final class Instrumenter {
      * Adds to a topology's settings the metrics consumer (beside the topology's own consumers), the bucket's length, and the
      * Kryo registration without which a consumer in another worker kills Storm's sender since 2.6.1.
      */
-    static void configure(Map<String, Object> conf, String topology, SubmitSettings.Metrics metrics) {
+    static void configure(Map<String, Object> conf, SubmitSettings.Metrics metrics) {
         conf.put(Series.BUCKET_S, metrics.bucketS());
         append(conf, Config.TOPOLOGY_METRICS_CONSUMER_REGISTER, Map.of(
             "class", LineProtocolConsumer.class.getName(),
             "parallelism.hint", metrics.consumers(),
             "max.retain.metric.tuples", 0, // no limit here: this queue drops silently, the consumer's own counts
-            "argument", Map.of("url", metrics.url(), "token", metrics.token(), "topology", topology)));
+            // Storm writes a topology's settings into logs: the file's name may be there, its content never
+            "argument", Map.of("url", metrics.url(), "token_file", metrics.tokenFile(), "spool", metrics.spool(),
+                "topology", metrics.topology())));
         String emptyMap = "java.util.Collections$EmptyMap";
         if (!list(conf, Config.TOPOLOGY_KRYO_REGISTER).contains(emptyMap)) {
             append(conf, Config.TOPOLOGY_KRYO_REGISTER, emptyMap);

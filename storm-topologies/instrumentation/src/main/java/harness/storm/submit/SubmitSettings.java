@@ -34,11 +34,13 @@ record SubmitSettings(
      * Where measurements go.
      *
      * @param url posted to, as InfluxDB's write endpoint
-     * @param token empty for none
+     * @param tokenFile file that holds the token, on every host that has workers; empty for no token
+     * @param spool folder for lines that could not be posted yet, on every such host; empty for none
+     * @param topology value of the lines' tag of that name
      * @param bucketS length of a bucket in seconds
      * @param consumers executors of the metrics consumer
      */
-    record Metrics(String url, String token, int bucketS, int consumers) {
+    record Metrics(String url, String tokenFile, String spool, String topology, int bucketS, int consumers) {
     }
 
     /** @throws SubmitException naming the file, and the key */
@@ -64,11 +66,11 @@ record SubmitSettings(
         SubmitSettings settings = new SubmitSettings(
             nimbus.text("host"), nimbus.positive("port"),
             Path.of(all.text("jar")), all.text("main"), all.texts("args"), all.truth("instrument"),
-            new Metrics(metrics.text("url"), metrics.text("token"),
+            new Metrics(metrics.text("url"), metrics.text("token_file"), metrics.text("spool"), metrics.text("topology"),
                 metrics.positive("bucket_s"), metrics.positive("consumers")),
             all.object("storm").toMap());
         nimbus.allowOnly("host", "port");
-        metrics.allowOnly("url", "token", "bucket_s", "consumers");
+        metrics.allowOnly("url", "token_file", "spool", "topology", "bucket_s", "consumers");
         all.allowOnly("nimbus", "jar", "main", "args", "instrument", "metrics", "storm");
         return settings;
     }

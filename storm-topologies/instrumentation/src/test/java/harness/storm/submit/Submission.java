@@ -48,7 +48,9 @@ final class Submission implements AutoCloseable {
         settings.put("main", SampleTopology.class.getName());
         settings.put("args", List.of(name));
         settings.put("instrument", true);
-        settings.put("metrics", Map.of("url", url, "token", "s3cret", "bucket_s", 1, "consumers", 1));
+        Path token = Files.writeString(folder.resolve("token"), "s3cret\n");
+        settings.put("metrics", Map.of("url", url, "token_file", token.toString(), "spool", "", "topology", name,
+            "bucket_s", 1, "consumers", 1));
         settings.put("storm", Map.of());
         return settings;
     }

@@ -19,7 +19,8 @@ class SubmitSettingsTest {
     private static final String VALID = """
         {"nimbus": {"host": "127.0.0.1", "port": 6627}, "jar": "/a.jar", "main": "a.Main", "args": ["/t.json"],
          "instrument": true, "storm": {"topology.workers": 2},
-         "metrics": {"url": "http://127.0.0.1:8086/write", "token": "", "bucket_s": 2, "consumers": 1}}""";
+         "metrics": {"url": "http://127.0.0.1:8086/write", "token_file": "", "spool": "", "topology": "t",
+                     "bucket_s": 2, "consumers": 1}}""";
 
     @TempDir
     Path folder;
@@ -27,13 +28,14 @@ class SubmitSettingsTest {
     @Test
     void allOfItIsRead() throws IOException {
         assertEquals(new SubmitSettings("127.0.0.1", 6627, Path.of("/a.jar"), "a.Main", List.of("/t.json"), true,
-            new SubmitSettings.Metrics("http://127.0.0.1:8086/write", "", 2, 1), Map.of("topology.workers", 2)),
+            new SubmitSettings.Metrics("http://127.0.0.1:8086/write", "", "", "t", 2, 1), Map.of("topology.workers", 2)),
             read(VALID));
     }
 
     @ParameterizedTest
     @ValueSource(strings = {"nimbus", "nimbus.host", "nimbus.port", "jar", "main", "args", "instrument", "storm",
-        "metrics", "metrics.url", "metrics.token", "metrics.bucket_s", "metrics.consumers"})
+        "metrics", "metrics.url", "metrics.token_file", "metrics.spool", "metrics.topology", "metrics.bucket_s",
+        "metrics.consumers"})
     void aMissingKeyIsNamed(String key) throws IOException {
         JSONObject json = (JSONObject) JSONValue.parse(VALID);
         String[] path = key.split("\\.");
