@@ -8,7 +8,7 @@ import sys
 import click
 
 from harness import __version__
-from harness.commands import cluster, evaluating, machine, plans, regression, running
+from harness.commands import cluster, evaluating, hosts, machine, plans, regression, running
 from harness.commands.common import Commands
 
 
@@ -36,6 +36,8 @@ for command in (
     machine.list_,
     machine.doctor,
     cluster.cluster,
+    hosts.provision,
+    hosts.deprovision,
 ):
     main.add_command(command)
 

@@ -7,8 +7,11 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.status import Status
 
+from harness.backends.ansible import TaskDone
 from harness.experiments.contracts import Progress as CampaignProgress
 
 PLAIN_EVERY_S = 15.0
@@ -78,6 +81,57 @@ class ProgressDisplay:
         elif (now.step, now.phase) != self._last or time.monotonic() - self._last_time > PLAIN_EVERY_S:
             self._last, self._last_time = (now.step, now.phase), time.monotonic()
             self.say(", ".join(part for part in (where, *seen, now.detail, left) if part))
+
+
+class HostsDisplay:
+    """Shows what is done to hosts: a line for each change, and in a terminal the task at hand.
+
+    Parameters
+    ----------
+    console : rich.console.Console
+        Where to show it; stderr, so that stdout stays for results.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._status = Status("", console=console) if console.is_terminal else None
+        self._task = ""
+        self._hosts: list[str] = []
+
+    def __enter__(self) -> Self:
+        if self._status:
+            self._status.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._status:
+            self._status.stop()
+
+    def say(self, text: str) -> None:
+        """Show a line that stays."""
+        self.console.print(text, highlight=False, markup=False)
+
+    def __call__(self, done: TaskDone) -> None:
+        """Show what a task on a host came to."""
+        if done.outcome == "skipped":
+            return
+        if done.task != self._task:
+            self._task, self._hosts = done.task, []
+            if self._status is None:
+                self.say(f"{done.task}")
+        self._hosts.append(done.host)
+        if done.message and done.outcome == "ok":
+            self.say(f"  {done.host}: {done.message}")
+        elif done.outcome != "ok":
+            self.say(
+                f"  {done.host}: {done.outcome}"
+                if self._status is None
+                else f"{done.host}: {done.task}: {done.outcome}"
+            )
+        if self._status:
+            self._status.update(escape(f"{done.task} ({', '.join(self._hosts)})"))
 
 
 def _duration(seconds: float) -> str:

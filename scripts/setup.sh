@@ -24,11 +24,28 @@ if [ ${#browser[@]} -gt 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/nu
 elif [ ${#browser[@]} -gt 0 ]; then
   say "no chromium: the report's browser tests will be skipped (Debian: sudo apt-get install ${browser[*]})"
 fi
+# Hosts that are namespaces of this machine (harness provision) need root, and these.
+hosts=()
+for pair in sshd:openssh-server runsvdir:runit sudo:sudo fping:fping nft:nftables ip:iproute2; do
+  PATH="$PATH:/usr/sbin:/sbin" command -v "${pair%:*}" >/dev/null 2>&1 || hosts+=("${pair#*:}")
+done
+if [ ${#hosts[@]} -gt 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+  missing+=("${hosts[@]}")
+elif [ ${#hosts[@]} -gt 0 ]; then
+  say "no ${hosts[*]}: hosts of kind local and their tests will be skipped (Debian: sudo apt-get install ${hosts[*]})"
+fi
 if [ ${#missing[@]} -gt 0 ]; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
     say "installing with apt: ${missing[*]}"
     apt-get update -qq
+    # an sshd is wanted in our hosts, not on this machine: nothing that is installed is started
+    policy=/usr/sbin/policy-rc.d
+    if [ ! -e $policy ]; then
+      printf '#!/bin/sh\nexit 101\n' > $policy && chmod 755 $policy
+      trap 'rm -f /usr/sbin/policy-rc.d' EXIT
+    fi
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+    case " ${missing[*]} " in *" openssh-server "*) systemctl disable --quiet ssh 2>/dev/null || true ;; esac
     PYTHON=$(python_bin) || { say "apt has no Python 3.11 or newer here; install one and run make again" >&2; exit 2; }
   else
     say "missing: ${missing[*]}; install them (Debian: sudo apt-get install ${missing[*]}) and run make again" >&2

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import psutil
 
-from harness.backends import cgroups, optional_servers, sandbox, servers
+from harness.backends import ansible, cgroups, host_network, optional_servers, sandbox, servers, terraform
+from harness.errors import MissingTool
 
 JAVA_AT_LEAST = 17
 PYTHON_AT_LEAST = (3, 11)
@@ -48,7 +49,7 @@ class Finding:
 def doctor() -> list[Finding]:
     """Return what was found, in the order in which it should be mended; nothing is changed."""
     found = [_python(), _java(), _maven(), _memory(), _disk(), _servers(), _namespaces(), _quotas()]
-    return [*found, _influxdb(), _neo4j()]
+    return [*found, _influxdb(), _neo4j(), _hosts()]
 
 
 def _finding(name: str, ok: bool, detail: str, mend: str, *, needed: bool = True) -> Finding:
@@ -154,6 +155,24 @@ def _quotas() -> Finding:
     detail = f"not allowed: {reason}" if reason else "CPU quotas for worker nodes are allowed"
     mend = "run as root, or in a delegated cgroup"
     return _finding("cpu quota", reason is None, detail, mend, needed=False)
+
+
+def _hosts() -> Finding:
+    """Return whether ``harness provision`` can make hosts that are namespaces of this machine."""
+
+    def without(what: str, mend: str) -> Finding:
+        return Finding("hosts", False, False, f"hosts of this machine (harness provision) need {what}", mend)
+
+    try:
+        terraform.tool()
+        ansible.search_path()
+    except MissingTool as error:
+        return without("Terraform and Ansible", error.hint)
+    if missing := host_network.missing_packages():
+        return without(", ".join(missing), f"apt-get install {' '.join(missing)}")
+    if lacks := host_network.obstacle():
+        return without(lacks, "run as root, outside any sandbox")
+    return Finding("hosts", True, False, "hosts of this machine can be made")
 
 
 def _output(*command: str) -> str | None:

@@ -14,6 +14,25 @@ from harness.backends.server_config import LOOPBACK
 PORT = 7687
 HEAP_MB = 512
 MAIN = "org.neo4j.server.CommunityEntryPoint"
+JAVA_OPTIONS = (
+    f"-Xms{HEAP_MB}m",
+    f"-Xmx{HEAP_MB}m",
+    "-XX:+UseSerialGC",
+    "-XX:-UsePerfData",
+    "-XX:+ExitOnOutOfMemoryError",
+    *(f"--add-opens=java.base/{p}=ALL-UNNAMED" for p in ("java.nio", "java.io", "sun.nio.ch")),
+    "-Dio.netty.tryReflectionSetAccessible=true",
+)
+SETTINGS: Mapping[str, str] = {
+    "server.http.enabled": "false",
+    "server.https.enabled": "false",
+    "dbms.security.auth_enabled": "true",
+    "dbms.usage_report.enabled": "false",
+    "server.memory.pagecache.size": "64m",
+    "db.tx_log.preallocate": "false",
+    "db.tx_log.rotation.size": "16M",
+}
+"""What it is told wherever it runs."""
 _MAGIC = bytes.fromhex("6060b017")
 _NO_VERSION = bytes(16)
 
@@ -53,13 +72,7 @@ class Neo4jServer(DataServer):
         """Return its command line."""
         return (
             "java",
-            f"-Xms{HEAP_MB}m",
-            f"-Xmx{HEAP_MB}m",
-            "-XX:+UseSerialGC",
-            "-XX:-UsePerfData",
-            "-XX:+ExitOnOutOfMemoryError",
-            *(f"--add-opens=java.base/{p}=ALL-UNNAMED" for p in ("java.nio", "java.io", "sun.nio.ch")),
-            "-Dio.netty.tryReflectionSetAccessible=true",
+            *JAVA_OPTIONS,
             f"-Djava.io.tmpdir={self.data}/tmp",
             "-cp",
             f"{self._home}/lib/*",
@@ -79,13 +92,7 @@ class Neo4jServer(DataServer):
         settings = {
             "server.bolt.listen_address": f"{self.host}:{self.port}",
             "server.bolt.advertised_address": f"{self.host}:{self.port}",
-            "server.http.enabled": "false",
-            "server.https.enabled": "false",
-            "dbms.security.auth_enabled": "true",
-            "dbms.usage_report.enabled": "false",
-            "server.memory.pagecache.size": "64m",
-            "db.tx_log.preallocate": "false",
-            "db.tx_log.rotation.size": "16M",
+            **SETTINGS,
         }
         text = "".join(f"{name}={value}\n" for name, value in settings.items())
         (self.data / "conf" / "neo4j.conf").write_text(text)

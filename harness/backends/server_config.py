@@ -83,44 +83,57 @@ def zookeeper_cfg(data: Path, ports: Ports) -> str:
             "dataDir": data,
             "clientPort": ports.zookeeper,
             "clientPortAddress": LOOPBACK,
-            "tickTime": 2000,
-            "maxSessionTimeout": 60_000,  # what storm.yaml asks for
-            "maxClientCnxns": 0,  # every worker connects, all from one address
-            "admin.enableServer": "false",
-            "4lw.commands.whitelist": "ruok",
+            **ZOOKEEPER,
         }
     )
+
+
+ZOOKEEPER: Mapping[str, object] = {
+    "tickTime": 2000,
+    "maxSessionTimeout": 60_000,  # what storm.yaml asks for
+    "maxClientCnxns": 0,  # every worker connects, all from one address
+    "admin.enableServer": "false",
+    "4lw.commands.whitelist": "ruok",
+}
+"""What ZooKeeper is told wherever it runs."""
 
 
 def kafka_properties(data: Path, ports: Ports) -> str:
     """Return ``server.properties`` of a single broker that is its own controller."""
-    ones = (
-        "offsets.topic.replication.factor",
-        "offsets.topic.num.partitions",
-        "transaction.state.log.replication.factor",
-        "transaction.state.log.num.partitions",
-        "transaction.state.log.min.isr",
-        "share.coordinator.state.topic.replication.factor",
-        "share.coordinator.state.topic.num.partitions",
-        "share.coordinator.state.topic.min.isr",
-    )
     return _properties(
         {
-            "process.roles": "broker,controller",
-            "node.id": 1,
             "controller.quorum.voters": f"1@{LOOPBACK}:{ports.kafka_controller}",
-            "listeners": f"PLAINTEXT://{LOOPBACK}:{ports.kafka},CONTROLLER://{LOOPBACK}:{ports.kafka_controller}",
-            "controller.listener.names": "CONTROLLER",
+            "listeners": f"PLAINTEXT://{LOOPBACK}:{ports.kafka},"
+            f"CONTROLLER://{LOOPBACK}:{ports.kafka_controller}",
             "log.dirs": data,
-            **dict.fromkeys(ones, 1),
-            "group.initial.rebalance.delay.ms": 0,
-            "auto.create.topics.enable": "false",
-            "broker.heartbeat.interval.ms": 500,
-            "broker.session.timeout.ms": 9000,
-            "num.network.threads": 2,
-            "num.io.threads": 4,
+            **KAFKA,
         }
     )
+
+
+_ONES = (
+    "offsets.topic.replication.factor",
+    "offsets.topic.num.partitions",
+    "transaction.state.log.replication.factor",
+    "transaction.state.log.num.partitions",
+    "transaction.state.log.min.isr",
+    "share.coordinator.state.topic.replication.factor",
+    "share.coordinator.state.topic.num.partitions",
+    "share.coordinator.state.topic.min.isr",
+)
+KAFKA: Mapping[str, object] = {
+    "process.roles": "broker,controller",
+    "node.id": 1,
+    "controller.listener.names": "CONTROLLER",
+    **dict.fromkeys(_ONES, 1),
+    "group.initial.rebalance.delay.ms": 0,
+    "auto.create.topics.enable": "false",
+    "broker.heartbeat.interval.ms": 500,
+    "broker.session.timeout.ms": 9000,
+    "num.network.threads": 2,
+    "num.io.threads": 4,
+}
+"""What a single broker is told wherever it runs."""
 
 
 def storm_yaml(
@@ -157,7 +170,7 @@ def storm_yaml(
         **PATIENCE,
         "worker.childopts": list(worker_childopts),
         "worker.gc.childopts": "",
-        "topology.worker.logwriter.childopts": f"-Xmx{heaps.log_writer}m {' '.join((*JVM_FLAGS, C1_FLAG))}",
+        "topology.worker.logwriter.childopts": log_writer_options(heaps),
     }
     if secret:
         server = "nimbus" if node is None else "supervisor"
@@ -169,6 +182,11 @@ def storm_yaml(
         settings["supervisor.slots.ports"] = list(slots)
         settings["supervisor.thrift.port"] = ports.supervisor_base + node
     return json.dumps(settings, indent=1) + "\n"
+
+
+def log_writer_options(heaps: Heaps) -> str:
+    """Return the Java options of the process that copies a worker's output, where one is started."""
+    return f"-Xmx{heaps.log_writer}m {' '.join((*JVM_FLAGS, C1_FLAG))}"
 
 
 PERIODS: Mapping[str, object] = {

@@ -7,6 +7,7 @@ import json
 import click
 
 from harness.commands.common import err, finish, json_option, require_tools
+from harness.commands.hosts import status_of
 
 
 @click.group()
@@ -52,11 +53,19 @@ def down(as_json: bool) -> None:
 
 
 @cluster.command()
+@click.argument("name", required=False)
 @json_option
-def status(as_json: bool) -> None:
-    """Ask every server of the cluster that is up."""
+def status(name: str | None, as_json: bool) -> None:
+    """Ask every server of the cluster that is up, or of the provisioned cluster NAME.
+
+    \b
+    harness cluster status
+    harness cluster status namespaces-3
+    """
     from harness.backends import cluster_daemon
 
+    if name is not None:
+        status_of(name, as_json)
     now = cluster_daemon.status()
     if now.state is None:
         click.echo("no cluster is up")
@@ -64,6 +73,6 @@ def status(as_json: bool) -> None:
         click.echo(f"{now.state.phase} {now.state.detail}".strip())
         for server, answers in now.answering.items():
             click.echo(f"  {server}: {'answers' if answers else 'does not answer'}")
-        for name, said in now.topologies.items():
-            click.echo(f"  topology {name}: {said}")
+        for topology, said in now.topologies.items():
+            click.echo(f"  topology {topology}: {said}")
     finish(as_json, json.loads(now.model_dump_json()), 0 if now.state else 1)

@@ -45,6 +45,9 @@ def load(source: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Exper
     _beside(tree, path)
     for option in overrides:
         _override(tree, option)
+    if isinstance(tree.get("cluster"), str):
+        what = f"{path}:{_line(tree, ['cluster'])}: cluster: no experiment runs on provisioned hosts yet"
+        raise UsageError(what, "give nodes and slots_per_node of a local cluster")
     try:
         return Experiment.model_validate(tree)
     except ValidationError as error:

@@ -32,6 +32,12 @@ def good(tmp_path: Path) -> Path:
     return path
 
 
+def test_a_provisioned_cluster_is_refused(good: Path) -> None:
+    good.write_text(GOOD.replace("{nodes: 1, slots_per_node: 2}", "configs/clusters/namespaces-3.yaml"))
+    with pytest.raises(UsageError, match=r"good\.yaml:6: cluster: no experiment runs on provisioned hosts"):
+        load(good)
+
+
 def all_shipped() -> list[Path]:
     return sorted(shipped_folders()[0].rglob("*.yaml"))
 

@@ -1,0 +1,322 @@
+"""``harness provision``, ``deprovision`` and ``cluster status NAME``.
+
+Terraform makes the hosts, Ansible installs what runs on them. Each part can be repeated: whatever is there
+already stays as it is, so a command that failed or was ended goes on where it was when it is given again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.backends import ansible, host_network, neo4j, neo4j_server, optional_servers, servers, terraform
+from harness.backends.ansible import Played, TaskDone, Watcher
+from harness.backends.host_network import HostNetwork
+from harness.backends.server_archive import jars_of, storm_and_kafka
+from harness.backends.server_config import Ports
+from harness.backends.server_process import kafka_answers
+from harness.backends.storm import Nimbus
+from harness.backends.terraform import Terraform
+from harness.errors import ClusterError, HarnessError, MissingTool, UsageError
+from harness.provisioning.config import Cluster, ExistingHosts, LocalHosts
+from harness.provisioning.state import State
+from harness.provisioning.variables import variables
+
+Say = Callable[[str], None]
+POLL_S = 0.5
+REGISTERED_WITHIN_S = 90.0
+
+
+@dataclass(frozen=True)
+class HostStatus:
+    """A host: whether it could be asked, and which of its services run."""
+
+    name: str
+    reachable: bool
+    message: str
+    services: dict[str, bool]
+    disk_free_mb: int | None
+
+
+@dataclass(frozen=True)
+class ClusterStatus:
+    """A cluster as its hosts and servers describe it.
+
+    Attributes
+    ----------
+    phase : str
+        ``ready``; anything else is half-provisioned.
+    problems : tuple of str
+        What is not as it should be, one line each; none when all is well.
+    """
+
+    name: str
+    phase: str
+    hosts: tuple[HostStatus, ...]
+    storm: str
+    supervisors: int
+    topologies: dict[str, str]
+    problems: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return asdict(self)
+
+
+def provision(cluster: Cluster, instrumentation: Path, say: Say, watch: Watcher) -> Played:
+    """Make a cluster, or what is missing of it, or change it to what is asked.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        What is asked.
+    instrumentation : Path
+        Jar for the class path of workers.
+    say, watch : callable
+        Told what is being done, and what every task on every host came to.
+
+    Returns
+    -------
+    Played
+        Tasks done and changed by host.
+
+    Raises
+    ------
+    UsageError
+        When this machine cannot make such hosts, or a cluster of that name is of another kind.
+    ClusterError
+        When a host or a task failed; given again, the command goes on.
+    """
+    _require_tools(cluster)
+    state = State(cluster.name)
+    homes = servers.install(progress=say)
+    with state.locked():
+        _require_same_kind(state, cluster)
+        try:
+            state.write(cluster, "hosts")
+            state.make_secrets()
+            say(f"making {len(cluster.hosts.machines)} hosts of kind {cluster.hosts.kind}")
+            _make_hosts(state, cluster)
+            state.write(cluster, "software")
+            archives = servers.cache_folder() / "archives"
+            archive = storm_and_kafka(homes, instrumentation, archives)
+            home = optional_servers.neo4j_home()
+            graph = jars_of("neo4j", home / "lib", archives) if home and cluster.having("neo4j") else None
+            state.write_variables(variables(cluster, archive, graph, _ssh_options(state, cluster)))
+            say("installing software")
+            with network(state, cluster):
+                files = (state.variables, state.secrets)
+                played = ansible.play("site.yml", state.inventory, files, state.ansible, watch)
+                played.require_success()
+                _await_supervisors(cluster)
+                if graph is not None:
+                    neo4j.set_first_password(neo4j_of(cluster), state.secret("neo4j_password"))
+            state.write(cluster, "ready")
+        except (HarnessError, KeyboardInterrupt, OSError) as error:
+            error.add_note(
+                f"the cluster {cluster.name} is half-provisioned: give the command again to go on,"
+                f" or harness deprovision {cluster.name}"
+            )
+            raise
+    return played
+
+
+def deprovision(name: str, say: Say, watch: Watcher) -> None:
+    """Take a cluster down, whole or half-provisioned, and forget it.
+
+    Raises
+    ------
+    UsageError
+        When there is none of that name.
+    ClusterError
+        When a host could not be taken down; the cluster is not forgotten then.
+    """
+    state = State(name)
+    cluster = state.record().cluster
+    with state.locked():
+        if isinstance(cluster.hosts, ExistingHosts) and state.variables.exists():
+            say("removing software")
+            files = (state.variables, state.secrets)
+            try:
+                ansible.play("remove.yml", state.inventory, files, state.ansible, watch).require_success()
+            except ClusterError as error:
+                error.add_note(f"{name} is not forgotten; to leave its hosts alone, delete {state.folder}")
+                raise
+        say(f"taking down {len(cluster.hosts.machines)} hosts of kind {cluster.hosts.kind}")
+        Terraform(state.terraform, cluster.hosts.kind).destroy()
+        state.remove()
+
+
+def status(name: str) -> ClusterStatus:
+    """Ask every host and server of a cluster.
+
+    Raises
+    ------
+    UsageError
+        When there is none of that name.
+    """
+    state = State(name)
+    record = state.record()
+    cluster = record.cluster
+    if not state.variables.exists():
+        return ClusterStatus(name, record.phase, (), "", 0, {}, ("its hosts are not made yet",))
+    if isinstance(cluster.hosts, LocalHosts) and not HostNetwork(state.hosts).alive:
+        return ClusterStatus(name, record.phase, (), "", 0, {}, ("the hosts' sandbox is gone",))
+    with network(state, cluster):
+        hosts = _ask_hosts(state, cluster)
+        problems = [f"{h.name} is unreachable: {h.message}" for h in hosts if not h.reachable]
+        problems += [
+            f"{h.name}: {s} does not run" for h in hosts for s, runs in h.services.items() if not runs
+        ]
+        nimbus = nimbus_of(cluster)
+        try:
+            summary = nimbus.cluster_summary()
+        except ClusterError as error:
+            problems.append(str(error))
+            storm, registered, topologies = "", 0, {}
+        else:
+            storm, registered, topologies = (
+                summary.version,
+                len(summary.supervisors),
+                dict(summary.topologies),
+            )
+            wanted = {address(cluster, m.name) for m in cluster.having("supervisor")}
+            missing = sorted(wanted - {s.address for s in summary.supervisors})
+            problems += [f"no supervisor at {a} has registered with nimbus" for a in missing]
+        host, _, port = bootstrap_of(cluster).rpartition(":")
+        if not kafka_answers(host, int(port)):
+            problems.append(f"kafka at {host}:{port} does not answer")
+    if record.phase != "ready":
+        problems.insert(0, f"it is half-provisioned: harness provision goes on ({record.phase})")
+    return ClusterStatus(name, record.phase, hosts, storm, registered, topologies, tuple(problems))
+
+
+@contextmanager
+def network(state: State, cluster: Cluster) -> Iterator[None]:
+    """Let this thread reach the cluster's hosts within the block."""
+    local = isinstance(cluster.hosts, LocalHosts)
+    with HostNetwork(state.hosts).entered() if local else nullcontext():
+        yield
+
+
+def address(cluster: Cluster, name: str) -> str:
+    """Return a host's address within the cluster, as the hosts' module gave it."""
+    return State(cluster.name).addresses()[name]
+
+
+def nimbus_of(cluster: Cluster) -> Nimbus:
+    """Return a client of the cluster's Nimbus."""
+    return Nimbus(address(cluster, cluster.having("nimbus")[0].name), Ports().nimbus)
+
+
+def bootstrap_of(cluster: Cluster) -> str:
+    """Return ``host:port`` of the cluster's Kafka broker."""
+    return f"{address(cluster, cluster.having('kafka')[0].name)}:{Ports().kafka}"
+
+
+def neo4j_of(cluster: Cluster) -> str:
+    """Return the address of the cluster's Neo4j."""
+    return f"bolt://{address(cluster, cluster.having('neo4j')[0].name)}:{neo4j_server.PORT}"
+
+
+def _require_tools(cluster: Cluster) -> None:
+    terraform.tool()
+    ansible.search_path()
+    if not isinstance(cluster.hosts, LocalHosts):
+        return
+    if missing := host_network.missing_packages():
+        what = f"hosts of kind local need {', '.join(missing)}"
+        raise MissingTool(what, f"apt-get install {' '.join(missing)}")
+    if reason := host_network.obstacle():
+        raise UsageError(
+            f"hosts of kind local need {reason}", "give the command as root, outside any sandbox"
+        )
+
+
+def _require_same_kind(state: State, cluster: Cluster) -> None:
+    if not (state.folder / "cluster.json").exists():
+        return
+    kind = state.record().cluster.hosts.kind
+    if kind != cluster.hosts.kind:
+        what = f"there is a cluster {cluster.name} of kind {kind} already"
+        raise UsageError(what, f"harness deprovision {cluster.name}")
+
+
+def _make_hosts(state: State, cluster: Cluster) -> None:
+    module = Terraform(state.terraform, cluster.hosts.kind)
+    hosts = cluster.hosts
+    key = state.key(cluster)
+    options = hosts.options()
+    replace: list[str] = []
+    if isinstance(hosts, LocalHosts):
+        host_key = state.host_key()
+        options |= {"folder": str(state.hosts), "host_key": str(host_key)}
+        if module.made:
+            there = module.resources()
+            dead = HostNetwork(state.hosts).dead([m.name for m in hosts.machines])
+            replace = [name for name in dead if name in there]
+    public_key = key.with_name(f"{key.name}.pub")
+    inputs = {
+        "cluster": cluster.name,
+        "machines": [m.model_dump(mode="json", exclude_none=True) for m in hosts.machines],
+        "ssh": {
+            "user": hosts.ssh_user,
+            "public_key": public_key.read_text(encoding="utf-8").strip() if public_key.exists() else "",
+            "port": hosts.ssh_port if isinstance(hosts, ExistingHosts) else 22,
+        },
+        "options": options,
+    }
+    module.apply(inputs, replace)
+    outputs = module.outputs()
+    state.write_inventory(outputs["inventory"])
+    state.write_addresses({name: host["address"] for name, host in outputs["hosts"].items()})
+    if isinstance(hosts, LocalHosts):
+        public = " ".join(host_key.with_name(f"{host_key.name}.pub").read_text().split()[:2])
+        lines = [f"{host['ssh_address']} {public}\n" for host in outputs["hosts"].values()]
+        state.known_hosts.write_text("".join(lines))
+
+
+def _await_supervisors(cluster: Cluster) -> None:
+    """Wait until every supervisor has registered with Nimbus, which takes some seconds more than a start."""
+    wanted = {address(cluster, m.name) for m in cluster.having("supervisor")}
+    nimbus = nimbus_of(cluster)
+    deadline = time.monotonic() + REGISTERED_WITHIN_S
+    while missing := sorted(wanted - {s.address for s in nimbus.cluster_summary().supervisors}):
+        if time.monotonic() > deadline:
+            what = f"no supervisor at {', '.join(missing)} has registered with nimbus"
+            raise ClusterError(f"{what} after {REGISTERED_WITHIN_S:g} s", "its logs are in /var/log/harness")
+        time.sleep(POLL_S)
+
+
+def _ssh_options(state: State, cluster: Cluster) -> str:
+    # a host that is met for the first time is remembered; one that has changed since is refused
+    options = {
+        "IdentityFile": state.key(cluster),
+        "UserKnownHostsFile": state.known_hosts,
+        "StrictHostKeyChecking": "accept-new",
+    }
+    return " ".join(f"-o {name}={value}" for name, value in options.items())
+
+
+def _ask_hosts(state: State, cluster: Cluster) -> tuple[HostStatus, ...]:
+    told: dict[str, TaskDone] = {}
+
+    def watch(done: TaskDone) -> None:
+        told[done.host] = done
+
+    files = (state.variables, state.secrets)
+    ansible.play("status.yml", state.inventory, files, state.ansible, watch)
+    return tuple(_host_status(m.name, told.get(m.name)) for m in cluster.hosts.machines)
+
+
+def _host_status(name: str, done: TaskDone | None) -> HostStatus:
+    if done is None or done.outcome in ("failed", "unreachable"):
+        return HostStatus(name, False, done.message if done else "it was not asked", {}, None)
+    values = dict(line.split(maxsplit=1) for line in done.output.splitlines() if " " in line)
+    free = values.pop("disk_free_mb", None)
+    services = {service: said == "active" for service, said in values.items()}
+    return HostStatus(name, True, "", services, int(free) if free else None)

@@ -1,0 +1,73 @@
+"""What Ansible's roles are told: the settings of the local cluster, where they mean the same on hosts."""
+
+from __future__ import annotations
+
+from harness.backends import neo4j_server, server_config
+from harness.backends.server_archive import Archive
+from harness.provisioning.config import Cluster, LocalHosts
+
+
+def variables(cluster: Cluster, archive: Archive, neo4j: Archive | None, ssh: str) -> dict[str, object]:
+    """Return the variables of ``infra/ansible`` for a cluster.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        What was asked.
+    archive : Archive
+        The class paths of Storm and Kafka.
+    neo4j : Archive, optional
+        Neo4j's class path, where it is installed here.
+    ssh : str
+        Options of ssh.
+    """
+    hosts = cluster.hosts
+    if isinstance(hosts, LocalHosts):
+        controllers = [hosts.gateway]
+    else:
+        controllers = list(getattr(hosts, "controllers", ()))
+    ports = server_config.Ports()
+    heaps = server_config.Heaps()
+    return {
+        "ssh_options": ssh,
+        "controllers": controllers,
+        "servers_archive": str(archive.path),
+        "servers_version": archive.version,
+        "servers_bytes": archive.size_bytes,
+        "neo4j_archive": str(neo4j.path) if neo4j else "",
+        "neo4j_version": neo4j.version if neo4j else "",
+        "neo4j_java_options": list(neo4j_server.JAVA_OPTIONS),
+        "neo4j_settings": dict(neo4j_server.SETTINGS),
+        "slots": cluster.storm.slots_per_node,
+        "ports": {
+            "zookeeper": ports.zookeeper,
+            "nimbus": ports.nimbus,
+            "kafka": ports.kafka,
+            "kafka_controller": ports.kafka_controller,
+            "supervisor": ports.supervisor_base,
+            "first_slot": ports.slot_base,
+            "neo4j": neo4j_server.PORT,
+        },
+        "heaps_mb": {
+            "zookeeper": heaps.zookeeper,
+            "nimbus": heaps.nimbus,
+            "supervisor": heaps.supervisor,
+            "kafka": heaps.kafka,
+        },
+        "java_options": [*server_config.JVM_FLAGS, server_config.C1_FLAG],
+        "storm_settings": {
+            **server_config.PERIODS,
+            **server_config.PATIENCE,
+            "topology.worker.logwriter.childopts": server_config.log_writer_options(heaps),
+            **cluster.storm.settings,
+        },
+        "worker_java_options": [
+            f"-Xms{cluster.storm.worker_heap_mb}m",
+            f"-Xmx{cluster.storm.worker_heap_mb}m",
+            *server_config.JVM_FLAGS,
+            server_config.C1_FLAG,
+            "-Xrs",  # as in server_config.worker_childopts
+        ],
+        "zookeeper_settings": dict(server_config.ZOOKEEPER),
+        "kafka_settings": dict(server_config.KAFKA),
+    }

@@ -1,0 +1,5 @@
+variable "options" {
+  description = "Nothing to choose: every machine of machines has its address."
+  type        = object({})
+  default     = {}
+}

@@ -1,0 +1,54 @@
+"""One cluster on namespace hosts for all tests of this folder: made once, taken down at the end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hosts import NAME, Provisioned, Traces, cluster_file, harness
+
+from harness.backends import host_network
+
+
+def obstacle() -> str:
+    """Why no namespace hosts can be made here; empty when they can."""
+    if os.environ.get("STORM_HARNESS_SANDBOX"):
+        return "namespace hosts cannot be made inside another sandbox: make test-hosts runs these"
+    if missing := host_network.missing_packages():
+        return f"namespace hosts need {', '.join(missing)}"
+    lacks = host_network.obstacle()
+    return f"namespace hosts need {lacks}" if lacks else ""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    if reason := obstacle():
+        pytest.skip(reason)
+    folder = tmp_path_factory.mktemp("state")
+    os.environ["XDG_STATE_HOME"] = str(folder)
+    yield folder
+    del os.environ["XDG_STATE_HOME"]
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def before(state_folder: Path) -> Traces:
+    """What there was before the cluster."""
+    return Traces.now()
+
+
+@pytest.fixture(scope="session")
+def provisioned(
+    before: Traces, state_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Provisioned]:
+    cluster = Provisioned(cluster_file(tmp_path_factory.mktemp("file")))
+    made = cluster.provision()
+    try:
+        assert made.status == 0, made.err
+        yield cluster
+    finally:
+        if (state_folder / "storm-harness" / "clusters" / NAME).exists():
+            harness("deprovision", NAME, "--yes")

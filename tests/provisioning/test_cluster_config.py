@@ -1,0 +1,89 @@
+"""A cluster's file: what is accepted, and what is said of what is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UsageError
+from harness.provisioning.config import Cluster, LocalHosts, load
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+MACHINES = """
+  machines:
+    - {name: control, roles: [zookeeper, nimbus, kafka]}
+    - {name: node-1, roles: [supervisor]}
+"""
+
+
+def read(tmp_path: Path, text: str) -> Cluster:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(text)
+    return load(path)
+
+
+def test_the_shipped_file() -> None:
+    cluster = load(ROOT / "configs" / "clusters" / "namespaces-3.yaml")
+    assert cluster.name == "namespaces-3"
+    assert isinstance(cluster.hosts, LocalHosts)
+    assert cluster.hosts.gateway == "10.97.0.1"
+    assert [m.name for m in cluster.having("supervisor")] == ["node-1", "node-2"]
+    assert cluster.hosts.options() == {
+        "network": "10.97.0.0/24",
+        "disk_mb": {"small": 2048, "medium": 4096, "large": 8192},
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("name: c\nhosts:\n  kind: local\n  colour: red" + MACHINES, "unknown key 'hosts.colour'"),
+        ("name: c\nhosts:\n  kind: lunar" + MACHINES, "lunar"),
+        ("name: C\nhosts:\n  kind: local" + MACHINES, "name: "),
+        ("name: c\nhosts:\n  kind: local\n  network: 10.0.0.0/30" + MACHINES, "no IPv4 network with room"),
+        (
+            "name: c\nhosts:\n  kind: local" + MACHINES.replace("kafka", "probes"),
+            "exactly one has the role kafka",
+        ),
+        ("name: c\nhosts:\n  kind: local" + MACHINES.replace("node-1", "control"), "two have the same name"),
+        (
+            "name: c\nhosts:\n  kind: local" + MACHINES.replace("[supervisor]", "[probes]"),
+            "none has the role supervisor",
+        ),
+        (
+            "name: c\nhosts:\n  kind: local" + MACHINES.replace("node-1", "a-name-of-fifteen"),
+            "hosts.machines.1.name",
+        ),
+        ("name: c\nhosts:\n  kind: local" + MACHINES.replace("[supervisor]", "[boss]"), "boss"),
+        (
+            "name: c\nhosts:\n  kind: existing\n  ssh_user: u\n  ssh_key: k" + MACHINES,
+            "control exists already, so it needs an address",
+        ),
+        ("name: c\nhosts:\n  kind: openstack" + MACHINES, "the key 'hosts.image' is missing"),
+        ("name: c\nstorm: {slots_per_node: 0}\nhosts:\n  kind: local" + MACHINES, "storm.slots_per_node"),
+        ("- a\n- b\n", "a cluster is a mapping of keys"),
+        ("name: [\n", "not readable as YAML"),
+    ],
+)
+def test_what_cannot_be_is_named(tmp_path: Path, text: str, complaint: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        read(tmp_path, text)
+    assert complaint in str(raised.value)
+    assert str(raised.value).startswith(f"{tmp_path / 'cluster.yaml'}:") or "not readable" in str(
+        raised.value
+    )
+    assert "\n" not in str(raised.value)
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        load(tmp_path / "none.yaml")
+
+
+def test_a_key_that_is_not_there(tmp_path: Path) -> None:
+    machines = MACHINES.replace("roles:", "address: 192.0.2.1, roles:")
+    with pytest.raises(UsageError, match=r"hosts\.ssh_key: there is no file"):
+        read(
+            tmp_path, f"name: c\nhosts:\n  kind: existing\n  ssh_user: u\n  ssh_key: {tmp_path}/k" + machines
+        )
