@@ -18,6 +18,8 @@ repeats it is the first part only, a lower bound, and the report says so.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
@@ -89,7 +91,7 @@ def borrowed(actuals: DataFrame, borrower: str, lender: str) -> DataFrame:
     return actuals.withColumn("within", sf.coalesce("within", mine))
 
 
-def combined(actuals: DataFrame, repeated: bool) -> DataFrame:
+def combined(actuals: DataFrame, repeated: bool, per: Sequence[str] = ()) -> DataFrame:
     """Add ``noise``: within the interval and, where configurations were repeated, between repeats.
 
     Parameters
@@ -98,6 +100,8 @@ def combined(actuals: DataFrame, repeated: bool) -> DataFrame:
         With configuration, protocol, measure, subject, statistic, value and within.
     repeated : bool
         Whether any configuration was measured more than once.
+    per : sequence of str
+        Columns that tell runs apart, which repeat nothing of each other.
 
     Returns
     -------
@@ -108,7 +112,7 @@ def combined(actuals: DataFrame, repeated: bool) -> DataFrame:
     within = sf.col("within")
     if not repeated:
         return actuals.withColumns({"between_share": sf.lit(None).cast("double"), "noise": within})
-    kind = ["protocol", "measure", "statistic"]
+    kind = [*per, "protocol", "measure", "statistic"]
     excess = (sf.col("variance") - sf.col("explained")) / (sf.col("mean") * sf.col("mean"))
     share = (
         actuals.groupBy("configuration", "subject", *kind)

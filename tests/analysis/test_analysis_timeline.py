@@ -14,7 +14,7 @@ from harness.analysis.inputs import RunRecord
 
 def test_pace_is_the_rate_at_the_sinks_and_the_mean_ack(spark: SparkSession, run: RunRecord) -> None:
     bucket_s = BUCKET_MS / 1000
-    found = timeline.pace(spark, run, bucket_s)
+    found = timeline.pace(spark, run)
     s = run.steps[1]
     rows = pq.read_table(s.folder / "metrics.parquet").to_pandas()
     width = timeline.METRIC_BUCKETS * BUCKET_MS
@@ -33,7 +33,7 @@ def test_pace_is_the_rate_at_the_sinks_and_the_mean_ack(spark: SparkSession, run
 
 
 def test_the_points_lie_within_their_step(spark: SparkSession, run: RunRecord) -> None:
-    found = timeline.pace(spark, run, BUCKET_MS / 1000)
+    found = timeline.pace(spark, run)
     for s in run.steps:
         mine: pd.Series[int] = found.loc[found["step"] == s.index, "at_ns"]
         slack = timeline.METRIC_BUCKETS * BUCKET_MS * 1_000_000
