@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -84,7 +85,7 @@ def make(path: Path, size: Size) -> Path:
     ]
     build(path, FakeRun(topology=size.topology, tasks=TASKS, steps=fake))
     folders = [path / "steps" / f"{i:02d}" for i in range(len(fake))]
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
         jobs = [
             pool.submit(_write_step, folders[i], plans[i], size.topology, rows, of_metrics, templates[i], i)
             for i in range(steps)

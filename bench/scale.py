@@ -32,14 +32,12 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from harness.analysis import counters, distribution, latencies, stages, tables, timeline
+from harness.analysis.figure_files import predicted
 from harness.analysis.inputs import Archive, RunRecord, Source, read_run
 from harness.analysis.judging import all_judged
 from harness.analysis.latencies import complete_mean_ms
-from harness.analysis.predicting import predict
-from harness.analysis.rescoring import linked_copy
 from harness.analysis.session import spark_session
 from harness.analysis.summary import matrices, summaries
-from harness.runs import Run
 
 THREADS = 2
 ALLOWED = 3.0
@@ -317,10 +315,11 @@ def differences(query: Query, spark: pd.DataFrame, duck: pd.DataFrame) -> str:
     both = ours.merge(theirs, on=keys, how="outer", suffixes=("", "_duck"), indicator=True)
     wrong = both["_merge"] != "both"
     for column in spark.columns.difference(keys):
-        if f"{column}_duck" not in both or both[column].dtype == object:
-            continue
-        a, b = (both[c].to_numpy(dtype=float) for c in (column, f"{column}_duck"))
-        wrong |= ~np.isclose(a, b, rtol=1e-9, atol=0, equal_nan=True)
+        a, b = both[column], both[f"{column}_duck"]
+        if a.dtype == object:
+            wrong |= a != b
+        else:
+            wrong |= ~np.isclose(a.astype(float), b.astype(float), rtol=1e-9, atol=0, equal_nan=True)
     return f"same {len(both)} rows" if not wrong.any() else f"{int(wrong.sum())} of {len(both)} rows differ"
 
 
@@ -448,11 +447,10 @@ def _line(name: str, spark_s: float, duck_s: float | None, said: str) -> str:
 def archive(paths: tuple[Path, ...], count: int, master: str | None) -> None:
     """Analyse many archived runs in one job."""
     with tempfile.TemporaryDirectory(prefix="archive-") as folder:
-        predicted = {}
+        predictions = {}
         for path in paths:
-            with linked_copy(path) as copy:
-                predict(Run(copy))
-                predicted[path] = (copy / "predictions.parquet").read_bytes()
+            with predicted(path) as ready:
+                predictions[path] = (ready / "predictions.parquet").read_bytes()
         records = []
         for i in range(count):
             of = paths[i % len(paths)]
@@ -461,7 +459,7 @@ def archive(paths: tuple[Path, ...], count: int, master: str | None) -> None:
             for name in ("experiment.yaml", "environment.json"):
                 (own / name).write_bytes((of / name).read_bytes())
             (own / "steps").symlink_to(of.resolve() / "steps", target_is_directory=True)
-            (own / "predictions.parquet").write_bytes(predicted[of])
+            (own / "predictions.parquet").write_bytes(predictions[of])
             records.append(read_run(own))
         rows = sum(r.rows for r in records)
         begun = time.perf_counter()

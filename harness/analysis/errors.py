@@ -133,8 +133,8 @@ def _gaps(predicted: DataFrame, measured: DataFrame, small: Callable[[DataFrame]
     """
     kind = ["measure", "statistic", "protocol"]
     every = predicted.select(*PAIR).distinct()
-    of_run = [run_of("proposed_step").alias("run"), "model", *kind]
-    answered = predicted.where(primary()).select(*of_run).distinct()
+    run = run_of("proposed_step").alias("run")
+    answered = predicted.where(primary()).select(run, "model", *kind).distinct()
     comparable = measured.where(primary() | (sf.col("protocol") == "thesis"))
     asked = (
         comparable.select(sf.col("step").alias("proposed_step"), "run", "subject", *kind)

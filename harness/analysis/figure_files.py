@@ -53,13 +53,13 @@ def results(
         spark_session(rows, master, remember_classes=True, aside=aside) as spark,
         ExitStack() as copies,
     ):
-        ready = [copies.enter_context(_predicted(path, progress)) for path in paths]
+        ready = [copies.enter_context(predicted(path, progress)) for path in paths]
         progress(f"computing {len(ready)} run{'s' * (len(ready) > 1)} with Spark")
         return list(compute_all(spark, [read_run(path) for path in ready]))
 
 
 @contextmanager
-def _predicted(path: Path, progress: Progress) -> Iterator[Path]:
+def predicted(path: Path, progress: Progress = lambda _: None) -> Iterator[Path]:
     """Give the run, or where it has no predictions a copy of it that has."""
     if (path / "predictions.parquet").is_file():
         yield path

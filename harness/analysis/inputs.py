@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -37,18 +37,6 @@ class StepRecord:
     quality: Quality
     latency_rows: int
     metrics_rows: int
-
-
-class Source(Protocol):
-    """What is analysed in one job: steps whose numbers are unique in it, of one run or of several."""
-
-    @property
-    def runs(self) -> tuple[RunRecord, ...]:
-        """The runs, in order."""
-
-    @property
-    def steps(self) -> tuple[StepRecord, ...]:
-        """All runs' steps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +119,10 @@ class Archive:
     def steps(self) -> tuple[StepRecord, ...]:
         """All runs' steps."""
         return tuple(s for run in self.runs for s in run.steps)
+
+
+Source = RunRecord | Archive
+"""What is analysed in one job: steps whose numbers are unique in it, of one run or of several."""
 
 
 MEASURED_KINDS = ("local", "remote")

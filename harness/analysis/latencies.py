@@ -170,7 +170,7 @@ def thesis_counts(spark: SparkSession, source: Source) -> pd.DataFrame:
     -------
     DataFrame
         Columns step, batch, outputs, same (within one worker node), kept (of them below the cut) and
-        sum_ns (of what is kept).
+        sum_ns (of what is kept), in order.
     """
     cuts: list[dict[str, object]] = [
         {"step": s.index, "cut_ns": None if (ms := complete_mean_ms(s)) is None else ms * 1e6}
@@ -189,7 +189,8 @@ def thesis_counts(spark: SparkSession, source: Source) -> pd.DataFrame:
             sf.coalesce(sf.sum(sf.when(kept, sf.col("ns"))), sf.lit(0)).alias("sum_ns"),
         )
     )
-    return tables.collect_frame(counted, "thesis protocol")
+    found = tables.collect_frame(counted, "thesis protocol")
+    return found.sort_values(["step", "batch"], ignore_index=True)
 
 
 def _thesis_outputs(spark: SparkSession, source: Source) -> DataFrame:
@@ -213,7 +214,7 @@ def _thesis_outputs(spark: SparkSession, source: Source) -> DataFrame:
         named = nodes.select("step", sf.col("task").alias(end), sf.col("node").alias(f"{end}_node"))
         rows = rows.join(sf.broadcast(named), ["step", end], "left")
     same = sf.coalesce(sf.col("first_node") == sf.col("last_node"), sf.lit(False))
-    rows = rows.withColumn("same", same)
+    rows = rows.withColumn("same", same & sf.col("ns").isNotNull())
     windowed = any(c.window is not None for s in source.steps for c in s.plan.start.query_plan.components)
     return _chosen_paths(rows) if windowed else rows.select("step", "batch", "ns", "same")
 

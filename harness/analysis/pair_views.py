@@ -72,7 +72,8 @@ class PairViews:
     @cached_property
     def _means(self) -> Mapping[str, Mapping[tuple[Any, ...], float]]:
         """Columns of ``stages.means``, by step, component and stage."""
-        return stages.means(self.data.stages, self.data.query).to_dict()
+        found: Mapping[Any, Mapping[Any, float]] = stages.means(self.data.stages, self.data.query).to_dict()
+        return found
 
     @cached_property
     def _stage_steps(self) -> set[int]:

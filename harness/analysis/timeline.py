@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 from harness.analysis import tables
 from harness.analysis.distribution import NEGATIVE, bin_of, nanoseconds, quantile_in_bin
 from harness.analysis.inputs import Source
+from harness.analysis.noise import ordered_sum
 
 
 def timeline(spark: SparkSession, source: Source) -> pd.DataFrame:
@@ -87,6 +88,7 @@ def pace(spark: SparkSession, source: Source) -> pd.DataFrame:
     acked = sf.col("measurement") == "ack"
     own = ~sf.coalesce(sf.col("stream").startswith("__"), sf.lit(False))
     value, field = sf.col("value"), sf.col("field")
+    of_task = sf.try_divide(sf.col("tuples") * 1000, sf.col("buckets") * sf.col("bucket_ms"))
     points = (
         tables.metrics(spark, source)
         .where(sf.col("measurement").isin("received", "ack"))
@@ -108,9 +110,7 @@ def pace(spark: SparkSession, source: Source) -> pd.DataFrame:
         )
         .groupBy("step", "bucket_ms", "bucket")
         .agg(
-            sf.sum(sf.try_divide(sf.col("tuples") * 1000, sf.col("buckets") * sf.col("bucket_ms"))).alias(
-                "tuples_tps"
-            ),
+            ordered_sum(sf.collect_list(of_task)).alias("tuples_tps"),
             (sf.try_divide(sf.sum("ack_ns"), sf.sum("acked")) / 1e6).alias("ack_ms"),
         )
         .orderBy("step", "bucket")

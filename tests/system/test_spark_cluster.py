@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from urllib.request import urlopen
 import pandas as pd
 import pyspark
 import pytest
+from ports import free_ports
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "analysis"))
 
@@ -56,14 +56,6 @@ class SparkCluster:
             assert time.monotonic() < deadline, f"{found}\n{self.log.read_text()[-3000:]}"
             time.sleep(0.2)
         return found
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
 
 
 @contextmanager
