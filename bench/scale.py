@@ -77,7 +77,7 @@ CHOSEN = """, by_path AS (
         min(thesis_ns) AS thesis_ns, bool_and(same) AS same, avg(member_ns) AS mean_ns
     FROM members GROUP BY ALL
 ), outputs AS (
-    SELECT step, min(batch) AS batch, min(thesis_ns) AS thesis_ns,
+    SELECT step, arg_min(batch, abs(mean_ns - thesis_ns)) AS batch, min(thesis_ns) AS thesis_ns,
         min(abs(mean_ns - thesis_ns)) FILTER (same) AS near_same,
         min(abs(mean_ns - thesis_ns)) FILTER (NOT same) AS near_other
     FROM by_path GROUP BY step, output_partition, output_offset

@@ -235,7 +235,7 @@ def _chosen_paths(members: DataFrame) -> DataFrame:
     )
     off = sf.abs(sf.col("mean_ns") - sf.col("ns"))
     nearest = by_path.groupBy(*OUTPUT).agg(
-        sf.min("batch").alias("batch"),
+        sf.min_by("batch", off).alias("batch"),
         sf.min("ns").alias("ns"),
         sf.min(sf.when(sf.col("same"), off)).alias("within"),
         sf.min(sf.when(~sf.col("same"), off)).alias("between"),
