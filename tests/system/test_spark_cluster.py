@@ -43,11 +43,11 @@ class SparkCluster:
         return f"spark://127.0.0.1:{self.port}"
 
     def state(self) -> dict[str, Any]:
-        """What the master says, nothing before it answers."""
+        """What the master says, nothing before it answers (at first with another page)."""
         try:
             with urlopen(f"http://127.0.0.1:{self.ui_port}/json/", timeout=10) as answer:
                 return dict(json.load(answer))
-        except (URLError, ConnectionError):
+        except (URLError, ConnectionError, json.JSONDecodeError):
             return {}
 
     def wait(self, ready: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
