@@ -3,7 +3,7 @@ PY := .venv/bin/python
 SANDBOX := $(PY) -m harness.backends.sandbox where-allowed
 EXPERIMENT ?= configs/experiments/all-in-one.yaml
 
-.PHONY: setup servers run test test-java test-python test-hosts lint bench lock docs nightly
+.PHONY: setup servers run test test-java test-python test-hosts lint bench bench-scale lock docs nightly
 
 setup: ## tools, virtual environment, jars, servers; quick when nothing changed
 	@bash scripts/setup.sh
@@ -33,9 +33,13 @@ lint: setup
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 
-bench: setup ## speed of the models and simulators; what the instrumentation costs, in interleaved pairs
+bench: setup bench-scale ## speed of analysis, models and simulators; what the instrumentation costs, in pairs
 	$(PY) bench/models.py
 	$(PY) bench/instrumentation.py
+
+bench-scale: setup ## the analysis of 50 million samples and 10 million metric rows, in Spark and in DuckDB
+	[ -d build/scale ] || $(PY) bench/scale.py make build/scale --samples 50 --metrics 10
+	$(PY) bench/scale.py measure build/scale
 
 nightly: setup ## measure configs/nightly.yaml, compare with the baseline, write a page
 	$(PY) scripts/nightly.py

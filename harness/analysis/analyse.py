@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from harness.analysis import checks, tables
-from harness.analysis.inputs import RunRecord, read_run
-from harness.analysis.judging import judged
+from harness.analysis.inputs import Archive, RunRecord, read_run
+from harness.analysis.judging import all_judged, of_run
 from harness.analysis.results import Results
 from harness.analysis.session import spark_session
 from harness.analysis.stages import stages
-from harness.analysis.summary import Summary, matrices, summarise, summary
+from harness.analysis.summary import Summary, matrices, summaries, summary
 from harness.analysis.timeline import pace, timeline
 from harness.protocols import CheckResult
 from harness.schemas import ERRORS, SCHEMA_VERSION
@@ -55,40 +55,50 @@ def analyse(run_dir: Path, master: str | None = None) -> Summary:
         pages = aside.submit(import_module, "harness.analysis.pages")
         with spark_session(run.rows, master, remember_classes=True, aside=aside) as spark:
             results = compute(spark, run)
-        with _all_or_nothing(run.path) as folder:
-            pq.write_table(results.pairs, folder / "errors.parquet", compression="zstd")
-            _write_json(folder / "summary.json", results.summary)
-            _write_json(folder / "verdict.json", verdict_json(results.summary["verdict"], results.checks))
-            pages.result().write(results, folder)
+        write(results, run.path, pages.result().write)
     return results.summary
+
+
+def write(results: Results, run_path: Path, write_pages: Callable[[Results, Path], None]) -> None:
+    """Write a run's outputs, whole or not at all; ``write_pages`` is that of ``pages``."""
+    with _all_or_nothing(run_path) as folder:
+        pq.write_table(results.pairs, folder / "errors.parquet", compression="zstd")
+        _write_json(folder / "summary.json", results.summary)
+        _write_json(folder / "verdict.json", verdict_json(results.summary["verdict"], results.checks))
+        write_pages(results, folder)
 
 
 def compute(spark: SparkSession, run: RunRecord) -> Results:
     """Return all that is drawn and written of a run, from its raw tables."""
+    (found,) = compute_all(spark, [run])
+    return found
+
+
+def compute_all(spark: SparkSession, runs: Sequence[RunRecord]) -> Iterator[Results]:
+    """Yield all that is drawn and written of runs, computed in one job; pair tables come one at a time."""
+    source = Archive.of(runs)
     # Spark plans a query on one core; what needs nothing of the others is planned and run beside them.
     with ThreadPoolExecutor(max_workers=1) as beside:
-        parts = beside.submit(stages, spark, run)
-        over_time = beside.submit(timeline, spark, run, bucket_s(run))
-        of_metrics = beside.submit(pace, spark, run, bucket_s(run))
-        with judged(spark, run) as found:
-            return Results(
-                run=run,
-                summary=summary(run, checks.verdict(found.checks), summarise(found.pairs)),
-                checks=found.checks,
-                pairs=tables.collect(found.pairs, "pair table").cast(ERRORS),
-                actuals=found.actuals,
-                matrices=matrices(found.pairs),
-                histogram=found.histogram,
-                stages=parts.result(),
-                timeline=over_time.result(),
-                pace=of_metrics.result(),
-            )
-
-
-def bucket_s(run: RunRecord) -> float:
-    """Return the length of the metric buckets, which the timeline's are drawn with; 2 s if not stated."""
-    measure = run.experiment.get("measure")
-    return float(measure["bucket_s"]) if isinstance(measure, Mapping) and "bucket_s" in measure else 2.0
+        parts = beside.submit(stages, spark, source)
+        over_time = beside.submit(timeline, spark, source)
+        of_metrics = beside.submit(pace, spark, source)
+        with all_judged(spark, source) as found:
+            errors = summaries(found.pairs)
+            cells = matrices(found.pairs)
+            for place, run in enumerate(runs):
+                own = found.of(place)
+                yield Results(
+                    run=run,
+                    summary=summary(run, checks.verdict(own.checks), errors.get(place, [])),
+                    checks=own.checks,
+                    pairs=tables.collect(own.pairs, "pair table").cast(ERRORS),
+                    actuals=own.actuals,
+                    matrices=of_run(cells, place, "source_step", "proposed_step"),
+                    histogram=own.histogram,
+                    stages=of_run(parts.result(), place),
+                    timeline=of_run(over_time.result(), place),
+                    pace=of_run(of_metrics.result(), place),
+                )
 
 
 def verdict_json(verdict: str, results: Sequence[CheckResult]) -> dict[str, object]:

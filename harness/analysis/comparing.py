@@ -104,7 +104,9 @@ class Side:
     errors: pd.DataFrame
 
 
-def sides(paths: Sequence[Path], progress: Callable[[str], None] = lambda _: None) -> list[Side]:
+def sides(
+    paths: Sequence[Path], progress: Callable[[str], None] = lambda _: None, master: str | None = None
+) -> list[Side]:
     """Read the runs' pair tables; what has none yet is computed, without writing it.
 
     Raises
@@ -127,7 +129,7 @@ def sides(paths: Sequence[Path], progress: Callable[[str], None] = lambda _: Non
         # Spark and the plotting libraries are needed for this only.
         from harness.analysis.figure_files import results  # noqa: PLC0415
 
-        tables |= {p: of.frame for p, of in zip(missing, results(missing, progress), strict=True)}
+        tables |= {p: of.frame for p, of in zip(missing, results(missing, progress, master), strict=True)}
     return [Side(n, r, tables[r.path]) for n, r in zip(labels, records, strict=True)]
 
 

@@ -20,7 +20,6 @@ have percentiles, read from histograms whose bins are at most 1/16 (6.25 %) wide
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -28,9 +27,8 @@ from pyspark.sql import functions as sf
 
 from harness.analysis import tables
 from harness.analysis.distribution import PERCENTILES
-from harness.analysis.inputs import RunRecord
+from harness.analysis.inputs import Source
 from harness.analysis.noise import ratio
-from harness.plans import QueryPlan
 
 ARRIVALS, SERVICE, IO, ROUTING, ACK, WORKER_CPU = (
     "arrival_rate_tps",
@@ -65,14 +63,14 @@ class Totals:
     covered: DataFrame
 
 
-def total(spark: SparkSession, run: RunRecord) -> Totals:
+def total(spark: SparkSession, source: Source) -> Totals:
     """Add up the measured intervals' metrics by executor and batch (one pass over the raw rows)."""
-    tasks = sf.broadcast(tables.tasks(spark, run))
+    tasks = sf.broadcast(tables.tasks(spark, source))
     inside = "bucket_end_ms > start_epoch_ms AND bucket_end_ms <= end_epoch_ms"
     since = sf.col("bucket_end_ms") - sf.col("start_epoch_ms") - 1
     batch = sf.floor(since * float(BATCHES) / (sf.col("end_epoch_ms") - sf.col("start_epoch_ms"))).cast("int")
     of_sums = sf.when(sf.col("measurement").endswith("_hist"), 0).otherwise(batch)  # most rows, and no error
-    metrics = tables.metrics(spark, run).drop("component", "worker")
+    metrics = tables.metrics(spark, source).drop("component", "worker")
     sums = (
         metrics.join(tasks, ["step", "task"])
         .where(inside)
@@ -96,19 +94,19 @@ def total(spark: SparkSession, run: RunRecord) -> Totals:
     return Totals(sums.persist(), covered.persist())
 
 
-def silent_tasks(run: RunRecord, totals: Totals) -> dict[int, tuple[int, ...]]:
+def silent_tasks(source: Source, totals: Totals) -> dict[int, tuple[int, ...]]:
     """Return the tasks of each step that reported no bucket in the interval."""
     reported = tables.collect_frame(totals.covered.select("step", "task").distinct(), "reporting tasks")
     seen = set(zip(reported["step"], reported["task"], strict=True))
     out = {}
-    for s in run.steps:
+    for s in source.steps:
         names = {c.name for c in s.plan.start.query_plan.components}
         tasks = (t for t, e in s.plan.start.by_task.items() if e.component in names)
         out[s.index] = tuple(sorted(t for t in tasks if (s.index, t) not in seen))
     return out
 
 
-def measures(spark: SparkSession, run: RunRecord, totals: Totals) -> DataFrame:
+def measures(spark: SparkSession, source: Source, totals: Totals) -> DataFrame:
     """Return every measure's value with its error within the interval.
 
     Returns
@@ -116,12 +114,13 @@ def measures(spark: SparkSession, run: RunRecord, totals: Totals) -> DataFrame:
     DataFrame
         step, measure, subject, statistic, value, within and n.
     """
-    query = run.steps[0].plan.start.query_plan
+    components = sf.broadcast(tables.components(spark, source).drop("sink"))
+    peers = sf.broadcast(tables.peers(spark, source))
     shares = _shares(
-        totals.sums.join(sf.broadcast(tables.peers(spark, run)), ["step", "peer"], "left"), query
+        totals.sums.join(components, ["step", "component"]).join(peers, ["step", "peer"], "left")
     )
     cells = (
-        shares.unionByName(_seconds(totals.covered, query))
+        shares.unionByName(_seconds(totals.covered.join(components, ["step", "component"])))
         .unionByName(_worker_seconds(totals))
         .groupBy(*KEYS, "batch")
         .agg(sf.sum("num").alias("num"), sf.sum("den").alias("den"))
@@ -149,7 +148,7 @@ def _share(measure: str, subject: Column, num: Column | float, den: Column | flo
     )
 
 
-def _shares(sums: DataFrame, query: QueryPlan) -> DataFrame:
+def _shares(sums: DataFrame) -> DataFrame:
     """Turn every sum into what it adds to numerators and denominators, by measure and subject."""
     value, field = sf.col("total"), sf.col("field")
     owners = (sf.col("executor"), sf.col("component"))
@@ -174,7 +173,7 @@ def _shares(sums: DataFrame, query: QueryPlan) -> DataFrame:
     )
     received = sf.concat(
         both(ARRIVALS, value, 0.0),
-        sf.flatten(sf.transform(_outputs(query), lambda stream: io(stream, 0.0, value))),
+        sf.flatten(sf.transform("outputs", lambda stream: io(stream, 0.0, value))),
     )
     own = ~(
         sf.col("stream").startswith("__") | sf.col("stream").startswith("$")
@@ -185,7 +184,7 @@ def _shares(sums: DataFrame, query: QueryPlan) -> DataFrame:
 
     shares = (
         sf.when(is_("received") & own, received)
-        .when(is_("emitted") & own & _downstream(query), io(sf.col("stream"), value, 0.0))
+        .when(is_("emitted") & own & sf.col("downstream"), io(sf.col("stream"), value, 0.0))
         .when(is_("transferred") & own, routed)
         .when(is_("service", "wall_sum_ns"), both(SERVICE, value, 0.0))
         .when(is_("service"), both(SERVICE, 0.0, value))
@@ -199,27 +198,10 @@ def _shares(sums: DataFrame, query: QueryPlan) -> DataFrame:
     )
 
 
-def _downstream(query: QueryPlan) -> Column:
-    """Whether a row's component has an input."""
-    return sf.col("component").isin(*(c.name for c in query.components if query.inputs(c.name)))
-
-
-def _outputs(query: QueryPlan) -> Column:
-    """Streams that a row's component emits on and somebody subscribes to."""
-    streams: Mapping[str, Sequence[str]] = {
-        c.name: sorted({s.stream for s in query.outputs(c.name)}) for c in query.components
-    }
-    none = sf.array().cast("array<string>")
-    for name, found in streams.items():
-        if found:
-            none = sf.when(sf.col("component") == name, sf.array(*map(sf.lit, found))).otherwise(none)
-    return none
-
-
-def _seconds(covered: DataFrame, query: QueryPlan) -> DataFrame:
+def _seconds(covered: DataFrame) -> DataFrame:
     """Denominators of arrival rates: milliseconds covered, the mean over the subject's tasks."""
     return (
-        covered.where(_downstream(query))
+        covered.where("downstream")
         .select("step", "batch", "ms", sf.explode(sf.array("executor", "component")).alias("subject"))
         .groupBy("step", "subject", "batch")
         .agg(sf.avg("ms").alias("den"))

@@ -8,16 +8,20 @@ are order statistics of all samples, exact to the nanosecond, however many there
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
 from harness.analysis import tables
-from harness.analysis.inputs import RunRecord
+from harness.analysis.inputs import Source
 
 BINS_PER_OCTAVE = 64
 BATCHES = 20
@@ -27,10 +31,13 @@ MISSING, NOT_A_NUMBER, NEGATIVE, ZERO = -4, -3, -2, -1
 
 PERCENTILES = {"p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
 
+Integers = npt.NDArray[np.int64]
+
 
 def nanoseconds(milliseconds: Column) -> Column:
     """Return whole nanoseconds of a column in ms; null where it is null, infinite or not a number."""
-    return sf.when(_finite(milliseconds), sf.round(milliseconds * 1e6).cast("bigint"))
+    # Not `round`, which goes through decimal text and costs more than all the rest of a row.
+    return sf.when(_finite(milliseconds), sf.rint(milliseconds * 1e6).cast("bigint"))
 
 
 def _finite(column: Column) -> Column:
@@ -38,15 +45,25 @@ def _finite(column: Column) -> Column:
     return sf.abs(column) < sf.lit(float("inf"))
 
 
-def bin_of(milliseconds: Column) -> Column:
-    """Return the bin of a column in ms: the floor of 64 log2(ns), or one of the special bins."""
-    ns = nanoseconds(milliseconds)
+def log_bin(ns: Column, bins_per_octave: int) -> Column:
+    """Return the bin of a column in whole ns that is not null: the floor of n log2(ns), or a special bin."""
     return (
-        sf.when(milliseconds.isNull(), MISSING)
-        .when(~_finite(milliseconds), NOT_A_NUMBER)
-        .when(ns < 0, NEGATIVE)
+        sf.when(ns < 0, NEGATIVE)
         .when(ns == 0, ZERO)
-        .otherwise(sf.floor(sf.log2(ns.cast("double")) * BINS_PER_OCTAVE).cast("int"))
+        .otherwise(sf.floor(sf.ln(ns.cast("double")) * (bins_per_octave / math.log(2))).cast("int"))
+    )
+
+
+def bin_of(milliseconds: Column, ns: Column | None = None) -> Column:
+    """Return the bin of a column in ms: the floor of 64 log2(ns), or one of the special bins.
+
+    ``ns`` is the column in whole ns, where there is one already.
+    """
+    ns = nanoseconds(milliseconds) if ns is None else ns
+    return (
+        sf.when(ns.isNotNull(), log_bin(ns, BINS_PER_OCTAVE))
+        .when(milliseconds.isNull(), MISSING)
+        .otherwise(NOT_A_NUMBER)
     )
 
 
@@ -55,21 +72,19 @@ def batch_of(time: Column, start: Column, end: Column, batches: int = BATCHES) -
     return sf.floor((time - start) * sf.lit(float(batches)) / (end - start)).cast("int")
 
 
-def measured(spark: SparkSession, run: RunRecord) -> DataFrame:
+def measured(spark: SparkSession, source: Source) -> DataFrame:
     """Rows scheduled within the measured intervals, with ``ns``, ``bin`` and ``batch``."""
     ms = sf.col("ground_truth_ms")
-    when = sf.broadcast(tables.intervals(spark, run))
     return (
-        tables.latency(spark, run)
+        tables.latency(spark, source)
         .where("in_interval")
-        .join(when, "step")
         .withColumn("ns", nanoseconds(ms))
-        .withColumn("bin", bin_of(ms))
+        .withColumn("bin", bin_of(ms, sf.col("ns")))
         .withColumn("batch", batch_of(sf.col("scheduled_ns"), sf.col("start_ns"), sf.col("end_ns")))
     )
 
 
-def histogram(spark: SparkSession, run: RunRecord) -> pd.DataFrame:
+def histogram(spark: SparkSession, source: Source) -> pd.DataFrame:
     """Count the ground-truth latencies of the intervals.
 
     Returns
@@ -78,7 +93,7 @@ def histogram(spark: SparkSession, run: RunRecord) -> pd.DataFrame:
         Columns step, sink, batch, bin, n and sum_ns (exact, of the bin's samples).
     """
     counted = (
-        measured(spark, run)
+        measured(spark, source)
         .groupBy("step", "sink", "batch", "bin")
         .agg(sf.count("*").alias("n"), sf.sum("ns").alias("sum_ns"))
     )
@@ -86,17 +101,77 @@ def histogram(spark: SparkSession, run: RunRecord) -> pd.DataFrame:
     return frame.fillna({"sum_ns": 0}).astype({"sum_ns": "int64"})
 
 
-def groups(histogram: pd.DataFrame) -> Iterator[tuple[int, str, pd.DataFrame]]:
-    """Yield step, subject and the bins with values: the whole topology (``""``), then each sink."""
+@dataclass(frozen=True)
+class Counts:
+    """The latencies of one step, of the whole topology (subject ``""``) or of a sink, counted.
+
+    Attributes
+    ----------
+    bins : array (bins)
+        Those that hold a value, rising.
+    n : array (batches, bins)
+        Samples.
+    sums_ns : array (batches)
+    batches : array (batches)
+        The batches' numbers.
+    only_sink : bool
+        Whether it is a sink that all of the step's latencies are of.
+    """
+
+    step: int
+    subject: str
+    bins: Integers
+    n: Integers
+    sums_ns: Integers
+    batches: Integers
+    only_sink: bool = False
+
+    @cached_property
+    def ends(self) -> Integers:
+        """Samples up to each bin's end."""
+        return np.asarray(self.n.sum(axis=0).cumsum(), dtype=np.int64)
+
+    @property
+    def samples(self) -> int:
+        """Their number."""
+        return int(self.ends[-1])
+
+    def place(self, rank: int) -> tuple[int, int]:
+        """Return the bin that holds a rank (from 0), and the rank within it."""
+        at = int(np.searchsorted(self.ends, rank, side="right"))
+        return int(self.bins[at]), rank - int(self.ends[at - 1] if at else 0)
+
+    def batch_quantiles(self, fraction: float, batches: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the quantile in ns, and the samples, of so many batches (a divisor of ``BATCHES``)."""
+        _, into = np.unique(self.batches * batches // BATCHES, return_inverse=True)
+        n = np.zeros((into.max() + 1, len(self.bins)), dtype=np.int64)
+        np.add.at(n, into, self.n)
+        counts = n.sum(axis=1)
+        return np.array([binned_quantile(self.bins, row, fraction) for row in n]), counts
+
+
+def groups(histogram: pd.DataFrame) -> Iterator[Counts]:
+    """Yield each step's values, those of the whole topology first, then of each sink."""
     values = histogram[histogram["bin"] >= NEGATIVE]
     for step, of_step in values.groupby("step"):
-        yield int(str(step)), "", of_step
-        for sink, of_sink in of_step.groupby("sink"):
-            yield int(str(step)), str(sink), of_sink
+        yield _counts(int(str(step)), "", of_step)
+        by_sink = list(of_step.groupby("sink"))
+        for sink, of_sink in by_sink:
+            yield _counts(int(str(step)), str(sink), of_sink, only_sink=len(by_sink) == 1)
+
+
+def _counts(step: int, subject: str, rows: pd.DataFrame, only_sink: bool = False) -> Counts:
+    batches, row = np.unique(rows["batch"].to_numpy(), return_inverse=True)
+    bins, column = np.unique(rows["bin"].to_numpy(), return_inverse=True)
+    n = np.zeros((len(batches), len(bins)), dtype=np.int64)
+    np.add.at(n, (row, column), rows["n"].to_numpy())
+    sums_ns = np.zeros(len(batches), dtype=np.int64)
+    np.add.at(sums_ns, row, rows["sum_ns"].to_numpy())
+    return Counts(step, subject, bins, n, sums_ns, batches, only_sink)
 
 
 def exact_quantiles(
-    spark: SparkSession, run: RunRecord, histogram: pd.DataFrame, fractions: Sequence[float]
+    spark: SparkSession, source: Source, histogram: pd.DataFrame, fractions: Sequence[float]
 ) -> dict[tuple[int, str, float], float]:
     """Return exact quantiles in ns, interpolated linearly between the two neighbouring order statistics.
 
@@ -105,56 +180,66 @@ def exact_quantiles(
     dict
         By step, subject (``""`` or a sink) and fraction.
     """
-    places: dict[tuple[int, str, float], tuple[int, int, float]] = {}
-    wanted: set[tuple[int, str, int, int]] = set()
-    starts: dict[tuple[int, str], tuple[pd.Index, np.ndarray]] = {}
-    for step, subject, found in groups(histogram):
-        counts = found.groupby("bin")["n"].sum()
-        ends = counts.to_numpy().cumsum()
-        starts[step, subject] = counts.index, ends - counts.to_numpy()
+    found = list(groups(histogram))
+    between: dict[tuple[int, str, float], tuple[Rank, Rank, float]] = {}
+    for counts in found:
+        subject = "" if counts.only_sink else counts.subject
         for fraction in fractions:
-            place = fraction * (int(ends[-1]) - 1)
-            low = int(np.floor(place))
-            high = min(low + 1, int(ends[-1]) - 1)
-            places[step, subject, fraction] = low, high, place - low
-            for rank in (low, high):
-                at = int(np.searchsorted(ends, rank, side="right"))
-                wanted.add((step, subject, int(counts.index[at]), rank - int(ends[at] - counts.iloc[at])))
-    values = _order_statistics(spark, run, wanted)
-    out: dict[tuple[int, str, float], float] = {}
-    for (step, subject, fraction), (low, high, part) in places.items():
-        bins, first = starts[step, subject]
-        pair = []
-        for rank in (low, high):
-            at = int(np.searchsorted(first, rank, side="right")) - 1
-            pair.append(values[step, subject, int(bins[at]), rank - int(first[at])])
-        out[step, subject, fraction] = pair[0] + (pair[1] - pair[0]) * part
-    return out
+            place = fraction * (counts.samples - 1)
+            low = math.floor(place)
+            ends = (low, min(low + 1, counts.samples - 1))
+            first, second = ((counts.step, subject, *counts.place(rank)) for rank in ends)
+            between[counts.step, counts.subject, fraction] = first, second, place - low
+    ns = _order_statistics(spark, source, {rank for *ranks, _ in between.values() for rank in ranks})
+    return {
+        key: ns[first] + (ns[second] - ns[first]) * part for key, (first, second, part) in between.items()
+    }
 
 
-def _order_statistics(
-    spark: SparkSession, run: RunRecord, wanted: set[tuple[int, str, int, int]]
-) -> dict[tuple[int, str, int, int], int]:
-    """Return the values at some ranks within some bins, by step, subject, bin and rank."""
+Rank = tuple[int, str, int, int]
+"""Step, subject, bin and the rank within it."""
+
+
+def _order_statistics(spark: SparkSession, source: Source, wanted: set[Rank]) -> dict[Rank, int]:
+    """Return the values at some ranks within some bins."""
     if not wanted:
         return {}
     names = ("step", "subject", "bin", "rank")
     rows: list[dict[str, object]] = [dict(zip(names, key, strict=True)) for key in sorted(wanted)]
     kinds = pa.schema(
-        [("step", pa.int32()), ("subject", pa.string()), ("bin", pa.int32()), ("rank", pa.int32())]
+        [("step", pa.int32()), ("subject", pa.string()), ("bin", pa.int32()), ("rank", pa.int64())]
     )
     places = tables.from_rows(spark, rows, kinds)
-    key = ["step", "subject", "bin"]
+    of_bin, of_subject = ["step", "bin"], ["step", "subject", "bin"]
+    # Most rows are in no wanted bin, and go before anything is done with them; equal values are one row.
     candidates = (
-        measured(spark, run)
-        .select("step", "bin", "ns", sf.explode(sf.array(sf.lit(""), "sink")).alias("subject"))
-        .join(sf.broadcast(places.select(*key).distinct()), key)
+        measured(spark, source)
+        .select(*of_bin, "sink", "ns")
+        .join(sf.broadcast(places.select(*of_bin).distinct()), of_bin)
+        .select(*of_bin, "ns", sf.explode(sf.array(sf.lit(""), "sink")).alias("subject"))
+        .join(sf.broadcast(places.select(*of_subject).distinct()), of_subject)
+        .groupBy(*of_subject, "ns")
+        .agg(sf.count("*").alias("n"))
     )
-    ranked = candidates.withColumn(
-        "rank", sf.row_number().over(Window.partitionBy(*key).orderBy("ns")) - sf.lit(1)
+    ends = sf.sum("n").over(Window.partitionBy(*of_subject).orderBy("ns"))
+    ranked = (
+        candidates.withColumn("ends", ends)
+        .join(sf.broadcast(places), of_subject)
+        .where((sf.col("rank") < sf.col("ends")) & (sf.col("rank") >= sf.col("ends") - sf.col("n")))
+        .select(*names, "ns")
     )
-    found = tables.collect_frame(ranked.join(sf.broadcast(places), [*key, "rank"]), "order statistics")
+    found = tables.collect_frame(ranked, "order statistics")
     return {(r["step"], r["subject"], r["bin"], r["rank"]): r["ns"] for r in found.to_dict("records")}
+
+
+def quantile_in_bin(lower: Column, inside: Column, bins_per_octave: int = BINS_PER_OCTAVE) -> Column:
+    """Return the value in ns at a share ``inside`` of a bin; 0 for that of zeros, null below.
+
+    The sketch of Masson, Rim and Lee (2019): whatever the distribution, it is within a bin of the true one.
+    """
+    return sf.when(lower >= 0, sf.pow(sf.lit(2.0), (lower + inside) / bins_per_octave)).when(
+        lower == ZERO, 0.0
+    )
 
 
 def binned_quantile(bins: np.ndarray, counts: np.ndarray, fraction: float) -> float:

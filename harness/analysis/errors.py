@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -11,7 +11,7 @@ from pyspark.sql import functions as sf
 from harness.analysis import tables
 from harness.analysis.capacity import SUSTAINABLE, THROUGHPUT
 from harness.analysis.counters import ACK, WORKER_CPU
-from harness.analysis.inputs import RunRecord
+from harness.analysis.inputs import STEP_NUMBERS, Source
 from harness.analysis.latencies import COMPLETE, GROUND_TRUTH, Actual
 from harness.analysis.noise import borrowed, combined
 from harness.schemas import ERRORS
@@ -34,28 +34,34 @@ THESIS_STATISTICS: Mapping[str, str] = {GROUND_TRUTH: "mean_same_node", COMPLETE
 TOPOLOGY_MEASURES = (GROUND_TRUTH, COMPLETE, ACK)
 """Latencies: a saturated step has none."""
 PAIR = ["model", "source_step", "proposed_step"]
+ENDS = ("proposed", "source")
+MOST_BROADCAST = 1_000_000
+"""Up to so many predictions a table of them is sent to every executor; beyond, Spark chooses."""
+
+_LABELS = pa.schema([("step", pa.int32()), ("run", pa.int32()), ("configuration", pa.string())])
+_STATES = pa.schema(
+    [("step", pa.int32()), *((name, pa.string()) for name in ("unusable", "why", "saturated"))]
+)
+"""Why a step cannot be used, and that it was saturated."""
 
 
-def actuals(spark: SparkSession, run: RunRecord, latencies: list[Actual], counted: DataFrame) -> DataFrame:
-    """Put all that was measured into one table, with ``noise`` and ``configuration``."""
+def actuals(spark: SparkSession, source: Source, latencies: list[Actual], counted: DataFrame) -> DataFrame:
+    """Put all that was measured into one table, with ``noise``, ``run`` (its place) and ``configuration``."""
     of_latency = tables.from_rows(spark, list(latencies), ACTUALS)
     of_counters = counted.withColumn("protocol", sf.lit("ours")).withColumn("note", sf.lit(""))
     both = borrowed(of_latency.unionByName(of_counters.select(*ACTUALS.names)), borrower=COMPLETE, lender=ACK)
-    labels = {s.index: s.interval.configuration for s in run.steps}
-    configured = both.withColumn("configuration", _lookup("step", labels))
-    return combined(configured, repeated=len(set(labels.values())) < len(labels))
-
-
-def _lookup(column: str, values: Mapping[int, str]) -> Column:
-    """Return what a small mapping holds for a column's value; null where it holds nothing."""
-    found = sf.lit(None).cast("string")
-    for key, value in values.items():
-        found = sf.when(sf.col(column) == key, value).otherwise(found)
-    return found
+    labels: list[dict[str, object]] = [
+        {"step": s.index, "run": run.place, "configuration": s.interval.configuration}
+        for run in source.runs
+        for s in run.steps
+    ]
+    configured = both.join(sf.broadcast(tables.from_rows(spark, labels, _LABELS)), "step", "left")
+    repeated = len({(label["run"], label["configuration"]) for label in labels}) < len(labels)
+    return combined(configured, repeated, per=["run"])
 
 
 def pairs(
-    spark: SparkSession, run: RunRecord, measured: DataFrame, unusable: Mapping[int, tuple[str, str]]
+    spark: SparkSession, source: Source, measured: DataFrame, unusable: Mapping[int, tuple[str, str]]
 ) -> DataFrame:
     """Join predictions with what was measured of the proposed step.
 
@@ -72,19 +78,41 @@ def pairs(
         Schema ``harness.schemas.ERRORS``. Errors are null unless the verdict is ``judged``. What a model
         should have answered and did not has a row ``not-predicted``.
     """
-    predicted = tables.predictions(spark, run)
+    predicted = tables.predictions(spark, source)
     thesis = sf.lit(False)
     for measure, statistic in THESIS_STATISTICS.items():
         thesis |= (sf.col("measure") == measure) & (sf.col("statistic") == statistic)
     predicted = predicted.withColumn("protocol", sf.when(thesis, "thesis").otherwise("ours"))
-    predicted = predicted.unionByName(_gaps(predicted, measured))
+    few = sum(run.predictions_rows for run in source.runs) <= MOST_BROADCAST
+    small = sf.broadcast if few else _unhinted
+    predicted = predicted.unionByName(_gaps(predicted, measured, small))
     keys = ["proposed_step", "protocol", "measure", "subject", "statistic"]
     beside = measured.select(
         sf.col("step").alias("proposed_step"), *keys[1:], sf.col("value").alias("actual"), "noise", "note"
     )
-    joined = predicted.join(sf.broadcast(beside), keys, "left")
-    saturated = {s.index: s.quality.saturated for s in run.steps if s.quality.saturated}
-    return _errors(_verdicts(joined, unusable, saturated)).select(*ERRORS.names)
+    joined = predicted.join(small(beside), keys, "left")
+    states: list[dict[str, object]] = [
+        {
+            "step": s.index,
+            "saturated": s.quality.saturated or None,
+            **dict(zip(("unusable", "why"), unusable.get(s.index, (None, None)), strict=True)),
+        }
+        for s in source.steps
+    ]
+    ends = tables.from_rows(spark, states, _STATES)
+    for end in ENDS:
+        named = ends.select(*(sf.col(name).alias(f"{end}_{name}") for name in _STATES.names))
+        joined = joined.join(sf.broadcast(named), f"{end}_step", "left")
+    return _errors(_verdicts(joined)).select(*ERRORS.names)
+
+
+def _unhinted(table: DataFrame) -> DataFrame:
+    return table
+
+
+def run_of(step: str) -> Column:
+    """Return the place of a step's run among the runs of the job."""
+    return sf.floor(sf.col(step) / STEP_NUMBERS).cast("int")
 
 
 def primary() -> Column:
@@ -98,24 +126,25 @@ def primary() -> Column:
     return sf.when(whole, sf.col("subject") == "").otherwise(part)
 
 
-def _gaps(predicted: DataFrame, measured: DataFrame) -> DataFrame:
+def _gaps(predicted: DataFrame, measured: DataFrame, small: Callable[[DataFrame], DataFrame]) -> DataFrame:
     """Rows for what was measured and a model should have predicted and did not.
 
-    That is the thesis's statistics, of every model, and what a model predicts of any other pair.
+    That is the thesis's statistics, of every model, and what a model predicts of any other pair of the run.
     """
     kind = ["measure", "statistic", "protocol"]
     every = predicted.select(*PAIR).distinct()
-    answered = predicted.where(primary()).select("model", *kind).distinct()
+    run = run_of("proposed_step").alias("run")
+    answered = predicted.where(primary()).select(run, "model", *kind).distinct()
     comparable = measured.where(primary() | (sf.col("protocol") == "thesis"))
     asked = (
-        comparable.select(sf.col("step").alias("proposed_step"), "subject", *kind)
+        comparable.select(sf.col("step").alias("proposed_step"), "run", "subject", *kind)
         .join(sf.broadcast(every), "proposed_step")
-        .join(sf.broadcast(answered.withColumn("answered", sf.lit(True))), ["model", *kind], "left")
+        .join(sf.broadcast(answered.withColumn("answered", sf.lit(True))), ["run", "model", *kind], "left")
         .where((sf.col("protocol") == "thesis") | sf.col("answered"))
-        .drop("answered")
+        .drop("run", "answered")
     )
     keys = [*PAIR, "subject", *kind]
-    missing = asked.join(sf.broadcast(predicted.select(*keys)), keys, "left_anti")
+    missing = asked.join(small(predicted.select(*keys)), keys, "left_anti")
     none = sf.lit(None).cast("double")
     return missing.withColumns(
         {
@@ -128,20 +157,15 @@ def _gaps(predicted: DataFrame, measured: DataFrame) -> DataFrame:
     )
 
 
-def _verdicts(
-    joined: DataFrame, unusable: Mapping[int, tuple[str, str]], saturated: Mapping[int, str]
-) -> DataFrame:
+def _verdicts(joined: DataFrame) -> DataFrame:
     """Add ``verdict``, and to ``reason`` why a row was not judged.
 
-    ``saturated`` says of the steps whose backlog grew that it did. Such a step is no source to learn from,
-    and has no latency to judge by; what went through it can be judged.
+    A step whose backlog grew is no source to learn from, and has no latency to judge by; what went through
+    it can be judged.
     """
     actual, value, status = sf.col("actual"), sf.col("value"), sf.col("status")
-    verdicts = {step: verdict for step, (verdict, _) in unusable.items()}
-    reasons = {step: reason for step, (_, reason) in unusable.items()}
-    ends = ("proposed_step", "source_step")
-    found = [sf.coalesce(_lookup(end, verdicts), sf.lit("")) for end in ends]
-    source_full, full = (_lookup(end, saturated) for end in ("source_step", "proposed_step"))
+    found = [sf.coalesce(sf.col(f"{end}_unusable"), sf.lit("")) for end in ENDS]
+    source_full, full = sf.col("source_saturated"), sf.col("proposed_saturated")
     full = sf.when(sf.col("measure").isin(*TOPOLOGY_MEASURES), full)
     measured_full = sf.coalesce(
         sf.concat(sf.lit("the source step was "), source_full), sf.concat(sf.lit("the step was "), full)
@@ -160,7 +184,7 @@ def _verdicts(
     )
     why = (
         sf.when(
-            sf.col("verdict").isin("invalid", "unsteady"), sf.coalesce(*(_lookup(e, reasons) for e in ends))
+            sf.col("verdict").isin("invalid", "unsteady"), sf.coalesce(*(sf.col(f"{e}_why") for e in ENDS))
         )
         .when((sf.col("verdict") == "saturated") & measured_full.isNotNull(), measured_full)
         .when(sf.col("verdict") == "not-measured", missing)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
@@ -15,8 +16,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from harness.analysis import checks, tables
-from harness.analysis.inputs import MEASURED_KINDS, check_parquet, read_raw, read_run
-from harness.analysis.judging import judged
+from harness.analysis.inputs import MEASURED_KINDS, Archive, check_parquet, read_raw, read_run
+from harness.analysis.judging import all_judged
 from harness.analysis.predicting import predict
 from harness.analysis.rescoring import linked_copy
 from harness.analysis.session import spark_session
@@ -119,7 +120,10 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
 
 
 def evaluate(
-    paths: Sequence[Path], split: Split, progress: Callable[[str], None] = lambda _: None
+    paths: Sequence[Path],
+    split: Split,
+    progress: Callable[[str], None] = lambda _: None,
+    master: str | None = None,
 ) -> list[Evaluated]:
     """Return every run's judged pairs, in the order given.
 
@@ -135,7 +139,7 @@ def evaluate(
         if Run(path).environment.get("cluster_kind") not in MEASURED_KINDS:
             raise UsageError(f"{path}: simulated, not measured", "accuracy is told of measured runs only")
     anew = [p for p in paths if not (p / "errors.parquet").is_file()]
-    judged_anew = dict(_judge(anew, progress)) if anew else {}
+    judged_anew = dict(_judge(anew, progress, master)) if anew else {}
     return [_evaluated(p, split, *(judged_anew[p] if p in judged_anew else _as_reported(p))) for p in paths]
 
 
@@ -150,17 +154,21 @@ def _as_reported(path: Path) -> tuple[str, pd.DataFrame]:
 
 
 def _judge(
-    paths: Sequence[Path], progress: Callable[[str], None]
+    paths: Sequence[Path], progress: Callable[[str], None], master: str | None
 ) -> Iterator[tuple[Path, tuple[str, pd.DataFrame]]]:
     rows = sum(read_raw(path).rows for path in paths)  # every mistake is found before Spark is started
-    with spark_session(rows, remember_classes=True) as spark:
+    with spark_session(rows, master, remember_classes=True) as spark, ExitStack() as copies:
+        runs = []
         for path in paths:
-            progress(f"{path}: predicting and judging")
-            with linked_copy(path) as copy:
-                predict(Run(copy))
-                with judged(spark, read_run(copy)) as found:
-                    frame = tables.collect_frame(found.pairs, "pair table")
-                    yield path, (checks.verdict(found.checks), frame)
+            progress(f"{path}: predicting")
+            copy = copies.enter_context(linked_copy(path))
+            predict(Run(copy))
+            runs.append(read_run(copy))
+        progress(f"judging {len(runs)} run{'s' * (len(runs) > 1)} with Spark")
+        with all_judged(spark, Archive.of(runs)) as found:
+            for place, path in enumerate(paths):
+                own = found.of(place)
+                yield path, (checks.verdict(own.checks), tables.collect_frame(own.pairs, "pair table"))
 
 
 def _evaluated(path: Path, split: Split, verdict: str, pairs: pd.DataFrame) -> Evaluated:

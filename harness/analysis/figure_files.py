@@ -10,12 +10,12 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.analysis import figures, paper_tables, style
-from harness.analysis.analyse import compute
+from harness.analysis.analyse import compute_all
 from harness.analysis.figures import FigureKind
 from harness.analysis.inputs import read_raw, read_run
 from harness.analysis.model_figures import has_pairs, leaderboard
@@ -37,8 +37,10 @@ class Published:
     files: list[Path]
 
 
-def results(paths: Sequence[Path], progress: Progress = lambda _: None) -> list[Results]:
-    """Return the results of runs, all computed in one Spark session; nothing is written.
+def results(
+    paths: Sequence[Path], progress: Progress = lambda _: None, master: str | None = None
+) -> list[Results]:
+    """Return the results of runs, all computed in one Spark job; nothing is written.
 
     Raises
     ------
@@ -46,20 +48,18 @@ def results(paths: Sequence[Path], progress: Progress = lambda _: None) -> list[
         Naming the first file that is missing, unreadable, foreign or of a newer schema.
     """
     rows = sum(read_raw(path).rows for path in paths)  # every mistake is found before Spark is started
-    found = []
     with (
         ThreadPoolExecutor(max_workers=1) as aside,
-        spark_session(rows, remember_classes=True, aside=aside) as spark,
+        spark_session(rows, master, remember_classes=True, aside=aside) as spark,
+        ExitStack() as copies,
     ):
-        for path in paths:
-            with _predicted(path, progress) as ready:
-                progress(f"{path}: computing with Spark")
-                found.append(compute(spark, read_run(ready)))
-    return found
+        ready = [copies.enter_context(predicted(path, progress)) for path in paths]
+        progress(f"computing {len(ready)} run{'s' * (len(ready) > 1)} with Spark")
+        return list(compute_all(spark, [read_run(path) for path in ready]))
 
 
 @contextmanager
-def _predicted(path: Path, progress: Progress) -> Iterator[Path]:
+def predicted(path: Path, progress: Progress = lambda _: None) -> Iterator[Path]:
     """Give the run, or where it has no predictions a copy of it that has."""
     if (path / "predictions.parquet").is_file():
         yield path
@@ -76,6 +76,7 @@ def publish(
     style_name: str = "paper",
     only: Sequence[str] = (),
     progress: Progress = lambda _: None,
+    master: str | None = None,
 ) -> Published:
     """Draw the runs' figures and write their tables; all files appear when all are made.
 
@@ -92,16 +93,31 @@ def publish(
         A key of ``style.STYLES``.
     only : sequence of str
         Names of figures; all figures and tables when empty.
+    progress : callable
+        Told what is being done.
+    master : str, optional
+        A Spark master.
 
     Raises
     ------
     UsageError
         As ``results``; or a figure that there is none of, or that no run has data for.
     """
-    kinds = figures.chosen(only)
+    figures.chosen(only)
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out}: is a file", "give a folder with --out")
-    found = results(paths, progress)
+    return write(results(paths, progress, master), out, style_name, only, progress)
+
+
+def write(
+    found: Sequence[Results],
+    out: Path,
+    style_name: str = "paper",
+    only: Sequence[str] = (),
+    progress: Progress = lambda _: None,
+) -> Published:
+    """Draw the figures of runs whose results are there (see ``publish``)."""
+    kinds = figures.chosen(only)
     names = folder_names(found)
     drawn: dict[str, list[FigureKind]] = {}
     with _moved_when_done(out) as folder, style.styled(style.STYLES[style_name]):

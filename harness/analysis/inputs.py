@@ -7,7 +7,7 @@ a newer schema ends the command with one line that names it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,9 @@ from ruamel.yaml.error import YAMLError
 from harness.errors import UsageError
 from harness.runs import Interval, Quality, Run, StepPlan
 from harness.schemas import LATENCY, METRICS, PREDICTIONS
+
+STEP_NUMBERS = 100_000
+"""Where several runs are analysed in one job, the steps of the n-th are counted from n times this."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class StepRecord:
     metrics_rows: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RunRecord:
     """A run directory's small files, read and checked; its large ones by path.
 
@@ -48,6 +51,8 @@ class RunRecord:
         The finished steps, by index.
     predictions_rows : int
         Rows of ``predictions.parquet``.
+    place : int
+        Which of the runs of a job it is.
     """
 
     path: Path
@@ -55,11 +60,23 @@ class RunRecord:
     environment: Mapping[str, Any]
     steps: tuple[StepRecord, ...]
     predictions_rows: int
+    place: int = 0
+
+    @property
+    def runs(self) -> tuple[RunRecord, ...]:
+        """The run alone."""
+        return (self,)
 
     @property
     def name(self) -> str:
         """The experiment's name."""
         return str(self.experiment["name"])
+
+    @property
+    def bucket_s(self) -> float:
+        """The length of the metric buckets, by which times are drawn; 2 s if not stated."""
+        measure = self.experiment.get("measure")
+        return float(measure["bucket_s"]) if isinstance(measure, Mapping) and "bucket_s" in measure else 2.0
 
     @property
     def rows(self) -> int:
@@ -71,9 +88,41 @@ class RunRecord:
         """Whether real servers were measured (and not a simulator, or files made for a test)."""
         return self.environment.get("cluster_kind") in MEASURED_KINDS
 
-    def files(self, name: str) -> list[str]:
-        """Paths of one file of every step, as Spark takes them (its wildcard characters escaped)."""
-        return [spark_path(s.folder / name) for s in self.steps]
+    def numbered(self, place: int) -> RunRecord:
+        """Return it as the run of a job at this place, its steps numbered accordingly."""
+        first = place * STEP_NUMBERS
+        steps = tuple(replace(s, index=first + s.index % STEP_NUMBERS) for s in self.steps)
+        return replace(self, place=place, steps=steps)
+
+
+@dataclass(frozen=True, eq=False)
+class Archive:
+    """Several runs that are analysed in one job."""
+
+    runs: tuple[RunRecord, ...]
+
+    @classmethod
+    def of(cls, runs: Sequence[RunRecord]) -> Archive:
+        """Return them with the steps numbered over all runs.
+
+        Raises
+        ------
+        UsageError
+            When a run is given twice.
+        """
+        for at, run in enumerate(runs):
+            if any(run.path == other.path for other in runs[:at]):
+                raise UsageError(f"{run.path}: given twice")
+        return cls(tuple(run.numbered(place) for place, run in enumerate(runs)))
+
+    @property
+    def steps(self) -> tuple[StepRecord, ...]:
+        """All runs' steps."""
+        return tuple(s for run in self.runs for s in run.steps)
+
+
+Source = RunRecord | Archive
+"""What is analysed in one job: steps whose numbers are unique in it, of one run or of several."""
 
 
 MEASURED_KINDS = ("local", "remote")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -15,17 +15,19 @@ from harness.analysis import tables
 from harness.analysis.distribution import (
     BATCHES,
     PERCENTILES,
+    Counts,
     batch_of,
-    binned_quantile,
     exact_quantiles,
     groups,
     nanoseconds,
 )
-from harness.analysis.inputs import RunRecord, StepRecord
+from harness.analysis.inputs import Source, StepRecord
 from harness.analysis.noise import batches_for, quantile_error
 
 GROUND_TRUTH = "ground_truth_latency_ms"
 COMPLETE = "complete_latency_ms"
+OUTPUT = ["step", "output_partition", "output_offset"]
+"""What tells the outputs of sinks apart."""
 
 Actual = dict[str, Any]
 """One measured number: step, protocol, measure, subject, statistic, value, within, n, note."""
@@ -57,48 +59,26 @@ def actual(
     }
 
 
-def ground_truth(spark: SparkSession, run: RunRecord, histogram: pd.DataFrame) -> Iterator[Actual]:
+def ground_truth(spark: SparkSession, source: Source, histogram: pd.DataFrame) -> Iterator[Actual]:
     """Mean and exact percentiles of all messages of the intervals, by step and by sink."""
-    exact = exact_quantiles(spark, run, histogram, list(PERCENTILES.values()))
-    for step, subject, found in groups(histogram):
-        total, samples = int(found["sum_ns"].sum()), int(found["n"].sum())
-        of_batch = found.groupby("batch")[["sum_ns", "n"]].sum()
-        mean = total / samples / 1e6
-        yield actual(
-            step,
-            GROUND_TRUTH,
-            "mean",
-            mean,
-            subject=subject,
-            within=quantile_error(
-                of_batch["sum_ns"].to_numpy() / of_batch["n"].to_numpy() / 1e6, of_batch["n"].to_numpy(), mean
-            ),
-            n=samples,
-        )
+    exact = exact_quantiles(spark, source, histogram, list(PERCENTILES.values()))
+    for found in groups(histogram):
+        of = partial(actual, found.step, GROUND_TRUTH, subject=found.subject, n=found.samples)
+        mean = int(found.sums_ns.sum()) / found.samples / 1e6
+        per_batch = found.n.sum(axis=1)
+        error = quantile_error(found.sums_ns / per_batch / 1e6, per_batch, mean)
+        yield of("mean", mean, within=error)
         for statistic, fraction in PERCENTILES.items():
-            value_ns = exact[step, subject, fraction]
-            yield actual(
-                step,
-                GROUND_TRUTH,
-                statistic,
-                value_ns / 1e6,
-                subject=subject,
-                within=_percentile_error(found, fraction, value_ns, samples),
-                n=samples,
-            )
+            value_ns = exact[found.step, found.subject, fraction]
+            error = _percentile_error(found, fraction, value_ns)
+            yield of(statistic, value_ns / 1e6, within=error)
 
 
-def _percentile_error(found: pd.DataFrame, fraction: float, value_ns: float, samples: int) -> float | None:
-    batches = batches_for(samples, fraction, BATCHES)
+def _percentile_error(found: Counts, fraction: float, value_ns: float) -> float | None:
+    batches = batches_for(found.samples, fraction, BATCHES)
     if not batches:
         return None
-    counted = found.assign(batch=found["batch"] * batches // BATCHES).groupby(["batch", "bin"])["n"].sum()
-    values, counts = [], []
-    for _, of_batch in counted.groupby(level="batch"):
-        bins = of_batch.index.get_level_values("bin").to_numpy()
-        values.append(binned_quantile(bins, of_batch.to_numpy(), fraction))
-        counts.append(int(of_batch.sum()))
-    error = quantile_error(np.array(values), np.array(counts), value_ns)
+    error = quantile_error(*found.batch_quantiles(fraction, batches), value_ns)
     return None if error is None else error / 1e6
 
 
@@ -150,33 +130,17 @@ def complete_mean_ms(step: StepRecord) -> float | None:
     return sum(v.mean_ms * v.acked for v in found if v.mean_ms is not None) / acked if acked else None
 
 
-def thesis_ground_truth(spark: SparkSession, run: RunRecord) -> Iterator[Actual]:
+def thesis_ground_truth(spark: SparkSession, source: Source) -> Iterator[Actual]:
     """Yield the thesis's ground truth (5.7.2): outputs within one worker node, cut at the complete latency.
 
     The thesis names three cuts: the complete latency, its 90th percentile and its average (caption of
     figure 5.22). Here it is the average, which is what Storm measures; nothing is cut under our own
     protocol. Of a window's output it takes the one path that the window bolt chose at random (5.3.1).
     """
-    cuts: list[dict[str, object]] = [
-        {"step": s.index, "cut_ns": None if (ms := complete_mean_ms(s)) is None else ms * 1e6}
-        for s in run.steps
-    ]
-    cut = tables.from_rows(spark, cuts, pa.schema([("step", pa.int32()), ("cut_ns", pa.float64())]))
-    kept = sf.col("same") & (sf.col("ns") <= sf.col("cut_ns"))
-    counted = (
-        _thesis_outputs(spark, run)
-        .join(sf.broadcast(cut), "step")
-        .groupBy("step", "batch")
-        .agg(
-            sf.count("ns").alias("outputs"),
-            sf.count_if("same").alias("same"),
-            sf.count_if(kept).alias("kept"),
-            sf.coalesce(sf.sum(sf.when(kept, sf.col("ns"))), sf.lit(0)).alias("sum_ns"),
-        )
-    )
-    frame = tables.collect_frame(counted, "thesis protocol")
-    for s in run.steps:
-        of_step = frame[frame["step"] == s.index]
+    frame = thesis_counts(spark, source)
+    by_step = dict(iter(frame.groupby("step")))
+    for s in source.steps:
+        of_step = by_step.get(s.index, frame.iloc[:0])
         outputs, same, samples = (int(of_step[k].sum()) for k in ("outputs", "same", "kept"))
         note = f"{outputs} outputs, {same} within one worker node, {samples} of them below the cut"
         value = within = None
@@ -199,51 +163,82 @@ def thesis_ground_truth(spark: SparkSession, run: RunRecord) -> Iterator[Actual]
         )
 
 
-def _thesis_outputs(spark: SparkSession, run: RunRecord) -> DataFrame:
+def thesis_counts(spark: SparkSession, source: Source) -> pd.DataFrame:
+    """Count the outputs of the intervals as the thesis's protocol sees them.
+
+    Returns
+    -------
+    DataFrame
+        Columns step, batch, outputs, same (within one worker node), kept (of them below the cut) and
+        sum_ns (of what is kept), in order.
+    """
+    cuts: list[dict[str, object]] = [
+        {"step": s.index, "cut_ns": None if (ms := complete_mean_ms(s)) is None else ms * 1e6}
+        for s in source.steps
+    ]
+    cut = tables.from_rows(spark, cuts, pa.schema([("step", pa.int32()), ("cut_ns", pa.float64())]))
+    kept = sf.col("same") & (sf.col("ns") <= sf.col("cut_ns"))
+    counted = (
+        _thesis_outputs(spark, source)
+        .join(sf.broadcast(cut), "step")
+        .groupBy("step", "batch")
+        .agg(
+            sf.count("ns").alias("outputs"),
+            sf.count_if("same").alias("same"),
+            sf.count_if(kept).alias("kept"),
+            sf.coalesce(sf.sum(sf.when(kept, sf.col("ns"))), sf.lit(0)).alias("sum_ns"),
+        )
+    )
+    found = tables.collect_frame(counted, "thesis protocol")
+    return found.sort_values(["step", "batch"], ignore_index=True)
+
+
+def _thesis_outputs(spark: SparkSession, source: Source) -> DataFrame:
     """One row an output of a sink: step, batch, ns, and whether its path begins and ends on one node."""
-    when = sf.broadcast(tables.intervals(spark, run))
     rows = (
-        tables.latency(spark, run)
+        tables.latency(spark, source)
         .where("in_interval")
-        .join(when, "step")
         .select(
             "step",
             batch_of(sf.col("scheduled_ns"), sf.col("start_ns"), sf.col("end_ns")).alias("batch"),
             nanoseconds(sf.col("thesis_ground_truth_ms")).alias("ns"),
-            "left_ns",
-            "entered_ns",
+            (sf.col("left_ns") - sf.col("entered_ns")).alias("member_ns"),
             "path",
-            "output_partition",
-            "output_offset",
+            *OUTPUT[1:],
             sf.try_element_at("hops", sf.lit(1))["task"].alias("first"),
             sf.try_element_at("hops", sf.lit(-1))["task"].alias("last"),
         )
     )
-    windowed = any(c.window is not None for s in run.steps for c in s.plan.start.query_plan.components)
-    if windowed:
-        rows = _chosen_paths(rows)
-    nodes = tables.tasks(spark, run).select("step", "task", "node")
+    nodes = tables.tasks(spark, source).select("step", "task", "node")
     for end in ("first", "last"):
         named = nodes.select("step", sf.col("task").alias(end), sf.col("node").alias(f"{end}_node"))
         rows = rows.join(sf.broadcast(named), ["step", end], "left")
-    return rows.withColumn("same", sf.coalesce(sf.col("first_node") == sf.col("last_node"), sf.lit(False)))
+    same = sf.coalesce(sf.col("first_node") == sf.col("last_node"), sf.lit(False))
+    rows = rows.withColumn("same", same & sf.col("ns").isNotNull())
+    windowed = any(c.window is not None for s in source.steps for c in s.plan.start.query_plan.components)
+    return _chosen_paths(rows) if windowed else rows.select("step", "batch", "ns", "same")
 
 
 def _chosen_paths(members: DataFrame) -> DataFrame:
     """One row a window's output: of its members' paths the one that the output's latency belongs to.
 
     The window bolt reports only the mean entry time of the path it chose, so that path is the one whose
-    members' mean entry time is nearest to it.
+    members' mean entry time is nearest to it (of two that are equally near, one within a node).
     """
-    output = ["step", "output_partition", "output_offset"]
-    by_path = members.groupBy(*output, "path").agg(
-        *(sf.first(k).alias(k) for k in ("batch", "ns", "first", "last")),
-        sf.avg(sf.col("left_ns") - sf.col("entered_ns")).alias("mean_ns"),
+    # An output's members are brought together once; their paths, long texts, only have to be told apart.
+    together = members.withColumn("path", sf.xxhash64("path")).repartition(*OUTPUT)
+    by_path = together.groupBy(*OUTPUT, "path").agg(
+        sf.min("batch").alias("batch"),
+        sf.min("ns").alias("ns"),
+        sf.min("same").alias("same"),
+        sf.avg("member_ns").alias("mean_ns"),
     )
     off = sf.abs(sf.col("mean_ns") - sf.col("ns"))
-    row = sf.struct("batch", "ns", "first", "last")
-    return (
-        by_path.groupBy(*output)
-        .agg(sf.min_by(row, sf.struct(off, "path")).alias("row"))
-        .select("step", "row.*")
+    nearest = by_path.groupBy(*OUTPUT).agg(
+        sf.min_by("batch", off).alias("batch"),
+        sf.min("ns").alias("ns"),
+        sf.min(sf.when(sf.col("same"), off)).alias("within"),
+        sf.min(sf.when(~sf.col("same"), off)).alias("between"),
     )
+    same = sf.coalesce(sf.col("within") <= sf.col("between"), sf.col("within").isNotNull())
+    return nearest.select("step", "batch", "ns", same.alias("same"))

@@ -18,6 +18,8 @@ repeats it is the first part only, a lower bound, and the report says so.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
@@ -25,6 +27,19 @@ from pyspark.sql import functions as sf
 FEWEST_IN_TAIL = 5
 """A batch's percentile needs so many samples beyond it; batches are joined until it has them."""
 FEWEST_BATCHES = 4
+
+
+def ordered_sum(numbers: Column) -> Column:
+    """Return the sum of an array's numbers, the smallest first; null of none.
+
+    The last bit of a sum depends on its order, and that of Spark's rows on how many executors there are and
+    which other runs are in the job.
+    """
+    return _sum(sf.sort_array(numbers))
+
+
+def _sum(numbers: Column) -> Column:
+    return sf.aggregate(numbers, sf.lit(None).cast("double"), lambda a, b: sf.coalesce(a + b, b, a))
 
 
 def ratio(cells: DataFrame, keys: list[str], scale: Column) -> DataFrame:
@@ -46,26 +61,26 @@ def ratio(cells: DataFrame, keys: list[str], scale: Column) -> DataFrame:
         The keys, value (null where the denominators sum to 0), within (null with fewer than four
         batches) and n (sum of den).
     """
-    value = sf.try_divide("num", "den")
-    # Sorted, so that the sum, and with it the last bit of the result, does not depend on Spark's order.
-    squares = sf.transform(
-        sf.array_sort("batches"), lambda b: (b["num"] - value * b["den"]) * (b["num"] - value * b["den"])
-    )
-    count = sf.size("batches")
-    spread = sf.sqrt(sf.aggregate(squares, sf.lit(0.0), lambda a, b: a + b) / (count * (count - 1)))
-    return (
+    sorted_cells = sf.sort_array(sf.collect_list(sf.struct("num", "den")))
+    summed = (
         cells.groupBy(*keys)
-        .agg(
-            sf.sum("num").alias("num"),
-            sf.sum("den").alias("den"),
-            sf.collect_list(sf.when(sf.col("den") > 0, sf.struct("num", "den"))).alias("batches"),
-        )
+        .agg(sorted_cells.alias("cells"))
         .select(
             *keys,
-            (value * scale).alias("value"),
-            sf.when(count >= FEWEST_BATCHES, spread / (sf.col("den") / count) * scale).alias("within"),
-            sf.col("den").alias("n"),
+            _sum(sf.col("cells.num")).alias("num"),
+            _sum(sf.col("cells.den")).alias("den"),
+            sf.filter("cells", lambda cell: cell["den"] > 0).alias("batches"),
         )
+    )
+    value = sf.try_divide("num", "den")
+    off = sf.transform("batches", lambda b: b["num"] - value * b["den"])
+    count = sf.size("batches")
+    spread = sf.sqrt(_sum(sf.transform(off, lambda x: x * x)) / (count * (count - 1)))
+    return summed.select(
+        *keys,
+        (value * scale).alias("value"),
+        sf.when(count >= FEWEST_BATCHES, spread / (sf.col("den") / count) * scale).alias("within"),
+        sf.col("den").alias("n"),
     )
 
 
@@ -89,7 +104,7 @@ def borrowed(actuals: DataFrame, borrower: str, lender: str) -> DataFrame:
     return actuals.withColumn("within", sf.coalesce("within", mine))
 
 
-def combined(actuals: DataFrame, repeated: bool) -> DataFrame:
+def combined(actuals: DataFrame, repeated: bool, per: Sequence[str] = ()) -> DataFrame:
     """Add ``noise``: within the interval and, where configurations were repeated, between repeats.
 
     Parameters
@@ -98,6 +113,8 @@ def combined(actuals: DataFrame, repeated: bool) -> DataFrame:
         With configuration, protocol, measure, subject, statistic, value and within.
     repeated : bool
         Whether any configuration was measured more than once.
+    per : sequence of str
+        Columns that tell runs apart, which repeat nothing of each other.
 
     Returns
     -------
@@ -108,25 +125,40 @@ def combined(actuals: DataFrame, repeated: bool) -> DataFrame:
     within = sf.col("within")
     if not repeated:
         return actuals.withColumns({"between_share": sf.lit(None).cast("double"), "noise": within})
-    kind = ["protocol", "measure", "statistic"]
-    excess = (sf.col("variance") - sf.col("explained")) / (sf.col("mean") * sf.col("mean"))
+    kind = [*per, "protocol", "measure", "statistic"]
+    mean = sf.col("mean")
+    excess = (_variance("values") - sf.coalesce(_mean("explained"), sf.lit(0.0))) / (mean * mean)
     share = (
         actuals.groupBy("configuration", "subject", *kind)
-        .agg(
-            sf.var_samp("value").alias("variance"),
-            sf.coalesce(sf.avg(within * within), sf.lit(0.0)).alias("explained"),
-            sf.avg("value").alias("mean"),
-            sf.count("value").alias("steps"),
-        )
-        .where("steps > 1 AND mean != 0")
+        .agg(sf.collect_list("value").alias("values"), sf.collect_list(within * within).alias("explained"))
+        .withColumn("mean", _mean("values"))
+        .where("size(values) > 1 AND mean != 0")
+        .withColumn("excess", excess)
         .groupBy(*kind)
-        .agg(sf.sqrt(sf.greatest(sf.lit(0.0), sf.avg(excess))).alias("between_share"))
+        .agg(sf.collect_list("excess").alias("excesses"))
+        .select(*kind, sf.sqrt(sf.greatest(sf.lit(0.0), _mean("excesses"))).alias("between_share"))
     )
     between = sf.col("between_share") * sf.col("value")
     zero = sf.lit(0.0)
     total = sf.coalesce(within * within, zero) + sf.coalesce(between * between, zero)
     known = within.isNotNull() | between.isNotNull()
-    return actuals.join(sf.broadcast(share), kind, "left").withColumn("noise", sf.when(known, sf.sqrt(total)))
+    joined = actuals.join(sf.broadcast(share), kind, "left")
+    # In the order of the columns that a run without repeats has: both may be in one job.
+    return joined.select(*actuals.columns, "between_share", sf.when(known, sf.sqrt(total)).alias("noise"))
+
+
+def _mean(numbers: str) -> Column:
+    """Return the mean of an array's numbers, null of none."""
+    return sf.try_divide(ordered_sum(sf.col(numbers)), sf.size(numbers))
+
+
+def _variance(numbers: str) -> Column:
+    """Return the sample variance of two or more numbers, from their distances to the smallest."""
+    count = sf.size(numbers)
+    off = sf.transform(numbers, lambda x: x - sf.array_min(numbers))
+    total = ordered_sum(off)
+    squares = ordered_sum(sf.transform(off, lambda x: x * x))
+    return (squares - total * total / count) / (count - 1)
 
 
 def quantile_error(values: np.ndarray, counts: np.ndarray, whole: float) -> float | None:

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import pandas as pd
-
 from harness.analysis import stages, style
 from harness.analysis.counters import ACK, ARRIVALS, IO, ROUTING, SERVICE
 from harness.analysis.error_figures import WITHIN_NOISE, what
@@ -72,8 +70,31 @@ class PairViews:
         }
 
     @cached_property
-    def _means(self) -> pd.DataFrame:
-        return stages.means(self.data.stages, self.data.query)
+    def _means(self) -> Mapping[str, Mapping[tuple[Any, ...], float]]:
+        """Columns of ``stages.means``, by step, component and stage."""
+        found: Mapping[Any, Mapping[Any, float]] = stages.means(self.data.stages, self.data.query).to_dict()
+        return found
+
+    @cached_property
+    def _stage_steps(self) -> set[int]:
+        return {step for step, *_ in self._means["part_ms"]}
+
+    @cached_property
+    def _order(self) -> list[tuple[str, str]]:
+        return stages.order(self.data.query)
+
+    @cached_property
+    def _medians_of(self) -> Mapping[str, Mapping[tuple[int, int], Mapping[str, float]]]:
+        """Median errors of the measures of connections and streams, by pair and model."""
+        found: dict[str, dict[tuple[int, int], dict[str, float]]] = {}
+        for measure in OF_PAIRS:
+            cells = self.data.cells(measure)
+            for cell in cells[cells["judged"] > 0].to_dict("records"):
+                of_pair = found.setdefault(measure, {}).setdefault(
+                    (cell["source_step"], cell["proposed_step"]), {}
+                )
+                of_pair[cell["model"]] = cell["abs_error_pct"]
+        return found
 
     @cached_property
     def _rows(self) -> Mapping[tuple[Any, ...], Row]:
@@ -106,12 +127,12 @@ class PairViews:
         return float(self._means["part_ms"].get((step, *stage), 0.0))
 
     def _known(self, step: int) -> bool:
-        return step in self._means.index.get_level_values(0)
+        return step in self._stage_steps
 
     def _changes(self, source: int, proposed: int) -> dict[tuple[str, str], float]:
         if not (self._known(source) and self._known(proposed)):
             return {}
-        return {k: self._part(proposed, k) - self._part(source, k) for k in stages.order(self.data.query)}
+        return {k: self._part(proposed, k) - self._part(source, k) for k in self._order}
 
     def _stages(self, source: int, proposed: int) -> list[Row]:
         changes = self._changes(source, proposed)
@@ -144,7 +165,7 @@ class PairViews:
     def _components(self, source: int, proposed: int) -> list[Row]:
         """Return a line a component and measure that a model predicts by component."""
         asked = {(k[3], k[5]) for k in self._rows if k[5] and k[3] in OF_COMPONENTS}
-        bolts = dict.fromkeys(c for c, _ in stages.order(self.data.query))
+        bolts = dict.fromkeys(c for c, _ in self._order)
         return [
             self._line(source, proposed, m, "mean", c, f"{c}: {style.measure_name(m)}")
             for c in bolts
@@ -184,11 +205,8 @@ class PairViews:
     def _medians(self, source: int, proposed: int) -> list[Row]:
         """Return a line for the measures of connections and streams: median errors only."""
         lines = []
-        for measure in OF_PAIRS:
-            cells = self.data.cells(measure)
-            cells = cells[(cells["source_step"] == source) & (cells["proposed_step"] == proposed)]
-            by_model = cells[cells["judged"] > 0].set_index("model")["abs_error_pct"]
-            if len(by_model):
+        for measure, of_pairs in self._medians_of.items():
+            if by_model := of_pairs.get((source, proposed)):
                 lines.append(
                     {
                         "name": f"{style.measure_name(measure)}, median |error|",
@@ -272,7 +290,7 @@ class PairViews:
         accounted: dict[str, float] = {}
         n = self._means["n"]
         ends = sum(float(n.get((proposed, c, stages.INSIDE), 0)) for c in self.data.query.sinks)
-        for component, stage in stages.order(self.data.query):
+        for component, stage in self._order:
             measure = stages.measure(self.data.query, component, stage)
             row = self._rows.get((model, source, proposed, measure, "mean", component))
             seen = self._seen(proposed, measure, "mean", component)

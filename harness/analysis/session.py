@@ -1,12 +1,12 @@
 """One Spark session, tuned to the amount of data: started once, ended without leaving a JVM behind.
 
-Where the time of a small run goes is in ``docs/analysis.md``; in short, the JVM's start and the
+Where the time of a small run goes is in ``docs/performance.md``; in short, the JVM's start and the
 compilation of the first queries cost several times more than the data. So a small run gets the quick
 compiler only (C1), serial garbage collection, one shuffle partition, no adaptive re-planning and an
 archive of loaded classes (``class_archive``), and a large one Spark's own choices.
 
 The master is ``local[2]`` unless one is given or ``SPARK_REMOTE`` names a Spark Connect server; nothing
-else in this package knows the difference.
+else in this package knows the difference. No Python runs on executors, so a cluster needs Spark only.
 """
 
 from __future__ import annotations
@@ -35,6 +35,10 @@ SMALL_ROWS = 5_000_000
 
 _FILE = re.compile(r"error while reading file (?:file:)?/*(/\S+?\.parquet)", re.IGNORECASE)
 
+_MASTER = re.compile(r"local(\[[\d*]+(,\d+)?\])?|spark://[^/\s]+:\d+(,[^/\s]+:\d+)*|yarn|k8s://\S+")
+_HERE = re.compile(r"local|spark://(127\.|localhost:)")
+"""Masters of this machine: the driver then listens on loopback only."""
+
 _ALWAYS: Mapping[str, str] = {
     "spark.app.name": "harness-analysis",
     "spark.ui.enabled": "false",
@@ -43,6 +47,11 @@ _ALWAYS: Mapping[str, str] = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
+    # PySpark notes the caller's line for every expression, which takes several calls to the JVM each time.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # A job's queries compile to more classes than Spark keeps; the next job then compiles them all again.
+    "spark.sql.codegen.cache.maxEntries": "2000",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
 }
 _LOCAL: Mapping[str, str] = {
     "spark.driver.host": "127.0.0.1",
@@ -119,18 +128,18 @@ def spark_session(
             yield active
         return
     if master is None and "SPARK_REMOTE" in os.environ:
-        remote = SparkSession.builder.getOrCreate()
-        try:
-            with _one_line():
+        with _one_line():
+            remote = SparkSession.builder.getOrCreate()
+            try:
                 yield remote
-        finally:
-            remote.stop()
+            finally:
+                remote.stop()
         return
     archive = class_archive.archive_path()
     option = class_archive.use(archive)
     if remember_classes and not option:
         option = class_archive.record(archive)
-    session = _start(settings(rows, master or "local[2]", option))
+    session = _start(settings(rows, checked_master(master or "local[2]"), option))
     try:
         with _one_line():
             yield session
@@ -156,8 +165,28 @@ def _one_line() -> Iterator[None]:
         raise HarnessError(f"Spark failed: {first.strip()}") from error
 
 
+def checked_master(master: str) -> str:
+    """Return a Spark master's address if it is one.
+
+    Raises
+    ------
+    UsageError
+        When it is none.
+
+    Examples
+    --------
+    >>> checked_master("spark://127.0.0.1:7077")
+    'spark://127.0.0.1:7077'
+    """
+    if not _MASTER.fullmatch(master):
+        raise UsageError(f"{master}: no Spark master", "give local[2] or spark://HOST:PORT")
+    return master
+
+
 def _start(chosen: Mapping[str, str]) -> SparkSession:
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    master = chosen["spark.master"]
+    if _HERE.match(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     conf = SparkConf(loadDefaults=False).setAll(list(chosen.items()))
     handle, name = tempfile.mkstemp(prefix="spark-", suffix=".log")
     try:
@@ -165,9 +194,9 @@ def _start(chosen: Mapping[str, str]) -> SparkSession:
             gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
         session = SparkSession(SparkContext(conf=conf, gateway=gateway))
     except Exception as error:
-        raise HarnessError(
-            f"Spark did not start ({type(error).__name__})", "is a JDK 17 or newer on the PATH?", name
-        ) from error
+        hint = "is a JDK 17 or newer on the PATH?"
+        hint += "" if master.startswith("local") else f" Does a master answer at {master}?"
+        raise HarnessError(f"Spark did not start ({type(error).__name__})", hint, name) from error
     Path(name).unlink()  # what Spark says matters only where it does not start
     return session
 

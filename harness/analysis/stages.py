@@ -19,8 +19,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from harness.analysis import tables
-from harness.analysis.distribution import MISSING, NEGATIVE, ZERO, batch_of
-from harness.analysis.inputs import RunRecord
+from harness.analysis.distribution import MISSING, ZERO, batch_of, log_bin
+from harness.analysis.inputs import Source
 from harness.analysis.noise import quantile_error
 from harness.plans import QueryPlan
 
@@ -31,16 +31,12 @@ BINS_PER_OCTAVE = 16
 BATCHES = 10
 PLACES = ("within a worker", "between workers", "between nodes")
 
-_TASKS = pa.schema(
-    [
-        ("step", pa.int32()),
-        ("task", pa.int32()),
-        *((name, pa.string()) for name in ("component", "worker", "node", "host")),
-    ]
-)
+_PLACED = pa.schema([(name, pa.int32()) for name in ("step", "task", "component", "worker", "node", "host")])
+_STAGES = (TRANSFER, INSIDE)
+_TRANSFER, _INSIDE = range(len(_STAGES))
 
 
-def stages(spark: SparkSession, run: RunRecord) -> pd.DataFrame:
+def stages(spark: SparkSession, source: Source) -> pd.DataFrame:
     """Count the parts of all latencies of the measured intervals.
 
     Returns
@@ -51,85 +47,84 @@ def stages(spark: SparkSession, run: RunRecord) -> pd.DataFrame:
         bin (floor of 16 log2 ns, or as in ``distribution``), n and sum_ns. Transfers between hosts, which
         share no clock, are missing.
     """
-    when = sf.broadcast(tables.intervals(spark, run))
-    rows = (
-        tables.latency(spark, run)
+    tasks, components = _placed(spark, source)
+    before = tasks.select("step", *(sf.col(c).alias(f"from_{c}") for c in ("task", "worker", "node", "host")))
+    hops, at = sf.col("hops"), sf.col("at")
+    hop, previous = sf.get(hops, at), sf.get(hops, at - 1)
+    # Every name is a number until the rows are counted: there are many more of them than of messages.
+    passed = (
+        tables.latency(spark, source)
         .where("in_interval AND size(hops) >= 2")
-        .join(when, "step")
         .select(
             "step",
             batch_of(sf.col("scheduled_ns"), sf.col("start_ns"), sf.col("end_ns"), BATCHES).alias("batch"),
-            sf.explode(_parts(sf.col("hops"))).alias("p"),
+            "hops",
+            sf.explode(sf.sequence(sf.lit(1), sf.size("hops") - 1)).alias("at"),
         )
-        .select("step", "batch", "p.*")
+        .select(
+            "step",
+            "batch",
+            hop["task"].alias("task"),
+            previous["task"].alias("from_task"),
+            (hop["received_ns"] - previous["emitted_ns"]).alias("transfer_ns"),
+            (hop["emitted_ns"] - hop["received_ns"]).alias("inside_ns"),
+        )
+        .join(sf.broadcast(tasks), ["step", "task"])
+        .join(sf.broadcast(before), ["step", "from_task"])
     )
-    tasks = _tasks(spark, run)
-    before = tasks.select("step", *(sf.col(c).alias(f"from_{c}") for c in ("task", "worker", "node", "host")))
-    placed = rows.join(sf.broadcast(tasks), ["step", "task"]).join(
-        sf.broadcast(before), ["step", "from_task"]
-    )
-    transfer = sf.col("stage") == TRANSFER
     place = (
-        sf.when(~transfer, "")
-        .when(sf.col("worker") == sf.col("from_worker"), PLACES[0])
-        .when(sf.col("node") == sf.col("from_node"), PLACES[1])
-        .otherwise(PLACES[2])
+        sf.when(sf.col("worker") == sf.col("from_worker"), 0)
+        .when(sf.col("node") == sf.col("from_node"), 1)
+        .otherwise(2)
     )
-    known = ~transfer | (sf.col("host") == sf.col("from_host"))
-    ns = sf.when(known, sf.col("ns"))
+    known = sf.col("host") == sf.col("from_host")
+    parts = sf.array(
+        _part(_TRANSFER, place, sf.when(known, sf.col("transfer_ns"))),
+        _part(_INSIDE, sf.lit(-1), sf.col("inside_ns")),
+    )
     counted = (
-        placed.select("step", "component", "stage", place.alias("place"), "batch", ns.alias("ns"))
+        passed.select("step", "component", "batch", sf.explode(parts).alias("p"))
+        .select("step", "component", "batch", "p.*")
         .withColumn("bin", _bin(sf.col("ns")))
         .groupBy("step", "component", "stage", "place", "batch", "bin")
         .agg(sf.count("*").alias("n"), sf.coalesce(sf.sum("ns"), sf.lit(0)).alias("sum_ns"))
     )
-    return tables.collect_frame(counted, "stages")
-
-
-def _parts(hops: Column) -> Column:
-    """Return two parts a hop: the way to it, and what it took itself."""
-
-    def part(hop: Column, before: Column, stage: str, ns: Column) -> Column:
-        return sf.struct(
-            hop["task"].alias("task"),
-            before["task"].alias("from_task"),
-            sf.lit(stage).alias("stage"),
-            ns.alias("ns"),
-        )
-
-    def both(i: Column) -> Column:
-        hop, before = sf.get(hops, i), sf.get(hops, i - 1)
-        return sf.array(
-            part(hop, before, TRANSFER, hop["received_ns"] - before["emitted_ns"]),
-            part(hop, before, INSIDE, hop["emitted_ns"] - hop["received_ns"]),
-        )
-
-    return sf.flatten(sf.transform(sf.sequence(sf.lit(1), sf.size(hops) - 1), both))
-
-
-def _bin(ns: Column) -> Column:
-    return (
-        sf.when(ns.isNull(), MISSING)
-        .when(ns < 0, NEGATIVE)
-        .when(ns == 0, ZERO)
-        .otherwise(sf.floor(sf.log2(ns.cast("double")) * BINS_PER_OCTAVE).cast("int"))
+    frame = tables.collect_frame(counted, "stages")
+    return frame.assign(
+        component=np.array(components, dtype=object)[frame["component"]],
+        stage=np.array(_STAGES, dtype=object)[frame["stage"]],
+        place=np.array([*PLACES, ""], dtype=object)[frame["place"]],
     )
 
 
-def _tasks(spark: SparkSession, run: RunRecord) -> DataFrame:
+def _part(stage: int, place: Column, ns: Column) -> Column:
+    return sf.struct(sf.lit(stage).alias("stage"), place.alias("place"), ns.alias("ns"))
+
+
+def _bin(ns: Column) -> Column:
+    return sf.when(ns.isNull(), MISSING).otherwise(log_bin(ns, BINS_PER_OCTAVE))
+
+
+def _placed(spark: SparkSession, source: Source) -> tuple[DataFrame, list[str]]:
+    """Return where every task is, with numbers for names, and the components that the numbers stand for."""
+    numbers: dict[str, dict[str, int]] = {k: {} for k in ("component", "worker", "node", "host")}
+
+    def number(kind: str, name: str) -> int:
+        return numbers[kind].setdefault(name, len(numbers[kind]))
+
     rows: list[dict[str, object]] = [
         {
             "step": s.index,
             "task": task,
-            "component": e.component,
-            "worker": e.worker.label,
-            "node": e.worker.node,
-            "host": s.plan.start.node_names[e.worker.node].host,
+            "component": number("component", e.component),
+            "worker": number("worker", e.worker.label),
+            "node": number("node", e.worker.node),
+            "host": number("host", s.plan.start.node_names[e.worker.node].host),
         }
-        for s in run.steps
+        for s in source.steps
         for task, e in s.plan.start.by_task.items()
     ]
-    return tables.from_rows(spark, rows, _TASKS)
+    return tables.from_rows(spark, rows, _PLACED), list(numbers["component"])
 
 
 def order(query: QueryPlan) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
 from harness.analysis import tables
-from harness.analysis.errors import TOPOLOGY_MEASURES, primary
+from harness.analysis.errors import TOPOLOGY_MEASURES, primary, run_of
 from harness.analysis.inputs import RunRecord
 from harness.schemas import SCHEMA_VERSION
 
@@ -74,7 +74,12 @@ def _percentile(column: Column, fraction: float) -> Column:
 
 
 def summarise(errors: DataFrame) -> list[ErrorSummary]:
-    """Summarise the pair table over its off-diagonal pairs."""
+    """Summarise the pair table of one run over its off-diagonal pairs."""
+    return summaries(errors).get(0, [])
+
+
+def summaries(errors: DataFrame) -> dict[int, list[ErrorSummary]]:
+    """Summarise the pair table over each run's off-diagonal pairs, by the run's place."""
     rows = errors.where("source_step != proposed_step").where(primary())
     same = Window.partitionBy("source_step", "proposed_step", "protocol", "measure", "statistic", "subject")
     no_change = sf.when(sf.col("model") == NO_CHANGE, sf.col("abs_error_pct"))
@@ -82,7 +87,7 @@ def summarise(errors: DataFrame) -> list[ErrorSummary]:
     both = sf.col("base_pct").isNotNull() & sf.col("abs_error_pct").isNotNull()
     judged = sf.count_if(sf.col("verdict") == "judged")
     width = (sf.col("high") - sf.col("low")) / sf.nullif(sf.abs("value"), sf.lit(0.0)) * 100
-    summed = rows.groupBy(*KIND).agg(
+    summed = rows.groupBy(run_of("proposed_step").alias("run"), *KIND).agg(
         sf.size(sf.collect_set(sf.struct("source_step", "proposed_step"))).alias("pairs"),
         sf.count("*").cast("int").alias("comparisons"),
         judged.cast("int").alias("judged"),
@@ -99,8 +104,12 @@ def summarise(errors: DataFrame) -> list[ErrorSummary]:
     )
     skill = sf.when(sf.col("base") > 0, 1 - sf.col("own") / sf.col("base"))
     found = summed.withColumn("skill", skill).drop("own", "base")
-    rows_found: list[ErrorSummary] = tables.collect(found, "summary").to_pylist()
-    return sorted(rows_found, key=lambda s: (s["measure"], s["protocol"], s["statistic"], s["model"]))
+    by_run: dict[int, list[ErrorSummary]] = {}
+    for row in tables.collect(found, "summary").to_pylist():
+        by_run.setdefault(row.pop("run"), []).append(row)
+    for of_run in by_run.values():
+        of_run.sort(key=lambda s: (s["measure"], s["protocol"], s["statistic"], s["model"]))
+    return by_run
 
 
 def evidence(summaries: list[ErrorSummary]) -> list[Evidence]:

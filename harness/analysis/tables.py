@@ -1,16 +1,23 @@
-"""The run's tables as Spark sees them, and the one way small results come back to the driver."""
+"""The runs' tables as Spark sees them, and the one way small results come back to the driver.
+
+A step's files are its partition: which step a row is of follows from its file. Every read declares the
+schema, which ``inputs`` has compared with that of the files.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pandas as pd
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from harness.analysis.inputs import RunRecord, StepRecord, spark_path
+from harness.analysis.inputs import STEP_NUMBERS, Source, StepRecord, spark_path
 from harness.errors import HarnessError
 from harness.plans import Executor
 from harness.schemas import LATENCY, METRICS, PREDICTIONS
@@ -18,19 +25,29 @@ from harness.schemas import LATENCY, METRICS, PREDICTIONS
 MOST_ROWS = 2_000_000
 """No result larger than this ever comes to the driver: raw samples stay in Spark."""
 
-_INTERVALS = pa.schema(
+_FILES = pa.schema(
     [
+        ("file", pa.string()),
         ("step", pa.int32()),
-        *((name, pa.int64()) for name in ("start_ns", "end_ns")),
-        ("configuration", pa.string()),
+        *((name, pa.int64()) for name in ("start_ns", "end_ns", "bucket_ms")),
     ]
 )
+_PREDICTED = pa.schema([("file", pa.string()), ("first_step", pa.int32())])
 _TASKS = pa.schema(
     [
         ("step", pa.int32()),
         ("task", pa.int32()),
         *((name, pa.string()) for name in ("component", "executor", "worker", "node")),
         *((name, pa.int64()) for name in ("start_epoch_ms", "end_epoch_ms")),
+    ]
+)
+_COMPONENTS = pa.schema(
+    [
+        ("step", pa.int32()),
+        ("component", pa.string()),
+        ("downstream", pa.bool_()),
+        ("sink", pa.bool_()),
+        ("outputs", pa.list_(pa.string())),
     ]
 )
 _PEERS = pa.schema(
@@ -43,36 +60,61 @@ _PEERS = pa.schema(
 )
 
 
-def latency(spark: SparkSession, run: RunRecord) -> DataFrame:
-    """``latency.parquet`` of all steps, with the column ``step``."""
-    return _steps(spark, run, "latency.parquet", LATENCY)
+def latency(spark: SparkSession, source: Source) -> DataFrame:
+    """``latency.parquet`` of all steps, with step, start_ns, end_ns and bucket_ms (of the metrics)."""
+    return _steps(spark, source, "latency.parquet")
 
 
-def metrics(spark: SparkSession, run: RunRecord) -> DataFrame:
-    """``metrics.parquet`` of all steps, with the column ``step``."""
-    return _steps(spark, run, "metrics.parquet", METRICS)
+def metrics(spark: SparkSession, source: Source) -> DataFrame:
+    """``metrics.parquet`` of all steps, with step, start_ns, end_ns and bucket_ms."""
+    return _steps(spark, source, "metrics.parquet")
 
 
-def predictions(spark: SparkSession, run: RunRecord) -> DataFrame:
-    """``predictions.parquet``."""
-    schema = from_arrow_schema(_plain(PREDICTIONS))
-    return spark.read.schema(schema).parquet(spark_path(run.path / "predictions.parquet"))
+def predictions(spark: SparkSession, source: Source) -> DataFrame:
+    """``predictions.parquet`` of all runs."""
+    paths = {run.path / "predictions.parquet": run.place * STEP_NUMBERS for run in source.runs}
+    read = spark.read.schema(from_arrow_schema(_plain(PREDICTIONS))).parquet(*map(spark_path, paths))
+    rows: list[dict[str, object]] = [{"file": name, "first_step": paths[path]} for name, path in _files(read)]
+    first = sf.broadcast(from_rows(spark, rows, _PREDICTED))
+    numbered = {k: sf.col(k) + sf.col("first_step") for k in ("source_step", "proposed_step")}
+    return _with_file(read, PREDICTIONS).join(first, "file").withColumns(numbered).select(*PREDICTIONS.names)
 
 
-def _steps(spark: SparkSession, run: RunRecord, name: str, schema: pa.Schema) -> DataFrame:
-    read = spark.read.schema(from_arrow_schema(_plain(schema))).parquet(*run.files(name))
-    return read.select(_step_of_file(run, name).alias("step"), *schema.names)
+@lru_cache(maxsize=4)
+def _steps(spark: SparkSession, source: Source, name: str) -> DataFrame:
+    """Read one file of every step; kept, since all of a job's queries read the same files."""
+    schema = {"latency.parquet": LATENCY, "metrics.parquet": METRICS}[name]
+    steps = {s.folder / name: (run, s) for run in source.runs for s in run.steps}
+    read = spark.read.schema(from_arrow_schema(_plain(schema))).parquet(*map(spark_path, steps))
+    rows: list[dict[str, object]] = []
+    for file, path in _files(read):
+        run, step = steps[path]
+        rows.append(
+            {
+                "file": file,
+                "step": step.index,
+                "start_ns": step.interval.start_ns,
+                "end_ns": step.interval.end_ns,
+                "bucket_ms": round(run.bucket_s * 1000),
+            }
+        )
+    numbers = from_rows(spark, rows, _FILES)
+    return (
+        _with_file(read, schema).join(sf.broadcast(numbers), "file").select(*_FILES.names[1:], *schema.names)
+    )
 
 
-def _step_of_file(run: RunRecord, name: str) -> Column:
-    """Return a row's step: the digits before the file's name, ``.../steps/07/latency.parquet``.
+def _with_file(read: DataFrame, schema: pa.Schema) -> DataFrame:
+    return read.select(sf.col("_metadata.file_path").alias("file"), *schema.names)
 
-    Taken from a fixed place, since this is done for every row: a pattern would cost more than the rest.
-    """
-    digits = {len(s.folder.name) for s in run.steps}
-    most = max(digits)
-    found = sf.substring("_metadata.file_path", -(most + 1 + len(name)), most)
-    return (found if len(digits) == 1 else sf.ltrim(found, sf.lit("s/"))).cast("int")
+
+def _files(read: DataFrame) -> Iterator[tuple[str, Path]]:
+    """Yield the names that Spark may give to a row's file, with the file's path."""
+    for uri in read.inputFiles():
+        path = Path(unquote(urlsplit(uri).path))
+        yield uri, path
+        if uri.startswith("file:///"):  # a row's metadata leave the empty host out
+            yield uri.replace("file:///", "file:/", 1), path
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:
@@ -82,23 +124,9 @@ def _plain(schema: pa.Schema) -> pa.Schema:
     )
 
 
-def intervals(spark: SparkSession, run: RunRecord) -> DataFrame:
-    """One row a step: the measured interval, and the label that repeats of a configuration share."""
-    rows = [
-        {
-            "step": s.index,
-            "start_ns": s.interval.start_ns,
-            "end_ns": s.interval.end_ns,
-            "configuration": s.interval.configuration,
-        }
-        for s in run.steps
-    ]
-    return from_rows(spark, rows, _INTERVALS)
-
-
-def tasks(spark: SparkSession, run: RunRecord) -> DataFrame:
+def tasks(spark: SparkSession, source: Source) -> DataFrame:
     """One row a step and task of the query plan: where it ran, and the step's interval."""
-    rows = [
+    rows: list[dict[str, object]] = [
         {
             "step": s.index,
             "task": task,
@@ -109,30 +137,48 @@ def tasks(spark: SparkSession, run: RunRecord) -> DataFrame:
             "start_epoch_ms": s.interval.start_epoch_ms,
             "end_epoch_ms": s.interval.end_epoch_ms,
         }
-        for s, e in _executors(run)
+        for s, e in _executors(source)
         for task in e.tasks
     ]
     return from_rows(spark, rows, _TASKS)
 
 
-def peers(spark: SparkSession, run: RunRecord) -> DataFrame:
+def components(spark: SparkSession, source: Source) -> DataFrame:
+    """One row a step and component: whether it has inputs, is a sink, and the streams others subscribe to."""
+    rows: list[dict[str, object]] = []
+    for s in source.steps:
+        query = s.plan.start.query_plan
+        rows += [
+            {
+                "step": s.index,
+                "component": c.name,
+                "downstream": bool(query.inputs(c.name)),
+                "sink": c.name in query.sinks,
+                "outputs": sorted({stream.stream for stream in query.outputs(c.name)}),
+            }
+            for c in query.components
+        ]
+    return from_rows(spark, rows, _COMPONENTS)
+
+
+def peers(spark: SparkSession, source: Source) -> DataFrame:
     """One row a step and task: its executor as a destination, and all executors of its component."""
-    rows = [
+    rows: list[dict[str, object]] = [
         {
             "step": s.index,
             "peer": str(task),
             "to_executor": e.label,
             "to_executors": [other.label for other in s.plan.start.of(e.component)],
         }
-        for s, e in _executors(run)
+        for s, e in _executors(source)
         for task in e.tasks
     ]
     return from_rows(spark, rows, _PEERS)
 
 
-def _executors(run: RunRecord) -> Iterator[tuple[StepRecord, Executor]]:
+def _executors(source: Source) -> Iterator[tuple[StepRecord, Executor]]:
     """Yield the executors of every step's query plan (Storm's own components are not in it)."""
-    for s in run.steps:
+    for s in source.steps:
         names = {c.name for c in s.plan.start.query_plan.components}
         for e in s.plan.start.executors:
             if e.component in names:

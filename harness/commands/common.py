@@ -83,6 +83,12 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
+def master_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the option ``--master``."""
+    said = "Spark master, e.g. spark://HOST:7077 (default: local[2], or what SPARK_REMOTE names)."
+    return click.option("--master", metavar="URL", help=said)(command)
+
+
 RunPath = click.Path(path_type=Path, file_okay=False)
 FilePath = click.Path(path_type=Path, dir_okay=False)
 

@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from harness.commands.common import RunPath, err, finish, json_option, pct, relative
+from harness.commands.common import RunPath, err, finish, json_option, master_option, pct, relative
 
 
 @click.command()
@@ -26,9 +26,15 @@ from harness.commands.common import RunPath, err, finish, json_option, pct, rela
     help="Size as printed with PDF, or enlarged.",
 )
 @click.option("--only", multiple=True, metavar="NAME", help="Only this figure (repeatable).")
+@master_option
 @json_option
 def figures(
-    run_paths: tuple[Path, ...], out: Path, style_name: str, only: tuple[str, ...], as_json: bool
+    run_paths: tuple[Path, ...],
+    out: Path,
+    style_name: str,
+    only: tuple[str, ...],
+    master: str | None,
+    as_json: bool,
 ) -> None:
     """Draw every evaluation figure of RUNs, with tables for LaTeX and CSV; the runs are only read.
 
@@ -39,7 +45,7 @@ def figures(
     """
     from harness.analysis.figure_files import publish
 
-    made = publish(run_paths, out, style_name, only, lambda text: err.print(text, highlight=False))
+    made = publish(run_paths, out, style_name, only, lambda text: err.print(text, highlight=False), master)
     for name, drawn in made.runs.items():
         click.echo(f"{name}: {len(drawn)} figures in {relative(out / name)}")
     runs = {name: [kind.name for kind in drawn] for name, drawn in made.runs.items()}
@@ -58,9 +64,15 @@ def figures(
     show_default=True,
     help="Size as printed with PDF, or enlarged.",
 )
+@master_option
 @json_option
 def compare(
-    run_paths: tuple[Path, ...], models: tuple[str, ...], out: Path, style_name: str, as_json: bool
+    run_paths: tuple[Path, ...],
+    models: tuple[str, ...],
+    out: Path,
+    style_name: str,
+    master: str | None,
+    as_json: bool,
 ) -> None:
     """Set two RUNs, or two models, side by side, with 95 % intervals of the differences.
 
@@ -70,7 +82,7 @@ def compare(
     """
     from harness.analysis import comparing, comparison_figure
 
-    given = comparing.sides(run_paths, lambda text: err.print(text, highlight=False))
+    given = comparing.sides(run_paths, lambda text: err.print(text, highlight=False), master)
     found = comparing.compare(given, models)
     Console(width=max(130, err.width)).print(_errors_compared(found))
     if found.measured:
@@ -139,9 +151,16 @@ def _signed(value: float | None) -> str:
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="Markdown to put below the tables: causes, what was tried.",
 )
+@master_option
 @json_option
 def accuracy(
-    runs: tuple[Path, ...], split_file: Path, out: Path, model: str, notes: Path | None, as_json: bool
+    runs: tuple[Path, ...],
+    split_file: Path,
+    out: Path,
+    model: str,
+    notes: Path | None,
+    master: str | None,
+    as_json: bool,
 ) -> None:
     """Judge the models over the runs of an evaluation set (default: reports/runs), and write a page.
 
@@ -154,7 +173,7 @@ def accuracy(
     from harness.runs import write_atomically
 
     split = read_split(split_file)
-    found = evaluate(find_runs(runs or (Path("reports/runs"),)), split, err.print)
+    found = evaluate(find_runs(runs or (Path("reports/runs"),)), split, err.print, master)
     text = page(found, model, str(split_file), notes.read_text(encoding="utf-8") if notes else "")
     write_atomically(out, text)
     click.echo(f"{len(found)} runs: {relative(out)}")

@@ -12,7 +12,16 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from harness.commands.common import RunPath, err, finish, json_option, pct, relative, require_tools
+from harness.commands.common import (
+    RunPath,
+    err,
+    finish,
+    json_option,
+    master_option,
+    pct,
+    relative,
+    require_tools,
+)
 from harness.errors import HarnessError, UsageError
 
 CHECKED = "STORM_HARNESS_CHECKED"
@@ -86,7 +95,7 @@ def run(
             )
             raise
     _predict(measured, loaded.models)
-    _report(measured, as_json)
+    _report(measured, as_json, "local[2]")  # from the sandbox's own network no Spark cluster is reached
 
 
 @click.command()
@@ -135,8 +144,9 @@ def predict(run_path: Path, models: tuple[str, ...], as_json: bool) -> None:
 
 @click.command()
 @click.argument("run_path", metavar="RUN", type=RunPath)
+@master_option
 @json_option
-def report(run_path: Path, as_json: bool) -> None:
+def report(run_path: Path, master: str | None, as_json: bool) -> None:
     """Compute error matrices, figures, verdict and report of RUN with Spark; needs no cluster.
 
     \b
@@ -144,7 +154,7 @@ def report(run_path: Path, as_json: bool) -> None:
     """
     from harness.runs import Run
 
-    _report(Run(run_path), as_json)
+    _report(Run(run_path), as_json, master)
 
 
 def _show_findings(experiment: Any) -> list[str]:
@@ -188,14 +198,14 @@ def _predict(run_: Any, models: tuple[str, ...]) -> int:
     return int(table.num_rows)
 
 
-def _report(run_: Any, as_json: bool) -> None:
+def _report(run_: Any, as_json: bool, master: str | None = None) -> None:
     """Analyse a run and end with its verdict's exit status."""
     from harness.analysis.analyse import analyse
 
     if not (run_.path / "predictions.parquet").is_file():
         _predict(run_, ())
     err.print("computing error matrices and figures with Spark")
-    summary = analyse(run_.path)
+    summary = analyse(run_.path, master)
     verdict = json.loads((run_.path / "verdict.json").read_text())
     table = Table(title=f"{run_.path.parent.name}: error of the mean, off-diagonal pairs, all messages")
     for column in ("model", "measure", "pairs", "median %", "worst %"):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from synthetic_run import FakeRun, FakeStep, build, lognormal
+from synthetic_run import UNUSUAL, FakeRun, FakeStep, build, lognormal
 
-from harness.analysis.analyse import compute
+from harness.analysis.analyse import compute, compute_all
 from harness.analysis.inputs import RunRecord, read_run
 from harness.analysis.predicting import predict
 from harness.analysis.results import Results
@@ -42,6 +42,14 @@ def results(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Re
     path = build(tmp_path_factory.mktemp("runs") / "predicted", FakeRun(steps=steps))
     predict(Run(path), ("no-change", "linear", "storm-tracer"))
     return compute(spark, read_run(path))
+
+
+@pytest.fixture(scope="session")
+def unusual(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Results]:
+    """What the analysis finds of unusual runs, by what is unusual about them; all from one job."""
+    folder = tmp_path_factory.mktemp("unusual")
+    runs = [read_run(build(folder / str(i), fake)) for i, fake in enumerate(UNUSUAL.values())]
+    return dict(zip(UNUSUAL, compute_all(spark, runs), strict=True))
 
 
 @pytest.fixture(scope="session")

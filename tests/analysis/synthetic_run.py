@@ -8,7 +8,7 @@ from distributions that a test chooses, so it knows what must come out. Nothing 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -94,6 +94,29 @@ class FakeRun:
         }[self.topology]
         window = Window(kind="count", length=10, slide=10)
         return query_plan(self.topology, dict.fromkeys(names, self.tasks), window, {})
+
+
+UNUSUAL: Mapping[str, FakeRun] = {
+    "eight messages in a step": FakeRun(steps=[FakeStep(1, seconds=4, burn_in_s=4, rate_tps=2), FakeStep(2)]),
+    "eight messages": FakeRun(steps=[FakeStep(1, seconds=4, burn_in_s=4, rate_tps=2)]),
+    "nothing in a step": FakeRun(steps=[FakeStep(1, empty=True), FakeStep(2)]),
+    "nothing at all": FakeRun(steps=[FakeStep(1, empty=True)]),
+    "an unsteady step": FakeRun(
+        steps=[
+            FakeStep(1),
+            FakeStep(2, quality={"steady": Finding(ok=False, detail="drift of 30 %")}),
+            FakeStep(4),
+        ]
+    ),
+    "one step": FakeRun(steps=[FakeStep(2)]),
+    "thirteen steps": FakeRun(steps=[FakeStep(1 + i % 4, seconds=4, burn_in_s=2) for i in range(13)]),
+    "two branches": FakeRun(topology="join-split", steps=[FakeStep(1, seconds=10), FakeStep(2, seconds=10)]),
+    "not measured": FakeRun(steps=[FakeStep(1)], cluster_kind="simulator"),
+    "markup in a text": FakeRun(
+        steps=[FakeStep(1, quality={"steady": Finding(ok=False, detail="<script>alert(1)</script>")})]
+    ),
+}
+"""Runs that the analysis must not stumble over, by what is unusual about them."""
 
 
 def physical_plan(run: FakeRun, executors: int) -> PhysicalPlan:

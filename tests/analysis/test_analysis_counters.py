@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +15,14 @@ from pyspark.sql import SparkSession
 from synthetic_run import BUCKET_MS, FakeRun, FakeStep, build
 
 from harness.analysis import counters
-from harness.analysis.inputs import RunRecord, StepRecord, read_run
+from harness.analysis.inputs import STEP_NUMBERS, Archive, RunRecord, Source, StepRecord, read_run
 from harness.plans import connection_label
 
 Found = dict[tuple[int, str, str, str], dict[str, float | None]]
 
 
-def found_in(spark: SparkSession, run: RunRecord) -> Found:
-    rows = counters.measures(spark, run, counters.total(spark, run)).toArrow().to_pylist()
+def found_in(spark: SparkSession, source: Source, totals: counters.Totals) -> Found:
+    rows = counters.measures(spark, source, totals).toArrow().to_pylist()
     keys = [(r["step"], r["measure"], r["subject"], r["statistic"]) for r in rows]
     assert len(set(keys)) == len(keys)
     return dict(zip(keys, rows, strict=True))
@@ -29,7 +30,7 @@ def found_in(spark: SparkSession, run: RunRecord) -> Found:
 
 @pytest.fixture(scope="module")
 def found(spark: SparkSession, run: RunRecord) -> Found:
-    return found_in(spark, run)
+    return found_in(spark, run, counters.total(spark, run))
 
 
 def interval_rows(s: StepRecord) -> pd.DataFrame:
@@ -135,46 +136,68 @@ def test_histogram_percentiles_are_within_a_bin_of_those_of_the_values(run: RunR
             assert upper / 2 ** (1 / 8) <= value <= upper
 
 
-def test_noise_of_poisson_counts_is_about_their_root(spark: SparkSession, tmp_path: Path) -> None:
+@dataclass(frozen=True)
+class Odd:
+    """What one job finds in runs whose metrics are odd: the measures by run, and the silent tasks."""
+
+    paths: dict[str, Path]
+    found: dict[str, Found]
+    silent: dict[str, tuple[int, ...]]
+
+
+@pytest.fixture(scope="module")
+def odd(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Odd:
+    folder = tmp_path_factory.mktemp("runs")
+    poisson = FakeRun(steps=[FakeStep(1, seconds=400, rate_tps=100)] * 6, tasks=1)
+    paths = {"poisson": build(folder / "poisson", poisson)}
+    for name in ("plain", "ticks", "silent", "nothing"):
+        paths[name] = build(folder / name, FakeRun(steps=[FakeStep(1)]))
+    table = pq.read_table(metrics_of(paths["plain"]))
+    received = table.filter(pc.equal(table["measurement"].cast(pa.string()), "received"))
+    ticks = pa.array(["__tick"] * received.num_rows).dictionary_encode()
+    ticks = received.set_column(received.schema.get_field_index("stream"), "stream", ticks)
+    pq.write_table(pa.concat_tables([table, ticks], promote_options="default"), metrics_of(paths["ticks"]))
+    last = max(table["task"].to_pylist())
+    pq.write_table(table.filter(pc.not_equal(table["task"], last)), metrics_of(paths["silent"]))
+    pq.write_table(table.slice(0, 0), metrics_of(paths["nothing"]))
+    source = Archive.of([read_run(path) for path in paths.values()])
+    totals = counters.total(spark, source)
+    found: dict[str, Found] = {name: {} for name in paths}
+    names = list(paths)
+    for (step, *rest), row in found_in(spark, source, totals).items():
+        own = step % STEP_NUMBERS
+        found[names[step // STEP_NUMBERS]][(own, *rest)] = {**row, "step": own}
+    silent = {names[s // STEP_NUMBERS]: tasks for s, tasks in counters.silent_tasks(source, totals).items()}
+    return Odd(paths, found, silent)
+
+
+def metrics_of(path: Path) -> Path:
+    return path / "steps" / "00" / "metrics.parquet"
+
+
+def test_noise_of_poisson_counts_is_about_their_root(odd: Odd) -> None:
     """A Poisson count n has standard deviation sqrt(n), so the rate's relative error is 1/sqrt(n)."""
-    steps = [FakeStep(1, seconds=400, rate_tps=100)] * 6
-    measured = found_in(spark, read_run(build(tmp_path / "r", FakeRun(steps=steps, tasks=1))))
     shares = []
     for step in range(6):
         for component in ("bolt-a", "bolt-b", "sender"):
-            row = measured[step, "arrival_rate_tps", component, "mean"]
+            row = odd.found["poisson"][step, "arrival_rate_tps", component, "mean"]
             assert row["within"] is not None
             assert row["value"] is not None
             shares.append((row["within"] / row["value"]) ** 2)
     assert np.mean(shares) == pytest.approx(1 / 40_000, rel=0.5)  # 18 estimates of 9 degrees of freedom each
 
 
-def test_storms_own_streams_are_no_arrivals(spark: SparkSession, tmp_path: Path) -> None:
-    path = build(tmp_path / "r", FakeRun(steps=[FakeStep(1)]))
-    file = path / "steps" / "00" / "metrics.parquet"
-    table = pq.read_table(file)
-    before = found_in(spark, read_run(path))
-    received = table.filter(pc.equal(table["measurement"].cast(pa.string()), "received"))
-    ticks = pa.array(["__tick"] * received.num_rows).dictionary_encode()
-    ticks = received.set_column(received.schema.get_field_index("stream"), "stream", ticks)
-    pq.write_table(pa.concat_tables([table, ticks], promote_options="default"), file)
-    after = found_in(spark, read_run(path))
+def test_storms_own_streams_are_no_arrivals(odd: Odd) -> None:
+    before, after = odd.found["plain"], odd.found["ticks"]
     assert after.keys() == before.keys()
     assert after[0, "arrival_rate_tps", "sender", "mean"] == before[0, "arrival_rate_tps", "sender", "mean"]
 
 
-def test_a_task_that_did_not_report_is_named(spark: SparkSession, tmp_path: Path) -> None:
-    path = build(tmp_path / "r", FakeRun(steps=[FakeStep(1)]))
-    file = path / "steps" / "00" / "metrics.parquet"
-    table = pq.read_table(file)
-    task = max(table["task"].to_pylist())
-    pq.write_table(table.filter(pc.not_equal(table["task"], task)), file)
-    run = read_run(path)
-    assert counters.silent_tasks(run, counters.total(spark, run)) == {0: (task,)}
+def test_a_task_that_did_not_report_is_named(odd: Odd) -> None:
+    last = max(pq.read_table(metrics_of(odd.paths["plain"]))["task"].to_pylist())
+    assert odd.silent["silent"] == (last,)
+    assert odd.silent["plain"] == ()
 
 
-def test_no_metrics_at_all_give_no_measures(spark: SparkSession, tmp_path: Path) -> None:
-    path = build(tmp_path / "r", FakeRun(steps=[FakeStep(1)]))
-    file = path / "steps" / "00" / "metrics.parquet"
-    pq.write_table(pq.read_table(file).slice(0, 0), file)
-    assert found_in(spark, read_run(path)) == {}
+def test_no_metrics_at_all_give_no_measures(odd: Odd) -> None:
+    assert odd.found["nothing"] == {}

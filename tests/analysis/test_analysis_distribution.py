@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -60,64 +61,76 @@ def test_counts_and_sums_equal_those_of_the_values(spark: SparkSession, run: Run
         assert mine["batch"].between(0, distribution.BATCHES - 1).all()
 
 
-@pytest.mark.parametrize(
-    "draw",
-    [
-        pytest.param(lambda rng, n: np.full(n, 3.0), id="all equal"),
-        pytest.param(
-            lambda rng, n: np.where(np.arange(n) == 0, 60_000.0, 1e-6), id="one of a minute, 1 ns else"
-        ),
-        pytest.param(lambda rng, n: rng.pareto(0.8, n) + 0.001, id="no mean"),
-        pytest.param(lambda rng, n: rng.choice([1.0, 1000.0], n), id="two points"),
-    ],
-)
-def test_quantiles_are_exact_for_skewed_values(spark: SparkSession, tmp_path: Path, draw: object) -> None:
-    run = read_run(build(tmp_path / "r", FakeRun(steps=[FakeStep(1, seconds=20, latency_ms=draw)])))  # type: ignore[arg-type]
-    found = exact_quantiles(spark, run, histogram(spark, run), FRACTIONS)
-    values = interval_ns(run, 0)
-    assert [found[0, "", f] for f in FRACTIONS] == [interpolated(values, f) for f in FRACTIONS]
+DRAWN: dict[str, FakeStep] = {
+    "all equal": FakeStep(1, seconds=20, latency_ms=lambda _, n: np.full(n, 3.0)),
+    "one of a minute, 1 ns else": FakeStep(
+        1, seconds=20, latency_ms=lambda _, n: np.where(np.arange(n) == 0, 60_000.0, 1e-6)
+    ),
+    "no mean": FakeStep(1, seconds=20, latency_ms=lambda rng, n: rng.pareto(0.8, n) + 0.001),
+    "two points": FakeStep(1, seconds=20, latency_ms=lambda rng, n: rng.choice([1.0, 1000.0], n)),
+    "lognormal": FakeStep(1, seconds=200, rate_tps=100, latency_ms=lognormal(20.0, 0.5)),
+}
+GIVEN: dict[str, list[float | None]] = {
+    "one row": [2.5],
+    "nothing": [],
+    "odd": [None, math.nan, math.inf, -1.0, 0.0, 4.0, 1.0],
+}
+STEP = {name: i for i, name in enumerate((*DRAWN, *GIVEN))}
 
 
-def rewritten(run: RunRecord, values: list[float | None]) -> RunRecord:
-    """The run with these ground truths in its first step, all in the interval."""
-    path = run.path / "steps" / "00" / "latency.parquet"
-    table = pq.read_table(path)
-    first = int(np.argmax(table["in_interval"].to_numpy()))
-    kept = table.slice(first, len(values))
-    at = kept.schema.get_field_index("ground_truth_ms")
-    pq.write_table(kept.set_column(at, "ground_truth_ms", pa.array(values, pa.float64())), path)
-    return read_run(run.path)
+@dataclass(frozen=True)
+class Counted:
+    """A run whose steps are those of ``STEP``, and what one job finds in it."""
+
+    run: RunRecord
+    histogram: pd.DataFrame
+    quantiles: dict[tuple[int, str, float], float]
+
+    def of(self, name: str) -> list[float | None]:
+        """The quantiles of a step, of all sinks together."""
+        return [self.quantiles.get((STEP[name], "", f)) for f in FRACTIONS]
 
 
-@pytest.fixture
-def one_step(tmp_path: Path) -> RunRecord:
-    return read_run(build(tmp_path / "one", FakeRun(steps=[FakeStep(1, seconds=20)])))
+@pytest.fixture(scope="module")
+def counted(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Counted:
+    steps = [*DRAWN.values(), *([FakeStep(1, seconds=20)] * len(GIVEN))]
+    path = build(tmp_path_factory.mktemp("runs") / "run", FakeRun(steps=steps))
+    for name, values in GIVEN.items():
+        file = path / "steps" / f"{STEP[name]:02d}" / "latency.parquet"
+        table = pq.read_table(file)
+        kept = table.slice(int(np.argmax(table["in_interval"].to_numpy())), len(values))
+        at = kept.schema.get_field_index("ground_truth_ms")
+        pq.write_table(kept.set_column(at, "ground_truth_ms", pa.array(values, pa.float64())), file)
+    run = read_run(path)
+    found = histogram(spark, run)
+    return Counted(run, found, exact_quantiles(spark, run, found, FRACTIONS))
 
 
-def test_one_row_is_every_quantile(spark: SparkSession, one_step: RunRecord) -> None:
-    run = rewritten(one_step, [2.5])
-    found = exact_quantiles(spark, run, histogram(spark, run), FRACTIONS)
-    assert {found[0, "", f] for f in FRACTIONS} == {2_500_000.0}
+@pytest.mark.parametrize("name", DRAWN)
+def test_quantiles_are_exact_for_skewed_values(counted: Counted, name: str) -> None:
+    values = interval_ns(counted.run, STEP[name])
+    assert counted.of(name) == [interpolated(values, f) for f in FRACTIONS]
 
 
-def test_an_empty_step_has_no_quantile(spark: SparkSession, one_step: RunRecord) -> None:
-    run = rewritten(one_step, [])
-    assert exact_quantiles(spark, run, histogram(spark, run), FRACTIONS) == {}
+def test_one_row_is_every_quantile(counted: Counted) -> None:
+    assert set(counted.of("one row")) == {2_500_000.0}
 
 
-def test_missing_and_odd_values_are_counted_and_negative_ones_kept(
-    spark: SparkSession, one_step: RunRecord
-) -> None:
-    run = rewritten(one_step, [None, math.nan, math.inf, -1.0, 0.0, 4.0, 1.0])
-    counted = histogram(spark, run)
-    by_bin = counted.groupby("bin")["n"].sum().to_dict()
+def test_an_empty_step_has_no_quantile(counted: Counted) -> None:
+    assert set(counted.of("nothing")) == {None}
+    assert STEP["nothing"] not in set(counted.histogram["step"])
+
+
+def test_missing_and_odd_values_are_counted_and_negative_ones_kept(counted: Counted) -> None:
+    mine = counted.histogram[counted.histogram["step"] == STEP["odd"]]
+    by_bin = mine.groupby("bin")["n"].sum().to_dict()
     assert by_bin.pop(distribution.MISSING) == 1
     assert by_bin.pop(distribution.NOT_A_NUMBER) == 2
     assert by_bin.pop(distribution.NEGATIVE) == 1
     assert by_bin.pop(distribution.ZERO) == 1
     assert sum(by_bin.values()) == 2
-    found = exact_quantiles(spark, run, counted, (0.0, 0.5, 1.0))
-    assert [found[0, "", f] for f in (0.0, 0.5, 1.0)] == [-1e6, 0.5e6, 4e6]
+    found = dict(zip(FRACTIONS, counted.of("odd"), strict=True))
+    assert [found[f] for f in (0.0, 0.5, 1.0)] == [-1e6, 0.5e6, 4e6]
 
 
 def test_bins_rise_with_the_value(spark: SparkSession) -> None:
@@ -140,10 +153,8 @@ def test_a_quantile_from_bins_is_within_a_bin_of_the_true_one(values: list[int],
     assert below / width * (1 - 1e-9) <= found <= below * width * (1 + 1e-9)
 
 
-def test_lognormal_percentiles_come_out_as_drawn(spark: SparkSession, tmp_path: Path) -> None:
+def test_lognormal_percentiles_come_out_as_drawn(counted: Counted) -> None:
     """The median of median * exp(sigma Z) is the median; its 99th percentile median * exp(2.326 sigma)."""
-    step = FakeStep(1, seconds=200, rate_tps=100, latency_ms=lognormal(20.0, 0.5))
-    run = read_run(build(tmp_path / "r", FakeRun(steps=[step])))
-    found = exact_quantiles(spark, run, histogram(spark, run), (0.5, 0.99))
-    assert found[0, "", 0.5] / 1e6 == pytest.approx(20.0, rel=0.03)
-    assert found[0, "", 0.99] / 1e6 == pytest.approx(20.0 * math.exp(2.3263 * 0.5), rel=0.06)
+    found = {f: (ns or 0) / 1e6 for f, ns in zip(FRACTIONS, counted.of("lognormal"), strict=True)}
+    assert found[0.5] == pytest.approx(20.0, rel=0.03)
+    assert found[0.99] == pytest.approx(20.0 * math.exp(2.3263 * 0.5), rel=0.06)

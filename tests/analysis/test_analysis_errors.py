@@ -83,47 +83,46 @@ def test_errors_of_a_judged_pair(spark: SparkSession, copy: RunRecord) -> None:
     assert high["noise"] == 0.5
 
 
-@pytest.mark.parametrize(
-    ("predicted", "measured", "unusable", "verdict", "reason"),
-    [
-        (
-            prediction(0, 1, None, status="declined", reason="declined: cycle"),
-            10.0,
-            {},
-            "not-predicted",
-            "declined: cycle",
-        ),
-        (prediction(0, 1, None), 10.0, {}, "not-predicted", "the model gave no number"),
-        (prediction(0, 1, float("nan")), 10.0, {}, "not-predicted", "the model gave no number"),
-        (prediction(0, 1, None, status="saturated", reason="b[1-1]"), 10.0, {}, "saturated", "b[1-1]"),
-        (prediction(0, 1, 3.0), None, {}, "not-measured", "not measured in the proposed step"),
-        (prediction(0, 1, 3.0), 0.0, {}, "not-measured", "measured as 0: no relative error"),
-        (prediction(0, 1, 3.0), 10.0, {1: ("unsteady", "step 1: drift")}, "unsteady", "step 1: drift"),
-        (prediction(0, 1, 3.0), 10.0, {0: ("invalid", "step 0: moved")}, "invalid", "step 0: moved"),
-        (prediction(0, 1, 3.0), 10.0, {0: ("unsteady", "u"), 1: ("invalid", "i")}, "invalid", "i"),
-    ],
-)
-def test_what_cannot_be_judged_says_why_and_has_no_error(
-    spark: SparkSession,
-    copy: RunRecord,
-    predicted: dict[str, Any],
-    measured: float | None,
-    unusable: dict[int, tuple[str, str]],
-    verdict: str,
-    reason: str,
-) -> None:
-    known = [] if measured is None else [actual(1, GROUND_TRUTH, "mean", measured, within=0.5)]
-    (row,) = pair_rows(spark, copy, [predicted], known, unusable)
-    assert (row["verdict"], row["reason"]) == (verdict, reason)
-    assert all(
-        row[k] is None for k in ("relative_error", "abs_error_pct", "q_error", "error_over_noise", "covered")
-    )
+DECLINED: dict[str, Any] = {"status": "declined", "reason": "declined: cycle"}
+SATURATED: dict[str, Any] = {"status": "saturated", "reason": "b[1-1]"}
+UNUSABLE = {2: ("unsteady", "step 2: drift"), 3: ("invalid", "step 3: moved")}
+NOT_JUDGED: dict[str, tuple[dict[str, Any], float | None, tuple[str, str]]] = {
+    "declined": (prediction(0, 1, None, **DECLINED), 10.0, ("not-predicted", "declined: cycle")),
+    "null": (prediction(0, 1, None), 10.0, ("not-predicted", "the model gave no number")),
+    "nan": (prediction(0, 1, float("nan")), 10.0, ("not-predicted", "the model gave no number")),
+    "saturated": (prediction(0, 1, None, **SATURATED), 10.0, ("saturated", "b[1-1]")),
+    "not measured": (prediction(0, 1, 3.0), None, ("not-measured", "no path within a node")),
+    "not known": (prediction(1, 0, 3.0), None, ("not-measured", "not measured in the proposed step")),
+    "0": (prediction(0, 1, 3.0), 0.0, ("not-measured", "measured as 0: no relative error")),
+    "unsteady": (prediction(0, 2, 3.0), 10.0, UNUSABLE[2]),
+    "invalid": (prediction(3, 1, 3.0), 10.0, UNUSABLE[3]),
+    "both": (prediction(2, 3, 3.0), 10.0, UNUSABLE[3]),
+}
+"""What is predicted of a subject of this name, what is measured of it, and the verdict with its reason."""
 
 
-def test_a_reason_for_not_measuring_is_passed_on(spark: SparkSession, copy: RunRecord) -> None:
-    measured = [actual(1, GROUND_TRUTH, "mean", None, note="no path within a node")]
-    (row,) = pair_rows(spark, copy, [prediction(0, 1, 3.0)], measured)
-    assert (row["verdict"], row["reason"]) == ("not-measured", "no path within a node")
+def test_what_cannot_be_judged_says_why_and_has_no_error(spark: SparkSession, copy: RunRecord) -> None:
+    predicted = [{**row, "subject": name} for name, (row, _, _) in NOT_JUDGED.items()]
+    measured = [
+        actual(
+            row["proposed_step"],
+            GROUND_TRUTH,
+            "mean",
+            value,
+            subject=name,
+            within=0.5,
+            note="no path within a node" if value is None else "",
+        )
+        for name, (row, value, _) in NOT_JUDGED.items()
+        if name != "not known"
+    ]
+    rows = pair_rows(spark, copy, predicted, measured, UNUSABLE)
+    assert {r["subject"]: (r["verdict"], r["reason"]) for r in rows} == {
+        name: expected for name, (_, _, expected) in NOT_JUDGED.items()
+    }
+    errors_ = ("relative_error", "abs_error_pct", "q_error", "error_over_noise", "covered")
+    assert [r[k] for r in rows for k in errors_] == [None] * len(rows) * len(errors_)
+    assert len(rows) == len(NOT_JUDGED)
 
 
 def test_a_negative_prediction_is_judged_and_has_no_q_error(spark: SparkSession, copy: RunRecord) -> None:

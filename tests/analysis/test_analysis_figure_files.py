@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 from synthetic_run import FakeRun, FakeStep, build
 
 from harness.analysis import figure_files, figures
-from harness.analysis.figure_files import publish
+from harness.analysis.figure_files import publish, write
+from harness.analysis.results import Results
 from harness.cli import main
 from harness.errors import UsageError
 
@@ -35,11 +36,17 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def published(spark: SparkSession, runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("out") / "figures"
+def found(spark: SparkSession, runs: list[Path]) -> list[Results]:
     before = [contents(run) for run in runs]
-    publish(runs, out)
+    computed = figure_files.results(runs)
     assert [contents(run) for run in runs] == before, "the runs are only read"
+    return computed
+
+
+@pytest.fixture(scope="module")
+def published(found: list[Results], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("out") / "figures"
+    write(found, out)
     return out
 
 
@@ -89,13 +96,11 @@ def test_the_index_shows_every_picture_there_is(published: Path) -> None:
     assert "5.24" in text
 
 
-def test_only_one_figure_and_what_was_there_stays(
-    spark: SparkSession, runs: list[Path], tmp_path: Path
-) -> None:
+def test_only_one_figure_and_what_was_there_stays(found: list[Results], tmp_path: Path) -> None:
     out = tmp_path / "out"
     (out / "synthetic-fields-to-fields").mkdir(parents=True)
     (out / "mine.txt").write_text("mine")
-    made = publish(runs[:1], out, "screen", ["latency-by-step"])
+    made = write(found[:1], out, "screen", ["latency-by-step"])
     assert [p.name for p in made.files] == ["latency-by-step.png", "latency-by-step.svg"]
     assert set(contents(out)) == {
         "mine.txt",
@@ -105,22 +110,20 @@ def test_only_one_figure_and_what_was_there_stays(
 
 
 def test_nothing_appears_when_a_figure_cannot_be_drawn(
-    spark: SparkSession, runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    found: list[Results], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("no more disk")
 
     monkeypatch.setattr(figure_files.paper_tables, "write", broken)
     with pytest.raises(RuntimeError):
-        publish(runs[:1], tmp_path / "out")
+        write(found[:1], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_a_figure_that_no_run_has_data_for_is_said(
-    spark: SparkSession, tmp_path: Path, runs: list[Path]
-) -> None:
+def test_a_figure_that_no_run_has_data_for_is_said(found: list[Results], tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
-        publish(runs[:1], tmp_path / "out", only=["error-matrix-ack-latency"])
+        write(found[:1], tmp_path / "out", only=["error-matrix-ack-latency"])
     assert "error-matrix-ack-latency" in str(caught.value)
     assert not (tmp_path / "out").exists()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import combinations
 from pathlib import Path
 
@@ -14,13 +14,9 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 from matplotlib.text import Text
-from pyspark.sql import SparkSession
-from synthetic_run import FakeRun, FakeStep, build
 
 from harness.analysis import figures, style
-from harness.analysis.analyse import compute
 from harness.analysis.figures import BY_NAME, REGISTRY, FigureKind
-from harness.analysis.inputs import read_run
 from harness.analysis.results import Results
 from harness.errors import UsageError
 
@@ -134,27 +130,17 @@ def test_colours_are_told_apart_by_the_colour_blind(seen: np.ndarray) -> None:
         assert np.linalg.norm(a - b) > 0.06, (style.COLOURS[i], style.COLOURS[j])
 
 
-@pytest.mark.parametrize(
-    "steps",
-    [
-        pytest.param([FakeStep(1, empty=True), FakeStep(2)], id="nothing in a step"),
-        pytest.param([FakeStep(1, empty=True)], id="nothing at all"),
-        pytest.param([FakeStep(1, seconds=4, burn_in_s=4, rate_tps=2)], id="eight messages"),
-        pytest.param([FakeStep(1 + i % 4, seconds=4, burn_in_s=2) for i in range(13)], id="thirteen steps"),
-    ],
-)
-def test_unusual_runs_are_drawn_too(spark: SparkSession, tmp_path: Path, steps: list[FakeStep]) -> None:
-    data = compute(spark, read_run(build(tmp_path / "run", FakeRun(steps=steps))))
+@pytest.mark.parametrize("name", ["nothing in a step", "nothing at all", "eight messages", "thirteen steps"])
+def test_unusual_runs_are_drawn_too(unusual: Mapping[str, Results], tmp_path: Path, name: str) -> None:
+    data = unusual[name]
     with style.styled(QUICK):
         names = [kind.name for kind in figures.draw(data, tmp_path / "figures", REGISTRY)]
     assert all((tmp_path / "figures" / f"{n}.png").stat().st_size > 1000 for n in names)
-    if not all(s.empty for s in steps):
+    if name != "nothing at all":
         assert {"latency-by-step", "timeline", "stages-by-step"} <= set(names)
 
 
-def test_a_topology_with_two_branches_is_drawn_too(spark: SparkSession, tmp_path: Path) -> None:
-    fake = FakeRun(topology="join-split", steps=[FakeStep(1, seconds=10), FakeStep(2, seconds=10)])
-    data = compute(spark, read_run(build(tmp_path / "run", fake)))
+def test_a_topology_with_two_branches_is_drawn_too(unusual: Mapping[str, Results], tmp_path: Path) -> None:
     with style.styled(QUICK):
         kinds = figures.chosen(["queue-waits", "stages-by-step"])
-        assert len(list(figures.draw(data, tmp_path / "figures", kinds))) == 2
+        assert len(list(figures.draw(unusual["two branches"], tmp_path / "figures", kinds))) == 2

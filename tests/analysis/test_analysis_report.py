@@ -5,21 +5,20 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Mapping
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from synthetic_run import FakeRun, FakeStep, build
+from synthetic_run import UNUSUAL
 
 from harness.analysis import pages
-from harness.analysis.analyse import OUTPUTS, analyse
+from harness.analysis.analyse import OUTPUTS, analyse, write
 from harness.analysis.figures import REGISTRY
-from harness.runs import Finding
+from harness.analysis.results import Results
 from harness.schemas import ERRORS
 
 
@@ -124,51 +123,40 @@ def test_the_page_says_the_verdict_first_and_then_the_errors(analysed: Path) -> 
     assert "2 steps of 1 repeated configuration" in text
 
 
-def steps_of_trouble() -> Iterator[Any]:
-    yield pytest.param(
-        [FakeStep(1, seconds=4, burn_in_s=4, rate_tps=2), FakeStep(2)], id="eight messages in a step"
-    )
-    yield pytest.param([FakeStep(1, empty=True), FakeStep(2)], id="nothing in a step")
-    yield pytest.param([FakeStep(1, empty=True)], id="nothing at all")
-    unsteady = {"steady": Finding(ok=False, detail="drift of 30 %")}
-    yield pytest.param([FakeStep(1), FakeStep(2, quality=unsteady)], id="an unsteady step")
-    yield pytest.param([FakeStep(2)], id="one step")
-    yield pytest.param([FakeStep(1 + i % 4, seconds=4, burn_in_s=2) for i in range(13)], id="thirteen steps")
+def reported(results: Results) -> str:
+    """Write a run's outputs and return the page."""
+    write(results, results.run.path, pages.write)
+    assert not [name for name in OUTPUTS if not (results.run.path / name).exists()]
+    return (results.run.path / "report.html").read_text()
 
 
-@pytest.mark.parametrize("steps", list(steps_of_trouble()))
-def test_unusual_runs_are_reported_too(spark: SparkSession, tmp_path: Path, steps: list[FakeStep]) -> None:
-    path = build(tmp_path / "run", FakeRun(steps=steps))
-    summary = analyse(path)
-    text = (path / "report.html").read_text()
-    assert f'<span class="verdict {summary["verdict"]}"' in text
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_unusual_runs_are_reported_too(unusual: Mapping[str, Results], name: str) -> None:
+    results = unusual[name]
+    text = reported(results)
+    assert f'<span class="verdict {results.summary["verdict"]}"' in text
     Page(text)
 
 
-def test_an_unsteady_steps_pairs_are_gaps_with_a_name(spark: SparkSession, tmp_path: Path) -> None:
-    unsteady = {"steady": Finding(ok=False, detail="drift of 30 %")}
-    path = build(tmp_path / "run", FakeRun(steps=[FakeStep(1), FakeStep(2, quality=unsteady), FakeStep(4)]))
-    assert analyse(path)["verdict"] == "invalid"
-    errors = pd.read_parquet(path / "errors.parquet")
+def test_an_unsteady_steps_pairs_are_gaps_with_a_name(unusual: Mapping[str, Results]) -> None:
+    results = unusual["an unsteady step"]
+    assert results.summary["verdict"] == "invalid"
+    errors = results.frame
     touched = errors[(errors["source_step"] == 1) | (errors["proposed_step"] == 1)]
     assert set(touched["verdict"]) == {"unsteady"}
     assert set(errors.drop(touched.index)["verdict"]) == {"judged", "not-predicted"}
-    assert "drift of 30 %" in (path / "report.html").read_text()
+    assert "drift of 30 %" in reported(results)
 
 
-def test_what_was_not_measured_says_so(spark: SparkSession, tmp_path: Path) -> None:
-    path = build(tmp_path / "run", FakeRun(steps=[FakeStep(1)], cluster_kind="simulator"))
-    summary = analyse(path)
-    assert summary["measured"] is False
-    assert summary["verdict"] == "invalid"
-    assert "Not a measurement" in (path / "report.html").read_text()
+def test_what_was_not_measured_says_so(unusual: Mapping[str, Results]) -> None:
+    results = unusual["not measured"]
+    assert results.summary["measured"] is False
+    assert results.summary["verdict"] == "invalid"
+    assert "Not a measurement" in reported(results)
 
 
-def test_text_from_files_cannot_become_markup(spark: SparkSession, tmp_path: Path) -> None:
-    steps = [FakeStep(1, quality={"steady": Finding(ok=False, detail="<script>alert(1)</script>")})]
-    path = build(tmp_path / "run", FakeRun(steps=steps))
-    analyse(path)
-    assert "<script>alert" not in (path / "report.html").read_text()
+def test_text_from_files_cannot_become_markup(unusual: Mapping[str, Results]) -> None:
+    assert "<script>alert" not in reported(unusual["markup in a text"])
 
 
 def test_old_outputs_stay_when_a_figure_cannot_be_drawn(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
@@ -9,12 +11,13 @@ from pyspark.sql import SparkSession
 from synthetic_run import BUCKET_MS
 
 from harness.analysis import timeline
+from harness.analysis.distribution import BINS_PER_OCTAVE
 from harness.analysis.inputs import RunRecord
 
 
 def test_pace_is_the_rate_at_the_sinks_and_the_mean_ack(spark: SparkSession, run: RunRecord) -> None:
     bucket_s = BUCKET_MS / 1000
-    found = timeline.pace(spark, run, bucket_s)
+    found = timeline.pace(spark, run)
     s = run.steps[1]
     rows = pq.read_table(s.folder / "metrics.parquet").to_pandas()
     width = timeline.METRIC_BUCKETS * BUCKET_MS
@@ -33,9 +36,30 @@ def test_pace_is_the_rate_at_the_sinks_and_the_mean_ack(spark: SparkSession, run
 
 
 def test_the_points_lie_within_their_step(spark: SparkSession, run: RunRecord) -> None:
-    found = timeline.pace(spark, run, BUCKET_MS / 1000)
+    found = timeline.pace(spark, run)
     for s in run.steps:
         mine: pd.Series[int] = found.loc[found["step"] == s.index, "at_ns"]
         slack = timeline.METRIC_BUCKETS * BUCKET_MS * 1_000_000
         assert mine.min() >= s.interval.up_ns - slack
         assert mine.max() <= s.interval.end_ns + slack
+
+
+def test_a_points_rate_is_a_count_and_its_percentiles_are_right_to_a_bin(
+    spark: SparkSession, run: RunRecord
+) -> None:
+    found = timeline.timeline(spark, run)
+    width_ns = BUCKET_MS * 1_000_000
+    bin_width = 2 ** (1 / BINS_PER_OCTAVE) * (1 + 1e-9)
+    for s in run.steps:
+        rows = pq.read_table(s.folder / "latency.parquet", columns=["left_ns", "entered_ns"]).to_pandas()
+        ms = ((rows["left_ns"] - rows["entered_ns"]) / 1e6).groupby(rows["left_ns"] // width_ns)
+        mine = found[found["step"] == s.index].set_index("at_ns")
+        assert mine["tuples_tps"].to_dict() == {
+            (bucket + 0.5) * width_ns: n * 1000 / BUCKET_MS for bucket, n in ms.size().items()
+        }
+        for bucket, values in ms:
+            ordered = sorted(values)
+            point = mine.loc[(bucket + 0.5) * width_ns]
+            for name, fraction in (("p50_ms", 0.5), ("p95_ms", 0.95)):
+                true = ordered[math.ceil(fraction * len(ordered)) - 1]
+                assert true / bin_width <= point[name] <= true * bin_width
