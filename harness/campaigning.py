@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -22,17 +22,18 @@ from harness.backends.kafka import Topics
 from harness.backends.local import LocalCluster
 from harness.backends.metrics_receiver import MetricsReceiver
 from harness.backends.servers import KAFKA_VERSION, STORM_VERSION, ServerHomes
-from harness.deployment import StormDeployment, local_cluster
+from harness.deployment import OfAJar, OfTheHarness, StormDeployment, Submitter, local_cluster
 from harness.environment import describe
 from harness.errors import ClusterError, HarnessError, UsageError
 from harness.experiments.campaign import Campaign
 from harness.experiments.config import Experiment, Workload
-from harness.experiments.contracts import Watcher
+from harness.experiments.contracts import Load, OwnMessages, Watcher
 from harness.experiments.loading import expand_steps
 from harness.experiments.schedule import Constant, Poisson, Schedule, Trace
 from harness.homes import temporary_home
 from harness.runs import Run, write_atomically
 from harness.stores import Stores
+from harness.topologies.anybodys import JarTopology
 from harness.workload.load import KafkaLoad
 
 STORE_MEMORY_MB = {"neo4j": 900}
@@ -174,7 +175,8 @@ def measure(
                 local_cluster(experiment, homes, home, jars(), say, stores.companions) as cluster,
                 stores.recording(run, watch) as watcher,
             ):
-                _carry_out(experiment, run, cluster, watcher)
+                name = f"{experiment.name}-{run.path.name.lower()}"
+                carry_out_on(experiment, run, cluster, name, cluster.logs / "submission", watcher)
         except Exception as error:
             logger.error("stopped: %s", error)
             kept = keep_logs(home / "logs", run.path / "servers")
@@ -183,27 +185,48 @@ def measure(
             raise
 
 
-def _carry_out(experiment: Experiment, run: Run, cluster: LocalCluster, watch: Watcher) -> None:
-    """Measure on a cluster that is up."""
-    topology = f"{experiment.name}-{run.path.name.lower()}"
-    names = (f"{topology}-in", f"{topology}-out")
-    with Topics(cluster.bootstrap) as topics:
-        for name in names:
-            topics.create(name)
-    with (
-        MetricsReceiver() as metrics,
-        KafkaLoad(
-            cluster.bootstrap,
-            *names,
-            partial(schedule, experiment.workload),
-            "x" * experiment.workload.payload_bytes,
-            first_free_id(run),
-            group=topology,
-        ) as load,
-    ):
-        settings = cluster.logs / "submission"
-        deployment = StormDeployment(experiment, cluster, topology, load, metrics, jars(), settings)
+def carry_out_on(
+    experiment: Experiment, run: Run, cluster: LocalCluster, name: str, folder: Path, watch: Watcher
+) -> str:
+    """Measure on a cluster that is up, and return Storm's name for the topology, which is left running.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        With what its topology is made of (``harness.capturing``).
+    run : Run
+        Gets the steps that it does not have yet.
+    name : str
+        A name that nothing else on the cluster has: of the topology and its topics.
+    folder : Path
+        Where the settings of each submission are kept.
+    """
+    with ExitStack() as stack:
+        metrics = stack.enter_context(MetricsReceiver())
+        load: Load
+        submitter: Submitter
+        if isinstance(experiment.topology, JarTopology):
+            load = OwnMessages()
+            submitter = OfAJar(experiment, experiment.topology, name)
+        else:
+            topics = (f"{name}-in", f"{name}-out")
+            with Topics(cluster.bootstrap) as broker:
+                for topic in topics:
+                    broker.create(topic)
+            load = stack.enter_context(
+                KafkaLoad(
+                    cluster.bootstrap,
+                    *topics,
+                    partial(schedule, experiment.input),
+                    "x" * experiment.input.payload_bytes,
+                    first_free_id(run),
+                    group=name,
+                )
+            )
+            submitter = OfTheHarness(experiment, name, cluster.bootstrap, topics, jars(), folder)
+        deployment = StormDeployment(experiment, cluster, submitter, metrics, jars(), folder)
         Campaign(experiment, run, deployment, load, metrics.store, watch).carry_out()
+    return submitter.topology
 
 
 def _refer_to_kept(error: HarnessError, logs: Path, kept: Path | None) -> None:

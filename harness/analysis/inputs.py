@@ -71,6 +71,13 @@ class RunRecord:
         """Whether real servers were measured (and not a simulator, or files made for a test)."""
         return self.environment.get("cluster_kind") in MEASURED_KINDS
 
+    @property
+    def unwrapped(self) -> Mapping[str, str]:
+        """Components that could not be instrumented, and why."""
+        topology = self.experiment.get("topology")
+        captured = topology.get("captured") if isinstance(topology, Mapping) else None
+        return dict(captured.get("unwrapped") or {}) if isinstance(captured, Mapping) else {}
+
     def files(self, name: str) -> list[str]:
         """Paths of one file of every step, as Spark takes them (its wildcard characters escaped)."""
         return [spark_path(s.folder / name) for s in self.steps]

@@ -47,8 +47,10 @@ final class Submission implements AutoCloseable {
         settings.put("jar", jar.toString());
         settings.put("main", SampleTopology.class.getName());
         settings.put("args", List.of(name));
+        settings.put("patience_s", 60);
         settings.put("instrument", true);
         settings.put("metrics", Map.of("url", url, "token", "s3cret", "bucket_s", 1, "consumers", 1));
+        settings.put("components", Map.of());
         settings.put("storm", Map.of());
         return settings;
     }
