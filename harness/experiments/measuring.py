@@ -258,14 +258,14 @@ class Measurement:
         time.sleep(min(most_s, LOOK_EVERY_S))
 
     def _show(self, phase: Phase, now: View, left_s: float, detail: str) -> None:
-        newest_ns = time.monotonic_ns()
+        until_ns = time.monotonic_ns()
         if self._watched.latency != "ground-truth":
-            newest_ns -= round(self._watched.lag_s * 1e9)
-        since_ns = newest_ns - round(SHOWN_S * 1e9)
-        recent = now.left_ns > since_ns
+            until_ns -= round(self._watched.lag_s * 1e9)
+        since_ns = until_ns - round(SHOWN_S * 1e9)
+        recent = (now.left_ns > since_ns) & (now.left_ns <= until_ns)
         weight = now.weight[recent].sum()
         mean = float(now.latency_ms[recent] @ now.weight[recent] / weight) if weight > 0 else None
-        self._report(phase, now.rate_tps(since_ns, SHOWN_S), mean, max(left_s, 0.0), detail)
+        self._report(phase, now.rate_tps(since_ns, until_ns), mean, max(left_s, 0.0), detail)
 
 
 def difference(

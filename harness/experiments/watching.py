@@ -77,9 +77,9 @@ class View:
         none = np.empty(0, dtype=np.int64)
         return cls(none, none, np.empty(0), np.empty(0), np.empty(0), none)
 
-    def rate_tps(self, since_ns: int, seconds: float) -> float:
-        """Return messages a second that came out since then."""
-        recent = self.left_ns > since_ns
+    def rate_tps(self, since_ns: int, until_ns: int) -> float:
+        """Return messages a second that came out between two times."""
+        recent, seconds = (self.left_ns > since_ns) & (self.left_ns <= until_ns), (until_ns - since_ns) / 1e9
         named = np.unique(self.message[recent & (self.message >= 0)]).size
         return (named + float(self.weight[recent & (self.message < 0)].sum())) / seconds
 
