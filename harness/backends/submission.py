@@ -17,7 +17,7 @@ MAIN = "harness.storm.submit.Submit"
 
 
 def submit(
-    homes: ServerHomes, submit_json: Path, *, instrumentation: Path, topology_jar: Path, hosts: Path
+    homes: ServerHomes, submit_json: Path, *, instrumentation: Path, topology_jar: Path, hosts: Path | None
 ) -> dict[str, Any]:
     """Submit a topology and return what became of its components.
 

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.experiments.config import Experiment, StormValue, Topology
+from harness.experiments.config import Experiment, Topology
 from harness.plans import TopologyConfiguration
+from harness.topologies.anybodys import StormValue
 
 PATIENCE_S = 60
 """How long a main may take until it submits."""
