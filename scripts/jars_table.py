@@ -78,8 +78,8 @@ def page(paths: list[Path]) -> Iterator[str]:
     yield (
         "Made by `scripts/jars_table.py` from runs on the local cluster; the experiments are in"
         " `configs/experiments/jars/`, what is measured in [own-topology.md](../docs/own-topology.md)."
-        " The jars are Storm's own examples, built unchanged from the tag v2.8.3 by `scripts/storm_examples.sh`:"
-        " Maven Central has storm-starter up to 1.2.2 only.\n\n"
+        " The jars are Storm's own examples, built unchanged from the tag v2.8.3 by"
+        " `scripts/storm_examples.sh`: Maven Central has storm-starter up to 1.2.2 only.\n\n"
     )
     yield "| topology | jar | messages/s by step | latency measured | mean ms by step | acked + failed "
     yield "| verdict | reasons |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n"
