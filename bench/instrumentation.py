@@ -36,7 +36,7 @@ from harness.backends.kafka import Topics
 from harness.backends.local import LocalCluster
 from harness.backends.metrics_receiver import MetricsReceiver
 from harness.campaigning import environment, jars
-from harness.deployment import StormDeployment, local_cluster
+from harness.deployment import OfTheHarness, StormDeployment, local_cluster
 from harness.errors import ClusterError
 from harness.experiments.config import Experiment
 from harness.experiments.loading import expand_steps
@@ -146,7 +146,9 @@ def one(bench: Bench, plan: Plan, name: str, *, instrument: bool) -> Found:
     before = bench.outputs()
     setup = experiment(plan.service_ms, instrument=instrument)
     with tempfile.TemporaryDirectory() as folder:
-        deployment = StormDeployment(setup, bench.cluster, name, bench, bench.metrics, jars(), Path(folder))
+        topics = (bench.input_topic, bench.output_topic)
+        submitter = OfTheHarness(setup, name, bench.cluster.bootstrap, topics, jars(), Path(folder))
+        deployment = StormDeployment(setup, bench.cluster, submitter, bench.metrics, jars(), Path(folder))
         deployment.submit(expand_steps(setup)[0].configuration)
     throughput_tps = throughput(bench, before, backlog)
     latency_ms = latency(bench)

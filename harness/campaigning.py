@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -21,17 +21,18 @@ from harness.backends import cgroups, sandbox
 from harness.backends.kafka import Topics
 from harness.backends.local import LocalCluster
 from harness.backends.servers import KAFKA_VERSION, STORM_VERSION, ServerHomes
-from harness.deployment import StormDeployment, local_cluster
+from harness.deployment import OfAJar, OfTheHarness, StormDeployment, Submitter, local_cluster
 from harness.environment import describe
 from harness.errors import ClusterError, HarnessError, UsageError
 from harness.experiments.campaign import Campaign
 from harness.experiments.config import Experiment, Workload
-from harness.experiments.contracts import Watcher
+from harness.experiments.contracts import Load, OwnMessages, Watcher
 from harness.experiments.loading import expand_steps
 from harness.experiments.schedule import Constant, Poisson, Schedule, Trace
 from harness.homes import temporary_home
 from harness.runs import Run, write_atomically
 from harness.stores import Stores
+from harness.topologies.anybodys import JarTopology
 from harness.workload.load import KafkaLoad
 
 STORE_MEMORY_MB = {"influxdb": 300, "neo4j": 900}
@@ -170,7 +171,8 @@ def measure(
         try:
             stores = Stores.of(experiment)
             with local_cluster(experiment, homes, home, jars(), say, stores.companions) as cluster:
-                _carry_out(experiment, run, cluster, stores, watch)
+                name = f"{experiment.name}-{run.path.name.lower()}"
+                carry_out_on(experiment, run, cluster, name, cluster.logs / "submission", stores, watch)
         except Exception as error:
             logger.error("stopped: %s", error)
             kept = keep_logs(home / "logs", run.path / "servers")
@@ -179,29 +181,56 @@ def measure(
             raise
 
 
-def _carry_out(
-    experiment: Experiment, run: Run, cluster: LocalCluster, stores: Stores, watch: Watcher
-) -> None:
-    """Measure on a cluster that is up."""
-    topology = f"{experiment.name}-{run.path.name.lower()}"
-    names = (f"{topology}-in", f"{topology}-out")
-    with Topics(cluster.bootstrap) as topics:
-        for name in names:
-            topics.create(name)
-    with (
-        stores.measuring(experiment, run, watch) as (target, metrics, watcher),
-        KafkaLoad(
-            cluster.bootstrap,
-            *names,
-            partial(schedule, experiment.workload),
-            "x" * experiment.workload.payload_bytes,
-            first_free_id(run),
-            group=topology,
-        ) as load,
-    ):
-        settings = cluster.logs / "submission"
-        deployment = StormDeployment(experiment, cluster, topology, load, target, jars(), settings)
+def carry_out_on(
+    experiment: Experiment,
+    run: Run,
+    cluster: LocalCluster,
+    name: str,
+    folder: Path,
+    stores: Stores,
+    watch: Watcher,
+) -> str:
+    """Measure on a cluster that is up, and return Storm's name for the topology, which is left running.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        With what its topology is made of (``harness.capturing``).
+    run : Run
+        Gets the steps that it does not have yet.
+    name : str
+        A name that nothing else on the cluster has: of the topology and its topics.
+    folder : Path
+        Where the settings of each submission are kept.
+    stores : Stores
+        Where metrics and plans go beside the run; its servers are up.
+    """
+    with ExitStack() as stack:
+        target, metrics, watcher = stack.enter_context(stores.measuring(experiment, run, watch))
+        load: Load
+        submitter: Submitter
+        if isinstance(experiment.topology, JarTopology):
+            load = OwnMessages()
+            submitter = OfAJar(experiment, experiment.topology, name)
+        else:
+            topics = (f"{name}-in", f"{name}-out")
+            with Topics(cluster.bootstrap) as broker:
+                for topic in topics:
+                    broker.create(topic)
+            load = stack.enter_context(
+                KafkaLoad(
+                    cluster.bootstrap,
+                    *topics,
+                    partial(schedule, experiment.input),
+                    "x" * experiment.input.payload_bytes,
+                    first_free_id(run),
+                    group=name,
+                )
+            )
+            submitter = OfTheHarness(experiment, name, cluster.bootstrap, topics, jars(), folder)
+        deployment = StormDeployment(experiment, cluster, submitter, target, jars(), folder)
         Campaign(experiment, run, deployment, load, metrics, watcher).carry_out()
+    return submitter.topology
 
 
 def _refer_to_kept(error: HarnessError, logs: Path, kept: Path | None) -> None:

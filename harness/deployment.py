@@ -1,4 +1,4 @@
-"""The real deployment and the whole local run: joins cluster, Kafka, load and metrics to the campaign."""
+"""The real deployment: joins a cluster and what submits a topology to the campaign."""
 
 from __future__ import annotations
 
@@ -7,33 +7,26 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from harness.backends.companions import Companion
 from harness.backends.local import LocalCluster
 from harness.backends.servers import ServerHomes
 from harness.backends.submission import submit
 from harness.backends.topology_state import TopologyState, WorkerStarts, physical_plan
+from harness.capturing import CAPTURED_AS, captured
+from harness.errors import ClusterError
 from harness.experiments.config import Experiment
 from harness.experiments.submission import submit_settings, topology_settings
 from harness.plans import ACKER, METRICS_CONSUMER_PREFIX, PhysicalPlan, TopologyConfiguration
+from harness.topologies.anybodys import NAME, JarTopology
 
 METRICS_CONSUMER = f"{METRICS_CONSUMER_PREFIX}_harness.storm.instrument.LineProtocolConsumer"
 """What Storm calls the component of our metrics consumer."""
+MAIN = "harness.storm.topologies.Main"
+"""Builds the harness's own topologies."""
 COMMIT_WAIT_S = 1
 """How long the spouts of an earlier submission are deactivated before it ends, as in a rebalance."""
-
-
-class TopicNames(Protocol):
-    """Which topics a topology reads and writes."""
-
-    @property
-    def input_topic(self) -> str:
-        """Where messages come from."""
-
-    @property
-    def output_topic(self) -> str:
-        """Where the sinks send to."""
 
 
 class MetricsTarget(Protocol):
@@ -52,40 +45,176 @@ class MetricsTarget(Protocol):
         """Folder for lines that are not delivered yet, on the workers' hosts; empty for none."""
 
 
+class Submitter(Protocol):
+    """A jar whose main submits a topology, and what it has to be told for one submission."""
+
+    @property
+    def topology(self) -> str:
+        """Storm's name for what it submits."""
+
+    @property
+    def jar(self) -> Path:
+        """The jar that is uploaded."""
+
+    def settings(
+        self, configuration: TopologyConfiguration, metrics: MetricsTarget, nimbus: tuple[str, int]
+    ) -> dict[str, Any]:
+        """Return ``submit.json``; what it refers to is there."""
+
+    def check(self, answer: Mapping[str, Any]) -> None:
+        """Raise ClusterError when it submitted something else than it should."""
+
+
+class OfTheHarness:
+    """Submits one of the harness's topologies.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    topology : str
+        Storm's name for it.
+    bootstrap : str
+        The Kafka broker.
+    topics : (str, str)
+        Input and output.
+    jars : Path
+        Folder of ``topologies.jar``.
+    folder : Path
+        Where ``topology.json`` is put.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        topology: str,
+        bootstrap: str,
+        topics: tuple[str, str],
+        jars: Path,
+        folder: Path,
+    ) -> None:
+        self.topology = topology
+        self.jar = jars / "topologies.jar"
+        self._experiment = experiment
+        self._bootstrap = bootstrap
+        self._topics = topics
+        self._folder = folder
+
+    def settings(
+        self, configuration: TopologyConfiguration, metrics: MetricsTarget, nimbus: tuple[str, int]
+    ) -> dict[str, Any]:
+        """Write ``topology.json``, and return ``submit.json``."""
+        topology_json = self._folder / "topology.json"
+        settings = topology_settings(
+            self._experiment,
+            self.topology,
+            configuration,
+            bootstrap=self._bootstrap,
+            input_topic=self._topics[0],
+            output_topic=self._topics[1],
+        )
+        topology_json.write_text(json.dumps(settings, indent=1))
+        return submit_settings(
+            self._experiment,
+            self.jar,
+            MAIN,
+            [str(topology_json)],
+            metrics_url=metrics.url,
+            token_file=metrics.token_file,
+            spool=metrics.spool,
+            nimbus=nimbus,
+        )
+
+    def check(self, answer: Mapping[str, Any]) -> None:
+        """Check nothing: the plan is compared once it is in force."""
+
+
+class OfAJar:
+    """Submits what anybody's jar submits, with the executors of a step.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    topology : JarTopology
+        The experiment's, captured.
+    name : str
+        What ``{name}`` becomes in arguments.
+    """
+
+    def __init__(self, experiment: Experiment, topology: JarTopology, name: str) -> None:
+        self.jar = topology.jar
+        self._experiment = experiment
+        self._of = topology
+        self._name = name
+        self.topology = topology.name.replace(CAPTURED_AS, name)
+
+    def settings(
+        self, configuration: TopologyConfiguration, metrics: MetricsTarget, nimbus: tuple[str, int]
+    ) -> dict[str, Any]:
+        """Return ``submit.json``."""
+        tasks = self._of.task_counts()
+        return submit_settings(
+            self._experiment,
+            self.jar,
+            self._of.main,
+            [a.replace(NAME, self._name) for a in self._of.args],
+            metrics_url=metrics.url,
+            token_file=metrics.token_file,
+            spool=metrics.spool,
+            nimbus=nimbus,
+            components={
+                name: {"executors": executors, "tasks": tasks[name]}
+                for name, executors in configuration.executors.items()
+            },
+            storm={**self._experiment.overrides(), "topology.workers": configuration.workers},
+        )
+
+    def check(self, answer: Mapping[str, Any]) -> None:
+        """Compare what main submitted with what it was seen to submit when the run began.
+
+        Raises
+        ------
+        ClusterError
+            When main does not submit the same every time.
+        """
+        again = captured(self._of, answer)
+        if again.plan.components != self._of.query_plan().components:
+            raise ClusterError(
+                f"{self._of.main} submits other components than when the run began",
+                "its main must submit the same topology every time",
+            )
+
+
 class StormDeployment:
-    """A test topology on a local cluster (``harness.experiments.contracts.Deployment``).
+    """A topology on a local cluster (``harness.experiments.contracts.Deployment``).
 
     Parameters
     ----------
     experiment : Experiment
     cluster : LocalCluster
         Started.
-    name : str
-        Storm's name for the topology.
-    load : TopicNames
-        Whose topics it reads and writes.
+    submitter : Submitter
+        What submits the topology.
     metrics : MetricsTarget
         Where its metrics go.
     jars : Path
-        Folder of ``instrumentation.jar`` and ``topologies.jar``.
+        Folder of ``instrumentation.jar``.
     folder : Path
-        Where the settings of each submission are kept.
+        Where the settings of each submission are kept; made when it is not there.
     """
 
     def __init__(
         self,
         experiment: Experiment,
         cluster: LocalCluster,
-        name: str,
-        load: TopicNames,
+        submitter: Submitter,
         metrics: MetricsTarget,
         jars: Path,
         folder: Path,
     ) -> None:
         self._experiment = experiment
         self._cluster = cluster
-        self._name = name
-        self._load = load
+        self._submitter = submitter
+        self._name = submitter.topology
         self._metrics = metrics
         self._jars = jars
         self._folder = folder
@@ -101,33 +230,17 @@ class StormDeployment:
         nimbus.kill(self._name, wait_s=COMMIT_WAIT_S)
         self._cluster.worker_output.mark()
         self._folder.mkdir(parents=True, exist_ok=True)
-        topology_json, submit_json = self._folder / "topology.json", self._folder / "submit.json"
-        settings = topology_settings(
-            self._experiment,
-            self._name,
-            configuration,
-            bootstrap=self._cluster.bootstrap,
-            input_topic=self._load.input_topic,
-            output_topic=self._load.output_topic,
-        )
-        topology_json.write_text(json.dumps(settings, indent=1))
-        instructions = submit_settings(
-            self._experiment,
-            self._jars / "topologies.jar",
-            topology_json,
-            metrics_url=self._metrics.url,
-            nimbus=(nimbus.host, nimbus.port),
-            token_file=self._metrics.token_file,
-            spool=self._metrics.spool,
-        )
-        submit_json.write_text(json.dumps(instructions, indent=1))
+        submit_json = self._folder / "submit.json"
+        settings = self._submitter.settings(configuration, self._metrics, (nimbus.host, nimbus.port))
+        submit_json.write_text(json.dumps(settings, indent=1))
         self.wrapped = submit(
             self._cluster.homes,
             submit_json,
             instrumentation=self._jars / "instrumentation.jar",
-            topology_jar=self._jars / "topologies.jar",
+            topology_jar=self._submitter.jar,
             hosts=self._cluster.hosts,
         )
+        self._submitter.check(self.wrapped)
         self._begin(_is_up)
 
     def rebalance(self, configuration: TopologyConfiguration) -> None:
@@ -151,9 +264,10 @@ class StormDeployment:
 
     def expected(self, configuration: TopologyConfiguration) -> TopologyConfiguration:
         """Return the configuration with Storm's own executors (ackers, metrics consumers) added."""
-        own = {ACKER: self._experiment.ackers}
+        own = {ACKER: self._experiment.ackers} if self._experiment.ackers else {}
         if self._experiment.measure.instrument:
             own[METRICS_CONSUMER] = self._experiment.topology.metrics_consumers
+        own |= self._experiment.topology.others
         return configuration.model_copy(update={"executors": {**configuration.executors, **own}})
 
     def generation(self) -> Mapping[str, int]:

@@ -84,6 +84,9 @@ class Interval(Frozen):
     independent: bool = True
     """Whether the precision's batches are; where not, the half-width is not to be relied on."""
     looks: int
+    latency: Literal["ground-truth", "ack", "service"] = "ground-truth"
+    """What ``mean_ms`` is the mean of, and what was watched for steadiness: the spouts' emit-to-ack times
+    where there is no ground truth, the bolts' service times where no spout tracks its messages either."""
     complete_latency_ms: Mapping[str, CompleteLatency]
     submission: Literal["first", "rebalance", "fresh", "resumed"]
     attempt: int = 1
@@ -125,16 +128,46 @@ class Backlog(Frozen):
         )
 
 
+class Tracked(Frozen):
+    """What became of the messages that spouts emitted with an identifier, in whole buckets of the interval.
+
+    Each is counted by the spouts' wrappers: emitted with an identifier, acked, failed, and in flight when the
+    first bucket began and the last ended.
+    """
+
+    emitted: int
+    acked: int
+    failed: int
+    pending_before: int
+    pending: int
+    unnamed: int
+    """Emits without an identifier, whose fate nobody knows."""
+
+    @property
+    def balanced(self) -> bool:
+        """Whether each message has one fate."""
+        return self.pending_before + self.emitted == self.acked + self.failed + self.pending
+
+    def __str__(self) -> str:
+        return (
+            f"{self.pending_before} pending + {self.emitted} emitted ="
+            f" {self.acked} acked + {self.failed} failed + {self.pending} pending"
+        )
+
+
 class Quality(Frozen):
     """``quality.json``: whether the step's measurement can be used."""
 
     plan_as_asked: Finding
     plan_unchanged: Finding
     steady: Finding
-    generator: Finding
-    receiver: Finding
+    generator: Finding | None = None
+    receiver: Finding | None = None
     errors_reported: Finding
-    ledger: Mapping[str, Any]
+    ledger: Mapping[str, Any] | None = None
+    tracked: Tracked | None = None
+    absent: Mapping[str, str] = {}
+    """Checks that do not apply, and why."""
     metrics: Finding | None = None
     backlog: Backlog | None = None
     """These two are None in runs that were measured before they were kept."""

@@ -27,7 +27,7 @@ def throughput(run: RunRecord) -> Iterator[Actual]:
             found.throughput_tps if found else None,
             within=found.throughput_error_tps if found else None,
             n=0 if found is None else found.throughput_tps * (s.interval.end_ns - s.interval.start_ns) / 1e9,
-            note="" if found else "the run was measured before throughput was kept",
+            note="" if found else s.quality.absent.get("backlog", "measured before throughput was kept"),
         )
 
 

@@ -15,6 +15,7 @@ from harness.analysis.distribution import BATCHES, MISSING, NEGATIVE, NOT_A_NUMB
 from harness.analysis.inputs import RunRecord, StepRecord
 from harness.experiments.precision import MOST_MISSED_FACTOR
 from harness.protocols import CheckResult, Verdict
+from harness.runs import Finding
 
 UNSTEADY = ("steady", "burn-in")
 """Checks whose failure makes a step's pairs ``unsteady``; any other failure makes them ``invalid``."""
@@ -79,6 +80,9 @@ def _all(run: RunRecord, samples: Mapping[int, Samples]) -> Iterator[CheckResult
     for step in run.steps:
         counted = samples.get(step.index, Samples())
         for name, of_step in STEP_CHECKS.items():
+            if name in step.quality.absent:
+                yield CheckResult(name, "valid", step.index, f"does not apply: {step.quality.absent[name]}")
+                continue
             status, detail = _guarded(lambda c=of_step, s=step, n=counted: c(s, n))  # type: ignore[misc]
             yield CheckResult(name, status, step.index, detail)
 
@@ -161,6 +165,8 @@ def _plan_unchanged(step: StepRecord, _: Samples) -> Outcome:
 def _ledger(step: StepRecord, _: Samples) -> Outcome:
     """Add up the fates again, sent = received + absorbed + failed + lost, and look for what went astray."""
     ledger = step.quality.ledger
+    if ledger is None:
+        return "unknown", "the step has no ledger"
     fates = {k: int(ledger[k]) for k in ("received", "absorbed", "failed", "lost")}
     sent = int(ledger["sent"])
     counted = ", ".join(f"{k} {v}" for k, v in fates.items())
@@ -172,6 +178,34 @@ def _ledger(step: StepRecord, _: Samples) -> Outcome:
     if astray:
         detail = f"of {sent} messages: " + ", ".join(f"{k} {v}" for k, v in astray.items())
     return _ok(max(astray.values(), default=0) <= MOST_ASTRAY_SHARE * sent, detail)
+
+
+def _tracked(step: StepRecord, _: Samples) -> Outcome:
+    """Add up what became of the messages that a topology made itself; few may fail."""
+    found = step.quality.tracked
+    if found is None:
+        return "valid", "the harness sends the messages: see the check ledger"
+    if not found.balanced:
+        return "invalid", f"{found}: the two sides differ"
+    unnamed = f"{found.unnamed} messages without an identifier, whose fate nobody knows"
+    if not found.emitted:
+        return "valid", f"no spout tracks its messages: {unnamed}"
+    detail = f"{found}" + (f"; {unnamed}" if found.unnamed else "")
+    return _ok(found.failed <= MOST_ASTRAY_SHARE * found.emitted, detail)
+
+
+MEASURED = {
+    "ground-truth": "from the spout's emit to the sink's send (ground truth)",
+    "ack": "from the spout's emit to the ack (ack_latency_ms); there is no ground truth",
+    "service": "none: no spout tracks its messages and there is no ground truth; judged are rates, routing,"
+    " I/O ratios and service times",
+}
+"""What the latency of a step is."""
+
+
+def _measured_latency(step: StepRecord, _: Samples) -> Outcome:
+    """Say which latency was measured."""
+    return "valid", MEASURED[step.interval.latency]
 
 
 def _backlog(step: StepRecord, _: Samples) -> Outcome:
@@ -217,12 +251,16 @@ def _precision(step: StepRecord, _: Samples) -> Outcome:
     return _ok(reached <= MOST_MISSED_FACTOR * asked, missed)
 
 
+def _found(finding: Finding | None) -> Outcome:
+    return _ok(finding.ok, finding.detail) if finding is not None else ("unknown", "not recorded")
+
+
 def _generator(step: StepRecord, _: Samples) -> Outcome:
-    return _ok(step.quality.generator.ok, step.quality.generator.detail)
+    return _found(step.quality.generator)
 
 
 def _receiver(step: StepRecord, _: Samples) -> Outcome:
-    return _ok(step.quality.receiver.ok, step.quality.receiver.detail)
+    return _found(step.quality.receiver)
 
 
 def _errors_reported(step: StepRecord, _: Samples) -> Outcome:
@@ -264,7 +302,9 @@ RUN_CHECKS: Mapping[str, RunCheck] = {"real-cluster": _cluster, "all-steps": _al
 STEP_CHECKS: Mapping[str, StepCheck] = {
     "plan-as-asked": _plan_as_asked,
     "plan-unchanged": _plan_unchanged,
+    "measured-latency": _measured_latency,
     "ledger": _ledger,
+    "tracked": _tracked,
     "attempts": _attempts,
     "backlog": _backlog,
     "steady": _unless_saturated(_steady),

@@ -88,6 +88,17 @@ class RunRecord:
         """Whether real servers were measured (and not a simulator, or files made for a test)."""
         return self.environment.get("cluster_kind") in MEASURED_KINDS
 
+    @property
+    def unwrapped(self) -> Mapping[str, str]:
+        """Components that could not be instrumented, and why."""
+        topology = self.experiment.get("topology")
+        captured = topology.get("captured") if isinstance(topology, Mapping) else None
+        return dict(captured.get("unwrapped") or {}) if isinstance(captured, Mapping) else {}
+
+    def run_of(self, _: StepRecord) -> RunRecord:
+        """Return the run that a step is of."""
+        return self
+
     def numbered(self, place: int) -> RunRecord:
         """Return it as the run of a job at this place, its steps numbered accordingly."""
         first = place * STEP_NUMBERS
@@ -119,6 +130,10 @@ class Archive:
     def steps(self) -> tuple[StepRecord, ...]:
         """All runs' steps."""
         return tuple(s for run in self.runs for s in run.steps)
+
+    def run_of(self, step: StepRecord) -> RunRecord:
+        """Return the run that a step is of."""
+        return self.runs[step.index // STEP_NUMBERS]
 
 
 Source = RunRecord | Archive

@@ -112,7 +112,7 @@ def predict(
                     answers,
                     run.plan(proposed).start,
                     observations[proposed].settings,
-                    observations[proposed].rate_tps,
+                    rate_tps(experiment, observations[source], observations[proposed]),
                 )
                 rows.extend(_row(name, source, proposed, estimate) for estimate in prediction.estimates)
     table = pa.Table.from_pylist(rows, schema=PREDICTIONS)
@@ -125,6 +125,15 @@ def predict(
     pq.write_table(pa.concat_tables([kept, table]), temporary, compression="zstd")
     temporary.rename(target)
     return table
+
+
+def rate_tps(experiment: Experiment, source: Observation, proposed: Observation) -> float:
+    """Return the input rate that a model is told for a proposed step.
+
+    A topology that makes its own messages has no rate that was asked for. What it does in the proposed step
+    is a measurement, which a model must not see: it is told the source's.
+    """
+    return source.rate_tps if experiment.workload is None else proposed.rate_tps
 
 
 Answers = Callable[[PhysicalPlan, Settings, float], Prediction]

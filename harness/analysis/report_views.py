@@ -8,6 +8,8 @@ from typing import Any
 
 from harness.analysis import plan_drawing, style
 from harness.analysis.bootstrap import Interval
+from harness.analysis.checks import MEASURED
+from harness.analysis.counters import ACK
 from harness.analysis.error_figures import WITHIN_NOISE, what
 from harness.analysis.errors import THESIS_STATISTICS, TOPOLOGY_MEASURES
 from harness.analysis.latencies import COMPLETE, GROUND_TRUTH
@@ -43,8 +45,13 @@ def headline(data: Results) -> list[Row]:
 
     Each has a text, and the worst pairs to link to (model, text, anchor).
     """
-    out: list[Row] = []
+    kinds = sorted({s.interval.latency for s in data.run.steps} - {"ground-truth"})
+    out: list[Row] = [{"text": f"Latency measured: {MEASURED[kind]}.", "worst": []} for kind in kinds]
+    for name, reason in data.run.unwrapped.items():
+        out.append({"text": f"Component {name} is not instrumented: it {reason}.", "worst": []})
     for measure in TOPOLOGY_MEASURES:
+        if kinds and measure == GROUND_TRUTH:
+            continue
         rows = [
             e
             for e in data.summary["errors"]
@@ -95,6 +102,8 @@ def noise_floor_pct(data: Results, measure: str) -> float | None:
 def repeats(data: Results) -> Row:
     """Say what the noise column holds: how many configurations were repeated, and how they spread."""
     rows = data.measured(GROUND_TRUTH)
+    if not len(rows):
+        rows = data.measured(ACK)
     share = rows["between_share"].dropna()
     times = rows["configuration"].value_counts()
     repeated = times[times > 1]
@@ -132,21 +141,24 @@ def step_rows(data: Results) -> list[Row]:
             "stop": s.interval.stop_reason,
             "precision_pct": s.interval.precision_pct_reached,
         }
+        of_acks = s.interval.latency == "ack"  # then they are what there is
+        percentiles = ACK if of_acks else GROUND_TRUTH
         for key, measure, statistic in (
             ("mean", GROUND_TRUTH, "mean"),
-            ("p50", GROUND_TRUTH, "p50"),
-            ("p95", GROUND_TRUTH, "p95"),
-            ("p99", GROUND_TRUTH, "p99"),
+            ("p50", percentiles, "p50"),
+            ("p95", percentiles, "p95"),
+            ("p99", percentiles, "p99"),
             ("complete", COMPLETE, "mean"),
-            ("ack", "ack_latency_ms", "mean"),
+            ("ack", ACK, "mean"),
         ):
             found = data.measured(measure, statistic)
             found = found[found["step"] == s.index]
             row[key] = found["value"].iloc[0] if len(found) else None
-            if key == "mean":
+            if key == ("ack" if of_acks else "mean"):
                 row["noise"] = found["noise"].iloc[0] if len(found) else None
                 row["n"] = found["n"].iloc[0] if len(found) else 0
-        row["noise_pct"] = None if none(row["noise"]) or not row["mean"] else 100 * row["noise"] / row["mean"]
+        mean = row["ack"] if of_acks else row["mean"]
+        row["noise_pct"] = None if none(row["noise"]) or none(mean) or not mean else 100 * row["noise"] / mean
         out.append(row)
     return out
 

@@ -181,7 +181,8 @@ def _steps(
     for s in run.steps:
         seen[s.interval.configuration] += 1
         repeat = seen[s.interval.configuration]
-        ledger, step = s.quality.ledger, raw[s.index]
+        step = raw[s.index]
+        sent, gone = _fates(s)
         noise = raw_steps.noise_pct(step)
         out.append(
             StepScore(
@@ -192,11 +193,19 @@ def _steps(
                 blocks=raw_steps.blocks(step),
                 noise_pct=None if noise is None else round(noise, 6),
                 seconds=_seconds(s),
-                sent=int(ledger["sent"]),
-                gone=sum(int(ledger.get(k, 0)) for k in checks.ASTRAY),
+                sent=sent,
+                gone=gone,
             )
         )
     return tuple(out)
+
+
+def _fates(step: StepRecord) -> tuple[int, int]:
+    """Return how many messages there were, and how many of them went astray."""
+    ledger, tracked = step.quality.ledger, step.quality.tracked
+    if ledger is not None:
+        return int(ledger["sent"]), sum(int(ledger.get(k, 0)) for k in checks.ASTRAY)
+    return (tracked.emitted, tracked.failed) if tracked is not None else (0, 0)
 
 
 def _seconds(step: StepRecord) -> dict[str, float]:

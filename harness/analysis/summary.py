@@ -163,7 +163,9 @@ def summary(run: RunRecord, verdict: str, summaries: list[ErrorSummary]) -> Summ
     return Summary(
         schema=SCHEMA_VERSION,
         experiment=run.name,
-        topology=str(topology.get("name", "")) if isinstance(topology, dict) else str(topology),
+        topology=str(topology.get("name") or topology.get("main", ""))
+        if isinstance(topology, dict)
+        else str(topology),
         cluster_kind=str(run.environment.get("cluster_kind", "")),
         measured=run.measured,
         verdict=verdict,

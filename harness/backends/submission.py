@@ -17,7 +17,7 @@ MAIN = "harness.storm.submit.Submit"
 
 
 def submit(
-    homes: ServerHomes, submit_json: Path, *, instrumentation: Path, topology_jar: Path, hosts: Path
+    homes: ServerHomes, submit_json: Path, *, instrumentation: Path, topology_jar: Path, hosts: Path | None
 ) -> dict[str, Any]:
     """Submit a topology and return what became of its components.
 
@@ -29,13 +29,14 @@ def submit(
         What to submit, where to and how it is instrumented.
     instrumentation, topology_jar : Path
         The wrappers' jar, and the jar whose main class builds the topology.
-    hosts : Path
+    hosts : Path, optional
         Hosts file of the cluster, for machines whose own name does not resolve.
 
     Returns
     -------
     dict
-        ``topology``, ``wrapped`` (components) and ``unwrapped`` (component: reason).
+        ``topology``, ``wrapped`` (components), ``unwrapped`` (component: reason) and ``description`` (what
+        main submitted, before anything was changed).
 
     Raises
     ------
@@ -51,7 +52,7 @@ def submit(
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
         *((f"-XX:SharedArchiveFile={archive}",) if archive else ()),
-        f"-Djdk.net.hosts.file={hosts}",
+        *((f"-Djdk.net.hosts.file={hosts}",) if hosts else ()),
         f"-Dstorm.jar={topology_jar}",
         "-Dstorm.conf.file=",
         "-cp",

@@ -79,6 +79,7 @@ def run(
             os.environ[CHECKED] = "1"
             sandbox.enter([sys.executable, "-m", "harness", *sys.argv[1:]])
 
+    loaded = _captured(loaded, homes)
     environment = campaigning.environment(Stores.of(loaded))
     measured = resumed or Run.create(runs, loaded.name, files(loaded), environment)
     err.print(f"run directory {relative(measured.path)}")
@@ -103,25 +104,32 @@ def run(
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a key of the file.")
 @json_option
 def check(experiment: str, overrides: tuple[str, ...], as_json: bool) -> None:
-    """Validate an EXPERIMENT and show what it would do; nothing is started.
+    """Validate an EXPERIMENT and show what it would do; nothing is measured.
+
+    Of a jar's topology, the main is run without a cluster, and what it would submit is shown.
 
     \b
     harness check configs/experiments/all-in-one.yaml
+    harness check configs/experiments/jars/sliding-window.yaml
     """
+    from harness.backends import servers
     from harness.experiments.loading import expand_steps, load
+    from harness.topologies.anybodys import JarTopology
 
     loaded = load(experiment, overrides)
+    if isinstance(loaded.topology, JarTopology):
+        loaded = _captured(loaded, servers.install(progress=err.print), show=False)
+        _show_topology(loaded.topology)
     warnings = _show_findings(loaded)
     steps = expand_steps(loaded)
     most_s = len(steps) * (15 + loaded.measure.burn_in.most_s + loaded.measure.interval.most_s)
-    click.echo(f"{loaded.name}: {len(steps)} steps of {loaded.topology.name}, at most {most_s / 60:.0f} min")
+    what = loaded.topology.main if isinstance(loaded.topology, JarTopology) else loaded.topology.name
+    click.echo(f"{loaded.name}: {len(steps)} steps of {what}, at most {most_s / 60:.0f} min")
     for step in steps:
         counts = " ".join(f"{n}:{c}" for n, c in step.configuration.executors.items())
         fresh = ", fresh submission" if step.fresh else ""
-        click.echo(
-            f"  {step.index}: {counts} on {step.configuration.workers} workers,"
-            f" {step.rate_tps:g} messages/s{fresh}"
-        )
+        rate = "" if step.rate_tps is None else f", {step.rate_tps:g} messages/s"
+        click.echo(f"  {step.index}: {counts} on {step.configuration.workers} workers{rate}{fresh}")
     finish(as_json, {"experiment": loaded.name, "steps": len(steps), "most_s": most_s, "warnings": warnings})
 
 
@@ -191,6 +199,41 @@ def _simulate(experiment: Any, resumed: Any, runs: Path, as_json: bool) -> None:
     _report(played, as_json)
 
 
+def _captured(experiment: Any, homes: Any, show: bool = True) -> Any:
+    """Return the experiment with what its jar's main submits, where it has one; show its findings."""
+    from harness import campaigning, capturing
+
+    known = capturing.known(experiment, homes, campaigning.jars())
+    if show and known is not experiment:
+        _show_findings(known)
+    return known
+
+
+def _show_topology(topology: Any) -> None:
+    """Show what was captured of a jar's topology."""
+    from harness.capturing import CAPTURED_AS
+    from harness.topologies.anybodys import NAME
+
+    found = topology.captured
+    name = found.topology.replace(CAPTURED_AS, NAME)
+    click.echo(f"{topology.main} submits {name!r}")
+    table = Table(box=None, pad_edge=False)
+    for column in ("component", "kind", "executors", "tasks", "instrumented"):
+        table.add_column(column, justify="right" if column in ("executors", "tasks") else "left")
+    for c in found.plan.components:
+        kind = "spout" if c.role == "spout" else "bolt"
+        if c.window:
+            unit = "ms" if c.window.kind == "time" else "tuples"
+            kind += f", window of {c.window.length} {unit} every {c.window.slide}"
+        reason = found.unwrapped.get(c.name)
+        asked = str(found.executors[c.name])
+        table.add_row(c.name, kind, asked, str(c.tasks), f"no: it {reason}" if reason else "yes")
+    Console(width=max(100, err.width)).print(table)
+    for s in found.plan.streams:
+        named = "" if s.stream == "default" else f", stream {s.stream}"
+        click.echo(f"  {s.source} -> {s.target}: {s.grouping}{named}")
+
+
 def _predict(run_: Any, models: tuple[str, ...]) -> int:
     from harness.analysis.predicting import predict as predict_pairs
 
@@ -215,6 +258,8 @@ def _report(run_: Any, as_json: bool, master: str | None = None) -> None:
     Console(width=min(100, err.width)).print(table)
     reasons = [c for c in verdict["checks"] if c["status"] != "valid"]
     click.echo(f"verdict: {verdict['verdict']}")
+    measured = [c["detail"] for c in verdict["checks"] if c["check"] == "measured-latency"]
+    click.echo(f"latency: {'; '.join(dict.fromkeys(measured))}")
     for c in reasons:
         click.echo(f"  {c['check']} (step {c['step']}): {c['status']}: {c['detail']}")
     click.echo(f"report: {relative(run_.path / 'report.html')}")

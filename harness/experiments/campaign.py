@@ -14,14 +14,19 @@ import time
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
+import pyarrow as pa
+
 from harness.errors import ClusterError
 from harness.experiments import records
 from harness.experiments.config import Experiment, Step
 from harness.experiments.contracts import Deployment, Load, Metrics, Phase, Progress, Watcher
 from harness.experiments.loading import expand_steps
 from harness.experiments.measuring import Disturbed, Measured, Measurement, Report
+from harness.experiments.precision import Look
+from harness.experiments.watching import Messages, Reports, Watched
 from harness.plans import PhysicalPlan, QueryPlan, TopologyConfiguration
-from harness.runs import Finding, Interval, Run, StepPlan
+from harness.runs import Finding, Interval, Quality, Run, StepPlan
+from harness.schemas import LATENCY
 from harness.topologies import draws
 
 POLL_S = 0.25
@@ -61,6 +66,15 @@ class Times(NamedTuple):
     up_epoch_ms: int
     settled_ns: int
     drained_ns: int
+
+
+class Kept(NamedTuple):
+    """What is written of a step's messages: quality, latencies, what is known of the mean, their rate."""
+
+    quality: Quality
+    latency: pa.Table
+    look: Look
+    rate_tps: float
 
 
 class Campaign:
@@ -124,11 +138,12 @@ class Campaign:
             self._load.begin_step()
             up_ns = time.monotonic_ns()
             up_epoch_ms = time.time_ns() // 1_000_000
-            self._load.start(step.rate_tps)
+            if step.rate_tps is not None:
+                self._load.start(step.rate_tps)
             measurement = Measurement(
                 self._experiment,
                 step,
-                self._load,
+                self._watched(start, up_ns, up_epoch_ms),
                 self._deployment,
                 self._reporter(step),
                 tolerant=attempt == ATTEMPTS,
@@ -155,8 +170,18 @@ class Campaign:
             self._write(step, submission, tuple(rejected), times, start, end, measured)
             return
 
+    def _watched(self, plan: PhysicalPlan, up_ns: int, up_epoch_ms: int) -> Watched:
+        """Return where the results of a step are seen."""
+        if self._experiment.workload is not None:
+            return Messages(self._load)
+        spouts = plan.query_plan.spouts
+        bolts = [c.name for c in plan.query_plan.components if c.name not in spouts]
+        return Reports(self._metrics, spouts, bolts, up_ns, up_epoch_ms, self._experiment.measure.bucket_s)
+
     def _shortcoming(self, measured: Measured) -> str:
         """Say why the step should be measured again; a saturated one has no steady state to wait for."""
+        if self._experiment.workload is None:
+            return measured.shortcoming(self._experiment.measure.interval.precision_pct)
         if records.kept_up(self._load.sent(), self._load.received(), measured).saturated:
             return ""
         return measured.shortcoming(self._experiment.measure.interval.precision_pct)
@@ -208,6 +233,8 @@ class Campaign:
         Workers are killed next. What their spouts have not reported as read, their successors read again;
         and what their windows held is only known from what they said after the last arrival.
         """
+        if self._experiment.workload is None:
+            return
         window = self._experiment.topology.window
         # a time window fires once more after its last member; a batch that is not full leaves at the flush
         quiet_s = QUIET_S + (window.slide / 1e3 if window and window.kind == "time" else 0.0)
@@ -248,31 +275,27 @@ class Campaign:
         end: PhysicalPlan,
         measured: Measured,
     ) -> None:
-        self._load.catch_up()
-        gathered = self._gather(times.up_epoch_ms)
-        assembled = records.latency(gathered, start, measured)
         rows = self._metrics.rows(times.up_epoch_ms, time.time_ns() // 1_000_000)
         metrics = records.metrics(rows, start)
         asked = self._deployment.expected(step.configuration)
         change = measured.disturbance
         if start.executors != end.executors:
             change = change or "the plan at the end differs from the one at the start"
-        quality = records.quality(
-            gathered,
+        kept = self._kept(
+            step,
+            times,
+            start,
             measured,
-            assembled,
+            metrics,
             plan_as_asked=Finding(ok=start.configuration() == asked, detail=_text(start.configuration())),
             plan_unchanged=Finding(ok=not change, detail=change),
-            metrics=records.delivery(metrics, instrumented=self._experiment.measure.instrument),
         )
+        quality, known = kept.quality, kept.look
         precision_pct = self._experiment.measure.interval.precision_pct
-        known = measured.look
-        if quality.saturated:
-            known = records.settled_look(assembled, measured, precision_pct)
         interval = Interval(
             step=step.index,
             configuration=step.label,
-            rate_tps=step.rate_tps,
+            rate_tps=kept.rate_tps,
             rebalance_start_ns=times.asked_ns,
             up_ns=times.up_ns,
             start_ns=measured.start_ns,
@@ -290,6 +313,7 @@ class Campaign:
             precision_pct_reached=known.precision_pct,
             independent=known.independent,
             looks=measured.looks,
+            latency=measured.latency,
             complete_latency_ms=measured.complete_latency_ms,
             submission=submission,
             attempt=len(rejected) + 1,
@@ -303,7 +327,7 @@ class Campaign:
             StepPlan(asked=asked, start=start, end=end),
             interval,
             quality,
-            assembled.latency,
+            kept.latency,
             metrics,
         )
         log.info("step %d written, %.1f s beyond burn-in and interval", step.index, interval.overhead_s or 0)
@@ -313,8 +337,51 @@ class Campaign:
             "done",
             detail=quality.saturated
             or f"mean {known.mean:.2f} ms ± {known.precision_pct:.1f} % "
-            f"({assembled.latency.num_rows} rows, burn-in {measured.burn_in.seconds:.0f} s)",
+            f"({kept.latency.num_rows} rows, burn-in {measured.burn_in.seconds:.0f} s)",
         )
+
+    def _kept(
+        self,
+        step: Step,
+        times: Times,
+        plan: PhysicalPlan,
+        measured: Measured,
+        metrics: pa.Table,
+        *,
+        plan_as_asked: Finding,
+        plan_unchanged: Finding,
+    ) -> Kept:
+        """Return what is kept of a step's messages, and whether it can be used."""
+        delivered = records.delivery(metrics, instrumented=self._experiment.measure.instrument)
+        if step.rate_tps is None:
+            spouts = plan.query_plan.spouts
+            interval_ms = (measured.start_epoch_ms, measured.end_epoch_ms)
+            quality = records.quality_of_own_messages(
+                measured,
+                records.tracked(metrics, spouts, interval_ms),
+                errors=self._deployment.reported_errors(times.up_epoch_ms),
+                plan_as_asked=plan_as_asked,
+                plan_unchanged=plan_unchanged,
+                metrics=delivered,
+            )
+            rate_tps = records.rate_tps(metrics, spouts, interval_ms)
+            return Kept(quality, LATENCY.empty_table(), measured.look, rate_tps)
+        self._load.catch_up()
+        gathered = self._gather(times.up_epoch_ms)
+        assembled = records.latency(gathered, plan, measured)
+        quality = records.quality(
+            gathered,
+            measured,
+            assembled,
+            plan_as_asked=plan_as_asked,
+            plan_unchanged=plan_unchanged,
+            metrics=delivered,
+        )
+        look = measured.look
+        if quality.saturated:
+            precision_pct = self._experiment.measure.interval.precision_pct
+            look = records.settled_look(assembled, measured, precision_pct)
+        return Kept(quality, assembled.latency, look, step.rate_tps)
 
     def _gather(self, since_ms: int) -> records.Gathered:
         input_records, output_records = self._load.counts()

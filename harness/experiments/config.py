@@ -10,14 +10,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from harness.plans import Frozen, Grouping, Positive, QueryPlan, Role, TopologyConfiguration, Window
 from harness.topologies import TOPOLOGIES, query_plan
+from harness.topologies.anybodys import ACKERS, JarTopology, StormValue
 
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
-StormValue = str | int | float | bool | None | list[object] | dict[str, object]
+TAGS = ("of-the-harness", "of-a-jar")
+"""Kinds of topologies, in the places of errors."""
 
 KEY_NAMES = tuple("ABCDEFGHIJKLMNOP")
 DEFAULT_KEYS: Mapping[str, float] = {k: float(len(KEY_NAMES) - i) for i, k in enumerate(KEY_NAMES)}
@@ -141,6 +143,30 @@ class Topology(Frozen):
         """Return the query plan with this experiment's tasks, window and groupings."""
         return query_plan(self.name, self.task_counts(), self.window, self.groupings)
 
+    def executors(self, asked: int | Mapping[str, int]) -> dict[str, int]:
+        """Return the executors of every component."""
+        return dict.fromkeys(self.roles, asked) if isinstance(asked, int) else dict(asked)
+
+    @property
+    def own_settings(self) -> Mapping[str, StormValue]:
+        """Storm settings that the experiment does not ask for: none."""
+        return {}
+
+    @property
+    def others(self) -> Mapping[str, int]:
+        """Executors of components beside the query plan, ackers and metrics: none."""
+        return {}
+
+    def overrides(self) -> dict[str, StormValue]:
+        """Return the Storm settings that the experiment asks for."""
+        return {
+            **self.waiting.storm(),
+            "topology.disable.loadaware.messaging": not self.load_aware,
+            "topology.max.spout.pending": self.max_spout_pending,
+            "topology.message.timeout.secs": self.message_timeout_s,
+            **self.storm,
+        }
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.name not in TOPOLOGIES:
@@ -169,6 +195,17 @@ class Topology(Frozen):
             if edge not in edges:
                 raise ValueError(f"groupings: there is no stream {edge!r}; streams are {', '.join(edges)}")
         return self
+
+
+def _kind(topology: object) -> str:
+    of_a_jar = "jar" in topology if isinstance(topology, Mapping) else isinstance(topology, JarTopology)
+    return TAGS[of_a_jar]
+
+
+AnyTopology = Annotated[
+    Annotated[Topology, Tag(TAGS[0])] | Annotated[JarTopology, Tag(TAGS[1])], Discriminator(_kind)
+]
+"""One of the harness's topologies, or anybody's: told by the key ``jar``."""
 
 
 class Workload(Frozen):
@@ -298,7 +335,8 @@ class Step(Frozen):
 
     index: int
     configuration: TopologyConfiguration
-    rate_tps: PositiveFloat
+    rate_tps: PositiveFloat | None
+    """None where the topology makes its own messages."""
     fresh: bool
     spec: int
 
@@ -306,15 +344,17 @@ class Step(Frozen):
     def label(self) -> str:
         """The same for repeats of one configuration."""
         counts = sorted(set(self.configuration.executors.values()))
-        return f"spec-{self.spec}/{'+'.join(map(str, counts))}x{self.configuration.workers}@{self.rate_tps:g}"
+        rate = "" if self.rate_tps is None else f"@{self.rate_tps:g}"
+        return f"spec-{self.spec}/{'+'.join(map(str, counts))}x{self.configuration.workers}{rate}"
 
 
 class Experiment(Frozen):
     """All that a run needs to know."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
-    topology: Topology
-    workload: Workload
+    topology: AnyTopology
+    workload: Workload | None = None
+    """None where the topology makes its own messages."""
     cluster: LocalCluster = LocalCluster()
     measure: Measure = Measure()
     metrics: MetricStore = MetricStore()
@@ -335,39 +375,73 @@ class Experiment(Frozen):
 
     @property
     def ackers(self) -> int:
-        """Acker executors: as asked, else one a slot as Storm gives one a worker."""
-        return self.topology.ackers or self.slots
+        """Acker executors: as asked, else as the topology has them, else one a slot."""
+        if self.topology.ackers is not None:
+            return self.topology.ackers
+        own = self.topology.own_settings.get(ACKERS)
+        return own if isinstance(own, int) else self.slots
+
+    @property
+    def input(self) -> Workload:
+        """The workload of a topology that has one.
+
+        Raises
+        ------
+        ValueError
+            When it makes its own messages.
+        """
+        if self.workload is None:
+            raise ValueError(f"{self.name}: the topology makes its own messages")
+        return self.workload
+
+    def overrides(self) -> dict[str, StormValue]:
+        """Return the Storm settings of the submission that the experiment decides."""
+        return {
+            **self.topology.overrides(),
+            ACKERS: self.ackers,
+            "topology.stats.sample.rate": 1.0,
+            "topology.worker.max.heap.size.mb": float(self.cluster.worker_heap_mb),
+        }
 
     def storm_settings(self) -> dict[str, StormValue]:
         """Return every Storm setting of the submission, in force for the whole run."""
-        return {
-            **self.topology.waiting.storm(),
-            "topology.disable.loadaware.messaging": not self.topology.load_aware,
-            "topology.acker.executors": self.ackers,
-            "topology.max.spout.pending": self.topology.max_spout_pending,
-            "topology.message.timeout.secs": self.topology.message_timeout_s,
-            "topology.stats.sample.rate": 1.0,
-            "topology.worker.max.heap.size.mb": float(self.cluster.worker_heap_mb),
-            **self.topology.storm,
-        }
+        return {**self.topology.own_settings, **self.overrides()}
 
     def configuration(self, spec: StepSpec) -> TopologyConfiguration:
-        """Return what a step asks of the cluster, ackers included."""
-        names = list(self.topology.roles)
-        executors = (
-            dict.fromkeys(names, spec.executors) if isinstance(spec.executors, int) else dict(spec.executors)
-        )
+        """Return what a step asks of the cluster."""
+        executors = self.topology.executors(spec.executors)
         return TopologyConfiguration(executors=executors, workers=spec.workers or self.slots)
+
+    @model_validator(mode="after")
+    def _has_a_workload(self) -> Self:
+        of_a_jar = isinstance(self.topology, JarTopology)
+        if of_a_jar and self.workload is not None:
+            raise ValueError("workload: the topology of a jar makes its own messages; leave the key out")
+        if not of_a_jar and self.workload is None:
+            raise ValueError("workload: the key is missing")
+        if of_a_jar and not self.measure.instrument:
+            raise ValueError("measure.instrument: without it nothing of a jar's topology is measured")
+        for i, spec in enumerate(self.steps.plan):
+            if of_a_jar and spec.rate_tps is not None:
+                raise ValueError(
+                    f"steps.plan.{i}: rate_tps has no meaning: the topology makes its own messages"
+                )
+        return self
 
     @model_validator(mode="after")
     def _plans_fit(self) -> Self:
         tasks = self.topology.task_counts()
+        captured = not isinstance(self.topology, JarTopology) or self.topology.captured is not None
         for i, spec in enumerate(self.steps.plan):
             asked = self.configuration(spec)
-            if set(asked.executors) != set(tasks):
+            if captured and (unknown := sorted(set(asked.executors) - set(tasks))):
+                raise ValueError(
+                    f"steps.plan.{i}: there is no component {unknown[0]!r}; there are {', '.join(tasks)}"
+                )
+            if captured and set(asked.executors) != set(tasks):
                 raise ValueError(f"steps.plan.{i}: executors must name each of {', '.join(tasks)}")
             for name, count in asked.executors.items():
-                if count > tasks[name]:
+                if captured and count > tasks[name]:
                     raise ValueError(
                         f"steps.plan.{i}: {count} executors of {name} are more than its {tasks[name]} tasks"
                     )

@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 import pyarrow as pa
 
 from harness.plans import PhysicalPlan, TopologyConfiguration
+from harness.workload.tables import RECEIVED, SENT
 
 Phase = Literal["submit", "rebalance", "burn-in", "measure", "drain", "done"]
 
@@ -83,6 +84,42 @@ class Load(Protocol):
 
     def begin_step(self) -> None:
         """Forget what was sent and received until now."""
+
+
+class OwnMessages:
+    """The load of a topology that makes its own messages: none is sent, none received (a ``Load``)."""
+
+    input_topic = ""
+    records_read = 0
+    foreign_records = 0
+
+    def start(self, rate_tps: float) -> None:
+        """Do nothing."""
+
+    def stop(self) -> None:
+        """Do nothing."""
+
+    def sent(self) -> pa.Table:
+        """Return nothing."""
+        return SENT.empty_table()
+
+    def received(self) -> pa.Table:
+        """Return nothing."""
+        return RECEIVED.empty_table()
+
+    def counts(self) -> tuple[int, int]:
+        """Return none."""
+        return 0, 0
+
+    def taken(self) -> bool:
+        """Return True: there is nothing to read again."""
+        return True
+
+    def catch_up(self) -> None:
+        """Do nothing."""
+
+    def begin_step(self) -> None:
+        """Do nothing."""
 
 
 class Metrics(Protocol):

@@ -16,7 +16,8 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import YAMLError
 
 from harness.errors import UsageError
-from harness.experiments.config import Experiment, Step
+from harness.experiments.config import TAGS, Experiment, Step, StepSpec
+from harness.topologies.anybodys import JarTopology
 
 TRACE = "trace.txt"
 """The name of a trace's copy in a run directory."""
@@ -52,7 +53,7 @@ def load(source: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Exper
         return Experiment.model_validate(tree)
     except ValidationError as error:
         first = error.errors()[0]
-        where = list(first["loc"])
+        where = [part for part in first["loc"] if part not in TAGS]
         if not where:  # a check over the whole experiment starts its message with the key it is about
             key = str(first["msg"]).removeprefix("Value error, ").split(":")[0]
             where = [int(part) if part.isdigit() else part for part in key.split(".")]
@@ -97,7 +98,7 @@ def expand_steps(experiment: Experiment) -> tuple[Step, ...]:
         Step(
             index=index,
             configuration=experiment.configuration(experiment.steps.plan[spec]),
-            rate_tps=experiment.steps.plan[spec].rate_tps or experiment.workload.rate_tps,
+            rate_tps=_rate_tps(experiment, experiment.steps.plan[spec]),
             fresh=experiment.steps.plan[spec].fresh,
             spec=spec,
         )
@@ -105,10 +106,29 @@ def expand_steps(experiment: Experiment) -> tuple[Step, ...]:
     )
 
 
+def _rate_tps(experiment: Experiment, spec: StepSpec) -> float | None:
+    return None if experiment.workload is None else spec.rate_tps or experiment.workload.rate_tps
+
+
+def completed(experiment: Experiment, topology: JarTopology) -> Experiment:
+    """Return an experiment with what was captured of its topology, checked once more.
+
+    Raises
+    ------
+    UsageError
+        When steps ask for what the topology has not.
+    """
+    try:
+        return Experiment.model_validate(experiment.model_dump() | {"topology": topology.model_dump()})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = [part for part in first["loc"] if part not in TAGS]
+        raise UsageError(f"{experiment.name}: {_complaint(first, where)}", "see: harness check") from None
+
+
 def files(experiment: Experiment) -> dict[str, str]:
     """Return what a run keeps of its experiment, by file name: enough to go on with it on another machine."""
-    trace = experiment.workload.trace
-    if trace is None:
+    if experiment.workload is None or (trace := experiment.workload.trace) is None:
         return {"experiment.yaml": dump(experiment)}
     own = experiment.workload.model_copy(update={"trace": Path(TRACE)})
     kept = experiment.model_copy(update={"workload": own})
@@ -141,10 +161,10 @@ def _read(path: Path) -> Any:
 
 def _beside(tree: CommentedMap, path: Path) -> None:
     """Make relative paths lie beside the experiment's file, wherever the command is given."""
-    for part, key in (("workload", "trace"), ("metrics", "data"), ("plans", "data")):
+    for part, key in (("workload", "trace"), ("metrics", "data"), ("plans", "data"), ("topology", "jar")):
         found = tree.get(part)
         if isinstance(found, CommentedMap) and isinstance(named := found.get(key), str):
-            found[key] = str(path.resolve().parent / named)
+            found[key] = str(path.resolve().parent / Path(named).expanduser())
 
 
 def _override(tree: Any, option: str) -> None:

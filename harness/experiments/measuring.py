@@ -13,20 +13,19 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import psutil
-from numpy.typing import NDArray
 
 from harness.errors import StepInvalid
 from harness.experiments.config import Experiment, Step
-from harness.experiments.contracts import Deployment, Load, Phase
+from harness.experiments.contracts import Deployment, Phase
 from harness.experiments.precision import MOST_MISSED_FACTOR, Look, look, look_times
 from harness.experiments.steady import Steadiness, burn_in, interval
+from harness.experiments.watching import Latency, View, Watched
 from harness.runs import BurnInFound, CompleteLatency
 
 LOOK_EVERY_S = 1.0
 """How often the data so far are looked at during burn-in, and shown."""
-REPORT_LAG_S = 1.8
-"""What left a sink reaches us through the broker and the receiver this much later: the rate of the
-very last moments would seem to fall."""
+SHOWN_S = 5.0
+"""Rate and latency shown are those of the last so many seconds."""
 SHOWN_ROWS = 20_000
 """While an interval is measured, what is seen is told from the newest rows."""
 ARRIVAL_LAG_S = 1.0
@@ -45,32 +44,10 @@ class Disturbed(StepInvalid):
 
 
 @dataclass(frozen=True)
-class View:
-    """What has arrived so far, one value a row, in the order of arrival.
-
-    Attributes
-    ----------
-    message_id : ndarray of int64
-    scheduled_ns, left_ns : ndarray of int64
-        When the message should have been sent; when the row's member left the sink.
-    ground_truth_ms : ndarray of float64
-    """
-
-    message_id: NDArray[np.int64]
-    scheduled_ns: NDArray[np.int64]
-    left_ns: NDArray[np.int64]
-    ground_truth_ms: NDArray[np.float64]
-
-    @property
-    def scheduled_ms(self) -> NDArray[np.float64]:
-        """From the scheduled send to leaving the sink."""
-        return (self.left_ns - self.scheduled_ns) / 1e6
-
-
-@dataclass(frozen=True)
 class Measured:
-    """The outcome of a step's measurement."""
+    """The outcome of a step's measurement; ``latency`` says what was measured."""
 
+    latency: Latency
     start_ns: int
     end_ns: int
     start_epoch_ms: int
@@ -105,32 +82,6 @@ class Measured:
         return ""
 
 
-def view(load: Load, newest: int | None = None) -> View:
-    """Return what has arrived since the step began, with the times the generator's schedule says.
-
-    Parameters
-    ----------
-    newest : int, optional
-        Look at so many of the newest rows only, which costs the same however long the step.
-    """
-    sent, received = load.sent(), load.received()
-    if newest is not None:
-        sent, received = (t.slice(max(t.num_rows - newest, 0)) for t in (sent, received))
-    ids = sent["message_id"].to_numpy()
-    order = np.argsort(ids, kind="stable")
-    ids, scheduled = ids[order], sent["scheduled_ns"].to_numpy()[order]
-    found = received["message_id"].to_numpy()
-    if ids.size == 0 or found.size == 0:
-        none = np.empty(0, dtype=np.int64)
-        return View(none, none, none, np.empty(0))
-    # The receiver can be ahead of what the generator has handed over, and holds older steps' stragglers.
-    at = np.minimum(np.searchsorted(ids, found), ids.size - 1)
-    known = ids[at] == found
-    left = received["left_ns"].to_numpy()[known]
-    entered = received["entered_ns"].to_numpy()[known]
-    return View(found[known], scheduled[at[known]], left, (left - entered) / 1e6)
-
-
 class _Ended(NamedTuple):
     """How an interval ended: its length, what is known of the mean, and Storm's own latencies by then."""
 
@@ -149,8 +100,8 @@ class Measurement:
     ----------
     experiment, step
         What to measure, and how precisely.
-    load : Load
-        Already sending.
+    watched : Watched
+        Where results are seen; messages are already coming.
     deployment : Deployment
         With the step's plan in force.
     report : callable
@@ -163,7 +114,7 @@ class Measurement:
         self,
         experiment: Experiment,
         step: Step,
-        load: Load,
+        watched: Watched,
         deployment: Deployment,
         report: Report,
         *,
@@ -171,7 +122,7 @@ class Measurement:
     ) -> None:
         self._measure = experiment.measure
         self._step = step
-        self._load = load
+        self._watched = watched
         self._deployment = deployment
         self._report = report
         self._up_ns = self._steady_ns = time.monotonic_ns()
@@ -197,17 +148,19 @@ class Measurement:
         cpu = psutil.cpu_times_percent()
         steal_pct = getattr(cpu, "steal", 0.0)  # Linux only
         end_ns = start_ns + round(ended.length_s * 1e9)
-        now = view(self._load)
+        now = self._watched.view()
         inside = (now.left_ns >= start_ns) & (now.left_ns < end_ns)
         steadiness = interval(
             (now.left_ns[inside] - start_ns) / 1e9,
-            now.scheduled_ms[inside],
+            now.late_ms[inside],
             start_s=0.0,
             end_s=ended.length_s,
             drift_pct=self._measure.burn_in.drift_pct,
-            sent_s=self._scheduled_s(start_ns),
+            sent_s=self._watched.due_s(start_ns),
+            weights=now.weight[inside],
         )
         return Measured(
+            latency=self._watched.latency,
             start_ns=start_ns,
             end_ns=end_ns,
             start_epoch_ms=start_epoch_ms,
@@ -225,20 +178,23 @@ class Measurement:
         )
 
     def _burn_in(self) -> BurnInFound:
-        limits = self._measure.burn_in
+        limits, lag_s = self._measure.burn_in, self._watched.lag_s
         while True:
             elapsed = (time.monotonic_ns() - self._up_ns) / 1e9
-            now = view(self._load)
+            now = self._watched.view()
             arrived_s = (now.left_ns - self._up_ns) / 1e9
-            known_s = max(elapsed - REPORT_LAG_S, 0.0)
+            known_s = max(elapsed - lag_s, 0.0)
+            # a bucket that the step began in holds what came before
+            inside = (arrived_s >= 0) & (arrived_s < known_s)
             verdict = burn_in(
-                arrived_s[arrived_s < known_s],
-                now.scheduled_ms[arrived_s < known_s],
+                arrived_s[inside],
+                now.late_ms[inside],
                 now_s=known_s,
-                least_s=max(limits.least_s - REPORT_LAG_S, 0.0),
-                most_s=max(limits.most_s - REPORT_LAG_S, 0.0),
+                least_s=max(limits.least_s - lag_s, 0.0),
+                most_s=max(limits.most_s - lag_s, 0.0),
                 drift_pct=limits.drift_pct,
-                sent_s=self._scheduled_s(self._up_ns),
+                sent_s=self._watched.due_s(self._up_ns),
+                weights=now.weight[inside],
             )
             if verdict.decided and elapsed >= limits.least_s:
                 self._steady_ns = self._up_ns + round((verdict.start_s or 0.0) * 1e9)
@@ -246,11 +202,6 @@ class Measurement:
             left = limits.most_s - elapsed + self._measure.interval.most_s
             self._show("burn-in", now, left, verdict.reason)
             self._pause()
-
-    def _scheduled_s(self, origin_ns: int) -> NDArray[np.float64]:
-        """When each message so far was due, in seconds: what arrives is judged against what was sent."""
-        scheduled: NDArray[np.int64] = self._load.sent()["scheduled_ns"].to_numpy()
-        return (scheduled - origin_ns) / 1e9
 
     def _interval(self, start_ns: int) -> _Ended:
         limits = self._measure.interval
@@ -264,15 +215,16 @@ class Measurement:
             self._measure_until(start_ns, length_s, most_s)
             complete_latency = self._deployment.complete_latency()
             self._measure_until(start_ns, length_s + settle_s, most_s)
-            now = view(self._load)
-            inside = (now.scheduled_ns >= start_ns) & (now.scheduled_ns < start_ns + length_s * 1e9)
+            now = self._watched.view()
+            inside = (now.at_ns >= start_ns) & (now.at_ns < start_ns + length_s * 1e9)
             seen = look(
-                (now.scheduled_ns[inside] - start_ns) / 1e9,
-                now.ground_truth_ms[inside],
+                (now.at_ns[inside] - start_ns) / 1e9,
+                now.latency_ms[inside],
                 start_s=0.0,
                 end_s=length_s,
                 precision_pct=limits.precision_pct,
                 looks=len(planned),
+                weights=now.weight[inside],
             )
             if seen.enough or number == len(planned):
                 reason: StopReason = "precision" if seen.enough else "time-limit"
@@ -282,13 +234,15 @@ class Measurement:
     def _measure_until(self, start_ns: int, until_s: float, most_s: float) -> None:
         """Watch and show until so many seconds after the interval's start."""
         while (elapsed := (time.monotonic_ns() - start_ns) / 1e9) < until_s:
-            self._show("measure", view(self._load, SHOWN_ROWS), most_s - elapsed, "")
+            self._show("measure", self._watched.view(SHOWN_ROWS), most_s - elapsed, "")
             self._pause(until_s - elapsed)
 
     def _settle_s(self) -> float:
         """Return how long all but one in a thousand messages of the steady part took to be known."""
-        now = view(self._load)
-        latencies = now.scheduled_ms[now.left_ns >= self._steady_ns]
+        if self._watched.latency != "ground-truth":
+            return self._watched.lag_s  # a result belongs to the interval that it came out in
+        now = self._watched.view()
+        latencies = now.late_ms[now.left_ns >= self._steady_ns]
         slowest_s = float(np.quantile(latencies, 0.999)) / 1e3 if latencies.size else 0.0
         return min(ARRIVAL_LAG_S + slowest_s, SETTLE_MOST_S)
 
@@ -304,10 +258,14 @@ class Measurement:
         time.sleep(min(most_s, LOOK_EVERY_S))
 
     def _show(self, phase: Phase, now: View, left_s: float, detail: str) -> None:
-        recent = now.left_ns > time.monotonic_ns() - 5_000_000_000
-        messages = np.unique(now.message_id[recent]).size
-        mean = float(now.ground_truth_ms[recent].mean()) if recent.any() else None
-        self._report(phase, messages / 5.0, mean, max(left_s, 0.0), detail)
+        until_ns = time.monotonic_ns()
+        if self._watched.latency != "ground-truth":
+            until_ns -= round(self._watched.lag_s * 1e9)
+        since_ns = until_ns - round(SHOWN_S * 1e9)
+        recent = (now.left_ns > since_ns) & (now.left_ns <= until_ns)
+        weight = now.weight[recent].sum()
+        mean = float(now.latency_ms[recent] @ now.weight[recent] / weight) if weight > 0 else None
+        self._report(phase, now.rate_tps(since_ns, until_ns), mean, max(left_s, 0.0), detail)
 
 
 def difference(

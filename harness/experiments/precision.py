@@ -125,7 +125,12 @@ def samples(times_s: ArrayLike, values: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def batch_totals(
-    times_s: Floats, values: Floats, start_s: float, end_s: float, batches: int
+    times_s: Floats,
+    values: Floats,
+    start_s: float,
+    end_s: float,
+    batches: int,
+    weights: ArrayLike | None = None,
 ) -> tuple[Floats, Floats]:
     """Count and sum the values in batches of equal time.
 
@@ -137,6 +142,8 @@ def batch_totals(
         The interval.
     batches : int
         Number of batches.
+    weights : array_like, shape (n,), optional
+        How many values each of them stands for, with their mean; 1 when left out.
 
     Returns
     -------
@@ -150,12 +157,13 @@ def batch_totals(
     if not start_s < end_s:
         raise ValueError(f"the interval from {start_s} s to {end_s} s is empty")
     inside = (times_s >= start_s) & (times_s < end_s)
+    w = np.ones(times_s.size) if weights is None else np.asarray(weights, dtype=np.float64)
     if not inside.all():
-        times_s, values = times_s[inside], values[inside]
+        times_s, values, w = times_s[inside], values[inside], w[inside]
     # Rounding can put a time just below end_s on the upper edge of the last batch.
     which = np.minimum(((times_s - start_s) * (batches / (end_s - start_s))).astype(np.intp), batches - 1)
-    counts = np.bincount(which, minlength=batches).astype(np.float64)
-    sums = np.bincount(which, weights=values, minlength=batches).astype(np.float64)
+    counts = np.bincount(which, weights=w, minlength=batches).astype(np.float64)
+    sums = np.bincount(which, weights=values * w, minlength=batches).astype(np.float64)
     return counts, sums
 
 
@@ -172,6 +180,7 @@ def look(
     end_s: float,
     precision_pct: float,
     looks: int = 1,
+    weights: ArrayLike | None = None,
 ) -> Look:
     """Estimate the mean over an interval and say whether it is known well enough.
 
@@ -188,6 +197,8 @@ def look(
     looks : int
         Number of looks planned, which widens the interval (`look_alpha`); 1 to report an interval
         whose end did not depend on the values.
+    weights : array_like, shape (n,), optional
+        As for `batch_totals`.
 
     Raises
     ------
@@ -206,7 +217,7 @@ def look(
     (True, 20, 2)
     """
     times, x = samples(times_s, values)
-    counts, sums = batch_totals(times, x, start_s, end_s, FINE_BATCHES)
+    counts, sums = batch_totals(times, x, start_s, end_s, FINE_BATCHES, weights)
     messages = counts.sum()
     mean = float(sums.sum() / messages) if messages else nan
     if messages < LEAST_MESSAGES:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.experiments.config import Experiment
+from harness.experiments.config import Experiment, Topology
 from harness.experiments.feasibility import (
     WINDOW_FATE,
     Finding,
@@ -15,6 +15,7 @@ from harness.experiments.feasibility import (
     windowed_cv,
 )
 from harness.experiments.schedule import Trace
+from harness.topologies.anybodys import JarTopology
 
 TRACE_RATE_TOLERANCE = 0.01
 """Share by which a trace's own rate may differ from the rate that the experiment names."""
@@ -24,13 +25,37 @@ SERVICE_CV = 1.0
 
 def findings(experiment: Experiment) -> list[Finding]:
     """Return what is wrong or risky about an experiment, errors first."""
+    if not isinstance(experiment.topology, Topology):
+        return _of_a_jar(experiment, experiment.topology)
     found = [*_trace(experiment), *_windows(experiment), *_precision(experiment)]
     return sorted(found, key=lambda f: f.severity != "error")
 
 
+def _of_a_jar(experiment: Experiment, topology: JarTopology) -> list[Finding]:
+    """Say what is known to spoil the measurement of anybody's topology; nothing before it was captured."""
+    found = []
+    settings = experiment.storm_settings()
+    if settings.get("topology.debug") is True:
+        message = "the workers write every tuple to their logs: put topology.debug: false there"
+        found.append(Finding("warning", "topology.storm", message))
+    captured = topology.captured
+    if captured and experiment.ackers and settings.get("topology.max.spout.pending") is None:
+        message = (
+            "topology.max.spout.pending has no limit: a spout that emits as fast as it can fills the queues"
+            " without end, and its latency has no mean"
+        )
+        found.append(Finding("warning", "topology.storm", message))
+    if captured and not experiment.ackers:
+        message = "no ackers: there is no latency to measure, only rates, routing and service times"
+        found.append(Finding("warning", "topology.ackers", message))
+    for name, reason in (captured.unwrapped if captured else {}).items():
+        found.append(Finding("warning", "topology.jar", f"component {name} is not instrumented: it {reason}"))
+    return found
+
+
 def _trace(experiment: Experiment) -> list[Finding]:
     """Compare a trace, which has a rate and a length of its own, with what is said of it."""
-    workload, measure = experiment.workload, experiment.measure
+    workload, measure = experiment.input, experiment.measure
     if workload.trace is None:
         return []
     trace, found = Trace.read(workload.trace), []
@@ -46,7 +71,7 @@ def _trace(experiment: Experiment) -> list[Finding]:
 
 
 def _windows(experiment: Experiment) -> list[Finding]:
-    topology, found = experiment.topology, []
+    topology, found = _own(experiment), []
     if topology.window is None:
         return []
     window = topology.window
@@ -77,7 +102,7 @@ def _windows(experiment: Experiment) -> list[Finding]:
 
 def _precision(experiment: Experiment) -> list[Finding]:
     interval = experiment.measure.interval
-    windowed = [c for c in experiment.topology.query_plan().components if c.window is not None]
+    windowed = [c for c in _own(experiment).query_plan().components if c.window is not None]
     cv, fate = SERVICE_CV, _tuples_per_message(experiment)
     if windowed:
         cv = windowed_cv(_shares(experiment, windowed[0].name, windowed[0].tasks))
@@ -92,13 +117,18 @@ def _precision(experiment: Experiment) -> list[Finding]:
     )
 
 
+def _own(experiment: Experiment) -> Topology:
+    assert isinstance(experiment.topology, Topology)  # others are not looked at so closely
+    return experiment.topology
+
+
 def _rates(experiment: Experiment) -> list[float]:
-    return [spec.rate_tps or experiment.workload.rate_tps for spec in experiment.steps.plan]
+    return [spec.rate_tps or experiment.input.rate_tps for spec in experiment.steps.plan]
 
 
 def _tuples_per_message(experiment: Experiment) -> float:
     """Tuples of one message that reach the end, or the window: its children and, in a join, itself."""
-    multiplier = experiment.topology.multiplier
+    multiplier = _own(experiment).multiplier
     joined = 1.0 if "join" in experiment.topology.roles.values() else 0.0
     return (multiplier.mean if multiplier else 1.0) + joined
 
@@ -107,6 +137,6 @@ def _shares(experiment: Experiment, component: str, tasks: int) -> Sequence[floa
     """Relative rates of the windows: one a key with fields grouping, else one a task."""
     streams = experiment.topology.query_plan().inputs(component)
     if any(s.grouping in ("fields", "partial-key") for s in streams):
-        total = sum(experiment.workload.keys.values())
-        return [weight / total for weight in experiment.workload.keys.values()]
+        total = sum(experiment.input.keys.values())
+        return [weight / total for weight in experiment.input.keys.values()]
     return [1.0 / tasks] * tasks

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from harness.experiments.ledger import Evidence, Ids, held_at_the_end, parse_fai
 from harness.experiments.measuring import Measured
 from harness.experiments.precision import Look, look
 from harness.plans import PhysicalPlan
-from harness.runs import Backlog, Finding, Quality
+from harness.runs import Backlog, Finding, Quality, Tracked
 from harness.schemas import METRICS
 
 LATE_P99_MS = 20.0
@@ -174,6 +175,114 @@ def settled_look(assembled: Assembled, measured: Measured, precision_pct: float)
     )
 
 
+ABSENT = {
+    "ledger": "the topology makes its own messages: see the check tracked",
+    "generator": "the topology makes its own messages",
+    "receiver": "the topology's results do not come to the harness",
+    "samples": "there is no ground truth: see the check measured-latency",
+    "backlog": "how many messages were due is not known",
+}
+"""Checks that do not apply to a topology that makes its own messages, and why."""
+
+
+def rate_tps(rows: pa.Table, spouts: Sequence[str], interval_ms: tuple[int, int]) -> float:
+    """Return the messages a second that the spouts emitted in the interval.
+
+    Parameters
+    ----------
+    rows : Table
+        ``metrics.parquet``.
+    spouts : sequence of str
+        The query plan's.
+    interval_ms : tuple of int
+        Start and end, in epoch ms.
+    """
+    mine = _of_spouts(rows, "emitted", "count", spouts, interval_ms)
+    return _total(mine) * 1e3 / (interval_ms[1] - interval_ms[0])
+
+
+def tracked(rows: pa.Table, spouts: Sequence[str], interval_ms: tuple[int, int]) -> Tracked:
+    """Return what became of the messages that the spouts emitted in the buckets that end in the interval.
+
+    The messages in flight before a task's first bucket are those at the end of the bucket before it.
+    """
+
+    def total(measurement: str, field: str) -> int:
+        mine = _of_spouts(rows, measurement, field, spouts, interval_ms)
+        return round(_total(mine))
+
+    emitted = total("ack", "tracked")
+    before, after = (_in_flight(rows, spouts, at) for at in interval_ms)
+    return Tracked(
+        emitted=emitted,
+        # without ackers Storm acks within emit: that says nothing of what became of a message
+        acked=total("ack", "acked") if emitted or before else 0,
+        failed=total("ack", "failed"),
+        pending_before=before,
+        pending=after,
+        unnamed=max(total("emitted", "count") - emitted, 0),
+    )
+
+
+def _total(rows: pa.Table) -> float:
+    """Add up values, without those of streams that are Storm's own."""
+    own = pc.invert(pc.match_substring_regex(rows["stream"].cast(pa.string()), r"^(__|\$)"))
+    return float(pc.sum(rows.filter(own)["value"]).as_py() or 0.0)
+
+
+def _of_spouts(
+    rows: pa.Table, measurement: str, field: str, spouts: Sequence[str], interval_ms: tuple[int, int]
+) -> pa.Table:
+    end = rows["bucket_end_ms"]
+    conditions = (
+        pc.greater(end, interval_ms[0]),
+        pc.less_equal(end, interval_ms[1]),
+        pc.equal(rows["measurement"], measurement),
+        pc.equal(rows["field"], field),
+        pc.is_in(rows["component"].cast(pa.string()), pa.array(spouts, pa.string())),
+    )
+    return rows.filter(reduce(pc.and_, conditions))
+
+
+def _in_flight(rows: pa.Table, spouts: Sequence[str], until_ms: int) -> int:
+    """Return the messages in flight at the end of each spout task's last bucket until then."""
+    mine = _of_spouts(rows, "ack", "pending", spouts, (0, until_ms)).sort_by("bucket_end_ms")
+    last = dict(zip(mine["task"].to_pylist(), mine["value"].to_pylist(), strict=True))
+    return int(sum(last.values()))
+
+
+def quality_of_own_messages(
+    measured: Measured,
+    found: Tracked,
+    *,
+    errors: Sequence[str],
+    plan_as_asked: Finding,
+    plan_unchanged: Finding,
+    metrics: Finding,
+) -> Quality:
+    """Return ``quality.json`` of a topology that makes its own messages."""
+    return Quality(
+        plan_as_asked=plan_as_asked,
+        plan_unchanged=plan_unchanged,
+        steady=_steady(measured),
+        errors_reported=_no_errors(errors),
+        tracked=found,
+        absent=ABSENT,
+        metrics=metrics,
+    )
+
+
+def _steady(measured: Measured) -> Finding:
+    return Finding(
+        ok=measured.steadiness.steady and measured.burn_in.found,
+        detail=f"burn-in: {measured.burn_in.reason}; interval: {measured.steadiness.reason}",
+    )
+
+
+def _no_errors(errors: Sequence[str]) -> Finding:
+    return Finding(ok=not errors, detail="; ".join(errors[:3]))
+
+
 def quality(
     gathered: Gathered,
     measured: Measured,
@@ -193,10 +302,7 @@ def quality(
     return Quality(
         plan_as_asked=plan_as_asked,
         plan_unchanged=plan_unchanged,
-        steady=Finding(
-            ok=measured.steadiness.steady and measured.burn_in.found,
-            detail=f"burn-in: {measured.burn_in.reason}; interval: {measured.steadiness.reason}",
-        ),
+        steady=_steady(measured),
         generator=Finding(
             ok=late_ms <= LATE_P99_MS,
             detail=f"99 % of messages sent within {late_ms:.2f} ms of their schedule",
@@ -205,7 +311,7 @@ def quality(
             ok=not assembled.complaints,
             detail="; ".join(assembled.complaints) or f"{assembled.latency.num_rows} rows, none impossible",
         ),
-        errors_reported=Finding(ok=not gathered.errors, detail="; ".join(gathered.errors[:3])),
+        errors_reported=_no_errors(gathered.errors),
         ledger=ledger(gathered, measured),
         metrics=metrics,
         backlog=kept_up(gathered.sent, gathered.received, measured),

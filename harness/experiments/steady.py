@@ -144,6 +144,7 @@ def burn_in(
     bucket_s: float = 1.0,
     sent_s: ArrayLike | None = None,
     outputs_per_message: float | None = None,
+    weights: ArrayLike | None = None,
 ) -> Steadiness:
     """Decide from the data so far whether burn-in is over; meant to be called every few seconds.
 
@@ -166,6 +167,8 @@ def burn_in(
     outputs_per_message : float, optional
         Arrivals that a message sent leads to, on average. With ``sent_s`` it reveals arrivals that
         fall short of it, as those of a saturated topology do.
+    weights : array_like, shape (n,), optional
+        How many messages each value stands for (`harness.experiments.precision.batch_totals`).
 
     Returns
     -------
@@ -189,7 +192,7 @@ def burn_in(
     if now_s < least_s or buckets < LEAST_BUCKETS:
         return Steadiness(False, final, None, f"{now_s:.0f} s are too short to judge")
     # An unfinished last bucket waits for the next call.
-    counts, sums = batch_totals(times, latency, 0, buckets * bucket_s, buckets)
+    counts, sums = batch_totals(times, latency, 0, buckets * bucket_s, buckets, weights)
     if not counts.any():
         return Steadiness(False, final, None, f"no message arrived in {now_s:.0f} s")
     sends = _sends(sent_s, 0, buckets * bucket_s, buckets)
@@ -216,6 +219,7 @@ def interval(
     bucket_s: float = 1.0,
     sent_s: ArrayLike | None = None,
     outputs_per_message: float | None = None,
+    weights: ArrayLike | None = None,
 ) -> Steadiness:
     """Judge a measured interval: it stands unless a drift is detected in it.
 
@@ -231,7 +235,7 @@ def interval(
     """
     times, latency = samples(times_s, latency_ms)
     buckets = max(LEAST_BUCKETS, round((end_s - start_s) / bucket_s))
-    counts, sums = batch_totals(times, latency, start_s, end_s, buckets)
+    counts, sums = batch_totals(times, latency, start_s, end_s, buckets, weights)
     sends = _sends(sent_s, start_s, end_s, buckets)
     drifts = _judge(counts, sums, sends, drift_pct, outputs_per_message)
     if drifts is None:

@@ -5,12 +5,16 @@ The Java side has no defaults of its own, so what ``experiment.yaml`` of a run s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.experiments.config import Experiment, StormValue
+from harness.experiments.config import Experiment, Topology
 from harness.plans import TopologyConfiguration
+from harness.topologies.anybodys import StormValue
+
+PATIENCE_S = 60
+"""How long a main may take until it submits."""
 
 
 def topology_settings(
@@ -36,7 +40,8 @@ def topology_settings(
         The Kafka broker and topics.
     """
     t = experiment.topology
-    plan = t.query_plan()
+    assert isinstance(t, Topology)  # others bring what builds them
+    plan, workload = t.query_plan(), experiment.input
     components = {
         c.name: {
             "role": c.role,
@@ -54,10 +59,10 @@ def topology_settings(
         "multiplier": t.multiplier.model_dump(mode="json") if t.multiplier else None,
         "routing": t.routing,
         "keys": {
-            "names": list(experiment.workload.keys),
-            "weights": list(experiment.workload.keys.values()),
+            "names": list(workload.keys),
+            "weights": list(workload.keys.values()),
         },
-        "seed": experiment.workload.seed,
+        "seed": workload.seed,
         "spout": {
             "bootstrap": bootstrap,
             "topic": input_topic,
@@ -72,24 +77,40 @@ def topology_settings(
 def submit_settings(
     experiment: Experiment,
     jar: Path,
-    topology_json: Path,
+    main: str,
+    args: Sequence[str],
     *,
     metrics_url: str,
-    nimbus: tuple[str, int],
     token_file: str = "",
     spool: str = "",
+    nimbus: tuple[str, int] | None,
+    components: Mapping[str, Mapping[str, int]] | None = None,
+    storm: Mapping[str, StormValue] | None = None,
 ) -> dict[str, Any]:
-    """Return ``submit.json``: how the jar is captured, instrumented and sent to Nimbus.
+    """Return ``submit.json``: how what a jar's main submits is captured, instrumented and sent to Nimbus.
 
-    ``token_file`` and ``spool`` are on the workers' hosts: what holds the token for ``metrics_url``, and
-    the folder for metrics that could not be delivered; empty where there is no such thing.
+    Parameters
+    ----------
+    jar, main, args
+        The jar, its class, and the arguments of its main.
+    metrics_url : str
+        Where the wrappers report to.
+    token_file, spool : str
+        On the workers' hosts: what holds the token for it, and the folder for metrics that could not be
+        delivered; empty where there is no such thing.
+    nimbus : (str, int), optional
+        Host and port; None to have the topology described only.
+    components : mapping, optional
+        Executors and tasks of components that shall not have those of the jar.
+    storm : mapping, optional
+        Settings in place of the topology's own.
     """
-    storm: Mapping[str, StormValue] = {}
     return {
-        "nimbus": {"host": nimbus[0], "port": nimbus[1]},
+        "nimbus": {"host": nimbus[0], "port": nimbus[1]} if nimbus else None,
         "jar": str(jar),
-        "main": "harness.storm.topologies.Main",
-        "args": [str(topology_json)],
+        "main": main,
+        "args": list(args),
+        "patience_s": PATIENCE_S,
         "instrument": experiment.measure.instrument,
         "metrics": {
             "url": metrics_url,
@@ -100,5 +121,6 @@ def submit_settings(
             "bucket_s": experiment.measure.bucket_s,
             "consumers": experiment.topology.metrics_consumers,
         },
-        "storm": storm,
+        "components": dict(components or {}),
+        "storm": dict(storm or {}),
     }

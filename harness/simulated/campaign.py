@@ -90,7 +90,8 @@ def carry_out(experiment: Experiment, run: Run, say: Callable[[str], None]) -> N
 
 
 def _play(experiment: Experiment, step: Step, up_ns: int, epoch_ms: int) -> tuple[tables.Played, _Span]:
-    made = network(experiment, _plan(experiment, step), step.rate_tps)
+    rate_tps = step.rate_tps or experiment.input.rate_tps
+    made = network(experiment, _plan(experiment, step), rate_tps)
     slowest_s = loads(made).slowest_window_s()
     measure = experiment.measure
 
@@ -100,10 +101,10 @@ def _play(experiment: Experiment, step: Step, up_ns: int, epoch_ms: int) -> tupl
     burn_in_s = whole(min(max(measure.burn_in.least_s, 2 * slowest_s), measure.burn_in.most_s))
     interval_s = whole(measure.interval.most_s)
     span = _Span(burn_in_s, interval_s, max(1.0, min(2 * slowest_s, interval_s)))
-    workload = experiment.workload
+    workload = experiment.input
     own = workload.model_copy(update={"seed": workload.seed + step.index})
     until_ms = span.end_ms + 1000 * span.settle_s
-    offsets = _sent_until(schedule(own, step.rate_tps), round(until_ms * 1e6))
+    offsets = _sent_until(schedule(own, rate_tps), round(until_ms * 1e6))
     spouts = np.concatenate([made.layout.tasks[name] for name in made.input_tps])
     partition = np.arange(offsets.size) % tables.PARTITIONS
     messages = Messages(offsets / 1e6 + FETCH_MS, spouts[partition % spouts.size])
@@ -136,7 +137,7 @@ def _sent_until(planned: Schedule, until_ns: int) -> IntArray:
 
 def _gather(experiment: Experiment, played: tables.Played) -> records.Gathered:
     query_plan = experiment.topology.query_plan()
-    sent, received = tables.sent(played), tables.received(played, experiment.workload.seed)
+    sent, received = tables.sent(played), tables.received(played, experiment.input.seed)
     members = tables.members(played)
     outputs = pc.count_distinct(
         pc.add(pc.multiply(received["output_offset"], tables.PARTITIONS), received["output_partition"])
@@ -180,6 +181,7 @@ def _measured(
         looks=1,
     )
     return Measured(
+        latency="ground-truth",
         start_ns=start_ns,
         end_ns=end_ns,
         start_epoch_ms=int(epoch[0]),

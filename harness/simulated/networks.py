@@ -33,6 +33,7 @@ from harness.models.network import Atoms, Hops, Input, Network, constant
 from harness.models.network import Service as Cost
 from harness.models.simulator.distributions import exponential, lognormal, uniform
 from harness.plans import PhysicalPlan, Stream
+from harness.topologies.anybodys import JarTopology
 
 WORK = lognormal(0.15, 0.5)
 EMIT_MS, SEND_MS, ACK_MS = 0.05, 0.05, 0.02
@@ -51,9 +52,12 @@ def network(experiment: Experiment, plan: PhysicalPlan, rate_tps: float) -> Netw
     Raises
     ------
     UsageError
-        For ``routing: parity``: what a window makes on one output depends on the other there.
+        For the topology of a jar, and for ``routing: parity``: what a window makes on one output depends on
+        the other there.
     """
     layout, topology = lay_out(plan), experiment.topology
+    if isinstance(topology, JarTopology):
+        raise UsageError("cluster.kind: the simulator does not know what the bolts of a jar do")
     if topology.routing == "parity":
         raise UsageError("cluster.kind: the simulator does not play routing: parity", "use one-per-window")
     roles = topology.roles
@@ -83,7 +87,7 @@ def network(experiment: Experiment, plan: PhysicalPlan, rate_tps: float) -> Netw
     return Network(
         layout=layout,
         input_tps={s: np.full(len(layout.tasks[s]), rate_tps / len(layout.tasks[s])) for s in spouts},
-        input_scv=1 / 16 if experiment.workload.arrivals == "poisson" else 0.0,
+        input_scv=1 / 16 if experiment.input.arrivals == "poisson" else 0.0,
         in_turn=True,
         poll_ms=dict.fromkeys(spouts, float(topology.spout.poll_timeout_ms)),
         idle_ms=np.full(len(layout), topology.waiting.sleep_ms + SLACK_MS),
@@ -177,7 +181,7 @@ def routing_of(experiment: Experiment, layout: Layout, stream: Stream) -> FloatA
         case "global":
             row[0] = 1.0
         case "fields" | "partial-key":
-            row = _by_key(experiment.workload.keys, tasks, stream.grouping == "partial-key")
+            row = _by_key(experiment.input.keys, tasks, stream.grouping == "partial-key")
         case "local-or-shuffle":
             here = layout.worker[layout.of[stream.source], None] == layout.worker[layout.of[stream.target]]
             near = (here @ held > 0).astype(np.float64)

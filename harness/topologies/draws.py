@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from harness.experiments.config import Experiment, Multiplier
+from harness.experiments.config import Experiment, Multiplier, Topology
 
 Ids = npt.NDArray[np.int64]
 Bits = npt.NDArray[np.uint64]
@@ -77,7 +77,8 @@ def members(experiment: Experiment) -> Callable[[Ids], Ids]:
     A message is one member for each way from the spout that no multiplier is on (they all join in
     one: child 0), and one for each child.
     """
-    multiplier, seed = experiment.topology.multiplier, experiment.workload.seed
+    topology, seed = experiment.topology, experiment.input.seed
+    multiplier = topology.multiplier if isinstance(topology, Topology) else None
     if multiplier is None:
         return lambda ids: np.ones(ids.shape, dtype=np.int64)
     plan = experiment.topology.query_plan()

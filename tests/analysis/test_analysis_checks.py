@@ -15,7 +15,7 @@ from harness.analysis.checks import Samples, run_checks, unusable, verdict
 from harness.analysis.distribution import MISSING, NEGATIVE, NOT_A_NUMBER, ZERO
 from harness.analysis.inputs import RunRecord, read_run
 from harness.protocols import CheckResult
-from harness.runs import BurnInFound, Finding
+from harness.runs import BurnInFound, Finding, Tracked
 
 LEDGER = {
     "sent": 100,
@@ -101,6 +101,41 @@ def test_each_trouble_makes_its_step_invalid(
     assert verdict(results(run).values()) == "invalid"
     kind = "unsteady" if check in ("steady", "burn-in") else "invalid"
     assert unusable(results(run).values())[1][0] == kind
+
+
+BALANCED = Tracked(emitted=1000, acked=995, failed=0, pending_before=2, pending=7, unnamed=0)
+
+
+@pytest.mark.parametrize(
+    ("tracked", "status", "says"),
+    [
+        (BALANCED, "valid", "2 pending + 1000 emitted = 995 acked + 0 failed + 7 pending"),
+        (BALANCED.model_copy(update={"acked": 994, "failed": 1}), "valid", "1 failed"),
+        (BALANCED.model_copy(update={"acked": 993, "failed": 2}), "invalid", "2 failed"),
+        (BALANCED.model_copy(update={"pending": 8}), "invalid", "the two sides differ"),
+        (
+            Tracked(emitted=0, acked=0, failed=0, pending_before=0, pending=0, unnamed=9),
+            "valid",
+            "no spout tracks its messages: 9 messages without an identifier",
+        ),
+    ],
+)
+def test_messages_that_the_topology_made_are_added_up(
+    tmp_path: Path, tracked: Tracked, status: str, says: str
+) -> None:
+    found = results(made(tmp_path, quality={"tracked": tracked}))["tracked", 1]
+    assert found.status == status
+    assert says in found.detail
+
+
+def test_what_does_not_apply_is_no_failure_and_says_why(tmp_path: Path) -> None:
+    absent = {"generator": "it makes its own", "ledger": "see tracked", "samples": "no ground truth"}
+    quality = {"absent": absent, "generator": None, "ledger": None, "tracked": BALANCED}
+    found = results(made(tmp_path, quality=quality, interval={"latency": "ack"}))
+    for name, reason in absent.items():
+        assert (found[name, 1].status, found[name, 1].detail) == ("valid", f"does not apply: {reason}")
+    assert "ack_latency_ms" in found["measured-latency", 1].detail
+    assert "ground truth" in found["measured-latency", 0].detail
 
 
 def test_a_precision_missed_by_less_than_twice_is_noted(tmp_path: Path) -> None:

@@ -86,6 +86,7 @@ def gathered(rate_tps: int, out_tps: int) -> records.Gathered:
 def measured(steady: bool) -> Measured:
     none = np.empty(0)
     return Measured(
+        latency="ground-truth",
         start_ns=START_S * NS,
         end_ns=END_S * NS,
         start_epoch_ms=0,

@@ -10,6 +10,7 @@ from harness.errors import UsageError
 from harness.experiments.config import Experiment
 from harness.experiments.loading import dump, expand_steps, files, load, shipped_folders
 from harness.experiments.preflight import findings
+from harness.topologies.anybodys import JarTopology
 
 GOOD = """\
 name: quick
@@ -47,6 +48,58 @@ def test_every_shipped_experiment_loads_and_says_what_it_follows(path: Path) -> 
     experiment = load(path)
     assert expand_steps(experiment)
     assert path.read_text().startswith("#")
+
+
+JAR = """\
+name: of-a-jar
+topology:
+  jar: some.jar
+  main: org.somebody.Topology
+  args: ["{name}"]
+steps:
+  plan:
+    - executors: {count: 1}
+    - executors: 2
+"""
+
+
+def test_a_jar_is_beside_its_file_and_makes_its_own_messages(tmp_path: Path) -> None:
+    path = tmp_path / "jar.yaml"
+    path.write_text(JAR)
+    experiment = load(path)
+    assert isinstance(experiment.topology, JarTopology)
+    assert experiment.topology.jar == tmp_path / "some.jar"
+    assert [s.rate_tps for s in expand_steps(experiment)] == [None, None]
+    assert load(path, ["topology.storm={topology.debug: false}"]).storm_settings()["topology.debug"] is False
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("steps:", "workload: {rate_tps: 3}\nsteps:"), "workload: the topology of a jar makes its own"),
+        (("- executors: 2", "- {executors: 2, rate_tps: 3}"), "rate_tps has no meaning"),
+        (("main: org.somebody.Topology", "main: not a class"), "topology.main: String should match pattern"),
+        (("  main: org.somebody.Topology\n", ""), "'topology.main' is missing"),
+        (("  main:", "  load_ware: true\n  main:"), "unknown key 'topology.load_ware'"),
+        (("  main:", "  storm: {topology.workers: 3}\n  main:"), "its key is workers of a step"),
+        (("steps:", "measure: {instrument: false}\nsteps:"), "nothing of a jar's topology is measured"),
+    ],
+)
+def test_a_mistake_about_a_jar_gets_one_line(tmp_path: Path, change: tuple[str, str], message: str) -> None:
+    path = tmp_path / "jar.yaml"
+    assert change[0] in JAR
+    path.write_text(JAR.replace(*change))
+    with pytest.raises(UsageError) as caught:
+        load(path)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith(f"{path}:")
+    assert message in str(caught.value)
+
+
+def test_one_of_the_harnesss_topologies_needs_a_workload(good: Path) -> None:
+    good.write_text(GOOD.replace("workload: {rate_tps: 100}\n", ""))
+    with pytest.raises(UsageError, match="workload: the key is missing"):
+        load(good)
 
 
 def test_appendix_e_is_as_printed() -> None:

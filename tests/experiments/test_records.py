@@ -13,6 +13,7 @@ from harness.experiments import records
 from harness.experiments.precision import look
 from harness.experiments.steady import Steadiness
 from harness.runs import BurnInFound, Finding, Interval
+from harness.schemas import METRICS
 
 
 def quality_of(rate_tps: int, out_tps: int):
@@ -65,6 +66,59 @@ def test_metrics_are_delivered_whole_or_the_step_says_what_was_lost() -> None:
     )
     assert not records.delivery(reported(), instrumented=True).ok
     assert records.delivery(reported(), instrumented=False).ok
+
+
+def rows_of(*rows: tuple[int, str, str, int, str, float]) -> pa.Table:
+    """Metrics of the spout: bucket's end (ms), measurement, component, task, field, value."""
+    ends, measurements, components, tasks, fields, values = (list(c) for c in zip(*rows, strict=True))
+    columns = {
+        "bucket_end_ms": ends, "measurement": measurements, "component": components, "task": tasks,
+        "field": fields, "value": values, "worker": [""] * len(rows), "peer": [""] * len(rows),
+        "stream": ["default" if m == "emitted" else "" for m in measurements],
+    }  # fmt: skip
+    return pa.Table.from_arrays([pa.array(columns[f.name]).cast(f.type) for f in METRICS], schema=METRICS)
+
+
+def acks(
+    end_ms: int, task: int, tracked: int, acked: int, failed: int, pending: int
+) -> list[tuple[int, str, str, int, str, float]]:
+    counted = {"tracked": tracked, "acked": acked, "failed": failed, "pending": pending}
+    return [(end_ms, "ack", "spout", task, field, float(value)) for field, value in counted.items()]
+
+
+def test_what_became_of_messages_is_added_up_over_the_buckets_of_the_interval() -> None:
+    """Two tasks with buckets of their own phase; the interval is 1000 to 3000 ms."""
+    rows = rows_of(
+        *acks(900, 1, 100, 93, 0, 7),  # before: 7 in flight at task 1
+        *acks(1000, 2, 50, 45, 0, 5),  # ends at the start: before
+        *acks(1900, 1, 10, 12, 1, 4),
+        *acks(2000, 2, 20, 22, 0, 3),
+        *acks(2900, 1, 11, 10, 0, 5),
+        *acks(3000, 2, 21, 20, 1, 3),
+        *acks(3900, 1, 99, 9, 0, 95),  # after
+        (2000, "emitted", "spout", 2, "count", 41.0),
+        (2900, "emitted", "spout", 1, "count", 24.0),
+        (2900, "emitted", "other", 9, "count", 1000.0),
+    )
+    found = records.tracked(rows, ("spout",), (1000, 3000))
+    assert (found.pending_before, found.emitted) == (12, 62)
+    assert (found.acked, found.failed, found.pending) == (64, 2, 8)
+    assert found.balanced
+    assert found.unnamed == 65 - 62
+    assert records.rate_tps(rows, ("spout",), (1000, 3000)) == 65 / 2
+
+
+def test_a_bucket_that_did_not_arrive_shows() -> None:
+    rows = rows_of(*acks(900, 1, 0, 0, 0, 7), *acks(1900, 1, 10, 12, 1, 4), *acks(3900, 1, 11, 10, 0, 9))
+    assert not records.tracked(rows, ("spout",), (1000, 4000)).balanced
+
+
+def test_without_ackers_an_ack_says_nothing() -> None:
+    """Storm then acks within emit (docs/run-directory.md)."""
+    rows = rows_of(*acks(1900, 1, 0, 30, 0, 0), (1900, "emitted", "spout", 1, "count", 30.0))
+    found = records.tracked(rows, ("spout",), (1000, 2000))
+    assert (found.emitted, found.acked, found.unnamed) == (0, 0, 30)
+    assert found.balanced
 
 
 def test_a_step_that_keeps_up() -> None:

@@ -35,7 +35,7 @@ from harness.backends.local import LocalCluster
 from harness.backends.metric_rows import MetricRows
 from harness.backends.servers import quiet
 from harness.campaigning import environment, jars, schedule
-from harness.deployment import StormDeployment
+from harness.deployment import OfTheHarness, StormDeployment
 from harness.errors import ClusterError, HarnessError, UsageError
 from harness.experiments import records
 from harness.experiments.campaign import Campaign
@@ -388,14 +388,16 @@ def measured(
             cluster.bootstrap,
             f"{name}-in",
             f"{name}-out",
-            partial(schedule, experiment.workload),
+            partial(schedule, experiment.input),
             "x" * 64,
             group=name,
         ) as load,
     ):
         kill = Kill(influx_server, relay)
         target = InfluxTarget(relay.url, str(influx_server.token_file), str(influx_server.spool))
-        deployment = StormDeployment(experiment, cluster, name, load, target, jars(), folder / "submission")
+        topics = (f"{name}-in", f"{name}-out")
+        submitter = OfTheHarness(experiment, name, cluster.bootstrap, topics, jars(), folder / "submission")
+        deployment = StormDeployment(experiment, cluster, submitter, target, jars(), folder / "submission")
         recorder = Recorder(run, kill, {"influxdb": lambda step: store.write_events(events_of(run, step))})
         Campaign(experiment, run, deployment, load, store, recorder).carry_out()
         recorder.finish()

@@ -25,6 +25,7 @@ from harness.backends.local import LocalCluster
 from harness.backends.submission import submit
 from harness.backends.topology_state import WorkerStarts
 from harness.campaigning import jars
+from harness.deployment import MAIN
 from harness.errors import ClusterError, UsageError
 from harness.experiments.config import Experiment
 from harness.experiments.loading import load
@@ -75,7 +76,8 @@ def topology(cluster: LocalCluster, experiment: Experiment, tmp_path: Path) -> I
         instructions = submit_settings(
             experiment,
             jars() / "topologies.jar",
-            tmp_path / "topology.json",
+            MAIN,
+            [str(tmp_path / "topology.json")],
             metrics_url=NOBODY,
             nimbus=(cluster.nimbus.host, cluster.nimbus.port),
         )

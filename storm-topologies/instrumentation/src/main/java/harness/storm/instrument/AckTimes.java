@@ -1,62 +1,75 @@
 package harness.storm.instrument;
 
+import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.ConcurrentHashMap;
 import org.apache.storm.shade.net.minidev.json.JSONValue;
 
 /**
- * The time from a spout's emit to the ack, by message id.
+ * The time from a spout's emit to the ack, by message id; and what became of all that was emitted with an id.
  *
- * <p>Storm acks and fails on the executor's thread, so the sums need no lock; but a spout may emit from a thread of its
- * own, so the messages in flight are in a concurrent map. An id may be in flight more than once: the first ack is then
- * taken for the first emit, which leaves the sum of the times right whichever was meant. A message leaves the map when it is
- * acked or failed, as it leaves Storm's own.
+ * <p>Storm acks and fails on the executor's thread, but a spout may emit from threads of its own: hence the lock, which
+ * makes {@code tracked}, {@code acked}, {@code failed} and {@code pending} of one bucket belong together, so that
+ * {@code pending before + tracked = acked + failed + pending} holds of every bucket of a spout that names its messages
+ * itself. An id may be in flight more than once (some spouts give all messages the same): the first ack is then taken for
+ * the first emit, which leaves the sum of the times right whichever was meant. A message leaves when it is acked or failed,
+ * as it leaves Storm's own map.
  */
 final class AckTimes {
     /** Ids listed in one bucket, and the length of one in characters; what is more is counted in {@code failed_ids_cut}. */
     static final int LISTED_IDS = 1000;
     static final int ID_LENGTH = 200;
 
-    private final boolean tracked;
-    private final Map<Object, Emit> inFlight = new ConcurrentHashMap<>();
+    private final boolean ackers;
+    private final Map<Object, Emits> inFlight = new HashMap<>();
     private final Moments emitToAck = new Moments();
     private final Histogram histogram = new Histogram();
+    private long tracked;
     private long acked;
     private long failed;
+    private long pending;
     private long idsCut;
     private List<String> failedIds = new ArrayList<>();
 
     /** @param ackers without ackers Storm acks within emit: then acks are counted and not timed */
     AckTimes(boolean ackers) {
-        tracked = ackers;
+        this.ackers = ackers;
     }
 
     /** Just before Storm gets the tuple, as the ack may come before emit returns. */
-    void emitting(Object messageId) {
-        if (tracked && messageId != null) {
-            Emit emit = new Emit(System.nanoTime(), null);
-            if (inFlight.putIfAbsent(messageId, emit) != null) {
-                inFlight.merge(messageId, emit, Emit::then);
-            }
+    synchronized void emitting(Object messageId) {
+        if (!ackers || messageId == null) {
+            return;
+        }
+        tracked++;
+        pending++;
+        long nowNs = System.nanoTime();
+        Emits before = inFlight.putIfAbsent(messageId, new Emits(nowNs));
+        if (before != null) {
+            before.add(nowNs);
         }
     }
 
-    void acked(Object messageId) {
+    synchronized void acked(Object messageId) {
         long ackedNs = System.nanoTime();
         acked++;
-        Emit emit = remove(messageId);
-        if (emit != null) {
-            emitToAck.add(ackedNs - emit.atNs);
-            histogram.add(ackedNs - emit.atNs);
+        Emits emits = messageId == null ? null : inFlight.get(messageId);
+        if (emits != null) {
+            long tookNs = ackedNs - remove(messageId, emits);
+            emitToAck.add(tookNs);
+            histogram.add(tookNs);
         }
     }
 
-    void failed(Object messageId) {
+    synchronized void failed(Object messageId) {
         failed++;
-        remove(messageId);
+        Emits emits = messageId == null ? null : inFlight.get(messageId);
+        if (emits != null) {
+            remove(messageId, emits);
+        }
         String id = String.valueOf(messageId);
         if (failedIds.size() < LISTED_IDS && id.length() <= ID_LENGTH) {
             failedIds.add(id);
@@ -65,22 +78,21 @@ final class AckTimes {
         }
     }
 
-    private Emit remove(Object messageId) {
-        if (!tracked || messageId == null) {
-            return null;
+    private long remove(Object messageId, Emits emits) {
+        pending--;
+        long emittedNs = emits.first;
+        if (!emits.next()) {
+            inFlight.remove(messageId);
         }
-        Emit first = inFlight.remove(messageId);
-        if (first != null && first.next != null) {
-            // Put back the rest, before what another thread may have emitted since.
-            inFlight.merge(messageId, first.next, (since, rest) -> Emit.then(rest, since));
-        }
-        return first;
+        return emittedNs;
     }
 
-    void drainTo(Series series) {
+    synchronized void drainTo(Series series) {
         Map<String, Object> fields = new LinkedHashMap<>();
         fields.put("acked", acked);
         fields.put("failed", failed);
+        fields.put("tracked", tracked);
+        fields.put("pending", pending);
         emitToAck.drainTo(fields, "count", "");
         if (failed > 0) {
             fields.put("failed_ids", JSONValue.toJSONString(failedIds));
@@ -89,14 +101,34 @@ final class AckTimes {
         series.add("ack", fields).add("ack_hist", histogram.drain());
         acked = 0;
         failed = 0;
+        tracked = 0;
         idsCut = 0;
         failedIds = new ArrayList<>();
     }
 
-    /** When a message was emitted; with later emits of the same id behind it. */
-    private record Emit(long atNs, Emit next) {
-        static Emit then(Emit first, Emit last) {
-            return new Emit(first.atNs, first.next == null ? last : then(first.next, last));
+    /** When the messages of one id were emitted that are in flight, the oldest first. */
+    private static final class Emits {
+        private long first;
+        private ArrayDeque<Long> rest;
+
+        Emits(long atNs) {
+            first = atNs;
+        }
+
+        void add(long atNs) {
+            if (rest == null) {
+                rest = new ArrayDeque<>();
+            }
+            rest.add(atNs);
+        }
+
+        /** Forgets the first; false if it was the last. */
+        boolean next() {
+            if (rest == null || rest.isEmpty()) {
+                return false;
+            }
+            first = rest.remove();
+            return true;
         }
     }
 }

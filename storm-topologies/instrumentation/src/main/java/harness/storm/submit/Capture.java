@@ -6,6 +6,7 @@ import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
 import org.apache.storm.generated.KillOptions;
 import org.apache.storm.generated.Nimbus;
 import org.apache.storm.generated.StormTopology;
@@ -13,7 +14,8 @@ import org.apache.storm.shade.net.minidev.json.JSONValue;
 import org.apache.storm.thrift.TException;
 
 /**
- * A Nimbus that passes every call on to a real one, and changes the topology as it is submitted.
+ * A Nimbus that passes every call on to a real one, and changes the topology as it is submitted. Without a real one it
+ * answers what a submission asks for, and describes the topology.
  *
  * <p>A topology belongs to the harness once it is submitted: a {@code main} that kills, deactivates or rebalances it when it
  * is done watching (as storm-perf's do) is not heard.
@@ -23,10 +25,13 @@ final class Capture implements InvocationHandler {
 
     private final Nimbus.Iface nimbus;
     private final SubmitSettings settings;
+    private final CompletableFuture<Void> submitted = new CompletableFuture<>();
     private String topology;
     private Instrumenter.Result result;
+    private Map<String, Object> description;
     private SubmitException failure;
 
+    /** @param nimbus the real one, or null */
     Capture(Nimbus.Iface nimbus, SubmitSettings settings) {
         this.nimbus = nimbus;
         this.settings = settings;
@@ -63,6 +68,11 @@ final class Capture implements InvocationHandler {
         return call(method, args);
     }
 
+    /** Done as soon as a topology was submitted. */
+    CompletableFuture<Void> submitted() {
+        return submitted;
+    }
+
     /** The name of the topology that was submitted; null if none was. */
     synchronized String topology() {
         return topology;
@@ -70,6 +80,11 @@ final class Capture implements InvocationHandler {
 
     synchronized Instrumenter.Result result() {
         return result;
+    }
+
+    /** What was submitted, before anything was changed. */
+    synchronized Map<String, Object> description() {
+        return description;
     }
 
     /** Why the submission was refused here, whatever {@code main} made of it; null if it was not. */
@@ -80,13 +95,20 @@ final class Capture implements InvocationHandler {
     private Object submit(Method method, Object[] args) throws Throwable {
         String name = (String) args[0];
         if (topology != null) {
+            String killed = nimbus == null ? "" : "; the first is being killed";
             kill();
-            throw fail(SubmitException.failed("main submits more than one topology: " + topology + " and " + name
-                + "; the first is being killed"));
+            throw fail(SubmitException.failed(
+                "main submits more than one topology: " + topology + " and " + name + killed));
         }
         Map<String, Object> conf = new HashMap<>(Submit.object((String) args[2]));
-        conf.putAll(settings.storm());
         StormTopology changed = (StormTopology) args[3];
+        description = Description.of(changed, conf);
+        try {
+            Description.resize(changed, settings.components());
+        } catch (SubmitException e) {
+            throw fail(e);
+        }
+        conf.putAll(settings.storm());
         Instrumenter.Result outcome;
         if (settings.instrument()) {
             outcome = Instrumenter.wrap(changed);
@@ -103,6 +125,7 @@ final class Capture implements InvocationHandler {
         }
         topology = name;
         result = outcome;
+        submitted.complete(null);
         return null;
     }
 
@@ -112,9 +135,11 @@ final class Capture implements InvocationHandler {
      * <p>Not at once: a supervisor that is fetching a topology's files as they vanish stops itself (Storm 2.8.3).
      */
     synchronized void kill() throws TException {
-        KillOptions soon = new KillOptions();
-        soon.set_wait_secs(KILL_WAIT_S);
-        nimbus.killTopologyWithOpts(topology, soon);
+        if (nimbus != null) {
+            KillOptions soon = new KillOptions();
+            soon.set_wait_secs(KILL_WAIT_S);
+            nimbus.killTopologyWithOpts(topology, soon);
+        }
     }
 
     private SubmitException fail(SubmitException reason) {
@@ -123,10 +148,24 @@ final class Capture implements InvocationHandler {
     }
 
     private Object call(Method method, Object[] args) throws Throwable {
+        if (nimbus == null) {
+            return answer(method);
+        }
         try {
             return method.invoke(nimbus, args);
         } catch (InvocationTargetException e) {
             throw e.getCause();
         }
+    }
+
+    /** What a Nimbus without topologies would say to somebody who submits one. */
+    private static Object answer(Method method) {
+        return switch (method.getName()) {
+            case "isTopologyNameAllowed" -> true;
+            case "beginFileUpload" -> "nowhere";
+            case "uploadChunk", "finishFileUpload", "submitTopology", "submitTopologyWithOpts" -> null;
+            default -> throw SubmitException.failed(
+                "main asks Nimbus for " + method.getName() + ", and no cluster runs while a topology is described");
+        };
     }
 }

@@ -1,6 +1,7 @@
 package harness.storm.submit;
 
 import java.io.File;
+import java.io.IOException;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
@@ -12,11 +13,18 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Collections;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.jar.JarFile;
 import org.apache.storm.Config;
 import org.apache.storm.generated.AlreadyAliveException;
 import org.apache.storm.generated.AuthorizationException;
 import org.apache.storm.generated.InvalidTopologyException;
+import org.apache.storm.generated.Nimbus;
 import org.apache.storm.shade.net.minidev.json.JSONValue;
 import org.apache.storm.thrift.transport.TTransportException;
 import org.apache.storm.utils.NimbusClient;
@@ -25,14 +33,19 @@ import org.apache.storm.validation.ConfigValidation;
 
 /**
  * Submits the topology of any jar to a real Nimbus, instrumented on the way: runs the jar's own {@code main} with a Nimbus
- * in front of the real one that wraps every bolt and spout of what is submitted.
+ * in front of the real one that wraps every bolt and spout of what is submitted. Where the settings name no Nimbus, nothing
+ * is submitted, and what would have been is described all the same.
  *
  * <p>The only argument is the path of a JSON file ({@link SubmitSettings}). The last line on standard output is
- * {@code {"topology": name, "wrapped": [component], "unwrapped": {component: reason}}} with exit status 0; or the last line
- * on standard error says what is wrong, with exit status 2 for the settings and 1 for all else. The workers must have this
- * jar in their class path.
+ * {@code {"topology": name, "wrapped": [component], "unwrapped": {component: reason}, "description": {...}}} with exit
+ * status 0 ({@link Description}); or the last line on standard error says what is wrong, with exit status 2 for the settings
+ * and 1 for all else. The workers must have this jar in their class path.
+ *
+ * <p>{@code main} has so long to submit as the settings say. What it does then (some watch their topology for minutes) is
+ * waited for for {@value #WATCHED_S} s only, in which a second submission or a failure counts.
  */
 public final class Submit {
+    private static final int WATCHED_S = 5;
 
     private Submit() {
     }
@@ -59,7 +72,7 @@ public final class Submit {
     static void run(SubmitSettings settings, Outcome outcome) throws Exception {
         settings.storm().forEach(Submit::validate);
         Method main = main(settings);
-        Capture capture = new Capture(connect(settings).getClient(), settings);
+        Capture capture = new Capture(settings.nimbus() == null ? null : connect(settings.nimbus()), settings);
         LastLine said = new LastLine(System.err);
         System.setErr(new PrintStream(said, true));
         outcome.watch(capture, said);
@@ -79,16 +92,49 @@ public final class Submit {
     private static void runMain(Method main, SubmitSettings settings, Capture capture) throws Exception {
         System.setProperty("storm.jar", settings.jar().toString());
         new NimbusClient.LocalOverride(capture.proxy());
+        CompletableFuture<Void> ended = inThreadOfItsOwn(main, settings.args());
         try {
-            main.invoke(null, (Object) settings.args().toArray(String[]::new));
-        } catch (InvocationTargetException e) {
-            if (capture.topology() != null && capture.failure() == null) {
-                capture.kill();
-                throw SubmitException.failed("main failed after it had submitted " + capture.topology()
-                    + ", which is being killed: " + cause(e), e.getCause());
-            }
+            CompletableFuture.anyOf(ended, capture.submitted()).get(settings.patienceS(), TimeUnit.SECONDS);
+        } catch (TimeoutException e) {
+            throw SubmitException.failed("main submitted no topology within " + settings.patienceS() + " s");
+        } catch (ExecutionException e) {
             throw explain(e.getCause());
         }
+        try {
+            ended.get(WATCHED_S, TimeUnit.SECONDS);
+        } catch (TimeoutException e) {
+            System.out.println("main goes on after it has submitted " + capture.topology() + "; not waited for");
+        } catch (ExecutionException e) {
+            if (capture.topology() == null || capture.failure() != null) {
+                throw explain(e.getCause());
+            }
+            if (settings.nimbus() == null) {
+                // A main that looks at its topology fails where there is none.
+                System.out.println("main failed after it had submitted: " + cause(e));
+                return;
+            }
+            capture.kill();
+            throw SubmitException.failed("main failed after it had submitted " + capture.topology()
+                + ", which is being killed: " + cause(e), e.getCause());
+        }
+    }
+
+    /** A main that never ends must not keep the JVM: its thread is a daemon. */
+    private static CompletableFuture<Void> inThreadOfItsOwn(Method main, List<String> args) {
+        CompletableFuture<Void> ended = new CompletableFuture<>();
+        Thread thread = new Thread(() -> {
+            try {
+                main.invoke(null, (Object) args.toArray(String[]::new));
+                ended.complete(null);
+            } catch (InvocationTargetException e) {
+                ended.completeExceptionally(e.getCause());
+            } catch (Throwable e) {
+                ended.completeExceptionally(e);
+            }
+        }, "main of the topology");
+        thread.setDaemon(true);
+        thread.start();
+        return ended;
     }
 
     /** The user's {@code main}, from the jar unless the class path has it, with the jar seen by all who load classes. */
@@ -96,6 +142,11 @@ public final class Submit {
         File jar = settings.jar().toFile();
         if (!Files.isReadable(settings.jar()) || !jar.isFile()) {
             throw SubmitException.settings("no jar to read at " + jar);
+        }
+        try (JarFile opened = new JarFile(jar)) {
+            opened.size();
+        } catch (IOException e) {
+            throw SubmitException.settings(jar + " is not a jar: " + e.getMessage());
         }
         try {
             URLClassLoader loader = new URLClassLoader(new URL[] {jar.toURI().toURL()}, Submit.class.getClassLoader());
@@ -111,20 +162,21 @@ public final class Submit {
             throw SubmitException.settings("no jar to read at " + jar);
         } catch (ClassNotFoundException | NoClassDefFoundError e) {
             throw SubmitException.settings("no class " + settings.main() + " in " + jar + ": " + e.getMessage());
+        } catch (LinkageError e) {
+            throw SubmitException.settings("class " + settings.main() + " cannot be loaded: " + e);
         } catch (NoSuchMethodException e) {
             throw SubmitException.settings("class " + settings.main() + " has no public static void main(String[])");
         }
     }
 
-    private static NimbusClient connect(SubmitSettings settings) {
+    private static Nimbus.Iface connect(SubmitSettings.Address nimbus) {
         Map<String, Object> conf = Utils.readStormConfig();
         conf.put(Config.STORM_NIMBUS_RETRY_TIMES, 0); // who starts a cluster waits for it elsewhere
         try {
             return NimbusClient.Builder.withConf(conf)
-                .buildWithNimbusHostPort(settings.nimbusHost(), settings.nimbusPort());
+                .buildWithNimbusHostPort(nimbus.host(), nimbus.port()).getClient();
         } catch (TTransportException | RuntimeException e) {
-            throw SubmitException.failed("Nimbus cannot be reached at " + settings.nimbusHost() + ":"
-                + settings.nimbusPort() + ": " + cause(e), e);
+            throw SubmitException.failed("Nimbus cannot be reached at " + nimbus + ": " + cause(e), e);
         }
     }
 
@@ -198,6 +250,7 @@ public final class Submit {
             line.put("topology", capture.topology());
             line.put("wrapped", capture.result().wrapped());
             line.put("unwrapped", capture.result().unwrapped());
+            line.put("description", capture.description());
             return JSONValue.toJSONString(line);
         }
 

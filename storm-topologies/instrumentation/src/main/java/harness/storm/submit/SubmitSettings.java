@@ -5,6 +5,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import java.util.TreeSet;
 import org.apache.storm.shade.net.minidev.json.JSONValue;
 import org.apache.storm.shade.net.minidev.json.parser.ParseException;
@@ -12,23 +13,38 @@ import org.apache.storm.shade.net.minidev.json.parser.ParseException;
 /**
  * What to submit where, as read from a JSON file. Every key must be there and no other may: nothing has a default.
  *
- * @param nimbusHost,nimbusPort where Nimbus listens
+ * @param nimbus where Nimbus listens; null for none: then the topology is only described
  * @param jar the jar to upload
  * @param main class in it (or in the class path) whose {@code main} submits the topology
  * @param args its arguments
+ * @param patienceS how long it may take to submit, in seconds
  * @param instrument whether to wrap bolts and spouts and register the metrics consumer
  * @param metrics where measurements go
+ * @param components executors and tasks of components that shall not have those that main gives them
  * @param storm topology settings that take the place of the topology's own
  */
 record SubmitSettings(
-        String nimbusHost,
-        int nimbusPort,
+        Address nimbus,
         Path jar,
         String main,
         List<String> args,
+        int patienceS,
         boolean instrument,
         Metrics metrics,
+        Map<String, Size> components,
         Map<String, Object> storm) {
+
+    /** Where a server listens. */
+    record Address(String host, int port) {
+        @Override
+        public String toString() {
+            return host + ":" + port;
+        }
+    }
+
+    /** Executors to begin with, and tasks. */
+    record Size(int executors, int tasks) {
+    }
 
     /**
      * Where measurements go.
@@ -61,18 +77,37 @@ record SubmitSettings(
             throw SubmitException.settings(file + " is not a JSON object");
         }
         Keys all = new Keys(file, "", map);
-        Keys nimbus = all.object("nimbus");
         Keys metrics = all.object("metrics");
         SubmitSettings settings = new SubmitSettings(
-            nimbus.text("host"), nimbus.positive("port"),
-            Path.of(all.text("jar")), all.text("main"), all.texts("args"), all.truth("instrument"),
+            address(all),
+            Path.of(all.text("jar")), all.text("main"), all.texts("args"), all.positive("patience_s"), all.truth("instrument"),
             new Metrics(metrics.text("url"), metrics.text("token_file"), metrics.text("spool"), metrics.text("topology"),
                 metrics.positive("bucket_s"), metrics.positive("consumers")),
+            sizes(all.object("components")),
             all.object("storm").toMap());
-        nimbus.allowOnly("host", "port");
         metrics.allowOnly("url", "token_file", "spool", "topology", "bucket_s", "consumers");
-        all.allowOnly("nimbus", "jar", "main", "args", "instrument", "metrics", "storm");
+        all.allowOnly("nimbus", "jar", "main", "args", "patience_s", "instrument", "metrics", "components", "storm");
         return settings;
+    }
+
+    private static Address address(Keys all) {
+        if (all.map().containsKey("nimbus") && all.map().get("nimbus") == null) {
+            return null;
+        }
+        Keys nimbus = all.object("nimbus");
+        Address address = new Address(nimbus.text("host"), nimbus.positive("port"));
+        nimbus.allowOnly("host", "port");
+        return address;
+    }
+
+    private static Map<String, Size> sizes(Keys components) {
+        Map<String, Size> sizes = new TreeMap<>();
+        for (String name : components.toMap().keySet()) {
+            Keys size = components.object(name);
+            sizes.put(name, new Size(size.positive("executors"), size.positive("tasks")));
+            size.allowOnly("executors", "tasks");
+        }
+        return sizes;
     }
 
     /** An object in the file, which names its keys in errors as {@code metrics.url}. */

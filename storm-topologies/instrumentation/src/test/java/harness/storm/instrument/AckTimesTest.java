@@ -88,6 +88,42 @@ class AckTimesTest {
         assertEquals(AckTimes.LISTED_IDS + 3L, ack.get("failed"));
     }
 
+    /** Some spouts give every message the same id: as many may be in flight as a queue holds. */
+    @Test
+    void aMillionMessagesOfOneIdAreInFlight() {
+        AckTimes acks = new AckTimes(true);
+        int messages = 1_000_000;
+        for (int i = 0; i < messages; i++) {
+            acks.emitting("ACK");
+        }
+        for (int i = 0; i < messages; i++) {
+            acks.acked("ACK");
+        }
+        Map<String, Object> ack = drain(acks);
+        assertEquals((long) messages, ack.get("count"));
+        assertEquals(0L, ack.get("pending"));
+    }
+
+    @Test
+    void everyEmitWithAnIdIsAckedFailedOrPending() {
+        AckTimes acks = new AckTimes(true);
+        for (int i = 0; i < 10; i++) {
+            acks.emitting(i % 7); // three ids twice
+        }
+        acks.emitting(null);
+        acks.acked(0);
+        acks.failed(1);
+        Map<String, Object> ack = drain(acks);
+        assertEquals(List.of(10L, 1L, 1L, 8L),
+            List.of(ack.get("tracked"), ack.get("acked"), ack.get("failed"), ack.get("pending")));
+        acks.acked(0);
+        acks.acked(99); // never emitted
+        ack = drain(acks);
+        assertEquals(List.of(0L, 2L, 0L, 7L),
+            List.of(ack.get("tracked"), ack.get("acked"), ack.get("failed"), ack.get("pending")),
+            "pending is counted, not computed: 8 + 0 is not 2 + 0 + 7, and that shows");
+    }
+
     @Test
     void withoutAckersAcksAreCountedOnly() {
         AckTimes acks = new AckTimes(false);
@@ -96,6 +132,7 @@ class AckTimesTest {
         Map<String, Object> ack = drain(acks);
         assertEquals(1L, ack.get("acked"));
         assertEquals(0L, ack.get("count"));
+        assertEquals(0L, ack.get("tracked"));
     }
 
     private static Map<String, Object> drain(AckTimes acks) {

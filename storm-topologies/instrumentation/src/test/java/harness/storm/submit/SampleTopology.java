@@ -36,7 +36,9 @@ public final class SampleTopology {
     private SampleTopology() {
     }
 
-    /** @param args the topology's name, then anything to do besides: {@code twice}, {@code throw}, {@code exit} */
+    /**
+     * @param args the topology's name, then anything to do besides: {@code twice}, {@code throw}, {@code exit},
+     *     {@code watch}; or {@code hang} to submit nothing and go on */
     public static void main(String[] args) throws Exception {
         if (args.length == 0) {
             return;
@@ -45,17 +47,21 @@ public final class SampleTopology {
             System.err.println("usage: the topology needs a name");
             System.exit(2);
         }
+        String besides = args.length > 1 ? args[1] : "";
+        if (besides.equals("hang")) {
+            Thread.sleep(Long.MAX_VALUE);
+        }
         Config conf = new Config();
         conf.setNumWorkers(2);
         conf.setNumAckers(1);
         conf.setMessageTimeoutSecs(600); // no message may time out, however busy the machine
         conf.put(Config.TOPOLOGY_FALL_BACK_ON_JAVA_SERIALIZATION, false);
         StormSubmitter.submitTopology(args[0], conf, topology());
-        String besides = args.length > 1 ? args[1] : "";
         switch (besides) {
             case "twice" -> StormSubmitter.submitTopology(args[0] + "-again", conf, topology());
             case "throw" -> throw new IllegalStateException("main is not happy\nat all");
             case "exit" -> System.exit(5);
+            case "watch" -> Thread.sleep(Long.MAX_VALUE);
             default -> {
             }
         }

@@ -47,10 +47,12 @@ final class Submission implements AutoCloseable {
         settings.put("jar", jar.toString());
         settings.put("main", SampleTopology.class.getName());
         settings.put("args", List.of(name));
+        settings.put("patience_s", 60);
         settings.put("instrument", true);
         Path token = Files.writeString(folder.resolve("token"), "s3cret\n");
         settings.put("metrics", Map.of("url", url, "token_file", token.toString(), "spool", "", "topology", name,
             "bucket_s", 1, "consumers", 1));
+        settings.put("components", Map.of());
         settings.put("storm", Map.of());
         return settings;
     }

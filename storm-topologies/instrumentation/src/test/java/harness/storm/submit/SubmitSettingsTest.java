@@ -1,6 +1,7 @@
 package harness.storm.submit;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import java.io.IOException;
@@ -18,7 +19,8 @@ import org.junit.jupiter.params.provider.ValueSource;
 class SubmitSettingsTest {
     private static final String VALID = """
         {"nimbus": {"host": "127.0.0.1", "port": 6627}, "jar": "/a.jar", "main": "a.Main", "args": ["/t.json"],
-         "instrument": true, "storm": {"topology.workers": 2},
+         "patience_s": 60, "instrument": true, "components": {"a": {"executors": 1, "tasks": 4}},
+         "storm": {"topology.workers": 2},
          "metrics": {"url": "http://127.0.0.1:8086/write", "token_file": "", "spool": "", "topology": "t",
                      "bucket_s": 2, "consumers": 1}}""";
 
@@ -27,19 +29,28 @@ class SubmitSettingsTest {
 
     @Test
     void allOfItIsRead() throws IOException {
-        assertEquals(new SubmitSettings("127.0.0.1", 6627, Path.of("/a.jar"), "a.Main", List.of("/t.json"), true,
-            new SubmitSettings.Metrics("http://127.0.0.1:8086/write", "", "", "t", 2, 1), Map.of("topology.workers", 2)),
-            read(VALID));
+        assertEquals(new SubmitSettings(new SubmitSettings.Address("127.0.0.1", 6627), Path.of("/a.jar"), "a.Main",
+            List.of("/t.json"), 60, true, new SubmitSettings.Metrics("http://127.0.0.1:8086/write", "", "", "t", 2, 1),
+            Map.of("a", new SubmitSettings.Size(1, 4)), Map.of("topology.workers", 2)), read(VALID));
+    }
+
+    @Test
+    void withoutNimbusTheTopologyIsToBeDescribed() throws IOException {
+        assertNull(read(VALID.replace("{\"host\": \"127.0.0.1\", \"port\": 6627}", "null")).nimbus());
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"nimbus", "nimbus.host", "nimbus.port", "jar", "main", "args", "instrument", "storm",
-        "metrics", "metrics.url", "metrics.token_file", "metrics.spool", "metrics.topology", "metrics.bucket_s",
-        "metrics.consumers"})
+    @ValueSource(strings = {"nimbus", "nimbus.host", "nimbus.port", "jar", "main", "args", "patience_s", "instrument",
+        "components", "components.a.tasks", "storm", "metrics", "metrics.url", "metrics.token_file", "metrics.spool",
+        "metrics.topology", "metrics.bucket_s", "metrics.consumers"})
     void aMissingKeyIsNamed(String key) throws IOException {
         JSONObject json = (JSONObject) JSONValue.parse(VALID);
+        JSONObject parent = json;
         String[] path = key.split("\\.");
-        (path.length == 1 ? json : (JSONObject) json.get(path[0])).remove(path[path.length - 1]);
+        for (int i = 0; i < path.length - 1; i++) {
+            parent = (JSONObject) parent.get(path[i]);
+        }
+        parent.remove(path[path.length - 1]);
         assertError("missing key " + key, json.toJSONString());
     }
 

@@ -6,10 +6,12 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import harness.storm.submit.Submission.Exit;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import org.apache.storm.LocalCluster;
+import org.apache.storm.generated.StormTopology;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -102,6 +104,88 @@ class SubmitTest {
         Map<String, Object> settings = submission.settings("class", NOWHERE);
         settings.put("main", "no.such.Main");
         assertFailure(2, "no class no.such.Main in " + settings.get("jar") + ": no.such.Main", submission.submit(settings));
+    }
+
+    @Test
+    void aMainThatNeitherSubmitsNorEnds() throws Exception {
+        Map<String, Object> settings = submission.settings("hangs", NOWHERE);
+        settings.put("args", List.of("hangs", "hang"));
+        settings.put("patience_s", 1);
+        assertFailure(1, "main submitted no topology within 1 s", submission.submit(settings));
+    }
+
+    @Test
+    void aMainThatWatchesItsTopologyForEverIsNotWaitedFor() throws Exception {
+        Map<String, Object> settings = submission.settings("watches", NOWHERE);
+        settings.put("args", List.of("watches", "watch"));
+        Exit exit = submission.submit(settings);
+        assertEquals(0, exit.status(), exit.toString());
+        assertEquals("watches", Submit.object(exit.lastOut()).get("topology"));
+        kill("watches");
+    }
+
+    @Test
+    void whatIsNotAJar() throws Exception {
+        Map<String, Object> settings = submission.settings("text", NOWHERE);
+        Path text = Files.writeString(folder.resolve("text.txt"), "not a jar");
+        settings.put("jar", text.toString());
+        Exit exit = submission.submit(settings);
+        assertEquals(2, exit.status());
+        assertTrue(exit.err().startsWith(text + " is not a jar: "), exit.err());
+        assertEquals(1, exit.err().lines().count());
+    }
+
+    @Test
+    void aClassWithoutAMain() throws Exception {
+        Map<String, Object> settings = submission.settings("mainless", NOWHERE);
+        settings.put("main", SampleTopology.Source.class.getName());
+        assertFailure(2, "class " + SampleTopology.Source.class.getName() + " has no public static void main(String[])",
+            submission.submit(settings));
+    }
+
+    @Test
+    void executorsAndTasksAreAsAsked() throws Exception {
+        Map<String, Object> settings = submission.settings("sized", NOWHERE);
+        settings.put("components", Map.of("sink", Map.of("executors", 1, "tasks", 5)));
+        Exit exit = submission.submit(settings);
+        assertEquals(0, exit.status(), exit.toString());
+        StormTopology made = submission.cluster.getTopology(submission.id("sized"));
+        assertEquals(1, made.get_bolts().get("sink").get_common().get_parallelism_hint());
+        Map<String, Object> conf = Submit.object(made.get_bolts().get("sink").get_common().get_json_conf());
+        assertEquals(5, conf.get("topology.tasks"));
+        assertEquals(1, conf.get("topology.tick.tuple.freq.secs"), "what main asked for the component stays");
+        kill("sized");
+    }
+
+    @Test
+    void anUnknownComponentIsNamed() throws Exception {
+        Map<String, Object> settings = submission.settings("unknown", NOWHERE);
+        settings.put("components", Map.of("sinks", Map.of("executors", 1, "tasks", 5)));
+        assertFailure(2, "there is no component sinks; the topology has clock, counted, direct, pool, sink, source, window",
+            submission.submit(settings));
+        assertGone("unknown");
+    }
+
+    @Test
+    void withoutNimbusTheTopologyIsDescribed() throws Exception {
+        Map<String, Object> settings = submission.settings("described", NOWHERE);
+        settings.put("nimbus", null);
+        Exit exit = submission.submit(settings);
+        assertEquals(0, exit.status(), exit.toString());
+        Map<String, Object> line = Submit.object(exit.lastOut());
+        assertEquals("described", line.get("topology"));
+        Map<?, ?> components = (Map<?, ?>) ((Map<?, ?>) line.get("description")).get("components");
+        assertEquals(List.of("clock", "counted", "direct", "pool", "sink", "source", "window"),
+            components.keySet().stream().sorted().toList());
+        assertGone("described");
+    }
+
+    @Test
+    void withoutNimbusASecondSubmissionIsRefusedToo() throws Exception {
+        Map<String, Object> settings = submission.settings("described-twice", NOWHERE);
+        settings.put("nimbus", null);
+        settings.put("args", List.of("first", "twice"));
+        assertFailure(1, "main submits more than one topology: first and first-again", submission.submit(settings));
     }
 
     @Test

@@ -1,0 +1,107 @@
+"""What is seen of a topology that makes its own messages: the reports' sums, spread over their buckets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.backends.metric_rows import MetricRows
+from harness.experiments import watching
+from harness.experiments.precision import batch_totals, look
+from harness.experiments.steady import burn_in
+from harness.experiments.watching import Reports
+
+UP_MS, UP_NS = 1_700_000_000_000, 5_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def _read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "READ_EVERY_S", 0.0)
+
+
+def report(
+    rows: MetricRows, measurement: str, component: str, task: int, end_s: float, **fields: int
+) -> None:
+    tags = f"topology=t,component={component},task={task},host=h,port=1"
+    values = ",".join(f"{name}={value}i" for name, value in fields.items())
+    assert rows.add(f"{measurement},{tags} {values} {round((UP_MS + end_s * 1e3) * 1e6)}", 1) == []
+
+
+def reports(rows: MetricRows) -> Reports:
+    return Reports(rows, ("spout",), ("bolt",), UP_NS, UP_MS, 1.0)
+
+
+def test_sums_are_kept_and_times_are_those_of_the_buckets() -> None:
+    rows = MetricRows()
+    report(rows, "ack", "spout", 1, 3.0, count=40, sum_ns=400_000_000, tracked=40)  # 10 ms each
+    report(rows, "ack", "spout", 2, 3.5, count=10, sum_ns=300_000_000, tracked=10)  # 30 ms each
+    report(rows, "ack", "elsewhere", 9, 3.5, count=99, sum_ns=99, tracked=99)
+    watched = reports(rows)
+    view = watched.view()
+    assert watched.latency == "ack"
+    assert view.weight.sum() == pytest.approx(50)
+    assert (view.latency_ms * view.weight).sum() == pytest.approx(700)
+    at_s = (view.left_ns - UP_NS) / 1e9
+    assert (at_s > 2).all()
+    assert (at_s < 3.5).all()
+    counts, sums = batch_totals(at_s, view.latency_ms, 2.0, 4.0, 4, view.weight)
+    # halves of the two buckets: 2 to 3 s and 2.5 to 3.5 s
+    assert counts == pytest.approx([20, 25, 5, 0])
+    assert sums == pytest.approx([200, 350, 150, 0])
+    assert view.rate_tps(UP_NS + 2_000_000_000, UP_NS + 4_000_000_000) == pytest.approx(25)
+
+
+def test_what_comes_late_or_twice_counts_once() -> None:
+    rows = MetricRows()
+    watched = reports(rows)
+    report(rows, "ack", "spout", 1, 3.0, count=4, sum_ns=4, tracked=4)
+    report(rows, "ack", "spout", 1, 9.0, count=1, sum_ns=1, tracked=1)
+    assert watched.view().weight.sum() == pytest.approx(5)
+    report(rows, "ack", "spout", 1, 3.0, count=4, sum_ns=4, tracked=4)  # delivered again
+    report(rows, "ack", "spout", 2, 3.0, count=7, sum_ns=7, tracked=7)  # delivered late
+    assert watched.view().weight.sum() == pytest.approx(12)
+
+
+def test_without_tracked_messages_the_bolts_service_is_watched() -> None:
+    rows = MetricRows()
+    report(rows, "ack", "spout", 1, 3.0, count=0, sum_ns=0, tracked=0, acked=5)
+    report(rows, "service", "bolt", 4, 3.0, count=5, wall_sum_ns=15_000_000)
+    watched = reports(rows)
+    assert watched.latency == "service"
+    assert watched.view().latency_ms == pytest.approx(3.0)
+    report(rows, "ack", "spout", 1, 4.0, count=1, sum_ns=8_000_000, tracked=1)
+    assert watched.latency == "ack"
+    assert watched.view().latency_ms == pytest.approx(8.0)
+
+
+def test_nothing_reported_is_nothing_seen() -> None:
+    watched = reports(MetricRows())
+    assert watched.view().left_ns.size == 0
+    assert watched.due_s(0) is None
+
+
+def steady(rows: MetricRows, seconds: int, mean_ms: np.ndarray) -> None:
+    for second in range(seconds):
+        total = round(100 * mean_ms[second] * 1e6)
+        report(rows, "ack", "spout", 1, second + 1.0, count=100, sum_ns=total, tracked=100)
+
+
+def test_a_steady_stream_is_steady_and_its_mean_known() -> None:
+    """Bucket means with a spread of 2 %: over 30 buckets the mean is known to about 0.8 %."""
+    rows = MetricRows()
+    steady(rows, 60, 10 + 0.2 * np.random.default_rng(1).standard_normal(60))
+    view = reports(rows).view()
+    at_s = (view.left_ns - UP_NS) / 1e9
+    found = burn_in(at_s, view.late_ms, 30, 15, 60, 10, weights=view.weight)
+    assert found.steady
+    seen = look(at_s, view.latency_ms, 30, 60, 3, weights=view.weight)
+    assert seen.mean == pytest.approx(10, rel=0.02)
+    assert 0.3 < seen.precision_pct < 3
+
+
+def test_a_drift_is_refused() -> None:
+    rows = MetricRows()
+    steady(rows, 60, np.linspace(5, 15, 60))
+    view = reports(rows).view()
+    at_s = (view.left_ns - UP_NS) / 1e9
+    assert not burn_in(at_s, view.late_ms, 60, 15, 60, 10, weights=view.weight).steady

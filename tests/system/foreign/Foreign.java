@@ -1,0 +1,111 @@
+import java.util.Map;
+import org.apache.storm.Config;
+import org.apache.storm.StormSubmitter;
+import org.apache.storm.spout.SpoutOutputCollector;
+import org.apache.storm.task.TopologyContext;
+import org.apache.storm.topology.BasicOutputCollector;
+import org.apache.storm.topology.OutputFieldsDeclarer;
+import org.apache.storm.topology.TopologyBuilder;
+import org.apache.storm.topology.base.BaseBasicBolt;
+import org.apache.storm.topology.base.BaseRichSpout;
+import org.apache.storm.tuple.Fields;
+import org.apache.storm.tuple.Tuple;
+import org.apache.storm.tuple.Values;
+import org.apache.storm.utils.Utils;
+
+/** Somebody's topology, which knows nothing of the harness: numbers, doubled, added up by key. */
+public class Foreign {
+
+    /** Arguments: the topology's name, and how its main behaves. */
+    public static void main(String[] args) throws Exception {
+        String how = args[1];
+        if (how.equals("never")) {
+            System.err.println("nothing to do today");
+            return;
+        }
+        TopologyBuilder builder = new TopologyBuilder();
+        builder.setSpout("numbers", new Numbers(!how.equals("untracked")), 2);
+        builder.setBolt("twice", new Twice(), 4).shuffleGrouping("numbers");
+        builder.setBolt("sum", new Sum(), 4).fieldsGrouping("twice", new Fields("key"));
+        Config conf = new Config();
+        conf.setNumWorkers(1);
+        conf.setMaxSpoutPending(1000);
+        StormSubmitter.submitTopology(args[0], conf, builder.createTopology());
+        switch (how) {
+            case "twice" -> StormSubmitter.submitTopology(args[0] + "-2", conf, builder.createTopology());
+            case "watch" -> Thread.sleep(Long.MAX_VALUE);
+            case "exit" -> System.exit(3);
+            default -> {
+            }
+        }
+    }
+
+    /** A number every ten milliseconds. */
+    public static class Numbers extends BaseRichSpout {
+        private final boolean tracked;
+        private transient SpoutOutputCollector collector;
+        private long next;
+
+        Numbers(boolean tracked) {
+            this.tracked = tracked;
+        }
+
+        @Override
+        public void open(Map<String, Object> conf, TopologyContext context, SpoutOutputCollector output) {
+            collector = output;
+        }
+
+        @Override
+        public void nextTuple() {
+            Utils.sleep(10);
+            if (tracked) {
+                collector.emit(new Values(next), next);
+            } else {
+                collector.emit(new Values(next));
+            }
+            next++;
+        }
+
+        @Override
+        public void declareOutputFields(OutputFieldsDeclarer declarer) {
+            declarer.declare(new Fields("number"));
+        }
+    }
+
+    /** Two tuples for one. */
+    public static class Twice extends BaseBasicBolt {
+        @Override
+        public void execute(Tuple tuple, BasicOutputCollector collector) {
+            long number = tuple.getLong(0);
+            collector.emit(new Values(number % 8, number));
+            collector.emit(new Values(number % 5, number));
+        }
+
+        @Override
+        public void declareOutputFields(OutputFieldsDeclarer declarer) {
+            declarer.declare(new Fields("key", "number"));
+        }
+    }
+
+    /** Takes a millisecond. */
+    public static class Sum extends BaseBasicBolt {
+        private long sum;
+
+        @Override
+        public void execute(Tuple tuple, BasicOutputCollector collector) {
+            Utils.sleep(1);
+            sum += tuple.getLong(1);
+        }
+
+        @Override
+        public void declareOutputFields(OutputFieldsDeclarer declarer) {
+        }
+    }
+
+    /** A main that fails before it submits. */
+    public static class Failing {
+        public static void main(String[] args) {
+            throw new IllegalStateException("no numbers today");
+        }
+    }
+}

@@ -1,0 +1,234 @@
+"""Anybody's jar on the real cluster: compiled here from a topology that knows nothing of the harness."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from campaigns import carry_out
+
+from harness import capturing
+from harness.analysis.analyse import analyse
+from harness.analysis.predicting import predict
+from harness.backends.local import LocalCluster
+from harness.backends.servers import ServerHomes
+from harness.backends.submission import submit
+from harness.campaigning import jars
+from harness.errors import ClusterError, UsageError
+from harness.experiments.config import Experiment
+from harness.experiments.submission import submit_settings
+from harness.runs import Run
+from harness.topologies.anybodys import JarTopology
+
+pytestmark = pytest.mark.system
+
+SOURCE = Path(__file__).parent / "foreign" / "Foreign.java"
+
+
+@pytest.fixture(scope="session")
+def jar(server_homes: ServerHomes, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("foreign")
+    classes, made = folder / "classes", folder / "foreign.jar"
+    command = [
+        "javac",
+        "-nowarn",
+        "-cp",
+        f"{server_homes.storm}/lib-worker/*",
+        "-d",
+        str(classes),
+        str(SOURCE),
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    subprocess.run(["jar", "cf", str(made), "-C", str(classes), "."], check=True)
+    return made
+
+
+def settings(jar: Path, how: str = "plain", **topology: object) -> dict[str, object]:
+    return {
+        "name": f"foreign-{uuid.uuid4().hex[:8]}",
+        "topology": {"jar": str(jar), "main": "Foreign", "args": ["{name}", how], "ackers": 1, **topology},
+        "cluster": {"nodes": 2, "slots_per_node": 2},
+        "measure": {
+            "bucket_s": 1,
+            "burn_in": {"least_s": 16, "most_s": 40, "drift_pct": 50},
+            "interval": {"precision_pct": 100, "least_s": 12, "most_s": 12, "looks": 1},
+        },
+        "steps": {
+            "plan": [{"executors": 1, "workers": 1}, {"executors": {"sum": 4, "twice": 2}, "workers": 2}]
+        },
+        "models": ["no-change", "linear", "jackson"],
+    }
+
+
+def known(jar: Path, homes: ServerHomes, how: str = "plain", **changes: object) -> Experiment:
+    return capturing.known(Experiment.model_validate(settings(jar, how) | changes), homes, jars())
+
+
+def refused(jar: Path, homes: ServerHomes, how: str = "plain", **topology: object) -> str:
+    experiment = Experiment.model_validate(settings(jar, how, **topology))
+    with pytest.raises(UsageError) as caught:
+        capturing.known(experiment, homes, jars())
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_what_main_submits_is_captured_without_a_cluster(jar: Path, server_homes: ServerHomes) -> None:
+    """Components, numbers, streams and groupings of Foreign.java."""
+    topology = known(jar, server_homes).topology
+    assert isinstance(topology, JarTopology)
+    assert topology.captured is not None
+    plan = topology.query_plan()
+    assert [(c.name, c.role, c.tasks) for c in plan.components] == [
+        ("numbers", "spout", 2),
+        ("sum", "other", 4),
+        ("twice", "other", 4),
+    ]
+    assert {(s.source, s.target, s.grouping) for s in plan.streams} == {
+        ("numbers", "twice", "shuffle"),
+        ("twice", "sum", "fields"),
+    }
+    assert topology.captured.topology == capturing.CAPTURED_AS
+    assert topology.captured.settings["topology.max.spout.pending"] == 1000
+    assert topology.captured.unwrapped == {}
+
+
+def test_executors_that_are_not_named_stay_as_the_jar_has_them(jar: Path, server_homes: ServerHomes) -> None:
+    experiment = known(jar, server_homes)
+    second = experiment.configuration(experiment.steps.plan[1])
+    assert second.executors == {"numbers": 2, "sum": 4, "twice": 2}
+
+
+def test_every_mistake_has_its_line(jar: Path, server_homes: ServerHomes, tmp_path: Path) -> None:
+    text = tmp_path / "text.jar"
+    text.write_text("not a jar")
+    gone = tmp_path / "gone.jar"
+    said = {
+        "gone": refused(gone, server_homes),
+        "text": refused(text, server_homes),
+        "class": refused(jar, server_homes, main="no.such.Main"),
+        "main": refused(jar, server_homes, main="Foreign$Sum"),
+        "failing": refused(jar, server_homes, main="Foreign$Failing"),
+        "never": refused(jar, server_homes, "never"),
+        "twice": refused(jar, server_homes, "twice"),
+        "tasks": refused(jar, server_homes, tasks={"sums": 3}),
+        "many": refused(jar, server_homes, tasks={"sum": 3}),
+    }
+    assert said["gone"] == f"topology.jar: there is no file {gone}"
+    assert f"{text} is not a jar" in said["text"]
+    assert said["class"] == f"no.such.Main of {jar.name}: no class no.such.Main in {jar}: no.such.Main"
+    assert said["main"].endswith("class Foreign$Sum has no public static void main(String[])")
+    assert said["failing"].endswith("main failed: java.lang.IllegalStateException: no numbers today")
+    assert said["never"].endswith("main submitted no topology; it said: nothing to do today")
+    assert said["twice"].endswith(
+        f"main submits more than one topology: {capturing.CAPTURED_AS} and {capturing.CAPTURED_AS}-2"
+    )
+    assert "there is no component 'sums'; there are numbers, sum, twice" in said["tasks"]
+    assert "4 executors of sum are more than its 3 tasks" in said["many"]
+
+
+def test_a_step_that_names_what_is_not_there_is_refused(jar: Path, server_homes: ServerHomes) -> None:
+    with pytest.raises(UsageError, match=r"there is no component 'sums'; there are numbers, sum, twice"):
+        known(jar, server_homes, steps={"plan": [{"executors": {"sums": 1}}]})
+
+
+def test_a_main_that_goes_on_or_ends_the_program_has_submitted(jar: Path, server_homes: ServerHomes) -> None:
+    for how in ("watch", "exit"):
+        assert known(jar, server_homes, how).topology.query_plan().spouts == ("numbers",)
+
+
+def test_another_jar_is_refused(jar: Path, server_homes: ServerHomes, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.jar"
+    copy.write_bytes(jar.read_bytes())
+    begun = known(copy, server_homes)
+    assert capturing.known(begun, server_homes, jars()) is begun
+    copy.write_bytes(copy.read_bytes() + b"\0")
+    with pytest.raises(UsageError, match="another jar than the run began with"):
+        capturing.known(begun, server_homes, jars())
+
+
+def test_a_name_in_use_is_one_line(jar: Path, cluster: LocalCluster, tmp_path: Path) -> None:
+    """Main has a name of its own, and a topology of that name runs: here, the one of the first attempt."""
+    name = f"taken-{uuid.uuid4().hex[:8]}"
+    first = settings(jar, "plain", args=[name, "plain"])
+    first["steps"] = {"plan": [{"executors": 1, "workers": 1}]}
+
+    def stop_at_once(progress: object) -> None:
+        if getattr(progress, "phase", "") == "burn-in":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(first, cluster, tmp_path / "first", stop_at_once)
+    try:
+        again = known(jar, cluster.homes)
+        asked = submit_settings(
+            again, jar, "Foreign", [name, "plain"], metrics_url="http://127.0.0.1:9/",
+            nimbus=(cluster.nimbus.host, cluster.nimbus.port),
+        )  # fmt: skip
+        (tmp_path / "submit.json").write_text(json.dumps(asked))
+        with pytest.raises(ClusterError, match=f"topology name {name} is in use or not allowed"):
+            submit(
+                cluster.homes, tmp_path / "submit.json", instrumentation=jars() / "instrumentation.jar",
+                topology_jar=jar, hosts=cluster.hosts,
+            )  # fmt: skip
+    finally:
+        cluster.nimbus.kill(name)
+
+
+def judged(run: Run) -> tuple[Mapping[str, object], Mapping[str, list[Mapping[str, object]]]]:
+    predict(run)
+    summary = analyse(run.path)
+    verdict = json.loads((run.path / "verdict.json").read_text())
+    by_check: dict[str, list[Mapping[str, object]]] = {}
+    for check in verdict["checks"]:
+        by_check.setdefault(check["check"], []).append(check)
+    return summary, by_check
+
+
+def test_a_jar_is_measured_and_judged_by_its_acks(jar: Path, cluster: LocalCluster, tmp_path: Path) -> None:
+    """Two spout tasks of a number every 10 ms or more: at most 200 numbers a second, each with one fate."""
+    run = carry_out(settings(jar), cluster, tmp_path, lambda _: None)
+    summary, checks = judged(run)
+    for step in run.finished_steps:
+        quality, interval = run.quality(step), run.interval(step)
+        assert quality.tracked is not None
+        assert quality.tracked.balanced, str(quality.tracked)
+        assert quality.tracked.failed == quality.tracked.unnamed == 0
+        assert quality.tracked.acked > 0
+        assert interval.latency == "ack"
+        assert 0 < interval.rate_tps <= 200
+        assert interval.mean_ms >= 1  # Sum alone takes that
+        assert quality.ledger is None
+        assert quality.plan_as_asked.ok
+    trusted = [c for name in ("plan-as-asked", "tracked", "metrics", "all-steps") for c in checks[name]]
+    assert all(c["status"] == "valid" for c in trusted), trusted
+    for name in ("ledger", "generator", "receiver", "samples", "backlog"):
+        assert all(str(c["detail"]).startswith("does not apply: ") for c in checks[name])
+    assert {str(c["detail"]) for c in checks["measured-latency"]} == {
+        "from the spout's emit to the ack (ack_latency_ms); there is no ground truth"
+    }
+    errors = summary["errors"]
+    assert isinstance(errors, list)
+    asked = {(e["model"], e["measure"]) for e in errors}
+    assert {
+        ("no-change", "ack_latency_ms"),
+        ("linear", "arrival_rate_tps"),
+        ("no-change", "io_ratio"),
+    } <= asked
+    assert "from the spout&#39;s emit to the ack" in (run.path / "report.html").read_text()
+
+
+def test_without_acks_nothing_is_called_a_latency(jar: Path, cluster: LocalCluster, tmp_path: Path) -> None:
+    asked = settings(jar, "untracked")
+    asked["steps"] = {"plan": [{"executors": 1, "workers": 1}]}
+    run = carry_out(asked, cluster, tmp_path, lambda _: None)
+    _, checks = judged(run)
+    assert run.interval(0).latency == "service"
+    assert str(checks["measured-latency"][0]["detail"]).startswith("none: no spout tracks its messages")
+    tracked = run.quality(0).tracked
+    assert tracked is not None
+    assert (tracked.emitted, tracked.acked) == (0, 0)
+    assert tracked.unnamed > 0
