@@ -136,10 +136,11 @@ def up(homes: ServerHomes, shape: Shape, progress: Callable[[str], None] = quiet
 
 
 def status() -> Status:
-    """Ask every server of the cluster that is up."""
+    """Ask every server of the cluster that is up; of one that died, say what it died of."""
     state = _read_live()
     if state is None:
-        return Status()
+        last = _read()
+        return Status(state=last if last is not None and last.phase == "failed" else None)
     if state.phase != "up":
         return Status(state=state)
     probe = [*_PROGRAM, "probe"]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import click
 
 from harness.commands.common import err, finish, json_option, require_tools
 from harness.commands.hosts import status_of
+from harness.errors import UsageError
 
 
 @click.group()
@@ -75,4 +77,19 @@ def status(name: str | None, as_json: bool) -> None:
             click.echo(f"  {server}: {'answers' if answers else 'does not answer'}")
         for topology, said in now.topologies.items():
             click.echo(f"  topology {topology}: {said}")
-    finish(as_json, json.loads(now.model_dump_json()), 0 if now.state else 1)
+    finish(as_json, json.loads(now.model_dump_json()), 0 if now.up else 1)
+
+
+@cluster.command(name="exec", context_settings={"ignore_unknown_options": True})
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def exec_(command: tuple[str, ...]) -> None:
+    """Run a COMMAND in the network of the cluster that is up: nothing outside reaches its servers.
+
+    \b
+    harness cluster exec bash
+    """
+    from harness.backends import cluster_daemon
+
+    if shutil.which(command[0]) is None:
+        raise UsageError(f"there is no program {command[0]}")
+    cluster_daemon.join(list(command))

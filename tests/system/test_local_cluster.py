@@ -404,7 +404,10 @@ def test_a_cluster_stays_up_until_down_and_dies_whole_with_its_outer_process(
     with pytest.raises(UsageError, match="another shape"):
         cluster_daemon.up(own_daemon, cluster_daemon.Shape(nodes=2, slots_per_node=1))
 
+    joined = [sys.executable, "-m", "harness", "cluster", "exec", "readlink", "/proc/self/ns/net"]
+    network = subprocess.run(joined, capture_output=True, text=True, check=True).stdout.strip()
     inside = processes_in_network_of(state.pid)
+    assert network in {os.readlink(f"/proc/{p.pid}/ns/net") for p in inside}
     assert len(inside) >= 6  # outer, init, harness, and at least zookeeper, nimbus, node-1, kafka less one
     os.kill(state.pid, signal.SIGKILL)
     until(lambda: not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in inside), "all ended")
