@@ -16,12 +16,12 @@ from typing import Literal, NamedTuple
 
 import pyarrow as pa
 
-from harness.errors import ClusterError
+from harness.errors import ClusterError, StepInvalid
 from harness.experiments import records
 from harness.experiments.config import Experiment, Step
 from harness.experiments.contracts import Deployment, Load, Metrics, Phase, Progress, Watcher
 from harness.experiments.loading import expand_steps
-from harness.experiments.measuring import Disturbed, Measured, Measurement, Report
+from harness.experiments.measuring import Measured, Measurement, Report
 from harness.experiments.precision import Look
 from harness.experiments.watching import Messages, Reports, Watched
 from harness.plans import PhysicalPlan, QueryPlan, TopologyConfiguration
@@ -151,7 +151,9 @@ class Campaign:
             try:
                 measured = measurement.carry_out()
                 disturbance = "" if attempt == ATTEMPTS else self._shortcoming(measured)
-            except Disturbed as error:
+            except StepInvalid as error:  # disturbed, or a value that no measurement can have
+                if attempt == ATTEMPTS:
+                    raise
                 disturbance = str(error)
             if disturbance:
                 rejected.append(disturbance)

@@ -107,6 +107,13 @@ class Waiting(Frozen):
         return out
 
 
+CONSUMERS_OURS = frozenset(
+    {"bootstrap.servers", "group.id", "enable.auto.commit", "key.deserializer", "value.deserializer"}
+)
+PRODUCERS_OURS = frozenset({"bootstrap.servers", "key.serializer", "value.serializer"})
+CODECS = ("none", "gzip")
+
+
 class Topology(Frozen):
     """Which topology, and everything about it that a rebalance does not change."""
 
@@ -166,6 +173,25 @@ class Topology(Frozen):
             "topology.message.timeout.secs": self.message_timeout_s,
             **self.storm,
         }
+
+    @model_validator(mode="after")
+    def _accepted_by_the_jar(self) -> Self:
+        for key, given, ours in (
+            ("spout.consumer", self.spout.consumer, CONSUMERS_OURS),
+            ("producer", self.producer, PRODUCERS_OURS),
+        ):
+            if taken := sorted(set(given) & ours):
+                raise ValueError(f"{key}: {taken[0]} is set by the harness")
+        if (codec := self.producer.get("compression.type", "none")) not in CODECS:
+            raise ValueError(
+                f"producer: compression.type {codec} is not in the jar, only {', '.join(CODECS)} are"
+            )
+        for edge, grouping in self.groupings.items():
+            if grouping in ("direct", "custom"):
+                raise ValueError(
+                    f"groupings: {edge}: only the topology of a jar can have {grouping} grouping"
+                )
+        return self
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -432,6 +458,8 @@ class Experiment(Frozen):
     def _plans_fit(self) -> Self:
         tasks = self.topology.task_counts()
         captured = not isinstance(self.topology, JarTopology) or self.topology.captured is not None
+        consumers = self.topology.metrics_consumers if self.measure.instrument else 0
+        storms = self.ackers + consumers + sum(self.topology.others.values())
         for i, spec in enumerate(self.steps.plan):
             asked = self.configuration(spec)
             if captured and (unknown := sorted(set(asked.executors) - set(tasks))):
@@ -445,6 +473,10 @@ class Experiment(Frozen):
                     raise ValueError(
                         f"steps.plan.{i}: {count} executors of {name} are more than its {tasks[name]} tasks"
                     )
+            if captured and asked.workers > (most := sum(asked.executors.values()) + storms):
+                raise ValueError(
+                    f"steps.plan.{i}: {asked.workers} workers are more than all {most} executors"
+                )
             if asked.workers > self.slots:
                 raise ValueError(
                     f"steps.plan.{i}: {asked.workers} workers are more than the cluster's {self.slots} slots"

@@ -96,6 +96,28 @@ def test_a_mistake_about_a_jar_gets_one_line(tmp_path: Path, change: tuple[str, 
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ["topology.groupings={spout->bolt-a: custom}"],
+            "only the topology of a jar can have custom grouping",
+        ),
+        (["topology.producer.compression.type=snappy"], "compression.type snappy is not in the jar"),
+        (["topology.spout.consumer.group.id=mine"], "spout.consumer: group.id is set by the harness"),
+        (
+            ["steps.plan=[{executors: 1, workers: 8}]", "topology.ackers=1", "cluster.slots_per_node=8"],
+            "8 workers are more than all 6 executors",  # four components, an acker, a metrics consumer
+        ),
+    ],
+)
+def test_what_a_submission_would_refuse_is_refused_before_anything_starts(
+    options: list[str], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        load("quick", options)
+
+
 def test_one_of_the_harnesss_topologies_needs_a_workload(good: Path) -> None:
     good.write_text(GOOD.replace("workload: {rate_tps: 100}\n", ""))
     with pytest.raises(UsageError, match="workload: the key is missing"):
