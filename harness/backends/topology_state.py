@@ -184,27 +184,44 @@ class Rebalance:
         return uptime_s != self._late_uptimes_s.setdefault(slot, uptime_s)
 
 
+class _Worker(NamedTuple):
+    """A worker's start, the uptime reported last, and a later start that one report shows."""
+
+    start_s: float
+    uptime_s: int
+    doubt_s: float | None = None
+
+
 class WorkerStarts:
     """When each worker was started, from uptimes in whole seconds that arrive late.
 
-    A worker that came back reports less uptime than before, or so little that it began since the last look.
-    A report that is late, by however much, makes a start look later, but never the uptime fall.
+    A worker that came back reports less uptime than before, or so little that it began since the last look,
+    or twice in a row a start later than the known one: a single report that was long under way looks like a
+    later start, too, and the next one does not.
     """
 
-    RETURN_S = 3.0
-    """A worker cannot die and come back with its executors up in less."""
+    TOLERANCE_S = 3.0
+    """Starts that differ by less are the same: so late may any report be."""
+    ROUNDING_S = 1.0
 
     def __init__(self) -> None:
-        self._known: dict[Slot, tuple[float, int]] = {}
+        self._workers: dict[Slot, _Worker] = {}
         self._looked_s = math.inf
 
     def update(self, uptimes_s: Mapping[Slot, int], now_s: float) -> dict[Slot, float]:
         """Return the start of every worker in use, on the clock of ``now_s``."""
-        known: dict[Slot, tuple[float, int]] = {}
-        for slot, uptime_s in uptimes_s.items():
-            start_s = now_s - uptime_s
-            before_s, least_s = self._known.get(slot, (start_s, 0))
-            restarted = uptime_s < least_s or start_s >= self._looked_s + self.RETURN_S
-            known[slot] = (start_s if restarted else before_s, uptime_s)
-        self._known, self._looked_s = known, now_s
-        return {slot: start_s for slot, (start_s, _) in known.items()}
+        self._workers = {slot: self._seen(slot, uptime_s, now_s) for slot, uptime_s in uptimes_s.items()}
+        self._looked_s = now_s
+        return {slot: worker.start_s for slot, worker in self._workers.items()}
+
+    def _seen(self, slot: Slot, uptime_s: int, now_s: float) -> _Worker:
+        start_s, known = now_s - uptime_s, self._workers.get(slot)
+        if known is None or uptime_s < known.uptime_s or start_s > self._looked_s + self.ROUNDING_S:
+            return _Worker(start_s, uptime_s)
+        if uptime_s == known.uptime_s:  # the same report again
+            return known
+        if start_s - known.start_s < self.TOLERANCE_S:
+            return _Worker(known.start_s, uptime_s)
+        if known.doubt_s is not None and abs(start_s - known.doubt_s) < self.TOLERANCE_S:
+            return _Worker(known.doubt_s, uptime_s)
+        return _Worker(known.start_s, uptime_s, start_s)
