@@ -79,11 +79,11 @@ def test_another_host_at_the_same_address(provisioned: Provisioned) -> None:
 
 
 def test_sudo_refused(provisioned: Provisioned) -> None:
-    provisioned.as_root("node-2", "mv /etc/sudoers.d/harness /root/harness")
+    provisioned.as_root("node-2", "mv /etc/sudoers.d/harness /etc/harness.sudoers")
     try:
         failed = provisioned.provision()
     finally:
-        provisioned.as_root("node-2", "mv /root/harness /etc/sudoers.d/harness")
+        provisioned.as_root("node-2", "mv /etc/harness.sudoers /etc/sudoers.d/harness")
     assert failed.status == 1
     assert failed.error.startswith("error: node-2: ")
     assert "the user needs sudo without a password" in failed.error
