@@ -25,6 +25,8 @@ from harness.plans import Frozen, PhysicalPlan, TopologyConfiguration
 from harness.schemas import LATENCY, METRICS, SCHEMA_VERSION
 
 F = TypeVar("F", bound=Frozen)
+Submission = Literal["first", "rebalance", "fresh", "resumed"]
+"""How a step's configuration was brought about."""
 
 
 class StepPlan(Frozen):
@@ -88,7 +90,7 @@ class Interval(Frozen):
     """What ``mean_ms`` is the mean of, and what was watched for steadiness: the spouts' emit-to-ack times
     where there is no ground truth, the bolts' service times where no spout tracks its messages either."""
     complete_latency_ms: Mapping[str, CompleteLatency]
-    submission: Literal["first", "rebalance", "fresh", "resumed"]
+    submission: Submission
     attempt: int = 1
     rejected: tuple[str, ...] = ()
     """Why the attempts before this one were not kept."""

@@ -12,7 +12,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -25,7 +25,7 @@ from harness.experiments.measuring import Measured, Measurement, Report
 from harness.experiments.precision import Look
 from harness.experiments.watching import Messages, Reports, Watched
 from harness.plans import PhysicalPlan, QueryPlan, TopologyConfiguration
-from harness.runs import Finding, Interval, Quality, Run, StepPlan
+from harness.runs import Finding, Quality, Run, StepPlan, Submission
 from harness.schemas import LATENCY
 from harness.topologies import draws
 
@@ -53,7 +53,6 @@ REBALANCE_EXPECTED_S = 10.0
 LOGGED: tuple[Phase, ...] = ("submit", "rebalance", "drain", "done")
 """Phases that log.txt tells of; burn-in and interval are in the step's own files."""
 
-Submission = Literal["first", "rebalance", "fresh", "resumed"]
 log = logging.getLogger(__name__)
 
 
@@ -293,36 +292,25 @@ class Campaign:
             plan_unchanged=Finding(ok=not change, detail=change),
         )
         quality, known = kept.quality, kept.look
-        precision_pct = self._experiment.measure.interval.precision_pct
-        interval = Interval(
-            step=step.index,
-            configuration=step.label,
+        now_ns = time.monotonic_ns()
+        interval = records.interval(
+            step,
+            measured,
+            known,
             rate_tps=kept.rate_tps,
-            rebalance_start_ns=times.asked_ns,
-            up_ns=times.up_ns,
-            start_ns=measured.start_ns,
-            end_ns=measured.end_ns,
-            settled_ns=times.settled_ns,
-            drained_ns=times.drained_ns,
-            done_ns=time.monotonic_ns(),
-            start_epoch_ms=measured.start_epoch_ms,
-            end_epoch_ms=measured.end_epoch_ms,
-            burn_in=measured.burn_in,
-            stop_reason=measured.stop_reason,
-            mean_ms=known.mean,
-            half_width_ms=known.half_width,
-            precision_pct_asked=precision_pct,
-            precision_pct_reached=known.precision_pct,
-            independent=known.independent,
-            looks=measured.looks,
-            latency=measured.latency,
-            complete_latency_ms=measured.complete_latency_ms,
+            precision_pct=self._experiment.measure.interval.precision_pct,
+            moments_ns=records.Moments(
+                times.asked_ns, times.up_ns, times.settled_ns, times.drained_ns, now_ns
+            ),
             submission=submission,
-            attempt=len(rejected) + 1,
-            rejected=rejected,
-            rejected_s=(times.asked_ns - times.first_asked_ns) / 1e9 if rejected else 0.0,
-            machine_busy_pct=measured.machine_busy_pct,
-            machine_steal_pct=measured.machine_steal_pct,
+        ).model_copy(
+            update={
+                "attempt": len(rejected) + 1,
+                "rejected": rejected,
+                "rejected_s": (times.asked_ns - times.first_asked_ns) / 1e9 if rejected else 0.0,
+                "machine_busy_pct": measured.machine_busy_pct,
+                "machine_steal_pct": measured.machine_steal_pct,
+            }
         )
         interval = self._run.write_step(
             step.index,
@@ -379,10 +367,8 @@ class Campaign:
             plan_unchanged=plan_unchanged,
             metrics=delivered,
         )
-        look = measured.look
-        if quality.saturated:
-            precision_pct = self._experiment.measure.interval.precision_pct
-            look = records.settled_look(assembled, measured, precision_pct)
+        precision_pct = self._experiment.measure.interval.precision_pct
+        look = records.known(quality, assembled, measured, precision_pct)
         return Kept(quality, assembled.latency, look, step.rate_tps)
 
     def _gather(self, since_ms: int) -> records.Gathered:

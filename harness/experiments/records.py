@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +14,12 @@ import pyarrow.compute as pc
 
 from harness.experiments import backlog as flow
 from harness.experiments.assemble import Assembled, assemble
+from harness.experiments.config import Step
 from harness.experiments.ledger import Evidence, Ids, held_at_the_end, parse_failed, settle
 from harness.experiments.measuring import Measured
 from harness.experiments.precision import Look, look
 from harness.plans import PhysicalPlan
-from harness.runs import Backlog, Finding, Quality, Tracked
+from harness.runs import Backlog, Finding, Interval, Quality, Submission, Tracked
 from harness.schemas import METRICS
 
 LATE_P99_MS = 20.0
@@ -69,6 +70,16 @@ class Gathered:
     topic: str
     members: Callable[[Ids], Ids]
     appearances: int
+
+
+class Moments(NamedTuple):
+    """When a step was asked for, up, settled, drained and done, on its clock in ns."""
+
+    asked: int
+    up: int
+    settled: int
+    drained: int
+    done: int
 
 
 def latency(gathered: Gathered, plan: PhysicalPlan, measured: Measured) -> Assembled:
@@ -172,6 +183,49 @@ def settled_look(assembled: Assembled, measured: Measured, precision_pct: float)
         end_s=(measured.end_ns - measured.start_ns) / 1e9,
         precision_pct=precision_pct,
         looks=measured.looks_planned,
+    )
+
+
+def known(quality: Quality, assembled: Assembled, measured: Measured, precision_pct: float) -> Look:
+    """Return what is known of the mean: at the interval's end, or of a saturated step once it was settled."""
+    return settled_look(assembled, measured, precision_pct) if quality.saturated else measured.look
+
+
+def interval(
+    step: Step,
+    measured: Measured,
+    mean: Look,
+    *,
+    rate_tps: float,
+    precision_pct: float,
+    moments_ns: Moments,
+    submission: Submission,
+) -> Interval:
+    """Return ``interval.json`` of a step, but for what was before its last attempt and of its machine."""
+    return Interval(
+        step=step.index,
+        configuration=step.label,
+        rate_tps=rate_tps,
+        rebalance_start_ns=moments_ns.asked,
+        up_ns=moments_ns.up,
+        start_ns=measured.start_ns,
+        end_ns=measured.end_ns,
+        settled_ns=moments_ns.settled,
+        drained_ns=moments_ns.drained,
+        done_ns=moments_ns.done,
+        start_epoch_ms=measured.start_epoch_ms,
+        end_epoch_ms=measured.end_epoch_ms,
+        burn_in=measured.burn_in,
+        stop_reason=measured.stop_reason,
+        mean_ms=mean.mean,
+        half_width_ms=mean.half_width,
+        precision_pct_asked=precision_pct,
+        precision_pct_reached=mean.precision_pct,
+        independent=mean.independent,
+        looks=measured.looks,
+        latency=measured.latency,
+        complete_latency_ms=measured.complete_latency_ms,
+        submission=submission,
     )
 
 

@@ -239,31 +239,13 @@ def _write(experiment: Experiment, run: Run, step: Step, played: tables.Played, 
         metrics=records.delivery(rows, instrumented=instrumented),
     )
     precision_pct = experiment.measure.interval.precision_pct
-    known = measured.look
-    if quality.saturated:
-        known = records.settled_look(assembled, measured, precision_pct)
-    written = Interval(
-        step=step.index,
-        configuration=step.label,
-        rate_tps=step.rate_tps,
-        rebalance_start_ns=played.up_ns,
-        up_ns=played.up_ns,
-        start_ns=measured.start_ns,
-        end_ns=measured.end_ns,
-        settled_ns=settled_ns,
-        drained_ns=drained_ns,
-        done_ns=drained_ns,
-        start_epoch_ms=measured.start_epoch_ms,
-        end_epoch_ms=measured.end_epoch_ms,
-        burn_in=measured.burn_in,
-        stop_reason=measured.stop_reason,
-        mean_ms=known.mean,
-        half_width_ms=known.half_width,
-        precision_pct_asked=precision_pct,
-        precision_pct_reached=known.precision_pct,
-        independent=known.independent,
-        looks=1,
-        complete_latency_ms=measured.complete_latency_ms,
+    written = records.interval(
+        step,
+        measured,
+        records.known(quality, assembled, measured, precision_pct),
+        rate_tps=step.rate_tps or experiment.input.rate_tps,
+        precision_pct=precision_pct,
+        moments_ns=records.Moments(played.up_ns, played.up_ns, settled_ns, drained_ns, drained_ns),
         submission="first" if step.index == 0 else "rebalance",
     )
     step_plan = StepPlan(asked=_asked(experiment, step), start=plan, end=plan)
