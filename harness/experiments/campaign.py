@@ -276,6 +276,7 @@ class Campaign:
         end: PhysicalPlan,
         measured: Measured,
     ) -> None:
+        self._load.catch_up()
         rows = self._metrics.rows(times.up_epoch_ms, time.time_ns() // 1_000_000)
         metrics = records.metrics(rows, start)
         asked = self._deployment.expected(step.configuration)
@@ -356,7 +357,6 @@ class Campaign:
             )
             rate_tps = records.rate_tps(metrics, spouts, interval_ms)
             return Kept(quality, LATENCY.empty_table(), measured.look, rate_tps)
-        self._load.catch_up()
         gathered = self._gather(times.up_epoch_ms)
         assembled = records.latency(gathered, plan, measured)
         quality = records.quality(
