@@ -1,6 +1,6 @@
 """Cuts the example that the conformance checks use from an archived run, a few seconds of one step.
 
-python scripts/example.py reports/runs/all-in-one/20261121T123554Z
+python scripts/example.py reports/runs/all-in-one/20261121T210350Z
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 REPORTS = Path(__file__).resolve().parents[2] / "reports"
-ALL_IN_ONE = REPORTS / "runs" / "all-in-one" / "20261121T123554Z"
+ALL_IN_ONE = REPORTS / "runs" / "all-in-one" / "20261121T210350Z"
 
 
 def copy(run: Path, folder: Path, stamp: str | None = None) -> Path:

@@ -20,7 +20,7 @@ from harness.regression.bundle import MANIFEST, bundle, extract, verify
 @pytest.fixture(scope="module")
 def small_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The small files of an archived run's first step, and little Parquet: bytes are what is tested here."""
-    run = tmp_path_factory.mktemp("runs") / "all-in-one" / "20261121T123554Z"
+    run = tmp_path_factory.mktemp("runs") / "all-in-one" / "20261121T210350Z"
     step = run / "steps" / "00"
     step.mkdir(parents=True)
     for name in ("environment.json", "experiment.yaml", "steps/00/plan.json", "steps/00/interval.json"):
@@ -37,7 +37,7 @@ def sealed(small_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_intact_bundle_verifies(sealed: Path) -> None:
     found = verify(sealed)
     assert found.problems == ()
-    assert found.name == "all-in-one/20261121T123554Z"
+    assert found.name == "all-in-one/20261121T210350Z"
     assert found.files == 5
 
 
@@ -50,7 +50,7 @@ def test_the_same_run_gives_the_same_bytes(small_run: Path, sealed: Path, tmp_pa
 
 def test_the_bundle_says_versions_and_schema(sealed: Path) -> None:
     with zipfile.ZipFile(sealed) as archive:
-        manifest = json.loads(archive.read(f"all-in-one/20261121T123554Z/{MANIFEST}"))
+        manifest = json.loads(archive.read(f"all-in-one/20261121T210350Z/{MANIFEST}"))
     assert manifest["schema"] == 1
     assert manifest["measured_with"]["cluster"]["storm"] == "2.8.3"
     assert manifest["measured_with"]["commit"]
@@ -73,7 +73,7 @@ def test_no_byte_can_be_changed_unnoticed(place: float, mask: int, sealed: Path,
 @pytest.mark.parametrize("name", ["steps/00/latency.parquet", "experiment.yaml", MANIFEST])
 def test_a_changed_byte_s_file_is_named(name: str, sealed: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(sealed) as archive:
-        entry = archive.getinfo(f"all-in-one/20261121T123554Z/{name}")
+        entry = archive.getinfo(f"all-in-one/20261121T210350Z/{name}")
     contents = bytearray(sealed.read_bytes())
     contents[entry.header_offset + 30 + len(entry.filename) + entry.file_size // 2] ^= 1
     changed = tmp_path / "changed.zip"
@@ -86,7 +86,7 @@ def test_a_changed_byte_s_file_is_named(name: str, sealed: Path, tmp_path: Path)
 
 def test_a_bundle_packed_again_with_other_files_is_noticed(sealed: Path, tmp_path: Path) -> None:
     packed = tmp_path / "packed.zip"
-    root = "all-in-one/20261121T123554Z"
+    root = "all-in-one/20261121T210350Z"
     with zipfile.ZipFile(sealed) as old, zipfile.ZipFile(packed, "w") as new:
         for name in old.namelist():
             if not name.endswith("interval.json"):
@@ -100,7 +100,7 @@ def test_a_bundle_packed_again_with_other_files_is_noticed(sealed: Path, tmp_pat
 
 def test_what_is_extracted_is_the_run(small_run: Path, sealed: Path, tmp_path: Path) -> None:
     target = extract(sealed, tmp_path)
-    assert target == tmp_path / "all-in-one" / "20261121T123554Z"
+    assert target == tmp_path / "all-in-one" / "20261121T210350Z"
     for path in (p for p in small_run.rglob("*") if p.is_file()):
         assert (target / path.relative_to(small_run)).read_bytes() == path.read_bytes()
     assert verify(target).problems == ()
