@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -103,9 +104,11 @@ class Results:
 
 
 def executors(step: StepRecord) -> str:
-    """Return a step's executors in words: one number where all components have as many."""
+    """Return a step's executors in words: the most frequent number, and the components that differ."""
     plan = step.plan.start
-    counts = [len(plan.of(c.name)) for c in plan.query_plan.components]
-    if len(set(counts)) == 1:
-        return f"{counts[0]} each"
-    return ", ".join(f"{count} {c.name}" for c, count in zip(plan.query_plan.components, counts, strict=True))
+    counts = {c.name: len(plan.of(c.name)) for c in plan.query_plan.components}
+    usual, components = Counter(counts.values()).most_common(1)[0]
+    if 2 * components <= len(counts):  # no number is the usual one
+        return ", ".join(f"{count} {name}" for name, count in counts.items())
+    others = ", ".join(f"{name} {count}" for name, count in counts.items() if count != usual)
+    return f"{usual} each" + (f" but {others}" if others else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,8 @@ def timeline(data: Results) -> Figure:
         for ax in (rate, latency):
             _phases(ax, at)
         _lines(data, s.index, at, rate, latency, half_ns)
-        rate.set_title(f"{s.index}: {data.step_words(s.index)}", fontsize=style.pt(6.5))
+        title = textwrap.fill(f"{s.index}: {data.step_words(s.index)}", 120 // columns)
+        rate.set_title(title, fontsize=style.pt(6.5))
         rate.tick_params(labelbottom=False)
         latency.set_xlabel("time (s)")
     for ax in (*rates[len(data.steps) :], *latencies[len(data.steps) :]):
