@@ -60,13 +60,15 @@ def regress(
     from harness.regression import baseline, outputs
     from harness.regression.outcomes import Limits
     from harness.regression.regress import regress as compare
-    from harness.runs import write_atomically
+    from harness.runs import Run, write_atomically
 
     for file in (junit, markdown, baseline_path):
         if file is not None and not file.resolve().parent.is_dir():
             raise UsageError(f"{file}: there is no folder {file.parent}")
     if update and models:
         raise UsageError("--update needs all models", "leave --model out")
+    if update:
+        baseline.refuse_invalid((path.parent.name, path.name, Run(path).verdict) for path in runs)
     usual = () if update and not baseline_path.exists() else baseline.read(baseline_path)
     scored = rescore(
         runs,

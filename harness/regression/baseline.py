@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,14 +64,25 @@ def updated(nights: Sequence[RunScores], now: Sequence[RunScores]) -> tuple[RunS
     UsageError
         When a run is not valid: a baseline is made of what can be used.
     """
-    for run in now:
-        if run.verdict != "valid":
-            raise UsageError(
-                f"{run.experiment} {run.run}: {run.verdict} ({'; '.join(run.failed[:1])})",
-                "a baseline is made of valid runs only",
-            )
+    refuse_invalid((run.experiment, run.run, run.verdict) for run in now)
     kept = {(r.experiment, r.run): r for r in (*nights, *now)}
     return tuple(kept[key] for key in sorted(kept))
+
+
+def refuse_invalid(runs: Iterable[tuple[str, str, str]]) -> None:
+    """Refuse runs, each an experiment, a name and a verdict, that no baseline can be made of.
+
+    Raises
+    ------
+    UsageError
+        Naming the first that is not valid.
+    """
+    for experiment, name, verdict in runs:
+        if verdict != "valid":
+            raise UsageError(
+                f"{experiment} {name}: its verdict is {verdict}",
+                "a baseline is made of valid runs only: leave it out",
+            )
 
 
 def write(path: Path, nights: Sequence[RunScores]) -> None:
