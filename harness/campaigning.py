@@ -172,7 +172,11 @@ def measure(
             stores = Stores.of(experiment)
             with local_cluster(experiment, homes, home, jars(), say, stores.companions) as cluster:
                 name = f"{experiment.name}-{run.path.name.lower()}"
-                carry_out_on(experiment, run, cluster, name, cluster.logs / "submission", stores, watch)
+                try:
+                    carry_out_on(experiment, run, cluster, name, cluster.logs / "submission", stores, watch)
+                except KeyboardInterrupt as stop:
+                    say(f"told to stop{f' by {stop}' if str(stop) else ''}, ending the servers")
+                    raise
         except Exception as error:
             logger.error("stopped: %s", error)
             kept = keep_logs(home / "logs", run.path / "servers")

@@ -12,7 +12,8 @@ user namespace:
 every process of the tree. The ``unshare`` tool would do the same but for one thing: it blocks SIGTERM
 and does not hand it on.
 
-Ctrl-C reaches the command alone, once, as KeyboardInterrupt.
+Ctrl-C reaches the command alone, once, as KeyboardInterrupt: a terminal sends it to every process of the
+foreground, so that only a SIGINT that came from a process is handed on.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ MARK = "STORM_HARNESS_SANDBOX"
 """Environment variable that names the private network namespace."""
 _LAUNCHER_SET_UP_FAILED = 70
 _FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_AWAITED = (signal.SIGCHLD, signal.SIGINT, *_FORWARDED)
 
 _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID, _CLONE_NEWNET = 0x20000, 0x10000000, 0x20000000, 0x40000000
 _PR_SET_PDEATHSIG = 1
@@ -143,7 +145,7 @@ def _main(where: str, argv: Sequence[str]) -> int:
 
     ``where-allowed`` is a new one, or none with a warning where the machine allows none.
     """
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until there is a command to send it to
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # what the command inherits
     if where == "where-allowed" and (reason := obstacle()):
         sys.stderr.write(f"harness: warning: no private network and processes here: {reason}\n")
         sys.stderr.flush()
@@ -160,6 +162,7 @@ def _main(where: str, argv: Sequence[str]) -> int:
         return _LAUNCHER_SET_UP_FAILED
     alive, keep = os.pipe()  # the outer process holds its end as long as it lives
     os.set_inheritable(keep, False)
+    signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)  # none is lost before there is somebody to hand it to
     init = os.fork()
     if init == 0:
         os.close(keep)
@@ -178,6 +181,7 @@ def _init(alive: int, argv: Sequence[str]) -> int:
     command = os.fork()
     if command == 0:
         os.close(alive)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _AWAITED)
         try:
             os.execvp(argv[0], list(argv))
         except OSError as e:
@@ -188,15 +192,18 @@ def _init(alive: int, argv: Sequence[str]) -> int:
 
 
 def _attend(child: int) -> int:
-    """Hand signals on to a child and return its exit status; reap every other child that ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the command as well
-    for number in _FORWARDED:
-        signal.signal(number, lambda n, _frame: os.kill(child, n))
+    """Hand signals, which are blocked, on to a child and return its exit status; reap every other child."""
     while True:
-        pid, status = os.wait()
+        pid, status = os.waitpid(-1, os.WNOHANG)
         if pid == child:
             code = os.waitstatus_to_exitcode(status)
             return code if code >= 0 else 128 - code
+        if pid:
+            continue
+        told = signal.sigwaitinfo(_AWAITED)
+        from_a_process = told.si_code <= 0  # the kernel's own, a terminal's among them, are above
+        if told.si_signo in _FORWARDED or (told.si_signo == signal.SIGINT and from_a_process):
+            os.kill(child, told.si_signo)
 
 
 def _unshare_all() -> None:

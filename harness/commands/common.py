@@ -7,10 +7,14 @@ invalid; 4 validity unknown.
 from __future__ import annotations
 
 import json
+import math
 import os
+import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any, Never
 
 import click
@@ -19,6 +23,11 @@ from rich.console import Console
 from harness.errors import HarnessError, MissingTool
 
 err = Console(stderr=True, soft_wrap=True)
+
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that ask a command to end: Ctrl-C, a service manager's, a closed terminal's."""
+ONE_WISH_S = 1.0
+"""Who signals a whole process group reaches the command several times, by the processes that hand it on."""
 
 
 class Commands(click.Group):
@@ -51,10 +60,26 @@ class Commands(click.Group):
             show_error(error, what)
             failed(what, 1)
         except click.Abort as error:  # what click makes of Ctrl-C
-            show_error(error.__cause__ or KeyboardInterrupt(), "stopped")
+            stop = error.__cause__ or KeyboardInterrupt()
+            show_error(stop, f"stopped by {stop}" if str(stop) else "stopped")
             finish("--json" in given, {"status": "stopped"}, 1)
         else:
             sys.exit(status if isinstance(status, int) else 0)
+
+
+def stop_as_by_ctrl_c() -> None:
+    """Let every signal that asks the command to end raise KeyboardInterrupt, which clears up after itself."""
+    told_s = -math.inf
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        nonlocal told_s
+        before_s, told_s = told_s, time.monotonic()
+        if told_s - before_s > ONE_WISH_S:
+            raise KeyboardInterrupt(signal.Signals(number).name)
+
+    for number in STOPPING:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, stop)
 
 
 def show_error(error: BaseException, what: str, excerpt: str = "") -> None:

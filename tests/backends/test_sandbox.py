@@ -186,6 +186,21 @@ def test_sigterm_reaches_the_command() -> None:
         assert outer.wait(WAIT_S) == 7
 
 
+def test_a_sigint_that_a_process_sends_reaches_the_command() -> None:
+    with started(
+        """
+        import sys, time
+        try:
+            print("ready", flush=True)
+            time.sleep(1000)
+        except KeyboardInterrupt:
+            sys.exit(6)
+        """
+    ) as outer:
+        outer.send_signal(signal.SIGINT)
+        assert outer.wait(WAIT_S) == 6
+
+
 def test_ctrl_c_is_one_keyboard_interrupt() -> None:
     """Typed in a real terminal, where the whole foreground process group is sent the signal."""
     line = command(

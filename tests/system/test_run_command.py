@@ -1,4 +1,7 @@
-"""``harness run`` as a user types it: the quick experiment, killed in its second step and taken up again."""
+"""``harness run`` as a user types it: the quick experiment, stopped in three ways and taken up again.
+
+Ctrl-C in the first step, ``kill -9`` in the second, SIGTERM while the servers start; then it runs to its end.
+"""
 
 from __future__ import annotations
 
@@ -9,75 +12,146 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
+from harness.backends import sandbox
 from harness.backends.servers import ServerHomes
+from harness.homes import PREFIX
 
 pytestmark = pytest.mark.system
 
 WAIT_S = 420.0
 LOAD_RELATED = {"steady", "burn-in", "precision", "generator"}
 """Checks that a machine which does other work at the same time may spoil."""
-
-
-def until(done: Callable[[], bool], process: subprocess.Popen[str], log: Path) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not done():
-        assert process.poll() is None, log.read_text()[-3000:]
-        assert time.monotonic() < deadline, log.read_text()[-3000:]
-        time.sleep(0.5)
-
-
-def digest(folder: Path) -> dict[str, str]:
-    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.iterdir())}
+IN_ITS_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # what is typed there is for this process group
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 
 
 def harness(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "harness", *arguments]
 
 
-@pytest.mark.timeout(1500)
-def test_quick_killed_and_resumed(server_homes: ServerHomes, tmp_path: Path) -> None:
-    log = tmp_path / "first.log"
-    # The tests live in a sandbox; the command, as its user's would, makes one of its own.
-    environment = {k: v for k, v in os.environ.items() if k != "STORM_HARNESS_SANDBOX"}
-    with log.open("w") as out:
-        first = subprocess.Popen(
-            harness("run", "quick", "--runs", str(tmp_path)),
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=environment,
-        )
-    try:
-        until(
-            lambda: "step 2/2" in log.read_text() and "burn-in" in log.read_text().split("step 2/2")[-1],
-            first,
-            log,
-        )
-        family = psutil.Process(first.pid).children(recursive=True)
-        assert len(family) > 5
-    finally:
-        first.send_signal(signal.SIGKILL)
-        first.wait()
-    _, alive = psutil.wait_procs(family, timeout=30)
-    assert not [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
+def digest(folder: Path) -> dict[str, str]:
+    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.iterdir())}
 
+
+class Started:
+    """A command at the terminal of its own that somebody typed it in."""
+
+    def __init__(self, log: Path, environment: dict[str, str], *arguments: str) -> None:
+        self.log = log
+        self.keyboard, its_end = os.openpty()
+        with log.open("w") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", IN_ITS_TERMINAL, *harness(*arguments)],
+                stdin=its_end,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=environment,
+            )
+        os.close(its_end)
+
+    def said(self) -> str:
+        return self.log.read_text()
+
+    def until(self, done: Callable[[str], bool]) -> None:
+        deadline = time.monotonic() + WAIT_S
+        while not done(self.said()):
+            assert self.process.poll() is None, self.said()[-3000:]
+            assert time.monotonic() < deadline, self.said()[-3000:]
+            time.sleep(0.2)
+
+    def end(self, tell: Callable[[], object]) -> int:
+        """Tell it to stop; return its exit status once nothing is left of it and of its network."""
+        family = psutil.Process(self.process.pid).children(recursive=True)
+        networks = {network for p in family if (network := network_of(p.pid))} - {network_of(os.getpid())}
+        assert len(family) > 5
+        assert len(networks) == 1
+        tell()
+        status = self.process.wait(WAIT_S)
+        _, alive = psutil.wait_procs(family, timeout=30)
+        assert not [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
+        assert not [p for p in psutil.pids() if network_of(p) in networks]
+        return status
+
+
+@contextmanager
+def started(log: Path, environment: dict[str, str], *arguments: str) -> Iterator[Started]:
+    command = Started(log, environment, *arguments)
+    try:
+        yield command
+    finally:
+        command.process.kill()
+        command.process.wait()
+        os.close(command.keyboard)
+
+
+def network_of(pid: int) -> str:
+    with suppress(OSError):  # it ended
+        return os.readlink(f"/proc/{pid}/ns/net")
+    return ""
+
+
+def how_to_go_on(run: Path, finished: int) -> str:
+    kept = f"{finished} of the run's 2 steps are finished and kept"
+    return f"{kept}; go on with: harness run --resume {os.path.relpath(run)}"
+
+
+@pytest.mark.timeout(1500)
+def test_quick_stopped_in_three_ways_and_resumed(server_homes: ServerHomes, tmp_path: Path) -> None:
+    if reason := sandbox.obstacle():
+        pytest.skip(f"no sandbox on this machine: {reason}")
+    # The tests live in a sandbox; the command, as its user's would, makes one of its own.
+    environment = {k: v for k, v in os.environ.items() if k != sandbox.MARK}
+    environment["TMPDIR"] = str(tmp_path / "temporary")
+    (tmp_path / "temporary").mkdir()
+
+    def left_over() -> list[Path]:
+        return list((tmp_path / "temporary").glob(f"{PREFIX}*"))
+
+    begun = ("run", "quick", "--runs", str(tmp_path))
+    with started(tmp_path / "ctrl-c.log", environment, *begun) as command:
+        command.until(lambda said: "burn-in" in said)
+        assert command.end(lambda: os.write(command.keyboard, b"\x03")) == 1
+        said = command.said()
     (run,) = (tmp_path / "quick").iterdir()
+    assert "step 1/2" in said
+    assert "told to stop by SIGINT, ending the servers" in said
+    assert said.splitlines()[-2:] == ["stopped by SIGINT", how_to_go_on(run, 0)]
+    assert "Traceback" not in said
+    assert "told to stop by SIGINT" in (run / "log.txt").read_text()
+    assert list((run / "steps").iterdir()) == []
+    assert left_over() == []
+
+    resumed = ("run", "--resume", str(run), "--json")
+    with started(tmp_path / "kill.log", environment, *resumed) as command:
+        command.until(lambda said: "burn-in" in said.partition("step 2/2")[2])
+        assert command.end(command.process.kill) == -signal.SIGKILL
     assert [p.name for p in (run / "steps").iterdir()] == ["00"]
     before = digest(run / "steps/00")
 
+    with started(tmp_path / "term.log", environment, *resumed) as command:
+        command.until(lambda said: "waiting for nimbus" in said)
+        assert command.end(command.process.terminate) == 1
+        said = command.said()
+    *_, stopped, how, last = said.splitlines()
+    assert (stopped, how) == ("stopped by SIGTERM", how_to_go_on(run, 1))
+    assert json.loads(last) == {"exit_status": 1, "status": "stopped"}
+    assert "Traceback" not in said
+    assert digest(run / "steps/00") == before
+    assert left_over() == []  # nor what the run that was killed left
+
     done = subprocess.run(
-        harness("run", "--resume", str(run), "--json"),
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=900,
-        check=False,
+        harness(*resumed), capture_output=True, text=True, env=environment, timeout=900, check=False
     )
     # Whether a busy machine measures validly is not this test's question; that it says so is.
     assert done.returncode in (0, 3, 4), done.stderr[-3000:]
@@ -86,6 +160,7 @@ def test_quick_killed_and_resumed(server_homes: ServerHomes, tmp_path: Path) -> 
     assert digest(run / "steps/00") == before
     interval = json.loads((run / "steps/01/interval.json").read_text())
     assert interval["submission"] == "resumed"
+    assert len(json.loads((run / "environment.json").read_text())["resumed"]) == 3
     for step in ("00", "01"):
         quality = json.loads((run / f"steps/{step}/quality.json").read_text())
         assert quality["plan_as_asked"]["ok"]
@@ -100,9 +175,9 @@ def test_quick_killed_and_resumed(server_homes: ServerHomes, tmp_path: Path) -> 
     # With no cluster and on a copy, predict and report give the same numbers.
     copy = tmp_path / "copy"
     subprocess.run(["cp", "-r", str(run), str(copy)], check=True)
-    for command, status in (("predict", 0), ("report", done.returncode)):
+    for command_name, status in (("predict", 0), ("report", done.returncode)):
         again = subprocess.run(
-            harness(command, str(copy)), capture_output=True, text=True, timeout=300, check=False
+            harness(command_name, str(copy)), capture_output=True, text=True, timeout=300, check=False
         )
         assert again.returncode == status, again.stderr[-3000:]
     assert json.loads((copy / "summary.json").read_text()) == json.loads((run / "summary.json").read_text())
