@@ -68,10 +68,13 @@ class ProgressDisplay:
             seen.append(f"{now.rate_tps:.0f}/s")
         if now.latency_ms is not None:
             seen.append(f"{now.latency_ms:.1f} ms")
-        where = f"step {now.step + 1}/{now.steps} {now.label} {now.phase}"
+        step = f"step {now.step + 1}/{now.steps} {now.label}"
+        where = f"{step} {now.phase}"
         left = "" if now.left_s is None else f"about {_duration(now.left_s)} left"
         if now.phase == "done":
             self.say(f"{where}: {now.detail}")
+        elif now.phase == "again":
+            self.say(f"{step} is measured again: {now.detail}")
         elif self._live is not None and self._task is not None:
             if now.left_s is not None:
                 self._total_s = max(self._total_s, now.left_s)

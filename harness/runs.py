@@ -100,6 +100,11 @@ class Interval(Frozen):
     machine_steal_pct: float | None = None
     """Share of the machine's CPU time in the interval that was used, and that its host gave to others."""
 
+    @property
+    def measured_again(self) -> str:
+        """Say that earlier attempts were not kept, and why; empty for a step that was measured once."""
+        return f"measured again; before: {'; '.join(self.rejected)}" if self.rejected else ""
+
     def finished(self, now_ns: int) -> Interval:
         """Return it with the end of the step filled in, and the time beyond burn-in and interval."""
         before_ns, after_ns = self.up_ns - self.rebalance_start_ns, now_ns - self.end_ns

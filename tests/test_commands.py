@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from harness.cli import main
+from harness.commands.running import verdict_lines
 
 
 @pytest.mark.parametrize(
@@ -43,3 +46,48 @@ def test_what_the_system_refuses_is_named_with_its_path(tmp_path: Path) -> None:
     assert done.exit_code == 2
     assert str(occupied) in done.stderr
     assert "Traceback" not in done.output
+
+
+SIGNALLED = """
+import signal
+from harness.commands import common
+
+signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+common.stop_as_by_ctrl_c()
+told = []
+for common.ONE_WISH_S, number in (
+    (1e9, signal.SIGTERM), (1e9, signal.SIGINT), (1e9, signal.SIGHUP), (-1.0, signal.SIGINT)
+):
+    try:
+        signal.raise_signal(number)
+    except KeyboardInterrupt as stop:
+        told.append(str(stop))
+print(*told)
+"""
+
+
+def test_signals_that_come_together_stop_a_command_once_and_a_later_one_again() -> None:
+    """SIGTERM raises; SIGINT within the same wish does not; SIGHUP is ignored; a later SIGINT raises."""
+    done = subprocess.run([sys.executable, "-c", SIGNALLED], capture_output=True, text=True, check=True)
+    assert done.stdout == "SIGTERM SIGINT\n"
+
+
+def test_the_last_lines_say_what_was_measured_twice_and_what_did_not_pass() -> None:
+    checks = [
+        ("all-steps", "unknown", None, "1 of 2 steps finished"),
+        ("measured-latency", "valid", 0, "ground truth"),
+        ("measured-latency", "valid", 1, "ground truth"),
+        ("attempts", "valid", 0, ""),
+        ("attempts", "valid", 1, "measured again; before: burn-in: drift"),
+        ("steady", "invalid", 1, "drift"),
+        ("ledger", "valid", 1, "sent 3 = received 3"),
+    ]
+    named = ("check", "status", "step", "detail")
+    verdict = {"verdict": "invalid", "checks": [dict(zip(named, c, strict=True)) for c in checks]}
+    assert verdict_lines(verdict) == [
+        "verdict: invalid",
+        "latency: ground truth",
+        "  all-steps: unknown: 1 of 2 steps finished",
+        "  step 1 was measured again; before: burn-in: drift",
+        "  steady (step 1): invalid: drift",
+    ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from harness.commands.common import (
     pct,
     relative,
     require_tools,
+    stop_as_by_ctrl_c,
 )
 from harness.errors import HarnessError, UsageError
 
@@ -42,6 +45,8 @@ def run(
 ) -> None:
     """Measure an EXPERIMENT (a file, or a name of 'harness list') and judge the models on it.
 
+    Ctrl-C and SIGTERM end the servers and say how to go on; finished steps are kept.
+
     \b
     harness run configs/experiments/all-in-one.yaml
     harness run quick --set workload.rate_tps=100
@@ -59,6 +64,7 @@ def run(
         raise UsageError("give either an EXPERIMENT or --resume RUN", "see harness run --help")
     if resume is not None and overrides:
         raise UsageError("--set cannot change a run that has begun", "start a new run instead")
+    stop_as_by_ctrl_c()
     resumed = Run(resume) if resume else None
     loaded = load(resumed.path / "experiment.yaml" if resumed else str(experiment), overrides)
     if loaded.cluster.kind == "simulator":
@@ -83,20 +89,14 @@ def run(
     environment = campaigning.environment(Stores.of(loaded))
     measured = resumed or Run.create(runs, loaded.name, files(loaded), environment)
     err.print(f"run directory {relative(measured.path)}")
-    with measured.exclusively(), ProgressDisplay(err) as display:
-        try:
-            if resumed and len(resumed.finished_steps) < len(expand_steps(loaded)):
+    steps = len(expand_steps(loaded))
+    with measured.exclusively(), _resumable(measured, steps):
+        with ProgressDisplay(err) as display:
+            if resumed and len(resumed.finished_steps) < steps:
                 campaigning.note_resumption(resumed)
             campaigning.measure(loaded, measured, homes, display, display.say)
-        except (HarnessError, KeyboardInterrupt, OSError) as error:
-            finished = len(measured.finished_steps)
-            error.add_note(
-                f"{finished} of the run's {len(expand_steps(loaded))} steps are finished and kept;"
-                f" go on with: harness run --resume {relative(measured.path)}"
-            )
-            raise
-    _predict(measured, loaded.models)
-    _report(measured, as_json, "local[2]")  # from the sandbox's own network no Spark cluster is reached
+        _predict(measured, loaded.models)
+        _report(measured, as_json, "local[2]")  # from the sandbox's own network no Spark cluster is reached
 
 
 @click.command()
@@ -185,7 +185,7 @@ def _simulate(experiment: Any, resumed: Any, runs: Path, as_json: bool) -> None:
     """Play an experiment instead of measuring it, judge the models on what came of it, and end."""
     from harness.backends.servers import STORM_VERSION
     from harness.environment import describe
-    from harness.experiments.loading import files
+    from harness.experiments.loading import expand_steps, files
     from harness.runs import Run
     from harness.simulated.campaign import carry_out
 
@@ -193,10 +193,23 @@ def _simulate(experiment: Any, resumed: Any, runs: Path, as_json: bool) -> None:
     environment = describe("simulator", {"storm": STORM_VERSION})
     played = resumed or Run.create(runs, experiment.name, files(experiment), environment)
     err.print(f"[yellow]simulated, not measured:[/] run directory {relative(played.path)}")
-    with played.exclusively():
+    with played.exclusively(), _resumable(played, len(expand_steps(experiment))):
         carry_out(experiment, played, lambda line: err.print(line, highlight=False))
-    _predict(played, experiment.models)
-    _report(played, as_json)
+        _predict(played, experiment.models)
+        _report(played, as_json)
+
+
+@contextmanager
+def _resumable(run_: Any, steps: int) -> Iterator[None]:
+    """Say of a run that stops what is kept of it, and how to go on."""
+    try:
+        yield
+    except (HarnessError, KeyboardInterrupt, OSError) as error:
+        error.add_note(
+            f"{len(run_.finished_steps)} of the run's {steps} steps are finished and kept;"
+            f" go on with: harness run --resume {relative(run_.path)}"
+        )
+        raise
 
 
 def _captured(experiment: Any, homes: Any, show: bool = True) -> Any:
@@ -256,15 +269,25 @@ def _report(run_: Any, as_json: bool, master: str | None = None) -> None:
     for row in _headline(summary):
         table.add_row(*row)
     Console(width=min(100, err.width)).print(table)
-    reasons = [c for c in verdict["checks"] if c["status"] != "valid"]
-    click.echo(f"verdict: {verdict['verdict']}")
-    measured = [c["detail"] for c in verdict["checks"] if c["check"] == "measured-latency"]
-    click.echo(f"latency: {'; '.join(dict.fromkeys(measured))}")
-    for c in reasons:
-        click.echo(f"  {c['check']} (step {c['step']}): {c['status']}: {c['detail']}")
+    for line in verdict_lines(verdict):
+        click.echo(line)
     click.echo(f"report: {relative(run_.path / 'report.html')}")
     status = VERDICT_STATUS[verdict["verdict"]]
     finish(as_json, {"run": str(run_.path), "verdict": verdict["verdict"]}, status)
+
+
+def verdict_lines(verdict: Any) -> list[str]:
+    """Say what ``verdict.json`` says: what was measured, which steps twice and why, and what did not pass."""
+    checks = verdict["checks"]
+    measured = dict.fromkeys(c["detail"] for c in checks if c["check"] == "measured-latency")
+    lines = [f"verdict: {verdict['verdict']}", f"latency: {'; '.join(measured)}"]
+    for c in checks:
+        if c["check"] == "attempts" and c["detail"]:
+            lines.append(f"  step {c['step']} was {c['detail']}")
+        elif c["status"] != "valid":
+            where = "" if c["step"] is None else f" (step {c['step']})"
+            lines.append(f"  {c['check']}{where}: {c['status']}: {c['detail']}")
+    return lines
 
 
 def _headline(summary: Any) -> list[tuple[str, ...]]:

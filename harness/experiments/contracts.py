@@ -11,7 +11,9 @@ import pyarrow as pa
 from harness.plans import PhysicalPlan, TopologyConfiguration
 from harness.workload.tables import RECEIVED, SENT
 
-Phase = Literal["submit", "rebalance", "burn-in", "measure", "drain", "done"]
+Phase = Literal["submit", "rebalance", "burn-in", "measure", "drain", "again", "done"]
+"""What a step is in; ``again`` says that it was not usable and will be measured once more, ``done`` that it
+is written."""
 
 
 class Deployment(Protocol):
@@ -66,7 +68,7 @@ class Load(Protocol):
         """Return what was received since the step began, a row a member."""
 
     def counts(self) -> tuple[int, int]:
-        """Return the broker's counts of records in input and output topic since the step began."""
+        """Return the broker's counts of records since the step began: all sent, and those read by now."""
 
     def taken(self) -> bool:
         """Whether the topology's spouts will not read again what was sent, when they are restarted."""
