@@ -6,6 +6,7 @@ what it says is checked against the processes and servers themselves every time 
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -13,7 +14,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any, Literal, NoReturn
@@ -91,17 +93,44 @@ def up(homes: ServerHomes, shape: Shape, progress: Callable[[str], None] = quiet
     Raises
     ------
     UsageError
-        When a cluster of another shape is up.
+        When a cluster of another shape is up, or one is being started.
     ClusterError
         When a server does not start.
     """
+    with starting():
+        return _up(homes, shape, progress)
+
+
+@contextmanager
+def starting() -> Iterator[None]:
+    """Let nobody else start a cluster during the block.
+
+    Raises
+    ------
+    UsageError
+        When somebody does.
+    """
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    with (cache_folder() / "cluster.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _being_started() from None
+        yield
+
+
+def _being_started() -> UsageError:
+    return UsageError("a cluster is being started", "wait for it, or harness cluster down")
+
+
+def _up(homes: ServerHomes, shape: Shape, progress: Callable[[str], None]) -> State:
     running = _read_live()
     if running is not None and running.phase == "up":
         if running.shape != shape:
             raise UsageError("a cluster of another shape is up", "harness cluster down")
         return running
     if running is not None:
-        raise UsageError("a cluster is being started", "wait for it, or harness cluster down")
+        raise _being_started()  # by a process that was killed meanwhile
     shutil.rmtree(folder(), ignore_errors=True)
     folder().mkdir(parents=True)
     log = folder() / "daemon.log"
@@ -113,6 +142,15 @@ def up(homes: ServerHomes, shape: Shape, progress: Callable[[str], None] = quiet
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+    try:
+        return _await_up(daemon, log, progress)
+    except BaseException:  # Ctrl-C does not reach it: nobody would know of what it starts
+        if daemon.poll() is None:
+            _end(daemon.pid)
+        raise
+
+
+def _await_up(daemon: subprocess.Popen[bytes], log: Path, progress: Callable[[str], None]) -> State:
     deadline = time.monotonic() + START_TIMEOUT_S
     said = ""
     while True:
@@ -126,7 +164,6 @@ def up(homes: ServerHomes, shape: Shape, progress: Callable[[str], None] = quiet
             ended = f"the cluster's process ended with status {daemon.returncode}"
             raise ClusterError(ended, log=str(log), excerpt=tail(log))
         if time.monotonic() > deadline:
-            _end(daemon.pid)
             late = f"the cluster did not start within {START_TIMEOUT_S:g} s"
             raise ClusterError(late, log=str(log), excerpt=tail(log))
         if state is not None and state.detail != said:

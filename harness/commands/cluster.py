@@ -7,7 +7,7 @@ import shutil
 
 import click
 
-from harness.commands.common import err, finish, json_option, require_tools
+from harness.commands.common import err, finish, json_option, require_tools, stop_as_by_ctrl_c
 from harness.commands.hosts import status_of
 from harness.errors import UsageError
 
@@ -31,6 +31,7 @@ def up(nodes: int, slots_per_node: int, worker_heap_mb: int, as_json: bool) -> N
     from harness import campaigning
     from harness.backends import cluster_daemon, servers
 
+    stop_as_by_ctrl_c()
     require_tools()
     shape = cluster_daemon.Shape(
         nodes=nodes,

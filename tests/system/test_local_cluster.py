@@ -395,7 +395,20 @@ def test_a_cluster_stays_up_until_down_and_dies_whole_with_its_outer_process(
     shape = cluster_daemon.Shape(nodes=1, slots_per_node=1)
     assert cluster_daemon.status().state is None
     said: list[str] = []
-    state = cluster_daemon.up(own_daemon, shape, said.append)
+
+    def tell(line: str) -> None:
+        said.append(line)
+        with pytest.raises(UsageError, match="a cluster is being started: wait for it"):
+            cluster_daemon.up(own_daemon, shape)
+
+    def interrupted(_: str) -> None:
+        raise KeyboardInterrupt  # as Ctrl-C does, which does not reach what was started
+
+    with pytest.raises(KeyboardInterrupt):
+        cluster_daemon.up(own_daemon, shape, interrupted)
+    assert cluster_daemon.status().state is None
+
+    state = cluster_daemon.up(own_daemon, shape, tell)
     assert said, "progress was told"
     status = cluster_daemon.status()
     assert status.up
