@@ -51,7 +51,7 @@ REBALANCE_EXPECTED_S = 10.0
 """For the estimate of the time left only."""
 
 LOGGED: tuple[Phase, ...] = ("submit", "rebalance", "drain", "done")
-"""Phases that log.txt tells of; burn-in and interval are in the step's own files."""
+"""Phases that log.txt tells of by themselves; burn-in and interval are in the step's own files."""
 
 log = logging.getLogger(__name__)
 
@@ -157,10 +157,10 @@ class Campaign:
             if disturbance:
                 rejected.append(disturbance)
                 log.warning("step %d, attempt %d: %s", step.index, attempt, disturbance)
+                self._show(step, "again", detail=disturbance)
                 self._load.stop()
                 self._drain(start)  # what a restarted spout reads again is not of the next attempt
                 self._await_plan(step.configuration)
-                self._show(step, "rebalance", detail=f"measuring again: {disturbance}")
                 continue
             settled_ns = time.monotonic_ns()
             end = self._deployment.plan()
@@ -323,13 +323,12 @@ class Campaign:
         )
         log.info("step %d written, %.1f s beyond burn-in and interval", step.index, interval.overhead_s or 0)
         self._metrics.forget(times.up_epoch_ms + round((interval.done_ns - times.up_ns) / 1e6))
-        self._show(
-            step,
-            "done",
-            detail=quality.saturated
+        found = (
+            quality.saturated
             or f"mean {known.mean:.2f} ms ± {known.precision_pct:.1f} % "
-            f"({kept.latency.num_rows} rows, burn-in {measured.burn_in.seconds:.0f} s)",
+            f"({kept.latency.num_rows} rows, burn-in {measured.burn_in.seconds:.0f} s)"
         )
+        self._show(step, "done", detail=f"{found}; {twice}" if (twice := interval.measured_again) else found)
 
     def _kept(
         self,
@@ -372,10 +371,11 @@ class Campaign:
         return Kept(quality, assembled.latency, look, step.rate_tps)
 
     def _gather(self, since_ms: int) -> records.Gathered:
-        input_records, output_records = self._load.counts()
+        sent, received = self._load.sent(), self._load.received()
+        input_records, output_records = self._load.counts()  # of what has been received by now
         return records.Gathered(
-            sent=self._load.sent(),
-            received=self._load.received(),
+            sent=sent,
+            received=received,
             input_records=input_records,
             output_records=output_records,
             records_read=self._load.records_read,

@@ -69,7 +69,7 @@ class KafkaLoad:
         ends = [self._topics.end_offsets(name) for name in self._names]
         self.receiver.read_to(ends[1], READ_TIMEOUT_S)
         self.generator.poll()
-        self._before = (int(ends[0].sum()), int(ends[1].sum()))
+        self._before = (int(ends[0].sum()), int(self.receiver.positions.sum()))
         self._read_before = (self.receiver.records, self.receiver.foreign_records)
         self._sent = _Growing(SENT)
         self._received = _Growing(RECEIVED)
@@ -114,9 +114,15 @@ class KafkaLoad:
         return bool((done >= self._topics.end_offsets(self.input_topic)).all())
 
     def counts(self) -> tuple[int, int]:
-        """Return the broker's own counts of records in input and output topic since the step began."""
-        now = [int(self._topics.end_offsets(name).sum()) for name in self._names]
-        return now[0] - self._before[0], now[1] - self._before[1]
+        """Return the broker's own counts of records since the step began, by their offsets.
+
+        Of the input topic to its end; of the output topic to where it has been read, which ``catch_up`` and
+        ``received`` move on and which ``records_read`` is to be compared with. Its end would be another
+        moment's: a sliding window of time goes on firing, with no new members, until its last tuple is as
+        old as the window is long.
+        """
+        sent = int(self._topics.end_offsets(self.input_topic).sum())
+        return sent - self._before[0], int(self.receiver.positions.sum()) - self._before[1]
 
     @property
     def records_read(self) -> int:

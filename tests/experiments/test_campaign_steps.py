@@ -20,6 +20,7 @@ from made_steps import END_S, START_S, gathered, measured
 from harness.errors import ClusterError
 from harness.experiments import campaign
 from harness.experiments.campaign import Campaign
+from harness.experiments.contracts import Progress, Watcher
 from harness.experiments.loading import load
 from harness.experiments.measuring import Disturbed, Measured
 from harness.experiments.precision import look
@@ -133,7 +134,11 @@ def run(tmp_path: Path) -> Run:
 
 
 def carried_out(
-    world: World, run: Run, monkeypatch: pytest.MonkeyPatch, outcomes: Callable[[int], Measured] | None = None
+    world: World,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    outcomes: Callable[[int], Measured] | None = None,
+    watch: Watcher = lambda _: None,
 ) -> None:
     """Carry the campaign out; ``outcomes`` gives what the n-th measurement finds, or raises."""
     count = iter(range(100))
@@ -147,7 +152,7 @@ def carried_out(
             return outcomes(n) if outcomes else STEADY
 
     monkeypatch.setattr(campaign, "Measurement", AtOnce)
-    Campaign(EXPERIMENT, run, world, world, world, lambda _: None).carry_out()
+    Campaign(EXPERIMENT, run, world, world, world, watch).carry_out()
 
 
 def interval(run: Run, step: int) -> dict[str, Any]:
@@ -193,8 +198,18 @@ def test_a_disturbed_step_is_measured_once_more_and_the_reason_kept(
             raise Disturbed("workers restarted: node-1:6700")
         return STEADY
 
-    carried_out(world, run, monkeypatch, disturbed_once)
+    shown: list[Progress] = []
+    carried_out(world, run, monkeypatch, disturbed_once, shown.append)
     assert measuring(world) == ["submit 1", "rebalance 2", "rebalance 2", "rebalance 4"]
+    assert [(p.step, p.detail) for p in shown if p.phase == "again"] == [
+        (1, "workers restarted: node-1:6700")
+    ]
+    said = [p.detail for p in shown if p.phase == "done"]
+    assert [d.partition("; ")[2] for d in said] == [
+        "",
+        "measured again; before: workers restarted: node-1:6700",
+        "",
+    ]
     kept = interval(run, 1)
     assert (kept["attempt"], kept["rejected"]) == (2, ["workers restarted: node-1:6700"])
     assert (interval(run, 0)["attempt"], interval(run, 0)["rejected"]) == (1, [])
@@ -208,6 +223,29 @@ def test_the_second_attempt_is_kept_whatever_it_finds(
     twice = ["submit 1", "rebalance 1", "rebalance 2", "rebalance 2", "rebalance 4", "rebalance 4"]
     assert measuring(world) == twice
     assert [interval(run, n)["rejected"] for n in range(3)] == [["burn-in: drift"]] * 3
+
+
+class Firing(World):
+    """A window goes on firing with old tuples only: every look finds one more output, of no member.
+
+    The receiver and what Kafka says of it are those of one moment; a moment later both are one further.
+    """
+
+    def received(self) -> pa.Table:
+        self.records_read += 1
+        return self._of_step.received
+
+    def counts(self) -> tuple[int, int]:
+        return self._of_step.input_records, self.records_read
+
+
+def test_outputs_that_keep_coming_leave_the_ledger_balanced(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carried_out(Firing(), run, monkeypatch)
+    for step in run.finished_steps:
+        ledger = run.quality(step).ledger
+        assert ledger["balanced"], ledger["reason"]
 
 
 def test_a_plan_that_is_never_in_force_is_named(

@@ -265,6 +265,35 @@ def test_the_ledger_sees_exactly_what_was_dropped_and_repeated(
         assert load.counts() == (load.sent().num_rows, 0)
 
 
+def test_records_that_come_after_the_last_look_are_in_no_count(
+    kafka_bootstrap: str, topics: Topics, topic: str, out: str
+) -> None:
+    """A sliding window of time goes on firing, of no member: the broker has them, the step does not."""
+    of_no_member = [encode("sender", "spout:1/window:20/sender:40", 1, [])] * 20
+
+    def write() -> None:
+        before = int(topics.end_offsets(out).sum())
+        produce(kafka_bootstrap, out, of_no_member)
+        assert int(topics.end_offsets(out).sum()) == before + 20
+
+    with KafkaLoad(kafka_bootstrap, topic, out, Constant) as load:
+        write()
+        load.catch_up()
+        read = load.records_read
+        assert load.counts() == (0, read) == (0, 20)
+        write()
+        assert load.counts() == (0, 20)
+        assert load.records_read == 20
+        load.catch_up()
+        assert load.counts() == (0, 40)
+        assert load.records_read == 40
+        assert load.received().num_rows == 0
+        write()
+        load.begin_step()  # what was written by then is the last step's
+        assert load.counts() == (0, 0)
+        assert load.records_read == 0
+
+
 # ---- trouble ----
 
 
