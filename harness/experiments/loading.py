@@ -42,23 +42,50 @@ def load(source: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Exper
         Missing or unreadable file, unknown key, wrong type, a plan that does not fit.
     """
     path = find(source)
-    tree = _read(path)
-    _beside(tree, path)
-    for option in overrides:
-        _override(tree, option)
+    tree = _tree(path, overrides)
     if isinstance(tree.get("cluster"), str):
-        what = f"{path}:{_line(tree, ['cluster'])}: cluster: no experiment runs on provisioned hosts yet"
+        place = _place(path, overrides, tree, ["cluster"])
+        what = f"{place}: cluster: no experiment runs on provisioned hosts yet"
         raise UsageError(what, "give nodes and slots_per_node of a local cluster")
     try:
         return Experiment.model_validate(tree)
     except ValidationError as error:
         first = error.errors()[0]
-        where = [part for part in first["loc"] if part not in TAGS]
+        where = named = [part for part in first["loc"] if part not in TAGS]
         if not where:  # a check over the whole experiment starts its message with the key it is about
             key = str(first["msg"]).removeprefix("Value error, ").split(":")[0]
             where = [int(part) if part.isdigit() else part for part in key.split(".")]
-            raise UsageError(f"{path}:{_line(tree, where)}: {_complaint(first, [])}") from None
-        raise UsageError(f"{path}:{_line(tree, where)}: {_complaint(first, where)}") from None
+        place = _place(path, overrides, tree, where)
+        raise UsageError(f"{place}: {_complaint(first, named)}") from None
+
+
+def _tree(path: Path, overrides: Sequence[str]) -> Any:
+    """Return a file's contents with options in the place of what it says."""
+    tree = _read(path)
+    _beside(tree, path)
+    for option in overrides:
+        _override(tree, option)
+    return tree
+
+
+def _place(path: Path, overrides: Sequence[str], tree: Any, where: Sequence[int | str]) -> str:
+    """Return what an error at a key comes from: an option, or a line of the file.
+
+    It is the last option that gave the key, or else the first with which the file no longer is an experiment.
+    """
+    keys = [str(part) for part in where]
+    for option in reversed(overrides):
+        given = _parts(option.partition("=")[0])
+        if keys[: len(given)] == given:
+            return f"--set {option}"
+    for count in range(len(overrides) + 1):
+        try:
+            Experiment.model_validate(_tree(path, overrides[:count]))
+        except ValidationError:
+            if count:
+                return f"--set {overrides[count - 1]}"
+            break
+    return f"{path}:{_line(tree, where)}"
 
 
 def find(source: str | os.PathLike[str]) -> Path:
@@ -171,11 +198,7 @@ def _override(tree: Any, option: str) -> None:
     key, equals, text = option.partition("=")
     if not equals or not key:
         raise UsageError(f"--set {option}: expected KEY=VALUE", "e.g. --set workload.rate_tps=100")
-    of_others = next((name for name in NAMED_BY_OTHERS if key.startswith(f"{name}.")), "")
-    if of_others:  # the names below it have dots of their own
-        parents, last = of_others.split("."), key.removeprefix(f"{of_others}.")
-    else:
-        *parents, last = key.split(".")
+    *parents, last = _parts(key)
     node: Any = tree
     for part in parents:
         node = _child(node, part, option)
@@ -189,6 +212,13 @@ def _override(tree: Any, option: str) -> None:
         node[last] = value
     else:
         raise UsageError(f"--set {option}: {'.'.join(parents)} has no keys below it")
+
+
+def _parts(key: str) -> list[str]:
+    of_others = next((name for name in NAMED_BY_OTHERS if key.startswith(f"{name}.")), "")
+    if of_others:  # the names below it have dots of their own
+        return [*of_others.split("."), key.removeprefix(f"{of_others}.")]
+    return key.split(".")
 
 
 def _child(node: Any, part: str, option: str) -> Any:

@@ -251,6 +251,39 @@ def test_a_bad_option_is_named(good: Path, option: str, message: str) -> None:
         load(good, [option])
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            ["workload.rate_tps=fast"],
+            "--set workload.rate_tps=fast: workload.rate_tps: Input should be a valid",
+        ),
+        (["workload.rat=5"], "--set workload.rat=5: unknown key 'workload.rat'"),
+        (["wurkload.rate_tps=1"], "--set wurkload.rate_tps=1: unknown key 'wurkload'"),
+        (["cluster=my.yaml"], "--set cluster=my.yaml: cluster: no experiment runs on provisioned hosts"),
+        (["steps.plan.1.executors=17"], "--set steps.plan.1.executors=17: steps.plan.1: 17 executors"),
+        # what breaks another key's value is named, not the line of that key
+        (["workload.rate_tps=7", "topology.tasks=1"], "--set topology.tasks=1: steps.plan.1: 2 executors"),
+        (["measure.burn_in={least_s: 9, most_s: 3}"], "--set measure.burn_in={least_s: 9, most_s: 3}: "),
+        # of two that give one key the last is in force
+        (["workload.rate_tps=1", "workload.rate_tps=0"], "--set workload.rate_tps=0: "),
+        (["topology.storm.topology.workers=3"], "--set topology.storm.topology.workers=3: "),
+    ],
+)
+def test_what_an_option_breaks_names_the_option(good: Path, options: list[str], said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load(good, options)
+    assert str(caught.value).startswith(said)
+    assert str(good) not in str(caught.value)
+
+
+def test_what_the_file_has_wrong_names_its_line_whatever_the_options_are(good: Path) -> None:
+    good.write_text(GOOD.replace("rate_tps: 100", "rate_tps: 0"))
+    with pytest.raises(UsageError, match=r"good\.yaml:5: workload\.rate_tps"):
+        load(good, ["steps.repeats=3"])
+    assert load(good, ["workload.rate_tps=3"]).workload.rate_tps == 3
+
+
 def test_a_trace_lies_beside_its_experiment(good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (good.parent / "sends.txt").write_text("0\n0.01\n")
     good.write_text(GOOD.replace("rate_tps: 100", "rate_tps: 100, arrivals: trace, trace: sends.txt"))
