@@ -211,7 +211,9 @@ def _measured_latency(step: StepRecord, _: Samples) -> Outcome:
 def _backlog(step: StepRecord, _: Samples) -> Outcome:
     """Say whether the topology kept up; a saturated step is a result, and no mistake."""
     found = step.quality.backlog
-    return "valid", step.quality.saturated or ("not recorded" if found is None else f"kept up: {found}")
+    if found is None:
+        return "unknown", "not recorded"
+    return "valid", step.quality.saturated or f"kept up: {found}"
 
 
 def _unless_saturated(check: StepCheck) -> StepCheck:
@@ -225,8 +227,7 @@ def _unless_saturated(check: StepCheck) -> StepCheck:
 
 def _attempts(step: StepRecord, _: Samples) -> Outcome:
     """Say that a step was measured again, and why, which is never how large its latency is."""
-    rejected = step.interval.rejected
-    return "valid", f"measured again; before: {'; '.join(rejected)}" if rejected else ""
+    return "valid", step.interval.measured_again
 
 
 def _steady(step: StepRecord, _: Samples) -> Outcome:
@@ -294,8 +295,9 @@ def _metrics(step: StepRecord, samples: Samples) -> Outcome:
         return "invalid", found.detail
     if step.metrics_rows == 0:
         return ("unknown", "no metrics, and no word on why") if found is None else ("valid", found.detail)
-    silent = [f"{step.plan.start.by_task[t].component}:{t}" for t in samples.silent_tasks]
-    return _ok(not silent, f"no metrics in the interval from {', '.join(silent[:5])}" if silent else "")
+    if silent := [f"{step.plan.start.by_task[t].component}:{t}" for t in samples.silent_tasks]:
+        return "invalid", f"no metrics in the interval from {', '.join(silent[:5])}"
+    return ("unknown", "whether any was lost is not recorded") if found is None else ("valid", "")
 
 
 RUN_CHECKS: Mapping[str, RunCheck] = {"real-cluster": _cluster, "all-steps": _all_steps}

@@ -39,7 +39,7 @@ from harness.plans import (
     Worker,
     WorkerNode,
 )
-from harness.runs import BurnInFound, CompleteLatency, Finding, Interval, Quality, StepPlan
+from harness.runs import Backlog, BurnInFound, CompleteLatency, Finding, Interval, Quality, StepPlan
 from harness.schemas import HOP, LATENCY, METRICS, PREDICTIONS, SCHEMA_VERSION
 from harness.topologies import query_plan
 
@@ -360,7 +360,10 @@ def build(path: Path, run: FakeRun) -> Path:
         sent = int((np.asarray(latency["in_interval"]) & (np.asarray(latency["child"]) == 0)).sum())
         quality: dict[str, Any] = {
             k: Finding(ok=True)
-            for k in ("plan_as_asked", "plan_unchanged", "steady", "generator", "receiver", "errors_reported")
+            for k in (
+                *("plan_as_asked", "plan_unchanged", "steady", "generator", "receiver", "errors_reported"),
+                "metrics",
+            )
         }
         quality["ledger"] = {
             "sent": sent,
@@ -373,6 +376,13 @@ def build(path: Path, run: FakeRun) -> Path:
             "children_missing": 0,
             "balanced": True,
         }
+        quality["backlog"] = Backlog(
+            growth_tps=0.0,
+            growth_error_tps=0.1,
+            throughput_tps=step.rate_tps,
+            throughput_error_tps=0.1,
+            saturated=False,
+        )
         _json(folder / "quality.json", Quality(**(quality | step.quality)))
         now = end_ns + 1_000_000_000
     environment = {

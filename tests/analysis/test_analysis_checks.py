@@ -145,6 +145,22 @@ def test_a_precision_missed_by_less_than_twice_is_noted(tmp_path: Path) -> None:
     assert "missed at the time limit" in found.detail
 
 
+@pytest.mark.parametrize("check", ["ledger", "backlog", "metrics", "generator", "receiver"])
+def test_what_was_not_recorded_is_unknown_and_never_a_pass(tmp_path: Path, check: str) -> None:
+    run = made(tmp_path, quality={check: None})
+    assert {where: r.status for where, r in results(run).items() if r.status != "valid"} == {
+        (check, 1): "unknown"
+    }
+    assert verdict(results(run).values()) == "unknown"
+
+
+def test_a_step_that_was_measured_twice_says_so_and_why(tmp_path: Path) -> None:
+    run = made(tmp_path, interval={"attempt": 2, "rejected": ("burn-in: drift of 14 %",)})
+    assert results(run)["attempts", 0].detail == ""
+    found = results(run)["attempts", 1]
+    assert (found.status, found.detail) == ("valid", "measured again; before: burn-in: drift of 14 %")
+
+
 def test_one_lost_message_in_a_thousand_is_noted(tmp_path: Path) -> None:
     ledger = LEDGER | {"sent": 1000, "received": 996, "lost": 1, "duplicates": 1}
     found = results(made(tmp_path, quality={"ledger": ledger}))["ledger", 1]
