@@ -213,11 +213,10 @@ def matrix_views(data: Results) -> list[Row]:
         signed = all(c["comparisons"] == 1 for c in cells.values())
         judged = any(c["judged"] for c in cells.values())
         reasons = sorted({str(c["reason"]) for c in cells.values()})
-        theirs = " (the thesis's protocol)" if protocol == "thesis" else ""
         found.append(
             {
                 "model": model,
-                "kind": f"{style.measure_name(measure)}, {statistic.replace('_', ' ')}{theirs}",
+                "kind": f"{style.measure_name(measure)}, {statistic.replace('_', ' ')}{_theirs(protocol)}",
                 "signed": signed,
                 "nothing": "" if judged else "; ".join(reasons),
                 "steps": steps,
@@ -226,6 +225,11 @@ def matrix_views(data: Results) -> list[Row]:
             }
         )
     return found
+
+
+def _theirs(protocol: str) -> str:
+    """Name the protocol beside a measure, where it is not the harness's own."""
+    return " (the thesis's protocol)" if protocol == "thesis" else ""
 
 
 def _noise_row(cells: Mapping[tuple[int, int], Row], steps: Sequence[int]) -> list[str]:
@@ -259,7 +263,7 @@ def worst_rows(data: Results) -> list[Row]:
     return [
         {str(k): v for k, v in row.items()}
         | {
-            "what": what(row["measure"], row["statistic"]),
+            "what": what(row["measure"], row["statistic"]) + _theirs(row["protocol"]),
             "anchor": pair_id(row["source_step"], row["proposed_step"]),
         }
         for row in ranked.to_dict("records")

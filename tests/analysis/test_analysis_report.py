@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Mapping
 from html.parser import HTMLParser
+from itertools import groupby
 from pathlib import Path
 
 import pandas as pd
@@ -15,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 from synthetic_run import UNUSUAL
 
-from harness.analysis import pages
+from harness.analysis import pages, report_views
 from harness.analysis.analyse import OUTPUTS, analyse, write
 from harness.analysis.figures import REGISTRY
 from harness.analysis.results import Results
@@ -121,6 +122,19 @@ def test_the_page_says_the_verdict_first_and_then_the_errors(analysed: Path) -> 
         if row["statistic"] == "mean":
             assert f"{row['median_abs_error_pct']:.1f} %" in text
     assert "2 steps of 1 repeated configuration" in text
+
+
+def test_the_largest_errors_name_the_thesis_protocol_and_rank_each_protocol_alone(results: Results) -> None:
+    rows = report_views.worst_rows(results)
+    assert {r["protocol"] for r in rows} == {"ours", "thesis"}
+    for r in rows:
+        assert r["what"].endswith(" (the thesis's protocol)") == (r["protocol"] == "thesis"), r["what"]
+    ranked = [list(of) for _, of in groupby(rows, lambda r: (r["measure"], r["protocol"]))]
+    assert len({(of[0]["measure"], of[0]["protocol"]) for of in ranked}) == len(ranked)  # none comes twice
+    for of in ranked:
+        errors = [r["abs_error_pct"] for r in of]
+        assert errors == sorted(errors, reverse=True)
+        assert len(of) <= report_views.WORST_ROWS
 
 
 def reported(results: Results) -> str:
