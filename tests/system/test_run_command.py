@@ -106,7 +106,7 @@ def how_to_go_on(run: Path, finished: int) -> str:
     return f"{kept}; go on with: harness run --resume {os.path.relpath(run)}"
 
 
-@pytest.mark.timeout(1500)
+@pytest.mark.timeout(2700)
 def test_quick_stopped_in_three_ways_and_resumed(server_homes: ServerHomes, tmp_path: Path) -> None:
     if reason := sandbox.obstacle():
         pytest.skip(f"no sandbox on this machine: {reason}")
