@@ -148,8 +148,13 @@ def test_two_runs_of_one_name_are_not_mixed(graph: PlanGraph, tmp_path: Path) ->
 
 
 def test_a_graph_of_another_version_is_left_alone(
-    neo4j_server: Neo4jServer, password: str, runs: list[Run], monkeypatch: pytest.MonkeyPatch
+    neo4j_server: Neo4jServer,
+    graph: PlanGraph,
+    password: str,
+    runs: list[Run],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    del graph  # it has made the database a graph of plans
     monkeypatch.setenv("NEO4J_URI", neo4j_server.uri)
     monkeypatch.setenv("NEO4J_PASSWORD_FILE", str(neo4j_server.password_file))
 
