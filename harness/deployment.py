@@ -222,12 +222,20 @@ class StormDeployment:
         self._whole: Callable[[TopologyState], bool] = _is_up
         self._state: TopologyState | None = None
         self._starts = WorkerStarts()
+        self._submitted = False
         self.wrapped: Mapping[str, object] = {}
 
     def submit(self, configuration: TopologyConfiguration) -> None:
-        """Submit the topology anew, removing an earlier submission of it first."""
+        """Submit the topology anew, removing an earlier submission of it first.
+
+        Raises
+        ------
+        ClusterError
+            Also when somebody else's topology has that name: it is left alone.
+        """
         nimbus = self._cluster.nimbus
-        nimbus.kill(self._name, wait_s=COMMIT_WAIT_S)
+        if self._submitted:
+            nimbus.kill(self._name, wait_s=COMMIT_WAIT_S)
         self._cluster.worker_output.mark()
         self._folder.mkdir(parents=True, exist_ok=True)
         submit_json = self._folder / "submit.json"
@@ -240,6 +248,7 @@ class StormDeployment:
             topology_jar=self._submitter.jar,
             hosts=self._cluster.hosts,
         )
+        self._submitted = True
         self._submitter.check(self.wrapped)
         self._begin(_is_up)
 

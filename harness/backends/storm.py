@@ -210,7 +210,13 @@ class Nimbus:
                 trans_factory=_TRANSPORT,
             ) as client,
         ):
-            return getattr(client, method)(*arguments)
+            try:
+                return getattr(client, method)(*arguments)
+            except _thrift.NotAliveException:
+                raise ClusterError(
+                    f"nimbus at {self.host}:{self.port}: there is no topology {arguments[0]}"
+                    " (it was killed, or never submitted)"
+                ) from None
 
 
 def topology_state(info: Any) -> TopologyState:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +75,22 @@ def submit(
         reason = lines[-1] if lines else f"exit status {done.returncode}"
         kind = UsageError if done.returncode == BAD_SETTINGS else ClusterError
         raise kind(f"submitting failed: {reason}", log=str(log))
-    try:
-        answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    except (IndexError, ValueError):
-        raise ClusterError("the submitter ended without saying what it submitted") from None
-    return answer
+    if (found := answer(done.stdout)) is None:
+        raise ClusterError("the submitter ended without saying what it submitted", log=str(log))
+    return found
+
+
+def answer(said: str) -> dict[str, Any] | None:
+    r"""Return the submitter's answer among what it and main said; a shutdown hook of main's may speak last.
+
+    Examples
+    --------
+    >>> answer('{"topology": "t", "description": {}}\nKilled Topology')
+    {'topology': 't', 'description': {}}
+    """
+    for line in reversed(said.splitlines()):
+        with suppress(ValueError):
+            found = json.loads(line)
+            if isinstance(found, dict) and "description" in found:
+                return found
+    return None

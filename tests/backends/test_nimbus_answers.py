@@ -150,7 +150,11 @@ def test_reported_errors_name_worker_and_cause_in_one_line() -> None:
 @pytest.mark.parametrize(
     ("answer", "ask", "message"),
     [
-        ("topology-unknown", lambda n: n.topology("nowhere"), "nowhere is not alive"),
+        (
+            "topology-unknown",
+            lambda n: n.topology("nowhere"),
+            "there is no topology nowhere (it was killed, or never submitted)",
+        ),
         (
             "rebalance-refused",
             lambda n: n._ask("rebalance", "recorded", None),

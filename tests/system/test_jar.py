@@ -7,20 +7,21 @@ import subprocess
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from campaigns import carry_out
+from click.testing import CliRunner
 
 from harness import capturing
 from harness.analysis.analyse import analyse
 from harness.analysis.predicting import predict
 from harness.backends.local import LocalCluster
 from harness.backends.servers import ServerHomes
-from harness.backends.submission import submit
 from harness.campaigning import jars
+from harness.cli import main
 from harness.errors import ClusterError, UsageError
 from harness.experiments.config import Experiment
-from harness.experiments.submission import submit_settings
 from harness.runs import Run
 from harness.topologies.anybodys import JarTopology
 
@@ -150,32 +151,51 @@ def test_another_jar_is_refused(jar: Path, server_homes: ServerHomes, tmp_path: 
         capturing.known(begun, server_homes, jars())
 
 
-def test_a_name_in_use_is_one_line(jar: Path, cluster: LocalCluster, tmp_path: Path) -> None:
-    """Main has a name of its own, and a topology of that name runs: here, the one of the first attempt."""
+def test_a_name_in_use_is_one_line_and_its_owner_is_left_alone(
+    jar: Path, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """Main has a name of its own, and somebody's topology of that name runs: here, the first attempt's."""
     name = f"taken-{uuid.uuid4().hex[:8]}"
-    first = settings(jar, "plain", args=[name, "plain"])
-    first["steps"] = {"plan": [{"executors": 1, "workers": 1}]}
+    asked = settings(jar, "plain", args=[name, "plain"])
+    asked["steps"] = {"plan": [{"executors": 1, "workers": 1}]}
 
     def stop_at_once(progress: object) -> None:
         if getattr(progress, "phase", "") == "burn-in":
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        carry_out(first, cluster, tmp_path / "first", stop_at_once)
+        carry_out(asked, cluster, tmp_path / "first", stop_at_once)
     try:
-        again = known(jar, cluster.homes)
-        asked = submit_settings(
-            again, jar, "Foreign", [name, "plain"], metrics_url="http://127.0.0.1:9/",
-            nimbus=(cluster.nimbus.host, cluster.nimbus.port),
-        )  # fmt: skip
-        (tmp_path / "submit.json").write_text(json.dumps(asked))
-        with pytest.raises(ClusterError, match=f"topology name {name} is in use or not allowed"):
-            submit(
-                cluster.homes, tmp_path / "submit.json", instrumentation=jars() / "instrumentation.jar",
-                topology_jar=jar, hosts=cluster.hosts,
-            )  # fmt: skip
+        before = cluster.nimbus.topology(name)
+        with pytest.raises(ClusterError, match=f"topology name {name} is in use or not allowed") as refused:
+            carry_out(asked, cluster, tmp_path / "second", lambda _: None)
+        assert refused.value.exit_status == 1
+        assert "\n" not in str(refused.value)
+        after = cluster.nimbus.topology(name)
+        assert (after.id, after.status) == (before.id, "ACTIVE")
     finally:
         cluster.nimbus.kill(name)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "line"),
+    [
+        ({"main": "no.such.Main"}, "no class no.such.Main in"),
+        ({"args": ["{name}", "never"]}, "main submitted no topology; it said: nothing to do today"),
+        ({"args": ["{name}", "twice"]}, "main submits more than one topology"),
+    ],
+)
+def test_the_command_says_what_is_wrong_with_a_jar(
+    jar: Path, server_homes: ServerHomes, tmp_path: Path, wrong: dict[str, Any], line: str
+) -> None:
+    del server_homes  # they are installed
+    file = tmp_path / "wrong.yaml"
+    file.write_text(json.dumps(settings(jar, **wrong)))
+    checked = CliRunner().invoke(main, ["check", str(file)])
+    assert checked.exit_code == 2
+    (error,) = [said for said in checked.stderr.splitlines() if said.startswith("error: ")]
+    assert line in error
+    assert "Traceback" not in checked.output
 
 
 def judged(run: Run) -> tuple[Mapping[str, object], Mapping[str, list[Mapping[str, object]]]]:

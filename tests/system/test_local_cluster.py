@@ -194,7 +194,7 @@ def test_a_worker_that_is_killed_is_seen_as_restarted(cluster: LocalCluster, top
 
 
 def test_a_topology_that_is_not_there_is_one_line(cluster: LocalCluster) -> None:
-    with pytest.raises(ClusterError, match="nowhere is not alive"):
+    with pytest.raises(ClusterError, match="there is no topology nowhere"):
         cluster.nimbus.topology("nowhere")
     cluster.nimbus.kill("nowhere")  # killing what is not there is no mistake
 

@@ -147,7 +147,17 @@ def test_two_runs_of_one_name_are_not_mixed(graph: PlanGraph, tmp_path: Path) ->
         graph.add(Run(run.path))
 
 
-def test_a_graph_of_another_version_is_left_alone(neo4j_server: Neo4jServer, password: str) -> None:
+def test_a_graph_of_another_version_is_left_alone(
+    neo4j_server: Neo4jServer,
+    graph: PlanGraph,
+    password: str,
+    runs: list[Run],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    del graph  # it has made the database a graph of plans
+    monkeypatch.setenv("NEO4J_URI", neo4j_server.uri)
+    monkeypatch.setenv("NEO4J_PASSWORD_FILE", str(neo4j_server.password_file))
+
     def set_version(version: int) -> None:
         with GraphDatabase.driver(neo4j_server.uri, auth=("neo4j", password)) as driver:
             driver.execute_query("MATCH (g:PlanGraph) SET g.version = $version", version=version)
@@ -156,8 +166,11 @@ def test_a_graph_of_another_version_is_left_alone(neo4j_server: Neo4jServer, pas
     try:
         with pytest.raises(UsageError) as refused:
             PlanGraph(neo4j_server.uri, password)
+        asked = CliRunner().invoke(main, ["plans", str(runs[0].path), "--from", "neo4j"])
     finally:
         set_version(GRAPH_VERSION)
+    assert asked.exit_code == 2
+    assert f"error: {refused.value}" in asked.stderr
     assert str(refused.value) == (
         f"neo4j at {neo4j_server.uri}: its plans are of schema version {GRAPH_VERSION + 1}, this harness"
         f" reads and writes {GRAPH_VERSION}: use the harness that wrote them, or another database"

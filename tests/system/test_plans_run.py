@@ -54,6 +54,7 @@ class Done(NamedTuple):
     environment: dict[str, str]
     servers: set[str]
     killed: set[str]
+    commands: list[str]
 
 
 def kill_servers(data: Path) -> set[str]:
@@ -64,6 +65,11 @@ def kill_servers(data: Path) -> set[str]:
             os.kill(process.pid, signal.SIGKILL)
             killed.add("neo4j" if MAIN in command else "influxdb")
     return killed
+
+
+def command_lines() -> set[str]:
+    """What anybody on this machine sees of every process."""
+    return {" ".join(p.info["cmdline"] or []) for p in psutil.process_iter(["cmdline"])}
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +83,7 @@ def done(server_homes: ServerHomes, neo4j_home: Path, tmp_path_factory: pytest.T
     ours = ("NEO4J_", "INFLUXDB_")
     environment = {k: v for k, v in os.environ.items() if k != sandbox.MARK and not k.startswith(ours)}
     environment["XDG_DATA_HOME"] = str(folder / "data")
-    said, killed = list[str](), set[str]()
+    said, killed, commands = list[str](), set[str](), set[str]()
     with subprocess.Popen(
         [sys.executable, "-m", "harness", "run", "stored.yaml", "--json"],
         cwd=folder,
@@ -89,12 +95,13 @@ def done(server_homes: ServerHomes, neo4j_home: Path, tmp_path_factory: pytest.T
         assert process.stdout is not None
         for line in process.stdout:
             said.append(line)
+            commands |= command_lines()
             if "step 2/2" in line and " measure" in line and not killed:
                 killed = kill_servers(folder / "data")
     (run,) = (folder / "runs" / "stored").iterdir()
     data = folder / "data" / "storm-harness"
     servers = {"neo4j", "influxdb"} if with_influxdb else {"neo4j"}
-    return Done(process.returncode, said, Run(run), data, environment, servers, killed)
+    return Done(process.returncode, said, Run(run), data, environment, servers, killed, sorted(commands))
 
 
 def test_the_run_goes_on_to_its_verdict(done: Done) -> None:
@@ -133,12 +140,15 @@ def test_neo4j_answers_as_the_run_directory_does(done: Done) -> None:
     assert said["neo4j"] == said["run"]
 
 
-def test_no_secret_is_in_the_run(done: Done) -> None:
+def test_no_secret_is_in_the_run_or_the_process_list(done: Done) -> None:
+    assert any(MAIN in line for line in done.commands)  # the servers' were among them
+    assert any("org.apache.storm.daemon.worker.Worker" in line for line in done.commands)
     for file in (("neo4j", "password"), ("influxdb", "password"), ("influxdb", "token")):
         if file[0] not in done.servers:
             continue
         secret = secret_files.read(done.data.joinpath(*file)).encode()
         assert secret not in "".join(done.said).encode()
+        assert [line for line in done.commands if secret.decode() in line] == []
         files = [p for p in done.run.path.rglob("*") if p.is_file()]
         assert [p for p in files if secret in p.read_bytes()] == []
 

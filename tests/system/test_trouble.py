@@ -1,6 +1,7 @@
-"""Workers that die: one is killed while a step is measured, and one cannot even start.
+"""Workers and topologies that die.
 
-The first step is measured once more, on a whole plan; the second stops the campaign with the cause.
+A worker is killed while a step is measured: the step is measured once more, on a whole plan. One that cannot
+even start stops the campaign with the cause, as does a topology that somebody kills between two steps.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from campaigns import carry_out
 from harness.backends.local import LocalCluster
 from harness.errors import ClusterError
 from harness.experiments.contracts import Progress
+from harness.runs import Run
 
 pytestmark = pytest.mark.system
 
@@ -70,6 +72,35 @@ def test_a_killed_worker(cluster: LocalCluster, tmp_path: Path) -> None:
     # Windows and children: every message's members are accounted for, in windows or at the sink.
     assert quality.ledger["lost"] == 0
     assert quality.ledger["absorbed"] + quality.ledger["received"] == quality.ledger["sent"]
+
+
+QUICKLY = {
+    "topology": {"name": "fields-to-fields", "load_aware": False, "tasks": 2, "ackers": 1},
+    "measure": {
+        "burn_in": {"least_s": 1, "most_s": 2, "drift_pct": 90},
+        "interval": {"least_s": 2, "most_s": 2, "looks": 1, "precision_pct": 50},
+    },
+    "steps": {"plan": [{"executors": 1, "workers": 1}, {"executors": 2, "workers": 2}]},
+}
+
+
+def test_a_plan_for_a_topology_that_is_gone_is_one_line_and_what_was_measured_stays(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """Somebody kills it as the second step is asked for."""
+    name = "gone"
+
+    def watch(now: Progress) -> None:
+        if now.phase == "rebalance":
+            cluster.nimbus.kill(name)
+
+    with pytest.raises(ClusterError, match=f"there is no topology {name} .it was killed") as gone:
+        carry_out({**EXPERIMENT, **QUICKLY, "name": name}, cluster, tmp_path, watch)
+    assert "\n" not in str(gone.value)
+    assert gone.value.exit_status == 1
+    (path,) = (tmp_path / name).iterdir()
+    assert Run(path).finished_steps == (0,)
+    cluster.check()  # the servers are well
 
 
 @pytest.mark.parametrize(
