@@ -127,7 +127,8 @@ def test_an_unsteady_step_says_nothing_about_the_limit(tmp_path: Path) -> None:
     assert [a["value"] for a in capacity.sustainable_rate(run)] == [47.5] * 3
 
 
-def test_a_run_of_an_older_harness_has_no_throughput(run: RunRecord) -> None:
+def test_a_run_of_an_older_harness_has_no_throughput(tmp_path: Path) -> None:
+    run = read_run(build(tmp_path, FakeRun(steps=[FakeStep(2, seconds=10, quality={"backlog": None})])))
     assert {a["value"] for a in capacity.throughput(run)} == {None}
     assert all("before throughput was kept" in a["note"] for a in capacity.throughput(run))
 
