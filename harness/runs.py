@@ -178,6 +178,8 @@ class Quality(Frozen):
     metrics: Finding | None = None
     backlog: Backlog | None = None
     """These two are None in runs that were measured before they were kept."""
+    began_empty: Finding | None = None
+    """Whether all that came before had come out when the step began; None as above, and of simulated runs."""
 
     @property
     def saturated(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from harness.errors import UsageError
 from harness.experiments.config import Multiplier
 from harness.experiments.loading import load
 from harness.topologies import draws
@@ -36,6 +37,25 @@ def test_what_does_not_fit_is_drawn_again_and_not_moved_to_a_bound() -> None:
     """At sd 5 the shares of 1, 2, 3 are 0.33, 0.34, 0.33; moving to the bounds would put 0.38 on each end."""
     counts = draws.children(Multiplier(min=1, max=3, mean=2, sd=5), 1, np.arange(50_000))
     assert np.bincount(counts, minlength=4)[1:] / counts.size == pytest.approx([1 / 3] * 3, abs=0.02)
+
+
+@pytest.mark.parametrize("sd", ["1e9", ".inf", ".nan"])
+def test_a_multiplier_that_hardly_ever_draws_within_its_bounds_is_refused(sd: str) -> None:
+    """Of draws with sd 1e9 one in 10^8 is between 1 and 20: drawing again would not end."""
+    with pytest.raises(UsageError, match=r"topology\.multiplier.*(of the draws|finite number)") as refused:
+        load("multiplier", [f"topology.multiplier.sd={sd}"])
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("sd", "fits"), [(0, True), (119, True), (120, False)])
+def test_one_draw_in_a_hundred_may_fit(sd: float, fits: bool) -> None:
+    """Of draws around 2 those from 1 to 3 round from 0.5 to 3.5: 3 / (sd sqrt(2 pi)), 1 % at sd 119.7."""
+    values = {"min": 1, "max": 3, "mean": 2, "sd": sd}
+    if fits:
+        Multiplier(**values)
+        return
+    with pytest.raises(ValueError, match="of the draws"):
+        Multiplier(**values)
 
 
 @pytest.mark.parametrize(

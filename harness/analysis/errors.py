@@ -164,15 +164,15 @@ def _verdicts(joined: DataFrame) -> DataFrame:
     it can be judged.
     """
     actual, value, status = sf.col("actual"), sf.col("value"), sf.col("status")
-    found = [sf.coalesce(sf.col(f"{end}_unusable"), sf.lit("")) for end in ENDS]
+    proposed, source = [sf.coalesce(sf.col(f"{end}_unusable"), sf.lit("")) for end in ENDS]
     source_full, full = sf.col("source_saturated"), sf.col("proposed_saturated")
     full = sf.when(sf.col("measure").isin(*TOPOLOGY_MEASURES), full)
     measured_full = sf.coalesce(
         sf.concat(sf.lit("the source step was "), source_full), sf.concat(sf.lit("the step was "), full)
     )
     verdict = (
-        sf.when((found[0] == "invalid") | (found[1] == "invalid"), "invalid")
-        .when((found[0] == "unsteady") | (found[1] == "unsteady"), "unsteady")
+        sf.when((proposed == "invalid") | (source == "invalid"), "invalid")
+        .when((proposed == "unsteady") | (source == "unsteady"), "unsteady")
         .when(measured_full.isNotNull() | (status == "saturated"), "saturated")
         .when((status != "ok") | value.isNull() | sf.isnan(value), "not-predicted")
         .when(actual.isNull() | sf.isnan(actual) | (actual == 0), "not-measured")
@@ -184,7 +184,9 @@ def _verdicts(joined: DataFrame) -> DataFrame:
     )
     why = (
         sf.when(
-            sf.col("verdict").isin("invalid", "unsteady"), sf.coalesce(*(sf.col(f"{e}_why") for e in ENDS))
+            sf.col("verdict").isin("invalid", "unsteady"),
+            # of the end whose state it is: an unsteady step says nothing of why the other one is invalid
+            sf.when(proposed == sf.col("verdict"), sf.col("proposed_why")).otherwise(sf.col("source_why")),
         )
         .when((sf.col("verdict") == "saturated") & measured_full.isNotNull(), measured_full)
         .when(sf.col("verdict") == "not-measured", missing)

@@ -107,6 +107,7 @@ class Campaign:
         self._steps = expand_steps(experiment)
         self._submitted = False
         self._logged: tuple[int, Phase, str] | None = None
+        self._left = ""  # what has not come out when the next measurement begins
 
     def carry_out(self) -> None:
         """Measure every step that is not finished.
@@ -159,16 +160,17 @@ class Campaign:
                 log.warning("step %d, attempt %d: %s", step.index, attempt, disturbance)
                 self._show(step, "again", detail=disturbance)
                 self._load.stop()
-                self._drain(start)  # what a restarted spout reads again is not of the next attempt
+                # what a restarted spout reads again is not of the next attempt
+                self._left = self._drain(start)
                 self._await_plan(step.configuration)
                 continue
             settled_ns = time.monotonic_ns()
             end = self._deployment.plan()
             self._show(step, "drain")
             self._load.stop()
-            self._drain(start)
+            left_before, self._left = self._left, self._drain(start)
             times = Times(first_asked_ns, asked_ns, up_ns, up_epoch_ms, settled_ns, time.monotonic_ns())
-            self._write(step, submission, tuple(rejected), times, start, end, measured)
+            self._write(step, submission, tuple(rejected), times, start, end, measured, left_before)
             return
 
     def _watched(self, plan: PhysicalPlan, up_ns: int, up_epoch_ms: int) -> Watched:
@@ -228,14 +230,16 @@ class Campaign:
             errors[-1] if errors else "look at the logs of nimbus, supervisors and workers",
         )
 
-    def _drain(self, plan: PhysicalPlan) -> None:
+    def _drain(self, plan: PhysicalPlan) -> str:
         """Wait until all that was sent has been dealt with and each window has said what it still holds.
+
+        Say what is in the way of the next measurement; empty when nothing is.
 
         Workers are killed next. What their spouts have not reported as read, their successors read again;
         and what their windows held is only known from what they said after the last arrival.
         """
         if self._experiment.workload is None:
-            return
+            return ""
         window = self._experiment.topology.window
         # a time window fires once more after its last member; a batch that is not full leaves at the flush
         quiet_s = QUIET_S + (window.slide / 1e3 if window and window.kind == "time" else 0.0)
@@ -248,19 +252,21 @@ class Campaign:
                 rows, since = now, time.monotonic()
             return time.monotonic() - since >= quiet_s and self._load.taken()
 
-        self._wait(done, DRAIN_MOST_S, "spouts and outputs")
+        drained = self._wait(done, DRAIN_MOST_S, "spouts and outputs")
         if window and self._experiment.measure.instrument:
             tasks, now_ms = _windowed_tasks(plan), time.time_ns() // 1_000_000
             self._wait(lambda: tasks <= self._spoke(now_ms), WINDOWS_MOST_S, "what the windows hold")
+        return "" if drained else f"messages sent before were still coming out after {DRAIN_MOST_S:g} s"
 
-    def _wait(self, done: Callable[[], bool], most_s: float, what: str) -> None:
+    def _wait(self, done: Callable[[], bool], most_s: float, what: str) -> bool:
         limit = time.monotonic() + most_s
         while not done():
             self._deployment.check()
             if time.monotonic() > limit:
                 log.warning("waited for %s in vain for %g s", what, most_s)
-                return
+                return False
             time.sleep(POLL_S)
+        return True
 
     def _spoke(self, since_ms: int) -> set[int]:
         """Return the windowed tasks that have said what they hold since then."""
@@ -275,6 +281,7 @@ class Campaign:
         start: PhysicalPlan,
         end: PhysicalPlan,
         measured: Measured,
+        left_before: str,
     ) -> None:
         self._load.catch_up()
         rows = self._metrics.rows(times.up_epoch_ms, time.time_ns() // 1_000_000)
@@ -292,7 +299,8 @@ class Campaign:
             plan_as_asked=Finding(ok=start.configuration() == asked, detail=_text(start.configuration())),
             plan_unchanged=Finding(ok=not change, detail=change),
         )
-        quality, known = kept.quality, kept.look
+        began_empty = Finding(ok=not left_before, detail=left_before)
+        quality, known = kept.quality.model_copy(update={"began_empty": began_empty}), kept.look
         now_ns = time.monotonic_ns()
         interval = records.interval(
             step,
@@ -367,7 +375,7 @@ class Campaign:
             metrics=delivered,
         )
         precision_pct = self._experiment.measure.interval.precision_pct
-        look = records.known(quality, assembled, measured, precision_pct)
+        look = records.settled_look(assembled, measured, precision_pct)
         return Kept(quality, assembled.latency, look, step.rate_tps)
 
     def _gather(self, since_ms: int) -> records.Gathered:

@@ -7,6 +7,7 @@ that ``--set`` takes (``--set workload.rate_tps=100``).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import erf, sqrt
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -17,6 +18,7 @@ from harness.topologies import TOPOLOGIES, query_plan
 from harness.topologies.anybodys import ACKERS, JarTopology, StormValue
 
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 TAGS = ("of-the-harness", "of-a-jar")
 """Kinds of topologies, in the places of errors."""
@@ -45,6 +47,15 @@ WAIT_STRATEGIES = {
 }
 
 
+MOST_PAYLOAD_BYTES = 1_000_000
+"""Kafka takes messages of up to 1 MiB; the rest is for what is around the payload."""
+LEAST_FITTING = 0.01
+"""Chance, for one draw of a multiplier, to lie within its bounds: all others are drawn again, by the harness
+and by the topology."""
+LEAST_BUCKETS = 5
+"""Metric buckets in the shortest interval, which is rounded up to whole ones."""
+
+
 class Service(Frozen):
     """Work that a bolt spends on each tuple: CPU time burnt, or time waited."""
 
@@ -66,13 +77,23 @@ class Multiplier(Frozen):
     min: Positive
     max: Positive
     mean: PositiveFloat
-    sd: Annotated[float, Field(ge=0)]
+    sd: NotNegative
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if not self.min <= self.mean <= self.max:
             raise ValueError(f"mean {self.mean} must lie between min {self.min} and max {self.max}")
+        if self.sd and self._fitting() < LEAST_FITTING:
+            raise ValueError(
+                f"sd {self.sd:g} puts less than {100 * LEAST_FITTING:g} % of the draws"
+                f" between min {self.min} and max {self.max}"
+            )
         return self
+
+    def _fitting(self) -> float:
+        """Return the chance that a draw, rounded, lies within the bounds."""
+        low, high = ((edge - self.mean) / (self.sd * sqrt(2)) for edge in (self.min - 0.5, self.max + 0.5))
+        return (erf(high) - erf(low)) / 2
 
 
 class Spout(Frozen):
@@ -242,7 +263,7 @@ class Workload(Frozen):
     trace: Path | None = None
     seed: Seed = 1
     keys: Annotated[Mapping[str, PositiveFloat], Field(min_length=1)] = DEFAULT_KEYS
-    payload_bytes: Annotated[int, Field(ge=0)] = 64
+    payload_bytes: Annotated[int, Field(ge=0, le=MOST_PAYLOAD_BYTES)] = 64
 
     @model_validator(mode="after")
     def _trace_file(self) -> Self:
@@ -277,7 +298,7 @@ class LocalCluster(Frozen):
 class BurnIn(Frozen):
     """The discarded start of a step: at least, at most, and the drift that still counts as steady."""
 
-    least_s: Annotated[float, Field(ge=0)] = 15
+    least_s: NotNegative = 15
     most_s: PositiveFloat = 60
     drift_pct: PositiveFloat = 10
 
@@ -304,6 +325,11 @@ class Measure(Frozen):
         for key, part in (("burn_in", self.burn_in), ("interval", self.interval)):
             if part.least_s > part.most_s:
                 raise ValueError(f"{key}: least_s {part.least_s:g} is more than most_s {part.most_s:g}")
+        if LEAST_BUCKETS * self.bucket_s > self.interval.least_s:
+            raise ValueError(
+                f"bucket_s {self.bucket_s}: interval.least_s {self.interval.least_s:g} must hold"
+                f" at least {LEAST_BUCKETS} buckets"
+            )
         return self
 
 

@@ -24,6 +24,9 @@ from harness.schemas import METRICS
 
 LATE_P99_MS = 20.0
 """A generator later than this at its 99th percentile did not keep its schedule."""
+LATE_MOST_MS = 400.0
+"""Nor did one that was ever later than this: a short stall hides behind the percentile. The worst of the
+archived runs, on a machine with two cores, is 230 ms."""
 
 UNDELIVERED = {
     "lines of metrics were lost on their way": ("consumer", "dropped"),
@@ -172,7 +175,8 @@ def kept_up(sent: pa.Table, received: pa.Table, measured: Measured) -> Backlog:
 def settled_look(assembled: Assembled, measured: Measured, precision_pct: float) -> Look:
     """Return what is known of the mean once all that was in the topology has come out.
 
-    While a backlog grows, the messages that came out by the end of the interval are the early ones only.
+    The look that ended the interval waited some seconds at most: of what was still on its way then, the
+    slowest, it knows nothing.
     """
     known = pc.and_(assembled.latency["in_interval"], assembled.latency["ground_truth_ms"].is_valid())
     rows = assembled.latency.filter(known)
@@ -184,11 +188,6 @@ def settled_look(assembled: Assembled, measured: Measured, precision_pct: float)
         precision_pct=precision_pct,
         looks=measured.looks_planned,
     )
-
-
-def known(quality: Quality, assembled: Assembled, measured: Measured, precision_pct: float) -> Look:
-    """Return what is known of the mean: at the interval's end, or of a saturated step once it was settled."""
-    return settled_look(assembled, measured, precision_pct) if quality.saturated else measured.look
 
 
 def interval(
@@ -352,14 +351,15 @@ def quality(
         pc.less(gathered.sent["scheduled_ns"], measured.end_ns),
     )
     late_ns = pc.subtract(gathered.sent["sent_ns"], gathered.sent["scheduled_ns"]).filter(due)
-    late_ms = (pc.quantile(late_ns, 0.99)[0].as_py() or 0.0) / 1e6
+    late_ms, latest_ms = ((late or 0.0) / 1e6 for late in pc.quantile(late_ns, [0.99, 1.0]).to_pylist())
     return Quality(
         plan_as_asked=plan_as_asked,
         plan_unchanged=plan_unchanged,
         steady=_steady(measured),
         generator=Finding(
-            ok=late_ms <= LATE_P99_MS,
-            detail=f"99 % of messages sent within {late_ms:.2f} ms of their schedule",
+            ok=late_ms <= LATE_P99_MS and latest_ms <= LATE_MOST_MS,
+            detail=f"99 % of messages sent within {late_ms:.2f} ms of their schedule, all within"
+            f" {latest_ms:.2f} ms",
         ),
         receiver=Finding(
             ok=not assembled.complaints,

@@ -242,7 +242,7 @@ def _write(experiment: Experiment, run: Run, step: Step, played: tables.Played, 
     written = records.interval(
         step,
         measured,
-        records.known(quality, assembled, measured, precision_pct),
+        records.settled_look(assembled, measured, precision_pct),
         rate_tps=step.rate_tps or experiment.input.rate_tps,
         precision_pct=precision_pct,
         moments_ns=records.Moments(played.up_ns, played.up_ns, settled_ns, drained_ns, drained_ns),

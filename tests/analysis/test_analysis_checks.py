@@ -19,8 +19,8 @@ from harness.runs import BurnInFound, Finding, Tracked
 
 LEDGER = {
     "sent": 100,
-    "received": 97,
-    "absorbed": 3,
+    "received": 99,
+    "absorbed": 1,
     "failed": 0,
     "lost": 0,
     "unconfirmed": 0,
@@ -82,12 +82,22 @@ def test_a_good_run_is_valid(tmp_path: Path) -> None:
             "2 phantoms",
         ),
         (
-            {"quality": {"ledger": LEDGER | {"lost": 3, "received": 94}}},
+            {"quality": {"ledger": LEDGER | {"lost": 3, "received": 96}}},
             "ledger",
             "of 100 messages: lost 3",
         ),
         ({"quality": {"ledger": LEDGER | {"duplicates": 1}}}, "ledger", "of 100 messages: duplicates 1"),
         ({"quality": {"ledger": LEDGER | {"children_missing": 7}}}, "ledger", "children missing 7"),
+        (
+            {"quality": {"ledger": LEDGER | {"absorbed": 2, "received": 98}}},
+            "ledger",
+            "windows still held 2 of 100 messages at the end, more than 1 %: the longest waits are cut off",
+        ),
+        (
+            {"quality": {"began_empty": Finding(ok=False, detail="still coming")}},
+            "began-empty",
+            "still coming",
+        ),
         ({"quality": {"metrics": Finding(ok=False, detail="no metrics arrived")}}, "metrics", "no metrics"),
     ],
 )
@@ -138,11 +148,15 @@ def test_what_does_not_apply_is_no_failure_and_says_why(tmp_path: Path) -> None:
     assert "ground truth" in found["measured-latency", 0].detail
 
 
-def test_a_precision_missed_by_less_than_twice_is_noted(tmp_path: Path) -> None:
-    run = made(tmp_path, interval={"precision_pct_reached": 5.9})
+@pytest.mark.parametrize(
+    ("stop_reason", "says"),
+    [("time-limit", "missed at the time limit"), ("precision", "missed by what came out last")],
+)
+def test_a_precision_missed_by_less_than_twice_is_noted(tmp_path: Path, stop_reason: str, says: str) -> None:
+    run = made(tmp_path, interval={"precision_pct_reached": 5.9, "stop_reason": stop_reason})
     found = results(run)["precision", 1]
     assert found.status == "valid"
-    assert "missed at the time limit" in found.detail
+    assert says in found.detail
 
 
 @pytest.mark.parametrize("check", ["ledger", "backlog", "metrics", "generator", "receiver"])
@@ -162,11 +176,18 @@ def test_a_step_that_was_measured_twice_says_so_and_why(tmp_path: Path) -> None:
 
 
 def test_one_lost_message_in_a_thousand_is_noted(tmp_path: Path) -> None:
-    ledger = LEDGER | {"sent": 1000, "received": 996, "lost": 1, "duplicates": 1}
+    ledger = LEDGER | {"sent": 2000, "received": 1998, "lost": 1, "duplicates": 1}
     found = results(made(tmp_path, quality={"ledger": ledger}))["ledger", 1]
     assert found.status == "valid"
     assert "lost 1" in found.detail
     assert "duplicates 1" in found.detail
+
+
+def test_what_went_astray_counts_together(tmp_path: Path) -> None:
+    """Each alone is one in a thousand, both are two."""
+    ledger = LEDGER | {"sent": 1000, "received": 998, "lost": 1, "duplicates": 1}
+    found = results(made(tmp_path, quality={"ledger": ledger}))["ledger", 1]
+    assert (found.status, found.detail) == ("invalid", "of 1000 messages: lost 1, duplicates 1")
 
 
 @pytest.mark.parametrize(("reached_pct", "status"), [(2.0, "valid"), (5.9, "valid"), (6.1, "invalid")])

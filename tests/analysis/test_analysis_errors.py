@@ -97,6 +97,7 @@ NOT_JUDGED: dict[str, tuple[dict[str, Any], float | None, tuple[str, str]]] = {
     "unsteady": (prediction(0, 2, 3.0), 10.0, UNUSABLE[2]),
     "invalid": (prediction(3, 1, 3.0), 10.0, UNUSABLE[3]),
     "both": (prediction(2, 3, 3.0), 10.0, UNUSABLE[3]),
+    "both, turned": (prediction(3, 2, 3.0), 10.0, UNUSABLE[3]),
 }
 """What is predicted of a subject of this name, what is measured of it, and the verdict with its reason."""
 

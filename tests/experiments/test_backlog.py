@@ -60,6 +60,34 @@ def test_windows_hold_messages_and_are_not_a_backlog() -> None:
         assert wrong <= at_most(ALPHA, 40)
 
 
+@pytest.mark.parametrize("until", [0.45, 0.5, 0.6, 2 / 3, 0.8, 0.95])
+def test_a_topology_that_stops_on_the_way_is_not_saturated(until: float) -> None:
+    """It keeps up until then (a load of 0.5) and nothing comes out any more: a worker hangs, say."""
+    for seed in range(20):
+        due, done = queue(100, 0.5, seed)
+        stopped = done[done < (30 + 60 * until) * NS]
+        found = backlog(due, stopped, 30 * NS, 90 * NS)
+        assert found.growth_tps == pytest.approx(100 * (1 - until), rel=0.3)
+        assert not found.saturated
+
+
+def test_a_topology_that_stopped_and_did_not_catch_up_is_not_saturated() -> None:
+    """All that is due in the first fifth comes out after the interval, the rest 10 ms late."""
+    due = np.arange(0, 60 * NS, NS // 100)
+    done = np.where(due < 12 * NS, due + 100 * NS, due + NS // 100)
+    assert not backlog(due, done, 0, 60 * NS).saturated
+
+
+@pytest.mark.parametrize("share", [0.03, 0.1, 0.5, 1.0])
+def test_a_steady_growth_is_saturated_whatever_its_size(share: float) -> None:
+    """A constant input, of which the same share stays in every second."""
+    due = np.arange(0, 60 * NS, NS // 500)
+    done = due[: round(due.size * (1 - share))] / max(1 - share, 0.1)
+    found = backlog(due, done.astype(np.int64), 0, 60 * NS)
+    assert found.growth_tps == pytest.approx(500 * share, rel=0.01)
+    assert found.saturated
+
+
 def test_nothing_that_comes_out_is_a_backlog_and_nothing_that_goes_in_is_none() -> None:
     due = np.arange(0, 60 * NS, NS // 50)
     none = np.empty(0, dtype=np.int64)

@@ -159,6 +159,26 @@ def interval(run: Run, step: int) -> dict[str, Any]:
     return dict(json.loads((run.step_path(step) / "interval.json").read_text()))
 
 
+def test_what_is_written_of_the_mean_is_of_all_that_came_out(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The look that ended the interval saw 9 ms; every message took 10 ms (`made_steps.gathered`)."""
+    carried_out(world, run, monkeypatch)
+    assert STEADY.look.mean == 9.0
+    assert interval(run, 0)["mean_ms"] == pytest.approx(10.0)
+
+
+def test_what_did_not_come_out_is_held_against_the_step_after(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(campaign, "DRAIN_MOST_S", 0.0)
+    monkeypatch.setattr(world, "taken", lambda: False)
+    carried_out(world, run, monkeypatch)
+    found = [run.quality(n).began_empty for n in range(3)]
+    assert [f.ok for f in found] == [True, False, False]
+    assert found[1].detail == "messages sent before were still coming out after 0 s"
+
+
 def measuring(world: World) -> list[str]:
     return [a for a in world.asked if a.startswith(("submit", "rebalance"))]
 

@@ -143,6 +143,29 @@ def test_a_saturated_step_balances_once_it_has_drained_and_says_what_it_is() -> 
     assert settled.mean == pytest.approx(10_010, rel=0.001)
 
 
+@pytest.mark.parametrize(("stall_ms", "ok"), [(0, True), (399, True), (401, False), (500, False)])
+def test_a_short_stall_of_the_generator_is_no_schedule_kept(stall_ms: int, ok: bool) -> None:
+    """One message of 2000 is late, which the 99th percentile does not see."""
+    what, when = gathered(50, 100), measured(steady=True)
+    sent_ns = what.sent["sent_ns"].to_numpy().copy()
+    sent_ns[50 * (START_S + 10)] += stall_ms * 1_000_000
+    at = what.sent.schema.get_field_index("sent_ns")
+    late = replace(what, sent=what.sent.set_column(at, what.sent.schema.field(at), pa.array(sent_ns)))
+    fine = Finding(ok=True)
+    quality = records.quality(
+        late,
+        when,
+        records.latency(what, plan(), when),
+        plan_as_asked=fine,
+        plan_unchanged=fine,
+        metrics=fine,
+    )
+    assert quality.generator == Finding(
+        ok=ok,
+        detail=f"99 % of messages sent within 0.00 ms of their schedule, all within {stall_ms:.2f} ms",
+    )
+
+
 def test_messages_of_an_earlier_step_are_not_this_ones_throughput() -> None:
     what, when = gathered(50, 100), measured(steady=True)
     earlier = what.received.set_column(0, "message_id", pa.array(np.arange(-5000, -2000), pa.int64()))

@@ -36,6 +36,7 @@ workload: {rate_tps: 50}
 cluster: {nodes: 1, slots_per_node: 2}
 plans: {store: neo4j}
 measure:
+  bucket_s: 1
   burn_in: {least_s: 1, most_s: 2, drift_pct: 90}
   interval: {least_s: 6, most_s: 6, looks: 1, precision_pct: 50}
 steps:

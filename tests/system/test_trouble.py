@@ -77,8 +77,9 @@ def test_a_killed_worker(cluster: LocalCluster, tmp_path: Path) -> None:
 QUICKLY = {
     "topology": {"name": "fields-to-fields", "load_aware": False, "tasks": 2, "ackers": 1},
     "measure": {
+        "bucket_s": 1,
         "burn_in": {"least_s": 1, "most_s": 2, "drift_pct": 90},
-        "interval": {"least_s": 2, "most_s": 2, "looks": 1, "precision_pct": 50},
+        "interval": {"least_s": 5, "most_s": 5, "looks": 1, "precision_pct": 50},
     },
     "steps": {"plan": [{"executors": 1, "workers": 1}, {"executors": 2, "workers": 2}]},
 }

@@ -31,8 +31,9 @@ topology: {name: fields-to-fields, load_aware: false, tasks: 2, ackers: 1}
 workload: {rate_tps: 50}
 cluster: {nodes: 1, slots_per_node: 2}
 measure:
+  bucket_s: 1
   burn_in: {least_s: 1, most_s: 2, drift_pct: 90}
-  interval: {least_s: 4, most_s: 4, looks: 1, precision_pct: 50}
+  interval: {least_s: 5, most_s: 5, looks: 1, precision_pct: 50}
 steps:
   plan:
     - {executors: 1, workers: 1}
