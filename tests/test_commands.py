@@ -119,9 +119,15 @@ def test_the_table_that_ends_a_run_says_of_how_many_pairs_its_errors_are() -> No
 def test_a_cell_of_the_results_says_of_how_many_pairs_it_is(pairs: int, judged: int, said: str) -> None:
     cell = runpy.run_path(str(Path(__file__).parent.parent / "scripts" / "results.py"))["cell"]
     column = ("ground_truth_latency_ms", "mean", "ours")
-    row = dict(zip(("measure", "statistic", "protocol"), column, strict=True))
-    row |= {"model": "composite", "median_abs_error_pct": 12.04, "worst_abs_error_pct": 33.3}
-    assert cell({"errors": [{**row, "pairs": pairs, "judged": judged}]}, "composite", column) == said
+    row = {
+        **dict(zip(("measure", "statistic", "protocol"), column, strict=True)),
+        "model": "composite",
+        "pairs": pairs,
+        "judged": judged,
+        "median_abs_error_pct": 12.04,
+        "worst_abs_error_pct": 33.3,
+    }
+    assert cell({"errors": [row]}, "composite", column) == said
 
 
 def test_check_promises_no_end_that_a_repeated_step_would_break() -> None:

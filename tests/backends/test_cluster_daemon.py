@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -59,8 +60,8 @@ def test_of_two_starts_at_once_the_second_is_refused_before_it_touches_anything(
 def test_one_for_which_there_is_no_memory_is_refused_before_it_touches_anything(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room.psutil, "virtual_memory", lambda: SimpleNamespace(available=4000 << 20))
-    monkeypatch.setattr(room.shutil, "disk_usage", lambda _: SimpleNamespace(free=room.FREE_BYTES))
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=4000 << 20))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=room.FREE_BYTES))
     shape = cluster_daemon.Shape(nodes=3, slots_per_node=2, worker_heap_mb=350)
     with pytest.raises(UsageError) as refused:
         cluster_daemon.up(ServerHomes(cache / "servers"), shape)
@@ -95,13 +96,13 @@ def test_a_state_file_of_something_else_is_named_with_what_to_do(text: str) -> N
 
 
 def test_servers_that_do_not_answer_in_time_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    (cluster_daemon.folder()).mkdir(parents=True)
+    cluster_daemon.folder().mkdir(parents=True)
     (cluster_daemon.folder() / "state.json").write_text(state().model_dump_json())
 
     def late(argv: list[str], *, timeout: float, **_: object) -> None:
         raise subprocess.TimeoutExpired(argv, timeout)
 
-    monkeypatch.setattr(cluster_daemon.subprocess, "run", late)
+    monkeypatch.setattr(subprocess, "run", late)
     done = CliRunner().invoke(main, ["cluster", "status"])
     assert done.exit_code == 1
     logs = cluster_daemon.folder() / "home" / "logs"
