@@ -14,10 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import psutil
-import pyarrow.parquet as pq
-
-from harness.backends import cgroups, sandbox
+from harness.backends import cgroups, room, sandbox
 from harness.backends.kafka import Topics
 from harness.backends.local import LocalCluster
 from harness.backends.servers import KAFKA_VERSION, STORM_VERSION, ServerHomes
@@ -30,15 +27,13 @@ from harness.experiments.contracts import Load, OwnMessages, Watcher
 from harness.experiments.loading import expand_steps
 from harness.experiments.schedule import Constant, Poisson, Schedule, Trace
 from harness.homes import temporary_home
-from harness.runs import Run, write_atomically
+from harness.runs import Run, read_table, write_atomically
 from harness.stores import Stores
 from harness.topologies.anybodys import JarTopology
 from harness.workload.load import KafkaLoad
 
 STORE_MEMORY_MB = {"influxdb": 300, "neo4j": 900}
 """Resident set of each optional server, at most about."""
-FREE_BYTES = 2 * 1024**3
-"""Disk that servers' logs, topics and results of one run may need."""
 
 
 def jars() -> Path:
@@ -85,20 +80,12 @@ def require_room(runs: Path, experiment: Experiment) -> None:
     stores = Stores.of(experiment)
     if experiment.cluster.cpu_quota_cores and (reason := cgroups.obstacle()):
         raise UsageError(f"cluster.cpu_quota_cores: {reason}", "leave it out, or see harness doctor")
-    existing = next(p for p in (runs, *runs.resolve().parents) if p.exists())
-    for folder in (existing, Path(tempfile.gettempdir())):  # for the results; for the servers
-        free = shutil.disk_usage(folder).free
-        if free < FREE_BYTES:
-            raise UsageError(f"{folder}: {free >> 20} MiB free, a run needs {FREE_BYTES >> 20}", "make room")
-    # A worker's resident set is about its heap and 150 MiB; daemons, Kafka and Spark take 2.5 GiB.
-    needed_mb = experiment.slots * (experiment.cluster.worker_heap_mb + 150) + 2500
-    needed_mb += sum(STORE_MEMORY_MB[name] for name in stores.versions)
-    available_mb = psutil.virtual_memory().available >> 20
-    if available_mb < needed_mb:
-        raise UsageError(
-            f"{available_mb} MiB of memory available, {experiment.slots} workers need about {needed_mb}",
-            "lower cluster.worker_heap_mb or the number of nodes",
-        )
+    room.require_room(
+        (runs, Path(tempfile.gettempdir())),  # for the results; for the servers
+        experiment.slots,
+        experiment.cluster.worker_heap_mb,
+        sum(STORE_MEMORY_MB[name] for name in stores.versions),
+    )
 
 
 def schedule(workload: Workload, rate_tps: float) -> Schedule:
@@ -144,12 +131,18 @@ def keep_logs(logs: Path, target: Path) -> bool:
 
 
 def first_free_id(run: Run) -> int:
-    """Return a message identifier above all that the run's finished steps used."""
+    """Return a message identifier above all that the run's finished steps used.
+
+    Raises
+    ------
+    UsageError
+        When a step's table cannot be read.
+    """
     highest = -1
     for step in run.finished_steps:
-        column = pq.read_table(run.step_path(step) / "latency.parquet", columns=["message_id"])["message_id"]
-        if len(column):
-            highest = max(highest, int(column.to_numpy().max()))
+        used = read_table(run.step_path(step) / "latency.parquet", ["message_id"])["message_id"]
+        if len(used):
+            highest = max(highest, int(used.to_numpy().max()))
     # The unfinished step of the interrupted attempt sent more than any file knows of.
     return 0 if highest < 0 else highest + 10_000_000
 
@@ -160,6 +153,7 @@ def measure(
     """Measure the steps that a run does not have yet, on a local cluster that ends with it."""
     if len(run.finished_steps) == len(expand_steps(experiment)):
         return
+    first_id = first_free_id(run)  # reads every finished step: none is found cut after the servers' start
     logger = logging.getLogger(__name__)
 
     def say(line: str) -> None:
@@ -173,7 +167,8 @@ def measure(
             with local_cluster(experiment, homes, home, jars(), say, stores.companions) as cluster:
                 name = f"{experiment.name}-{run.path.name.lower()}"
                 try:
-                    carry_out_on(experiment, run, cluster, name, cluster.logs / "submission", stores, watch)
+                    folder = cluster.logs / "submission"
+                    carry_out_on(experiment, run, cluster, name, folder, stores, watch, first_id)
                 except KeyboardInterrupt as stop:
                     say(f"told to stop{f' by {stop}' if str(stop) else ''}, ending the servers")
                     raise
@@ -193,6 +188,7 @@ def carry_out_on(
     folder: Path,
     stores: Stores,
     watch: Watcher,
+    first_id: int,
 ) -> str:
     """Measure on a cluster that is up, and return Storm's name for the topology, which is left running.
 
@@ -208,6 +204,10 @@ def carry_out_on(
         Where the settings of each submission are kept.
     stores : Stores
         Where metrics and plans go beside the run; its servers are up.
+    watch : Watcher
+        Told how far each step is.
+    first_id : int
+        Identifier of the first message (``first_free_id``).
     """
     with ExitStack() as stack:
         target, metrics, watcher = stack.enter_context(stores.measuring(experiment, run, watch))
@@ -227,7 +227,7 @@ def carry_out_on(
                     *topics,
                     partial(schedule, experiment.input),
                     "x" * experiment.input.payload_bytes,
-                    first_free_id(run),
+                    first_id,
                     group=name,
                 )
             )

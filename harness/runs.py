@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -190,6 +190,20 @@ class Quality(Frozen):
 def utc_now() -> datetime:
     """Return the wall clock's time in UTC."""
     return datetime.now(UTC)
+
+
+def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """Read a table of a run, whole or some of its columns.
+
+    Raises
+    ------
+    UsageError
+        When the file is cut, not Parquet or not there.
+    """
+    try:
+        return pq.read_table(path, columns=columns)
+    except (OSError, pa.ArrowException) as error:
+        raise UsageError(f"{path}: not readable as Parquet", str(error).splitlines()[0]) from None
 
 
 def write_atomically(path: Path, data: bytes | str) -> None:

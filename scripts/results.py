@@ -36,12 +36,14 @@ def newest(name: str) -> Path | None:
 
 
 def cell(summary: Any, model: str, column: tuple[str, str, str]) -> str:
-    """Return median and worst error of a model as text."""
+    """Return median and worst error of a model as text, and of how many pairs where not of all."""
     for row in summary["errors"]:
         if (row["measure"], row["statistic"], row["protocol"], row["model"]) == (*column, model):
             if row["median_abs_error_pct"] is None:
                 return "declined" if not row["judged"] else "-"
-            return f"{row['median_abs_error_pct']:.0f} / {row['worst_abs_error_pct']:.0f}"
+            errors = f"{row['median_abs_error_pct']:.0f} / {row['worst_abs_error_pct']:.0f}"
+            judged, pairs = row["judged"], row["pairs"]
+            return errors if judged == pairs else f"{errors} ({judged} of {pairs})"
     return "-"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli import main
-from harness.commands.running import verdict_lines
+from harness.commands.running import headline, verdict_lines
 
 
 @pytest.mark.parametrize(
@@ -22,6 +23,9 @@ from harness.commands.running import verdict_lines
         (["list", "--rusn", "runs"], "No such option"),
         (["check", "no-such-experiment"], "no-such-experiment: no such experiment"),
         (["run"], "give either an EXPERIMENT or --resume RUN"),
+        (["run", "--resume", "r", "--set", "a=1"], "--set cannot change a run that has begun"),
+        (["run", "--resume", "r", "--runs", "other"], "--runs cannot move a run that has begun"),
+        (["run", "--resume", "r", "--runs", "runs"], "--runs cannot move a run that has begun"),
     ],
 )
 def test_wrong_usage_ends_with_status_2_and_its_last_line(typed: list[str], said: str) -> None:
@@ -91,3 +95,45 @@ def test_the_last_lines_say_what_was_measured_twice_and_what_did_not_pass() -> N
         "  step 1 was measured again; before: burn-in: drift",
         "  steady (step 1): invalid: drift",
     ]
+
+
+def test_the_table_that_ends_a_run_says_of_how_many_pairs_its_errors_are() -> None:
+    kind = {"model": "composite", "measure": "ground_truth_latency_ms", "statistic": "mean"}
+    judged = {"pairs": 42, "judged": 30, "median_abs_error_pct": 12.04, "worst_abs_error_pct": 33.3}
+    none = {"pairs": 42, "judged": 0, "median_abs_error_pct": None, "worst_abs_error_pct": None}
+    rows = [
+        {**kind, **judged, "protocol": "ours"},
+        {**kind, **none, "protocol": "ours", "model": "linear"},
+        {**kind, **judged, "protocol": "thesis"},
+    ]
+    assert headline({"errors": rows}) == [
+        ("composite", "ground_truth_latency_ms", "30 of 42", "12.0", "33.3"),
+        ("linear", "ground_truth_latency_ms", "0 of 42", "-", "-"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "judged", "said"),
+    [(20, 20, "12 / 33"), (20, 16, "12 / 33 (16 of 20)")],
+)
+def test_a_cell_of_the_results_says_of_how_many_pairs_it_is(pairs: int, judged: int, said: str) -> None:
+    cell = runpy.run_path(str(Path(__file__).parent.parent / "scripts" / "results.py"))["cell"]
+    column = ("ground_truth_latency_ms", "mean", "ours")
+    row = {
+        **dict(zip(("measure", "statistic", "protocol"), column, strict=True)),
+        "model": "composite",
+        "pairs": pairs,
+        "judged": judged,
+        "median_abs_error_pct": 12.04,
+        "worst_abs_error_pct": 33.3,
+    }
+    assert cell({"errors": [row]}, "composite", column) == said
+
+
+def test_check_promises_no_end_that_a_repeated_step_would_break() -> None:
+    done = CliRunner().invoke(main, ["check", "quick", "--json"])
+    assert done.exit_code == 0, done.output
+    # two steps of at most 60 s of burn-in and 40 s of interval, and 15 s for what is around them: 230 s
+    said = "quick: 2 steps of fields-to-fields, about 4 min, more if a step must be measured again"
+    assert said in done.stdout.splitlines()
+    assert json.loads(done.stdout.splitlines()[-1])["about_s"] == 230

@@ -81,7 +81,8 @@ def _matrix(
     parts += [] if signed else ["absolute"]
     theirs = {
         GROUND_TRUTH: "under the thesis's protocol: paths within one node, cut at the complete latency",
-        COMPLETE: "under the thesis's protocol: Storm's value against the model's 90th percentile over paths",
+        COMPLETE: "under the thesis's protocol: Storm's value against the model's 90th percentile over paths,"
+        " or its mean where it lists no paths",
     }
     how = theirs.get(measure, "") if protocol == "thesis" else "all messages, none cut"
     named = (

@@ -25,7 +25,8 @@ PROTOCOL_NOTES: Mapping[str, str] = {
             percentile and its average; the average is what Storm measures), and their mean against the
             model's mean over the same paths. Complete latency: Storm's value of each spout executor (one
             for the interval, where the thesis takes the median of its 2 s buckets) against the model's
-            90th percentile over paths.""",
+            90th percentile over paths; of a model that lists no paths, against the mean that it answers in
+            its place (composite its own, no-change the source step's).""",
     }.items()
 }
 

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from numbers import Real
-from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
@@ -23,7 +22,7 @@ from harness.experiments.loading import load
 from harness.models import MODELS, resolve
 from harness.plans import PhysicalPlan
 from harness.protocols import Estimate, Model, Observation, Prediction, PreparingModel, Settings
-from harness.runs import Interval, Run
+from harness.runs import Interval, Run, read_table
 from harness.schemas import PREDICTIONS
 
 
@@ -34,8 +33,8 @@ def observation(run: Run, experiment: Experiment, step: int) -> Observation:
         run.plan(step).start,
         settings(run, experiment),
         run.interval(step),
-        _read(folder / "metrics.parquet"),
-        _read(folder / "latency.parquet"),
+        read_table(folder / "metrics.parquet"),
+        read_table(folder / "latency.parquet"),
     )
 
 
@@ -200,10 +199,3 @@ def _row(model: str, source: int, proposed: int, estimate: Estimate) -> dict[str
         "status": status,
         "reason": reason,
     }
-
-
-def _read(path: Path) -> pa.Table:
-    try:
-        return pq.read_table(path)
-    except (OSError, pa.ArrowException) as error:
-        raise UsageError(f"{path}: not readable as Parquet", str(error).splitlines()[0]) from None

@@ -15,16 +15,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any, Literal, NoReturn
 
 import psutil
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from harness.backends import sandbox
 from harness.backends.local import LocalCluster
+from harness.backends.room import require_room
 from harness.backends.server_config import LOOPBACK
 from harness.backends.server_process import kafka_answers, tail, zookeeper_answers
 from harness.backends.servers import ServerHomes, cache_folder, quiet
@@ -33,6 +34,7 @@ from harness.plans import Frozen, Positive
 
 POLL_S = 0.2
 START_TIMEOUT_S = 180.0
+ANSWER_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 _PROGRAM = (sys.executable, "-m", "harness.backends.cluster_daemon")
 
@@ -47,10 +49,17 @@ class Shape(Frozen):
 
 
 class State(Frozen):
-    """The state file: which process holds the cluster, and how far it is."""
+    """The state file: which process holds the cluster, and how far it is.
+
+    Of one that failed: why, the log of the server that died and its last lines, and whether what was asked
+    for cannot be (``refused``).
+    """
 
     phase: Literal["starting", "up", "failed"]
     detail: str = ""
+    log: str = ""
+    excerpt: str = ""
+    refused: bool = False
     shape: Shape
     pid: int
     process_started: float
@@ -93,7 +102,7 @@ def up(homes: ServerHomes, shape: Shape, progress: Callable[[str], None] = quiet
     Raises
     ------
     UsageError
-        When a cluster of another shape is up, or one is being started.
+        When a cluster of another shape is up, or one is being started, or the machine has no room for it.
     ClusterError
         When a server does not start.
     """
@@ -131,6 +140,7 @@ def _up(homes: ServerHomes, shape: Shape, progress: Callable[[str], None]) -> St
         return running
     if running is not None:
         raise _being_started()  # by a process that was killed meanwhile
+    require_room([folder()], shape.nodes * shape.slots_per_node, shape.worker_heap_mb)
     shutil.rmtree(folder(), ignore_errors=True)
     folder().mkdir(parents=True)
     log = folder() / "daemon.log"
@@ -159,7 +169,8 @@ def _await_up(daemon: subprocess.Popen[bytes], log: Path, progress: Callable[[st
             return state
         if state is not None and state.phase == "failed":
             daemon.wait()
-            raise ClusterError(f"the cluster did not start: {state.detail}")
+            kind = UsageError if state.refused else ClusterError
+            raise kind(f"the cluster did not start: {state.detail}", log=state.log, excerpt=state.excerpt)
         if daemon.poll() is not None:
             ended = f"the cluster's process ended with status {daemon.returncode}"
             raise ClusterError(ended, log=str(log), excerpt=tail(log))
@@ -183,7 +194,11 @@ def status() -> Status:
     probe = [*_PROGRAM, "probe"]
     if state.private_network:
         probe = [sys.executable, "-m", "harness.backends.sandbox", str(state.pid), *probe]
-    done = subprocess.run(probe, capture_output=True, text=True, check=False, timeout=60)
+    try:
+        done = subprocess.run(probe, capture_output=True, text=True, check=False, timeout=ANSWER_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        late = f"the cluster does not answer within {ANSWER_TIMEOUT_S:g} s"
+        raise ClusterError(late, "ask again, or harness cluster down", str(state.home / "logs")) from None
     if done.returncode:
         raise ClusterError(f"the cluster cannot be asked: {done.stderr.strip() or done.returncode}")
     answer: dict[str, Any] = json.loads(done.stdout)
@@ -233,10 +248,22 @@ def _state_file() -> Path:
 
 
 def _read() -> State | None:
+    """Return what the state file says, None where there is none.
+
+    Raises
+    ------
+    UsageError
+        When it is not one that this harness writes.
+    """
     try:
-        return State.model_validate_json(_state_file().read_text())
+        return State.model_validate_json(_state_file().read_bytes())
     except FileNotFoundError:
         return None
+    except ValidationError:
+        raise UsageError(
+            f"{_state_file()}: not the state of a cluster that this harness started",
+            "end the process that its pid names, if that still runs, and remove the file",
+        ) from None
 
 
 def _read_live() -> State | None:
@@ -275,25 +302,26 @@ def _serve(state_json: str) -> None:
     """Start the cluster, say so in the state file, and stay until told to end or a server dies."""
     state = State.model_validate_json(state_json)
 
-    def say(phase: Literal["starting", "up", "failed"], detail: str) -> None:
+    def say(phase: Literal["starting", "up", "failed"], detail: str, **why: str | bool) -> None:
         partial = _state_file().with_suffix(".partial")
-        now = state.model_copy(update={"phase": phase, "detail": detail})
+        now = state.model_copy(update={"phase": phase, "detail": detail, **why})
         partial.write_text(now.model_dump_json(indent=1))
         partial.rename(_state_file())
 
     signal.signal(signal.SIGTERM, _stop)
     say("starting", "")
-    cluster = _cluster(state)
-    try:
-        cluster.start(lambda line: say("starting", line))
-        say("up", "")
-        while True:
-            cluster.check()
-            time.sleep(1)
-    except HarnessError as e:
-        say("failed", str(e))
-    finally:
-        cluster.stop()
+    with ExitStack() as stopped:
+        try:
+            cluster = _cluster(state)
+            stopped.callback(cluster.stop)
+            cluster.start(lambda line: say("starting", line))
+            say("up", "")
+            while True:
+                cluster.check()
+                time.sleep(1)
+        except HarnessError as e:
+            detail = f"{e.message}: {e.hint}" if e.hint else e.message
+            say("failed", detail, log=e.log, excerpt=e.excerpt, refused=isinstance(e, UsageError))
 
 
 def _stop(_number: int, _frame: FrameType | None) -> NoReturn:

@@ -7,6 +7,7 @@ import shutil
 
 import click
 
+from harness.backends.server_config import MOST_NODES, MOST_SLOTS
 from harness.commands.common import err, finish, json_option, require_tools, stop_as_by_ctrl_c
 from harness.commands.hosts import status_of
 from harness.errors import UsageError
@@ -18,9 +19,15 @@ def cluster() -> None:
 
 
 @cluster.command()
-@click.option("--nodes", type=click.IntRange(1), default=2, show_default=True, help="Worker nodes.")
 @click.option(
-    "--slots-per-node", type=click.IntRange(1), default=2, show_default=True, help="Workers a node."
+    "--nodes", type=click.IntRange(1, MOST_NODES), default=2, show_default=True, help="Worker nodes."
+)
+@click.option(
+    "--slots-per-node",
+    type=click.IntRange(1, MOST_SLOTS),
+    default=2,
+    show_default=True,
+    help="Workers a node.",
 )
 @click.option(
     "--worker-heap-mb", type=click.IntRange(64), default=256, show_default=True, help="Heap of a worker."
@@ -73,7 +80,10 @@ def status(name: str | None, as_json: bool) -> None:
     if now.state is None:
         click.echo("no cluster is up")
     else:
-        click.echo(f"{now.state.phase} {now.state.detail}".strip())
+        log = f" (log: {now.state.log})" if now.state.log else ""
+        click.echo(f"{now.state.phase} {now.state.detail}{log}".strip())
+        for line in now.state.excerpt.splitlines():
+            click.echo(f"    {line}")
         for server, answers in now.answering.items():
             click.echo(f"  {server}: {'answers' if answers else 'does not answer'}")
         for topology, said in now.topologies.items():

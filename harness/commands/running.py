@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 from rich.table import Table
 
@@ -62,6 +63,9 @@ def run(
 
     if (experiment is None) == (resume is None):
         raise UsageError("give either an EXPERIMENT or --resume RUN", "see harness run --help")
+    given = click.get_current_context().get_parameter_source("runs")
+    if resume is not None and given is not ParameterSource.DEFAULT:
+        raise UsageError("--runs cannot move a run that has begun", "leave it out")
     if resume is not None and overrides:
         raise UsageError("--set cannot change a run that has begun", "start a new run instead")
     stop_as_by_ctrl_c()
@@ -122,15 +126,18 @@ def check(experiment: str, overrides: tuple[str, ...], as_json: bool) -> None:
         _show_topology(loaded.topology)
     warnings = _show_findings(loaded)
     steps = expand_steps(loaded)
-    most_s = len(steps) * (15 + loaded.measure.burn_in.most_s + loaded.measure.interval.most_s)
+    about_s = len(steps) * (15 + loaded.measure.burn_in.most_s + loaded.measure.interval.most_s)
     what = loaded.topology.main if isinstance(loaded.topology, JarTopology) else loaded.topology.name
-    click.echo(f"{loaded.name}: {len(steps)} steps of {what}, at most {most_s / 60:.0f} min")
+    lasts = f"about {about_s / 60:.0f} min, more if a step must be measured again"
+    click.echo(f"{loaded.name}: {len(steps)} steps of {what}, {lasts}")
     for step in steps:
         counts = " ".join(f"{n}:{c}" for n, c in step.configuration.executors.items())
         fresh = ", fresh submission" if step.fresh else ""
         rate = "" if step.rate_tps is None else f", {step.rate_tps:g} messages/s"
         click.echo(f"  {step.index}: {counts} on {step.configuration.workers} workers{rate}{fresh}")
-    finish(as_json, {"experiment": loaded.name, "steps": len(steps), "most_s": most_s, "warnings": warnings})
+    finish(
+        as_json, {"experiment": loaded.name, "steps": len(steps), "about_s": about_s, "warnings": warnings}
+    )
 
 
 @click.command()
@@ -264,9 +271,9 @@ def _report(run_: Any, as_json: bool, master: str | None = None) -> None:
     summary = analyse(run_.path, master)
     verdict = json.loads((run_.path / "verdict.json").read_text())
     table = Table(title=f"{run_.path.parent.name}: error of the mean, off-diagonal pairs, all messages")
-    for column in ("model", "measure", "pairs", "median %", "worst %"):
+    for column in ("model", "measure", "pairs judged", "median %", "worst %"):
         table.add_column(column)
-    for row in _headline(summary):
+    for row in headline(summary):
         table.add_row(*row)
     Console(width=min(100, err.width)).print(table)
     for line in verdict_lines(verdict):
@@ -290,12 +297,13 @@ def verdict_lines(verdict: Any) -> list[str]:
     return lines
 
 
-def _headline(summary: Any) -> list[tuple[str, ...]]:
+def headline(summary: Any) -> list[tuple[str, ...]]:
+    """Return the rows of the table that ends a run: the errors are those of the pairs that were judged."""
     return [
         (
             r["model"],
             r["measure"],
-            str(r["pairs"]),
+            f"{r['judged']} of {r['pairs']}",
             pct(r["median_abs_error_pct"]),
             pct(r["worst_abs_error_pct"]),
         )

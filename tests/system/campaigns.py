@@ -21,6 +21,6 @@ def carry_out(settings: Mapping[str, object], cluster: LocalCluster, folder: Pat
     name = experiment.name
     run = Run.create(folder, name, files(experiment), environment())
     stores = Stores.of(experiment)
-    topology = carry_out_on(experiment, run, cluster, name, folder / "submission", stores, watch)
+    topology = carry_out_on(experiment, run, cluster, name, folder / "submission", stores, watch, first_id=0)
     cluster.nimbus.kill(topology)
     return run

@@ -122,6 +122,7 @@ def test_message_n_is_sent_no_earlier_than_the_schedule_says(kafka_bootstrap: st
     expected = next(schedule.chunks(50))[: sent.num_rows]
     due = sent["scheduled_ns"].to_numpy()
     assert (np.diff(due) == np.diff(expected)).all()
+    assert (sent["sent_ns"].to_numpy() >= due).all()
 
 
 def test_falling_behind_is_visible_as_lateness(kafka_bootstrap: str, topics: Topics, topic: str) -> None:
