@@ -197,7 +197,8 @@ class WorkerStarts:
 
     A worker that came back reports less uptime than before, or so little that it began since the last look,
     or twice in a row a start later than the known one: a single report that was long under way looks like a
-    later start, too, and the next one does not.
+    later start, too, and the next one does not. One that dies within ``TOLERANCE_S`` of its start may not be
+    told from its successor.
     """
 
     TOLERANCE_S = 3.0

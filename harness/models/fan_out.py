@@ -24,6 +24,7 @@ from harness.plans import Stream
 FanOut = Mapping[Input, Mapping[Output, FloatArray]]
 _MOST = 4096
 _STEPS = 200
+_AT_THE_END = 1e-9
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,9 @@ def with_mean(count: FloatArray, mean: float) -> FloatArray:
     now = float(share @ number)
     if abs(now - mean) <= 1e-12 * max(mean, 1.0):
         return np.asarray(share)
+    for end in (seen[0], seen[-1]):
+        if abs(mean - end) <= _AT_THE_END:  # a tilt would have to be without end
+            return np.asarray((number == end).astype(np.float64))
     if seen[0] < mean < seen[-1]:
         return _tilted(share, number - mean)
     if mean < now:

@@ -20,7 +20,7 @@ from harness.regression.scores import Accuracy, RunScores
 from harness.runs import Run
 
 MODELS = ("storm-tracer", "no-change")
-ROUGHER = ("arrival_rate_tps", "complete_latency_ms")
+ROUGHER = {"arrival_rate_tps": 1e-2, "complete_latency_ms": 1e-3}
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +35,9 @@ def of_spark() -> tuple[pd.DataFrame, pd.DataFrame]:
 def test_what_was_measured_is_what_the_analysis_measured(
     scored: RunScores, of_spark: tuple[pd.DataFrame, pd.DataFrame]
 ) -> None:
-    """Rates and complete latency to 0.1 %: a model's observation knows neither where the first bucket began
-    nor how many tuples Storm says that each spout executor got acked (the wrappers' counts take their place).
+    """Complete latency to 0.1 %: a model's observation does not know how many tuples Storm says that each spout
+    executor got acked (the wrappers' counts take their place). Rates to 1 %: nor does it know where the first
+    bucket began, and of the 20 buckets of each of up to 16 executors one more or less may be in the interval.
     """
     actuals = of_spark[0].set_index(["protocol", "measure", "statistic", "subject", "step"])["value"]
     assert {m.measure for m in scored.measured} == {
@@ -52,7 +53,7 @@ def test_what_was_measured_is_what_the_analysis_measured(
             if value is None:
                 assert np.isnan(wanted), (m.name, step)
             else:
-                rel = 1e-3 if m.measure in ROUGHER else 1e-6
+                rel = ROUGHER.get(m.measure, 1e-6)
                 assert value == pytest.approx(wanted, rel=rel), (m.name, step)
 
 
