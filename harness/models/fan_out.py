@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import brentq
 
 from harness.errors import ModelDeclined
 from harness.models.evidence import Evidence
@@ -23,7 +24,6 @@ from harness.plans import Stream
 
 FanOut = Mapping[Input, Mapping[Output, FloatArray]]
 _MOST = 4096
-_STEPS = 200
 _AT_THE_END = 1e-9
 
 
@@ -154,27 +154,21 @@ def _tilted(share: FloatArray, centred: FloatArray) -> FloatArray:
     """Return probabilities proportional to share exp(lean centred) whose mean of ``centred`` is 0."""
     used = share > 0
     logs = np.where(used, np.log(np.where(used, share, 1.0)), -np.inf)
-    low, high = -1.0, 1.0  # ends of a range that holds the root of an increasing function
-    lean = 0.0
-    for _ in range(_STEPS):
+
+    def leaning(lean: float) -> FloatArray:
         exponent = logs + lean * centred
         weight = np.exp(exponent - exponent.max())
-        weight /= weight.sum()
-        mean = float(weight @ centred)
-        if abs(mean) <= 1e-10:
-            break
-        if mean > 0:
-            high, low = lean, (low if low < lean else 2 * lean - 1)
-        else:
-            low, high = lean, (high if high > lean else 2 * lean + 1)
-        step = lean - mean / max(float(weight @ centred**2) - mean * mean, 1e-300)  # Newton's
-        if low < step < high:
-            lean = step
-        elif mean > 0:
-            lean = low if low == 2 * high - 1 else (low + high) / 2
-        else:
-            lean = high if high == 2 * low + 1 else (low + high) / 2
-    return np.asarray(weight)
+        return np.asarray(weight / weight.sum())
+
+    def off(lean: float) -> float:
+        return float(leaning(lean) @ centred)  # grows with the lean
+
+    low, high = -1.0, 1.0
+    while off(low) > 0:  # ends of a range that holds the root
+        low *= 2
+    while off(high) < 0:
+        high *= 2
+    return leaning(brentq(off, low, high))
 
 
 def fan_out(evidence: Evidence, sums: FanSums | None, weights: FloatArray, inputs: Inputs) -> FanOut:

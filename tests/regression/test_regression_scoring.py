@@ -35,9 +35,9 @@ def of_spark() -> tuple[pd.DataFrame, pd.DataFrame]:
 def test_what_was_measured_is_what_the_analysis_measured(
     scored: RunScores, of_spark: tuple[pd.DataFrame, pd.DataFrame]
 ) -> None:
-    """Complete latency to 0.1 %: a model's observation does not know how many tuples Storm says that each spout
-    executor got acked (the wrappers' counts take their place). Rates to 1 %: nor does it know where the first
-    bucket began, and of the 20 buckets of each of up to 16 executors one more or less may be in the interval.
+    """Complete latency to 0.1 %: a model's observation does not know how many tuples Storm says that each
+    spout executor got acked (the wrappers' counts take their place). Rates to 1 %: nor does it know where the
+    first bucket began, and of the 20 of each of up to 16 executors one more or less may be in the interval.
     """
     actuals = of_spark[0].set_index(["protocol", "measure", "statistic", "subject", "step"])["value"]
     assert {m.measure for m in scored.measured} == {
