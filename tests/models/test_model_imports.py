@@ -12,7 +12,7 @@ import harness.models
 MODULES = sorted(Path(harness.models.__file__).parent.rglob("*.py"))
 ALLOWED = {
     *("__future__", "collections.abc", "dataclasses", "functools", "math", "typing", "weakref"),
-    *("numpy", "numpy.typing", "scipy.special", "pandas"),
+    *("numpy", "numpy.typing", "scipy.optimize", "scipy.special", "pandas"),
     *("harness.errors", "harness.plans", "harness.protocols"),
 }
 REGISTRY = {"importlib", "importlib.metadata", "inspect"}  # the package itself finds models by name
