@@ -92,7 +92,7 @@ def test_a_plan_for_a_topology_that_is_gone_is_one_line_and_what_was_measured_st
     name = "gone"
 
     def watch(now: Progress) -> None:
-        if now.phase == "rebalance":
+        if now.phase == "rebalance" and now.step == 1:  # the first step may be measured again
             cluster.nimbus.kill(name)
 
     with pytest.raises(ClusterError, match=f"there is no topology {name} .it was killed") as gone:
