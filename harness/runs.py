@@ -5,7 +5,6 @@ The files are described in ``docs/run-directory.md``; their tables in ``harness.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -21,6 +20,7 @@ import pyarrow.parquet as pq
 from pydantic import ConfigDict, ValidationError
 
 from harness.errors import HarnessError, UsageError
+from harness.locks import held
 from harness.plans import Frozen, PhysicalPlan, TopologyConfiguration
 from harness.schemas import LATENCY, METRICS, SCHEMA_VERSION
 
@@ -314,11 +314,8 @@ class Run:
         UsageError
             When somebody does.
         """
-        with (self.path / "experiment.yaml").open("rb") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise UsageError(f"{self.path}: another harness is measuring this run") from None
+        refusal = UsageError(f"{self.path}: another harness is measuring this run")
+        with held(self.path / "experiment.yaml", refusal):
             yield
 
     def step_path(self, index: int) -> Path:

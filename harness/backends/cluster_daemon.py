@@ -6,7 +6,6 @@ what it says is checked against the processes and servers themselves every time 
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -30,6 +29,7 @@ from harness.backends.server_config import LOOPBACK
 from harness.backends.server_process import kafka_answers, tail, zookeeper_answers
 from harness.backends.servers import ServerHomes, cache_folder, quiet
 from harness.errors import ClusterError, HarnessError, UsageError
+from harness.locks import held
 from harness.plans import Frozen, Positive
 
 POLL_S = 0.2
@@ -120,11 +120,9 @@ def starting() -> Iterator[None]:
         When somebody does.
     """
     cache_folder().mkdir(parents=True, exist_ok=True)
-    with (cache_folder() / "cluster.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise _being_started() from None
+    lock = cache_folder() / "cluster.lock"
+    lock.touch()
+    with held(lock, _being_started()):
         yield
 
 

@@ -5,7 +5,6 @@ Not in the cache folder: who empties a cache must not lose the only record of se
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -21,6 +20,7 @@ from pydantic import ValidationError
 
 from harness import secret_files
 from harness.errors import HarnessError, MissingTool, UsageError
+from harness.locks import held
 from harness.plans import Frozen
 from harness.provisioning.config import Cluster, ExistingHosts
 
@@ -156,11 +156,9 @@ class State:
             When another one does.
         """
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with (self.folder / "lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise UsageError(f"another command uses the cluster {self.name}", "wait for it") from None
+        lock = self.folder / "lock"
+        lock.touch()
+        with held(lock, UsageError(f"another command uses the cluster {self.name}", "wait for it")):
             yield
 
     def key(self, cluster: Cluster) -> Path:
