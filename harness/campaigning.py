@@ -17,6 +17,7 @@ from typing import Any
 from harness.backends import cgroups, room, sandbox
 from harness.backends.kafka import Topics
 from harness.backends.local import LocalCluster
+from harness.backends.server_process import NICENESS
 from harness.backends.servers import KAFKA_VERSION, STORM_VERSION, ServerHomes
 from harness.deployment import OfAJar, OfTheHarness, StormDeployment, Submitter, local_cluster
 from harness.environment import describe
@@ -55,7 +56,7 @@ def environment(stores: Stores | None = None) -> dict[str, Any]:
     """Return ``environment.json`` of a run that begins now on the local cluster."""
     isolation = "private network and process namespaces" if sandbox.inside() else "loopback addresses only"
     versions = {"storm": STORM_VERSION, "kafka": KAFKA_VERSION, **(stores.versions if stores else {})}
-    return describe("local", {**versions, "isolation": isolation})
+    return describe("local", {**versions, "isolation": isolation, "servers_niceness": NICENESS})
 
 
 def note_resumption(run: Run) -> None:

@@ -19,6 +19,12 @@ from harness.errors import ClusterError, MissingTool
 POLL_S = 0.1
 """How often a server that is starting or stopping is looked at."""
 REQUEST_TIMEOUT_S = 2.0
+NICENESS = 5
+"""What servers give way by, all alike: generator and receiver share their cores, and a generator that waits
+for its turn behind 60 threads keeps no schedule. Measured with 64 executors in six workers on two cores, busy
+to 92 %: 99 % of messages sent within 4.9 ms of their schedule, without it within 17.6 ms."""
+SESSION_NICENESS_S = 20.0
+"""How long it may take until the kernel has taken it."""
 JVM_SAYS_NOTHING = (
     "Error: Could not create the Java Virtual Machine.",
     "Error: A fatal exception has occurred. Program will exit.",
@@ -56,6 +62,7 @@ class ServerProcess:
         setpriv = None if sandbox.inside() else shutil.which("setpriv")
         if setpriv:  # no sandbox would end it with this process
             command = [setpriv, "--pdeathsig", "KILL", *command]
+        command = ["nice", "-n", str(NICENESS), *command]
         with log.open("ab") as out:
             self._process = subprocess.Popen(
                 list(command),
@@ -65,6 +72,28 @@ class ServerProcess:
                 start_new_session=True,
                 env={**os.environ, **(environment or {})},
             )
+        self._let_session_give_way()
+
+    def _let_session_give_way(self) -> None:
+        """Give the session the niceness that its processes have.
+
+        A kernel that groups by session weighs sessions first. It takes such a wish every 100 ms only, from
+        all of the machine's ordinary users together.
+        """
+        group, limit = Path(f"/proc/{self.pid}/autogroup"), time.monotonic() + SESSION_NICENESS_S
+        while True:
+            try:
+                group.write_text(str(NICENESS))
+            except BlockingIOError as error:
+                if time.monotonic() > limit:
+                    self._process.kill()
+                    message = f"{self.name}: the niceness of its session cannot be set"
+                    raise ClusterError(message, f"tried for {SESSION_NICENESS_S:g} s") from error
+                time.sleep(POLL_S / 4)
+            except OSError:  # no such grouping in this kernel, or the process has ended
+                return
+            else:
+                return
 
     @property
     def pid(self) -> int:

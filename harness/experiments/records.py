@@ -158,6 +158,21 @@ def _failed_ids(texts: Texts) -> list[str]:
     return [str(i) for t in texts if t["field"] == "failed_ids" for i in json.loads(str(t["value"]))]
 
 
+def on_schedule(sent: pa.Table, measured: Measured) -> Finding:
+    """Return whether the interval's messages were sent when they were due."""
+    due = pc.and_(
+        pc.greater_equal(sent["scheduled_ns"], measured.start_ns),
+        pc.less(sent["scheduled_ns"], measured.end_ns),
+    )
+    late_ns = pc.subtract(sent["sent_ns"], sent["scheduled_ns"]).filter(due)
+    late_ms, latest_ms = ((late or 0.0) / 1e6 for late in pc.quantile(late_ns, [0.99, 1.0]).to_pylist())
+    return Finding(
+        ok=late_ms <= LATE_P99_MS and latest_ms <= LATE_MOST_MS,
+        detail=f"99 % of messages sent within {late_ms:.2f} ms of their schedule, all within"
+        f" {latest_ms:.2f} ms",
+    )
+
+
 def kept_up(sent: pa.Table, received: pa.Table, measured: Measured) -> Backlog:
     """Return whether the topology kept up with its input."""
     sent = sent.filter(sent["error"].is_null())
@@ -346,21 +361,11 @@ def quality(
     metrics: Finding,
 ) -> Quality:
     """Return ``quality.json``."""
-    due = pc.and_(
-        pc.greater_equal(gathered.sent["scheduled_ns"], measured.start_ns),
-        pc.less(gathered.sent["scheduled_ns"], measured.end_ns),
-    )
-    late_ns = pc.subtract(gathered.sent["sent_ns"], gathered.sent["scheduled_ns"]).filter(due)
-    late_ms, latest_ms = ((late or 0.0) / 1e6 for late in pc.quantile(late_ns, [0.99, 1.0]).to_pylist())
     return Quality(
         plan_as_asked=plan_as_asked,
         plan_unchanged=plan_unchanged,
         steady=_steady(measured),
-        generator=Finding(
-            ok=late_ms <= LATE_P99_MS and latest_ms <= LATE_MOST_MS,
-            detail=f"99 % of messages sent within {late_ms:.2f} ms of their schedule, all within"
-            f" {latest_ms:.2f} ms",
-        ),
+        generator=on_schedule(gathered.sent, measured),
         receiver=Finding(
             ok=not assembled.complaints,
             detail="; ".join(assembled.complaints) or f"{assembled.latency.num_rows} rows, none impossible",

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from harness.backends.server_process import (
+    NICENESS,
     ServerProcess,
     cause,
     kafka_answers,
@@ -37,6 +38,23 @@ def test_a_server_that_dies_before_it_is_ready(tmp_path: Path) -> None:
     assert e.value.message == "nimbus stopped with status 3: java.net.BindException: Address already in use"
     assert e.value.excerpt == "one\njava.net.BindException: Address already in use"
     assert e.value.log == str(log)
+
+
+def test_all_servers_give_way_to_who_measures_alike(tmp_path: Path) -> None:
+    """A session's weight counts where the kernel groups by session, a process's elsewhere.
+
+    Started at once, as supervisors are: the kernel takes one wish for a session every 100 ms.
+    """
+    lower = min(psutil.Process().nice() + NICENESS, 19)
+    running = [server("import time; time.sleep(1000)", tmp_path / f"{n}") for n in range(4)]
+    for one in running:
+        one.wait_ready(lambda pid=one.pid: psutil.Process(pid).nice() == lower, 60)  # type: ignore[misc]
+        group = Path(f"/proc/{one.pid}/autogroup")
+        if group.is_file():
+            assert group.read_text().rstrip().endswith(f"nice {NICENESS}")
+    for one in running:
+        one.terminate()
+        one.wait_ended(60)
 
 
 def test_a_server_that_does_not_answer_in_time(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from made_runs import placed
 from made_steps import END_S, START_S, gathered, measured
@@ -243,6 +244,27 @@ def test_the_second_attempt_is_kept_whatever_it_finds(
     twice = ["submit 1", "rebalance 1", "rebalance 2", "rebalance 2", "rebalance 4", "rebalance 4"]
     assert measuring(world) == twice
     assert [interval(run, n)["rejected"] for n in range(3)] == [["burn-in: drift"]] * 3
+
+
+class Late(World):
+    """The generator is 30 ms late (20 are allowed) in the second measurement."""
+
+    def sent(self) -> pa.Table:
+        sent = self._of_step.sent
+        if self.asked.count("begin") != 2:
+            return sent
+        late = pc.add(sent["sent_ns"], 30_000_000)
+        return sent.set_column(sent.schema.get_field_index("sent_ns"), "sent_ns", late)
+
+
+def test_a_step_whose_generator_was_late_is_measured_once_more(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = Late()
+    carried_out(world, run, monkeypatch)
+    assert measuring(world) == ["submit 1", "rebalance 2", "rebalance 2", "rebalance 4"]
+    late = "generator: 99 % of messages sent within 30.00 ms of their schedule, all within 30.00 ms"
+    assert [interval(run, n)["rejected"] for n in range(3)] == [[], [late], []]
 
 
 class Firing(World):
