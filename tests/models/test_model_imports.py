@@ -20,7 +20,7 @@ COMPILER = {"hashlib", "importlib", "numba"}  # keeps compiled code on disk, nam
 RESOURCES = {"json", "importlib"}  # calibration factors are part of the package, in a file of their own
 
 SEEDED = ("np.random.SeedSequence(", "np.random.default_rng(")
-SPECIAL = {"__init__": REGISTRY, "uncertainty": RESOURCES, "compiled": COMPILER}
+SPECIAL = {"__init__": REGISTRY, "uncertainty": RESOURCES, "compiling": COMPILER}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)

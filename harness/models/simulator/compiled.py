@@ -1,41 +1,21 @@
-"""Compilation to machine code, kept on disk as long as no module with compiled functions changes.
-
-Numba keys a compiled function by its own file's time of change and leaves out the files of the functions
-that it calls, so a mended mechanism would go on unmended in its callers' code. Here the folder is named
-after the contents of all modules with compiled functions, and of the records that they work on.
-"""
+"""How this package's functions are compiled: inner ones count no references to arrays (``_nrt``)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from hashlib import blake2b
-from importlib import resources
-from typing import Any, TypeVar
-
-from numba import config, njit
-
-Function = TypeVar("Function", bound=Callable[..., Any])
+from harness.models import compiling
+from harness.models.compiling import Function
 
 MODULES = (
     *("compiled", "draws", "events", "heap", "kinds", "lineage"),
     *("sending", "serving", "windowing"),
 )
-"""Modules with compiled functions; a test compares."""
-
-
-def _folder() -> str:
-    digest = blake2b(digest_size=8)
-    for name in MODULES:
-        digest.update(resources.files(__package__).joinpath(f"{name}.py").read_bytes())
-    return str(resources.files(__package__).joinpath("__pycache__", f"numba-{digest.hexdigest()}"))
-
-
-_FOLDER = _folder()
+"""Modules with compiled functions, and the records that these work on; a test compares."""
+_FOLDER = compiling.folder(__package__, MODULES)
 
 
 def compiled(function: Function) -> Function:
     """Return the function compiled to machine code when it is first called with new types, and kept."""
-    return _kept(function)
+    return compiling.kept(function, _FOLDER)
 
 
 def compiled_bare(function: Function) -> Function:
@@ -43,32 +23,14 @@ def compiled_bare(function: Function) -> Function:
 
     Counting costs several times what the work itself does, where an array of a tuple is named often.
     """
-    return _kept(function, _nrt=False)
+    return compiling.kept(function, _FOLDER, _nrt=False)
 
 
 def inner(function: Function) -> Function:
-    """Return the same for a function that only compiled ones call.
-
-    It is part of what is kept of its callers. By itself it is neither kept nor made callable from Python:
-    that takes long.
-    """
-    return _jitted(function, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    """Return the same for a function that only compiled ones call."""
+    return compiling.part(function, _nrt=False)
 
 
 def inlined(function: Function) -> Function:
     """Return the same for a function that is part of its callers' inner loops: no call is made."""
-    return _jitted(function, _nrt=False, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-
-
-def _kept(function: Function, **options: Any) -> Function:
-    settings: Any = config
-    others, settings.CACHE_DIR = settings.CACHE_DIR, _FOLDER
-    try:
-        return _jitted(function, cache=True, **options)
-    finally:
-        settings.CACHE_DIR = others
-
-
-def _jitted(function: Function, **options: Any) -> Function:
-    result: Function = njit(error_model="numpy", **options)(function)
-    return result
+    return compiling.part(function, _nrt=False, forceinline=True)

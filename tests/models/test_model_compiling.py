@@ -1,0 +1,63 @@
+"""Machine code is kept as long as nothing that it was made from changes."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+import harness.models.simulator
+from harness.models import compiling
+from harness.models.simulator.compiled import MODULES
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    own = tmp_path / "made_for_this_test"
+    own.mkdir()
+    for name in ("__init__", "one", "other"):
+        (own / f"{name}.py").write_text(f"# {name}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield own
+    sys.modules.pop(own.name, None)
+
+
+def test_the_folder_is_in_the_package_and_named_after_the_text(package: Path) -> None:
+    before = compiling.folder(package.name)
+    assert Path(before).parent == package / "__pycache__"
+    assert compiling.folder(package.name) == before
+    (package / "other.py").write_text("# mended\n")
+    assert compiling.folder(package.name) != before
+
+
+def test_only_the_named_modules_count(package: Path) -> None:
+    before = compiling.folder(package.name, ("one",))
+    (package / "other.py").write_text("# mended\n")
+    assert compiling.folder(package.name, ("one",)) == before
+    (package / "one.py").write_text("# mended\n")
+    assert compiling.folder(package.name, ("one",)) != before
+
+
+def test_the_helper_is_part_of_the_name(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = compiling.folder(package.name)
+    copy = package.parent / "compiling.py"
+    copy.write_bytes(Path(compiling.__file__).read_bytes() + b"# mended\n")
+    files = resources.files
+    monkeypatch.setattr(
+        resources, "files", lambda name: package.parent if name == "harness.models" else files(name)
+    )
+    assert compiling.folder(package.name) != before
+
+
+def test_the_simulator_names_all_of_its_modules_with_compiled_functions() -> None:
+    """``kinds`` has the records that they work on, ``compiled`` the options."""
+    found = {"kinds", "compiled"}
+    for path in Path(harness.models.simulator.__file__).parent.glob("*.py"):
+        imported = (n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ImportFrom))
+        if any(n.module == "harness.models.simulator.compiled" for n in imported):
+            found.add(path.stem)
+    assert set(MODULES) == found
