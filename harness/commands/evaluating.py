@@ -168,13 +168,17 @@ def accuracy(
     harness accuracy
     harness accuracy runs/loaded-ramp/20260102T030405Z --out ramp.md
     """
+    from harness.analysis import ablation
     from harness.analysis.accuracy_page import page
     from harness.analysis.evaluation import evaluate, find_runs, read_split
     from harness.runs import write_atomically
 
     split = read_split(split_file)
-    found = evaluate(find_runs(runs or (Path("reports/runs"),)), split, err.print, master)
-    text = page(found, model, str(split_file), notes.read_text(encoding="utf-8") if notes else "")
+    paths = find_runs(runs or (Path("reports/runs"),))
+    found = evaluate(paths, split, err.print, master)
+    below = [ablation.section(paths, found, err.print)] if model == ablation.MODEL else []
+    below += [notes.read_text(encoding="utf-8")] if notes else []
+    text = page(found, model, str(split_file), "\n".join(filter(None, below)))
     write_atomically(out, text)
     click.echo(f"{len(found)} runs: {relative(out)}")
     finish(as_json, {"runs": [r.name for r in found], "page": str(out)})

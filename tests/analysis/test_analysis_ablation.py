@@ -1,0 +1,98 @@
+"""Where the error comes from: parts that add up, and nothing to replace in what is its own source."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from harness.analysis import ablation
+from harness.analysis.ablation import ESTIMATES, EVERYTHING, NOTHING, Causes, causes, measured, predicted
+from harness.analysis.evaluation import Evaluated
+from harness.conformance import example
+from harness.models.composite import composite
+from harness.models.proposal import Prepared
+
+RUN = sorted((Path(__file__).resolve().parents[2] / "reports" / "runs" / "noise-floor").iterdir())[0]
+
+
+@pytest.fixture(scope="module")
+def found() -> Causes:
+    return causes(RUN, [(0, 0), (0, 1)])
+
+
+def test_measured_stages_add_up_to_the_latency() -> None:
+    source = example().source
+    parts = measured(composite.prepare(source).source.evidence)
+    assert sum(parts.values()) == pytest.approx(source.latency["ground_truth_ms"].mean())
+
+
+def test_predicted_stages_add_up_to_the_latency() -> None:
+    case = example()
+    solution = composite.prepare(case.source).solve(case.proposed, case.settings, case.rate_tps)
+    assert sum(predicted(solution).values()) == pytest.approx(solution.ground_truth()[""].mean_ms, rel=1e-6)
+
+
+def test_parts_of_a_pair_are_its_error(found: Causes) -> None:
+    parts = found.parts.groupby(["source", "step"])["part"].sum()
+    errors = found.left[found.left["replaced"] == NOTHING].set_index(["source", "step"])["error"]
+    assert len(errors) == 2
+    pd.testing.assert_series_equal(parts, errors, check_names=False)
+
+
+def test_replaced_by_its_own_an_estimate_changes_nothing(found: Causes) -> None:
+    own = found.left[(found.left["source"] == 0) & (found.left["step"] == 0)]
+    assert set(own["replaced"]) == {NOTHING, *ESTIMATES, EVERYTHING}
+    assert own["error"].nunique() == 1
+
+
+def test_with_all_replaced_the_source_does_not_matter(found: Causes) -> None:
+    """What the source alone says of step 1 is then step 1's own answer for itself."""
+    (own,) = causes(RUN, [(1, 1)]).left.query("replaced == @NOTHING")["error"]
+    (left,) = found.left.query("step == 1 and replaced == @EVERYTHING")["error"]
+    assert left == pytest.approx(own)
+
+
+def test_every_estimate_is_replaced_once() -> None:
+    replaced = [name for names in ESTIMATES.values() for name in names]
+    assert sorted(replaced) == sorted(f.name for f in fields(Prepared) if f.name not in ("source", "notes"))
+
+
+def test_the_section_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two pairs, errors of +10 and -6 %: the service has +8 and -6 of them, the hop +2 and 0."""
+    parts = [
+        (0, 1, "bolt", ablation.SERVICE, 8.0),
+        (0, 1, "bolt", ablation.WAY, 2.0),
+        (1, 0, "bolt", ablation.SERVICE, -6.0),
+        (1, 0, "bolt", ablation.WAY, 0.0),
+        (0, 1, "sink", ablation.WAY, 0.0),
+        (1, 0, "sink", ablation.WAY, 0.0),
+    ]
+    left = [(0, 1, NOTHING, 10.0), (1, 0, NOTHING, -6.0), (0, 1, "demand", 1.0), (1, 0, "demand", -3.0)]
+    made = Causes(
+        pd.DataFrame(parts, columns=["source", "step", "component", "stage", "part"]),
+        pd.DataFrame(left, columns=["source", "step", "replaced", "error"]),
+    )
+    monkeypatch.setattr(ablation, "causes", lambda *_: made)
+    pair = {
+        "model": "composite",
+        "measure": "ground_truth_latency_ms",
+        "statistic": "mean",
+        "subject": "",
+        "protocol": "ours",
+        "verdict": "judged",
+    }
+    frame = pd.DataFrame([{**pair, "source_step": s, "proposed_step": p} for s, p in ((0, 1), (1, 0), (0, 0))])
+    assert ablation.judged_pairs(frame) == [(0, 1), (1, 0)]
+    runs = [
+        Evaluated(name, name, part, "valid", 2, "abc", frozenset(), frame)
+        for name, part in (("one", "tuning"), ("two", "reporting"))
+    ]
+    text = ablation.section([Path("one"), Path("two")], runs)
+    assert text.index("| reporting | two |") < text.index("| tuning | one |")
+    assert "| two | 2 of 2 | 8.0 | – | – | 2.0 | – | – | – |" in text
+    assert "| | | bolt: service | +1.0 | 1.0 |" in text  # what is left: +2 and 0
+    assert "| | | bolt: hop and queue | +1.0 | 7.0 |" in text  # +8 and -6
+    assert "sink" not in text
