@@ -1,4 +1,4 @@
-"""Where the composite model's error comes from: one thing after the other replaced by what was measured of it.
+"""Where the composite model's error comes from: one thing after the other replaced by its measured value.
 
 Twice, for the mean ground-truth latency. Of the answer: that latency is the sum of its stages' parts, so a
 stage that is replaced by its measured value takes its own part out of the error. Of what the answer is made
@@ -22,6 +22,7 @@ from harness.analysis.predicting import observation
 from harness.errors import ModelDeclined
 from harness.experiments.config import Experiment
 from harness.experiments.loading import load
+from harness.models.analytic.forward import moments
 from harness.models.analytic.rates import ROWS
 from harness.models.analytic.solve import Solution, solve
 from harness.models.analytic.stage_means import stage_means
@@ -89,7 +90,7 @@ def measured(evidence: Evidence) -> dict[Stage, float]:
 
 def predicted(solution: Solution) -> dict[Stage, float]:
     """Return the same of a solved network; a window's executes belong to it."""
-    names, plan = solution.names, solution.network.layout.plan.query_plan
+    names = solution.names
     waits, holds = stage_means(solution)
     cells = solution.flat.klass["first_cell"]
     rows: dict[str, float] = {}
@@ -100,15 +101,25 @@ def predicted(solution: Solution) -> dict[Stage, float]:
             rows[key.component] = rows.get(key.component, 0.0) + float(mine.sum())
             spent = float(mine @ solution.service.cell[first:last, 0])
             service[key.component] = service.get(key.component, 0.0) + spent
-    total = sum(rows.get(sink, 0.0) for sink in plan.sinks)
-    found = {(n, WAY): waits[n] * rows[n] / total for n in waits}
+    found = {}
     for name in waits:
-        own = service[name] / total
-        if name in holds:
-            found[name, WINDOW] = holds[name] * rows[name] / total + own
-        else:
-            found[name, SERVICE] = own
+        share = _passed_by(solution, name)
+        found[name, WAY] = share * waits[name]
+        inside = WINDOW if name in holds else SERVICE
+        found[name, inside] = share * (holds.get(name, 0.0) + service[name] / rows[name])
     return found
+
+
+def _passed_by(solution: Solution, component: str) -> float:
+    """Return the share of the rows at the sinks that have come by a component (a multiplier makes more)."""
+    layout = solution.network.layout
+    through = np.ones(solution.flat.first_acker)
+    sinks = np.zeros(through.size, dtype=bool)
+    for name in layout.plan.query_plan.sinks:
+        sinks[layout.of[name]] = True
+    everything = moments(solution.stages, through)[sinks, 0].sum()
+    through[layout.of[component]] = 0.0
+    return 1.0 - float(moments(solution.stages, through)[sinks, 0].sum() / everything)
 
 
 def variants(told: Prepared, own: Prepared) -> dict[str, Prepared]:

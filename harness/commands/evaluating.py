@@ -164,6 +164,9 @@ def accuracy(
 ) -> None:
     """Judge the models over the runs of an evaluation set (default: reports/runs), and write a page.
 
+    On the page are the goals, the models side by side and, for the composite model, where its errors come
+    from: each stage and each estimate replaced by what was measured of it.
+
     \b
     harness accuracy
     harness accuracy runs/loaded-ramp/20260102T030405Z --out ramp.md
