@@ -249,13 +249,14 @@ class Campaign:
         # a time window fires once more after its last member; a batch that is not full leaves at the flush
         quiet_s = QUIET_S + (window.slide / 1e3 if window and window.kind == "time" else 0.0)
         quiet_s += float(str(self._experiment.topology.storm.get(FLUSH, 0))) / 1e3
-        rows, since = -1, 0.0
+        rows, since, taken = -1, 0.0, False
 
         def done() -> bool:
-            nonlocal rows, since
-            if (now := self._load.received().num_rows) != rows:
-                rows, since = now, time.monotonic()
-            return time.monotonic() - since >= quiet_s and self._load.taken()
+            nonlocal rows, since, taken
+            now = self._load.received().num_rows
+            if now != rows or not taken:  # nothing can come out before it was taken
+                rows, since, taken = now, time.monotonic(), taken or self._load.taken()
+            return taken and time.monotonic() - since >= quiet_s
 
         drained = self._wait(done, DRAIN_MOST_S, "spouts and outputs")
         if window and self._experiment.measure.instrument:

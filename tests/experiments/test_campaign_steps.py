@@ -6,6 +6,8 @@ A recorded world stands for the cluster, and measuring is done at once; the real
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +30,7 @@ from harness.experiments.precision import look
 from harness.plans import PhysicalPlan, TopologyConfiguration
 from harness.runs import Run
 from harness.schemas import METRICS
+from harness.workload.tables import RECEIVED
 
 EXPERIMENT = load("quick", ["steps.plan=[{executors: 1}, {executors: 2}, {executors: 4}]"])
 DUE_S = np.arange(0, END_S - START_S, 0.05)
@@ -178,6 +181,55 @@ def test_what_did_not_come_out_is_held_against_the_step_after(
     found = [run.quality(n).began_empty for n in range(3)]
     assert [f.ok for f in found] == [True, False, False]
     assert found[1].detail == "messages sent before were still coming out after 0 s"
+
+
+class Clock:
+    """Time that passes only while somebody waits."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self._start_ns = time.monotonic_ns()
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def monotonic_ns(self) -> int:
+        return self._start_ns + round(self.now_s * 1e9)
+
+    def time_ns(self) -> int:
+        return self.monotonic_ns()
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+class Moved(World):
+    """The spouts were moved to another node: they take a minute later what was sent, and a second later it
+    comes out."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+        self._stopped_s = math.inf
+
+    def stop(self) -> None:
+        super().stop()
+        self._stopped_s = self._clock.now_s
+
+    def taken(self) -> bool:
+        return self._clock.now_s >= self._stopped_s + 60
+
+    def received(self) -> pa.Table:
+        return super().received() if self._clock.now_s >= self._stopped_s + 61 else RECEIVED.empty_table()
+
+
+def test_what_spouts_have_only_just_taken_is_waited_for(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(campaign, "time", clock)
+    carried_out(Moved(clock), run, monkeypatch)
+    for step in run.finished_steps:
+        ledger = run.quality(step).ledger
+        assert (ledger["lost"], ledger["received"]) == (0, ledger["sent"])
 
 
 def measuring(world: World) -> list[str]:
