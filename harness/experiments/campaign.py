@@ -31,6 +31,9 @@ from harness.topologies import draws
 
 POLL_S = 0.25
 """How often the cluster is looked at while waiting for it."""
+DEATH_S = 3.0
+"""How long a server whose connections have broken may still be there: a process that is killed closes its
+sockets first, and a large one on a busy machine takes a while to end."""
 PLAN_TIMEOUT_S = 120.0
 """How long a submission or rebalance may take until its plan is in force."""
 ATTEMPTS = 2
@@ -125,8 +128,15 @@ class Campaign:
                     self._carry_out_step(step, [s for s in self._steps if s.index in finished])
                     finished.add(step.index)
         except ClusterError:
-            self._deployment.check()  # a server that died is the cause of what its clients complain of
+            self._raise_cause()
             raise
+
+    def _raise_cause(self) -> None:
+        """Raise what a server died of, if one did: that is the cause of what its clients complain of."""
+        limit = time.monotonic() + DEATH_S
+        while time.monotonic() < limit:
+            self._deployment.check()
+            time.sleep(POLL_S)
 
     def _carry_out_step(self, step: Step, finished: list[Step]) -> None:
         submission: Submission = "first"
