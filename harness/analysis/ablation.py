@@ -16,8 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from harness.analysis.evaluation import Evaluated
-from harness.analysis.latencies import GROUND_TRUTH
+from harness.analysis.evaluation import Evaluated, mean_ground_truth
 from harness.analysis.predicting import observation
 from harness.errors import ModelDeclined
 from harness.experiments.config import Experiment
@@ -243,15 +242,8 @@ def judged_pairs(pairs: pd.DataFrame) -> list[tuple[int, int]]:
     pairs : DataFrame
         Rows of ``errors.parquet``.
     """
-    mine = pairs[
-        (pairs["model"] == MODEL)
-        & (pairs["measure"] == GROUND_TRUTH)
-        & (pairs["statistic"] == "mean")
-        & (pairs["subject"] == "")
-        & (pairs["protocol"] == "ours")
-        & (pairs["verdict"] == "judged")
-        & (pairs["source_step"] != pairs["proposed_step"])
-    ]
+    mine = mean_ground_truth(pairs, MODEL)
+    mine = mine[mine["verdict"] == "judged"]
     return [(int(s), int(p)) for s, p in zip(mine["source_step"], mine["proposed_step"], strict=True)]
 
 

@@ -16,7 +16,7 @@ from scipy.stats import t as student
 
 from harness.analysis.capacity import SUSTAINABLE, THROUGHPUT
 from harness.analysis.counters import ACK, ARRIVALS, SERVICE, WORKER_CPU
-from harness.analysis.evaluation import Evaluated
+from harness.analysis.evaluation import Evaluated, mean_ground_truth
 from harness.analysis.latencies import COMPLETE, GROUND_TRUTH
 
 LATENCY_MEASURES = (GROUND_TRUTH, COMPLETE, ACK)
@@ -228,16 +228,9 @@ def saturation(runs: Iterable[Evaluated], model: str) -> SaturationScore:
     """Count where a model says saturated, against where the backlog grew."""
     called = missed = alarms = kept = 0
     for run in runs:
-        rows = run.pairs
+        rows = mean_ground_truth(run.pairs, model)
         mine = rows[
-            (rows["model"] == model)
-            & (rows["measure"] == GROUND_TRUTH)
-            & (rows["statistic"] == "mean")
-            & (rows["subject"] == "")
-            & (rows["protocol"] == "ours")
-            & (rows["source_step"] != rows["proposed_step"])
-            & ~rows["source_step"].isin(list(run.saturated))
-            & ~rows["verdict"].isin(["invalid", "unsteady"])
+            ~rows["source_step"].isin(list(run.saturated)) & ~rows["verdict"].isin(["invalid", "unsteady"])
         ]
         full = mine["proposed_step"].isin(list(run.saturated))
         said = mine["status"] == "saturated"

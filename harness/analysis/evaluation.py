@@ -18,6 +18,7 @@ from ruamel.yaml.error import YAMLError
 from harness.analysis import checks, tables
 from harness.analysis.inputs import MEASURED_KINDS, Archive, check_parquet, read_raw, read_run
 from harness.analysis.judging import all_judged
+from harness.analysis.latencies import GROUND_TRUTH
 from harness.analysis.predicting import predict
 from harness.analysis.rescoring import linked_copy
 from harness.analysis.session import spark_session
@@ -184,3 +185,15 @@ def _evaluated(path: Path, split: Split, verdict: str, pairs: pd.DataFrame) -> E
         saturated=frozenset(i for i in run.finished_steps if run.quality(i).saturated),
         pairs=pairs,
     )
+
+
+def mean_ground_truth(pairs: pd.DataFrame, model: str) -> pd.DataFrame:
+    """Return a model's off-diagonal rows of ``errors.parquet`` on the mean ground truth, by our protocol."""
+    return pairs[
+        (pairs["model"] == model)
+        & (pairs["measure"] == GROUND_TRUTH)
+        & (pairs["statistic"] == "mean")
+        & (pairs["subject"] == "")
+        & (pairs["protocol"] == "ours")
+        & (pairs["source_step"] != pairs["proposed_step"])
+    ]
