@@ -7,6 +7,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -51,8 +52,9 @@ def describe(cluster_kind: str, cluster: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+@cache
 def commit() -> str:
-    """Return the checkout's commit, marked when files differ from it; empty outside a checkout."""
+    """Return the checkout's commit when this process first asked, marked when files differ from it; empty outside a checkout."""
     root = Path(__file__).resolve().parent.parent
     if not (root / ".git").exists():
         return ""

@@ -68,7 +68,7 @@ def render(data: Results, figures: Path, drawn: Sequence[FigureKind]) -> str:
         plans=views.plans(data),
         model_notes=[(m, model_note(m)) for m in data.models],
         protocol_notes=PROTOCOL_NOTES,
-        provenance=views.provenance(data.run.environment),
+        provenance=views.provenance(data.run.environment, data.summary["judged_with"]),
         experiment=views.flattened(data.run.experiment),
         measure_name=style.measure_name,
         evidence_pct=EVIDENCE_PCT,

@@ -16,7 +16,7 @@ from harness.analysis.latencies import COMPLETE, GROUND_TRUTH
 from harness.analysis.pair_views import pair_id
 from harness.analysis.ranking import intervals
 from harness.analysis.results import Results, executors
-from harness.analysis.summary import ErrorSummary
+from harness.analysis.summary import ErrorSummary, JudgedWith
 
 WORST_ROWS = 4
 """Largest errors shown for each measure."""
@@ -323,13 +323,14 @@ def colour(error_pct: float, signed: bool) -> str:
     return "rgb({},{},{})".format(*(round(255 + (e - 255) * share) for e in end))
 
 
-def provenance(environment: Mapping[str, Any]) -> list[tuple[str, str]]:
+def provenance(environment: Mapping[str, Any], judged_with: JudgedWith) -> list[tuple[str, str]]:
     """Return what is worth knowing of where the numbers come from, in words, the rest as it stands."""
     machine = environment.get("machine", {})
     memory = machine.get("memory_bytes")
     said = [
         ("measured at", environment.get("started", "")),
         ("commit", environment.get("commit") or "not known"),
+        ("judged with", f"harness {judged_with['harness']}, commit {judged_with['commit'] or 'not known'}"),
         ("machine", f"{machine.get('cores', '?')} cores {machine.get('cpu', '')}".strip()),
         ("memory", f"{memory / 2**30:.0f} GiB" if memory else ""),
         ("kernel", machine.get("kernel", "")),

@@ -8,9 +8,11 @@ import pandas as pd
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
+from harness import __version__
 from harness.analysis import tables
 from harness.analysis.errors import TOPOLOGY_MEASURES, primary, run_of
 from harness.analysis.inputs import RunRecord
+from harness.environment import commit
 from harness.schemas import SCHEMA_VERSION
 
 NO_CHANGE = "no-change"
@@ -55,10 +57,18 @@ class Evidence(TypedDict):
     is_evidence: bool | None
 
 
+class JudgedWith(TypedDict):
+    """The code that computed the errors, which is not always the code that measured."""
+
+    harness: str
+    commit: str
+
+
 class Summary(TypedDict):
     """``summary.json``."""
 
     schema: int
+    judged_with: JudgedWith
     experiment: str
     topology: str
     cluster_kind: str
@@ -162,6 +172,7 @@ def summary(run: RunRecord, verdict: str, summaries: list[ErrorSummary]) -> Summ
     topology: Any = run.experiment.get("topology", {})
     return Summary(
         schema=SCHEMA_VERSION,
+        judged_with=JudgedWith(harness=__version__, commit=commit()),
         experiment=run.name,
         topology=str(topology.get("name") or topology.get("main", ""))
         if isinstance(topology, dict)

@@ -16,10 +16,12 @@ import pytest
 from pyspark.sql import SparkSession
 from synthetic_run import UNUSUAL
 
+from harness import __version__
 from harness.analysis import pages, report_views
 from harness.analysis.analyse import OUTPUTS, analyse, write
 from harness.analysis.figures import REGISTRY
 from harness.analysis.results import Results
+from harness.environment import commit
 from harness.schemas import ERRORS
 
 
@@ -43,6 +45,7 @@ def test_all_outputs_are_there_and_readable(analysed: Path) -> None:
     summary = json.loads((analysed / "summary.json").read_text())
     assert summary["experiment"] == "synthetic-fields-to-fields"
     assert summary["measured"] is True
+    assert summary["judged_with"] == {"harness": __version__, "commit": commit()}
 
 
 def test_a_model_that_repeats_the_source_has_no_error_on_the_diagonal(analysed: Path) -> None:
