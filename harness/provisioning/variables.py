@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.backends import neo4j_server, server_config
 from harness.backends.server_archive import Archive
+from harness.backends.server_process import NICENESS
 from harness.provisioning.config import Cluster, LocalHosts
 
 
@@ -38,6 +39,7 @@ def variables(cluster: Cluster, archive: Archive, neo4j: Archive | None, ssh: st
         "neo4j_version": neo4j.version if neo4j else "",
         "neo4j_java_options": list(neo4j_server.JAVA_OPTIONS),
         "neo4j_settings": dict(neo4j_server.SETTINGS),
+        "niceness": NICENESS,
         "slots": cluster.storm.slots_per_node,
         "ports": {
             "zookeeper": ports.zookeeper,

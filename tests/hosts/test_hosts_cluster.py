@@ -6,6 +6,7 @@ Tests run in this order; the one that takes the cluster down is in test_hosts_zz
 from __future__ import annotations
 
 import json
+import os
 import socket
 import struct
 import time
@@ -17,6 +18,7 @@ from neo4j.exceptions import AuthError
 
 from harness.backends.kafka import Consumer, Producer, Topics
 from harness.backends.optional_servers import neo4j_home
+from harness.backends.server_process import NICENESS
 from harness.provisioning.provision import bootstrap_of, neo4j_of, nimbus_of
 
 pytestmark = pytest.mark.system
@@ -48,6 +50,13 @@ def test_nimbus_lists_topologies_and_both_supervisors(provisioned: Provisioned) 
     assert dict(summary.topologies) == {}
     addresses = {provisioned.address(name) for name in ("node-1", "node-2")}
     assert {s.address: s.slots for s in summary.supervisors} == dict.fromkeys(addresses, 2)
+
+
+def test_servers_give_way_to_who_measures(provisioned: Provisioned) -> None:
+    lower = min(os.nice(0) + NICENESS, 19)
+    for host in ("control", "node-1", "node-2"):
+        told = provisioned.on(host, "for p in $(pgrep -x java); do cut -d' ' -f19 /proc/$p/stat; done").stdout
+        assert set(told.split()) == {str(lower)}
 
 
 def test_kafka_takes_a_record_and_gives_it_back(provisioned: Provisioned) -> None:
