@@ -1,4 +1,4 @@
-"""`harness run` inside the sandbox: cluster up, campaign, cluster down, prediction, analysis."""
+"""Measuring a run on the cluster that its experiment names: one of this machine, or a provisioned one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -16,10 +16,9 @@ from typing import Any
 
 from harness.backends import cgroups, room, sandbox
 from harness.backends.kafka import Topics
-from harness.backends.local import LocalCluster
 from harness.backends.server_process import NICENESS
 from harness.backends.servers import KAFKA_VERSION, STORM_VERSION, ServerHomes
-from harness.deployment import OfAJar, OfTheHarness, StormDeployment, Submitter, local_cluster
+from harness.deployment import OfAJar, OfTheHarness, RunningCluster, StormDeployment, Submitter, local_cluster
 from harness.environment import describe
 from harness.errors import ClusterError, HarnessError, UsageError
 from harness.experiments.campaign import Campaign
@@ -28,6 +27,7 @@ from harness.experiments.contracts import Load, OwnMessages, Watcher
 from harness.experiments.loading import expand_steps
 from harness.experiments.schedule import Constant, Poisson, Schedule, Trace
 from harness.homes import temporary_home
+from harness.provisioning import remote
 from harness.runs import Run, read_table, write_atomically
 from harness.stores import Stores
 from harness.topologies.anybodys import JarTopology
@@ -52,16 +52,20 @@ def jars() -> Path:
     return folder
 
 
-def environment(stores: Stores | None = None) -> dict[str, Any]:
-    """Return ``environment.json`` of a run that begins now on the local cluster."""
+def environment(experiment: Experiment | None = None) -> dict[str, Any]:
+    """Return ``environment.json`` of a run that begins now, on a local cluster if no experiment says else."""
+    versions = {"storm": STORM_VERSION, "kafka": KAFKA_VERSION}
+    if experiment is not None and experiment.cluster.kind == "remote":
+        return describe("remote", {**versions, **remote.describe(experiment.cluster)})
+    if experiment is not None:
+        versions |= Stores.of(experiment).versions
     isolation = "private network and process namespaces" if sandbox.inside() else "loopback addresses only"
-    versions = {"storm": STORM_VERSION, "kafka": KAFKA_VERSION, **(stores.versions if stores else {})}
     return describe("local", {**versions, "isolation": isolation, "servers_niceness": NICENESS})
 
 
-def note_resumption(run: Run) -> None:
+def note_resumption(run: Run, experiment: Experiment | None = None) -> None:
     """Add to ``environment.json`` that a run is taken up again, with what may differ from its start."""
-    now = environment()
+    now = environment(experiment)
     entry = {key: now[key] for key in ("started", "commit", "harness", "cluster")}
     entry["load_1min"] = now["machine"]["load_1min"]
     known = run.environment
@@ -76,9 +80,11 @@ def require_room(runs: Path, experiment: Experiment) -> None:
     ------
     UsageError
         When they do not, or a CPU quota is asked for where none can be set, or a store
-        that is not installed.
+        that is not installed, or a cluster that is not provisioned.
     """
     stores = Stores.of(experiment)
+    if experiment.cluster.kind == "remote":
+        remote.require_provisioned(experiment.cluster)
     if experiment.cluster.cpu_quota_cores and (reason := cgroups.obstacle()):
         raise UsageError(f"cluster.cpu_quota_cores: {reason}", "leave it out, or see harness doctor")
     room.require_room(
@@ -151,11 +157,13 @@ def first_free_id(run: Run) -> int:
 def measure(
     experiment: Experiment, run: Run, homes: ServerHomes, watch: Watcher, progress: Callable[[str], None]
 ) -> None:
-    """Measure the steps that a run does not have yet, on a local cluster that ends with it."""
+    """Measure the steps that a run does not have yet, on a local cluster of its own or a provisioned one."""
     if len(run.finished_steps) == len(expand_steps(experiment)):
         return
     first_id = first_free_id(run)  # reads every finished step: none is found cut after the servers' start
     logger = logging.getLogger(__name__)
+    name = _name(experiment, run)
+    ending = "leaving the cluster" if experiment.cluster.kind == "remote" else "ending the servers"
 
     def say(line: str) -> None:
         logger.info(line)
@@ -165,13 +173,12 @@ def measure(
         logger.info("steps finished before: %s", list(run.finished_steps))
         try:
             stores = Stores.of(experiment)
-            with local_cluster(experiment, homes, home, jars(), say, stores.companions) as cluster:
-                name = f"{experiment.name}-{run.path.name.lower()}"
+            with _cluster(experiment, homes, home, say, stores) as cluster:
                 try:
                     folder = cluster.logs / "submission"
                     carry_out_on(experiment, run, cluster, name, folder, stores, watch, first_id)
                 except KeyboardInterrupt as stop:
-                    say(f"told to stop{f' by {stop}' if str(stop) else ''}, ending the servers")
+                    say(f"told to stop{f' by {stop}' if str(stop) else ''}, {ending}")
                     raise
         except Exception as error:
             logger.error("stopped: %s", error)
@@ -181,10 +188,24 @@ def measure(
             raise
 
 
+def _name(experiment: Experiment, run: Run) -> str:
+    """Return a name that no other run or attempt has: a provisioned cluster may remember those before."""
+    attempts = len(run.environment.get("resumed", ()))
+    return f"{experiment.name}-{run.path.name.lower()}" + (f"-{attempts}" if attempts else "")
+
+
+def _cluster(
+    experiment: Experiment, homes: ServerHomes, home: Path, say: Callable[[str], None], stores: Stores
+) -> AbstractContextManager[RunningCluster]:
+    if experiment.cluster.kind == "remote":
+        return remote.remote_cluster(experiment.cluster, homes, home, say)
+    return local_cluster(experiment, homes, home, jars(), say, stores.companions)
+
+
 def carry_out_on(
     experiment: Experiment,
     run: Run,
-    cluster: LocalCluster,
+    cluster: RunningCluster,
     name: str,
     folder: Path,
     stores: Stores,
@@ -211,7 +232,8 @@ def carry_out_on(
         Identifier of the first message (``first_free_id``).
     """
     with ExitStack() as stack:
-        target, metrics, watcher = stack.enter_context(stores.measuring(experiment, run, watch))
+        measuring = stores.measuring(experiment, run, watch, cluster.here)
+        target, metrics, watcher = stack.enter_context(measuring)
         load: Load
         submitter: Submitter
         if isinstance(experiment.topology, JarTopology):
@@ -222,6 +244,7 @@ def carry_out_on(
             with Topics(cluster.bootstrap) as broker:
                 for topic in topics:
                     broker.create(topic)
+                    cluster.remember("topic", topic)
             load = stack.enter_context(
                 KafkaLoad(
                     cluster.bootstrap,

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from harness.backends.companions import Companion
 from harness.backends.local import LocalCluster
 from harness.backends.servers import ServerHomes
+from harness.backends.storm import Nimbus
 from harness.backends.submission import submit
 from harness.backends.topology_state import TopologyState, WorkerStarts, physical_plan
 from harness.capturing import CAPTURED_AS, captured
 from harness.errors import ClusterError
 from harness.experiments.config import Experiment
 from harness.experiments.submission import submit_settings, topology_settings
-from harness.plans import ACKER, METRICS_CONSUMER_PREFIX, PhysicalPlan, TopologyConfiguration
+from harness.plans import ACKER, METRICS_CONSUMER_PREFIX, PhysicalPlan, TopologyConfiguration, WorkerNode
 from harness.topologies.anybodys import NAME, JarTopology
 
 METRICS_CONSUMER = f"{METRICS_CONSUMER_PREFIX}_harness.storm.instrument.LineProtocolConsumer"
@@ -184,13 +185,64 @@ class OfAJar:
             )
 
 
+Kind = Literal["topology", "topic"]
+
+
+class Starts(Protocol):
+    """What is known of the starts of workers."""
+
+    def mark(self) -> None:
+        """Forget the starts until now: another plan is asked for."""
+
+    def check(self, ports: Iterable[int], now_s: float) -> None:
+        """Raise ClusterError when a worker died at its start, since the mark."""
+
+
+class RunningCluster(Protocol):
+    """A cluster that is up, on this machine or on hosts of its own: what a campaign needs of it."""
+
+    homes: ServerHomes
+    nimbus: Nimbus
+    nodes: tuple[WorkerNode, ...]
+
+    @property
+    def worker_output(self) -> Starts:
+        """Why a worker cannot start."""
+
+    @property
+    def bootstrap(self) -> str:
+        """``host:port`` of the Kafka broker."""
+
+    @property
+    def hosts(self) -> Path:
+        """Hosts file for Java programs that run beside the servers."""
+
+    @property
+    def logs(self) -> Path:
+        """Folder of logs on this machine."""
+
+    @property
+    def here(self) -> str:
+        """The address by which the cluster's workers reach this machine."""
+
+    @property
+    def lost(self) -> tuple[WorkerNode, ...]:
+        """Worker nodes that are gone, while the cluster goes on without them."""
+
+    def check(self) -> None:
+        """Raise ClusterError when a server that the whole cluster needs has died."""
+
+    def remember(self, kind: Kind, name: str) -> None:
+        """Take note of what was put on the cluster, and must not outlive the run there."""
+
+
 class StormDeployment:
-    """A topology on a local cluster (``harness.experiments.contracts.Deployment``).
+    """A topology on a cluster (``harness.experiments.contracts.Deployment``).
 
     Parameters
     ----------
     experiment : Experiment
-    cluster : LocalCluster
+    cluster : RunningCluster
         Started.
     submitter : Submitter
         What submits the topology.
@@ -205,7 +257,7 @@ class StormDeployment:
     def __init__(
         self,
         experiment: Experiment,
-        cluster: LocalCluster,
+        cluster: RunningCluster,
         submitter: Submitter,
         metrics: MetricsTarget,
         jars: Path,
@@ -223,6 +275,7 @@ class StormDeployment:
         self._state: TopologyState | None = None
         self._starts = WorkerStarts()
         self._submitted = False
+        self._workers = 0
         self.wrapped: Mapping[str, object] = {}
 
     def submit(self, configuration: TopologyConfiguration) -> None:
@@ -237,6 +290,7 @@ class StormDeployment:
         if self._submitted:
             nimbus.kill(self._name, wait_s=COMMIT_WAIT_S)
         self._cluster.worker_output.mark()
+        self._require_room(configuration.workers)
         self._folder.mkdir(parents=True, exist_ok=True)
         submit_json = self._folder / "submit.json"
         settings = self._submitter.settings(configuration, self._metrics, (nimbus.host, nimbus.port))
@@ -249,11 +303,13 @@ class StormDeployment:
             hosts=self._cluster.hosts,
         )
         self._submitted = True
+        self._cluster.remember("topology", self._name)
         self._submitter.check(self.wrapped)
         self._begin(_is_up)
 
     def rebalance(self, configuration: TopologyConfiguration) -> None:
         """Ask for another configuration."""
+        self._require_room(configuration.workers)
         self._cluster.worker_output.mark()
         self._begin(self._cluster.nimbus.rebalance(self._name, configuration).whole)
 
@@ -268,8 +324,13 @@ class StormDeployment:
         return physical_plan(self._state, self._query_plan, self._cluster.nodes)
 
     def whole(self) -> bool:
-        """Whether every executor of the plan that was read last is up."""
-        return self._state is not None and self._whole(self._state)
+        """Whether every executor of the plan that was read last is up.
+
+        Of a node that is gone Nimbus still has the last reports, until it has noticed and moved its workers.
+        """
+        if self._state is None or not self._lost().isdisjoint(address for address, _ in self._state.slots()):
+            return False
+        return self._whole(self._state)
 
     def expected(self, configuration: TopologyConfiguration) -> TopologyConfiguration:
         """Return the configuration with Storm's own executors (ackers, metrics consumers) added."""
@@ -280,10 +341,11 @@ class StormDeployment:
         return configuration.model_copy(update={"executors": {**configuration.executors, **own}})
 
     def generation(self) -> Mapping[str, int]:
-        """Return the start time of every worker in use, which changes when one is restarted."""
+        """Return the start time of every worker in use: it changes when one restarts or its node is gone."""
+        lost = self._lost()
         state = self._cluster.nimbus.topology(self._name)
         starts = self._starts.update(state.uptimes_s(), time.monotonic())
-        return {f"{address}:{port}": round(start) for (address, port), start in starts.items()}
+        return {f"{a}:{port}": round(start) for (a, port), start in starts.items() if a not in lost}
 
     def complete_latency(self) -> Mapping[str, tuple[float, int]]:
         """Return mean (ms) and number of complete latencies of every spout executor, since its start."""
@@ -303,8 +365,22 @@ class StormDeployment:
         return [e.text for e in errors if e.epoch_s >= since_epoch_ms // 1000]
 
     def check(self) -> None:
-        """Raise ClusterError when a server has died."""
+        """Raise ClusterError when a server has died, or so many nodes that the workers have no room."""
         self._cluster.check()
+        self._require_room(self._workers)
+
+    def _require_room(self, workers: int) -> None:
+        self._workers, lost = workers, self._cluster.lost
+        left = sum(len(node.slots) for node in self._cluster.nodes if node not in lost)
+        if lost and left < workers:
+            names = " and ".join(node.name for node in lost)
+            raise ClusterError(
+                f"{names} is gone, and the {left} slots left are too few for {workers} workers",
+                "harness provision makes it anew, then resume the run",
+            )
+
+    def _lost(self) -> set[str]:
+        return {node.address for node in self._cluster.lost}
 
     def check_start(self) -> None:
         """Raise ClusterError when a worker of the plan that was asked for cannot start."""

@@ -26,7 +26,8 @@ def describe(cluster_kind: str, cluster: Mapping[str, Any]) -> dict[str, Any]:
     Parameters
     ----------
     cluster_kind : str
-        ``local`` for real servers on this machine; anything but real servers is never measured.
+        ``local`` for real servers on this machine, ``remote`` for those on provisioned hosts; anything but
+        real servers is never measured.
     cluster : mapping
         What the cluster says of itself (server versions, isolation).
     """
@@ -54,7 +55,10 @@ def describe(cluster_kind: str, cluster: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def commit() -> str:
-    """Return the checkout's commit when this process first asked, marked when files differ from it; empty outside a checkout."""
+    """Return the checkout's commit, marked when files differ from it; empty outside a checkout.
+
+    As it was when this process first asked.
+    """
     root = Path(__file__).resolve().parent.parent
     if not (root / ".git").exists():
         return ""

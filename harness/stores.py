@@ -18,6 +18,7 @@ from harness.backends.influxdb_server import InfluxServer
 from harness.backends.metrics_receiver import MetricsReceiver
 from harness.backends.neo4j import PlanGraph, set_first_password
 from harness.backends.neo4j_server import Neo4jServer
+from harness.backends.server_config import LOOPBACK
 from harness.deployment import MetricsTarget
 from harness.errors import HarnessError, MissingTool, UsageError
 from harness.experiments.config import Experiment
@@ -75,11 +76,12 @@ class Stores:
 
     @contextmanager
     def measuring(
-        self, experiment: Experiment, run: Run, watch: Watcher
+        self, experiment: Experiment, run: Run, watch: Watcher, here: str = LOOPBACK
     ) -> Iterator[tuple[MetricsTarget, Metrics, Watcher]]:
         """Give where metrics go, where they are read, and a watcher that hands finished steps on.
 
-        The servers are up; at the end every finished step is in the stores.
+        The servers are up; at the end every finished step is in the stores. Workers reach this machine by the
+        address ``here``.
 
         Raises
         ------
@@ -87,7 +89,7 @@ class Stores:
             When a store refuses us, or at the end has not taken a step.
         """
         if self.metrics is None:
-            with MetricsReceiver() as receiver, self._recording(run, watch, {}) as watcher:
+            with MetricsReceiver(here) as receiver, self._recording(run, watch, {}) as watcher:
                 yield receiver, receiver.store, watcher
             return
         with influx_store(self.metrics, experiment.name) as store:

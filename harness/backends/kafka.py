@@ -153,7 +153,10 @@ class Topics:
         """Return up to where a consumer group says that it has read, shape (partitions,); 0 at first."""
         with _one_line(self.bootstrap, f"read the offsets of group {group}"):
             partitions = self._partitions_of(topic)
-            found = self._admin.list_group_offsets({group: partitions})[group]
+            try:
+                found = self._admin.list_group_offsets({group: partitions})[group]
+            except CoordinatorNotAvailableError:  # no group has ever committed to this broker
+                found = {}
         offsets = [found[p].offset if p in found else 0 for p in partitions]
         return np.array(offsets, dtype=np.int64).clip(min=0)
 

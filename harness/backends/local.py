@@ -122,6 +122,16 @@ class LocalCluster:
         return f"{LOOPBACK}:{self.ports.kafka}"
 
     @property
+    def here(self) -> str:
+        """The address by which workers reach this machine."""
+        return LOOPBACK
+
+    @property
+    def lost(self) -> tuple[WorkerNode, ...]:
+        """Worker nodes that are gone, while the cluster goes on: none, as it ends with any of its servers."""
+        return ()
+
+    @property
     def logs(self) -> Path:
         """Folder of the servers' logs; those of workers lie in ``workers/<topology>/<port>``.
 
@@ -178,6 +188,9 @@ class LocalCluster:
             raise dead.death()
         for companion in self._companions:
             companion.check()
+
+    def remember(self, kind: str, name: str) -> None:
+        """Do nothing: whatever is on it ends with it."""
 
     def stop(self) -> None:
         """End every server and worker; nothing is left running."""

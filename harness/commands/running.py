@@ -59,7 +59,6 @@ def run(
     from harness.console import ProgressDisplay
     from harness.experiments.loading import expand_steps, files, load
     from harness.runs import Run
-    from harness.stores import Stores
 
     if (experiment is None) == (resume is None):
         raise UsageError("give either an EXPERIMENT or --resume RUN", "see harness run --help")
@@ -73,13 +72,15 @@ def run(
     loaded = load(resumed.path / "experiment.yaml" if resumed else str(experiment), overrides)
     if loaded.cluster.kind == "simulator":
         _simulate(loaded, resumed, runs, as_json)
+    left = resumed is None or len(resumed.finished_steps) < len(expand_steps(loaded))
     if os.environ.pop(CHECKED, None) is None:  # in the sandbox this function is run once more
         _show_findings(loaded)
         require_tools()
         campaigning.jars()
-        campaigning.require_room(resumed.path if resumed else runs, loaded)
+        if left:
+            campaigning.require_room(resumed.path if resumed else runs, loaded)
     homes = servers.install(progress=err.print)
-    if not sandbox.inside():
+    if loaded.cluster.kind == "local" and not sandbox.inside():
         if reason := sandbox.obstacle():
             err.print(
                 f"[yellow]warning:[/] no private network here ({reason}): the servers listen on loopback"
@@ -90,14 +91,13 @@ def run(
             sandbox.enter([sys.executable, "-m", "harness", *sys.argv[1:]])
 
     loaded = _captured(loaded, homes)
-    environment = campaigning.environment(Stores.of(loaded))
-    measured = resumed or Run.create(runs, loaded.name, files(loaded), environment)
+    measured = resumed or Run.create(runs, loaded.name, files(loaded), campaigning.environment(loaded))
     err.print(f"run directory {relative(measured.path)}")
     steps = len(expand_steps(loaded))
     with measured.exclusively(), _resumable(measured, steps):
         with ProgressDisplay(err) as display:
-            if resumed and len(resumed.finished_steps) < steps:
-                campaigning.note_resumption(resumed)
+            if resumed and left:
+                campaigning.note_resumption(resumed, loaded)
             campaigning.measure(loaded, measured, homes, display, display.say)
         _predict(measured, loaded.models)
         _report(measured, as_json, "local[2]")  # from the sandbox's own network no Spark cluster is reached
@@ -118,6 +118,7 @@ def check(experiment: str, overrides: tuple[str, ...], as_json: bool) -> None:
     """
     from harness.backends import servers
     from harness.experiments.loading import expand_steps, load
+    from harness.provisioning import remote
     from harness.topologies.anybodys import JarTopology
 
     loaded = load(experiment, overrides)
@@ -125,6 +126,7 @@ def check(experiment: str, overrides: tuple[str, ...], as_json: bool) -> None:
         loaded = _captured(loaded, servers.install(progress=err.print), show=False)
         _show_topology(loaded.topology)
     warnings = _show_findings(loaded)
+    where = remote.use_of(loaded.cluster) if loaded.cluster.kind == "remote" else ""
     steps = expand_steps(loaded)
     about_s = len(steps) * (15 + loaded.measure.burn_in.most_s + loaded.measure.interval.most_s)
     what = loaded.topology.main if isinstance(loaded.topology, JarTopology) else loaded.topology.name
@@ -135,6 +137,8 @@ def check(experiment: str, overrides: tuple[str, ...], as_json: bool) -> None:
         fresh = ", fresh submission" if step.fresh else ""
         rate = "" if step.rate_tps is None else f", {step.rate_tps:g} messages/s"
         click.echo(f"  {step.index}: {counts} on {step.configuration.workers} workers{rate}{fresh}")
+    if where:
+        click.echo(where)
     finish(
         as_json, {"experiment": loaded.name, "steps": len(steps), "about_s": about_s, "warnings": warnings}
     )

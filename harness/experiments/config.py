@@ -277,10 +277,14 @@ class Workload(Frozen):
 class LocalCluster(Frozen):
     """A real cluster on this machine: one supervisor a worker node, each on its own loopback address.
 
-    Kind ``simulator``: nothing is started or measured; the same plans are played by the simulator.
+    Kind ``remote``: the one called ``name``, which ``harness provision`` made of ``file``; an experiment
+    gives that file instead of these keys. Kind ``simulator``: nothing is started or measured; the same plans
+    are played by the simulator.
     """
 
-    kind: Literal["local", "simulator"] = "local"
+    kind: Literal["local", "remote", "simulator"] = "local"
+    name: str = ""
+    file: str = ""
     # beyond these a slot's port would be that of another server (backends/server_config.py)
     nodes: Annotated[int, Field(ge=1, le=20)] = 2
     slots_per_node: Annotated[int, Field(ge=1, le=80)] = 2
@@ -289,7 +293,11 @@ class LocalCluster(Frozen):
     cpu_quota_cores: Mapping[str, PositiveFloat] = {}
 
     @model_validator(mode="after")
-    def _played(self) -> Self:
+    def _fits_its_kind(self) -> Self:
+        if (self.kind == "remote") != bool(self.name and self.file):
+            raise ValueError("give the file of a provisioned cluster, or a local one's nodes and slots")
+        if self.kind == "remote" and self.cpu_quota_cores:
+            raise ValueError("cpu_quota_cores: a provisioned cluster's nodes have all of their cores")
         if self.kind == "simulator" and self.cpu_quota_cores:
             raise ValueError("cpu_quota_cores: the simulator's nodes share one host's cores without quotas")
         return self
@@ -481,6 +489,16 @@ class Experiment(Frozen):
         return self
 
     @model_validator(mode="after")
+    def _stores_fit(self) -> Self:
+        if self.cluster.kind == "simulator" and self.plans.store != "none":
+            raise ValueError("plans.store: a simulated run keeps its plans in its run directory only")
+        if self.cluster.kind == "remote":
+            for key, store in (("metrics.store", self.metrics.store), ("plans.store", self.plans.store)):
+                if store in ("influxdb", "neo4j"):
+                    raise ValueError(f"{key}: {store} is started with a local cluster, not on hosts yet")
+        return self
+
+    @model_validator(mode="after")
     def _plans_fit(self) -> Self:
         tasks = self.topology.task_counts()
         captured = not isinstance(self.topology, JarTopology) or self.topology.captured is not None
@@ -507,8 +525,6 @@ class Experiment(Frozen):
                 raise ValueError(
                     f"steps.plan.{i}: {asked.workers} workers are more than the cluster's {self.slots} slots"
                 )
-        if self.cluster.kind == "simulator" and self.plans.store != "none":
-            raise ValueError("plans.store: a simulated run keeps its plans in its run directory only")
         known = {f"node-{n + 1}" for n in range(self.cluster.nodes)}
         for node in self.cluster.cpu_quota_cores:
             if node not in known:

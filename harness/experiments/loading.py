@@ -17,6 +17,7 @@ from ruamel.yaml.error import YAMLError
 
 from harness.errors import UsageError
 from harness.experiments.config import TAGS, Experiment, Step, StepSpec
+from harness.provisioning.config import load as load_cluster
 from harness.topologies.anybodys import JarTopology
 
 TRACE = "trace.txt"
@@ -43,10 +44,6 @@ def load(source: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Exper
     """
     path = find(source)
     tree = _tree(path, overrides)
-    if isinstance(tree.get("cluster"), str):
-        place = _place(path, overrides, tree, ["cluster"])
-        what = f"{place}: cluster: no experiment runs on provisioned hosts yet"
-        raise UsageError(what, "give nodes and slots_per_node of a local cluster")
     try:
         return Experiment.model_validate(tree)
     except ValidationError as error:
@@ -65,6 +62,7 @@ def _tree(path: Path, overrides: Sequence[str]) -> Any:
     _beside(tree, path)
     for option in overrides:
         _override(tree, option)
+    _provisioned(tree, path, overrides)
     return tree
 
 
@@ -73,11 +71,8 @@ def _place(path: Path, overrides: Sequence[str], tree: Any, where: Sequence[int 
 
     It is the last option that gave the key, or else the first with which the file no longer is an experiment.
     """
-    keys = [str(part) for part in where]
-    for option in reversed(overrides):
-        given = _parts(option.partition("=")[0])
-        if keys[: len(given)] == given:
-            return f"--set {option}"
+    if option := _giving(overrides, where):
+        return f"--set {option}"
     for count in range(len(overrides) + 1):
         try:
             Experiment.model_validate(_tree(path, overrides[:count]))
@@ -86,6 +81,16 @@ def _place(path: Path, overrides: Sequence[str], tree: Any, where: Sequence[int 
                 return f"--set {overrides[count - 1]}"
             break
     return f"{path}:{_line(tree, where)}"
+
+
+def _giving(overrides: Sequence[str], where: Sequence[int | str]) -> str:
+    """Return the last option that gave a key; empty when none did."""
+    keys = [str(part) for part in where]
+    for option in reversed(overrides):
+        given = _parts(option.partition("=")[0])
+        if keys[: len(given)] == given:
+            return option
+    return ""
 
 
 def find(source: str | os.PathLike[str]) -> Path:
@@ -192,6 +197,27 @@ def _beside(tree: CommentedMap, path: Path) -> None:
         found = tree.get(part)
         if isinstance(found, CommentedMap) and isinstance(named := found.get(key), str):
             found[key] = str(path.resolve().parent / Path(named).expanduser())
+
+
+def _provisioned(tree: CommentedMap, path: Path, overrides: Sequence[str]) -> None:
+    """Put a provisioned cluster's name and shape in the place of its file's path."""
+    given = tree.get("cluster")
+    if not isinstance(given, str):
+        return
+    file = next((f for f in (Path(given), path.resolve().parent / given) if f.is_file()), None)
+    if file is None:
+        option = _giving(overrides, ["cluster"])
+        place = f"--set {option}" if option else f"{path}:{_line(tree, ['cluster'])}"
+        raise UsageError(f"{place}: cluster: there is no file {given}")
+    cluster = load_cluster(file)
+    tree["cluster"] = {
+        "kind": "remote",
+        "name": cluster.name,
+        "file": str(file),
+        "nodes": len(cluster.having("supervisor")),
+        "slots_per_node": cluster.storm.slots_per_node,
+        "worker_heap_mb": cluster.storm.worker_heap_mb,
+    }
 
 
 def _override(tree: Any, option: str) -> None:

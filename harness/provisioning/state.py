@@ -49,6 +49,21 @@ def known() -> list[str]:
     return sorted(path.parent.name for path in clusters_folder().glob("*/cluster.json"))
 
 
+class Left(Frozen):
+    """What runs have put on a cluster and not removed yet.
+
+    Attributes
+    ----------
+    topology : tuple of str
+        Storm's names.
+    topic : tuple of str
+        Kafka's names.
+    """
+
+    topology: tuple[str, ...] = ()
+    topic: tuple[str, ...] = ()
+
+
 class State:
     """The folder of one cluster.
 
@@ -141,6 +156,17 @@ class State:
             raise UsageError(f"the hosts of {self.name} are not made yet", "harness provision") from None
         found: dict[str, str] = json.loads(text)
         return found
+
+    def left(self) -> Left:
+        """Return what runs have left on the cluster: of one that was killed, all that it made."""
+        try:
+            return Left.model_validate_json((self.folder / "left.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return Left()
+
+    def write_left(self, left: Left) -> None:
+        """Keep what is to be removed from the cluster."""
+        self._write("left.json", left.model_dump_json(indent=1) + "\n")
 
     def write_variables(self, values: dict[str, object]) -> None:
         """Keep Ansible's variables."""

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from harness.backends import neo4j_server, server_config
 from harness.backends.server_archive import Archive
 from harness.backends.server_process import NICENESS
 from harness.provisioning.config import Cluster, LocalHosts
+
+NOTICING: Mapping[str, object] = {
+    "storm.zookeeper.session.timeout": 30_000,
+    "nimbus.supervisor.timeout.secs": 60,
+    "nimbus.task.launch.secs": 90,  # so long after its assignment no worker is missed, even one that was up
+    "nimbus.task.timeout.secs": 60,
+}
+"""A host may be gone, as no node of a local cluster can be. Nimbus moves its workers after a minute, when its
+supervisor's session, which ends sooner, no longer offers their slots; a campaign waits three for what spouts
+have not taken (``harness.experiments.campaign.DRAIN_MOST_S``)."""
 
 
 def variables(cluster: Cluster, archive: Archive, neo4j: Archive | None, ssh: str) -> dict[str, object]:
@@ -60,6 +72,7 @@ def variables(cluster: Cluster, archive: Archive, neo4j: Archive | None, ssh: st
         "storm_settings": {
             **server_config.PERIODS,
             **server_config.PATIENCE,
+            **NOTICING,
             "topology.worker.logwriter.childopts": server_config.log_writer_options(heaps),
             **cluster.storm.settings,
         },

@@ -33,10 +33,34 @@ def good(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_provisioned_cluster_is_refused(good: Path) -> None:
-    good.write_text(GOOD.replace("{nodes: 1, slots_per_node: 2}", "configs/clusters/namespaces-3.yaml"))
-    with pytest.raises(UsageError, match=r"good\.yaml:6: cluster: no experiment runs on provisioned hosts"):
+PROVISIONED = str(Path(__file__).resolve().parent.parent.parent / "configs/clusters/namespaces-3.yaml")
+
+
+def test_a_provisioned_cluster_gives_its_name_and_shape(good: Path) -> None:
+    good.write_text(GOOD.replace("{nodes: 1, slots_per_node: 2}", PROVISIONED))
+    cluster = load(good).cluster
+    assert (cluster.kind, cluster.name) == ("remote", "namespaces-3")
+    assert cluster.file == PROVISIONED
+    assert (cluster.nodes, cluster.slots_per_node, cluster.worker_heap_mb) == (2, 2, 256)
+    again = good.with_name("again.yaml")
+    again.write_text(dump(load(good)))
+    assert load(again) == load(good)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "more", "complaint"),
+    [
+        ("nowhere.yaml", "", "good.yaml:6: cluster: there is no file nowhere.yaml"),
+        ("{kind: remote}", "", "give the file of a provisioned cluster"),
+        (PROVISIONED, "plans: {store: neo4j}\n", "plans.store: neo4j is started with"),
+        (PROVISIONED, "metrics: {store: influxdb}\n", "metrics.store: influxdb is started with a local"),
+    ],
+)
+def test_a_provisioned_cluster_that_cannot_be(good: Path, cluster: str, more: str, complaint: str) -> None:
+    good.write_text(GOOD.replace("{nodes: 1, slots_per_node: 2}", cluster) + more)
+    with pytest.raises(UsageError) as raised:
         load(good)
+    assert complaint in str(raised.value)
 
 
 def all_shipped() -> list[Path]:
@@ -263,7 +287,7 @@ def test_a_bad_option_is_named(good: Path, option: str, message: str) -> None:
         ),
         (["workload.rat=5"], "--set workload.rat=5: unknown key 'workload.rat'"),
         (["wurkload.rate_tps=1"], "--set wurkload.rate_tps=1: unknown key 'wurkload'"),
-        (["cluster=my.yaml"], "--set cluster=my.yaml: cluster: no experiment runs on provisioned hosts"),
+        (["cluster=my.yaml"], "--set cluster=my.yaml: cluster: there is no file my.yaml"),
         (["steps.plan.1.executors=17"], "--set steps.plan.1.executors=17: steps.plan.1: 17 executors"),
         # what breaks another key's value is named, not the line of that key
         (["workload.rate_tps=7", "topology.tasks=1"], "--set topology.tasks=1: steps.plan.1: 2 executors"),
