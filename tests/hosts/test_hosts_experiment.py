@@ -34,6 +34,7 @@ SHORT = (
     "measure.interval.looks=1",
     "measure.interval.precision_pct=50",
     "workload.rate_tps=50",
+    "models=[no-change]",
     "steps.plan=[{executors: 1, workers: 2}, {executors: 2, workers: 4}]",
 )
 OTHERS, LEFT = "quick-20260102t030405z-in", "quick-20260102t030406z-in"
