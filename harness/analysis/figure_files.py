@@ -133,7 +133,8 @@ def write(
             if len(judged) > 1:
                 style.save(leaderboard(judged), folder, "leaderboard")
             paper_tables.write(folder, found, names)
-            index = paper_tables.index(found, names, drawn, len(judged) > 1)
+            formats = style.STYLES[style_name].formats
+            index = paper_tables.index(found, names, drawn, len(judged) > 1, formats)
             (folder / "README.md").write_text(index, encoding="utf-8")
         files = sorted(p.relative_to(folder) for p in folder.rglob("*") if p.is_file())
     return Published(drawn, [out / p for p in files])

@@ -101,11 +101,17 @@ def latex(runs: Sequence[Results], names: Sequence[str]) -> str:
 
 
 def index(
-    runs: Sequence[Results], names: Sequence[str], drawn: Mapping[str, Sequence[FigureKind]], ranked: bool
+    runs: Sequence[Results],
+    names: Sequence[str],
+    drawn: Mapping[str, Sequence[FigureKind]],
+    ranked: bool,
+    formats: Sequence[str],
 ) -> str:
     """Return a page in Markdown that shows every figure with its caption and provenance."""
-    out = ["# Figures", "", "Made by `harness figures`; beside each picture lie PDF and SVG, and the tables"]
-    out += ["`errors.tex`, `errors.csv`, `matrices.csv` and `steps.csv`.", ""]
+    others = " and ".join(f.upper() for f in formats if f != "png")
+    also = f", also as {others}" if others else ""
+    out = ["# Figures", "", f"Made by `harness figures`{also}; the numbers"]
+    out += ["are in `errors.tex`, `errors.csv`, `matrices.csv` and `steps.csv`.", ""]
     if ranked:
         out += ["## All runs", "", "![Leaderboard](leaderboard.png)", ""]
         out += ["Median error of each model over the off-diagonal pairs of all runs, with 95 % intervals"]

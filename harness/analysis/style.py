@@ -45,6 +45,7 @@ class Style:
 STYLES = {
     "paper": Style(1.0, ("pdf", "svg", "png"), 200),
     "screen": Style(1.4, ("svg", "png"), 110),
+    "web": Style(1.4, ("png",), 110),
 }
 COLUMN_IN = 3.3
 PAGE_IN = 6.9

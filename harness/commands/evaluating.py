@@ -20,10 +20,10 @@ from harness.commands.common import RunPath, err, finish, json_option, master_op
 @click.option(
     "--style",
     "style_name",
-    type=click.Choice(["paper", "screen"]),
+    type=click.Choice(["paper", "screen", "web"]),
     default="paper",
     show_default=True,
-    help="Size as printed with PDF, or enlarged.",
+    help="Size as printed with PDF, enlarged, or that as PNG only.",
 )
 @click.option("--only", multiple=True, metavar="NAME", help="Only this figure (repeatable).")
 @master_option
@@ -40,7 +40,7 @@ def figures(
 
     \b
     harness figures runs/quick/20260102T030405Z --out figures
-    harness figures reports/runs/*/* --out reports/figures
+    harness figures reports/runs/*/* --out reports/figures --style web
     harness figures runs/quick/20260102T030405Z --only latency-by-step --style screen
     """
     from harness.analysis.figure_files import publish
@@ -59,10 +59,10 @@ def figures(
 @click.option(
     "--style",
     "style_name",
-    type=click.Choice(["paper", "screen"]),
+    type=click.Choice(["paper", "screen", "web"]),
     default="paper",
     show_default=True,
-    help="Size as printed with PDF, or enlarged.",
+    help="Size as printed with PDF, enlarged, or that as PNG only.",
 )
 @master_option
 @json_option
