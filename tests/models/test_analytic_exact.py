@@ -13,6 +13,7 @@ import pytest
 from analytic_networks import exponential, network, query_plan, spread, station
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import brentq
 from synthetic import deploy
 
 from harness.errors import ModelDeclined
@@ -35,6 +36,15 @@ def test_one_server_waits_as_pollaczek_and_khinchine_say(load: float, scv: float
     second = times.second_moment_ms2
     expected = 1.0 + load * second / (2 * (1 - load))
     assert mean(solve(station(1000 * load, times))) == pytest.approx(expected, rel=0.005)
+
+
+@pytest.mark.parametrize("load", [0.1, 0.2, 0.5, 0.8, 0.9])
+def test_messages_at_equal_gaps_hardly_wait_at_light_load(load: float) -> None:
+    # D/M/1: the wait is s / (1 - s) services with s = exp(-(1 - s) / load); 0.007 at a load of 0.2, where
+    # messages at random would wait 0.25 and robust queueing says 0.22.
+    s = brentq(lambda s: s - np.exp(-(1 - s) / load), 0.0, 1 - 1e-3)
+    found = mean(solve(station(1000 * load, exponential(1.0), scv=0.0))) - 1.0
+    assert found == pytest.approx(s / (1 - s), abs=0.14, rel=0.05)
 
 
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.9])

@@ -27,6 +27,7 @@ from harness.models.analytic.variability import (
     dealt,
     departures,
     drawn,
+    in_bursts,
     in_rounds,
     in_turn,
     released,
@@ -77,7 +78,7 @@ def _flow(f: Flat, r: Rates, s: Service, loop: SpoutLoop, arrivals: FloatArray, 
     joint = np.zeros((f.component.size - 1, SCALES_MS.size))
     for c in range(f.component.size - 1):
         if f.component[c].kind == SPOUT:
-            _enter(f, c, loop, arrivals, joint[c])
+            _enter(f, c, s, loop, arrivals, joint[c])
         else:
             _meet(f, r, s, c, blur, ports, arrivals)
             _rejoin(f, r, s, c, blur, ports, arrivals, joint)
@@ -99,7 +100,7 @@ def _flow(f: Flat, r: Rates, s: Service, loop: SpoutLoop, arrivals: FloatArray, 
 
 
 @inner
-def _enter(f: Flat, c: int, loop: SpoutLoop, arrivals: FloatArray, joint: FloatArray) -> None:
+def _enter(f: Flat, c: int, s: Service, loop: SpoutLoop, arrivals: FloatArray, joint: FloatArray) -> None:
     """Messages of a spout's tasks, at the times when the executor comes round to them."""
     first = f.component[c].first_executor
     executors = f.component[c + 1].first_executor - first
@@ -108,33 +109,68 @@ def _enter(f: Flat, c: int, loop: SpoutLoop, arrivals: FloatArray, joint: FloatA
         total[f.task[t].executor] += f.task[t].input_tpms
         held[f.task[t].executor] += 1
     arrivals[first : f.component[c + 1].first_executor] = 0.0
+    if f.input_in_turn:
+        _enter_in_turn(f, c, s, loop, total, held, arrivals, joint)
+        return
     for t in range(f.component[c].first_task, f.component[c + 1].first_task):
         i = f.task[t].executor
         rate = f.task[t].input_tpms
         if rate > 0:
             for k in range(SCALES_MS.size):
-                index = renewal(rate * SCALES_MS[k], f.input_scv)
-                if f.input_in_turn:
-                    index = in_turn(total.sum() * SCALES_MS[k], held.sum(), held[i] / held.sum(),
-                                    f.input_scv * held.sum())  # fmt: skip
-                index = blurred(index, SCALES_MS[k], loop.round_ms[first + i] / 3)
                 round_ms = loop.round_ms[first + i]
+                index = blurred(renewal(rate * SCALES_MS[k], f.input_scv), SCALES_MS[k], round_ms / 3)
                 index += in_rounds(
                     SCALES_MS[k], total[i] * round_ms, held[i], round_ms, loop.used_ms[first + i]
                 )
                 arrivals[first + i, k] += rate / total[i] * index
-    if not f.input_in_turn:
-        return
-    everything, round_ms = total.sum(), 0.0
-    for i in range(executors):
-        round_ms += total[i] / everything * loop.round_ms[first + i]
+
+
+@inner
+def _enter_in_turn(f: Flat, c: int, s: Service, loop: SpoutLoop, total: FloatArray, held: FloatArray,
+                   arrivals: FloatArray, joint: FloatArray) -> None:  # fmt: skip
+    """Messages that come to one task after another.
+
+    Parameters
+    ----------
+    total, held : array (executors)
+        Messages a ms, and tasks.
+    """
+    first = f.component[c].first_executor
+    everything, tasks = total.sum(), held.sum()
+    scv, mean_round_ms = f.input_scv * tasks, 0.0
+    for i in range(total.size):
+        if not total[i] > 0:
+            continue
+        e = first + i
+        share = total[i] / everything
+        mean_round_ms += share * loop.round_ms[e]
+        emit_ms = s.hold[e, 0]
+        number = _caught_up_with(everything, held[i], f.component[c].poll_ms, f.executor[e].idle_ms, emit_ms)
+        # of its messages in a turn the first and the last burst are cut short, where there are others' tasks
+        whole = max(1 - (number + 1) / (3 * held[i]), 0.0) if held[i] < tasks else 1.0
         for k in range(SCALES_MS.size):
-            own = in_turn(everything * SCALES_MS[k], held.sum(), held[i] / held.sum(),
-                          f.input_scv * held.sum())  # fmt: skip
-            joint[k] -= total[i] / everything * own
+            t = SCALES_MS[k]
+            own = in_turn(everything * t, tasks, held[i] / tasks, scv)
+            arrivals[e, k] = blurred(own, t, loop.round_ms[e] / 3)
+            arrivals[e, k] += whole * in_bursts(t, number, number / everything, emit_ms, scv)
+            joint[k] -= share * own
     for k in range(SCALES_MS.size):
-        joint[k] += renewal(everything * SCALES_MS[k], f.input_scv * held.sum())
-        joint[k] *= SCALES_MS[k] / (SCALES_MS[k] + round_ms / 3)
+        joint[k] += renewal(everything * SCALES_MS[k], scv)
+        joint[k] *= SCALES_MS[k] / (SCALES_MS[k] + mean_round_ms / 3)
+
+
+@inlined
+def _caught_up_with(rate: float, tasks: float, poll: float, idle: float, emit: float) -> float:
+    """Return how many messages an executor finds when it has come round to the task that is next.
+
+    Messages come at ``rate`` to one task after another. Between two times that it catches up with them it
+    passes all of its tasks in vain once, and those with a message besides. A sleep is part of that while its
+    round is shorter than the time between two messages.
+    """
+    round_ms = tasks * poll
+    round_ms += idle * max(1 - rate * round_ms, 0.0)
+    slack = 1 - rate * emit
+    return min(rate * round_ms / slack, tasks) if slack > 0 else tasks
 
 
 @inner

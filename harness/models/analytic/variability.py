@@ -76,6 +76,33 @@ def in_rounds(t: float, number: float, tasks: float, round_ms: float, used_ms: f
 
 
 @inlined
+def in_bursts(t: float, number: float, period_ms: float, apart_ms: float, scv: float) -> float:
+    """Return what it adds to the index that messages come out in bursts, evenly spaced ones or at random.
+
+    An executor that looks at tasks whose messages come in turn catches up with them once in a period: those
+    of neighbouring tasks come out one after another, and then none until it has gone round. In a window of t
+    they are as many as t is long, up to a burst, which brings E [B (B - 1)] / E B tuples beside each.
+
+    Parameters
+    ----------
+    number : float
+        Of a burst, on average.
+    apart_ms : float
+        Between two of them.
+    scv : float
+        Of the time between messages of all tasks: from 0, bursts of the whole numbers next to the average,
+        to 1, of numbers that vary like Poisson's.
+    """
+    if not (number > 0 and period_ms > 0):
+        return 0.0
+    whole = math.floor(number)
+    even = whole * (whole - 1 + 2 * (number - whole)) / number
+    weight = min(scv, 1.0)
+    beside = weight * number + (1 - weight) * even
+    return beside * released(t / period_ms) * min(1.0, t / max(number * apart_ms, 1e-9))
+
+
+@inlined
 def blurred(index: float, t: float, blur_ms: float) -> float:
     """Return the index after delays drawn apart for each tuple; ``blur_ms``: mean distance of two of them."""
     return 1 + (index - 1) * t / (t + blur_ms) if blur_ms > 0 else index

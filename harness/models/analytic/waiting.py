@@ -4,11 +4,14 @@ An executor that finds its queue empty sleeps and looks again: a single server w
 that of the server without them plus the rest of a sleep (Fuhrmann and Cooper 1985), exact for tuples or
 batches that come at random. The first part, W, has
 
-- its mean from robust queueing (Whitt and You 2018): the mean work Z = sup_s { -(1 - rho) s +
-  sqrt(2 rho s S (I(s) + c_s^2)) }, exact where the index I is the same at all scales (M/G/1, batches),
-  right in
-  its limits of light and heavy load elsewhere, and W = Z / rho - (1 + c_s^2) S / 2 (Brumelle 1971), which
-  includes waiting for the tuples of the same batch;
+- a mean between two limits, that of light load weighing 1 - rho and that of heavy load rho, which are the
+  same, and exact, where the index I of arrivals is 1 at all scales (M/G/1). At light load tuples meet in
+  pairs: an earlier one is still served with probability P(S > u) after a time u, in which I says how many
+  came, so (1 - rho) W = rate E[S^2] / 2 + E[S (I(S) - 1)] / 2. At heavy load robust queueing (Whitt and You
+  2018): the mean work Z = sup_s { -(1 - rho) s + sqrt(2 rho s S (I(s) + c_s^2)) }, and W = Z / rho -
+  (1 + c_s^2) S / 2 (Brumelle 1971), which includes waiting for the tuples of the same batch. Bursts whose
+  tuples come apart are too short for both when they are rare; below a bound that the index gives too the
+  mean is not taken (``least_wait``);
 - the shape of a geometric number of independent parts, as in M/G/1 (Pollaczek and Khinchine), whose first
   part's probability is that of waiting at all, and whose parts are like the rest of a service.
 """
@@ -30,8 +33,50 @@ _MOST_STAGES = 8
 
 
 @inner
-def mean_wait(load: float, service_ms: float, scv: float, index: FloatArray) -> float:
-    """Return the mean wait without sleeps, by robust queueing."""
+def least_wait(load: float, service_ms: float, index: FloatArray) -> float:
+    """Return a wait that the mean cannot be below: the work that comes in any time before a tuple, less it.
+
+    With N tuples expected in the time t before one, its mean wait is N S - t or more, whatever t. The index
+    says N: with E the excess over rate times t, t (I(t) - 1) / 2 is the integral of E.
+    """
+    found = 0.0
+    for k in range(index.size - 1):
+        t, after = SCALES_MS[k], SCALES_MS[k + 1]
+        excess = (after * (index[k + 1] - 1) - t * (index[k] - 1)) / (after - t) / 2
+        middle = (t + after) / 2
+        found = max(found, excess * service_ms + (load - 1) * middle)
+    return found
+
+
+@inner
+def light_wait(load: float, first: float, second: float, third: float, index: FloatArray) -> float:
+    """Return the mean wait where tuples meet in pairs only, times 1 / (1 - load).
+
+    The mean over services is taken of two values that have the service's first three moments.
+    """
+    variance = second - first * first
+    pairs = load * second / (2 * first)
+    if not variance > 1e-12 * first * first:
+        pairs += _excess(first, index)
+    else:
+        spread = math.sqrt(variance)
+        skew = (third - 3 * first * second + 2 * first * first * first) / (variance * spread)
+        root = math.sqrt(1 + skew * skew / 4)
+        low, high = first + spread * (skew / 2 - root), first + spread * (skew / 2 + root)
+        of_low = (1 + skew / 2 / root) / 2
+        pairs += of_low * _excess(max(low, 0.0), index) + (1 - of_low) * _excess(high, index)
+    return max(pairs, 0.0) / (1 - load)
+
+
+@inlined
+def _excess(t: float, index: FloatArray) -> float:
+    """Return the integral up to t of what is expected to come after a tuple beyond what comes at any time."""
+    return t * (at_scale(index, t) - 1) / 2 if t > 0 else 0.0
+
+
+@inner
+def heavy_wait(load: float, service_ms: float, scv: float, index: FloatArray) -> float:
+    """Return the mean wait by robust queueing."""
     half = math.sqrt(RATIO)
     slope = 1 - load
     work = 0.0
@@ -43,6 +88,14 @@ def mean_wait(load: float, service_ms: float, scv: float, index: FloatArray) -> 
             s = min(s, SCALES_MS[k] * half)
         work = max(work, math.sqrt(square * s) - slope * s)
     return max(work / load - (1 + scv) * service_ms / 2, 0.0)
+
+
+@inner
+def mean_wait(load: float, first: float, second: float, third: float, index: FloatArray) -> float:
+    """Return the mean wait without sleeps, from moments of the service."""
+    scv = max(second / (first * first) - 1, 0.0)
+    light, heavy = light_wait(load, first, second, third, index), heavy_wait(load, first, scv, index)
+    return max((1 - load) * light + load * heavy, least_wait(load, first, index))
 
 
 @inner
@@ -63,8 +116,7 @@ def waiting_law(load: float, first: float, second: float, third: float, index: F
     law[SLEEP] = sleep_ms
     if not 0 < load < 1:
         return
-    scv = max(second / (first * first) - 1, 0.0)
-    mean = mean_wait(load, first, scv, index)
+    mean = mean_wait(load, first, second, third, index)
     if not mean > 1e-12 * first:
         return
     part, part_second = second / (2 * first), third / (3 * first)

@@ -192,3 +192,21 @@ def test_a_regular_flow_that_is_dealt_out_and_meets_again_is_regular() -> None:
     queue = net.layout.of["queue"].start
     assert simulate(net, 20, 1, 1).use.wait_ms[queue] == pytest.approx(0.0, abs=1e-6)
     assert solve(net).queue_wait_ms[queue] < 4 / 6
+
+
+@pytest.mark.parametrize("executors", [1, 2, 4, 16])
+def test_messages_that_come_in_turn_leave_in_bursts(executors: int) -> None:
+    """Long polls at 16 tasks, filled in turn every 10 ms: an executor comes round to eight messages at once.
+
+    Polls of 5 ms make rounds of 80 ms for one executor. Of eight messages that come out at once the last
+    waits for seven services, on average 3.5 of 1.1 ms. Sixteen executors have one task each: nothing waits.
+    Between, bursts are cut short where the turn goes on to another executor's tasks.
+    """
+    counts = {"spout": executors, "queue": 1}
+    net = network(plan([("spout", "queue")], counts, tasks=16), 100, {"queue": waiting(constant(1.1))},
+                  scv=0.0, in_turn=True, poll_ms=5.0)  # fmt: skip
+    queue = net.layout.of["queue"].start
+    played = simulate(net, 60, 2, 1).use.wait_ms[queue]
+    if executors in (1, 16):
+        assert played == pytest.approx({1: 3.85, 16: 0.0}[executors], rel=0.05, abs=1e-6)
+    assert solve(net).queue_wait_ms[queue] == pytest.approx(played, rel=0.3, abs=0.2)
