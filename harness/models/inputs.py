@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.errors import ModelDeclined
 from harness.models.evidence import Evidence
@@ -26,6 +27,11 @@ IN_TURN = 0.8
 """Share of messages after which the next goes to the next task, from which they are in turn."""
 _TASKS = 4
 _MESSAGES = 200
+_ROUNDS = 20
+_LEAST_POLL_MS = 0.5
+"""Half of the shortest time-out of a poll, 1 ms."""
+_AT_ONCE = 0.05
+"""Share of messages at once with the one before, beyond which the others come after a whole round."""
 
 
 @dataclass(frozen=True)
@@ -101,13 +107,53 @@ def arriving(evidence: Evidence, waiting: Waiting) -> Arriving | None:
                 gaps.append((gap.size, scv))
         waits = (of_spout["entered_ms"] - of_spout["sent_ms"]).to_numpy()
         executor, in_turn = of_spout["executor"].to_numpy(), turns[-1] > IN_TURN
-        own = np.array(
-            [_polls(evidence, waits[executor == e], e, waiting, in_turn) for e in np.unique(executor)]
-        )
+        entered = of_spout["entered_ms"].to_numpy()
+        which = np.unique(executor)
+        own = np.full(which.size, np.nan)
+        if in_turn:
+            held = [len(evidence.layout.executors[e].tasks) for e in which]
+            own = np.array(
+                [polls_between_bursts(entered, executor == e, n) for e, n in zip(which, held, strict=True)]
+            )
+        if not np.isfinite(own).any():
+            own = np.array([_polls(evidence, waits[executor == e], e, waiting, in_turn) for e in which])
         if np.isfinite(own).any():
             polls[name] = float(np.nanmedian(own))
     sizes, scvs = (np.array(x) for x in zip(*gaps, strict=True)) if gaps else (np.ones(1), np.ones(1))
     return Arriving(float(sizes @ scvs / sizes.sum()), min(turns) > IN_TURN, polls)
+
+
+def polls_between_bursts(entered_ms: FloatArray, mine: NDArray[np.bool_], tasks: int) -> float:
+    """Return the length of an empty poll from how far bursts are apart; NaN where there are none.
+
+    Of two messages one after the other, at neighbouring tasks of one executor, the second comes out at once,
+    or when all of the executor's tasks have been looked at in vain. That takes a millisecond a task or more.
+    Without any that come out at once, it is not the executor's round that they wait for.
+
+    Parameters
+    ----------
+    entered_ms : array (messages)
+        In the order in which they were sent.
+    mine : array (messages) of bool
+        Whether the executor emitted it.
+    tasks : int
+        Of the executor.
+
+    Examples
+    --------
+    Messages every 10 ms to four tasks in turn, which are all looked at in 22 ms:
+
+    >>> entered = np.repeat(22.0 * np.arange(300), 2) + np.tile([0.0, 0.32], 300)
+    >>> round(polls_between_bursts(entered, np.ones(600, dtype=bool), 4), 2)
+    5.42
+    >>> polls_between_bursts(30.0 * np.arange(600), np.ones(600, dtype=bool), 4)
+    nan
+    """
+    gap_ms = np.diff(entered_ms)[mine[1:] & mine[:-1]]
+    apart = gap_ms > _LEAST_POLL_MS * tasks
+    if tasks < 2 or apart.sum() < _ROUNDS or 1 - apart.mean() < _AT_ONCE:
+        return np.nan
+    return float(np.median(gap_ms[apart])) / tasks
 
 
 def _polls(evidence: Evidence, mine: FloatArray, which: int, waiting: Waiting, in_turn: bool) -> float:
