@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from importlib import resources
+from pathlib import Path
 
 from harness.analysis import accuracy
 from harness.analysis.accuracy import ENDS, GOALS, LEAST_JUDGED_PCT, LEVEL, Figures, Goal, Pairs
@@ -242,4 +246,34 @@ def _runs(runs: Sequence[Evaluated]) -> str:
     steps = sum(r.steps for r in runs)
     pairs = sum(r.steps * (r.steps - 1) for r in runs)
     head = ["set", "run", "verdict", "steps", "pairs", "saturated steps", "commit"]
-    return _table(head, lines) + f"\nTogether {steps} steps and {pairs} off-diagonal pairs.\n"
+    text = _table(head, lines) + f"\nTogether {steps} steps and {pairs} off-diagonal pairs.\n"
+    return text + f"\nPredictions are of the models whose text has the digest `{models_digest()}`.\n"
+
+
+def models_digest() -> str:
+    """Return a digest of the text of all models and of their calibration."""
+    package = resources.files("harness.models")
+    digest = blake2b(digest_size=6)
+    for path in sorted(Path(str(package)).rglob("*")):
+        if path.suffix in (".py", ".json"):
+            digest.update(path.relative_to(str(package)).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def out_of_date(text: str, runs: Iterable[str]) -> list[str]:
+    """Return why a page is not what it would be now; nothing when it is.
+
+    Parameters
+    ----------
+    text : str
+        The page.
+    runs : iterable of str
+        Names of the archived runs, ``<experiment>/<UTC start>``.
+    """
+    listed = set(re.findall(r"^\| \w+ \| (\S+/\S+) \|", text.partition("## Runs")[2], re.MULTILINE))
+    there = set(runs)
+    why = [f"{name} is not on it" for name in sorted(there - listed)]
+    why += [f"{name} is on it and not there" for name in sorted(listed - there)]
+    if f"`{models_digest()}`" not in text:
+        why.append("the models have changed since")
+    return why

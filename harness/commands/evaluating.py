@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from harness.commands.common import RunPath, err, finish, json_option, master_option, pct, relative
+from harness.errors import UsageError
 
 
 @click.command()
@@ -151,6 +152,7 @@ def _signed(value: float | None) -> str:
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="Markdown to put below the tables: causes, what was tried.",
 )
+@click.option("--check", "only_check", is_flag=True, help="Only say whether the page is up to date.")
 @master_option
 @json_option
 def accuracy(
@@ -159,6 +161,7 @@ def accuracy(
     out: Path,
     model: str,
     notes: Path | None,
+    only_check: bool,
     master: str | None,
     as_json: bool,
 ) -> None:
@@ -170,14 +173,24 @@ def accuracy(
     \b
     harness accuracy
     harness accuracy runs/loaded-ramp/20260102T030405Z --out ramp.md
+    harness accuracy --check
+
+    With --check nothing is computed and the exit status is 1 when a run is missing from the page, or the
+    models have changed since it was made.
     """
     from harness.analysis import ablation
-    from harness.analysis.accuracy_page import page
+    from harness.analysis.accuracy_page import out_of_date, page
     from harness.analysis.evaluation import evaluate, find_runs, read_split
     from harness.runs import write_atomically
 
     split = read_split(split_file)
     paths = find_runs(runs or (Path("reports/runs"),))
+    if only_check:
+        if not out.is_file():
+            raise UsageError(f"{out}: there is no such page", "make it with harness accuracy")
+        why = out_of_date(out.read_text(encoding="utf-8"), [f"{p.parent.name}/{p.name}" for p in paths])
+        click.echo(f"{relative(out)}: {'; '.join(why) or 'up to date'}")
+        finish(as_json, {"out_of_date": why, "page": str(out)}, 1 if why else 0)
     found = evaluate(paths, split, err.print, master)
     below = [ablation.section(paths, found, err.print)] if model == ablation.MODEL else []
     below += [notes.read_text(encoding="utf-8")] if notes else []

@@ -15,7 +15,7 @@ from synthetic_run import FakeRun, FakeStep, build
 
 from harness.analysis import accuracy
 from harness.analysis.accuracy import GOALS, clustered_share, figures, gather
-from harness.analysis.accuracy_page import page
+from harness.analysis.accuracy_page import models_digest, out_of_date, page
 from harness.analysis.evaluation import Evaluated, Split, evaluate, find_runs, read_split
 from harness.errors import UsageError
 from harness.schemas import ERRORS
@@ -197,6 +197,17 @@ def test_the_page_says_what_is_reached_and_missed() -> None:
     late = page([run("two", [row("composite", 0, 1, 14.0)])], "composite", "split.yaml")
     assert "| 40.0 % | missed by 35.0 % | - |" in late
     assert "No run of the reporting set" in page([run("one", own)], "composite", "split.yaml")
+
+
+def test_a_page_is_out_of_date_when_runs_or_models_differ() -> None:
+    own = [row("composite", 0, 1, 10.2)]
+    text = page([run("two", own), run("one", own)], "composite", "split.yaml")
+    names = ["one/20260101T000000Z", "two/20260101T000000Z"]
+    assert out_of_date(text, names) == []
+    assert out_of_date(text, [*names, "three/20260102T000000Z"]) == ["three/20260102T000000Z is not on it"]
+    assert out_of_date(text, names[:1]) == ["two/20260101T000000Z is on it and not there"]
+    older = text.replace(models_digest(), "0" * 12)
+    assert out_of_date(older, names) == ["the models have changed since"]
 
 
 def test_a_reported_run_is_taken_as_it_was_judged(tmp_path: Path) -> None:
