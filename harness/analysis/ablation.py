@@ -39,7 +39,7 @@ ESTIMATES: Mapping[str, Sequence[str]] = {
     "input and polls": ["inputs"],
     "keys and fan-outs": ["keyed", "fans"],
     "demand": ["demand"],
-    "host's other work": ["hidden_cores", "polling", "rate_tps"],
+    "host's other work": ["beyond", "polling"],
     "hops": ["times"],
 }
 """What is estimated from a source, by the names that ``Prepared`` has for it."""

@@ -1,10 +1,10 @@
 """CPU that a plan uses beside its executors' own work: looking, polling, sending, and all else on its hosts.
 
 Each worker process costs something at all times, each look of an idle executor and each poll of a spout task
-costs something, and so does each tuple or ack sent to or received from another worker. What these cost was
-measured once (docs/model.md); the source's own CPU use scales them to the machine at hand. What the host's
-other processes use (brokers, supervisors, the harness) shows only as contention: it is what is missing
-between the workers' CPU use and the demand that explains the source's stretch.
+costs something, and so does each message (clients of the brokers, collection of garbage) and each tuple or
+ack sent to or received from another worker. What these cost was fitted to the tuning set's workers
+(docs/model.md, 'CPU'); the source's own CPU use scales them to the machine at hand. What the host's other
+processes use (brokers, supervisors, the harness) shows only as contention (``host_stretch``).
 """
 
 from __future__ import annotations
@@ -17,14 +17,18 @@ import numpy as np
 from harness.models.layout import FloatArray, Layout
 from harness.plans import Stream
 
-WORKER_CORES = 0.033
+WORKER_CORES = 0.047
 """Of a worker process with nothing to do; its transfer thread included."""
 LOOK_MS = 0.009
-"""CPU of a look at an empty queue, and of falling asleep and waking."""
-POLL_MS = 0.078
+"""CPU of a look at an empty queue."""
+SLEEP_MS = 0.034
+"""What falling asleep for a millisecond or more, and waking, adds to it."""
+POLL_MS = 0.054
 """CPU of a Kafka poll that finds nothing."""
-REMOTE_MS = 0.065
+REMOTE_MS = 0.029
 """CPU of a tuple or ack at each of its two ends, where it goes to another worker."""
+MESSAGE_MS = 1.47
+"""CPU of a message beside the executors' own threads: half at its spout's worker, half over all of them."""
 ACK_MS = 0.025
 """CPU of one message at an acker; no metric says it."""
 
@@ -37,23 +41,30 @@ class Activity:
     ----------
     arrivals : array (executors)
         Tuples that come to each executor, ackers included.
-    looks, polls : array (executors)
-        Looks at an empty queue; empty polls of a spout's tasks.
+    looks, sleeps, polls : array (executors)
+        Looks at an empty queue; sleeps after them (those shorter than a millisecond count in proportion);
+        empty polls of a spout's tasks.
+    entered : array (executors)
+        Messages that spouts emit.
     remote : array (workers)
         Tuples and acks that the worker sends to or gets from others.
     """
 
     arrivals: FloatArray
     looks: FloatArray
+    sleeps: FloatArray
     polls: FloatArray
+    entered: FloatArray
     remote: FloatArray
 
     def worker_cores(self, layout: Layout) -> FloatArray:
         """Return the cores that each worker process is expected to use beside its executors' demand."""
         size = self.remote.size
-        per_executor = self.looks * (LOOK_MS / 1000) + self.polls * (POLL_MS / 1000)
-        own = np.bincount(layout.worker, weights=per_executor, minlength=size)
-        return np.asarray(WORKER_CORES + own + self.remote * (REMOTE_MS / 1000))
+        messages_ms = self.entered * (MESSAGE_MS / 2)
+        per_executor_ms = self.looks * LOOK_MS + self.sleeps * SLEEP_MS + self.polls * POLL_MS + messages_ms
+        own_ms = np.bincount(layout.worker, weights=per_executor_ms, minlength=size)
+        own_ms += messages_ms.sum() / size + self.remote * REMOTE_MS
+        return np.asarray(WORKER_CORES + own_ms / 1000)
 
 
 def remote_traffic(

@@ -23,10 +23,13 @@ class Hosts(NamedTuple):
     of_worker : array (workers)
         Host of each worker process.
     cores : array (hosts)
+    shared : array (hosts)
+        1 where other processes than workers run too, 0 within a quota.
     """
 
     of_worker: IntArray
     cores: FloatArray
+    shared: FloatArray
 
 
 def hosts(layout: Layout) -> Hosts:
@@ -34,6 +37,7 @@ def hosts(layout: Layout) -> Hosts:
     nodes = layout.plan.node_names
     number: dict[tuple[str, str], int] = {}
     cores: list[float] = []
+    shared: list[float] = []
     of_worker = []
     for name, _ in layout.workers:
         node = nodes[name]
@@ -42,8 +46,9 @@ def hosts(layout: Layout) -> Hosts:
         if key not in number:
             number[key] = len(cores)
             cores.append(node.cores if quota is None else min(quota, node.cores))
+            shared.append(1.0 if quota is None else 0.0)
         of_worker.append(number[key])
-    return Hosts(np.array(of_worker, dtype=np.int64), np.array(cores))
+    return Hosts(np.array(of_worker, dtype=np.int64), np.array(cores), np.array(shared))
 
 
 def stretch(others_cores: FloatArray, cores: FloatArray) -> FloatArray:
@@ -86,8 +91,3 @@ def others_cores(stretched: float, cores: float) -> float:
     if stretched <= alone:
         return 0.0
     return float(cores * (1.0 - alone / stretched) ** (1.0 / max(cores, 1.0)))
-
-
-def excess(stretched: FloatArray) -> FloatArray:
-    """Return what contention adds to one unit of demand: stretch - 1."""
-    return np.asarray(stretched - 1.0)

@@ -1,10 +1,9 @@
-"""What a tuple costs, CPU demand and waiting apart, and how busy the source's hosts made it.
+"""What a tuple costs, CPU demand and waiting apart.
 
 The wrappers measure each execute by the wall clock and by the thread's CPU clock. Wall-clock time is CPU time
-stretched by contention for cores, plus waiting (sleeps, locks, other servers). The component with the least
-ratio of the two waits least: its ratio is taken as the stretch of the source's host, what others take beyond
-is waiting. So contention stays behind with the source, and the proposed plan's is put in its place. The shape
-of a service is the wall clock's: it has the pauses that make the tail.
+stretched by contention for cores (``host_stretch``), plus waiting (sleeps, locks, other servers). So
+contention stays behind with the source, and the proposed plan's is put in its place. The shape of a service
+is the wall clock's: it has the pauses that make the tail.
 """
 
 from __future__ import annotations
@@ -20,8 +19,6 @@ from harness.models.evidence import Evidence, Histogram, ServiceSums
 from harness.models.layout import FloatArray
 from harness.models.network import Atoms, constant
 
-ALIKE = 1.15
-"""Components whose ratio is within this factor of the least share the stretch between them."""
 MOSTLY = 0.5
 """Share of waiting in the service from which its shape is the wall clock's."""
 
@@ -59,21 +56,6 @@ class Demand:
 
 NOTHING = Demand(constant(0.0), constant(0.0), 0.0, constant(0.0), np.ones(1), 0.0)
 """Of a component that nothing arrives at."""
-
-
-def host_stretch(evidence: Evidence, weights: FloatArray) -> float:
-    """Return wall-clock over CPU time of the source's components that wait least; 1 without a reading."""
-    walls, cpus = [], []
-    for sums in evidence.service.values():
-        wall_ms, cpu_ms = float((sums.wall_ms @ weights).sum()), float((sums.cpu_ms @ weights).sum())
-        if cpu_ms > 0 and wall_ms > 0:
-            walls.append(wall_ms)
-            cpus.append(cpu_ms)
-    if not cpus:
-        return 1.0
-    wall, cpu = np.array(walls), np.array(cpus)
-    alike = wall / cpu <= ALIKE * (wall / cpu).min()
-    return max(float(wall[alike].sum() / cpu[alike].sum()), 1.0)
 
 
 def demands(

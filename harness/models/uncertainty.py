@@ -62,10 +62,11 @@ def replicates(source: Source, number: int = REPLICATES, seed: int = 1) -> tuple
     rng = np.random.default_rng(seed)
     weights = rng.exponential(size=(number, source.evidence.blocks))
     weights *= source.evidence.blocks / weights.sum(axis=1, keepdims=True)
+    luck = rng.standard_normal(number)
     found = []
-    for row in weights:
+    for row, lucky in zip(weights, luck.tolist(), strict=True):
         try:
-            found.append(weigh(source, row))
+            found.append(weigh(source, row, lucky))
         except ModelDeclined:
             continue
     return tuple(found)

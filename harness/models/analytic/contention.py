@@ -62,7 +62,7 @@ def contention(
         Needed at the rates themselves.
     given : array (executors and ackers), optional
         Stretch at the rates themselves, which whoever made the network knows better. At other rates it is
-        then ``harness.models.contention``'s, of all other demand on the host.
+        changed as ``harness.models.contention`` says, by all other demand on the host.
     """
     needed = cores * factor
     stretch, load = np.ones(needed.size), np.zeros(f.host.size)
@@ -71,9 +71,16 @@ def contention(
     if given is not None and factor == 1.0:
         return Contention(given, needed, load)
     if given is not None:
-        on_host = np.bincount(host, weights=needed, minlength=f.host.size) + f.host["background"]
-        stretch = law.stretch(on_host[host] - needed, f.host["cores"][host])
+        own = _by_law(f, host, cores)
+        known = np.isfinite(given) & np.isfinite(own)
+        beyond = np.divide(given, own, out=np.ones(own.size), where=known)
+        stretch = np.maximum(beyond * _by_law(f, host, needed), 1.0)
     return Contention(stretch, needed, load)
+
+
+def _by_law(f: Flat, host: IntArray, needed: FloatArray) -> FloatArray:
+    on_host = np.bincount(host, weights=needed, minlength=f.host.size) + f.host["background"]
+    return law.stretch(on_host[host] - needed, f.host["cores"][host])
 
 
 @compiled

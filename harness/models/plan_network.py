@@ -1,0 +1,200 @@
+"""The network of one proposed plan, from what a source says (``proposal``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from harness.models import contention
+from harness.models.background import ACK_MS, LOOK_MS, Activity, acker_arrivals, remote_traffic
+from harness.models.host_stretch import HIDDEN_CORES
+from harness.models.idling import batching, waiting
+from harness.models.layout import FloatArray, Layout
+from harness.models.network import Atoms, Input, Network, Service, constant
+from harness.models.plan_flows import flows
+from harness.models.task_routing import Places, places, round_robin
+from harness.protocols import Settings
+
+if TYPE_CHECKING:
+    from harness.models.proposal import Prepared
+
+
+class Builder:
+    """One proposed plan under construction."""
+
+    def __init__(self, prepared: Prepared, layout: Layout, settings: Settings, rate_tps: float) -> None:
+        self.prepared = prepared
+        self.layout = layout
+        self.settings = settings
+        self.rate_tps = rate_tps
+        self.query_plan = layout.plan.query_plan
+        self.at: Places = places(layout)
+        self.hosts = contention.hosts(layout)
+        observed = (prepared.keyed, prepared.inputs, prepared.fans)
+        self.flows = flows(layout, self.at, settings, rate_tps, observed)
+        self.scale = self._scale()
+
+    def _scale(self) -> FloatArray:
+        """Factor on each executor's service: its tasks' own factors, weighted by what comes to them."""
+        found = np.ones(len(self.layout))
+        for name, demand in self.prepared.demand.items():
+            if demand.scale.size == 1 or (demand.scale == 1.0).all():
+                continue
+            held, rate = self.layout.membership[name], self.flows.tasks[name]
+            total = held @ rate
+            alone = held @ demand.scale / held.sum(axis=1)
+            weighted = held @ (rate * demand.scale)
+            found[self.layout.of[name]] = np.divide(weighted, total, out=alone, where=total > 0)
+        return found
+
+    def served(self) -> FloatArray:
+        """Tuples a second that bolts' executors serve, by executor of the query plan; 0 for spouts."""
+        found = np.zeros(len(self.layout))
+        for name, streams in self.flows.into.items():
+            if streams:
+                found[self.layout.of[name]] = self.layout.membership[name] @ self.flows.tasks[name]
+        return found
+
+    def entered(self) -> FloatArray:
+        """Messages a second that spouts' executors emit."""
+        found = np.zeros(len(self.layout))
+        for name, streams in self.flows.into.items():
+            if not streams:
+                found[self.layout.of[name]] = self.layout.membership[name] @ self.flows.tasks[name]
+        return found
+
+    def acks(self) -> FloatArray:
+        """Messages a second at ackers."""
+        found = np.zeros(len(self.layout))
+        found[self.layout.ackers] = acker_arrivals(self.layout, self.served(), self.entered())
+        return found
+
+    def demand_cores(self) -> FloatArray:
+        """Cores that each executor's tuples need, up to their emits; spouts' and ackers' included."""
+        per_tuple = np.zeros(len(self.layout))
+        for name, demand in self.prepared.demand.items():
+            per_tuple[self.layout.of[name]] = demand.cpu_ms.mean_ms
+        for name, cpu_ms in self.prepared.inputs.emit_cpu_ms.items():
+            per_tuple[self.layout.of[name]] = cpu_ms
+        per_tuple[self.layout.ackers] = ACK_MS
+        return (self.served() + self.entered() + self.acks()) * per_tuple * self.scale / 1000
+
+    def send_cores(self) -> FloatArray:
+        """Cores that sinks' own clients use."""
+        found = np.zeros(len(self.layout))
+        for name, demand in self.prepared.demand.items():
+            found[self.layout.of[name]] = demand.send_cpu_ms / 1000
+        return found * self.served()
+
+    def idle_ms(self, arrivals: FloatArray) -> FloatArray:
+        """Length of a sleep at each executor."""
+        with np.errstate(divide="ignore"):
+            gap_ms = 1000.0 / arrivals
+        found = waiting(self.settings, "bolt").between_looks_ms(gap_ms)
+        strategy = waiting(self.settings, "spout")
+        for name, poll_ms in self.prepared.inputs.poll_ms.items():
+            at = self.layout.of[name]
+            round_ms = self.layout.membership[name].sum(axis=1) * poll_ms
+            finite = np.minimum(gap_ms[at], 1e9)
+            found[at] = strategy.between_rounds_ms(finite, round_ms)
+        return found
+
+    def activity(self) -> Activity:
+        """Return what the executors do beside their work."""
+        layout, prepared = self.layout, self.prepared
+        served, entered = self.served(), self.entered()
+        arrivals = served + entered + self.acks()
+        idle_ms = self.idle_ms(arrivals)
+        busy = np.zeros(len(layout))
+        for name, demand in prepared.demand.items():
+            busy[layout.of[name]] = demand.wall_ms
+        free = np.maximum(1.0 - arrivals * busy * self.scale / 1000, 0.0)
+        looks = free * 1000 / np.maximum(idle_ms, LOOK_MS)
+        sleeps = looks * np.minimum(idle_ms, 1.0)
+        polls = np.zeros(len(layout))
+        for name, poll_ms in prepared.inputs.poll_ms.items():
+            at = layout.of[name]
+            looks[at] = sleeps[at] = 0.0
+            tasks = layout.membership[name].sum(axis=1)
+            round_ms = tasks * poll_ms
+            empty = np.exp(-entered[at] / 1000 * round_ms)
+            rounds = 1000 / (round_ms + empty * idle_ms[at])
+            polls[at] = np.maximum(tasks * rounds - entered[at], 0.0)
+        remote = remote_traffic(
+            layout, self.flows.emitted, self.flows.routing, self.at.holder, served, entered
+        )
+        return Activity(arrivals, looks, sleeps, polls, entered, remote)
+
+    def network(self) -> Network:
+        """Put the network together."""
+        layout, prepared = self.layout, self.prepared
+        activity = self.activity()
+        own, sending = self.demand_cores(), self.send_cores()
+        workers = prepared.polling * activity.worker_cores(layout)
+        workers += np.bincount(layout.worker, weights=sending, minlength=workers.size)
+        hosts = self.hosts
+        of_workers = np.bincount(hosts.of_worker, weights=workers, minlength=hosts.cores.size)
+        background = HIDDEN_CORES * hosts.shared + of_workers
+        host = hosts.of_worker[layout.worker]
+        demand = background + np.bincount(host, weights=own, minlength=hosts.cores.size)
+        stretch = contention.stretch(np.maximum(demand[host] - own**2, 0.0), hosts.cores[host])
+        stretch = np.maximum(prepared.beyond * stretch, 1.0)
+        usual = float(own[own > 0] @ stretch[own > 0] / own.sum()) if own.sum() > 0 else 1.0
+        full = tuple(
+            f"host {h}: {d:.2f} cores are asked for, {c:g} are there"
+            for h, (d, c) in enumerate(zip(demand, hosts.cores, strict=True))
+            if d >= c
+        )
+        batches = batching(self.settings)
+        inputs = prepared.inputs
+        return Network(
+            layout=layout,
+            input_tps={n: self.flows.tasks[n] for n in self.query_plan.spouts},
+            input_scv=inputs.scv,
+            poll_ms={n: inputs.poll_ms.get(n, 0.0) for n in self.query_plan.spouts},
+            idle_ms=self.idle_ms(activity.arrivals),
+            routing=self.flows.routing,
+            fanout=prepared.fans,
+            service=self._service(),
+            service_scale=self.scale,
+            windows={c.name: c.window for c in self.query_plan.components if c.window is not None},
+            hops=prepared.times.hops(usual - 1.0),
+            batch=batches.batch,
+            flush_ms=batches.flush_ms,
+            send_ms=self._send(usual),
+            acks=layout.ackers.stop > layout.ackers.start,
+            acker_service_ms=constant(ACK_MS),
+            host=hosts.of_worker,
+            cores=hosts.cores,
+            background_cores=background,
+            in_turn=inputs.in_turn,
+            round_robin=round_robin(layout, self.settings),
+            transfer_batch=batches.transfer_batch,
+            worker_cores=workers,
+            stretch=stretch,
+            notes=(*prepared.notes, *full),
+        )
+
+    def _service(self) -> Mapping[Input, Service]:
+        found = {}
+        for name, streams in self.flows.into.items():
+            if not streams:
+                cpu_ms = self.prepared.inputs.emit_cpu_ms.get(name, 0.0)
+                found[Input(name, "", "")] = Service(constant(cpu_ms), constant(0.0))
+                continue
+            demand = self.prepared.demand[name]
+            for s in streams:
+                found[Input(name, s.source, s.stream)] = Service(demand.cpu_ms, demand.wait_ms)
+        return found
+
+    def _send(self, stretched: float) -> Mapping[str, Atoms]:
+        found = {}
+        for name in self.query_plan.sinks:
+            demand = self.prepared.demand.get(name)
+            if demand is not None:
+                wait = demand.send_wait_ms
+                longer = demand.send_cpu_ms * (stretched if np.isfinite(stretched) else 1.0)
+                found[name] = Atoms(wait.values_ms + longer, wait.probabilities)
+        return found
