@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from harness.models.analytic.compiled import inlined, inner
 from harness.models.analytic.records import Records
-from harness.models.analytic.waiting import FEWER, PROBABILITY, SLEEP, STAGE_RATE, STAGES
+from harness.models.analytic.waiting import AGAIN, FEWER, PROBABILITY, SLEEP, STAGE_RATE, STAGES
 from harness.models.layout import FloatArray
 
 ComplexArray = NDArray[np.complex128]
@@ -169,14 +169,15 @@ def times_uniform(length: float, step: float, found: ComplexArray) -> None:
 @inner
 def times_wait(law: FloatArray, step: float, found: ComplexArray) -> None:
     """Multiply by that of a waiting law (``waiting``), sleep included."""
-    more, fewer, stages, rate = law[PROBABILITY], law[FEWER], int(law[STAGES]), law[STAGE_RATE]
+    more, again = law[PROBABILITY], law[AGAIN]
+    fewer, stages, rate = law[FEWER], int(law[STAGES]), law[STAGE_RATE]
     if more > 0:
         for k in range(1, found.size):
             stage = rate / complex(rate, -k * step)
             part = fewer + (1 - fewer) * stage
             for _ in range(stages - 1):
                 part *= stage
-            found[k] *= (1 - more) / (1 - more * part)
+            found[k] *= 1 - more + more * (1 - again) * part / (1 - again * part)
     times_uniform(law[SLEEP], step, found)
 
 

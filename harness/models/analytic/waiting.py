@@ -4,16 +4,20 @@ An executor that finds its queue empty sleeps and looks again: a single server w
 that of the server without them plus the rest of a sleep (Fuhrmann and Cooper 1985), exact for tuples or
 batches that come at random. The first part, W, has
 
-- a mean between two limits, that of light load weighing 1 - rho and that of heavy load rho, which are the
-  same, and exact, where the index I of arrivals is 1 at all scales (M/G/1). At light load tuples meet in
+- a mean between two limits, that of light load weighing 1 - rho^2 and that of heavy load rho^2, which are
+  the same, and exact, where the index I of arrivals is 1 at all scales (M/G/1). At light load tuples meet in
   pairs: an earlier one is still served with probability P(S > u) after a time u, in which I says how many
   came, so (1 - rho) W = rate E[S^2] / 2 + E[S (I(S) - 1)] / 2. At heavy load robust queueing (Whitt and You
   2018): the mean work Z = sup_s { -(1 - rho) s + sqrt(2 rho s S (I(s) + c_s^2)) }, and W = Z / rho -
   (1 + c_s^2) S / 2 (Brumelle 1971), which includes waiting for the tuples of the same batch. Bursts whose
   tuples come apart are too short for both when they are rare; below a bound that the index gives too the
   mean is not taken (``least_wait``);
-- the shape of a geometric number of independent parts, as in M/G/1 (Pollaczek and Khinchine), whose first
-  part's probability is that of waiting at all, and whose parts are like the rest of a service.
+- the shape of a number of independent parts that is 0 or geometric, as in M/G/1 (Pollaczek and Khinchine),
+  whose first part's probability is that of waiting at all, and whose parts are like the rest of a service.
+  Where arrivals are more regular the longer one looks, long waits are rarer. A wait of x or more has
+  the probability exp(-u) for x(u) = sup_s { -(1 - rho) s + sqrt(2 u rho s S (I(s) + c_s^2)) }, by the most
+  likely way to it (Choe and Shroff 2000), of which the mean above is the case u = 1: the power of u that x
+  grows with, 1 for arrivals at random, shortens the parts' number and then the parts.
 """
 
 from __future__ import annotations
@@ -24,12 +28,14 @@ from harness.models.analytic.compiled import inlined, inner
 from harness.models.analytic.variability import RATIO, SCALES_MS, at_scale
 from harness.models.layout import FloatArray
 
-PROBABILITY, STAGES, FEWER, STAGE_RATE, MEAN, SECOND, SLEEP = range(7)
-"""Numbers of a waiting law: probability of a further part, Erlang stages of a part (one fewer with
-probability
-``FEWER``), stages a ms; first and second moment of the wait without the sleep; length of a sleep."""
-NUMBERS = 7
+PROBABILITY, AGAIN, STAGES, FEWER, STAGE_RATE, MEAN, SECOND, SLEEP = range(8)
+"""Numbers of a waiting law: probability of a first and of a further part, Erlang stages of a part (one fewer
+with probability ``FEWER``), stages a ms; first and second moment of the wait without the sleep; length of a
+sleep."""
+NUMBERS = 8
 _MOST_STAGES = 8
+_DEEP = 4.0
+"""Depth that a tail's shape is told from: a probability of 2 %."""
 
 
 @inner
@@ -77,17 +83,32 @@ def _excess(t: float, index: FloatArray) -> float:
 @inner
 def heavy_wait(load: float, service_ms: float, scv: float, index: FloatArray) -> float:
     """Return the mean wait by robust queueing."""
+    return max(_work(load, service_ms, scv, index, 1.0) / load - (1 + scv) * service_ms / 2, 0.0)
+
+
+@inner
+def _work(load: float, service_ms: float, scv: float, index: FloatArray, depth: float) -> float:
+    """Return the work that is there with a probability of exp(-depth)."""
     half = math.sqrt(RATIO)
     slope = 1 - load
     work = 0.0
     for k in range(index.size):
-        square = 2 * load * service_ms * (index[k] + scv)
+        square = 2 * depth * load * service_ms * (index[k] + scv)
         low = SCALES_MS[k] / half if k > 0 else 0.0
         s = max(square / (4 * slope * slope), low)
         if k < index.size - 1:
             s = min(s, SCALES_MS[k] * half)
         work = max(work, math.sqrt(square * s) - slope * s)
-    return max(work / load - (1 + scv) * service_ms / 2, 0.0)
+    return work
+
+
+@inner
+def _power(load: float, service_ms: float, scv: float, index: FloatArray) -> float:
+    """Return the power of the depth that the work grows with; 1 for an exponential tail, and at most."""
+    shallow = _work(load, service_ms, scv, index, 1.0)
+    if not shallow > 0:
+        return 1.0
+    return min(math.log(_work(load, service_ms, scv, index, _DEEP) / shallow) / math.log(_DEEP), 1.0)
 
 
 @inner
@@ -95,7 +116,7 @@ def mean_wait(load: float, first: float, second: float, third: float, index: Flo
     """Return the mean wait without sleeps, from moments of the service."""
     scv = max(second / (first * first) - 1, 0.0)
     light, heavy = light_wait(load, first, second, third, index), heavy_wait(load, first, scv, index)
-    return max((1 - load) * light + load * heavy, least_wait(load, first, index))
+    return max(light + load * load * (heavy - light), least_wait(load, first, index))
 
 
 @inner
@@ -128,12 +149,19 @@ def waiting_law(load: float, first: float, second: float, third: float, index: F
         part_scv += (1 - load) * behind / more * (0.7 - part_scv)
     else:
         more = min(load, mean / (mean + part))
-    part = mean * (1 - more) / more
-    _stages(part, part_scv, law)
-    number = more / (1 - more)
+    again, part_scv = more, min(max(part_scv, 1 / _MOST_STAGES), 1.0)
+    power = _power(load, first, max(second / (first * first) - 1, 0.0), index)
+    if power < 1:
+        # the squared coefficient of variation of u^power is power^1.85, to 0.02
+        waiting_scv = (part_scv * (1 - more) + more) * power**1.85
+        again = (waiting_scv - part_scv) / (1 - part_scv) if waiting_scv > part_scv else 0.0
+        part_scv = max(min(part_scv, waiting_scv), 1 / _MOST_STAGES)
+    waiting = mean / more
+    _stages(waiting * (1 - again), part_scv, law)
     law[PROBABILITY] = more
+    law[AGAIN] = again
     law[MEAN] = mean
-    law[SECOND] = mean * mean + number * part_scv * part * part + number / (1 - more) * part * part
+    law[SECOND] = mean * waiting * (1 + part_scv * (1 - again) + again)
 
 
 @inlined
