@@ -62,7 +62,7 @@ def host_stretch(evidence: Evidence, weights: FloatArray, luck: float = 0.0) -> 
     Raises
     ------
     ModelDeclined
-        As ``law``.
+        As ``beyond_law``.
     """
     bolts, ratios = [], []
     sinks = evidence.plan.query_plan.sinks
@@ -78,13 +78,14 @@ def host_stretch(evidence: Evidence, weights: FloatArray, luck: float = 0.0) -> 
         alike = wall / cpu <= ALIKE * (wall / cpu).min()
         stretched = min(float(wall[alike].sum() / cpu[alike].sum()), most)
         return HostStretch(max(stretched, 1.0), None)
-    by_law = law(evidence.layout, _worker_cores(evidence, weights))
+    workers = _worker_cores(evidence, weights)
+    by_law = _law(evidence.layout, workers)
     stretched = max(min(by_law * float(np.exp(SPREAD * luck)), most), 1.0)
-    return HostStretch(stretched, stretched / by_law)
+    return HostStretch(stretched, beyond_law(evidence, stretched, workers))
 
 
-def law(layout: Layout, workers: FloatArray) -> float:
-    """Return the stretch that goes with what a source's workers used, averaged over them.
+def beyond_law(evidence: Evidence, stretched: float, workers: FloatArray) -> float:
+    """Return a stretch over what the law says of the source's CPU use.
 
     Parameters
     ----------
@@ -94,13 +95,21 @@ def law(layout: Layout, workers: FloatArray) -> float:
     Raises
     ------
     ModelDeclined
-        When it is more than their hosts have.
+        When more was measured than their hosts have. Where it is assumed, the law is taken instead.
     """
+    by_law = _law(evidence.layout, workers)
+    if np.isfinite(by_law):
+        return stretched / by_law
+    if evidence.worker_cores is None:
+        return 1.0
+    raise ModelDeclined("workers used more CPU than their hosts have: what contention did cannot be told")
+
+
+def _law(layout: Layout, workers: FloatArray) -> float:
+    """Return the law's stretch, averaged over workers; infinite where they use more than there is."""
     hosts = contention.hosts(layout)
     used = np.bincount(hosts.of_worker, weights=workers, minlength=hosts.cores.size)
-    left = hosts.cores - used
-    if not (left > 0).all():
-        raise ModelDeclined("workers used more CPU than their hosts have: what contention did cannot be told")
+    left = np.maximum(hosts.cores - used, 0.0)
     asked = used + hosts.shared * np.minimum(HIDDEN_CORES, left / 2)  # not all: the source ran
     return float(contention.stretch(asked, hosts.cores)[hosts.of_worker].mean())
 

@@ -19,7 +19,7 @@ from harness.models.demand import Demand, demands
 from harness.models.evidence import Evidence, read
 from harness.models.fan_out import FanOut, FanSums, fan_out, fan_sums
 from harness.models.hop_times import HopSums, HopTimes, hop_sums
-from harness.models.host_stretch import HostStretch, explained, host_stretch, law
+from harness.models.host_stretch import HostStretch, beyond_law, explained, host_stretch
 from harness.models.idling import waiting
 from harness.models.inputs import Arriving, Inputs, arriving, spout_inputs
 from harness.models.layout import FloatArray, Layout, lay_out, require_same_query_plan, require_same_tasks
@@ -218,5 +218,5 @@ def _with_cores(prepared: Prepared, evidence: Evidence, weights: FloatArray, bus
         polling = max(float((measured - at_work[covered]).sum() / expected[covered].sum()), 0.0)
     beyond = busy.beyond
     if beyond is None:
-        beyond = busy.stretched / law(evidence.layout, at_work + polling * expected)
+        beyond = beyond_law(evidence, busy.stretched, at_work + polling * expected)
     return replace(prepared, beyond=beyond, polling=polling, notes=notes)
