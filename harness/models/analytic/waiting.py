@@ -4,8 +4,9 @@ An executor that finds its queue empty sleeps and looks again: a single server w
 that of the server without them plus the rest of a sleep (Fuhrmann and Cooper 1985), exact for tuples or
 batches that come at random. The first part, W, has
 
-- a mean between two limits, that of light load weighing 1 - rho^2 and that of heavy load rho^2, which are
-  the same, and exact, where the index I of arrivals is 1 at all scales (M/G/1). At light load tuples meet in
+- a mean between two limits, that of light load where the work comes in less than a service and that of heavy
+  load where it takes many; they are the same, and exact, where the index I of arrivals is 1 at all scales
+  (M/G/1). At light load tuples meet in
   pairs: an earlier one is still served with probability P(S > u) after a time u, in which I says how many
   came, so (1 - rho) W = rate E[S^2] / 2 + E[S (I(S) - 1)] / 2. At heavy load robust queueing (Whitt and You
   2018): the mean work Z = sup_s { -(1 - rho) s + sqrt(2 rho s S (I(s) + c_s^2)) }, and W = Z / rho -
@@ -81,42 +82,42 @@ def _excess(t: float, index: FloatArray) -> float:
 
 
 @inner
-def heavy_wait(load: float, service_ms: float, scv: float, index: FloatArray) -> float:
-    """Return the mean wait by robust queueing."""
-    return max(_work(load, service_ms, scv, index, 1.0) / load - (1 + scv) * service_ms / 2, 0.0)
-
-
-@inner
-def _work(load: float, service_ms: float, scv: float, index: FloatArray, depth: float) -> float:
-    """Return the work that is there with a probability of exp(-depth)."""
+def _work(load: float, service_ms: float, scv: float, index: FloatArray, depth: float) -> tuple[float, float]:
+    """Return the work that is there with a probability of exp(-depth), and the time in which it comes."""
     half = math.sqrt(RATIO)
     slope = 1 - load
-    work = 0.0
+    work = time = 0.0
     for k in range(index.size):
         square = 2 * depth * load * service_ms * (index[k] + scv)
         low = SCALES_MS[k] / half if k > 0 else 0.0
         s = max(square / (4 * slope * slope), low)
         if k < index.size - 1:
             s = min(s, SCALES_MS[k] * half)
-        work = max(work, math.sqrt(square * s) - slope * s)
-    return work
+        found = math.sqrt(square * s) - slope * s
+        if found > work:
+            work, time = found, s
+    return work, time
 
 
 @inner
 def _power(load: float, service_ms: float, scv: float, index: FloatArray) -> float:
     """Return the power of the depth that the work grows with; 1 for an exponential tail, and at most."""
-    shallow = _work(load, service_ms, scv, index, 1.0)
-    if not shallow > 0:
-        return 1.0
-    return min(math.log(_work(load, service_ms, scv, index, _DEEP) / shallow) / math.log(_DEEP), 1.0)
+    shallow, deep = _work(load, service_ms, scv, index, 1.0)[0], _work(load, service_ms, scv, index, _DEEP)[0]
+    return min(math.log(deep / shallow) / math.log(_DEEP), 1.0) if shallow > 0 else 1.0
 
 
 @inner
 def mean_wait(load: float, first: float, second: float, third: float, index: FloatArray) -> float:
-    """Return the mean wait without sleeps, from moments of the service."""
+    """Return the mean wait without sleeps, from moments of the service.
+
+    By pairs where the work comes in less than a service, by robust queueing where it takes many.
+    """
     scv = max(second / (first * first) - 1, 0.0)
-    light, heavy = light_wait(load, first, second, third, index), heavy_wait(load, first, scv, index)
-    return max(light + load * load * (heavy - light), least_wait(load, first, index))
+    work, time = _work(load, first, scv, index, 1.0)
+    heavy = max(work / load - (1 + scv) * first / 2, 0.0)
+    light = light_wait(load, first, second, third, index)
+    weight = time * time / (time * time + 4 * first * first)
+    return max(light + weight * (heavy - light), least_wait(load, first, index))
 
 
 @inner
