@@ -54,13 +54,13 @@ def jars() -> Path:
 
 def environment(experiment: Experiment | None = None) -> dict[str, Any]:
     """Return ``environment.json`` of a run that begins now, on a local cluster if no experiment says else."""
-    versions = {"storm": STORM_VERSION, "kafka": KAFKA_VERSION}
+    versions: dict[str, Any] = {"storm": STORM_VERSION, "kafka": KAFKA_VERSION, "servers_niceness": NICENESS}
     if experiment is not None and experiment.cluster.kind == "remote":
         return describe("remote", {**versions, **remote.describe(experiment.cluster)})
     if experiment is not None:
         versions |= Stores.of(experiment).versions
     isolation = "private network and process namespaces" if sandbox.inside() else "loopback addresses only"
-    return describe("local", {**versions, "isolation": isolation, "servers_niceness": NICENESS})
+    return describe("local", {**versions, "isolation": isolation})
 
 
 def note_resumption(run: Run, experiment: Experiment | None = None) -> None:
