@@ -257,7 +257,7 @@ def carry_out_on(
             )
             submitter = OfTheHarness(experiment, name, cluster.bootstrap, topics, jars(), folder)
         deployment = StormDeployment(experiment, cluster, submitter, target, jars(), folder)
-        Campaign(experiment, run, deployment, load, metrics, watcher).carry_out()
+        Campaign(experiment, run, deployment, load, metrics, watcher, cluster.round_trips).carry_out()
     return submitter.topology
 
 

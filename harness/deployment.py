@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+import pyarrow as pa
+
 from harness.backends.companions import Companion
 from harness.backends.local import LocalCluster
 from harness.backends.servers import ServerHomes
@@ -234,6 +236,9 @@ class RunningCluster(Protocol):
 
     def remember(self, kind: Kind, name: str) -> None:
         """Take note of what was put on the cluster, and must not outlive the run there."""
+
+    def round_trips(self, since_ms: int, until_ms: int, /) -> pa.Table:
+        """Return what probes between worker nodes saw in a span of epoch ms, as rows of metrics."""
 
 
 class StormDeployment:

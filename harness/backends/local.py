@@ -18,6 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import pyarrow as pa
+
 from harness.backends import sandbox
 from harness.backends import server_config as config
 from harness.backends.cgroups import CpuQuotas
@@ -35,6 +37,7 @@ from harness.backends.storm import Nimbus
 from harness.backends.worker_output import WorkerOutput
 from harness.errors import ClusterError, UsageError
 from harness.plans import WorkerNode
+from harness.schemas import METRICS
 
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 10.0
@@ -191,6 +194,10 @@ class LocalCluster:
 
     def remember(self, kind: str, name: str) -> None:
         """Do nothing: whatever is on it ends with it."""
+
+    def round_trips(self, _since_ms: int, _until_ms: int, /) -> pa.Table:
+        """Return none: nodes on one loopback have no network between them."""
+        return METRICS.empty_table()
 
     def stop(self) -> None:
         """End every server and worker; nothing is left running."""

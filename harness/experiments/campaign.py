@@ -19,7 +19,16 @@ import pyarrow as pa
 from harness.errors import ClusterError, StepInvalid
 from harness.experiments import records
 from harness.experiments.config import Experiment, Step
-from harness.experiments.contracts import Deployment, Load, Metrics, Phase, Progress, Watcher
+from harness.experiments.contracts import (
+    Deployment,
+    Load,
+    Metrics,
+    Phase,
+    Probes,
+    Progress,
+    Watcher,
+    unprobed,
+)
 from harness.experiments.loading import expand_steps
 from harness.experiments.measuring import Measured, Measurement, Report
 from harness.experiments.precision import Look
@@ -91,6 +100,8 @@ class Campaign:
         The outside world.
     watch : callable
         Told what is going on.
+    probes : callable, optional
+        What is between the worker nodes; asked once a step, when the interval is over.
     """
 
     def __init__(
@@ -101,6 +112,7 @@ class Campaign:
         load: Load,
         metrics: Metrics,
         watch: Watcher,
+        probes: Probes = unprobed,
     ) -> None:
         self._experiment = experiment
         self._run = run
@@ -108,6 +120,7 @@ class Campaign:
         self._load = load
         self._metrics = metrics
         self._watch = watch
+        self._probes = probes
         self._steps = expand_steps(experiment)
         self._submitted = False
         self._logged: tuple[int, Phase, str] | None = None
@@ -300,7 +313,8 @@ class Campaign:
         left_before: str,
     ) -> None:
         self._load.catch_up()
-        rows = self._metrics.rows(times.up_epoch_ms, time.time_ns() // 1_000_000)
+        until_ms = time.time_ns() // 1_000_000
+        rows, probed = (of(times.up_epoch_ms, until_ms) for of in (self._metrics.rows, self._probes))
         metrics = records.metrics(rows, start)
         asked = self._deployment.expected(step.configuration)
         change = measured.disturbance
@@ -343,7 +357,7 @@ class Campaign:
             interval,
             quality,
             kept.latency,
-            metrics,
+            pa.concat_tables([metrics, probed]).unify_dictionaries(),
         )
         log.info("step %d written, %.1f s beyond burn-in and interval", step.index, interval.overhead_s or 0)
         self._metrics.forget(times.up_epoch_ms + round((interval.done_ns - times.up_ns) / 1e6))

@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 import pyarrow as pa
 
 from harness.plans import PhysicalPlan, TopologyConfiguration
+from harness.schemas import METRICS
 from harness.workload.tables import RECEIVED, SENT
 
 Phase = Literal["submit", "rebalance", "burn-in", "measure", "drain", "again", "done"]
@@ -122,6 +123,15 @@ class OwnMessages:
 
     def begin_step(self) -> None:
         """Do nothing."""
+
+
+Probes = Callable[[int, int], pa.Table]
+"""Round trips between worker nodes in a span of epoch ms, as rows of ``metrics.parquet``."""
+
+
+def unprobed(_since_ms: int, _until_ms: int) -> pa.Table:
+    """Return none."""
+    return METRICS.empty_table()
 
 
 class Metrics(Protocol):

@@ -15,7 +15,7 @@ import pandas as pd
 
 from harness.models.hop_records import HopRecords, hop_records
 from harness.models.layout import FloatArray, IntArray, Layout, Output, lay_out
-from harness.models.observe import Rows, added, measure, numbers, require_counts
+from harness.models.observe import RoundTrips, Rows, added, measure, numbers, require_counts
 from harness.plans import ACKER, PhysicalPlan, Stream
 from harness.protocols import Observation, Settings
 
@@ -73,6 +73,8 @@ class Evidence:
     worker_cores : array (workers, blocks), optional
         Cores in use by each worker process; NaN where a block has no reading, None without the metric.
     hops : HopRecords, optional
+    round_trips : RoundTrips
+        Empty where none were measured.
     """
 
     plan: PhysicalPlan
@@ -87,6 +89,7 @@ class Evidence:
     service: Mapping[str, ServiceSums]
     worker_cores: FloatArray | None
     hops: HopRecords | None
+    round_trips: RoundTrips
 
     @property
     def ackers(self) -> int:
@@ -146,6 +149,7 @@ def read(observation: Observation) -> Evidence:
         service=service,
         worker_cores=_worker_cores(metrics, layout, part, blocks),
         hops=hop_records(observation, layout, blocks),
+        round_trips=measured.round_trips,
     )
 
 

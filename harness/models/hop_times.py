@@ -5,25 +5,36 @@ sleep (even over ``TRANSFER_SLEEP_MS``) and the network; then the rest of the re
 the settings' sleep). What is measured beyond these is the hop's own: taken as lognormal with the mean and the
 variance that are left. See docs/model.md, 'What a hop is made of'.
 
+Between nodes whose round trips were measured the network's part is not the hop's own: half of a round trip of
+that pair (thesis 4.11) is taken off what is measured between them, and put on any hop between them.
+
 A busy host delays every wake-up. That part grows with the square of what contention adds to a unit of CPU
 time (``WAKE_MS``), so a hop is moved from the source's contention to the proposed plan's by the difference.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from harness.models.atoms import even, lognormal, shifted, sum_of
+from harness.models.atoms import even, lognormal, merged, shifted, sum_of
 from harness.models.evidence import Evidence
 from harness.models.hop_records import HopRecords, grouped
 from harness.models.idling import TRANSFER_SLEEP_MS
 from harness.models.layout import FloatArray, IntArray
-from harness.models.network import Atoms, Hops
+from harness.models.network import (
+    BETWEEN_NODES,
+    BETWEEN_WORKERS,
+    WITHIN,
+    Atoms,
+    Hops,
+    NodePair,
+    node_pair,
+)
+from harness.models.observe import RoundTrips
 
-WITHIN, BETWEEN_WORKERS, BETWEEN_NODES = range(3)
-"""Kinds of hop."""
 WAKE_MS = np.array([0.12, 0.3, 0.3])
 """Milliseconds that contention adds to a hop of each kind for a squared excess of 1 (docs/model.md)."""
 ALONE_MS = np.array([0.02, 0.37, 0.37])
@@ -42,7 +53,8 @@ class HopSums:
     Attributes
     ----------
     number, total_ms, total_ms2 : array (kinds, blocks)
-        Of edge times.
+        Of edge times, less what the network takes of them where it was measured: its mean from each, its
+        variance from each square.
     ahead_rows, ahead_ms : array (components, blocks)
         How far a component's emits come before the end of its execute: rows, and the sum over them of the
         time from reception to emit (of a window: of its last member).
@@ -68,6 +80,17 @@ def kinds(worker: IntArray, node: IntArray, one_host: bool) -> IntArray:
     if one_host:
         return apart
     return np.asarray(np.where(node[:, None] == node[None, :], apart, BETWEEN_NODES))
+
+
+def one_way(round_trips: RoundTrips) -> dict[NodePair, Atoms]:
+    """Return the distribution of half a round trip between nodes (thesis 4.11); its mean is exact.
+
+    Examples
+    --------
+    >>> one_way({("node-1", "node-2"): np.array([0.2, 0.6])})["node-1", "node-2"].values_ms
+    array([0.1, 0.3])
+    """
+    return {pair: merged(ms / 2, np.ones(ms.size)) for pair, ms in round_trips.items()}
 
 
 def hop_sums(evidence: Evidence, idle_ms: FloatArray) -> HopSums | None:
@@ -113,10 +136,26 @@ def hop_sums(evidence: Evidence, idle_ms: FloatArray) -> HopSums | None:
             np.bincount(flat, weights=weights, minlength=shape[0] * shape[1]).reshape(shape), dtype=np.float64
         )
 
-    chosen = edge[idle]
+    network_ms, network_ms2 = _network(evidence, records, legs[idle])
+    chosen = edge[idle] - network_ms
     rows, ahead = _ahead(evidence, records, legs, block)
     ends = _ends(evidence, records, legs[first], block[first])
-    return HopSums(sums(np.ones(chosen.size)), sums(chosen), sums(chosen**2), rows, ahead, *ends)
+    return HopSums(
+        sums(np.ones(chosen.size)), sums(chosen), sums(chosen**2 - network_ms2), rows, ahead, *ends
+    )
+
+
+def _network(evidence: Evidence, records: HopRecords, legs: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance of what the network takes of legs; 0 where no round trips tell."""
+    nodes = [node for node, _ in evidence.layout.workers]
+    found = np.zeros((2, len(nodes), len(nodes)))
+    for pair, ms in one_way(evidence.round_trips).items():
+        for i, j in np.argwhere([[node_pair(a, b) == pair for b in nodes] for a in nodes]):
+            found[:, i, j] = ms.mean_ms, ms.second_moment_ms2 - ms.mean_ms**2
+    worker = evidence.layout.worker
+    here, there = worker[records.executor[legs - 1]], worker[records.executor[legs]]
+    mean, variance = found[:, here, there]
+    return mean, variance
 
 
 def _done_ms(evidence: Evidence, records: HopRecords, legs: IntArray) -> FloatArray:
@@ -187,22 +226,31 @@ class HopTimes:
         How much earlier a tuple sets out than at the end of its execute, on average over hops.
     excess : float
         What contention adds to a unit of CPU time in the source.
+    network_ms : mapping of NodePair to Atoms
+        What the network takes between nodes on top, where round trips were measured.
     """
 
     mean_ms: FloatArray
     scv: FloatArray
     ahead_ms: float
     excess: float
+    network_ms: Mapping[NodePair, Atoms] = field(default_factory=dict)
 
     def hops(self, excess: float) -> Hops:
         """Return the hops of a plan whose contention adds that much to a unit of CPU time."""
         more = WAKE_MS * (min(excess, _MOST_EXCESS) ** 2 - min(self.excess, _MOST_EXCESS) ** 2)
-        return Hops(*(self._hop(kind, float(more[kind])) for kind in range(3)))
+        within, workers, nodes = (self._whole(kind, float(more[kind])) for kind in range(3))
+        pairs = {pair: sum_of(nodes, way) for pair, way in self.network_ms.items()}
+        return Hops(
+            within_worker_ms=shifted(within, -self.ahead_ms),
+            between_workers_ms=shifted(workers, -self.ahead_ms),
+            between_nodes_ms=shifted(nodes, -self.ahead_ms),
+            between_pairs_ms={pair: shifted(whole, -self.ahead_ms) for pair, whole in pairs.items()},
+        )
 
-    def _hop(self, kind: int, more_ms: float) -> Atoms:
+    def _whole(self, kind: int, more_ms: float) -> Atoms:
         own = lognormal(max(float(self.mean_ms[kind]) + more_ms, 0.0), float(self.scv[kind]))
-        whole = own if kind == WITHIN else sum_of(even(TRANSFER_SLEEP_MS), own)
-        return shifted(whole, -self.ahead_ms)
+        return own if kind == WITHIN else sum_of(even(TRANSFER_SLEEP_MS), own)
 
 
 _MOST_EXCESS = 3.0
@@ -215,6 +263,7 @@ def hop_times(
     idle_ms: float,
     excess: float,
     execute_ms: FloatArray,
+    network_ms: Mapping[NodePair, Atoms] | None = None,
 ) -> tuple[HopTimes, tuple[str, ...]]:
     """Estimate what hops take beyond their sleeps.
 
@@ -228,6 +277,8 @@ def hop_times(
         What contention adds to a unit of CPU time in the source.
     execute_ms : array (components)
         Mean execute by the wall clock; NaN for those whose emits do not end it (spouts, time windows).
+    network_ms : mapping of NodePair to Atoms, optional
+        What the network takes between nodes, where round trips were measured.
 
     Returns
     -------
@@ -237,8 +288,9 @@ def hop_times(
     """
     mean = ALONE_MS + WAKE_MS * min(excess, _MOST_EXCESS) ** 2
     scv = ALONE_SCV.copy()
+    network_ms = network_ms or {}
     if sums is None:
-        return HopTimes(mean, scv, 0.0, excess), ("no hop records: what hops take is assumed",)
+        return HopTimes(mean, scv, 0.0, excess, network_ms), ("no hop records: what hops take is assumed",)
     ahead = _mean_ahead(sums, weights, execute_ms)
     notes = []
     for kind in range(3):
@@ -260,7 +312,7 @@ def hop_times(
     for kind, name in enumerate(("within a worker", "between workers")):
         if not seen[kind]:
             notes.append(f"no tuple that met an idle receiver went {name}: what such hops take is assumed")
-    return HopTimes(mean, scv, ahead, excess), tuple(notes)
+    return HopTimes(mean, scv, ahead, excess, network_ms), tuple(notes)
 
 
 def _mean_ahead(sums: HopSums, weights: FloatArray, execute_ms: FloatArray) -> float:

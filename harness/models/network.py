@@ -29,6 +29,20 @@ import numpy as np
 from harness.models.layout import FloatArray, IntArray, Layout, Output
 from harness.plans import Stream, Window
 
+NodePair = tuple[str, str]
+"""Names of two worker nodes, the smaller first: what is between them is the same either way."""
+
+
+def node_pair(one: str, other: str) -> NodePair:
+    """Return two nodes' pair.
+
+    Examples
+    --------
+    >>> node_pair("node-2", "node-1")
+    ('node-1', 'node-2')
+    """
+    return (one, other) if one < other else (other, one)
+
 
 @dataclass(frozen=True)
 class Atoms:
@@ -93,11 +107,18 @@ class Hops:
 
     Waiting for the receiver to look is not in it, nor waiting for a batch. The transfer thread's sleep is,
     and what a busy host adds to a wake-up.
+
+    Attributes
+    ----------
+    within_worker_ms, between_workers_ms, between_nodes_ms : Atoms
+    between_pairs_ms : mapping of NodePair to Atoms
+        Between two nodes of which more is known than that they are two.
     """
 
     within_worker_ms: Atoms
     between_workers_ms: Atoms
     between_nodes_ms: Atoms
+    between_pairs_ms: Mapping[NodePair, Atoms] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -190,3 +211,36 @@ class Network:
     worker_cores: FloatArray | None = None
     stretch: FloatArray | None = None
     notes: tuple[str, ...] = field(default=())
+
+
+WITHIN, BETWEEN_WORKERS, BETWEEN_NODES = range(3)
+"""Kinds of hop that every network has; those of pairs of nodes come after them."""
+
+
+def hop_kinds(layout: Layout, hops: Hops) -> tuple[tuple[Atoms, ...], IntArray]:
+    """Return the kinds of hop of a plan, and which of them it is between any two of its workers.
+
+    Parameters
+    ----------
+    layout : Layout
+    hops : Hops
+
+    Returns
+    -------
+    kinds : tuple of Atoms
+        Within a worker, between workers, between nodes; then one for each pair of the plan's nodes that has
+        its own.
+    between : array (workers, workers)
+        Numbers of kinds.
+    """
+    number = {name: i for i, name in enumerate(dict.fromkeys(node for node, _ in layout.workers))}
+    node = np.array([number[name] for name, _ in layout.workers])
+    between = np.where(node[:, None] == node[None, :], BETWEEN_WORKERS, BETWEEN_NODES).astype(np.int64)
+    np.fill_diagonal(between, WITHIN)
+    kinds = [hops.within_worker_ms, hops.between_workers_ms, hops.between_nodes_ms]
+    for pair, hop_ms in hops.between_pairs_ms.items():
+        if number.keys() >= set(pair):
+            one, other = (np.flatnonzero(node == number[name]) for name in pair)
+            between[np.ix_(one, other)] = between[np.ix_(other, one)] = len(kinds)
+            kinds.append(hop_ms)
+    return tuple(kinds), between

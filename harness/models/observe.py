@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from weakref import ref
 
 import numpy as np
@@ -11,10 +11,14 @@ import pandas as pd
 
 from harness.errors import ModelDeclined
 from harness.models.layout import FloatArray, IntArray, Layout, Output, lay_out, outputs
+from harness.models.network import NodePair, node_pair
 from harness.plans import Stream
 from harness.protocols import Observation
 
 _MEASUREMENTS = ("received", "emitted", "transferred", "service")
+
+RoundTrips = Mapping[NodePair, FloatArray]
+"""Every round trip that probes saw between two worker nodes, asked from either end: ms, ascending."""
 
 
 def io_label(owner: str, stream: str) -> str:
@@ -47,6 +51,8 @@ class Measured:
         Tuples sent from task to task.
     service_count_buckets, service_ms_buckets : mapping of component to array (tasks, buckets)
         Tuples whose service was timed, and the sum of their wall-clock times; components with an input.
+    round_trips : RoundTrips
+        Empty where none were measured.
     """
 
     layout: Layout
@@ -56,6 +62,7 @@ class Measured:
     transferred: Mapping[Stream, FloatArray]
     service_count_buckets: Mapping[str, FloatArray]
     service_ms_buckets: Mapping[str, FloatArray]
+    round_trips: RoundTrips = field(default_factory=dict)
 
     def received(self, stream: Stream) -> FloatArray:
         """Return the tuples that each task of the stream's target received."""
@@ -130,7 +137,9 @@ def measure(rows: Rows) -> Measured:
             service_count[name] = rows.by_bucket(rows.of("service", name), name)
             service_ms[name] = rows.by_bucket(rows.of("service", name, field="wall_sum_ns"), name) / 1e6
         seconds[name] = rows.seconds(name)
-    return Measured(layout, seconds, received, emitted, transferred, service_count, service_ms)
+    return Measured(
+        layout, seconds, received, emitted, transferred, service_count, service_ms, rows.round_trips
+    )
 
 
 class Rows:
@@ -154,6 +163,7 @@ class Rows:
         keys = ["measurement", "component", "field"]
         self.groups: dict[object, pd.DataFrame] = dict(iter(used.groupby(keys, observed=True, sort=False)))
         self.empty = used.iloc[:0]
+        self.round_trips = round_trips(metrics)
         self.ends = {c: np.unique(g["bucket_end_ms"]) for c, g in used.groupby("component", observed=True)}
 
     def of(
@@ -254,6 +264,23 @@ def histogram(
     upper, bins = np.unique(numbers(rows["field"]), return_inverse=True)
     at = positions(rows["task"].to_numpy(dtype=np.int64), layout, component)
     return upper, added(at, bins, rows["value"].to_numpy(), (layout.tasks[component].size, upper.size))
+
+
+def round_trips(metrics: pd.DataFrame) -> RoundTrips:
+    """Return the round trips in an interval's metrics; a packet that was lost has none.
+
+    Raises
+    ------
+    ModelDeclined
+        When one is negative or not a number.
+    """
+    mine = metrics[(metrics["measurement"] == "round_trip") & (metrics["field"] == "rtt_ms")]
+    values = mine["value"].to_numpy(dtype=np.float64)
+    require_counts(values, "round_trip.rtt_ms")
+    found: dict[NodePair, list[float]] = {}
+    for one, other, ms in zip(mine["stream"], mine["peer"], values.tolist(), strict=True):
+        found.setdefault(node_pair(one, other), []).append(ms)
+    return {pair: np.sort(ms) for pair, ms in sorted(found.items())}
 
 
 def positions(tasks: IntArray, layout: Layout, component: str) -> IntArray:

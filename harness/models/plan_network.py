@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -174,7 +175,17 @@ class Builder:
             transfer_batch=batches.transfer_batch,
             worker_cores=workers,
             stretch=stretch,
-            notes=(*prepared.notes, *full),
+            notes=(*prepared.notes, *full, *self._unprobed()),
+        )
+
+    def _unprobed(self) -> tuple[str, ...]:
+        """Say between which of the plan's nodes no round trip was measured, where others' were."""
+        probed = self.prepared.times.network_ms
+        nodes = sorted({node for node, _ in self.layout.workers})
+        return tuple(
+            f"no round trip between {one} and {other} was measured: the network is assumed to take no time"
+            for one, other in combinations(nodes, 2)
+            if probed and (one, other) not in probed
         )
 
     def _service(self) -> Mapping[Input, Service]:

@@ -182,7 +182,9 @@ def weigh(source: Source, weights: FloatArray, luck: float = 0.0) -> Prepared:
         [demand[n].wall_ms if n in demand and n not in by_time else np.nan for n in evidence.layout.order]
     )
     idle_ms = waiting(evidence.settings, "bolt").sleep_ms
-    times, notes = hop_times.hop_times(source.hops, weights, idle_ms, busy.stretched - 1.0, execute_ms)
+    network = hop_times.one_way(evidence.round_trips)
+    excess = busy.stretched - 1.0
+    times, notes = hop_times.hop_times(source.hops, weights, idle_ms, excess, execute_ms, network)
     if busy.beyond is not None:
         notes = (*notes, "no bolt computes for most of its time: what contention does is assumed")
     prepared = Prepared(

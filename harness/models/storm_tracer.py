@@ -50,15 +50,16 @@ The executor's queue is the thesis's simulated process (B.3). Its mean is comput
 wherever full batches play no part, and else simulated from a fixed seed.
 Shuffled streams are shared equally among executors (eq. 4.3), whatever load-aware messaging does.
 Spout tasks emit in the proposed plan what they emitted in the source plan, scaled with the input rate; the
-thesis is given the proposed step's measured emission. Windows are kept by task. Network latency within a host
-is 0. Every processed tuple sends one ack; the acker's own delay falls out of the complete latency.
+thesis is given the proposed step's measured emission. Windows are kept by task. Network latency between
+nodes is half of the median round trip where it was measured (provisioned hosts), else 0 within a host. Every
+processed tuple sends one ack; the acker's own delay falls out of the complete latency.
 Complete latency: the statistic mean is 4.13.5's (longest path from each spout executor on each stream),
 p90_paths is 5.7.2's (90th percentile over a spout executor's paths).
 Ground truth: the statistic mean is over all paths, mean_same_node over those that begin and end on one worker
 node. A path weighs its spout executor's share of messages times its global routing probabilities; a component
 that multiplies tuples does not make its paths weigh more.
-Declined: time windows and sliding windows (4.13.1), plans over several hosts (their round trips are not
-measured), ack latency at the spout (the thesis's measure stops at the acker)."""
+Declined: time windows and sliding windows (4.13.1), plans over several hosts whose round trips were
+not measured, ack latency at the spout (the thesis's measure stops at the acker)."""
 
 
 def storm_tracer(
@@ -168,7 +169,8 @@ class Stages:
                 at_tasks = task_arrivals(self.flows, self.measured, name, self.settings.storm)
                 inside[layout.of[name]] += window_delay_ms(component, at_tasks, self.service_ms[name])
         here, there = layout.worker[:, None], layout.worker[None, :]
-        hop = np.where(here == there, 0.0, sent.worker_send_ms[here] + network_ms(layout.plan)[here, there])
+        network = network_ms(layout.plan, self.measured.round_trips)
+        hop = np.where(here == there, 0.0, sent.worker_send_ms[here] + network[here, there])
         return Delays(
             layout, inside, sent.executor_send_ms, hop, self._global_routing(), self._emission_shares()
         )

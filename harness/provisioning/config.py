@@ -140,12 +140,20 @@ class StormSettings(Frozen):
     settings: Mapping[str, str | int | float | bool | list[object] | None] = {}
 
 
+class Probes(Frozen):
+    """How often round trips between hosts are measured, and with how many packets (thesis 4.11)."""
+
+    period_s: Annotated[float, Field(ge=1)] = 10.0
+    packets: Annotated[int, Field(ge=1, le=20)] = 5
+
+
 class Cluster(Frozen):
     """A cluster on hosts of its own."""
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
     hosts: Hosts
     storm: StormSettings = StormSettings()
+    probes: Probes = Probes()
 
     def having(self, role: str) -> tuple[Machine, ...]:
         """Return the hosts with a role, in the file's order."""

@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from harness.backends.host_network import HostNetwork
 from harness.backends.kafka import Topics
 from harness.backends.server_config import LOOPBACK, Ports
@@ -25,7 +27,7 @@ from harness.deployment import Kind
 from harness.errors import ClusterError, UsageError
 from harness.experiments.config import LocalCluster
 from harness.plans import WorkerNode
-from harness.provisioning import clocks
+from harness.provisioning import clocks, probing
 from harness.provisioning.clocks import HostClock
 from harness.provisioning.config import ONE_OF, Cluster, LocalHosts
 from harness.provisioning.provision import bootstrap_of, network, nimbus_of
@@ -34,6 +36,7 @@ from harness.provisioning.state import Left, State, known
 log = logging.getLogger(__name__)
 
 LOGS_WITHIN_S = 60.0
+PROBES_WITHIN_S = 30.0
 LOGS = "sudo tar --create --directory /var/log/harness ."
 
 
@@ -141,6 +144,42 @@ class RemoteCluster:
                 for name in topics.names() & set(left.topic):
                     topics.delete(name)
         self._state.write_left(Left())
+
+    def round_trips(self, since_ms: int, until_ms: int) -> pa.Table:
+        """Fetch what the probes of the worker nodes saw of each other in a span of epoch ms.
+
+        Those of a node that is gone or does not answer are missing, which the log says.
+
+        Raises
+        ------
+        ClusterError
+            When a host has other lines than those of its probes.
+        """
+        probed = {m.name for m in self._cluster.having("probes")} & {node.name for node in self.nodes}
+        command = probing.reader(since_ms, until_ms)
+        asked = {
+            name: subprocess.Popen(
+                self._login.command(self._addresses[name], command),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for name in sorted(probed)
+            if self._network.host_alive(name)
+        }
+        said = []
+        for name, process in asked.items():
+            try:
+                out, err = process.communicate(timeout=PROBES_WITHIN_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                out, err = process.communicate()
+            if process.returncode == 0:
+                said.append(out)
+            else:
+                log.warning("the probes of %s cannot be read: %s", name, err.strip() or "no answer")
+        return probing.rows("".join(said), probed)
 
     def fetch_logs(self) -> None:
         """Copy the hosts' logs here, as far as they can be had."""

@@ -52,6 +52,8 @@ def variables(cluster: Cluster, archive: Archive, neo4j: Archive | None, ssh: st
         "neo4j_java_options": list(neo4j_server.JAVA_OPTIONS),
         "neo4j_settings": dict(neo4j_server.SETTINGS),
         "niceness": NICENESS,
+        "probes_period_s": cluster.probes.period_s,
+        "probes_packets": cluster.probes.packets,
         "slots": cluster.storm.slots_per_node,
         "ports": {
             "zookeeper": ports.zookeeper,

@@ -13,13 +13,13 @@ ICMP Host Unreachable from 10.97.0.11 for ICMP Echo sent to 10.97.0.13
 """
 
 
-def test_a_line_a_packet() -> None:
+def test_a_line_a_packet_every_20_ms() -> None:
     lines = runpy.run_path(str(PROBES))["lines"]
     assert lines("control", {"10.97.0.12": "node-1", "10.97.0.13": "node-2"}, OUTPUT, 1_000) == [
         "round_trip,source=control,target=node-1 ms=0.058 1000",
-        "round_trip,source=control,target=node-1 ms=0.043 1001",
-        "round_trip,source=control,target=node-1 lost=1i 1002",
+        "round_trip,source=control,target=node-1 ms=0.043 20001000",
+        "round_trip,source=control,target=node-1 lost=1i 40001000",
         "round_trip,source=control,target=node-2 lost=1i 1000",
-        "round_trip,source=control,target=node-2 lost=1i 1001",
-        "round_trip,source=control,target=node-2 lost=1i 1002",
+        "round_trip,source=control,target=node-2 lost=1i 20001000",
+        "round_trip,source=control,target=node-2 lost=1i 40001000",
     ]

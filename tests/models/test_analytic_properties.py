@@ -43,7 +43,8 @@ def stretched(net: Network, factor: float) -> Network:
             *(
                 longer(h, factor)
                 for h in (net.hops.within_worker_ms, net.hops.between_workers_ms, net.hops.between_nodes_ms)
-            )
+            ),
+            {pair: longer(h, factor) for pair, h in net.hops.between_pairs_ms.items()},
         ),
         send_ms={n: longer(a, factor) for n, a in net.send_ms.items()},
         acker_service_ms=longer(net.acker_service_ms, factor),

@@ -154,9 +154,17 @@ def test_keyed_windows_fill_at_their_tasks_rates_whatever_the_parallelism() -> N
 
 
 def test_one_host_needs_no_network_and_several_are_declined() -> None:
-    assert not network_ms(deploy(LINE, 2)).any()
+    assert not network_ms(deploy(LINE, 2), {}).any()
     with pytest.raises(ModelDeclined, match=r"round-trip times .*host-1, host-2"):
-        network_ms(deploy(LINE, 2, hosts=("host-1", "host-2")))
+        network_ms(deploy(LINE, 2, hosts=("host-1", "host-2")), {})
+
+
+def test_half_of_the_median_round_trip_is_between_nodes() -> None:
+    probed = {("node-1", "node-2"): np.array([0.4, 0.6, 90.0])}
+    for hosts in (("host-1",), ("host-1", "host-2")):
+        plan = deploy(LINE, 2, hosts=hosts)
+        apart = np.array([[a.node != b.node for b in plan.workers] for a in plan.workers])
+        assert (network_ms(plan, probed) == np.where(apart, 0.3, 0.0)).all()
 
 
 def test_acks_and_their_way_back_are_among_the_rates() -> None:

@@ -29,6 +29,7 @@ def test_the_shipped_file() -> None:
     assert isinstance(cluster.hosts, LocalHosts)
     assert cluster.hosts.gateway == "10.97.0.1"
     assert [m.name for m in cluster.having("supervisor")] == ["node-1", "node-2"]
+    assert (cluster.probes.period_s, cluster.probes.packets) == (10.0, 5)
     assert cluster.hosts.options() == {
         "network": "10.97.0.0/24",
         "disk_mb": {"small": 2048, "medium": 4096, "large": 8192},

@@ -128,7 +128,7 @@ def _made(b: Back, c: int) -> _Made:
         klass = f.stream[streams[k]].klass
         most = max(most, b.first_seat[klass + 1] - b.first_seat[klass])
     several = streams.size > 0 and not (single and _all_lone(b, c))
-    tables = np.zeros((streams.size if several else 0, 3, most, b.grid.points.size))
+    tables = np.zeros((streams.size if several else 0, b.hops.shape[0], most, b.grid.points.size))
     for k in range(tables.shape[0]):
         tabulate(b, streams[k], executors, tables[k])
     return _Made(streams, single, passed, passed_mean, tables)

@@ -10,18 +10,15 @@ from harness.errors import ModelDeclined
 from harness.models.analytic.compiled import compiled
 from harness.models.analytic.records import (
     ATOM,
-    BETWEEN_NODES,
-    BETWEEN_WORKERS,
     EXECUTOR,
     HOST,
     TASK,
-    WITHIN,
     Flat,
     Records,
 )
 from harness.models.analytic.structure import SPOUT, Structure, structure
 from harness.models.layout import FloatArray, IntArray
-from harness.models.network import Atoms, Network
+from harness.models.network import Atoms, Network, hop_kinds
 
 _NOTHING = Atoms(np.zeros(1), np.ones(1))
 _ONE = np.array([0.0, 1.0])
@@ -72,11 +69,10 @@ def flatten(network: Network) -> tuple[Structure, Flat]:
     executor["scale"], executor["idle_ms"] = network.service_scale, network.idle_ms
     host = np.zeros(network.cores.size, dtype=HOST)
     host["cores"], host["background"] = network.cores, network.background_cores
-    hops = network.hops
     cpu = [s.cpu_ms if s else _NOTHING for s in service]
     wait = [s.wait_ms if s else _NOTHING for s in service]
     send = [network.send_ms.get(name, _NOTHING) for name in names.components]
-    hop = [hops.within_worker_ms, hops.between_workers_ms, hops.between_nodes_ms]
+    hop, kind_between = hop_kinds(layout, network.hops)
     atom, first = _atoms([*cpu, *wait, *send, *hop, network.acker_service_ms])
     classes, components = len(cpu), len(send)
     klass["first_cpu"] = first[: classes + 1]
@@ -104,8 +100,8 @@ def flatten(network: Network) -> tuple[Structure, Flat]:
         fan=fan,
         route=route,
         share=share,
-        first_hop=first[-5:-1],
-        kind_between=_kinds(network),
+        first_hop=first[-len(hop) - 2 : -1],
+        kind_between=kind_between,
         first_acker=int(executors.sum()),
         acker_atoms=int(first[-2]),
         last_atom=int(first[-1]),
@@ -129,20 +125,6 @@ def _atoms(several: Iterable[Atoms]) -> tuple[Records, IntArray]:
     found["value"] = np.concatenate([a.values_ms for a in listed])
     found["p"] = np.concatenate([a.probabilities for a in listed])
     return found, first
-
-
-def _kinds(network: Network) -> IntArray:
-    """Return the kind of hop between any two workers."""
-    layout = network.layout
-    _, one = np.unique(layout.worker, return_index=True)
-    node = np.full(network.host.size, -1, dtype=np.int64)
-    numbers: dict[str, int] = {}
-    for i in one:
-        name = layout.executors[int(i)].worker.node
-        node[layout.worker[i]] = numbers.setdefault(name, len(numbers))
-    kind = np.where(node[:, None] == node[None, :], BETWEEN_WORKERS, BETWEEN_NODES).astype(np.int64)
-    np.fill_diagonal(kind, WITHIN)
-    return kind
 
 
 @compiled

@@ -68,8 +68,8 @@ def flow(f: Flat, r: Rates, s: Service, loop: SpoutLoop) -> Flow:
 @compiled
 def _flow(f: Flat, r: Rates, s: Service, loop: SpoutLoop, arrivals: FloatArray, ports: FloatArray,
           law: FloatArray) -> None:  # fmt: skip
-    blur = np.zeros(3)
-    for kind in range(3):
+    blur = np.zeros(f.first_hop.size - 1)
+    for kind in range(blur.size):
         for i in range(f.first_hop[kind], f.first_hop[kind + 1]):
             for j in range(f.first_hop[kind], f.first_hop[kind + 1]):
                 one, other = f.atom[i], f.atom[j]

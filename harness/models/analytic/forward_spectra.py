@@ -46,8 +46,8 @@ def spectra(g: Stages, through: FloatArray, size: int, span: float) -> ComplexAr
 def _spectra(g: Stages, through: FloatArray, step: float, ports: ComplexArray, found: ComplexArray) -> None:
     f = g.f
     size = ports.shape[1]
-    hops = np.zeros((3, size), dtype=np.complex128)
-    for kind in range(3):
+    hops = np.zeros((f.first_hop.size - 1, size), dtype=np.complex128)
+    for kind in range(hops.shape[0]):
         add_atoms(f.atom, f.first_hop[kind], f.first_hop[kind + 1], 1.0, step, hops[kind])
     for c in range(f.component.size - 1):
         one, after = f.component[c], f.component[c + 1]
@@ -97,13 +97,13 @@ def _come(
     by_task = target.kind >= COUNT_WINDOW
     executors = f.component[s.target + 1].first_executor - target.first_executor
     seats, size = arrived.shape
-    held, hopped = np.ones(size, dtype=np.complex128), np.zeros((3, size), dtype=np.complex128)
+    held, hopped = np.ones(size, dtype=np.complex128), np.zeros(hops.shape, dtype=np.complex128)
     for i in range(f.component[s.source + 1].first_executor - source.first_executor):
         port = f.output[s.output].first_port + i
         if not g.r.port[TUPLES, port] > 0:
             continue
         here = f.executor[source.first_executor + i].worker
-        known = np.zeros(3, dtype=np.bool_)
+        known = np.zeros(hops.shape[0], dtype=np.bool_)
         for j in range(seats):
             to = f.task[target.first_task + j].executor if by_task else j
             share = f.share[s.first_share + i * executors + to]

@@ -32,9 +32,9 @@ def one_of(b: Back, stream: int, executors: int, found: ComplexArray, mean: Floa
     if f.batch > 1:
         rate = typical_rate(b.g, stream)
         batch_moments(rate, f.batch, f.flush_ms, held)
-        for kind in range(3):
+        for kind in range(ways.shape[0]):
             times_batch(rate, f.batch, f.flush_ms, np.pi / b.span, ways[kind])
-    to = np.zeros((3, size), dtype=np.complex128)
+    to = np.zeros(ways.shape, dtype=np.complex128)
     for i in range(executors):
         to[:] = 0.0
         for j in range(seats):
@@ -45,7 +45,7 @@ def one_of(b: Back, stream: int, executors: int, found: ComplexArray, mean: Floa
                 for k in range(size):
                     target[k] += p * source[k]
                 mean[i] += p * (b.rest_mean[first + j] + b.g.s.hop[kind, 0] + held[0])
-        for kind in range(3):
+        for kind in range(ways.shape[0]):
             found[i] += to[kind] * ways[kind]
 
 
@@ -55,14 +55,14 @@ def tabulate(b: Back, stream: int, executors: int, table: FloatArray) -> None:
     f = b.g.f
     first = b.first_seat[f.stream[stream].klass]
     seats = b.first_seat[f.stream[stream].klass + 1] - first
-    used = np.zeros((3, seats), dtype=np.bool_)
+    used = np.zeros((b.hops.shape[0], seats), dtype=np.bool_)
     for i in range(executors):
         for j in range(seats):
             if chance(f, b.first_seat, stream, i, j) > 0:
                 used[kind_of(f, stream, i, j), j] = True
     ways = b.hops.copy()
     real = np.zeros((seats, b.grid.size))
-    for kind in range(3):
+    for kind in range(ways.shape[0]):
         if not used[kind].any():
             continue
         if f.batch > 1:

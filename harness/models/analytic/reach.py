@@ -56,7 +56,7 @@ def _onward(g: Stages, first_seat: IntArray, c: int, i: int, way: FloatArray) ->
     f = g.f
     one, after = f.component[c], f.component[c + 1]
     longest = 0
-    for kind in range(1, 3):
+    for kind in range(1, g.s.hop.shape[0]):
         if g.s.hop[kind, 0] > g.s.hop[longest, 0]:
             longest = kind
     hop_mean = g.s.hop[longest, 0]

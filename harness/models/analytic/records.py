@@ -47,9 +47,6 @@ HOST = np.dtype([("cores", _REAL), ("background", _REAL)])
 
 ATOM = np.dtype([("value", _REAL), ("p", _REAL)])
 
-WITHIN, BETWEEN_WORKERS, BETWEEN_NODES = range(3)
-"""Kinds of hop."""
-
 
 class Flat(NamedTuple):
     """A network's numbers. Times are ms, rates tuples a ms.
@@ -69,7 +66,7 @@ class Flat(NamedTuple):
     first_hop : array (kinds + 1)
         Atoms of hops.
     kind_between : array (workers, workers)
-        Kinds of hop.
+        Kinds of hop (``harness.models.network.hop_kinds``).
     first_acker : int
         Position.
     acker_atoms, last_atom : int

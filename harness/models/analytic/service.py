@@ -48,7 +48,11 @@ def service(f: Flat, r: Rates, stretch: FloatArray) -> Service:
     """Return the times of service, given how contention stretches CPU time."""
     everybody = f.executor.size
     cell, hold = np.zeros((f.klass["first_cell"][-1], 3)), np.zeros((everybody, 3))
-    rate, send, hop = np.zeros(everybody), np.zeros((f.component.size - 1, 3)), np.zeros((3, 3))
+    rate, send, hop = (
+        np.zeros(everybody),
+        np.zeros((f.component.size - 1, 3)),
+        np.zeros((f.first_hop.size - 1, 3)),
+    )
     slow = np.where(np.isfinite(stretch), stretch, 1.0)
     _service(f, r, slow, cell, hold, rate, send, hop)
     return Service(slow, cell, hold, rate, rate * hold[:, 0], send, hop)
@@ -125,7 +129,7 @@ def _service(f: Flat, r: Rates, slow: FloatArray, cell: FloatArray, hold: FloatA
     cpu, wait, whole = np.zeros(3), np.zeros(3), np.zeros(3)
     for c in range(f.component.size - 1):
         _moments(f.atom[f.component[c].first_send : f.component[c + 1].first_send], send[c])
-    for k in range(3):
+    for k in range(hop.shape[0]):
         _moments(f.atom[f.first_hop[k] : f.first_hop[k + 1]], hop[k])
     for k in range(f.klass.size - 1):
         c = f.klass[k].component

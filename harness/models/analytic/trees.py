@@ -63,10 +63,10 @@ class Back(NamedTuple):
 def back(g: Stages, grid: Grid, span: float, first_seat: IntArray, sizes: FloatArray) -> Back:
     """Return what is known at first: hops and the ways of acks."""
     f = g.f
-    hops = np.zeros((3, grid.size), dtype=np.complex128)
+    hops = np.zeros((f.first_hop.size - 1, grid.size), dtype=np.complex128)
     _hop_spectra(f, np.pi / span, hops)
     kinds = f.kind_between[:, f.executor["worker"][f.first_acker :]]
-    share = np.stack([(kinds == kind).mean(axis=1) for kind in range(3)], axis=1)
+    share = np.stack([(kinds == kind).mean(axis=1) for kind in range(hops.shape[0])], axis=1)
     cf = share @ hops
     cdf = np.maximum.accumulate(np.clip(np.ascontiguousarray(cf.real) @ grid.to_cdf, 0, 1), axis=1)
     seats = int(first_seat[-1])
@@ -77,7 +77,7 @@ def back(g: Stages, grid: Grid, span: float, first_seat: IntArray, sizes: FloatA
 
 @compiled
 def _hop_spectra(f: Flat, step: float, found: ComplexArray) -> None:
-    for kind in range(3):
+    for kind in range(found.shape[0]):
         add_atoms(f.atom, f.first_hop[kind], f.first_hop[kind + 1], 1.0, step, found[kind])
 
 

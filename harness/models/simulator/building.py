@@ -9,7 +9,7 @@ import numpy as np
 from harness.errors import ModelDeclined
 from harness.models.answers import Saturated
 from harness.models.layout import FloatArray, IntArray, Output, outputs
-from harness.models.network import Atoms, Input, Network
+from harness.models.network import Atoms, Input, Network, hop_kinds
 from harness.models.simulator.draws import Drawables
 from harness.models.simulator.kinds import (
     ACKER,
@@ -119,10 +119,8 @@ class _Builder:
         components[-1]["kind"] = ACKER
         components[-1]["first_executor"], components[-1]["executors"] = ackers.start, count
         components[-1]["input"] = components[-1]["send"] = NONE
-        h = network.hops
-        hops = [
-            self._atoms(a, "hops") for a in (h.within_worker_ms, h.between_workers_ms, h.between_nodes_ms)
-        ]
+        kinds, between = hop_kinds(layout, network.hops)
+        hops = np.array([self._atoms(a, "hops") for a in kinds], dtype=np.int32)[between]
         inputs = np.array(self.inputs, dtype=INPUT)
         tables, cells = self.draws.arrays()
         executors, tasks = self._executors(components), self._tasks()
@@ -140,7 +138,7 @@ class _Builder:
             executors=executors,
             tasks=tasks,
             hosts=hosts,
-            hops=np.array(hops, dtype=np.int32),
+            hops=hops,
             batch=np.array([network.batch, network.flush_ms, network.transfer_batch], dtype=np.float64),
             ackers=np.array([ackers.start, count, acker_service], dtype=np.int64),
             identifiers=np.concatenate([layout.tasks[c] for c in layout.order]),

@@ -166,8 +166,8 @@ class World(NamedTuple):
         Of streams whose tuples go to tasks in turn.
     executors, tasks, hosts, threads : EXECUTOR, TASK, HOST, THREAD
         Executors by position in the layout, tasks by component. Each host's threads have their own part.
-    hops : int32 (3)
-        Tables: within a worker, between workers, between nodes.
+    hops : int32 (workers, workers)
+        Tables, by the worker that sends and the one that receives.
     batch : float64 (3)
         Tuples in a batch, flush interval, tuples in a batch to other workers.
     ackers : int64 (3)

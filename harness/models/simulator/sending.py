@@ -159,10 +159,7 @@ def dispatch(world: World, stream: int, sender: int, target: int, item: int, tim
         Whose draws: an executor's, or those of a time window's thread.
     """
     here, there = world.executors[sender], world.executors[target]
-    distance = 0
-    if here["worker"] != there["worker"]:
-        distance = 1 if here["node"] == there["node"] else 2
-    hop = draw(world.tables, world.cells, world.hops[distance], world.draws, stream)
+    hop = draw(world.tables, world.cells, world.hops[here["worker"], there["worker"]], world.draws, stream)
     if batched(world):
         collect(world, sender, target, item, time, hop)
     else:

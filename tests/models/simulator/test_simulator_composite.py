@@ -52,7 +52,12 @@ def slowed(net: Network, factor: int) -> Network:
             k: Service(times(s.cpu_ms, factor), times(s.wait_ms, factor)) for k, s in net.service.items()
         },
         windows=windows,
-        hops=Hops(*(times(a, factor) for a in vars(net.hops).values())),
+        hops=Hops(
+            *(
+                times(a, factor)
+                for a in (net.hops.within_worker_ms, net.hops.between_workers_ms, net.hops.between_nodes_ms)
+            )
+        ),
         flush_ms=net.flush_ms * factor,
         send_ms={n: times(a, factor) for n, a in net.send_ms.items()},
         acker_service_ms=times(net.acker_service_ms, factor),

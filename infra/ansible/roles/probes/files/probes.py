@@ -12,9 +12,15 @@ import subprocess
 import sys
 import time
 
+APART_MS = 20
+"""Between two packets to a host: no more than what a probing of thousands of hosts would be."""
 
-def lines(source: str, names: dict[str, str], output: str, now_ns: int) -> list[str]:
-    """Return the lines for fping's own, ``ADDRESS : 0.05 - 0.04``, a number or a dash a packet."""
+
+def lines(source: str, names: dict[str, str], output: str, began_ns: int) -> list[str]:
+    """Return the lines for fping's own, ``ADDRESS : 0.05 - 0.04``, a number or a dash a packet.
+
+    Each packet has about the time at which it was sent.
+    """
     found = []
     for line in output.splitlines():
         target, colon, times = line.partition(" : ")
@@ -23,7 +29,7 @@ def lines(source: str, names: dict[str, str], output: str, now_ns: int) -> list[
         tags = f"round_trip,source={source},target={names[target.strip()]}"
         for i, value in enumerate(times.split()):
             field = "lost=1i" if value == "-" else f"ms={float(value)}"
-            found.append(f"{tags} {field} {now_ns + i}")  # a point of its own for each packet
+            found.append(f"{tags} {field} {began_ns + i * APART_MS * 1_000_000}")
     return found
 
 
@@ -31,11 +37,10 @@ def main(source: str, period_s: float, packets: int, targets: list[str]) -> None
     """Probe until the process is ended."""
     names = {address: name for name, address in (t.split("=") for t in targets)}
     while True:
-        began = time.monotonic()
-        # a probe every 20 ms, no more than what a probing of thousands of hosts would be
-        command = ["fping", "-q", "-C", str(packets), "-p", "20", *names]
+        began, began_ns = time.monotonic(), time.time_ns()
+        command = ["fping", "-q", "-C", str(packets), "-p", str(APART_MS), *names]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        print("\n".join(lines(source, names, done.stderr, time.time_ns())))
+        print("\n".join(lines(source, names, done.stderr, began_ns)))
         time.sleep(max(0.0, period_s - (time.monotonic() - began)))
 
 

@@ -1,0 +1,68 @@
+"""What the probes of provisioned hosts saw, as rows of ``metrics.parquet``.
+
+Each host keeps the lines of its own probes (``infra/ansible/roles/probes``). They are read after an interval,
+not sent in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pyarrow as pa
+from line_protocol_parser import LineFormatError, parse_line
+
+from harness.errors import ClusterError
+from harness.schemas import METRICS
+
+LOG = "/var/log/harness/probes.log"
+FIELDS = {"ms": "rtt_ms", "lost": "lost"}
+"""Fields of a line, and what they are called in ``metrics.parquet``."""
+NO_TASK = -1
+
+
+def reader(since_ms: int, until_ms: int) -> str:
+    """Return what a host runs to give its lines of a span of time."""
+    span = f"$3 > {since_ms}000000 && $3 <= {until_ms}000000"
+    return f"sudo awk '/^round_trip,/ && {span}' {LOG}"
+
+
+def rows(said: str, nodes: Collection[str]) -> pa.Table:
+    """Return the round trips between worker nodes (schema ``METRICS``), in the order of the lines.
+
+    Raises
+    ------
+    ClusterError
+        When a line is none of the probes'.
+
+    Examples
+    --------
+    >>> line = "round_trip,source=node-1,target=node-2 ms=0.25 1700000000000000000"
+    >>> rows(line, {"node-1", "node-2"}).select(["stream", "peer", "field", "value"]).to_pylist()
+    [{'stream': 'node-1', 'peer': 'node-2', 'field': 'rtt_ms', 'value': 0.25}]
+    """
+    found = []
+    for line in said.splitlines():
+        try:
+            point = parse_line(line)
+            source, target = point["tags"]["source"], point["tags"]["target"]
+            fields = [(FIELDS[name], float(value)) for name, value in point["fields"].items()]
+            end_ms = point["time"] // 1_000_000
+        except (LineFormatError, KeyError, TypeError, ValueError):
+            raise ClusterError(f"no line of the probes: {line[:120]!r}", f"look at {LOG}") from None
+        if {source, target} <= set(nodes):
+            found += [_row(end_ms, source, target, *each) for each in fields]
+    return pa.Table.from_pylist(found, schema=METRICS)
+
+
+def _row(end_ms: int, source: str, target: str, field: str, value: float) -> dict[str, object]:
+    return {
+        "bucket_end_ms": end_ms,
+        "measurement": "round_trip",
+        "component": "",
+        "task": NO_TASK,
+        "worker": "",
+        "stream": source,
+        "peer": target,
+        "field": field,
+        "value": value,
+    }
