@@ -12,8 +12,7 @@ from hop_synthetic import Leg, hop_rows, line_times
 from synthetic import Truth, component, deploy, observation, stream
 
 from harness.errors import ModelDeclined
-from harness.models.analytic.rates import ROWS
-from harness.models.analytic.solve import Solution, solve
+from harness.models.analytic.solve import solve
 from harness.models.evidence import read
 from harness.models.hop_times import BETWEEN_WORKERS, HopTimes, hop_sums, hop_times, one_way
 from harness.models.idling import TRANSFER_SLEEP_MS
@@ -45,25 +44,27 @@ def slowed(net: Network, delay_ms: float = DELAY_MS) -> Network:
     return replace(net, hops=replace(net.hops, between_pairs_ms={PAIR: longer}))
 
 
-def crossings(solution: Solution) -> float:
-    """Mean number of times that a row goes between the two nodes, from the rows of every connection."""
-    layout, rates, names = solution.network.layout, solution.rates, solution.names
-    node = [e.worker.node for e in layout.executors]
-    total = 0.0
-    for stream, route in solution.network.routing.items():
-        output = next(o for o in names.outputs if (o.component, o.stream) == (stream.source, stream.stream))
-        first = solution.flat.output["first_port"][names.outputs.index(output)]
-        share = route @ layout.membership[stream.target].T
-        for i, here in enumerate(node[layout.of[stream.source]]):
-            for j, there in enumerate(node[layout.of[stream.target]]):
-                if {here, there} == set(PAIR):
-                    total += rates.port[ROWS, first + i] * share[i, j]
-    rows = sum(rates.task[ROWS, first_task(solution, n) :][: len(layout.tasks[n])].sum() for n in ("c",))
-    return float(total / rows)
-
-
-def first_task(solution: Solution, name: str) -> int:
-    return int(solution.flat.component["first_task"][solution.names.components.index(name)])
+def crossings(net: Network) -> float:
+    """Mean number of times that a row of the sink went between the two nodes, followed along the plan."""
+    layout = net.layout
+    node = np.array([e.worker.node for e in layout.executors])
+    apart = np.isin(node[:, None], PAIR) & np.isin(node[None, :], PAIR) & (node[:, None] != node[None, :])
+    rows, times = np.zeros(len(layout)), np.zeros(len(layout))
+    for name in layout.order:
+        at, inputs = layout.of[name], layout.plan.query_plan.inputs(name)
+        if not inputs:
+            rows[at] = layout.membership[name] @ net.input_tps[name]
+        for s in inputs:
+            share = net.routing[s] @ layout.membership[name].T
+            source = layout.of[s.source]
+            rows[at] += rows[source] @ share
+            times[at] += times[source] @ share + rows[source] @ (share * apart[source, at])
+        fans = [fan for key, fan in net.fanout.items() if key.component == name and fan and inputs]
+        made = {float(pmf @ np.arange(pmf.size)) for fan in fans for pmf in fan.values()} or {1.0}
+        assert len(made) == 1  # whatever it came from
+        rows[at] *= next(iter(made))
+        times[at] *= next(iter(made))
+    return float(times[at].sum() / rows[at].sum())
 
 
 def example(window: bool = False, **more: object) -> Network:
@@ -84,7 +85,7 @@ def example(window: bool = False, **more: object) -> Network:
 @pytest.mark.parametrize("window", [False, True])
 def test_a_delay_moves_the_mean_by_the_share_of_rows_that_cross_it(window: bool) -> None:
     fast, slow = solve(example(window)), solve(slowed(example(window)))
-    expected = crossings(slow) * DELAY_MS
+    expected = crossings(slow.network) * DELAY_MS
     assert expected > 0.5
     moved = slow.ground_truth()[""].mean_ms - fast.ground_truth()[""].mean_ms
     assert moved == pytest.approx(expected, rel=1e-9)  # a blur of the flows aside, which constants have not
@@ -102,13 +103,13 @@ def test_a_pair_that_is_as_the_others_changes_nothing() -> None:
 
 
 def line_on(nodes: tuple[str, str, str]) -> Network:
-    """Spout, bolt and acker, one executor each, on the first worker of a node each; all times are 0."""
+    """Spout, bolt and acker, one executor each, on a node each; all that takes time is hops."""
     query = query_plan([("spout", "bolt")], 1)
     plan = deploy(query, 1, nodes=3, workers_per_node=1, ackers=1)
     worker = {e.worker.node: e.worker for e in plan.executors}
     where = dict(zip(("spout", "bolt", "__acker"), nodes, strict=True))
     executors = tuple(e.model_copy(update={"worker": worker[where[e.component]]}) for e in plan.executors)
-    return network(plan.model_copy(update={"executors": executors}), 10.0)
+    return network(plan.model_copy(update={"executors": executors}), 10.0, hops_ms=(0.2, 0.2, 0.2))
 
 
 @pytest.mark.parametrize(
@@ -142,7 +143,7 @@ def test_the_simulator_plays_the_same_kinds(window: bool) -> None:
     net = example(window)
     runs = [simulate(n, duration_s=200, warm_up_s=5, seed=3) for n in (net, slowed(net))]
     moved = float(np.diff([run.latencies.ground_truth_ms.mean() for run in runs])[0])
-    assert moved == pytest.approx(crossings(solve(net)) * DELAY_MS, rel=0.06)
+    assert moved == pytest.approx(crossings(net) * DELAY_MS, rel=0.06)
 
 
 def test_kinds_are_those_of_the_plans_own_nodes() -> None:
