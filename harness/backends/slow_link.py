@@ -1,8 +1,8 @@
 """A slowed link between two local hosts: for tests, and for experiments on what the network takes.
 
-Every packet between the two takes longer by the delay, each way; a round trip takes twice as much longer. What
-does it is netem where the kernel has it, else ``packet_relay``. The link is slow until the block ends, or, if
-who asked for it is killed, until the sandbox of the hosts ends.
+Every packet between the two takes longer by the delay, each way; a round trip takes twice as much longer.
+What does it is netem where the kernel has it (never tried: no kernel at hand has it), else ``packet_relay``.
+The link is slow until the block ends, or, if who asked for it is killed, until the hosts' sandbox ends.
 """
 
 from __future__ import annotations
@@ -53,9 +53,7 @@ def slowed(network: HostNetwork, one: End, other: End, delay_ms: float) -> Itera
         for here, there in ((one, other), (other, one)):
             if not _netem(network, here.name, there.address, delay_ms):
                 break
-            undo.callback(
-                _inside, network, ["tc", "-netns", here.name, "qdisc", "del", "dev", "eth0", "root"]
-            )
+            undo.callback(_inside, network, _plain(here.name))
         else:
             yield "netem"
             return
@@ -82,8 +80,13 @@ def _netem(network: HostNetwork, host: str, to: str, delay_ms: float) -> bool:
             break
         done += 1
     if 0 < done < len(commands):
-        _inside(network, [*change, "qdisc", "del", *on, "root"])
+        _inside(network, _plain(host))
     return done == len(commands)
+
+
+def _plain(host: str) -> list[str]:
+    """Return what puts a host's interface back as it was."""
+    return ["tc", "-netns", host, "qdisc", "del", "dev", "eth0", "root"]
 
 
 @contextmanager
