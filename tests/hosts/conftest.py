@@ -44,7 +44,8 @@ def before(state_folder: Path) -> Traces:
 def provisioned(
     before: Traces, state_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Provisioned]:
-    cluster = Provisioned(cluster_file(tmp_path_factory.mktemp("file")))
+    probes = "\nprobes: { period_s: 2, packets: 3 }\n"  # some in any interval
+    cluster = Provisioned(cluster_file(tmp_path_factory.mktemp("file"), extra=probes))
     made = cluster.provision()
     try:
         assert made.status == 0, made.err

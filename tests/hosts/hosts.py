@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 
 from harness.backends.host_network import HostNetwork
+from harness.backends.slow_link import End
 from harness.provisioning.config import Cluster, load
 from harness.provisioning.state import State
 
@@ -80,6 +81,9 @@ class Provisioned:
     def address(self, name: str) -> str:
         return self.state.addresses()[name]
 
+    def end(self, name: str) -> End:
+        return End(name, self.address(name))
+
     def on(self, name: str, command: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """Run a command on a host, over ssh as Ansible does."""
         options = f"-F /dev/null -o BatchMode=yes -o UserKnownHostsFile={self.state.known_hosts} -i"
@@ -98,6 +102,11 @@ class Provisioned:
         """Run a command of this machine among the hosts' namespaces."""
         where = ["nsenter", "--target", str(self.network.pid), "--net", "--mount", "--pid"]
         return subprocess.run([*where, *command], capture_output=True, text=True, check=True).stdout
+
+    def said_in_sandbox(self, *command: str) -> str:
+        """Do the same with a command that says what it found on standard error."""
+        where = ["nsenter", "--target", str(self.network.pid), "--net", "--mount", "--pid"]
+        return subprocess.run([*where, *command], capture_output=True, text=True, check=True).stderr
 
     def first_process(self, name: str) -> str:
         """A host's first process, as the sandbox counts them."""

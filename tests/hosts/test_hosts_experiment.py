@@ -17,9 +17,10 @@ import pytest
 from hosts import NAME, ROOT, SHIPPED, Answer, Provisioned, harness
 
 from harness.backends.kafka import Topics
+from harness.backends.slow_link import slowed
 from harness.provisioning.provision import bootstrap_of, nimbus_of
 from harness.provisioning.state import Left
-from harness.runs import Run
+from harness.runs import Interval, Run
 
 pytestmark = pytest.mark.system
 
@@ -43,6 +44,10 @@ STAMPS_MS = 1.0
 """The broker stamps in whole milliseconds, so a difference of two stamps is too small by less than this."""
 SLEWED = 5e-4
 """Largest share by which Linux lets the time of day go faster or slower than its oscillator (adjtimex)."""
+
+
+DELAY_MS = 5.0
+"""What packets between the nodes take longer in the run's second step, each way."""
 
 
 def typed(provisioned: Provisioned) -> list[str]:
@@ -136,7 +141,8 @@ def test_a_resumed_run_goes_on_to_verdict_and_report(provisioned: Provisioned, r
     assert again.status == 0, again.err
     assert provisioned.service_pids("node-1") == others  # nobody else was touched
 
-    resumed = harness("run", "--resume", str(run.path))
+    with slowed(provisioned.network, provisioned.end("node-1"), provisioned.end("node-2"), DELAY_MS):
+        resumed = harness("run", "--resume", str(run.path))
     assert resumed.status in (0, 3, 4), resumed.err  # whether it is precise is not what is tested
     assert resumed.result["verdict"] in ("valid", "invalid", "unknown")
     assert run.finished_steps == (0, 1)
@@ -170,6 +176,38 @@ def test_no_tuple_arrives_before_it_left_also_between_nodes(run: Run) -> None:
             assert left["emitted_ns"] <= arrived["received_ns"]
             crossings += nodes[left["task"]] != nodes[arrived["task"]]
     assert crossings > 0
+
+
+def round_trips(run: Run, step: int) -> pd.DataFrame:
+    rows = pq.read_table(run.step_path(step) / "metrics.parquet").to_pandas()
+    interval = run.interval(step)
+    assert isinstance(interval, Interval)
+    inside = rows["bucket_end_ms"].between(interval.start_epoch_ms, interval.end_epoch_ms)
+    found: pd.DataFrame = rows[inside & (rows["measurement"] == "round_trip")]
+    return found
+
+
+def test_round_trips_between_worker_nodes_are_among_a_steps_metrics(run: Run) -> None:
+    """Half of one is what packets took: the least of them, since a busy machine only adds."""
+    found = round_trips(run, 1)
+    assert set(zip(found["stream"], found["peer"], strict=True)) == {
+        ("node-1", "node-2"),
+        ("node-2", "node-1"),
+    }
+    assert set(found["field"]) == {"rtt_ms"}
+    assert found["value"].min() / 2 == pytest.approx(DELAY_MS, abs=0.5)
+    gone = round_trips(run, 0)  # when there was no node-2
+    assert set(zip(gone["stream"], gone["peer"], gone["field"], strict=True)) == {
+        ("node-1", "node-2", "lost")
+    }
+
+
+def test_tuples_between_nodes_took_the_slow_link(run: Run) -> None:
+    nodes = {task: e.worker.node for task, e in run.plan(1).start.by_task.items()}
+    for hops in latencies(run, 1)["hops"]:
+        for left, arrived in pairwise(hops):
+            if nodes[left["task"]] != nodes[arrived["task"]]:
+                assert arrived["received_ns"] - left["emitted_ns"] >= DELAY_MS * 1e6
 
 
 def test_the_hosts_clocks_are_stated(run: Run) -> None:
