@@ -85,11 +85,11 @@ def relay(one: int, other: int, delay_ns: int) -> None:
 
 def main(delay_ms: float, one: tuple[str, str], other: tuple[str, str]) -> None:
     """Connect the two ends and pass packets on."""
-    ends = [connected(*one, *other), connected(*other, *one)]
+    here, there = connected(*one, *other), connected(*other, *one)
     punctual()
     sys.stdout.write("ready\n")
     sys.stdout.flush()
-    relay(*ends, round(delay_ms * 1e6))
+    relay(here, there, round(delay_ms * 1e6))
 
 
 if __name__ == "__main__":
