@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -250,7 +250,7 @@ def draw(found: list[Effect], slow_link: Link) -> Figure:
     left.set_ylabel("added to the mean ground truth (ms)")
     left.set_title(f"{slow_link.delay_ms:.2f} ms between {' and '.join(slow_link.nodes)}, each way")
     left.legend()
-    dash = {"marker": "_", "linestyle": "none", "color": style.INK, "markersize": style.pt(9)}
+    dash: dict[str, Any] = {"marker": "_", "linestyle": "none", "color": style.INK, "markersize": style.pt(9)}
     for shift, place, name, means, said in (
         (-0.19, 0, "as it is", [e.fast_ms for e in found], [e.predicted_fast_ms for e in found]),
         (0.19, 5, "slowed", [e.slow_ms for e in found], [e.predicted_slow_ms for e in found]),
