@@ -36,6 +36,8 @@ def network_ms(plan: PhysicalPlan, probed: RoundTrips) -> FloatArray:
     """
     nodes = [plan.node_names[w.node] for w in plan.workers]
     found = np.zeros((len(nodes), len(nodes)))
+    if not probed and len({node.host for node in nodes}) == 1:
+        return found
     for i, here in enumerate(nodes):
         for j, there in enumerate(nodes):
             seen = probed.get(node_pair(here.name, there.name)) if here.name != there.name else None
