@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from made_runs import placed
 from made_steps import END_S, START_S, gathered, measured
@@ -23,7 +24,7 @@ from made_steps import END_S, START_S, gathered, measured
 from harness.errors import ClusterError
 from harness.experiments import campaign
 from harness.experiments.campaign import Campaign
-from harness.experiments.contracts import Progress, Watcher
+from harness.experiments.contracts import Probes, Progress, Watcher, unprobed
 from harness.experiments.loading import load
 from harness.experiments.measuring import Disturbed, Measured
 from harness.experiments.precision import look
@@ -141,6 +142,7 @@ def carried_out(
     monkeypatch: pytest.MonkeyPatch,
     outcomes: Callable[[int], Measured] | None = None,
     watch: Watcher = lambda _: None,
+    probes: Probes = unprobed,
 ) -> None:
     """Carry the campaign out; ``outcomes`` gives what the n-th measurement finds, or raises."""
     count = iter(range(100))
@@ -154,7 +156,7 @@ def carried_out(
             return outcomes(n) if outcomes else STEADY
 
     monkeypatch.setattr(campaign, "Measurement", AtOnce)
-    Campaign(EXPERIMENT, run, world, world, world, watch).carry_out()
+    Campaign(EXPERIMENT, run, world, world, world, watch, probes).carry_out()
 
 
 def interval(run: Run, step: int) -> dict[str, Any]:
@@ -168,6 +170,26 @@ def test_what_is_written_of_the_mean_is_of_all_that_came_out(
     carried_out(world, run, monkeypatch)
     assert STEADY.look.mean == 9.0
     assert interval(run, 0)["mean_ms"] == pytest.approx(10.0)
+
+
+def test_what_probes_saw_is_asked_for_once_a_step_when_it_is_over(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def probes(since_ms: int, until_ms: int) -> pa.Table:
+        asked.append((since_ms, until_ms, world.asked[-1]))
+        row = {"bucket_end_ms": until_ms, "measurement": "round_trip", "field": "rtt_ms", "value": 0.25}
+        return pa.Table.from_pylist([{**row, "stream": "node-1", "peer": "node-2"}], schema=METRICS)
+
+    carried_out(world, run, monkeypatch, probes=probes)
+    assert len(asked) == len(run.finished_steps) > 0
+    for step, (since_ms, until_ms, last) in zip(run.finished_steps, asked, strict=True):
+        assert since_ms <= until_ms
+        assert last == "stop"  # nothing is sent any more
+        table = pq.read_table(run.step_path(step) / "metrics.parquet")
+        assert table["bucket_end_ms"].to_pylist() == [until_ms]
+        assert table["value"].to_pylist() == [0.25]
 
 
 def test_what_did_not_come_out_is_held_against_the_step_after(
