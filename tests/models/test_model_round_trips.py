@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from analytic_networks import exponential, network, query_plan
 from hop_synthetic import Leg, hop_rows, line_times
-from synthetic import Truth, component, deploy, observation, stream
+from synthetic import SETTINGS, Truth, component, deploy, observation, stream
 
 from harness.errors import ModelDeclined
 from harness.models.analytic.solve import solve
@@ -19,6 +19,7 @@ from harness.models.idling import TRANSFER_SLEEP_MS
 from harness.models.layout import lay_out
 from harness.models.network import Atoms, Hops, Network, constant, hop_kinds
 from harness.models.observe import observe, round_trips
+from harness.models.proposal import network_of
 from harness.models.simulator import simulate
 from harness.plans import PhysicalPlan, QueryPlan, Window
 
@@ -270,7 +271,21 @@ def test_what_round_trips_vary_is_not_the_hops_own() -> None:
     assert less == pytest.approx(between_nodes, rel=1e-3)
 
 
-def test_without_probes_there_are_three_kinds() -> None:
-    found = estimated(DELAY_MS, None)
-    assert dict(found.hops(0.0).between_pairs_ms) == {}
+def test_a_proposed_plans_network_has_the_pairs_that_were_probed_and_names_those_that_were_not() -> None:
+    source = observed(DELAY_MS)
+    seen = probes(("node-1", "node-2", [10.0] * 3), ("node-1", "node-3", [2.0] * 3))
+    probed = replace(source, metrics=pd.concat([source.metrics, seen], ignore_index=True))
+    proposed = deploy(LINE, 1, nodes=3, workers_per_node=1, ackers=0)
+    plain, known = (network_of(s, proposed, SETTINGS, 25.0) for s in (observed(0.0), probed))
+    ordinary = plain.hops.between_workers_ms.mean_ms
+    hops = known.hops
+    assert hops.between_workers_ms.mean_ms == pytest.approx(ordinary)
+    assert hops.between_nodes_ms.mean_ms == pytest.approx(ordinary)
+    assert {pair: ms.mean_ms for pair, ms in hops.between_pairs_ms.items()} == pytest.approx(
+        {("node-1", "node-2"): ordinary + 5.0, ("node-1", "node-3"): ordinary + 1.0}
+    )
+    unknown = "no round trip between node-2 and node-3 was measured: the network is assumed to take no time"
+    assert [note for note in known.notes if "round trip" in note] == [unknown]
+    assert dict(plain.hops.between_pairs_ms) == {}
+    assert not any("round trip" in note for note in plain.notes)
     assert dict(observe(observed(0.0)).round_trips) == {}
