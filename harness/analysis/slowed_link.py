@@ -129,7 +129,7 @@ def _one_way_ms(run: Run, nodes: tuple[str, str]) -> float:
         rows = pq.read_table(run.step_path(step) / "metrics.parquet").to_pandas()
         mine = (rows["measurement"] == "round_trip") & (rows["field"] == "rtt_ms")
         ends = [{one, other} == set(nodes) for one, other in zip(rows["stream"], rows["peer"], strict=True)]
-        found.append(rows["value"][mine & np.array(ends, dtype=np.bool_)].to_numpy())
+        found.append(rows["value"].to_numpy()[mine.to_numpy() & np.array(ends, dtype=np.bool_)])
     if not sum(values.size for values in found):
         raise UsageError(f"{run.path}: no round trip between {' and '.join(nodes)} was measured")
     return float(np.median(np.concatenate(found)) / 2)
