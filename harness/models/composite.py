@@ -36,7 +36,8 @@ The source observation is turned into what a tuple costs and meets (CPU demand a
 sleeps, fan-outs, keys), the proposed plan into a network of these (harness.models.proposal), and the network
 is solved (harness.models.analytic): rates along the plan; contention for cores; variability by an index that
 sees bursts; each executor a single server that sleeps when idle; windows and their acks by task;
-distributions carried along the edges as characteristic functions. Nothing is cut.
+distributions carried along the edges as characteristic functions. Nothing is cut. Between two nodes whose
+round trips were probed a hop takes half of one on top; without probes the network takes no time of its own.
 Complete latency: from the acker's receipt of a message's first word to that of its tree's last ack, a maximum
 over all that was made of it. The statistics of the thesis's protocol are answered by the mean over rows that
 begin and end on one worker node, up to the mean complete latency (mean_same_node) and, since no path is

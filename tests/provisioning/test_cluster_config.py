@@ -63,6 +63,8 @@ def test_the_shipped_file() -> None:
         ),
         ("name: c\nhosts:\n  kind: openstack" + MACHINES, "the key 'hosts.image' is missing"),
         ("name: c\nstorm: {slots_per_node: 0}\nhosts:\n  kind: local" + MACHINES, "storm.slots_per_node"),
+        ("name: c\nprobes: {period_s: 0.5}\nhosts:\n  kind: local" + MACHINES, "probes.period_s"),
+        ("name: c\nprobes: {packets: 0}\nhosts:\n  kind: local" + MACHINES, "probes.packets"),
         ("- a\n- b\n", "a cluster is a mapping of keys"),
         ("name: [\n", "not readable as YAML"),
     ],
