@@ -11,7 +11,7 @@ import harness.models
 
 MODULES = sorted(Path(harness.models.__file__).parent.rglob("*.py"))
 ALLOWED = {
-    *("__future__", "collections.abc", "dataclasses", "functools", "math", "typing", "weakref"),
+    *("__future__", "collections.abc", "dataclasses", "functools", "itertools", "math", "typing", "weakref"),
     *("numpy", "numpy.typing", "scipy.optimize", "scipy.special", "pandas"),
     *("harness.errors", "harness.plans", "harness.protocols"),
 }
