@@ -196,10 +196,8 @@ def test_round_trips_between_worker_nodes_are_among_a_steps_metrics(run: Run) ->
     }
     assert set(found["field"]) == {"rtt_ms"}
     assert found["value"].min() / 2 == pytest.approx(DELAY_MS, abs=0.5)
-    gone = round_trips(run, 0)  # when there was no node-2
-    assert set(zip(gone["stream"], gone["peer"], gone["field"], strict=True)) == {
-        ("node-1", "node-2", "lost")
-    }
+    gone = round_trips(run, 0)  # when there was no node-2 to probe; its network may answer for a while
+    assert set(zip(gone["stream"], gone["peer"], strict=True)) == {("node-1", "node-2")}
 
 
 def test_tuples_between_nodes_took_the_slow_link(run: Run) -> None:
