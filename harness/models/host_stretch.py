@@ -5,8 +5,9 @@ the source, and told apart here:
 
 - its workers' CPU use, of which the law of ``contention`` makes a stretch, with a constant for what the other
   processes of the host (brokers, supervisors, the harness) get in the way;
-- its bolts that wait least: their ratio is the stretch. What it is over the law's is taken as the topology's
-  own (executors at work at once, since a message's tuples come together) and goes with it to other plans.
+- its component that waits least: its ratio is the stretch. What it is over the law's is taken as the
+  topology's own (executors at work at once, since a message's tuples come together) and goes with it to other
+  plans.
 
 A sink's client waits in every send, so a sink's ratio is a bound only; and bolts that wait for most of their
 time say nothing. Then the law alone is taken, and the interval is wide.
@@ -26,8 +27,6 @@ from harness.models.layout import FloatArray, Layout
 
 HIDDEN_CORES = 0.3
 """Cores of a host that its other processes take from the workers' threads (docs/model.md, 'CPU')."""
-ALIKE = 1.15
-"""Bolts whose ratio is within this factor of the least share the stretch between them."""
 MOSTLY_WAITS = 2.0
 """A ratio this many times the least is of a bolt that waits for most of its time."""
 SPREAD = 0.2
@@ -64,20 +63,15 @@ def host_stretch(evidence: Evidence, weights: FloatArray, luck: float = 0.0) -> 
     ModelDeclined
         As ``beyond_law``.
     """
-    bolts, ratios = [], []
-    sinks = evidence.plan.query_plan.sinks
+    ratios: dict[str, float] = {}
     for name, sums in evidence.service.items():
         wall_ms, cpu_ms = float((sums.wall_ms @ weights).sum()), float((sums.cpu_ms @ weights).sum())
         if cpu_ms > 0 and wall_ms > 0:
-            ratios.append(wall_ms / cpu_ms)
-            if name not in sinks:
-                bolts.append((wall_ms, cpu_ms))
-    most = max(min(ratios, default=np.inf), 1.0)
-    wall, cpu = np.array(bolts).reshape(-1, 2).T
-    if wall.size and (wall / cpu).min() < MOSTLY_WAITS * most:
-        alike = wall / cpu <= ALIKE * (wall / cpu).min()
-        stretched = min(float(wall[alike].sum() / cpu[alike].sum()), most)
-        return HostStretch(max(stretched, 1.0), None)
+            ratios[name] = wall_ms / cpu_ms
+    most = max(min(ratios.values(), default=np.inf), 1.0)
+    bolts = [ratio for name, ratio in ratios.items() if name not in evidence.plan.query_plan.sinks]
+    if min(bolts, default=np.inf) < MOSTLY_WAITS * most:
+        return HostStretch(most, None)
     workers = _worker_cores(evidence, weights)
     by_law = _law(evidence.layout, workers)
     stretched = max(min(by_law * float(np.exp(SPREAD * luck)), most), 1.0)

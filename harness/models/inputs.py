@@ -32,6 +32,8 @@ _LEAST_POLL_MS = 0.5
 """Half of the shortest time-out of a poll, 1 ms."""
 _AT_ONCE = 0.05
 """Share of messages at once with the one before, beyond which the others come after a whole round."""
+_REGULAR = 0.3
+"""Squared coefficient of variation of gaps that say something of a round; at random they are the messages' own."""
 
 
 @dataclass(frozen=True)
@@ -97,20 +99,23 @@ def arriving(evidence: Evidence, waiting: Waiting) -> Arriving | None:
         task = of_spout["task"].to_numpy()
         tasks = evidence.layout.tasks[name].size
         turns.append(float(np.mean(np.diff(task) % tasks == 1 % tasks)))
+        in_turn = turns[-1] > IN_TURN
         # In turn a task's gap is made of one gap of every task. Taken from all gaps, a message that left no
         # record (a window may hold all of it) counts for little.
-        apart = [of_spout] if turns[-1] > IN_TURN else [mine for _, mine in of_spout.groupby("task")]
+        apart = [of_spout] if in_turn else [mine for _, mine in of_spout.groupby("task")]
+        regular = in_turn
         for mine in apart:
             gap = np.diff(mine["scheduled_ms"].to_numpy())
             if gap.size > 1 and gap.mean() > 0:
-                scv = float(gap.var() / gap.mean() ** 2) / (tasks if turns[-1] > IN_TURN else 1)
-                gaps.append((gap.size, scv))
+                scv = float(gap.var() / gap.mean() ** 2)
+                gaps.append((gap.size, scv / (tasks if in_turn else 1)))
+                regular &= scv < _REGULAR
         waits = (of_spout["entered_ms"] - of_spout["sent_ms"]).to_numpy()
-        executor, in_turn = of_spout["executor"].to_numpy(), turns[-1] > IN_TURN
+        executor = of_spout["executor"].to_numpy()
         entered = of_spout["entered_ms"].to_numpy()
         which = np.unique(executor)
         own = np.full(which.size, np.nan)
-        if in_turn:
+        if regular:
             held = [len(evidence.layout.executors[e].tasks) for e in which]
             own = np.array(
                 [polls_between_bursts(entered, executor == e, n) for e, n in zip(which, held, strict=True)]

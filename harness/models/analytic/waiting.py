@@ -82,27 +82,25 @@ def _excess(t: float, index: FloatArray) -> float:
 
 
 @inner
-def _work(load: float, service_ms: float, scv: float, index: FloatArray, depth: float) -> tuple[float, float]:
-    """Return the work that is there with a probability of exp(-depth), and the time in which it comes."""
+def _work(load: float, service_ms: float, scv: float, index: FloatArray, depth: float) -> float:
+    """Return the work that is there with a probability of exp(-depth)."""
     half = math.sqrt(RATIO)
     slope = 1 - load
-    work = time = 0.0
+    work = 0.0
     for k in range(index.size):
         square = 2 * depth * load * service_ms * (index[k] + scv)
         low = SCALES_MS[k] / half if k > 0 else 0.0
         s = max(square / (4 * slope * slope), low)
         if k < index.size - 1:
             s = min(s, SCALES_MS[k] * half)
-        found = math.sqrt(square * s) - slope * s
-        if found > work:
-            work, time = found, s
-    return work, time
+        work = max(work, math.sqrt(square * s) - slope * s)
+    return work
 
 
 @inner
 def _power(load: float, service_ms: float, scv: float, index: FloatArray) -> float:
     """Return the power of the depth that the work grows with; 1 for an exponential tail, and at most."""
-    shallow, deep = _work(load, service_ms, scv, index, 1.0)[0], _work(load, service_ms, scv, index, _DEEP)[0]
+    shallow, deep = _work(load, service_ms, scv, index, 1.0), _work(load, service_ms, scv, index, _DEEP)
     return min(math.log(deep / shallow) / math.log(_DEEP), 1.0) if shallow > 0 else 1.0
 
 
@@ -110,12 +108,14 @@ def _power(load: float, service_ms: float, scv: float, index: FloatArray) -> flo
 def mean_wait(load: float, first: float, second: float, third: float, index: FloatArray) -> float:
     """Return the mean wait without sleeps, from moments of the service.
 
-    By pairs where the work comes in less than a service, by robust queueing where it takes many.
+    By pairs where the work comes in less than a service, by robust queueing where it takes many. How long it
+    takes is told from how much it is (equal where the supremum is inside a scale, and without jumps).
     """
     scv = max(second / (first * first) - 1, 0.0)
-    work, time = _work(load, first, scv, index, 1.0)
+    work = _work(load, first, scv, index, 1.0)
     heavy = max(work / load - (1 + scv) * first / 2, 0.0)
     light = light_wait(load, first, second, third, index)
+    time = work / (1 - load)
     weight = time * time / (time * time + 4 * first * first)
     return max(light + weight * (heavy - light), least_wait(load, first, index))
 
