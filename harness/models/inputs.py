@@ -33,7 +33,7 @@ _LEAST_POLL_MS = 0.5
 _AT_ONCE = 0.05
 """Share of messages at once with the one before, beyond which the others come after a whole round."""
 _REGULAR = 0.3
-"""Squared coefficient of variation of gaps that say something of a round; at random they are the messages' own."""
+"""Squared coefficient of variation of gaps that say how long a round is; others are the messages' own."""
 
 
 @dataclass(frozen=True)

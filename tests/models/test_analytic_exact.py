@@ -41,7 +41,7 @@ def test_one_server_waits_as_pollaczek_and_khinchine_say(load: float, scv: float
 @pytest.mark.parametrize(("load", "off"), [(0.1, 0.003), (0.2, 0.005), (0.5, 0.12), (0.8, 0.15), (0.9, 0.25)])
 def test_messages_at_equal_gaps_hardly_wait_at_light_load(load: float, off: float) -> None:
     # D/M/1: the wait is s / (1 - s) services with s = exp(-(1 - s) / load); 0.007 at a load of 0.2, where
-    # messages at random would wait 0.25 and robust queueing says 0.22. At 0.9 it is 4.2, of which 0.2 are lost.
+    # messages at random would wait 0.25 and robust queueing says 0.22. At 0.9 it is 4.2; 0.2 are lost.
     s = brentq(lambda s: s - np.exp(-(1 - s) / load), 0.0, 1 - 1e-3)
     found = mean(solve(station(1000 * load, exponential(1.0), scv=0.0))) - 1.0
     assert found == pytest.approx(s / (1 - s), abs=off)
