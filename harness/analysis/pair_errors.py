@@ -22,6 +22,7 @@ from harness.analysis.inputs import RunRecord
 from harness.analysis.predicting import ask, reader
 from harness.analysis.raw_steps import RawStep, worker_cpu_cores
 from harness.models import MODELS
+from harness.plans import PhysicalPlan
 from harness.protocols import Model, Observation, Prediction
 from harness.regression.scores import Accuracy, Matrix, Measured, rounded
 
@@ -114,7 +115,8 @@ class Errors:
     of_pairs : mapping of Kind to mapping of Pair to array (nights of source, nights of proposed)
         Relative errors in percent: signed where there is one subject, else the median of the absolute ones.
     unanswered : mapping of Kind to list of Pair
-        Pairs of which something was measured and not predicted, in any night.
+        Pairs of which something was measured and not predicted, in any night. What the source has nothing of
+        is not asked for: some executors get a tuple a minute, and not every night has one.
     values : mapping of (measure, statistic, subject) to mapping of step to array (nights)
         What was measured.
     steps : tuple of int
@@ -215,6 +217,7 @@ def errors(nights: Sequence[Asked], record: RunRecord, unusable: Mapping[int, tu
         of: {s: v for s, v in by_subject.items() if is_primary(of[0], s) and np.nan_to_num(v).any()}
         for of, by_subject in measured.items()
     }
+    plans = {s.index: s.plan.start for s in usable}
     of_pairs: dict[Kind, dict[Pair, Floats]] = {}
     unanswered: dict[Kind, list[Pair]] = {}
     for kind in dict.fromkeys(kind for kind, _ in answers):
@@ -227,7 +230,9 @@ def errors(nights: Sequence[Asked], record: RunRecord, unusable: Mapping[int, tu
             predicted = answers.get((kind, (i, j)), {})
             both = [subject for subject in actual if subject in predicted]
             if len(both) < len(actual):
-                missing.append((i, j))
+                unseen = _unseen(plans[i], judged.get((measure, statistic, i), {}))
+                if any(s not in predicted and s.partition("[")[0] not in unseen for s in actual):
+                    missing.append((i, j))
             if both:
                 p, a = (np.stack([of[subject] for subject in both]) for of in (predicted, actual))
                 found[i, j] = _relative(p, a, one=is_primary(measure, ""))
@@ -235,6 +240,12 @@ def errors(nights: Sequence[Asked], record: RunRecord, unusable: Mapping[int, tu
             of_pairs[kind], unanswered[kind] = found, missing
     steps = tuple(s.index for s in record.steps)
     return Errors(of_pairs, unanswered, _values_of(measured, record, sources, unusable), steps)
+
+
+def _unseen(plan: PhysicalPlan, seen: Mapping[str, Floats]) -> set[str]:
+    """Return the components of a plan with an executor of which a measure says nothing."""
+    executors = {subject.partition("]")[0] + "]" for subject in seen}
+    return {e.component for e in plan.executors if e.label not in executors}
 
 
 def _wide(nights: Sequence[Mapping[K, Mapping[str, float]]]) -> dict[K, dict[str, Floats]]:
