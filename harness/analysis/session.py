@@ -28,6 +28,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from harness.analysis import class_archive
+from harness.analysis.remote_session import remote_session
 from harness.errors import HarnessError, UsageError
 
 SMALL_ROWS = 5_000_000
@@ -44,29 +45,30 @@ _ALWAYS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.catalogImplementation": "in-memory",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.ansi.enabled": "true",
     # PySpark notes the caller's line for every expression, which takes several calls to the JVM each time.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     # A job's queries compile to more classes than Spark keeps; the next job then compiles them all again.
     "spark.sql.codegen.cache.maxEntries": "2000",
-    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
 }
 _LOCAL: Mapping[str, str] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
-_SMALL: Mapping[str, str] = {
-    "spark.driver.memory": "1g",
+_QUERIES: Mapping[str, str] = {
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
+}
+_SMALL_QUERIES: Mapping[str, str] = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
 }
-_LARGE: Mapping[str, str] = {
-    "spark.driver.memory": "1200m",
+_LARGE_QUERIES: Mapping[str, str] = {
     "spark.sql.shuffle.partitions": "16",
     "spark.sql.adaptive.enabled": "true",
 }
+_SMALL_MEMORY, _LARGE_MEMORY = "1g", "1200m"
 _SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn400m"
 
 
@@ -88,13 +90,19 @@ def settings(rows: int, master: str, class_option: str = "") -> dict[str, str]:
     '1'
     """
     small = rows <= SMALL_ROWS
-    chosen = {**_ALWAYS, **(_SMALL if small else _LARGE), "spark.master": master}
+    chosen = {**_ALWAYS, **query_settings(rows), "spark.master": master}
+    chosen["spark.driver.memory"] = _SMALL_MEMORY if small else _LARGE_MEMORY
     java = f"-Dlog4j2.configurationFile={Path(__file__).parent.parent / 'assets' / 'spark-log4j2.properties'}"
     if master.startswith("local"):
         chosen |= _LOCAL
         java += f" {_SMALL_JVM} {class_option}" if small else ""
     chosen["spark.driver.extraJavaOptions"] = java.strip()
     return chosen
+
+
+def query_settings(rows: int) -> dict[str, str]:
+    """Return what any session, one on somebody else's server too, chooses about its queries."""
+    return {**_QUERIES, **(_SMALL_QUERIES if rows <= SMALL_ROWS else _LARGE_QUERIES)}
 
 
 @contextmanager
@@ -109,7 +117,7 @@ def spark_session(
         Raw rows that will be read, by which the session is tuned.
     master : str, optional
         A Spark master (``local[2]``, ``spark://host:7077``); by default ``local[2]``, or what
-        ``SPARK_REMOTE`` names.
+        ``SPARK_REMOTE`` names (a master that is given goes before it).
     remember_classes : bool
         Whether to make a class archive where there is none.
     aside : Executor, optional
@@ -118,7 +126,7 @@ def spark_session(
     Raises
     ------
     HarnessError
-        When Spark does not start (the message names its log), or cannot compute.
+        When Spark does not start (the message names its log) or answer, or cannot compute.
     UsageError
         When a file that is read in the block turns out to be damaged; the message names it.
     """
@@ -127,13 +135,9 @@ def spark_session(
         with _one_line():
             yield active
         return
-    if master is None and "SPARK_REMOTE" in os.environ:
-        with _one_line():
-            remote = SparkSession.builder.getOrCreate()
-            try:
-                yield remote
-            finally:
-                remote.stop()
+    if master is None and (url := os.environ.get("SPARK_REMOTE")):
+        with _one_line(), remote_session(url, query_settings(rows)) as remote:
+            yield remote
         return
     archive = class_archive.archive_path()
     option = class_archive.use(archive)
@@ -179,7 +183,8 @@ def checked_master(master: str) -> str:
     'spark://127.0.0.1:7077'
     """
     if not _MASTER.fullmatch(master):
-        raise UsageError(f"{master}: no Spark master", "give local[2] or spark://HOST:PORT")
+        hint = "give local[2] or spark://HOST:PORT; a Spark Connect server goes into SPARK_REMOTE"
+        raise UsageError(f"{master}: no Spark master", hint)
     return master
 
 
@@ -187,6 +192,7 @@ def _start(chosen: Mapping[str, str]) -> SparkSession:
     master = chosen["spark.master"]
     if _HERE.match(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.pop("SPARK_REMOTE", None)  # it was not taken, and a JVM with a master refuses to start with it
     conf = SparkConf(loadDefaults=False).setAll(list(chosen.items()))
     handle, name = tempfile.mkstemp(prefix="spark-", suffix=".log")
     try:

@@ -1,13 +1,15 @@
-"""``harness report`` on a real standalone Spark cluster, a master and two workers, all on loopback."""
+"""``harness report`` on real Spark servers, all on loopback: a cluster, and one of Spark Connect."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -24,6 +26,8 @@ from ports import free_ports
 sys.path.append(str(Path(__file__).resolve().parent.parent / "analysis"))
 
 from synthetic_run import FakeRun, FakeStep, build, lognormal
+
+from harness.analysis.analyse import OUTPUTS
 
 pytestmark = pytest.mark.system
 
@@ -59,8 +63,8 @@ class SparkCluster:
 
 
 @contextmanager
-def server(name: str, *arguments: str, log: Path) -> Iterator[None]:
-    """One of Spark's servers, ended with the block."""
+def server(*command: str, log: Path) -> Iterator[None]:
+    """One of Spark's servers, ended with the block; ``command`` begins with one of Spark's programs."""
     home = Path(pyspark.__file__).parent
     environment = {
         **os.environ,
@@ -70,7 +74,7 @@ def server(name: str, *arguments: str, log: Path) -> Iterator[None]:
     }
     with log.open("ab") as out:
         process = subprocess.Popen(
-            [home / "bin" / "spark-class", f"org.apache.spark.deploy.{name}", *arguments],
+            [home / "bin" / command[0], *command[1:]],
             env=environment,
             stdout=out,
             stderr=out,
@@ -82,6 +86,9 @@ def server(name: str, *arguments: str, log: Path) -> Iterator[None]:
         process.wait(60)
 
 
+DEPLOY = "org.apache.spark.deploy"
+
+
 @pytest.fixture(scope="module")
 def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
     home = tmp_path_factory.mktemp("spark")
@@ -90,39 +97,141 @@ def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkClu
     here = ("--host", "127.0.0.1")
     with ExitStack() as servers:
         ports = ("--port", str(cluster.port), "--webui-port", str(cluster.ui_port))
-        servers.enter_context(server("master.Master", *here, *ports, log=log))
+        servers.enter_context(server("spark-class", f"{DEPLOY}.master.Master", *here, *ports, log=log))
         cluster.wait(lambda found: found.get("status") == "ALIVE")
         for name in ("one", "two"):
             size = ("--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(home / name))
-            servers.enter_context(server("worker.Worker", *here, *size, cluster.url, log=log))
+            worker = ("spark-class", f"{DEPLOY}.worker.Worker", *here, *size, cluster.url)
+            servers.enter_context(server(*worker, log=log))
         cluster.wait(lambda found: found.get("aliveworkers") == 2)
         yield cluster
 
 
-def report(run: Path, *options: str) -> subprocess.CompletedProcess[str]:
+@dataclass(frozen=True)
+class ConnectServer:
+    """Where a Spark Connect server listens, and what it writes down of all that it is asked."""
+
+    port: int
+    events: Path
+
+    @property
+    def url(self) -> str:
+        return f"sc://127.0.0.1:{self.port}"
+
+    def recorded(self) -> Counter[str]:
+        """How often each kind of event happened."""
+        (file,) = self.events.iterdir()
+        lines = file.read_text().splitlines()
+        return Counter(json.loads(line)["Event"].rpartition(".")[2] for line in lines)
+
+
+@pytest.fixture(scope="module")
+def connect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
+    home = tmp_path_factory.mktemp("connect")
+    (home / "events").mkdir()
+    (port,) = free_ports(1)
+    settings = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": port,
+        "spark.driver.host": "127.0.0.1",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": (home / "events").as_uri(),
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.rolling.enabled": "false",
+        "spark.ui.enabled": "false",
+    }
+    options = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+    main = "org.apache.spark.sql.connect.service.SparkConnectServer"
+    command = ("spark-submit", "--class", main, "--master", "local[2]", "--driver-memory", "1g", *options)
+    with server(*command, log=home / "log.txt"):
+        deadline = time.monotonic() + WAIT_S
+        while not answers(port):
+            assert time.monotonic() < deadline, (home / "log.txt").read_text()[-3000:]
+            time.sleep(0.2)
+        yield ConnectServer(port, home / "events")
+
+
+def answers(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def report(run: Path, *options: str, remote: str = "") -> subprocess.CompletedProcess[str]:
     asked = [sys.executable, "-m", "harness", "report", str(run), *options]
-    return subprocess.run(asked, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "SPARK_REMOTE": remote}
+    return subprocess.run(asked, capture_output=True, text=True, check=False, env=environment)
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was reported by Spark on this machine."""
+    steps = [FakeStep(e, seconds=20, latency_ms=lognormal(12 / e)) for e in (1, 2, 2)]
+    path = tmp_path_factory.mktemp("here") / "run"
+    build(path, FakeRun(topology="windowed", steps=steps, members=10))
+    done = report(path)
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+def same_results(one: Path, other: Path) -> None:
+    for name in ("summary.json", "verdict.json"):
+        assert (one / name).read_text() == (other / name).read_text()
+    keys = ["model", "protocol", "source_step", "proposed_step", "measure", "subject", "statistic"]
+    first, second = (
+        pd.read_parquet(p / "errors.parquet").sort_values(keys, ignore_index=True) for p in (one, other)
+    )
+    pd.testing.assert_frame_equal(first, second, check_exact=True)
+
+
+def without_results(run: Path, copy: Path) -> Path:
+    return shutil.copytree(run, copy, ignore=shutil.ignore_patterns(*OUTPUTS))
 
 
 @pytest.mark.timeout(900)
-def test_a_cluster_gives_the_same_report(spark_cluster: SparkCluster, tmp_path: Path) -> None:
-    steps = [FakeStep(e, seconds=20, latency_ms=lognormal(12 / e)) for e in (1, 2, 2)]
-    here = build(tmp_path / "here" / "run", FakeRun(topology="windowed", steps=steps, members=10))
-    there = shutil.copytree(here, tmp_path / "there" / "run")
-    local, remote = report(here), report(there, "--master", spark_cluster.url)
-    assert local.returncode == 0, local.stderr
-    assert remote.returncode == 0, remote.stderr
-    for name in ("summary.json", "verdict.json"):
-        assert (here / name).read_text() == (there / name).read_text()
-    keys = ["model", "protocol", "source_step", "proposed_step", "measure", "subject", "statistic"]
-    one, other = (pd.read_parquet(p / "errors.parquet") for p in (here, there))
-    pd.testing.assert_frame_equal(
-        one.sort_values(keys, ignore_index=True), other.sort_values(keys, ignore_index=True), check_exact=True
-    )
+def test_a_cluster_gives_the_same_report(spark_cluster: SparkCluster, here: Path, tmp_path: Path) -> None:
+    there = without_results(here, tmp_path / "run")
+    done = report(there, "--master", spark_cluster.url, remote="sc://a.master.goes.before.it")
+    assert done.returncode == 0, done.stderr
+    same_results(here, there)
     (application,) = spark_cluster.wait(lambda found: bool(found.get("completedapps")))["completedapps"]
     assert application["name"] == "harness-analysis"
     assert application["state"] == "FINISHED"
     assert application["cores"] == 2, "both workers took part"
+
+
+@pytest.mark.timeout(900)
+def test_a_spark_connect_server_gives_the_same_report(
+    connect_server: ConnectServer, here: Path, tmp_path: Path
+) -> None:
+    there = without_results(here, tmp_path / "run")
+    done = report(there, remote=connect_server.url)
+    assert done.returncode == 0, done.stderr
+    same_results(here, there)
+    recorded = connect_server.recorded()
+    assert recorded["SparkListenerConnectSessionStarted"] == 1
+    assert recorded["SparkListenerConnectSessionClosed"] == 1
+    assert recorded["SparkListenerJobEnd"] > 5, "it computed, and not this machine"
+
+
+@pytest.mark.timeout(900)
+def test_a_file_that_a_spark_connect_server_finds_damaged_is_named(
+    connect_server: ConnectServer, here: Path, tmp_path: Path
+) -> None:
+    """Its end, with the schema, is whole: the server is the first to read the data."""
+    there = without_results(here, tmp_path / "run")
+    file = there / "steps" / "01" / "latency.parquet"
+    data = bytearray(file.read_bytes())
+    data[4 : len(data) // 2] = b"\xff" * (len(data) // 2 - 4)
+    file.write_bytes(bytes(data))
+    before = sorted(there.iterdir())
+    done = report(there, remote=connect_server.url)
+    assert done.returncode == 2, done.stderr
+    assert f"error: {file}: damaged" in done.stderr.replace("\n", "")
+    assert "Traceback" not in done.stderr
+    assert sorted(there.iterdir()) == before
 
 
 def test_a_master_that_is_none_is_said(tmp_path: Path) -> None:
@@ -131,4 +240,24 @@ def test_a_master_that_is_none_is_said(tmp_path: Path) -> None:
     done = report(run, "--master", "cluster.example")
     assert done.returncode == 2
     assert "error: cluster.example: no Spark master" in done.stderr
+    assert sorted(p.name for p in run.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("remote", "status", "says"),
+    [
+        ("cluster.example:15002", 2, "no Spark Connect server"),
+        ("sc://127.0.0.1:{free}", 1, "no Spark Connect server answers at 127.0.0.1:{free}"),
+    ],
+)
+def test_a_spark_connect_server_that_is_none_is_said(
+    tmp_path: Path, remote: str, status: int, says: str
+) -> None:
+    run = build(tmp_path / "run", FakeRun(steps=[FakeStep(1, seconds=4, burn_in_s=2)]))
+    before = sorted(p.name for p in run.iterdir())
+    (free,) = free_ports(1)
+    done = report(run, remote=remote.format(free=free))
+    assert done.returncode == status
+    assert says.format(free=free) in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
     assert sorted(p.name for p in run.iterdir()) == before
