@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from xml.etree import ElementTree
 
 import altered_runs
+import faulty_models
 import pytest
 from altered_runs import ALL_IN_ONE, REPORTS
+from click.testing import CliRunner
+from made_scores import night
 
 from harness.analysis.rescoring import rescore
+from harness.cli import main
+from harness.models import MODELS
+from harness.protocols import Model
 from harness.regression import baseline
+from harness.regression.bundle import bundle, extract
 from harness.regression.outputs import lines
 from harness.regression.regress import regress
 from harness.regression.resampling import resample
@@ -30,6 +38,7 @@ FAULTS = {
 def test_the_archive_is_as_good_as_the_baseline_says(archive: dict[Path, RunScores]) -> None:
     nights = baseline.read(REPORTS / "baseline.json")
     known = [r for r in archive.values() if r.run in {n.run for n in nights}]
+    assert {r.run for r in archive.values() if r.verdict == "valid"} <= {r.run for r in known}, STALE
     found = regress(nights, known)
     assert found.status == 0, "\n".join([STALE, *lines(found)])
     assert found.tested > 20 * len(known) > 0
@@ -65,6 +74,42 @@ def test_a_fault_in_one_stage_is_caught_and_its_pairs_are_named(
     assert {o.family for o in found.worse} == {"accuracy"}  # what was measured is as it was
     if name == "no_answer":
         assert any("no longer answers for 20 pairs" in o.detail for o in found.worse), lines(found)
+
+
+@pytest.mark.parametrize(
+    ("model", "kept", "status", "says"),
+    [
+        (MODELS["storm-tracer"], REPORTS / "baseline.json", 0, "no regression"),
+        (faulty_models.service_doubled, REPORTS / "baseline.json", 1, "storm-tracer service_time_ms mean"),
+        (MODELS["storm-tracer"], None, 4, "not enough data"),
+    ],
+    ids=["unchanged", "injected fault", "a baseline of another experiment"],
+)
+def test_the_command_ends_with_its_verdict(
+    model: Model, kept: Path | None, status: int, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(MODELS, "storm-tracer", model)
+    if kept is None:
+        kept = tmp_path / "baseline.json"
+        baseline.write(kept, [night("20260101T000000Z", experiment="fields-to-fields")])
+    asked = ["regress", str(ALL_IN_ONE), "--baseline", str(kept), "--model", "storm-tracer"]
+    junit, markdown = tmp_path / "junit.xml", tmp_path / "summary.md"
+    shown = CliRunner().invoke(main, [*asked, "--junit", str(junit), "--markdown", str(markdown)])
+    assert shown.exit_code == status, shown.output
+    assert says in " ".join(shown.output.split())
+    suites = list(ElementTree.parse(junit).getroot().iter("testsuite"))
+    failures = sum(int(s.attrib["failures"]) for s in suites)
+    assert (failures > 0) == (status == 1)
+    assert says in markdown.read_text().replace("\\", "").lower()
+
+
+def test_a_sealed_run_is_scored_elsewhere_as_it_was(scored: RunScores, tmp_path: Path) -> None:
+    sealed, _ = bundle(ALL_IN_ONE, tmp_path / "run.zip")
+    elsewhere = rescore([extract(sealed, tmp_path / "elsewhere")], ["storm-tracer"])
+    found = regress([of_model(scored, "storm-tracer")], elsewhere)
+    assert found.status == 0, lines(found)
+    assert found.outcomes
+    assert all(o.p is None for o in found.outcomes), "seen to be the same data"
 
 
 def test_latencies_moved_in_one_step_are_caught_and_named(night_before: RunScores, tmp_path: Path) -> None:
