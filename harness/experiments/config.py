@@ -475,6 +475,8 @@ class Experiment(Frozen):
     @model_validator(mode="after")
     def _has_a_workload(self) -> Self:
         of_a_jar = isinstance(self.topology, JarTopology)
+        if of_a_jar and self.cluster.kind == "simulator":
+            raise ValueError("cluster.kind: the simulator plays no jar's topology, only the harness's own")
         if of_a_jar and self.workload is not None:
             raise ValueError("workload: the topology of a jar makes its own messages; leave the key out")
         if not of_a_jar and self.workload is None:

@@ -107,6 +107,7 @@ def test_a_jar_is_beside_its_file_and_makes_its_own_messages(tmp_path: Path) -> 
         (("  main:", "  load_ware: true\n  main:"), "unknown key 'topology.load_ware'"),
         (("  main:", "  storm: {topology.workers: 3}\n  main:"), "its key is workers of a step"),
         (("steps:", "measure: {instrument: false}\nsteps:"), "nothing of a jar's topology is measured"),
+        (("steps:", "cluster: {kind: simulator}\nsteps:"), "the simulator plays no jar's topology"),
     ],
 )
 def test_a_mistake_about_a_jar_gets_one_line(tmp_path: Path, change: tuple[str, str], message: str) -> None:
