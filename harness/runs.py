@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import ConfigDict, ValidationError
+from pydantic import ConfigDict, ValidationError, model_validator
 
 from harness.errors import HarnessError, UsageError
 from harness.locks import held
@@ -50,6 +50,26 @@ class CompleteLatency(Frozen):
 
     mean_ms: float | None
     acked: int
+
+
+class Rejected(Frozen):
+    """An attempt at a step that was not kept: why, and what it had found of the latency by then.
+
+    All but the reason is None where the attempt was broken off, and in runs that were measured before it was
+    kept.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+    reason: str
+    mean_ms: float | None = None
+    half_width_ms: float | None = None
+    machine_busy_pct: float | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_an_older_run(cls, found: object) -> object:
+        return {"reason": found} if isinstance(found, str) else found
 
 
 class Interval(Frozen):
@@ -92,8 +112,8 @@ class Interval(Frozen):
     complete_latency_ms: Mapping[str, CompleteLatency]
     submission: Submission
     attempt: int = 1
-    rejected: tuple[str, ...] = ()
-    """Why the attempts before this one were not kept."""
+    rejected: tuple[Rejected, ...] = ()
+    """The attempts before this one."""
     rejected_s: float = 0.0
     """What those attempts took, which is in no other time of the step."""
     machine_busy_pct: float | None = None
@@ -103,7 +123,8 @@ class Interval(Frozen):
     @property
     def measured_again(self) -> str:
         """Say that earlier attempts were not kept, and why; empty for a step that was measured once."""
-        return f"measured again; before: {'; '.join(self.rejected)}" if self.rejected else ""
+        reasons = "; ".join(attempt.reason for attempt in self.rejected)
+        return f"measured again; before: {reasons}" if reasons else ""
 
     def finished(self, now_ns: int) -> Interval:
         """Return it with the end of the step filled in, and the time beyond burn-in and interval."""

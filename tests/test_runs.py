@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from harness.runs import (
     Finding,
     Interval,
     Quality,
+    Rejected,
     Run,
     StepPlan,
     folder_atomically,
@@ -91,6 +93,23 @@ def test_a_step_that_was_written_is_read_back(tmp_path: Path) -> None:
     written = run.write_step(0, plan, interval, quality, LATENCY.empty_table(), METRICS.empty_table())
     assert written.overhead_s == pytest.approx(7 + (written.done_ns - 167 * S) / S)
     assert (run.plan(0), run.interval(0), run.quality(0)) == (plan, written, quality)
+
+
+def test_an_attempt_without_a_mean_is_read_back() -> None:
+    """Where nothing came out there is no mean, and the half-width has no bound."""
+    rejected = Rejected(reason="burn-in: nothing came out", mean_ms=math.nan, half_width_ms=math.inf)
+    written = step()[1].model_copy(update={"attempt": 2, "rejected": (rejected,)})
+    (read,) = Interval.model_validate_json(written.model_dump_json()).rejected
+    assert read.mean_ms is not None
+    assert math.isnan(read.mean_ms)
+    assert read.half_width_ms == math.inf
+
+
+def test_an_older_run_has_only_the_reason_of_an_attempt_that_was_not_kept() -> None:
+    older = json.loads(step()[1].model_dump_json()) | {"attempt": 2, "rejected": ["burn-in: drift of 14 %"]}
+    read = Interval.model_validate_json(json.dumps(older))
+    assert read.rejected == (Rejected(reason="burn-in: drift of 14 %"),)
+    assert read.measured_again == "measured again; before: burn-in: drift of 14 %"
 
 
 def test_a_step_that_cannot_be_written_is_named_and_leaves_nothing(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from harness.experiments.measuring import Measured, Measurement, Report
 from harness.experiments.precision import Look
 from harness.experiments.watching import Messages, Reports, Watched
 from harness.plans import PhysicalPlan, QueryPlan, TopologyConfiguration
-from harness.runs import Finding, Quality, Run, StepPlan, Submission
+from harness.runs import Finding, Quality, Rejected, Run, StepPlan, Submission
 from harness.schemas import LATENCY
 from harness.topologies import draws
 
@@ -153,7 +153,7 @@ class Campaign:
 
     def _carry_out_step(self, step: Step, finished: list[Step]) -> None:
         submission: Submission = "first"
-        rejected: list[str] = []
+        rejected: list[Rejected] = []
         first_asked_ns = time.monotonic_ns()
         for attempt in range(1, ATTEMPTS + 1):
             asked_ns = time.monotonic_ns()
@@ -174,15 +174,16 @@ class Campaign:
             )
             try:
                 measured = measurement.carry_out()
-                disturbance = "" if attempt == ATTEMPTS else self._shortcoming(measured)
+                reason = "" if attempt == ATTEMPTS else self._shortcoming(measured)
+                attempted = measured.rejected(reason) if reason else None
             except StepInvalid as error:  # disturbed, or a value that no measurement can have
                 if attempt == ATTEMPTS:
                     raise
-                disturbance = str(error)
-            if disturbance:
-                rejected.append(disturbance)
-                log.warning("step %d, attempt %d: %s", step.index, attempt, disturbance)
-                self._show(step, "again", detail=disturbance)
+                attempted = Rejected(reason=str(error))
+            if attempted:
+                rejected.append(attempted)
+                log.warning("step %d, attempt %d: %s", step.index, attempt, attempted.reason)
+                self._show(step, "again", detail=attempted.reason)
                 self._load.stop()
                 # what a restarted spout reads again is not of the next attempt
                 self._left = self._drain(start)
@@ -305,7 +306,7 @@ class Campaign:
         self,
         step: Step,
         submission: Submission,
-        rejected: tuple[str, ...],
+        rejected: tuple[Rejected, ...],
         times: Times,
         start: PhysicalPlan,
         end: PhysicalPlan,

@@ -20,7 +20,7 @@ from harness.experiments.contracts import Deployment, Phase
 from harness.experiments.precision import MOST_MISSED_FACTOR, Look, look, look_times
 from harness.experiments.steady import Steadiness, burn_in, interval
 from harness.experiments.watching import Latency, View, Watched
-from harness.runs import BurnInFound, CompleteLatency
+from harness.runs import BurnInFound, CompleteLatency, Rejected
 
 LOOK_EVERY_S = 1.0
 """How often the data so far are looked at during burn-in, and shown."""
@@ -80,6 +80,15 @@ class Measured:
         if self.look.precision_pct > MOST_MISSED_FACTOR * precision_pct:
             return f"±{self.look.precision_pct:.1f} % of the mean reached, ±{precision_pct:g} % asked"
         return ""
+
+    def rejected(self, reason: str) -> Rejected:
+        """Return what is written of it when it is not kept."""
+        return Rejected(
+            reason=reason,
+            mean_ms=self.look.mean,
+            half_width_ms=self.look.half_width,
+            machine_busy_pct=self.machine_busy_pct,
+        )
 
 
 class _Ended(NamedTuple):

@@ -15,7 +15,7 @@ from harness.analysis.checks import Samples, run_checks, unusable, verdict
 from harness.analysis.distribution import MISSING, NEGATIVE, NOT_A_NUMBER, ZERO
 from harness.analysis.inputs import RunRecord, read_run
 from harness.protocols import CheckResult
-from harness.runs import BurnInFound, Finding, Tracked
+from harness.runs import BurnInFound, Finding, Rejected, Tracked
 
 LEDGER = {
     "sent": 100,
@@ -169,7 +169,8 @@ def test_what_was_not_recorded_is_unknown_and_never_a_pass(tmp_path: Path, check
 
 
 def test_a_step_that_was_measured_twice_says_so_and_why(tmp_path: Path) -> None:
-    run = made(tmp_path, interval={"attempt": 2, "rejected": ("burn-in: drift of 14 %",)})
+    rejected = (Rejected(reason="burn-in: drift of 14 %", mean_ms=9.0),)
+    run = made(tmp_path, interval={"attempt": 2, "rejected": rejected})
     assert results(run)["attempts", 0].detail == ""
     found = results(run)["attempts", 1]
     assert (found.status, found.detail) == ("valid", "measured again; before: burn-in: drift of 14 %")

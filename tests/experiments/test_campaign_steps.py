@@ -304,18 +304,24 @@ def test_a_disturbed_step_is_measured_once_more_and_the_reason_kept(
         "",
     ]
     kept = interval(run, 1)
-    assert (kept["attempt"], kept["rejected"]) == (2, ["workers restarted: node-1:6700"])
+    broken_off = {"mean_ms": None, "half_width_ms": None, "machine_busy_pct": None}
+    assert (kept["attempt"], kept["rejected"]) == (
+        2,
+        [{"reason": "workers restarted: node-1:6700", **broken_off}],
+    )
     assert (interval(run, 0)["attempt"], interval(run, 0)["rejected"]) == (1, [])
 
 
 def test_the_second_attempt_is_kept_whatever_it_finds(
     world: World, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    unsteady = replace(STEADY, burn_in=STEADY.burn_in.model_copy(update={"found": False, "reason": "drift"}))
+    burn_in = STEADY.burn_in.model_copy(update={"found": False, "reason": "drift"})
+    unsteady = replace(STEADY, burn_in=burn_in, machine_busy_pct=97.5)
     carried_out(world, run, monkeypatch, lambda _: unsteady)
     twice = ["submit 1", "rebalance 1", "rebalance 2", "rebalance 2", "rebalance 4", "rebalance 4"]
     assert measuring(world) == twice
-    assert [interval(run, n)["rejected"] for n in range(3)] == [["burn-in: drift"]] * 3
+    found = {"mean_ms": EXACT.mean, "half_width_ms": EXACT.half_width, "machine_busy_pct": 97.5}
+    assert [interval(run, n)["rejected"] for n in range(3)] == [[{"reason": "burn-in: drift", **found}]] * 3
 
 
 class Late(World):
@@ -336,7 +342,7 @@ def test_a_step_whose_generator_was_late_is_measured_once_more(
     carried_out(world, run, monkeypatch)
     assert measuring(world) == ["submit 1", "rebalance 2", "rebalance 2", "rebalance 4"]
     late = "generator: 99 % of messages sent within 30.00 ms of their schedule, all within 30.00 ms"
-    assert [interval(run, n)["rejected"] for n in range(3)] == [[], [late], []]
+    assert [[r["reason"] for r in interval(run, n)["rejected"]] for n in range(3)] == [[], [late], []]
 
 
 class Firing(World):

@@ -110,7 +110,7 @@ def test_a_step_that_lost_a_node_is_measured_again_where_there_is_room(interrupt
     assert "Traceback" not in interrupted.err
     step = run.interval(0)
     assert step.attempt == 2
-    assert step.rejected[0].startswith("workers restarted or moved during the step: ")
+    assert step.rejected[0].reason.startswith("workers restarted or moved during the step: ")
     quality = run.quality(0)
     assert quality.plan_as_asked.ok, quality.plan_as_asked.detail
     assert quality.plan_unchanged.ok, quality.plan_unchanged.detail
