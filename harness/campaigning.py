@@ -16,7 +16,7 @@ from typing import Any
 
 from harness.backends import cgroups, room, sandbox
 from harness.backends.kafka import Topics
-from harness.backends.server_process import NICENESS
+from harness.backends.niceness import NICENESS, giving_way
 from harness.backends.servers import KAFKA_VERSION, STORM_VERSION, ServerHomes
 from harness.deployment import OfAJar, OfTheHarness, RunningCluster, StormDeployment, Submitter, local_cluster
 from harness.environment import describe
@@ -257,6 +257,7 @@ def carry_out_on(
             )
             submitter = OfTheHarness(experiment, name, cluster.bootstrap, topics, jars(), folder)
         deployment = StormDeployment(experiment, cluster, submitter, target, jars(), folder)
+        stack.enter_context(giving_way())  # to generator and receiver, which run by now
         Campaign(experiment, run, deployment, load, metrics, watcher, cluster.round_trips).carry_out()
     return submitter.topology
 

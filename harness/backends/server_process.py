@@ -14,15 +14,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from harness.backends import sandbox
+from harness.backends.niceness import NICENESS, servers_increment
 from harness.errors import ClusterError, MissingTool
 
 POLL_S = 0.1
 """How often a server that is starting or stopping is looked at."""
 REQUEST_TIMEOUT_S = 2.0
-NICENESS = 5
-"""What servers give way by, all alike: generator and receiver share their cores, and a generator that waits
-for its turn behind 60 threads keeps no schedule. Measured with 64 executors in six workers on two cores, busy
-to 92 %: 99 % of messages sent within 4.9 ms of their schedule, without it within 17.6 ms."""
 SESSION_NICENESS_S = 20.0
 """How long it may take until the kernel has taken it."""
 JVM_SAYS_NOTHING = (
@@ -62,7 +59,7 @@ class ServerProcess:
         setpriv = None if sandbox.inside() else shutil.which("setpriv")
         if setpriv:  # no sandbox would end it with this process
             command = [setpriv, "--pdeathsig", "KILL", *command]
-        command = ["nice", "-n", str(NICENESS), *command]
+        command = ["nice", "-n", str(servers_increment()), *command]
         with log.open("ab") as out:
             self._process = subprocess.Popen(
                 list(command),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness.backends import neo4j_server, server_config
+from harness.backends.niceness import NICENESS
 from harness.backends.server_archive import Archive
-from harness.backends.server_process import NICENESS
 from harness.provisioning.config import Cluster, LocalHosts
 
 NOTICING: Mapping[str, object] = {

@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from harness.backends.niceness import NICENESS
 from harness.backends.server_process import (
-    NICENESS,
     ServerProcess,
     cause,
     kafka_answers,

@@ -17,8 +17,8 @@ from neo4j import GraphDatabase
 from neo4j.exceptions import AuthError
 
 from harness.backends.kafka import Consumer, Producer, Topics
+from harness.backends.niceness import NICENESS
 from harness.backends.optional_servers import neo4j_home
-from harness.backends.server_process import NICENESS
 from harness.provisioning.provision import bootstrap_of, neo4j_of, nimbus_of
 
 pytestmark = pytest.mark.system
