@@ -17,7 +17,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetSpec, TopicPartition
-from kafka.errors import CoordinatorNotAvailableError, KafkaError, NoError
+from kafka.errors import (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    KafkaError,
+    NoError,
+    NotCoordinatorError,
+)
 from kafka.structs import OffsetAndMetadata
 
 from harness.errors import ClusterError
@@ -34,6 +40,12 @@ DELIVERY_TIMEOUT_MS = 30_000
 
 COORDINATOR_TIMEOUT_S = 30.0
 """How long a broker may take to find the coordinator of its first consumer group."""
+NO_COORDINATOR_YET = (
+    CoordinatorNotAvailableError,
+    CoordinatorLoadInProgressError,
+    NotCoordinatorError,
+)
+"""What a broker says of a group while it makes or loads the topic of all groups' offsets."""
 
 # The library reports its reconnections as log records; without a handler Python prints them.
 logging.getLogger("kafka").addHandler(logging.NullHandler())
@@ -150,12 +162,15 @@ class Topics:
         return np.array([found[p].offset for p in partitions], dtype=np.int64)
 
     def committed(self, group: str, topic: str) -> Offsets:
-        """Return up to where a consumer group says that it has read, shape (partitions,); 0 at first."""
+        """Return up to where a consumer group says that it has read, shape (partitions,).
+
+        That is 0 at first, and while the broker does not know yet.
+        """
         with _one_line(self.bootstrap, f"read the offsets of group {group}"):
             partitions = self._partitions_of(topic)
             try:
                 found = self._admin.list_group_offsets({group: partitions})[group]
-            except CoordinatorNotAvailableError:  # no group has ever committed to this broker
+            except NO_COORDINATOR_YET:
                 found = {}
         offsets = [found[p].offset if p in found else 0 for p in partitions]
         return np.array(offsets, dtype=np.int64).clip(min=0)
@@ -170,7 +185,7 @@ class Topics:
                 try:
                     answers = self._admin.alter_group_offsets(group, wanted)
                     break
-                except CoordinatorNotAvailableError:  # a broker's first group: it makes the topic for them
+                except NO_COORDINATOR_YET:
                     if time.monotonic() > deadline:
                         raise
                     time.sleep(0.1)

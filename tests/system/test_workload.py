@@ -21,7 +21,7 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from harness.backends.kafka import Consumer, Producer, Record, Topics
+from harness.backends.kafka import NO_COORDINATOR_YET, Consumer, Producer, Record, Topics
 from harness.errors import ClusterError
 from harness.experiments.assemble import assemble
 from harness.experiments.ledger import Evidence, settle
@@ -322,6 +322,26 @@ def test_no_topic_is_one_clear_line(kafka_bootstrap: str) -> None:
 def test_a_topic_is_not_made_twice(topics: Topics, topic: str) -> None:
     with pytest.raises(ClusterError, match=f"cannot create topic {topic}"):
         topics.create(topic)
+
+
+def test_what_a_group_has_committed_is_read_back(topics: Topics, topic: str) -> None:
+    group, offsets = f"readers-of-{topic}", np.arange(16)
+    assert topics.committed(group, topic).tolist() == [0] * 16
+    topics.commit(group, topic, offsets)
+    until(lambda: bool((topics.committed(group, topic) == offsets).all()), "the offsets are known")
+
+
+@pytest.mark.parametrize("error", NO_COORDINATOR_YET)
+def test_a_broker_that_loads_the_offsets_is_asked_again_later(
+    topics: Topics, topic: str, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    """Such an answer ended a run on a busy machine; when a broker gives it nobody can tell."""
+
+    def loading(_: object) -> None:
+        raise error("the offsets are being loaded")
+
+    monkeypatch.setattr(topics._admin, "list_group_offsets", loading)
+    assert topics.committed("any", topic).tolist() == [0] * 16
 
 
 def test_a_killed_generator_is_one_clear_line(kafka_bootstrap: str, topic: str) -> None:
