@@ -3,9 +3,9 @@
     packet_relay.py DELAY_MS NAME ADDRESS NAME ADDRESS
 
 Each of the two gets a TUN device that the other's address is routed to. What one's kernel writes there is
-kept for the delay and given to the other's, in its order. The devices, and with them the routes, are gone
-when this process is. It says ``ready`` when both are there. A program by itself: nothing but the standard
-library.
+kept for the delay and given to the other's, in its order. It says ``ready`` when both are there, and ends
+when its standard input does; the devices, and with them the routes, are gone then. A program by itself:
+nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -64,13 +64,16 @@ def punctual() -> None:
 
 
 def relay(one: int, other: int, delay_ns: int) -> None:
-    """Pass packets on until this process ends."""
+    """Pass packets on until standard input ends."""
+    asker = sys.stdin.fileno()
     to = {one: other, other: one}
     waiting: dict[int, deque[tuple[int, bytes]]] = {one: deque(), other: deque()}
     while True:
         due = [queue[0][0] for queue in waiting.values() if queue]
         left_s = max(min(due) - time.monotonic_ns(), 0) / 1e9 if due else None
-        readable, _, _ = select.select([one, other], [], [], left_s)
+        readable, _, _ = select.select([one, other, asker], [], [], left_s)
+        if asker in readable:
+            return
         for tun in readable:
             with suppress(BlockingIOError):
                 while True:

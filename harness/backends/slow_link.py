@@ -2,7 +2,8 @@
 
 Every packet between the two takes longer by the delay, each way; a round trip takes twice as much longer.
 What does it is netem where the kernel has it (never tried: no kernel at hand has it), else ``packet_relay``.
-The link is slow until the block ends, or, if who asked for it is killed, until the hosts' sandbox ends.
+The link is slow until the block ends, or who asked for it ends, however that comes about; what netem does
+would stay until the hosts' sandbox ends when who asked for it is killed.
 """
 
 from __future__ import annotations
@@ -14,13 +15,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-import psutil
-
 from harness.backends.host_network import HostNetwork
 from harness.errors import ClusterError
 
 RELAY = Path(__file__).with_name("packet_relay.py")
-ENDS_WITHIN_S = 10.0
 
 
 class End(NamedTuple):
@@ -95,7 +93,7 @@ def _relayed(network: HostNetwork, one: End, other: End, delay_ms: float) -> Ite
     command = [sys.executable, "-I", str(RELAY), str(delay_ms), *one, *other]
     with subprocess.Popen(
         _entering(network, command),
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE,  # the relay ends with it: when the block ends, or this process
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -103,27 +101,13 @@ def _relayed(network: HostNetwork, one: End, other: End, delay_ms: float) -> Ite
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        try:
-            if process.stdout.readline() != "ready\n":
-                said = process.stderr.read().splitlines()
-                raise ClusterError(f"{what} cannot be slowed: {said[-1] if said else 'the relay ended'}")
-            yield
-            if process.poll() is not None:
-                said = process.stderr.read().splitlines()
-                raise ClusterError(f"{what} is slow no longer: {said[-1] if said else 'the relay ended'}")
-        finally:
-            _end(process)
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    """End what runs in the sandbox; the process that went there ends with it."""
-    try:
-        inside = psutil.Process(process.pid).children()
-    except psutil.NoSuchProcess:
-        return
-    for child in inside:
-        child.terminate()
-    psutil.wait_procs(inside, ENDS_WITHIN_S)
+        if process.stdout.readline() != "ready\n":
+            said = process.stderr.read().splitlines()
+            raise ClusterError(f"{what} cannot be slowed: {said[-1] if said else 'the relay ended'}")
+        yield
+        if process.poll() is not None:
+            said = process.stderr.read().splitlines()
+            raise ClusterError(f"{what} is slow no longer: {said[-1] if said else 'the relay ended'}")
 
 
 def _entering(network: HostNetwork, command: Sequence[str]) -> list[str]:

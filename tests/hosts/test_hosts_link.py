@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from contextlib import suppress
 
 import psutil
 import pytest
-from hosts import Provisioned
+from hosts import ROOT, Provisioned, runs
 
 from harness.backends.slow_link import slowed
 from harness.errors import ClusterError
@@ -64,14 +67,52 @@ def test_a_relay_that_ended_is_told(provisioned: Provisioned) -> None:
         end_relays(by)
 
 
+ASKER = """
+import sys
+from pathlib import Path
+from harness.backends.host_network import HostNetwork
+from harness.backends.slow_link import End, slowed
+
+folder, *ends = sys.argv[1:]
+with slowed(HostNetwork(Path(folder)), End(*ends[:2]), End(*ends[2:]), 5.0) as by:
+    print(by, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_link_is_as_it_was_when_who_slowed_it_is_killed(provisioned: Provisioned) -> None:
+    ends = (provisioned.end("node-1"), provisioned.end("node-2"))
+    before = {end.name: interfaces(provisioned, end.name) for end in ends}
+    command = [sys.executable, "-c", ASKER, str(provisioned.network.folder), *ends[0], *ends[1]]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as asker:
+        assert asker.stdout is not None
+        try:
+            relays = relays_of(psutil.Process(asker.pid), asker.stdout.readline().strip())
+            assert {end.name: interfaces(provisioned, end.name) for end in ends} != before
+        finally:
+            asker.kill()
+    deadline = time.monotonic() + 30
+    while any(runs(relay) for relay in relays):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert {end.name: interfaces(provisioned, end.name) for end in ends} == before
+
+
 def end_relays(by: str) -> None:
-    if by == "netem":
-        pytest.skip("what is in the kernel does not end")
-    relays = [p for p in psutil.Process().children(recursive=True) if relays_packets(p)]
-    assert len(relays) == 2  # who went into the sandbox, and the relay there
+    relays = relays_of(psutil.Process(), by)
     relays[-1].kill()
     gone, _ = psutil.wait_procs(relays, 30)
     assert gone
+
+
+def relays_of(asker: psutil.Process, by: str) -> list[psutil.Process]:
+    if by == "netem":
+        pytest.skip("what is in the kernel does not end")
+    relays = [p for p in asker.children(recursive=True) if relays_packets(p)]
+    assert len(relays) == 2  # who went into the sandbox, and the relay there
+    return relays
 
 
 def relays_packets(process: psutil.Process) -> bool:
