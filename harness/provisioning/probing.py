@@ -6,13 +6,15 @@ not sent in it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 
 import pyarrow as pa
 from line_protocol_parser import LineFormatError, parse_line
 
-from harness.errors import ClusterError
 from harness.schemas import METRICS
+
+log = logging.getLogger(__name__)
 
 LOG = "/var/log/harness/probes.log"
 FIELDS = {"ms": "rtt_ms", "lost": "lost"}
@@ -29,10 +31,8 @@ def reader(since_ms: int, until_ms: int) -> str:
 def rows(said: str, nodes: Collection[str]) -> pa.Table:
     """Return the round trips between worker nodes (schema ``METRICS``), in the order of the lines.
 
-    Raises
-    ------
-    ClusterError
-        When a line is none of the probes'.
+    What is no line of the probes is passed over, which the log says: a host whose disk was full has parts of
+    some.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def rows(said: str, nodes: Collection[str]) -> pa.Table:
     >>> rows(line, {"node-1", "node-2"}).select(["stream", "peer", "field", "value"]).to_pylist()
     [{'stream': 'node-1', 'peer': 'node-2', 'field': 'rtt_ms', 'value': 0.25}]
     """
-    found = []
+    found, others = [], []
     for line in said.splitlines():
         try:
             point = parse_line(line)
@@ -48,9 +48,12 @@ def rows(said: str, nodes: Collection[str]) -> pa.Table:
             fields = [(FIELDS[name], float(value)) for name, value in point["fields"].items()]
             end_ms = point["time"] // 1_000_000
         except (LineFormatError, KeyError, TypeError, ValueError):
-            raise ClusterError(f"no line of the probes: {line[:120]!r}", f"look at {LOG}") from None
+            others.append(line)
+            continue
         if {source, target} <= set(nodes):
             found += [_row(end_ms, source, target, *each) for each in fields]
+    if others:
+        log.warning("%d lines are none of the probes', e.g. %r", len(others), others[0][:120])
     return pa.Table.from_pylist(found, schema=METRICS)
 
 

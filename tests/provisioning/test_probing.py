@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import ClusterError
 from harness.provisioning.probing import LOG, reader, rows
 from harness.schemas import METRICS
 
@@ -38,9 +37,16 @@ def test_rows_are_those_between_worker_nodes() -> None:
     assert rows("", {"node-1"}).schema == METRICS
 
 
-def test_another_line_is_named() -> None:
-    with pytest.raises(ClusterError, match="no line of the probes: 'cpu,host=a use=1 3'"):
-        rows("cpu,host=a use=1 3\n", {"node-1"})
+def test_a_line_that_is_no_probes_is_passed_over_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    """A write that found the disk full ended early, and the next went on in the same line."""
+    first, *_, last = (line for line in LINES.splitlines()[1:5] if line.startswith("round_trip"))
+    torn = f"{first[:40]}{last}"
+    assert torn.startswith("round_trip,")
+    nodes = {"node-1", "node-2"}
+    said = f"{first}\n{torn}\n{last} 7\ncpu,host=a use=1 3\n\ufffd\n{last}\n"
+    assert rows(said, nodes).equals(rows(f"{first}\n{last}\n", nodes))
+    assert rows(said, nodes).num_rows == 2
+    assert "4 lines are none of the probes'" in caplog.text
 
 
 @pytest.mark.skipif(shutil.which("awk") is None, reason="there is no awk here")
