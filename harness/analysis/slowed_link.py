@@ -195,6 +195,8 @@ def _predictions(run: Run) -> dict[tuple[int, int], float]:
         & (rows["subject"] == "")
         & rows["value"].notna()
     ]
+    if mine.empty:
+        raise UsageError(f"{path}: nothing that {MODEL} predicted", "make it with: harness predict RUN")
     ends = zip(mine["source_step"].tolist(), mine["proposed_step"].tolist(), strict=True)
     return dict(zip(ends, mine["value"].tolist(), strict=True))
 
@@ -278,9 +280,12 @@ def publish(fast: Path, slow: Path, out: Path) -> pd.DataFrame:
     Raises
     ------
     UsageError
-        As ``effects`` and ``link``.
+        As ``effects`` and ``link``, and when a run's verdict is invalid.
     """
     runs = Run(fast), Run(slow)
+    for run in runs:
+        if run.verdict == "invalid":
+            raise UsageError(f"{run.path}: its verdict is invalid", "harness report RUN says why")
     found = effects(*runs)
     out.mkdir(parents=True, exist_ok=True)
     with style.styled(style.STYLES["screen"]):

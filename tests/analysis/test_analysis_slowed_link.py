@@ -72,6 +72,8 @@ def test_effects(tmp_path: Path) -> None:
     assert moved.measured_ms == pytest.approx(7.0)
     assert moved.half_ms == pytest.approx(0.3 * 2**0.5)
     assert moved.predicted_ms == pytest.approx({0: 6.5, 1: 6.9})
+    for run, verdict in ((fast, "valid"), (slow, "unknown")):
+        (run.path / "verdict.json").write_text(json.dumps({"verdict": verdict}))
     rows = slowed_link.publish(fast.path, slow.path, tmp_path / "out")
     last = rows[(rows["step"] == 1) & (rows["source_step"] == 0)].iloc[0]
     assert last["relative_error"] == pytest.approx(6.5 / 7 - 1)
@@ -89,6 +91,18 @@ def test_runs_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
         (turned.step_path(step) / "latency.parquet").symlink_to(fast.step_path(step) / "latency.parquet")
     with pytest.raises(UsageError, match="step 1: the plans of the two runs differ"):
         slowed_link.effects(fast, turned)
+    (turned.path / "predictions.parquet").unlink()
+    declined = pq.read_table(fast.path / "predictions.parquet").slice(1)
+    assert set(declined["status"].to_pylist()) == {"ok", "declined"}  # ok is another model's
+    pq.write_table(declined, turned.path / "predictions.parquet")
+    with pytest.raises(UsageError, match=r"predictions\.parquet: nothing that composite predicted"):
+        slowed_link.effects(fast, turned)
+    (fast.path / "verdict.json").write_text(json.dumps({"verdict": "valid"}))
+    (turned.path / "verdict.json").write_text(json.dumps({"verdict": "invalid"}))
+    for runs in ((fast, turned), (turned, fast)):
+        with pytest.raises(UsageError, match=f"{turned.path}: its verdict is invalid"):
+            slowed_link.publish(*(run.path for run in runs), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
     short, near = write_run(tmp_path / "d", [ONE]), write_run(tmp_path / "e", [ONE, ONE])
     with pytest.raises(UsageError, match="have other steps"):
         slowed_link.effects(fast, short)
