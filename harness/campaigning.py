@@ -56,7 +56,7 @@ def environment(experiment: Experiment | None = None) -> dict[str, Any]:
     """Return ``environment.json`` of a run that begins now, on a local cluster if no experiment says else."""
     versions: dict[str, Any] = {"storm": STORM_VERSION, "kafka": KAFKA_VERSION, "servers_niceness": NICENESS}
     if experiment is not None and experiment.cluster.kind == "remote":
-        return describe("remote", {**versions, **remote.describe(experiment.cluster)})
+        return describe("remote", {**versions, **remote.describe(experiment.cluster, jars())})
     if experiment is not None:
         versions |= Stores.of(experiment).versions
     isolation = "private network and process namespaces" if sandbox.inside() else "loopback addresses only"
@@ -84,7 +84,7 @@ def require_room(runs: Path, experiment: Experiment) -> None:
     """
     stores = Stores.of(experiment)
     if experiment.cluster.kind == "remote":
-        remote.require_provisioned(experiment.cluster)
+        remote.require_provisioned(experiment.cluster, jars())
     if experiment.cluster.cpu_quota_cores and (reason := cgroups.obstacle()):
         raise UsageError(f"cluster.cpu_quota_cores: {reason}", "leave it out, or see harness doctor")
     room.require_room(
@@ -198,7 +198,7 @@ def _cluster(
     experiment: Experiment, homes: ServerHomes, home: Path, say: Callable[[str], None], stores: Stores
 ) -> AbstractContextManager[RunningCluster]:
     if experiment.cluster.kind == "remote":
-        return remote.remote_cluster(experiment.cluster, homes, home, say)
+        return remote.remote_cluster(experiment.cluster, homes, home, jars(), say)
     return local_cluster(experiment, homes, home, jars(), say, stores.companions)
 
 

@@ -74,7 +74,7 @@ def archive(name: str, contents: Contents, cache: Path) -> Archive:
     cache : Path
         Where it goes; older ones of that name are removed.
     """
-    digests = {path: _digest(source) for path, source in sorted(contents.items())}
+    digests = {path: digest(source) for path, source in sorted(contents.items())}
     listing = "".join(f"{digest}  {path}\n" for path, digest in digests.items())
     version = hashlib.sha256(listing.encode()).hexdigest()[:16]
     folder = f"{name}-{version}"
@@ -137,7 +137,8 @@ def _member(name: str, mode: int) -> tarfile.TarInfo:
     return member
 
 
-def _digest(source: Path | bytes) -> str:
+def digest(source: Path | bytes) -> str:
+    """Return the SHA-256 of a file, or of bytes, as 64 hexadecimal digits."""
     if isinstance(source, bytes):
         return hashlib.sha256(source).hexdigest()
     with source.open("rb") as file:

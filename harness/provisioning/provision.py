@@ -16,7 +16,7 @@ from typing import Any
 from harness.backends import ansible, host_network, neo4j, neo4j_server, optional_servers, servers, terraform
 from harness.backends.ansible import Played, TaskDone, Watcher
 from harness.backends.host_network import HostNetwork
-from harness.backends.server_archive import jars_of, storm_and_kafka
+from harness.backends.server_archive import digest, jars_of, storm_and_kafka
 from harness.backends.server_config import Ports
 from harness.backends.server_process import kafka_answers
 from harness.backends.storm import Nimbus
@@ -115,7 +115,7 @@ def provision(cluster: Cluster, instrumentation: Path, say: Say, watch: Watcher)
                 _await_supervisors(cluster)
                 if graph is not None:
                     neo4j.set_first_password(neo4j_of(cluster), state.secret("neo4j_password"))
-            state.write(cluster, "ready")
+            state.write(cluster, "ready", digest(instrumentation))
         except (HarnessError, KeyboardInterrupt, OSError) as error:
             error.add_note(
                 f"the cluster {cluster.name} is half-provisioned: give the command again to go on,"

@@ -6,6 +6,7 @@ a ground truth there. The campaign goes into their private network as a whole, o
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import platform
@@ -19,6 +20,7 @@ import pyarrow as pa
 
 from harness.backends.host_network import HostNetwork
 from harness.backends.kafka import Topics
+from harness.backends.server_archive import digest
 from harness.backends.server_config import LOOPBACK, Ports
 from harness.backends.server_process import kafka_answers
 from harness.backends.servers import ServerHomes
@@ -29,7 +31,7 @@ from harness.experiments.config import LocalCluster
 from harness.plans import WorkerNode
 from harness.provisioning import clocks, probing
 from harness.provisioning.clocks import HostClock
-from harness.provisioning.config import ONE_OF, Cluster, LocalHosts
+from harness.provisioning.config import ONE_OF, Cluster, LocalHosts, load
 from harness.provisioning.provision import bootstrap_of, network, nimbus_of
 from harness.provisioning.state import Left, State, known
 
@@ -149,11 +151,6 @@ class RemoteCluster:
         """Fetch what the probes of the worker nodes saw of each other in a span of epoch ms.
 
         Those of a node that is gone or does not answer are missing, which the log says.
-
-        Raises
-        ------
-        ClusterError
-            When a host has other lines than those of its probes.
         """
         probed = {m.name for m in self._cluster.having("probes")} & {node.name for node in self.nodes}
         command = probing.reader(since_ms, until_ms)
@@ -164,6 +161,7 @@ class RemoteCluster:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
+                errors="replace",
             )
             for name in sorted(probed)
             if self._network.host_alive(name)
@@ -210,13 +208,21 @@ class _Unwatched:
         """Do nothing."""
 
 
-def require_provisioned(shape: LocalCluster) -> tuple[State, Cluster]:
+def require_provisioned(shape: LocalCluster, jars: Path) -> tuple[State, Cluster]:
     """Return the provisioned cluster that an experiment names.
+
+    Parameters
+    ----------
+    shape : harness.experiments.config.LocalCluster
+        What the experiment says of it.
+    jars : Path
+        Folder of ``instrumentation.jar``.
 
     Raises
     ------
     UsageError
-        When there is none, it is half-provisioned or of another shape, or no experiment can run on its hosts.
+        When there is none, it is half-provisioned or not as its file and this version of the harness would
+        make it, or no experiment can run on its hosts.
     ClusterError
         When one of its hosts is gone.
     """
@@ -232,15 +238,19 @@ def require_provisioned(shape: LocalCluster) -> tuple[State, Cluster]:
         )
     if record.phase != "ready":
         raise UsageError(f"the cluster {shape.name} is half-provisioned", f"{command} goes on")
+    if record.instrumentation != digest(jars / "instrumentation.jar"):
+        raise UsageError(f"the cluster {shape.name} is of another version of the harness", command)
+    if (file := Path(shape.file)).is_file() and load(file) != cluster:  # of a resumed run it may be gone
+        raise UsageError(f"the cluster {shape.name} is not as {file} says", f"{command} changes it")
     there = (len(cluster.having("supervisor")), cluster.storm.slots_per_node, cluster.storm.worker_heap_mb)
     if there != (asked := (shape.nodes, shape.slots_per_node, shape.worker_heap_mb)):
-        what = f"the cluster {shape.name} has nodes, slots and heap {there}, not {asked} as its file says"
+        what = f"the cluster {shape.name} has nodes, slots and heap {there}, not the experiment's {asked}"
         raise UsageError(what, command)
     _require_alive(HostNetwork(state.hosts), shape.name, [m.name for m in cluster.hosts.machines], command)
     return state, cluster
 
 
-def use_of(shape: LocalCluster) -> str:
+def use_of(shape: LocalCluster, jars: Path) -> str:
     """Return what an experiment would use of a provisioned cluster, in a line.
 
     Raises
@@ -248,7 +258,7 @@ def use_of(shape: LocalCluster) -> str:
     HarnessError
         As ``require_provisioned``.
     """
-    _, cluster = require_provisioned(shape)
+    _, cluster = require_provisioned(shape, jars)
     nodes = ", ".join(m.name for m in cluster.having("supervisor"))
     broker = cluster.having("kafka")[0].name
     return (
@@ -257,27 +267,27 @@ def use_of(shape: LocalCluster) -> str:
     )
 
 
-def describe(shape: LocalCluster) -> dict[str, Any]:
-    """Return what ``environment.json`` says of a provisioned cluster: its hosts, and their clocks by now.
+def describe(shape: LocalCluster, jars: Path) -> dict[str, Any]:
+    """Return what ``environment.json`` says of a provisioned cluster: what was asked, and its clocks by now.
 
     Raises
     ------
     HarnessError
         As ``require_provisioned``, and when a host does not answer.
     """
-    state, cluster = require_provisioned(shape)
+    state, cluster = require_provisioned(shape, jars)
     with network(state, cluster):
         found = _clocks(state, cluster)
     return {
-        "name": shape.name,
-        "hosts": cluster.hosts.kind,
+        "provisioned": cluster.model_dump(mode="json"),
+        "servers_niceness": json.loads(state.variables.read_text(encoding="utf-8"))["niceness"],
         "clocks": {name: clock._asdict() for name, clock in found.items()},
     }
 
 
 @contextmanager
 def remote_cluster(
-    shape: LocalCluster, homes: ServerHomes, home: Path, progress: Callable[[str], None]
+    shape: LocalCluster, homes: ServerHomes, home: Path, jars: Path, progress: Callable[[str], None]
 ) -> Iterator[RemoteCluster]:
     """Go to a provisioned cluster, and come back with the block; nobody else uses or changes it meanwhile.
 
@@ -289,6 +299,8 @@ def remote_cluster(
         Jars for submitting.
     home : Path
         Folder on this machine for what belongs to this campaign.
+    jars : Path
+        Folder of ``instrumentation.jar``.
     progress : callable
         Told what is being done.
 
@@ -299,7 +311,7 @@ def remote_cluster(
     ClusterError
         When one of its hosts or servers does not answer, or a host has a clock of its own.
     """
-    state, asked = require_provisioned(shape)
+    state, asked = require_provisioned(shape, jars)
     progress(f"going to the cluster {shape.name}")
     with state.locked(), network(state, asked):
         _require_one_clock(_clocks(state, asked))

@@ -32,10 +32,21 @@ _SECRET = re.compile(r"[A-Za-z0-9._~+/=-]{8,}")
 
 
 class Record(Frozen):
-    """A cluster, and what was reached of it."""
+    """A cluster, and what was reached of it.
+
+    Attributes
+    ----------
+    cluster : Cluster
+        What was asked.
+    phase : str
+        How far it got.
+    instrumentation : str
+        SHA-256 of the jar in its workers' class path; empty while it is not ready.
+    """
 
     cluster: Cluster
     phase: Phase
+    instrumentation: str = ""
 
 
 def clusters_folder() -> Path:
@@ -130,9 +141,10 @@ class State:
             what = f"{self.folder / 'cluster.json'} is of another version of the harness"
             raise UsageError(what, "deprovision with the version that made it") from None
 
-    def write(self, cluster: Cluster, phase: Phase) -> None:
+    def write(self, cluster: Cluster, phase: Phase, instrumentation: str = "") -> None:
         """Record how far a cluster is."""
-        self._write("cluster.json", Record(cluster=cluster, phase=phase).model_dump_json(indent=1) + "\n")
+        record = Record(cluster=cluster, phase=phase, instrumentation=instrumentation)
+        self._write("cluster.json", record.model_dump_json(indent=1) + "\n")
 
     def write_inventory(self, text: str) -> None:
         """Keep the inventory that the hosts' module wrote."""

@@ -17,7 +17,10 @@ import pytest
 from hosts import NAME, ROOT, SHIPPED, Answer, Provisioned, harness
 
 from harness.backends.kafka import Topics
+from harness.backends.server_process import NICENESS
+from harness.backends.servers import KAFKA_VERSION, STORM_VERSION
 from harness.backends.slow_link import slowed
+from harness.provisioning.config import Cluster
 from harness.provisioning.provision import bootstrap_of, nimbus_of
 from harness.provisioning.state import Left
 from harness.runs import Interval, Run
@@ -208,8 +211,11 @@ def test_tuples_between_nodes_took_the_slow_link(run: Run) -> None:
                 assert arrived["received_ns"] - left["emitted_ns"] >= DELAY_MS * 1e6
 
 
-def test_the_hosts_clocks_are_stated(run: Run) -> None:
+def test_the_cluster_and_its_hosts_clocks_are_stated(provisioned: Provisioned, run: Run) -> None:
     for stated in (run.environment["cluster"], run.environment["resumed"][0]["cluster"]):
+        assert Cluster.model_validate(stated["provisioned"]) == provisioned.cluster
+        assert stated["servers_niceness"] == NICENESS
+        assert (stated["storm"], stated["kafka"]) == (STORM_VERSION, KAFKA_VERSION)
         clocks = stated["clocks"]
         assert set(clocks) == {"control", "node-1", "node-2"}
         for clock in clocks.values():

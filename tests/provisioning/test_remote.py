@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import shutil
 from pathlib import Path
 
 import pytest
@@ -23,15 +25,31 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
 
 
+JAR = b"of this version"
+
+
 @pytest.fixture
-def shape() -> LocalCluster:
-    return loading.load("quick", [f"cluster={SHIPPED}"]).cluster
+def jars(tmp_path: Path) -> Path:
+    folder = tmp_path / "jars"
+    folder.mkdir()
+    (folder / "instrumentation.jar").write_bytes(JAR)
+    return folder
 
 
-def made(cluster: Cluster) -> None:
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return Path(shutil.copy(SHIPPED, tmp_path))
+
+
+@pytest.fixture
+def shape(file: Path) -> LocalCluster:
+    return loading.load("quick", [f"cluster={file}"]).cluster
+
+
+def made(cluster: Cluster, jar: bytes = JAR) -> None:
     state = State(cluster.name)
     with state.locked():
-        state.write(cluster, "ready")
+        state.write(cluster, "ready", hashlib.sha256(jar).hexdigest())
 
 
 @pytest.mark.parametrize("command", ["check", "run"])
@@ -45,22 +63,53 @@ def test_a_cluster_that_is_not_provisioned_is_refused_with_the_command(tmp_path:
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_half_provisioned_cluster_is_refused(shape: LocalCluster) -> None:
+def test_a_half_provisioned_cluster_is_refused(shape: LocalCluster, jars: Path) -> None:
     state = State("namespaces-3")
     with state.locked():
         state.write(load(SHIPPED), "software")
     with pytest.raises(UsageError, match=r"namespaces-3 is half-provisioned: harness provision .* goes on"):
-        require_provisioned(shape)
+        require_provisioned(shape, jars)
 
 
-def test_a_cluster_of_another_shape_is_refused(shape: LocalCluster) -> None:
-    made(load(SHIPPED))
+@pytest.mark.parametrize("there", [True, False])
+def test_a_cluster_of_another_shape_is_refused(
+    shape: LocalCluster, file: Path, jars: Path, there: bool
+) -> None:
+    """As of a run that is taken up again, when the cluster was changed since; its file may be gone."""
+    made(load(file))
+    if not there:
+        file.unlink()
     other = shape.model_copy(update={"slots_per_node": 3})
-    with pytest.raises(UsageError, match=r"slots and heap \(2, 2, 256\), not \(2, 3, 256\) as its file says"):
-        require_provisioned(other)
+    what = r"slots and heap \(2, 2, 256\), not the experiment's \(2, 3, 256\): harness provision"
+    with pytest.raises(UsageError, match=what):
+        require_provisioned(other, jars)
 
 
-def test_hosts_of_another_kind_are_refused(tmp_path: Path, shape: LocalCluster) -> None:
+@pytest.mark.parametrize("more", ["probes: { period_s: 3 }", "storm: { settings: { logviewer.port: 8001 } }"])
+def test_a_cluster_whose_file_was_changed_since_is_refused(
+    shape: LocalCluster, file: Path, jars: Path, more: str
+) -> None:
+    made(load(file))
+    first, _, rest = file.read_text().partition("\nstorm:")
+    assert rest  # the rest are defaults
+    file.write_text(f"{first}\n{more}\n")
+    with pytest.raises(UsageError, match=rf"namespaces-3 is not as {file} says: .* changes it"):
+        require_provisioned(shape, jars)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_cluster_of_another_version_is_refused(shape: LocalCluster, jars: Path, before: bool) -> None:
+    if before:  # when no jar was recorded
+        state = State("namespaces-3")
+        with state.locked():
+            state.write(load(SHIPPED), "ready")
+    else:
+        made(load(SHIPPED), b"of another version")
+    with pytest.raises(UsageError, match="namespaces-3 is of another version of the harness: harness provi"):
+        require_provisioned(shape, jars)
+
+
+def test_hosts_of_another_kind_are_refused(tmp_path: Path, shape: LocalCluster, jars: Path) -> None:
     key = tmp_path / "key"
     key.touch()
     file = tmp_path / "far.yaml"
@@ -75,11 +124,11 @@ hosts:
 """)
     made(load(file))
     with pytest.raises(UsageError, match="the cluster far has hosts of kind existing: experiments need kind"):
-        require_provisioned(shape.model_copy(update={"name": "far"}))
+        require_provisioned(shape.model_copy(update={"name": "far"}), jars)
 
 
-def test_hosts_that_are_gone_are_named(shape: LocalCluster) -> None:
+def test_hosts_that_are_gone_are_named(shape: LocalCluster, file: Path, jars: Path) -> None:
     made(load(SHIPPED))  # and no hosts at all
     with pytest.raises(HarnessError, match=r"the hosts' sandbox of the cluster .* is gone") as raised:
-        require_provisioned(shape)
-    assert f"harness provision {SHIPPED} makes it anew" in raised.value.hint
+        require_provisioned(shape, jars)
+    assert f"harness provision {file} makes it anew" in raised.value.hint
