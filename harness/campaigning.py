@@ -243,8 +243,8 @@ def carry_out_on(
             topics = (f"{name}-in", f"{name}-out")
             with Topics(cluster.bootstrap) as broker:
                 for topic in topics:
-                    broker.create(topic)
                     cluster.remember("topic", topic)
+                    broker.create(topic)
             load = stack.enter_context(
                 KafkaLoad(
                     cluster.bootstrap,

@@ -179,6 +179,11 @@ class OfAJar:
         ClusterError
             When main does not submit the same every time.
         """
+        if answer["topology"] != self.topology:
+            raise ClusterError(
+                f"{self._of.main} submitted {answer['topology']}, not {self.topology}: it makes names up",
+                "let an argument with {name} give its name",
+            )
         again = captured(self._of, answer)
         if again.plan.components != self._of.query_plan().components:
             raise ClusterError(
@@ -294,6 +299,8 @@ class StormDeployment:
         nimbus = self._cluster.nimbus
         if self._submitted:
             nimbus.kill(self._name, wait_s=COMMIT_WAIT_S)
+        else:
+            self._take_name(nimbus)
         self._cluster.worker_output.mark()
         self._require_room(configuration.workers)
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -308,9 +315,15 @@ class StormDeployment:
             hosts=self._cluster.hosts,
         )
         self._submitted = True
-        self._cluster.remember("topology", self._name)
+        self._cluster.remember("topology", str(self.wrapped["topology"]))  # main's own choice may be another
         self._submitter.check(self.wrapped)
         self._begin(_is_up)
+
+    def _take_name(self, nimbus: Nimbus) -> None:
+        """Remember what will be submitted before it is: this process may be killed at any time."""
+        if self._name in nimbus.cluster_summary().topologies:
+            raise ClusterError(f"topology name {self._name} is in use", "kill that topology first")
+        self._cluster.remember("topology", self._name)
 
     def rebalance(self, configuration: TopologyConfiguration) -> None:
         """Ask for another configuration."""

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from harness.capturing import captured
+from harness.deployment import OfAJar
+from harness.errors import ClusterError
 from harness.experiments.config import Experiment
 from harness.experiments.loading import completed, dump, expand_steps, load
 from harness.experiments.preflight import findings
@@ -112,3 +114,14 @@ def test_an_experiment_is_completed_kept_and_read_back(
     kept = tmp_path / "experiment.yaml"
     kept.write_text(dump(experiment))
     assert load(kept) == experiment
+
+
+def test_a_main_that_makes_names_up_is_told_so(topology: JarTopology) -> None:
+    """It submitted ``counted`` when it was captured."""
+    asked = {"name": "e", "topology": topology.model_copy(update={"captured": captured(topology, ANSWER)})}
+    experiment = Experiment.model_validate({**asked, "steps": {"plan": [{"executors": 1}]}})
+    assert isinstance(experiment.topology, JarTopology)
+    submitter = OfAJar(experiment, experiment.topology, "e-1")
+    submitter.check(ANSWER)
+    with pytest.raises(ClusterError, match=r"a\.Main submitted counted-8341, not counted: it makes names up"):
+        submitter.check({**ANSWER, "topology": "counted-8341"})
