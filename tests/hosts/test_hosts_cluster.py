@@ -55,13 +55,15 @@ def test_nimbus_lists_topologies_and_both_supervisors(provisioned: Provisioned) 
 
 def test_servers_give_way_to_who_measures(provisioned: Provisioned) -> None:
     """Also where the kernel weighs sessions first: each server's has its niceness, as proc(5) shows it."""
-    assert os.nice(0) + NICENESS <= 19, "start this with less niceness: lower than 19 nobody can be"
-    for host in ("control", "node-1", "node-2"):
+    hosts = ("control", "node-1", "node-2")
+    for host in hosts if Path("/proc/self/autogroup").exists() else ():
+        told = provisioned.on(host, "for p in $(pgrep -x java); do cat /proc/$p/autogroup; done").stdout
+        assert {line.partition(" ")[2] for line in told.splitlines()} == {f"nice {NICENESS}"}
+    if (lower := os.nice(0) + NICENESS) > 19:
+        pytest.skip("this was started with so much niceness that nobody can give way to it")
+    for host in hosts:
         told = provisioned.on(host, "for p in $(pgrep -x java); do cut -d' ' -f19 /proc/$p/stat; done").stdout
-        assert set(told.split()) == {str(os.nice(0) + NICENESS)}
-        if Path("/proc/self/autogroup").exists():
-            told = provisioned.on(host, "for p in $(pgrep -x java); do cat /proc/$p/autogroup; done").stdout
-            assert {line.partition(" ")[2] for line in told.splitlines()} == {f"nice {NICENESS}"}
+        assert set(told.split()) == {str(lower)}
 
 
 def test_kafka_takes_a_record_and_gives_it_back(provisioned: Provisioned) -> None:
