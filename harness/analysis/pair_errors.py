@@ -22,7 +22,6 @@ from harness.analysis.inputs import RunRecord
 from harness.analysis.predicting import ask, reader
 from harness.analysis.raw_steps import RawStep, worker_cpu_cores
 from harness.models import MODELS
-from harness.plans import PhysicalPlan
 from harness.protocols import Model, Observation, Prediction
 from harness.regression.scores import Accuracy, Matrix, Measured, rounded
 
@@ -62,10 +61,13 @@ class Asked:
     answers : mapping of (Kind, Pair) to mapping of subject to float
         Without the answers that are none.
     measured : mapping of Of to mapping of subject to float
+    told : mapping of (measure, statistic, Pair) to set of subject
+        What the source says of the proposed plan's subjects without any model: what no-change answers.
     """
 
     answers: Mapping[tuple[Kind, Pair], Mapping[str, float]]
     measured: Mapping[Of, Mapping[str, float]]
+    told: Mapping[tuple[str, str, Pair], Set[str]]
 
     @classmethod
     def of(
@@ -78,6 +80,7 @@ class Asked:
         """Ask all models for all pairs of different steps."""
         answers: dict[tuple[Kind, Pair], dict[str, float]] = defaultdict(dict)
         measured: dict[Of, dict[str, float]] = defaultdict(dict)
+        told: dict[tuple[str, str, Pair], set[str]] = defaultdict(set)
         for i, source in seen.items():
             read = {name: reader(model, source) for name, model in models.items()}
             unchanged = reader(MODELS[NO_CHANGE], source)
@@ -89,6 +92,9 @@ class Asked:
             for j, proposed in seen.items():
                 if i == j:
                     continue
+                same = ask(unchanged, proposed.plan, proposed.settings, proposed.rate_tps)
+                for measure, statistic, subject, _ in _values(same):
+                    told[measure, statistic, (i, j)].add(subject)
                 for name, answers_of in read.items():
                     found = ask(answers_of, proposed.plan, proposed.settings, proposed.rate_tps)
                     for measure, statistic, subject, value in _values(found):
@@ -97,7 +103,7 @@ class Asked:
         for row in (*capacity.throughput(record), *capacity.sustainable_rate(record)):
             if row["value"] is not None:
                 measured[row["measure"], row["statistic"], row["step"]][""] = float(row["value"])
-        return cls(answers, measured)
+        return cls(answers, measured, told)
 
 
 def _values(of: Prediction) -> Iterator[tuple[str, str, str, float]]:
@@ -115,8 +121,8 @@ class Errors:
     of_pairs : mapping of Kind to mapping of Pair to array (nights of source, nights of proposed)
         Relative errors in percent: signed where there is one subject, else the median of the absolute ones.
     unanswered : mapping of Kind to list of Pair
-        Pairs of which something was measured and not predicted, in any night. What the source has nothing of
-        is not asked for: some executors get a tuple a minute, and not every night has one.
+        Pairs of which something was measured and not predicted, in any night. What the source says nothing
+        of is not asked for: some tasks get a tuple a minute, and not every night has one.
     values : mapping of (measure, statistic, subject) to mapping of step to array (nights)
         What was measured.
     steps : tuple of int
@@ -217,7 +223,10 @@ def errors(nights: Sequence[Asked], record: RunRecord, unusable: Mapping[int, tu
         of: {s: v for s, v in by_subject.items() if is_primary(of[0], s) and np.nan_to_num(v).any()}
         for of, by_subject in measured.items()
     }
-    plans = {s.index: s.plan.start for s in usable}
+    told: dict[tuple[str, str, Pair], set[str]] = defaultdict(set)
+    for night in nights:
+        for of, subjects in night.told.items():
+            told[of] |= subjects
     of_pairs: dict[Kind, dict[Pair, Floats]] = {}
     unanswered: dict[Kind, list[Pair]] = {}
     for kind in dict.fromkeys(kind for kind, _ in answers):
@@ -229,10 +238,11 @@ def errors(nights: Sequence[Asked], record: RunRecord, unusable: Mapping[int, tu
             actual = judged.get((measure, statistic, j), {})
             predicted = answers.get((kind, (i, j)), {})
             both = [subject for subject in actual if subject in predicted]
-            if len(both) < len(actual):
-                unseen = _unseen(plans[i], judged.get((measure, statistic, i), {}))
-                if any(s not in predicted and s.partition("[")[0] not in unseen for s in actual):
-                    missing.append((i, j))
+            served = told[SERVICE, "mean", (i, j)] >= judged.get((SERVICE, "mean", j), {}).keys()
+            lost = actual.keys() - predicted.keys()
+            # The whole topology is of all executors: what is needed for it is the service of each.
+            if any(s in told[measure, statistic, (i, j)] if "[" in s else served for s in lost):
+                missing.append((i, j))
             if both:
                 p, a = (np.stack([of[subject] for subject in both]) for of in (predicted, actual))
                 found[i, j] = _relative(p, a, one=is_primary(measure, ""))
@@ -240,12 +250,6 @@ def errors(nights: Sequence[Asked], record: RunRecord, unusable: Mapping[int, tu
             of_pairs[kind], unanswered[kind] = found, missing
     steps = tuple(s.index for s in record.steps)
     return Errors(of_pairs, unanswered, _values_of(measured, record, sources, unusable), steps)
-
-
-def _unseen(plan: PhysicalPlan, seen: Mapping[str, Floats]) -> set[str]:
-    """Return the components of a plan with an executor of which a measure says nothing."""
-    executors = {subject.partition("]")[0] + "]" for subject in seen}
-    return {e.component for e in plan.executors if e.label not in executors}
 
 
 def _wide(nights: Sequence[Mapping[K, Mapping[str, float]]]) -> dict[K, dict[str, Floats]]:

@@ -10,7 +10,6 @@ import faulty_models
 import pytest
 from altered_runs import ALL_IN_ONE, REPORTS
 from click.testing import CliRunner
-from made_scores import night
 
 from harness.analysis.rescoring import rescore
 from harness.cli import main
@@ -83,15 +82,21 @@ def test_a_fault_in_one_stage_is_caught_and_its_pairs_are_named(
         (faulty_models.service_doubled, REPORTS / "baseline.json", 1, "storm-tracer service_time_ms mean"),
         (MODELS["storm-tracer"], None, 4, "not enough data"),
     ],
-    ids=["unchanged", "injected fault", "a baseline of another experiment"],
+    ids=["unchanged", "injected fault", "a baseline of one night as it was"],
 )
 def test_the_command_ends_with_its_verdict(
-    model: Model, kept: Path | None, status: int, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: Model,
+    kept: Path | None,
+    status: int,
+    says: str,
+    scored: RunScores,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(MODELS, "storm-tracer", model)
     if kept is None:
         kept = tmp_path / "baseline.json"
-        baseline.write(kept, [night("20260101T000000Z", experiment="fields-to-fields")])
+        baseline.write(kept, [scored.model_copy(update={"run": "20260101T000000Z"})])  # none was resampled
     asked = ["regress", str(ALL_IN_ONE), "--baseline", str(kept), "--model", "storm-tracer"]
     junit, markdown = tmp_path / "junit.xml", tmp_path / "summary.md"
     shown = CliRunner().invoke(main, [*asked, "--junit", str(junit), "--markdown", str(markdown)])
