@@ -5,17 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from altered_runs import ALL_IN_ONE
+from altered_runs import ALL_IN_ONE, REPORTS
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from harness.analysis.inputs import read_run
+from harness.analysis.inputs import read_raw, read_run
 from harness.analysis.judging import judged
 from harness.analysis.pair_errors import Errors, _relative
 from harness.analysis.predicting import predict
-from harness.analysis.rescoring import linked_copy
+from harness.analysis.rescoring import Scorer, linked_copy
 from harness.analysis.session import spark_session
+from harness.models import resolve
 from harness.regression.scores import Accuracy, RunScores
 from harness.runs import Run
 
@@ -132,3 +133,17 @@ def test_errors_as_small_as_their_noise_grow_when_they_are_measured_again() -> N
     one = nights_of({(0, 1): np.array([[0.0]])})
     again = nights_of({(0, 1): np.tile(nights, (2000, 1))})
     assert only(one, again).grown_points == pytest.approx(np.sqrt(2 / np.pi), abs=0.06)
+
+
+def test_an_answer_that_no_source_could_give_is_not_lost() -> None:
+    """In night 1003 of windowed no block that was drawn of step 3 has a tuple of one of the window's tasks.
+
+    Step 4 runs each task in an executor of its own. No model says what that one's service is.
+    """
+    models = {name: resolve(name) for name in MODELS}
+    scorer = Scorer(read_raw(REPORTS / "runs" / "windowed" / "20261122T005431Z"), models)
+    night = scorer.night(1003)
+    asked = scorer.asked(night)
+    unsaid = asked.measured["service_time_ms", "mean", 4].keys() - asked.told["service_time_ms", "mean", (3, 4)]
+    assert len([subject for subject in unsaid if subject.startswith("window[")]) == 1
+    assert not any(a.unanswered for a in scorer.score(night).accuracy if a.model in MODELS)
