@@ -70,7 +70,7 @@ def server(*command: str, log: Path) -> Iterator[None]:
         **os.environ,
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_MEMORY": "1g",
     }
     with log.open("ab") as out:
         process = subprocess.Popen(
@@ -142,7 +142,7 @@ def connect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connect
     }
     options = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
     main = "org.apache.spark.sql.connect.service.SparkConnectServer"
-    command = ("spark-submit", "--class", main, "--master", "local[2]", "--driver-memory", "1g", *options)
+    command = ("spark-submit", "--class", main, "--master", "local[2]", *options)
     with server(*command, log=home / "log.txt"):
         deadline = time.monotonic() + WAIT_S
         while not answers(port):
