@@ -82,8 +82,11 @@ class Asked:
         measured: dict[Of, dict[str, float]] = defaultdict(dict)
         told: dict[tuple[str, str, Pair], set[str]] = defaultdict(set)
         for i, source in seen.items():
-            read = {name: reader(model, source) for name, model in models.items()}
             unchanged = reader(MODELS[NO_CHANGE], source)
+            read = {
+                name: unchanged if model is MODELS[NO_CHANGE] else reader(model, source)
+                for name, model in models.items()
+            }
             own = ask(unchanged, source.plan, source.settings, source.rate_tps)
             for measure, statistic, subject, value in _values(own):
                 measured[measure, statistic, i][subject] = value
@@ -96,7 +99,11 @@ class Asked:
                 for measure, statistic, subject, _ in _values(same):
                     told[measure, statistic, (i, j)].add(subject)
                 for name, answers_of in read.items():
-                    found = ask(answers_of, proposed.plan, proposed.settings, proposed.rate_tps)
+                    found = (
+                        same
+                        if answers_of is unchanged
+                        else ask(answers_of, proposed.plan, proposed.settings, proposed.rate_tps)
+                    )
                     for measure, statistic, subject, value in _values(found):
                         if is_primary(measure, subject):
                             answers[(name, measure, statistic), (i, j)][subject] = value
@@ -227,6 +234,13 @@ def errors(nights: Sequence[Asked], record: RunRecord, unusable: Mapping[int, tu
     for night in nights:
         for of, subjects in night.told.items():
             told[of] |= subjects
+    # The whole topology is of all executors: what is needed for it is the service of each.
+    served = {
+        (i, s.index)
+        for i in sources
+        for s in usable
+        if told[SERVICE, "mean", (i, s.index)] >= judged.get((SERVICE, "mean", s.index), {}).keys()
+    }
     of_pairs: dict[Kind, dict[Pair, Floats]] = {}
     unanswered: dict[Kind, list[Pair]] = {}
     for kind in dict.fromkeys(kind for kind, _ in answers):
@@ -238,10 +252,8 @@ def errors(nights: Sequence[Asked], record: RunRecord, unusable: Mapping[int, tu
             actual = judged.get((measure, statistic, j), {})
             predicted = answers.get((kind, (i, j)), {})
             both = [subject for subject in actual if subject in predicted]
-            served = told[SERVICE, "mean", (i, j)] >= judged.get((SERVICE, "mean", j), {}).keys()
             lost = actual.keys() - predicted.keys()
-            # The whole topology is of all executors: what is needed for it is the service of each.
-            if any(s in told[measure, statistic, (i, j)] if "[" in s else served for s in lost):
+            if any(s in told[measure, statistic, (i, j)] if "[" in s else (i, j) in served for s in lost):
                 missing.append((i, j))
             if both:
                 p, a = (np.stack([of[subject] for subject in both]) for of in (predicted, actual))
