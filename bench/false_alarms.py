@@ -74,13 +74,11 @@ def faulty(model: Model, factor: float) -> Model:
 
 def learnt(night: RunScores, of: RunScores) -> RunScores:
     """Give a night what the baseline knows of how far its run moves by chance."""
-    measured = {m.key: m.within for m in of.measured}
+    measured = {m.key: {"within": m.within, "carriers": m.carriers} for m in of.measured}
     moves = {a.key: (a.grown_points, a.spread_points) for a in of.accuracy}
     return night.model_copy(
         update={
-            "measured": tuple(
-                m.model_copy(update={"within": measured.get(m.key, ())}) for m in night.measured
-            ),
+            "measured": tuple(m.model_copy(update=measured.get(m.key, {})) for m in night.measured),
             "accuracy": tuple(
                 a.model_copy(
                     update=dict(

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.analysis import capacity
+from harness.analysis.carriers import Statistic
 from harness.analysis.counters import ARRIVALS, SERVICE, WORKER_CPU
 from harness.analysis.errors import THESIS_STATISTICS, TOPOLOGY_MEASURES
 from harness.analysis.inputs import RunRecord
@@ -23,7 +24,7 @@ from harness.analysis.predicting import ask, reader
 from harness.analysis.raw_steps import RawStep, worker_cpu_cores
 from harness.models import MODELS
 from harness.protocols import Model, Observation, Prediction
-from harness.regression.scores import Accuracy, Matrix, Measured, rounded
+from harness.regression.scores import FEWEST_BLOCKS, Accuracy, Matrix, Measured, rounded
 
 Floats = npt.NDArray[np.float64]
 Kind = tuple[str, str, str]
@@ -31,6 +32,8 @@ Kind = tuple[str, str, str]
 Of = tuple[str, str, int]
 """Measure, statistic, step."""
 Pair = tuple[int, int]
+Carriers = Mapping[int, Mapping[Statistic, float]]
+"""By step, the effective number of blocks that a measured statistic rests on."""
 K = TypeVar("K")
 
 OF_COMPONENTS = (ARRIVALS, SERVICE)
@@ -138,13 +141,13 @@ class Errors:
 
     of_pairs: Mapping[Kind, Mapping[Pair, Floats]]
     unanswered: Mapping[Kind, Sequence[Pair]]
-    values: Mapping[tuple[str, str, str], Mapping[int, Floats]]
+    values: Mapping[Statistic, Mapping[int, Floats]]
     steps: tuple[int, ...]
 
-    def measured(self, again: Errors | None = None) -> Iterator[Measured]:
+    def measured(self, again: Errors | None = None, carriers: Carriers | None = None) -> Iterator[Measured]:
         """Yield the measured latencies of the topology, and the means of rates and service times.
 
-        ``again`` holds resampled nights.
+        ``again`` holds resampled nights, ``carriers`` by step how many blocks a statistic rests on.
         """
         for key in sorted(self.values):
             measure, statistic, subject = key
@@ -157,15 +160,25 @@ class Errors:
                 subject=subject,
                 values=tuple(_of_night(by_step.get(s)) for s in self.steps),
                 within=tuple(_relative_sd(nights.get(s)) for s in self.steps) if again else (),
+                carriers=tuple(rounded(carriers[s].get(key)) for s in self.steps) if carriers else (),
             )
 
-    def accuracy(self, again: Errors | None = None) -> Iterator[Accuracy]:
-        """Yield the errors of every kind; ``again`` holds resampled nights."""
+    def accuracy(self, again: Errors | None = None, carriers: Carriers | None = None) -> Iterator[Accuracy]:
+        """Yield the errors of every kind; ``again`` and ``carriers`` as for ``measured``.
+
+        How far they move is learnt from the pairs whose measurements have blocks enough to rest on.
+        """
         place = {s: i for i, s in enumerate(self.steps)}
         for kind in sorted(self.of_pairs):
             model, measure, statistic = kind
             found = self.of_pairs[kind]
-            grown, spread = (None, None) if again is None else _moves(found, again.of_pairs.get(kind, {}))
+            thin = {
+                step
+                for step, of in (carriers or {}).items()
+                if of.get((measure, statistic, ""), np.inf) < FEWEST_BLOCKS
+            }
+            firm = {pair: of for pair, of in found.items() if not thin & set(pair)}
+            grown, spread = (None, None) if again is None else _moves(firm, again.of_pairs.get(kind, {}))
             yield Accuracy(
                 model=model,
                 protocol=protocol_of(measure, statistic),

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +23,8 @@ from harness.analysis.predicting import observed
 from harness.errors import UsageError
 from harness.protocols import Observation, Settings
 from harness.runs import Interval
+
+Ints = npt.NDArray[np.int64]
 
 NS_PER_MS = 1e6
 OWN_BUCKETS = ("received", "emitted", "ack")
@@ -137,6 +140,18 @@ def blocks(step: RawStep) -> int:
     counted = rows.group_by("task").aggregate([("bucket_end_ms", "count_distinct")])
     counts = counted["bucket_end_ms_count_distinct"].to_numpy()
     return int(np.median(counts)) if len(counts) else 0
+
+
+def latency_blocks(scheduled_ns: Ints, interval: Interval, number: int) -> Ints:
+    """Return the blocks that messages were due in, of so many in an interval."""
+    length_ns = (interval.end_ns - interval.start_ns) / number
+    return np.asarray((scheduled_ns - interval.start_ns) // length_ns, dtype=np.int64)
+
+
+def metric_blocks(bucket_end_ms: Ints, interval: Interval, number: int) -> Ints:
+    """Return the blocks that metric buckets of an interval are in, of so many."""
+    length_ms = (interval.end_epoch_ms - interval.start_epoch_ms) / number
+    return np.asarray((bucket_end_ms - interval.start_epoch_ms - 1) // length_ms, dtype=np.int64)
 
 
 def worker_cpu_cores(step: RawStep) -> dict[str, float]:

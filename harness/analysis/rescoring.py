@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.analysis import checks, raw_steps
+from harness.analysis.carriers import Statistic, carriers
 from harness.analysis.inputs import RunRecord, StepRecord, read_raw
-from harness.analysis.pair_errors import Asked, errors
+from harness.analysis.pair_errors import Asked, Errors, errors
 from harness.analysis.predicting import settings
 from harness.analysis.raw_steps import RawStep
 from harness.environment import describe
@@ -137,6 +138,7 @@ class Scorer:
             progress(f"resampled night {seed + 1} of {nights}")
             drawn.append(self.asked(self.night(seed, raw)))
         again = errors(drawn, self.record, unusable) if drawn else None
+        rests_on = self.carriers(raw, judged) if drawn else None
         machine: Any = self.record.environment.get("machine", {})
         return RunScores(
             experiment=self.record.name,
@@ -151,12 +153,23 @@ class Scorer:
                 if c.status != "valid"
             ),
             steps=_steps(self.record, raw, unusable),
-            measured=tuple(judged.measured(again)),
-            accuracy=tuple(judged.accuracy(again)),
+            measured=tuple(judged.measured(again, rests_on)),
+            accuracy=tuple(judged.accuracy(again, rests_on)),
             models=tuple(self.models),
             scored_on=self.machine,
             nights=nights,
         )
+
+    def carriers(self, raw: Mapping[int, RawStep], judged: Errors) -> dict[int, dict[Statistic, float]]:
+        """Return by step how many blocks of its interval every measured statistic rests on."""
+        return {
+            i: carriers(
+                step,
+                step.observation(self.settings),
+                {key: float(of[i][0]) for key, of in judged.values.items() if i in of},
+            )
+            for i, step in raw.items()
+        }
 
     def night(self, seed: int, raw: Mapping[int, RawStep] | None = None) -> dict[int, RawStep]:
         """Return a resampled night: every step drawn again."""

@@ -33,6 +33,18 @@ def same_node_mean_ms(latency: pd.DataFrame, plan: PhysicalPlan, cut_ms: float) 
     ModelDeclined
         When none is left, or a latency is missing.
     """
+    kept = same_node_rows(latency, plan, cut_ms)
+    return float(kept["thesis_ground_truth_ms"].to_numpy(dtype=np.float64).mean())
+
+
+def same_node_rows(latency: pd.DataFrame, plan: PhysicalPlan, cut_ms: float) -> pd.DataFrame:
+    """Return the rows of ``latency`` that ``same_node_mean_ms`` is the mean of: one an output.
+
+    Raises
+    ------
+    ModelDeclined
+        As there.
+    """
     rows = latency[latency["in_interval"].astype(bool)]
     paths = pd.Categorical(rows["path"])
     node = {f"{e.component}:{task}": e.worker.node for task, e in plan.by_task.items()}
@@ -49,7 +61,7 @@ def same_node_mean_ms(latency: pd.DataFrame, plan: PhysicalPlan, cut_ms: float) 
     kept = chosen[ends[codes[chosen]] & (values[chosen] <= cut_ms)]
     if not kept.size:
         raise ModelDeclined("no path of the source step begins and ends on one worker node below the cut")
-    return float(values[kept].mean())
+    return rows.iloc[kept]
 
 
 def _chosen_rows(rows: pd.DataFrame, path: IntArray, value_ms: FloatArray) -> IntArray:

@@ -35,8 +35,8 @@ class Chance:
         Standard deviations of one night, in the difference's unit.
     before, now : int
         Nights in each group.
-    blocks : int
-        Blocks that ``within`` was learnt from.
+    blocks : float
+        Blocks that ``within`` was learnt from: the effective number of those that carry the statistic.
     louder : float
         By how much the new nights are noisier within their intervals than the baseline's.
     """
@@ -45,7 +45,7 @@ class Chance:
     between: float
     before: int
     now: int
-    blocks: int
+    blocks: float
     louder: float = 1.0
 
     @property

@@ -13,12 +13,10 @@ from scipy import stats
 
 from harness.regression.chance import Chance, Floats, between_nights
 from harness.regression.outcomes import Family, Limits, Outcome
-from harness.regression.scores import Accuracy, Measured, RunScores
+from harness.regression.scores import FEWEST_BLOCKS, Accuracy, Measured, RunScores
 
 FEWEST_STEPS = 3
 """Times and noise are compared over the steps, which needs so many."""
-FEWEST_BLOCKS = 8
-"""An interval of fewer blocks does not say how far it repeats."""
 NAMED = 6
 """Pairs or steps named in a line."""
 GROUND_TRUTH_MEAN = ("ours", "ground_truth_latency_ms", "mean", "")
@@ -52,6 +50,12 @@ class Group:
         """Blocks of the shortest interval of the baseline."""
         return min((r.steps[r.labels.index(x)].blocks for r in self.base for x in self.labels), default=0)
 
+    def carriers(self, key: tuple[str, str, str, str]) -> Floats:
+        """Return by step how many blocks of the baseline's intervals a measured statistic rests on."""
+        found = self.measured(key, self.base, "carriers")
+        whole = np.full(len(self.labels), float(self.blocks))
+        return whole if found is None else np.fmin(whole, found.min(axis=0))
+
     @property
     def louder(self) -> float:
         """By how much now's intervals are noisier than the baseline's; at least 1."""
@@ -68,9 +72,9 @@ class Group:
             [_floats([r.steps[r.labels.index(x)].noise_pct for x in self.labels]) for r in self.all]
         )
 
-    def chance(self, within: float, between: float) -> Chance:
+    def chance(self, within: float, between: float, blocks: float) -> Chance:
         """Return how far a difference between now and the baseline moves by chance."""
-        return Chance(within, between, len(self.base), len(self.now), self.blocks, self.louder)
+        return Chance(within, between, len(self.base), len(self.now), blocks, self.louder)
 
     def measured(self, key: tuple[str, str, str, str], side: Sequence[RunScores], what: str) -> Floats | None:
         """Return values or their relative errors by night and step; None where a night has none."""
@@ -122,13 +126,17 @@ def _measured(group: Group, of: Measured, limits: Limits) -> Outcome:
     at = np.flatnonzero(np.isfinite(error) & (values > 0).all(axis=0) & group.usable())
     if not len(at):
         return group.outcome("measured", of.name, detail="no step can be used in every night")
+    carriers = group.carriers(of.key)
+    if not (carriers[at] >= FEWEST_BLOCKS).any():
+        return group.outcome("measured", of.name, detail=_too_few(carriers[at]))
+    at = at[carriers[at] >= FEWEST_BLOCKS]
     change = np.abs(np.log(after[:, at]).mean(axis=0) - np.log(before[:, at]).mean(axis=0))
     margin = math.log1p(limits.step_pct / 100)
     between = group.between(of.key, limits)
     # Either direction, so twice; and any of the steps, so as often as there are steps.
     p = [
-        min(1.0, 2 * len(at) * group.chance(e, between).p(c - margin))
-        for e, c in zip(error[at], change, strict=True)
+        min(1.0, 2 * len(at) * group.chance(e, between, n).p(c - margin))
+        for e, c, n in zip(error[at], change, carriers[at], strict=True)
     ]
     moved = [i for i in np.argsort(p, kind="stable") if p[i] <= limits.alpha]
     shown = ((group.labels[at[i]], before[:, at[i]].mean(), after[:, at[i]].mean()) for i in moved[:NAMED])
@@ -164,11 +172,17 @@ def _accuracy(group: Group, of: Accuracy, limits: Limits) -> Iterator[Outcome]:
         [_by_label(r, a.errors_pct, group.labels) for r, a in zip(group.all, scored, strict=True)]
     )
     source, proposed = np.nonzero(np.isfinite(errors).all(axis=0))
+    carriers = group.carriers((of.protocol, of.measure, of.statistic, ""))
+    fewest = np.minimum(carriers[source], carriers[proposed])
+    carried = fewest >= FEWEST_BLOCKS
+    source, proposed = source[carried], proposed[carried]
     learnt = [(a.grown_points, a.spread_points) for a in scored[:split] if a.spread_points is not None]
-    if not len(source):
+    if not len(carried):
         yield group.outcome("accuracy", of.name, detail="no pair was judged in every night")
     elif not learnt or group.blocks < FEWEST_BLOCKS:
         yield group.outcome("accuracy", of.name, detail=NOT_LEARNT)
+    elif not len(source):
+        yield group.outcome("accuracy", of.name, detail=_too_few(carriers))
     else:
         signed = errors[:, source, proposed]
         before, after = np.abs(signed[:split]).mean(axis=0), np.abs(signed[split:]).mean(axis=0)
@@ -176,7 +190,8 @@ def _accuracy(group: Group, of: Accuracy, limits: Limits) -> Iterator[Outcome]:
         between = group.between((of.protocol, of.measure, of.statistic, ""), limits)
         # At most: all steps move together, no prediction follows, and all errors have one sign.
         level = np.abs(1 + signed[:split] / 100) if of.subjects == "one" else 1 + before / 100
-        chance = group.chance(float(spread), 100 * between * float(level.mean()))
+        blocks = float(fewest[carried].min())
+        chance = group.chance(float(spread), 100 * between * float(level.mean()), blocks)
         yield group.outcome(
             "accuracy",
             of.name,
@@ -187,6 +202,13 @@ def _accuracy(group: Group, of: Accuracy, limits: Limits) -> Iterator[Outcome]:
             detail=name_pairs(after - before, source, proposed, group.labels, limits.pair_points),
         )
     yield from _answers(group, of, scored)
+
+
+def _too_few(carriers: Floats) -> str:
+    most = float(carriers.max())
+    return (
+        f"not enough data: it rests on {most:.2g} blocks of an interval at most, {FEWEST_BLOCKS} are needed"
+    )
 
 
 def _pairs(learnt: Sequence[tuple[float | None, float | None]]) -> Floats:
@@ -324,6 +346,8 @@ def sees_pct(group: Group, limits: Limits, hypotheses: int) -> float | None:
     error = error[np.isfinite(error)]
     if not len(error):
         return None
-    chance = group.chance(float(error.max()), group.between(GROUND_TRUTH_MEAN, limits))
+    between = group.between(GROUND_TRUTH_MEAN, limits)
+    carriers = group.carriers(GROUND_TRUTH_MEAN)[group.usable()]
+    chance = group.chance(float(error.max()), between, float(carriers.min()))
     seen = chance.seen(limits.alpha / max(1, hypotheses) / (2 * len(error)))
     return 100 * math.expm1(seen + math.log1p(limits.step_pct / 100))

@@ -13,13 +13,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.analysis.inputs import read_raw
-from harness.analysis.raw_steps import RawStep, blocks, inside, read_step
+from harness.analysis.raw_steps import (
+    Ints,
+    RawStep,
+    blocks,
+    inside,
+    latency_blocks,
+    metric_blocks,
+    read_step,
+)
 from harness.plans import PhysicalPlan
 from harness.runs import CompleteLatency, Interval, folder_atomically
 
@@ -27,8 +34,6 @@ TIMES = ("scheduled_ns", "sent_ns", "entered_ns", "left_ns")
 ID_STEP = 10**12
 """A block drawn twice gives messages of their own: so far apart are their identifiers."""
 OFFSET_STEP = 10**9
-
-Ints = npt.NDArray[np.int64]
 
 
 def redrawn(step: RawStep, seed: int) -> RawStep:
@@ -90,9 +95,8 @@ def _taken(block: Ints, drawn: Ints) -> tuple[Ints, Ints]:
 
 
 def _latency(table: pa.Table, interval: Interval, drawn: Ints) -> pa.Table:
-    since = table["scheduled_ns"].to_numpy() - interval.start_ns
     length_ns = (interval.end_ns - interval.start_ns) / len(drawn)
-    rows, place = _taken((since // length_ns).astype(np.int64), drawn)
+    rows, place = _taken(latency_blocks(table["scheduled_ns"].to_numpy(), interval, len(drawn)), drawn)
     out = table.take(pa.array(rows)).combine_chunks()
     by_ns = np.round((place - drawn[place]) * length_ns).astype(np.int64)
     for name in TIMES:
@@ -114,9 +118,8 @@ def _latency(table: pa.Table, interval: Interval, drawn: Ints) -> pa.Table:
 def _metrics(table: pa.Table, interval: Interval, drawn: Ints) -> pa.Table:
     mine = inside(table, interval)
     kept, table = table.filter(pc.invert(mine)), table.filter(mine)
-    since = table["bucket_end_ms"].to_numpy() - interval.start_epoch_ms - 1
     length_ms = (interval.end_epoch_ms - interval.start_epoch_ms) / len(drawn)
-    rows, place = _taken((since // length_ms).astype(np.int64), drawn)
+    rows, place = _taken(metric_blocks(table["bucket_end_ms"].to_numpy(), interval, len(drawn)), drawn)
     by_ms = np.round((place - drawn[place]) * length_ms).astype(np.int64)
     out = table.take(pa.array(rows)).combine_chunks()
     out = _replaced(out, "bucket_end_ms", pa.array(out["bucket_end_ms"].to_numpy() + by_ms))

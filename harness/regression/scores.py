@@ -10,6 +10,9 @@ from harness.experiments.config import Experiment
 from harness.plans import Frozen
 from harness.protocols import Verdict
 
+FEWEST_BLOCKS = 8
+"""Fewer blocks of an interval do not say how far what they carry repeats."""
+
 Numbers = tuple[float | None, ...]
 Matrix = tuple[Numbers, ...]
 """Source by proposed step; null on the diagonal and where there is nothing to compare."""
@@ -52,7 +55,8 @@ class StepScore(Frozen):
 class Measured(Frozen):
     """One measured statistic by step.
 
-    ``within`` is how far it moves between resampled nights (1 sd, relative); empty where none were made.
+    ``within`` is how far it moves between resampled nights (1 sd, relative), ``carriers`` the effective
+    number of blocks of the interval that it rests on; both are empty where no nights were made.
     """
 
     protocol: str
@@ -61,6 +65,7 @@ class Measured(Frozen):
     subject: str
     values: Numbers
     within: Numbers = ()
+    carriers: Numbers = ()
 
     @property
     def key(self) -> tuple[str, str, str, str]:

@@ -117,6 +117,36 @@ def test_a_baseline_that_was_not_resampled_cannot_judge_a_new_night() -> None:
     assert any("--update" in gap for gap in found.gaps)
 
 
+def test_what_rests_on_too_few_blocks_is_not_tested_and_says_so() -> None:
+    def thin(of: RunScores, *carriers: float) -> RunScores:
+        return of.model_copy(
+            update={"measured": tuple(m.model_copy(update={"carriers": carriers}) for m in of.measured)}
+        )
+
+    slow = LATENCIES_MS.copy()
+    slow[3] *= 2
+    new = night("b", steps_ms=slow, low=0.1)
+    found = regress([thin(night("a"), *[4.0] * 5)], [new])
+    outcomes = [o for o in found.outcomes if "ground_truth" in o.name]
+    assert {o.found for o in outcomes} == {"untested"}
+    assert all("rests on 4 blocks of an interval at most, 8 are needed" in o.detail for o in outcomes)
+    assert found.status == 4
+
+    partly = regress([thin(night("a"), 20.0, 20.0, 20.0, 4.0, 20.0)], [new])  # all but the slow step
+    assert families(partly) == {"accuracy"}
+    assert "spec-3" not in next(o for o in partly.worse if o.name.startswith("steady")).detail
+
+
+def test_the_fewer_blocks_carry_a_statistic_the_less_is_certain() -> None:
+    def p(carriers: float) -> float:
+        base = night("a", within=0.05)
+        measured = tuple(m.model_copy(update={"carriers": (carriers,) * 5}) for m in base.measured)
+        slow = regress([base.model_copy(update={"measured": measured})], [night("b", slower=1.5)])
+        return next(o.p for o in slow.outcomes if o.family == "measured" and o.p is not None)
+
+    assert p(8.0) > 2 * p(20.0) > 0
+
+
 def test_a_model_that_says_nothing_more_of_a_kind_is_found_and_one_not_asked_is_not() -> None:
     new = night("b")
     silent = new.model_copy(update={"accuracy": new.accuracy[:1]})
