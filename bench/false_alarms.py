@@ -37,6 +37,7 @@ from harness.regression.scores import RunScores
 
 Existing = click.Path(path_type=Path, exists=True)
 BARE = Limits(mean_points=0, step_pct=0, noise_factor=1, seconds_factor=1, between_pct=0)
+AS_THEY_ARE = "as they are"
 FAULTY = "storm-tracer"
 
 
@@ -75,18 +76,14 @@ def faulty(model: Model, factor: float) -> Model:
 def learnt(night: RunScores, of: RunScores) -> RunScores:
     """Give a night what the baseline knows of how far its run moves by chance."""
     measured = {m.key: {"within": m.within, "carriers": m.carriers} for m in of.measured}
-    moves = {a.key: (a.grown_points, a.spread_points) for a in of.accuracy}
+    moves = {
+        a.key: {"grown_points": a.grown_points, "spread_points": a.spread_points, "silent": a.silent}
+        for a in of.accuracy
+    }
     return night.model_copy(
         update={
             "measured": tuple(m.model_copy(update=measured.get(m.key, {})) for m in night.measured),
-            "accuracy": tuple(
-                a.model_copy(
-                    update=dict(
-                        zip(("grown_points", "spread_points"), moves.get(a.key, (None, None)), strict=True)
-                    )
-                )
-                for a in night.accuracy
-            ),
+            "accuracy": tuple(a.model_copy(update=moves.get(a.key, {})) for a in night.accuracy),
         }
     )
 
@@ -108,7 +105,7 @@ def main(run_path: Path, file: Path, nights: int, seed: int, factor: float, step
     if fault != 1:
         models[FAULTY] = faulty(models[FAULTY], fault)
     scorer = Scorer(read_raw(run_path), models)
-    rules = {"as they are": Limits(), "bare": BARE}
+    rules = {AS_THEY_ARE: Limits(), "bare": BARE}
     alarms: Counter[tuple[str, str]] = Counter()
     named: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     before = known
@@ -123,6 +120,9 @@ def main(run_path: Path, file: Path, nights: int, seed: int, factor: float, step
                 found = regress(base, [scored], limits)
                 alarms[other, rule] += bool(found.worse)
                 named[other, rule].update(f"{o.family}: {o.name}" for o in found.worse)
+                if rule == AS_THEY_ARE:
+                    for outcome in found.worse:
+                        click.echo(f"night {night} against {other}: {outcome.line}")
         before = [learnt(scored, known[0])]
     seconds = (time.monotonic() - begun) / nights
     click.echo(

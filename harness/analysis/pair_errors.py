@@ -27,6 +27,7 @@ from harness.protocols import Model, Observation, Prediction
 from harness.regression.scores import FEWEST_BLOCKS, Accuracy, Matrix, Measured, rounded
 
 Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 Kind = tuple[str, str, str]
 """Model, measure, statistic."""
 Of = tuple[str, str, int]
@@ -130,19 +131,21 @@ class Errors:
     ----------
     of_pairs : mapping of Kind to mapping of Pair to array (nights of source, nights of proposed)
         Relative errors in percent: signed where there is one subject, else the median of the absolute ones.
-    unanswered : mapping of Kind to list of Pair
-        Pairs of which something was measured and not predicted, in any night. What the source says nothing
-        of is not asked for: some tasks get a tuple a minute, and not every night has one.
+    unanswered : mapping of Kind to mapping of Pair to array (nights of source)
+        Pairs of which something was measured and not predicted, and in which nights. What the source says
+        nothing of is not asked for: some tasks get a tuple a minute, and not every night has one.
     values : mapping of (measure, statistic, subject) to mapping of step to array (nights)
         What was measured.
     steps : tuple of int
         The run's steps.
+    nights : int
     """
 
     of_pairs: Mapping[Kind, Mapping[Pair, Floats]]
-    unanswered: Mapping[Kind, Sequence[Pair]]
+    unanswered: Mapping[Kind, Mapping[Pair, Bools]]
     values: Mapping[Statistic, Mapping[int, Floats]]
     steps: tuple[int, ...]
+    nights: int
 
     def measured(self, again: Errors | None = None, carriers: Carriers | None = None) -> Iterator[Measured]:
         """Yield the measured latencies of the topology, and the means of rates and service times.
@@ -189,7 +192,16 @@ class Errors:
                 unanswered=tuple(sorted((place[i], place[j]) for i, j in self.unanswered[kind])),
                 grown_points=grown,
                 spread_points=spread,
+                silent=None if again is None else again.silent(kind),
             )
+
+    def silent(self, kind: Kind) -> tuple[int, int]:
+        """Return in how many nights of sources some pair was not answered, and how many there are."""
+        sources = {i for i, _ in (*self.of_pairs.get(kind, {}), *self.unanswered.get(kind, {}))}
+        lost: dict[int, Bools] = {}
+        for (i, _), nights in self.unanswered.get(kind, {}).items():
+            lost[i] = lost.get(i, False) | nights
+        return sum(int(nights.sum()) for nights in lost.values()), len(sources) * self.nights
 
     def _matrix(self, found: Mapping[Pair, Floats]) -> Matrix:
         return tuple(
@@ -255,26 +267,33 @@ def errors(nights: Sequence[Asked], record: RunRecord, unusable: Mapping[int, tu
         if told[SERVICE, "mean", (i, s.index)] >= judged.get((SERVICE, "mean", s.index), {}).keys()
     }
     of_pairs: dict[Kind, dict[Pair, Floats]] = {}
-    unanswered: dict[Kind, list[Pair]] = {}
+    unanswered: dict[Kind, dict[Pair, Bools]] = {}
+    never = np.full(len(nights), np.nan)
     for kind in dict.fromkeys(kind for kind, _ in answers):
         _, measure, statistic = kind
         targets = sources if measure in TOPOLOGY_MEASURES else {s.index for s in usable}
         found: dict[Pair, Floats] = {}
-        missing: list[Pair] = []
+        missing: dict[Pair, Bools] = {}
         for i, j in ((i, j) for i in sorted(sources) for j in sorted(targets) if i != j):
             actual = judged.get((measure, statistic, j), {})
             predicted = answers.get((kind, (i, j)), {})
             both = [subject for subject in actual if subject in predicted]
-            lost = actual.keys() - predicted.keys()
-            if any(s in told[measure, statistic, (i, j)] if "[" in s else (i, j) in served for s in lost):
-                missing.append((i, j))
+            asked = [
+                subject
+                for subject in actual
+                if (subject in told[measure, statistic, (i, j)] if "[" in subject else (i, j) in served)
+            ]
+            lost = np.isnan([predicted.get(subject, never) for subject in asked]).any(axis=0)
+            if lost.any():
+                missing[i, j] = lost
             if both:
                 p, a = (np.stack([of[subject] for subject in both]) for of in (predicted, actual))
                 found[i, j] = _relative(p, a, one=is_primary(measure, ""))
         if found or missing:
             of_pairs[kind], unanswered[kind] = found, missing
     steps = tuple(s.index for s in record.steps)
-    return Errors(of_pairs, unanswered, _values_of(measured, record, sources, unusable), steps)
+    values = _values_of(measured, record, sources, unusable)
+    return Errors(of_pairs, unanswered, values, steps, len(nights))
 
 
 def _wide(nights: Sequence[Mapping[K, Mapping[str, float]]]) -> dict[K, dict[str, Floats]]:

@@ -238,18 +238,42 @@ def _by_label(run: RunScores, matrix: Sequence[Sequence[float | None]], labels: 
 
 
 def _answers(group: Group, of: Accuracy, scored: Sequence[Accuracy]) -> Iterator[Outcome]:
-    """Yield a finding where a model no longer answers for pairs that it always answered for."""
+    """Compare in how many source steps a model no longer answers for a pair that it answered for.
+
+    A model may find a host full in one night and not in another that differs by chance. A source step's
+    answers go together; those of the baseline's resampled nights say how often they are missing (Fisher).
+    """
     split = len(group.base)
     by_night = [
         {(r.labels[i], r.labels[j]) for i, j in a.unanswered} for r, a in zip(group.all, scored, strict=True)
     ]
     before = {pair for night in by_night[:split] for pair in night}
-    lost = sorted({pair for night in by_night[split:] for pair in night} - before)
-    if lost:
-        pairs = ", ".join(f"{i}->{j}" for i, j in lost[:NAMED])
-        yield group.outcome(
-            "accuracy", of.name, found="worse", detail=f"no longer answers for {len(lost)} pairs: {pairs}"
-        )
+    lost = [night - before for night in by_night[split:]]
+    learnt = [a.silent for a in scored[:split] if a.silent is not None]
+    if not learnt:
+        yield group.outcome("answers", of.name, detail=NOT_LEARNT)
+        return
+    now = sum(len({source for source, _ in night}) for night in lost)
+    asked = sum(_sources(a) for a in scored[split:])
+    usual, nights = (sum(n) for n in zip(*learnt, strict=True))
+    table = [[now, asked - now], [usual, nights - usual]]
+    pairs = sorted(set().union(*lost))
+    named = ", ".join(f"{i}->{j}" for i, j in pairs[:NAMED])
+    yield group.outcome(
+        "answers",
+        of.name,
+        before=100 * usual / max(nights, 1),
+        now=100 * now / max(asked, 1),
+        unit="% of source steps without some",
+        p=float(stats.fisher_exact(table, alternative="greater").pvalue),
+        detail=f"no longer answers for {len(pairs)} pairs: {named}" if pairs else "",
+    )
+
+
+def _sources(of: Accuracy) -> int:
+    """Return for how many source steps something was, or should have been, answered."""
+    known = np.isfinite(np.array([_floats(row) for row in of.errors_pct]))
+    return len({*np.nonzero(known)[0].tolist(), *(i for i, _ in of.unanswered)})
 
 
 def _quality(group: Group, limits: Limits) -> Iterator[Outcome]:

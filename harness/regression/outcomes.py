@@ -11,7 +11,7 @@ from pydantic import Field
 
 from harness.plans import Frozen
 
-Family = Literal["data", "accuracy", "measured", "quality", "speed"]
+Family = Literal["data", "accuracy", "answers", "measured", "quality", "speed"]
 Found = Literal["worse", "same", "untested"]
 
 PASSED, WORSE, NOT_ENOUGH = 0, 1, 4

@@ -95,6 +95,8 @@ class Accuracy(Frozen):
     grown_points, spread_points : float, optional
         By how much the mean absolute error over the pairs grows in resampled nights, and how far it moves
         between them (1 sd); None where none were made.
+    silent : (int, int), optional
+        In how many resampled nights of source steps some pair was not answered, and how many there were.
     """
 
     model: str
@@ -106,6 +108,7 @@ class Accuracy(Frozen):
     unanswered: tuple[tuple[int, int], ...]
     grown_points: float | None = None
     spread_points: float | None = None
+    silent: tuple[int, int] | None = None
 
     @property
     def key(self) -> tuple[str, str, str, str]:

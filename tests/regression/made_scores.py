@@ -96,6 +96,7 @@ def accuracy(
         unanswered=(),
         grown_points=rounded(sizes.mean() - np.abs(errors[OTHERS]).mean()),
         spread_points=rounded(sizes.std()),
+        silent=(0, 100),
     )
 
 

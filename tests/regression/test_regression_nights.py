@@ -9,7 +9,7 @@ import pytest
 from made_scores import LATENCIES_MS, night
 from scipy import stats
 
-from harness.regression.outcomes import Limits, Regression
+from harness.regression.outcomes import Limits, Outcome, Regression
 from harness.regression.outputs import lines
 from harness.regression.regress import regress
 from harness.regression.scores import RunScores
@@ -22,7 +22,7 @@ def families(found: Regression) -> set[str]:
 def test_an_equal_night_passes() -> None:
     found = regress([night("a")], [night("b")])
     assert found.status == 0
-    assert found.tested == 8  # a latency, two models' errors, noise, loss, three times
+    assert found.tested == 10  # a latency, two models' errors and answers, noise, loss, three times
     assert "" not in [o.line for o in found.outcomes]
 
 
@@ -109,7 +109,9 @@ def test_a_baseline_that_was_not_resampled_cannot_judge_a_new_night() -> None:
     forgotten = bare.model_copy(
         update={
             "measured": tuple(m.model_copy(update={"within": ()}) for m in bare.measured),
-            "accuracy": tuple(a.model_copy(update={"spread_points": None}) for a in bare.accuracy),
+            "accuracy": tuple(
+                a.model_copy(update={"spread_points": None, "silent": None}) for a in bare.accuracy
+            ),
         }
     )
     found = regress([forgotten], [night("b", low=0.1)])
@@ -127,7 +129,7 @@ def test_what_rests_on_too_few_blocks_is_not_tested_and_says_so() -> None:
     slow[3] *= 2
     new = night("b", steps_ms=slow, low=0.1)
     found = regress([thin(night("a"), *[4.0] * 5)], [new])
-    outcomes = [o for o in found.outcomes if "ground_truth" in o.name]
+    outcomes = [o for o in found.outcomes if o.family in ("measured", "accuracy")]
     assert {o.found for o in outcomes} == {"untested"}
     assert all("rests on 4 blocks of an interval at most, 8 are needed" in o.detail for o in outcomes)
     assert found.status == 4
@@ -169,12 +171,24 @@ def test_unusable_steps_are_left_out_and_too_few_are_not_enough() -> None:
     assert any("noisy" in note for note in found.notes)
 
 
-def test_a_model_that_no_longer_answers_is_found() -> None:
-    new = night("b")
-    silent = tuple(a.model_copy(update={"unanswered": ((0, 1),)}) for a in new.accuracy[:1])
-    found = regress([night("a")], [new.model_copy(update={"accuracy": silent + new.accuracy[1:]})])
-    assert found.status == 1
-    assert "no longer answers for 1 pairs: spec-0->spec-1" in found.worse[0].detail
+def test_a_model_that_no_longer_answers_is_found_unless_chance_explains_it() -> None:
+    """P-values of Fisher's test, by hand: hypergeometric, against none silent of 100."""
+
+    def answers(*unanswered: tuple[int, int]) -> Regression:
+        new = night("b")
+        silent = new.accuracy[0].model_copy(update={"unanswered": unanswered})
+        return regress([night("a")], [new.model_copy(update={"accuracy": (silent, *new.accuracy[1:])})])
+
+    def of(found: Regression) -> Outcome:
+        return next(o for o in found.outcomes if o.family == "answers" and o.detail)
+
+    one = answers((0, 1), (0, 2))  # one source step in five: 5/105
+    assert one.status == 0
+    assert of(one).p == pytest.approx(5 / 105)
+    three = answers((0, 1), (1, 2), (3, 2))  # 5*4*3 / (105*104*103)
+    assert of(three).p == pytest.approx(60 / (105 * 104 * 103))
+    assert three.status == 1
+    assert "no longer answers for 3 pairs: spec-0->spec-1" in three.worse[0].detail
 
 
 def resampled(rng: np.random.Generator, run: str, between: float) -> RunScores:

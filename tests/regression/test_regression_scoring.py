@@ -110,7 +110,20 @@ def only(errors: Errors, again: Errors) -> Accuracy:
 
 def nights_of(pairs: dict[tuple[int, int], np.ndarray]) -> Errors:
     kind = ("m", "ground_truth_latency_ms", "mean")
-    return Errors({kind: pairs}, {kind: []}, {}, (0, 1, 2))
+    return Errors({kind: pairs}, {kind: {}}, {}, (0, 1, 2), len(next(iter(pairs.values()))))
+
+
+def test_nights_without_an_answer_are_counted_by_source() -> None:
+    """By hand: of four nights of each of three sources, source 0 is silent in two, and source 2 in one."""
+    kind = ("m", "ground_truth_latency_ms", "mean")
+    lost = {
+        (0, 1): np.array([True, False, False, False]),
+        (0, 2): np.array([True, False, False, True]),
+        (2, 0): np.array([False, True, False, False]),
+    }
+    errors = Errors({kind: {(1, 2): np.zeros((4, 4))}}, {kind: lost}, {}, (0, 1, 2), 4)
+    assert errors.silent(kind) == (3, 12)
+    assert only(nights_of({(0, 1): np.array([[0.0]])}), errors).silent == (3, 12)
 
 
 def test_pairs_that_share_a_step_move_together() -> None:
