@@ -105,7 +105,7 @@ def predicted_distribution(data: Results) -> Figure:
     columns = min(3, max(len(drawn), 1))
     bands = -(-max(len(drawn), 1) // columns)
     width = style.COLUMN_IN if columns == 1 else style.PAGE_IN
-    figure, panels = style.subplots(bands, columns, width, 0.35 + 1.55 * bands, sharey=True)
+    figure, panels = style.subplots(bands, columns, width, 0.35 + 1.55 * bands, sharex=True, sharey=True)
     for i, (ax, step) in enumerate(zip(panels, drawn, strict=False)):
         bins, counts = values(data, step)
         share = counts.cumsum() / counts.sum()
@@ -124,6 +124,7 @@ def predicted_distribution(data: Results) -> Figure:
         ax.grid(axis="y")
         ax.set_title(f"step {step}")
         if i + columns >= len(drawn):
+            ax.tick_params(labelbottom=True, which="both")  # also above a panel that is not drawn
             ax.set_xlabel("ground-truth latency (ms)")
         if i % columns == 0:
             ax.set_ylabel("messages below (%)")
@@ -202,6 +203,9 @@ def error_by_distance(data: Results) -> Figure:
             ax.plot(medians.index, medians, color=seen.colour, linestyle=seen.line, label=model)
         ax.set_yscale("log")
         style.numbers_on(ax.yaxis)
+        ax.yaxis.set_major_formatter(lambda v, _: f"≤{v:g}" if v == LOWEST_PCT else f"{v:g}")
+        ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], min_n_ticks=2))
+        ax.xaxis.set_major_formatter(lambda v, _: f"{v:g}")
         ax.set_xlabel("distance of the plans (doublings)")
         ax.set_title(f"mean {style.measure_name(measure)}")
         ax.grid(axis="y")
@@ -247,8 +251,8 @@ def leaderboard(runs: Sequence[Results]) -> Figure:
         ax.set_yticks(range(len(of)), list(of["model"]))
         ax.set_ylim(most - 0.5, -0.5)
         ax.set_xscale("log")
-        low = min(of["median_pct"].min(), noise or 100.0)
-        ax.set_xlim(max(LOWEST_PCT, low / 3), max(of["p95_pct"].max() * 1.6, 10))
+        low = min(of["median_pct"].min() / 3, of["low_pct"].min() / 1.3, (noise or 100.0) / 3)
+        ax.set_xlim(max(LOWEST_PCT, low), max(of["p95_pct"].max() * 1.6, 10))
         style.numbers_on(ax.xaxis)
         ax.set_title(what(measure, statistic))
         ax.grid(axis="x")

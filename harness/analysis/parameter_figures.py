@@ -5,10 +5,12 @@ A digit is a source step; its place across is the proposed step, so a panel hold
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Literal
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import NullLocator
 
 from harness.analysis import style
@@ -29,6 +31,7 @@ def pair_errors(data: Results, measure: str, signed: bool = False, statistic: st
     figure, panels = _model_panels(models, 1.75)
     shown = cells["relative_error"] * 100 if signed else cells["abs_error_pct"]
     floor = noise_floor_pct(cells)
+    highest = max(shown.abs().max(), floor.max()) if len(floor) else shown.abs().max()
     for ax, model in zip(panels, models, strict=False):
         ax.axhline(0, color=style.INK, linewidth=style.pt(0.5))
         for at, step in enumerate(data.steps):
@@ -40,8 +43,9 @@ def pair_errors(data: Results, measure: str, signed: bool = False, statistic: st
             own = cell["source_step"] == cell["proposed_step"]
             _digit(ax, data, cell["source_step"], cell["proposed_step"], cell["error"], own)
         off = mine.loc[mine["source_step"] != mine["proposed_step"], "error"]
-        ax.set_title(f"{model}: median {off.median():.1f} %" if len(off) else model)
-        _percent_axis(ax, signed)
+        median = style.signed(off.median(), 1) if signed else f"{off.median():.1f}"
+        ax.set_title(f"{model}: median {median} %" if len(off) else model)
+        _percent_axis(ax, "y", signed, highest)  # the same for all models
         ax.set_xlim(-0.6, len(data.steps) - 0.4)
         ax.set_xticks(range(len(data.steps)), [str(s) for s in data.steps])
     _label_grid(panels, len(models), "proposed step", f"{'(P − A)/A' if signed else '|P − A|/A'} (%)")
@@ -66,23 +70,30 @@ def _digit(ax: Axes, data: Results, source: int, proposed: int, error: float, ow
         fontsize=style.pt(6.5 if len(steps) <= 9 else style.SMALLEST_PT - 1),
         color="#999999" if own else style.COLOURS[steps.index(source) % 7],
         fontweight="bold",
+        path_effects=[withStroke(linewidth=style.pt(1.0), foreground="white")],  # on the line of 0, too
         clip_on=True,
     )
-    ax.update_datalim([(x, error)])
 
 
-def _percent_axis(ax: Axes, signed: bool) -> None:
-    """Make an axis of percent: linear near 0, logarithmic beyond."""
-    ax.set_yscale("symlog", linthresh=LINEAR_PCT, linscale=0.5)
+def _percent_axis(ax: Axes, which: Literal["x", "y"], signed: bool, highest: float) -> None:
+    """Make an axis of percent with room for the highest: linear near 0, logarithmic beyond."""
     ends = (1, 10, 100, 1000, 10_000)
-    highest = max(abs(v) for v in (*ax.dataLim.intervaly, LINEAR_PCT) if np.isfinite(v))
-    top = min(next((e * f for e in ends for f in (1, 2, 5) if e * f >= 1.2 * highest), 1e6), 1e6)
-    ax.set_ylim(-top if signed else -0.3, top)
+    highest = highest if highest > LINEAR_PCT else LINEAR_PCT  # also where it is not a number
+    top = next((e * f for e in ends for f in (1, 2, 5) if e * f >= 1.3 * highest), 1e6)
     used = [e for e in ends if e <= top]
     marks = [*((-e) for e in reversed(used) if signed), 0, *used]
-    ax.set_yticks(marks, [style.signed(m) if signed else f"{m:g}" for m in marks])
-    ax.yaxis.set_minor_locator(NullLocator())
-    ax.grid(axis="y", which="major")
+    words = [style.signed(m) if signed else f"{m:g}" for m in marks]
+    limits = (-top if signed else -0.3, top)
+    if which == "x":
+        ax.set_xscale("symlog", linthresh=LINEAR_PCT, linscale=0.5)
+        ax.set_xlim(limits)
+        ax.set_xticks(marks, words)
+    else:
+        ax.set_yscale("symlog", linthresh=LINEAR_PCT, linscale=0.5)
+        ax.set_ylim(limits)
+        ax.set_yticks(marks, words)
+    (ax.xaxis if which == "x" else ax.yaxis).set_minor_locator(NullLocator())
+    ax.grid(axis=which, which="major")
 
 
 def _model_panels(models: list[str], height_in: float) -> tuple[Figure, list[Axes]]:
@@ -131,7 +142,7 @@ def own_measurements(data: Results) -> Figure:
     ax.set_xticks(range(len(data.steps)), [str(s) for s in data.steps])
     ax.set_xlabel("step, predicted from its own measurements")
     ax.set_ylabel("(P − A)/A, mean ground truth (%)")
-    ax.grid(axis="y")
+    _percent_axis(ax, "y", True, (own["relative_error"] * 100).abs().max())
     figure.legend(loc="outside upper center", ncols=3)
     return figure
 
@@ -156,7 +167,8 @@ def service_error_effect(data: Results) -> Figure:
         )
     ax.set_xlabel("median error of service times (%)")
     ax.set_ylabel("error of mean ground truth (%)")
-    ax.grid()
+    _percent_axis(ax, "x", True, both["service"].abs().max())
+    _percent_axis(ax, "y", True, both["latency"].abs().max())
     figure.legend(loc="outside upper center", ncols=3)
     return figure
 

@@ -67,6 +67,10 @@ _SMALL_QUERIES: Mapping[str, str] = {
 _LARGE_QUERIES: Mapping[str, str] = {
     "spark.sql.shuffle.partitions": "16",
     "spark.sql.adaptive.enabled": "true",
+    # A task counts the rows of one large file or of few small ones: Spark's map of groups for compiled code
+    # holds 65,536 of them, and the rows of all others go through a map that is several times as slow.
+    "spark.sql.files.maxPartitionBytes": "8m",
+    "spark.sql.files.openCostInBytes": "1m",
 }
 _SMALL_MEMORY, _LARGE_MEMORY = "1g", "1200m"
 _SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn400m"
