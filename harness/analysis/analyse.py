@@ -83,8 +83,9 @@ def compute_all(spark: SparkSession, runs: Sequence[RunRecord]) -> Iterator[Resu
         over_time = beside.submit(timeline, spark, source)
         of_metrics = beside.submit(pace, spark, source)
         with all_judged(spark, source) as found:
+            of_pairs = beside.submit(matrices, found.pairs)
             errors = summaries(found.pairs)
-            cells = matrices(found.pairs)
+            cells = of_pairs.result()
             for place, run in enumerate(runs):
                 own = found.of(place)
                 yield Results(

@@ -7,6 +7,7 @@ numbers (``inputs.STEP_NUMBERS``).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -79,10 +80,22 @@ def judged(spark: SparkSession, run: RunRecord) -> Iterator[Judged]:
 @contextmanager
 def all_judged(spark: SparkSession, source: Source) -> Iterator[AllJudged]:
     """Give what the raw tables of a job's runs say; Spark's copies of it go when the block ends."""
-    histogram = distribution.histogram(spark, source)
     totals = counters.total(spark, source)
-    kept = [totals.sums, totals.covered]
+    measures = counters.measures(spark, source, totals).persist()
+    kept = [totals.sums, totals.covered, measures]
     try:
+        # Spark plans a query on one core: what the metrics say is counted beside what the latencies say.
+        with ThreadPoolExecutor(max_workers=1) as beside:
+            counted = beside.submit(measures.count)
+            histogram = distribution.histogram(spark, source)
+            of_latency = [
+                *latencies.ground_truth(spark, source, histogram),
+                *latencies.thesis_ground_truth(spark, source),
+                *(a for s in source.steps for a in latencies.complete(s)),
+                *(a for run in source.runs for a in capacity.throughput(run)),
+                *(a for run in source.runs for a in capacity.sustainable_rate(run)),
+            ]
+            counted.result()
         silent = counters.silent_tasks(source, totals)
         checked = tuple(_checks(run, of_run(histogram, run.place), silent) for run in source.runs)
         unusable = {
@@ -90,15 +103,7 @@ def all_judged(spark: SparkSession, source: Source) -> Iterator[AllJudged]:
             for run, results in zip(source.runs, checked, strict=True)
             for step, why in checks.unusable(results).items()
         }
-        found = [
-            *latencies.ground_truth(spark, source, histogram),
-            *latencies.thesis_ground_truth(spark, source),
-            *(a for s in source.steps for a in latencies.complete(s)),
-            *(a for run in source.runs for a in capacity.throughput(run)),
-            *(a for run in source.runs for a in capacity.sustainable_rate(run)),
-        ]
-        measures = counters.measures(spark, source, totals)
-        measured = errors.actuals(spark, source, found, measures).persist()
+        measured = errors.actuals(spark, source, of_latency, measures).persist()
         pairs = errors.pairs(spark, source, measured, unusable).persist()
         kept += [measured, pairs]
         actuals = tables.collect_frame(measured, "what was measured")

@@ -2,8 +2,9 @@
 
 Where the time of a small run goes is in ``docs/performance.md``; in short, the JVM's start and the
 compilation of the first queries cost several times more than the data. So a small run gets the quick
-compiler only (C1), serial garbage collection, one shuffle partition, no adaptive re-planning and an
-archive of loaded classes (``class_archive``), and a large one Spark's own choices.
+compiler only (C1), serial garbage collection, one shuffle partition and no adaptive re-planning; a large one
+gets Spark's own choices and the garbage collector that takes the least of two cores. Both get an archive of
+loaded classes (``class_archive``).
 
 The master is ``local[2]`` unless one is given or ``SPARK_REMOTE`` names a Spark Connect server; nothing
 else in this package knows the difference. No Python runs on executors, so a cluster needs Spark only.
@@ -67,13 +68,10 @@ _SMALL_QUERIES: Mapping[str, str] = {
 _LARGE_QUERIES: Mapping[str, str] = {
     "spark.sql.shuffle.partitions": "16",
     "spark.sql.adaptive.enabled": "true",
-    # A task counts the rows of one large file or of few small ones: Spark's map of groups for compiled code
-    # holds 65,536 of them, and the rows of all others go through a map that is several times as slow.
-    "spark.sql.files.maxPartitionBytes": "8m",
-    "spark.sql.files.openCostInBytes": "1m",
 }
 _SMALL_MEMORY, _LARGE_MEMORY = "1g", "1200m"
 _SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn400m"
+_LARGE_JVM = "-XX:+UseParallelGC"
 
 
 def settings(rows: int, master: str, class_option: str = "") -> dict[str, str]:
@@ -86,7 +84,7 @@ def settings(rows: int, master: str, class_option: str = "") -> dict[str, str]:
     master : str
         A Spark master.
     class_option : str
-        What a small local run's JVM is told of the class archive.
+        What a local run's JVM is told of the class archive.
 
     Examples
     --------
@@ -99,7 +97,7 @@ def settings(rows: int, master: str, class_option: str = "") -> dict[str, str]:
     java = f"-Dlog4j2.configurationFile={Path(__file__).parent.parent / 'assets' / 'spark-log4j2.properties'}"
     if master.startswith("local"):
         chosen |= _LOCAL
-        java += f" {_SMALL_JVM} {class_option}" if small else ""
+        java += f" {_SMALL_JVM if small else _LARGE_JVM} {class_option}"
     chosen["spark.driver.extraJavaOptions"] = java.strip()
     return chosen
 
