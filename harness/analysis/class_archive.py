@@ -1,8 +1,8 @@
 """Spark's classes, loaded once: a class-data archive that later JVMs map instead of loading 10,000 classes.
 
-Made from the first analysis of a small run, when its JVM ends, in the user's cache folder (about
-180 MB). It belongs to one java, one PySpark and one place of both; for any other there is another file, and a
-JVM that finds an archive unfit goes on without it. What it saves is in ``docs/analysis.md``.
+Made from the first analysis that asks for one, when its JVM ends, in the user's cache folder (about 180 MB).
+It belongs to one java, one PySpark and one place of both; for any other there is another file, and a JVM that
+finds an archive unfit goes on without it. It fits whatever garbage collector and compiler the JVM has.
 """
 
 from __future__ import annotations
