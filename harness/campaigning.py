@@ -56,7 +56,8 @@ def environment(experiment: Experiment | None = None) -> dict[str, Any]:
     """Return ``environment.json`` of a run that begins now, on a local cluster if no experiment says else."""
     versions: dict[str, Any] = {"storm": STORM_VERSION, "kafka": KAFKA_VERSION, "servers_niceness": NICENESS}
     if experiment is not None and experiment.cluster.kind == "remote":
-        return describe("remote", {**versions, **remote.describe(experiment.cluster, jars())})
+        there = remote.describe(experiment.cluster, jars())
+        return describe("remote", {**versions, **Stores.of(experiment).versions, **there})
     if experiment is not None:
         versions |= Stores.of(experiment).versions
     isolation = "private network and process namespaces" if sandbox.inside() else "loopback addresses only"
@@ -82,16 +83,16 @@ def require_room(runs: Path, experiment: Experiment) -> None:
         When they do not, or a CPU quota is asked for where none can be set, or a store
         that is not installed, or a cluster that is not provisioned.
     """
-    stores = Stores.of(experiment)
     if experiment.cluster.kind == "remote":
         remote.require_provisioned(experiment.cluster, jars())
+    stores = Stores.of(experiment)
     if experiment.cluster.cpu_quota_cores and (reason := cgroups.obstacle()):
         raise UsageError(f"cluster.cpu_quota_cores: {reason}", "leave it out, or see harness doctor")
     room.require_room(
         (runs, Path(tempfile.gettempdir())),  # for the results; for the servers
         experiment.slots,
         experiment.cluster.worker_heap_mb,
-        sum(STORE_MEMORY_MB[name] for name in stores.versions),
+        sum(STORE_MEMORY_MB[server.name] for server in stores.companions),
     )
 
 

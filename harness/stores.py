@@ -7,14 +7,15 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Self
+from pathlib import Path, PurePath
+from typing import Protocol, Self
 
 from harness import secret_files
-from harness.backends import influxdb_server, optional_servers
+from harness.backends import influxdb_api, optional_servers
 from harness.backends.companions import DataServer, data_folder
 from harness.backends.influxdb import Event, InfluxStore
 from harness.backends.influxdb_server import InfluxServer
+from harness.backends.metric_spool import MetricSpool
 from harness.backends.metrics_receiver import MetricsReceiver
 from harness.backends.neo4j import PlanGraph, set_first_password
 from harness.backends.neo4j_server import Neo4jServer
@@ -23,12 +24,16 @@ from harness.deployment import MetricsTarget
 from harness.errors import HarnessError, MissingTool, UsageError
 from harness.experiments.config import Experiment
 from harness.experiments.contracts import Metrics, Progress, Watcher
+from harness.experiments.loading import load
+from harness.provisioning import data_servers
+from harness.provisioning.config import RETENTION_DAYS
+from harness.provisioning.data_servers import HostedInflux, HostedNeo4j
+from harness.provisioning.provision import network
+from harness.provisioning.state import State, known
 from harness.runs import Run
 
 logger = logging.getLogger(__name__)
 
-RETENTION_DAYS = 400
-"""A year of nights, and a month to look at the same night of the year before."""
 TOKEN = "INFLUXDB_TOKEN"
 URI = "NEO4J_URI"
 USERNAME = "NEO4J_USERNAME"
@@ -38,33 +43,104 @@ Take = Callable[[int], None]
 """Puts a finished step into a store."""
 
 
+class Store(Protocol):
+    """A server that is started again when it dies, by the cluster or by its host."""
+
+    name: str
+
+    def check(self) -> None:
+        """Raise ClusterError when it is gone for good."""
+
+    def wait(self) -> None:
+        """Wait until it answers; raise ClusterError when that is in vain."""
+
+
+class MetricServer(Store, Protocol):
+    """InfluxDB, of this machine or of provisioned hosts."""
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+
+    @property
+    def write_url(self) -> str:
+        """Where consumers post to."""
+
+    @property
+    def token_file(self) -> PurePath:
+        """What holds the token, where consumers are."""
+
+    @property
+    def spool(self) -> PurePath:
+        """Where metrics wait for it, where consumers are."""
+
+    @property
+    def batches(self) -> MetricSpool:
+        """What waits."""
+
+    def token(self) -> str:
+        """Return the token in use."""
+
+
+class PlanServer(Store, Protocol):
+    """Neo4j, of this machine or of provisioned hosts."""
+
+    @property
+    def uri(self) -> str:
+        """Its address."""
+
+    def password(self) -> str:
+        """Return its password."""
+
+
 @dataclass(frozen=True)
 class Stores:
-    """The servers beside the local cluster that an experiment names; None where it names none."""
+    """The servers that an experiment names; None where it names none.
 
-    metrics: InfluxServer | None
-    plans: Neo4jServer | None
+    Attributes
+    ----------
+    metrics, plans
+        InfluxDB and Neo4j, of this machine or of the provisioned cluster.
+    companions : tuple of DataServer
+        Those of this machine, which start and end with the local cluster.
+    """
+
+    metrics: MetricServer | None
+    plans: PlanServer | None
+    companions: tuple[DataServer, ...] = ()
 
     @classmethod
     def of(cls, experiment: Experiment) -> Self:
-        """Return the servers that an experiment names, not started.
+        """Return the servers that an experiment names; those of this machine are not started.
 
         Raises
         ------
         MissingTool
             When one is not installed.
         UsageError
-            When the file that the environment names for the token cannot be used.
+            When the file that the environment names for the token cannot be used, or the provisioned cluster
+            has no such server.
         """
-        return cls(
-            local_influxdb(experiment.metrics.data, experiment.metrics.retention_days)
-            if experiment.metrics.store == "influxdb"
-            else None,
-            local_neo4j(experiment.plans.data) if experiment.plans.store == "neo4j" else None,
+        influxdb, neo4j = experiment.metrics.store == "influxdb", experiment.plans.store == "neo4j"
+        if experiment.cluster.kind == "remote":
+            if not (influxdb or neo4j):
+                return cls(None, None)
+            state = State(experiment.cluster.name)
+            record = state.record()
+            data_servers.require_named(experiment, record)
+            return cls(
+                HostedInflux(state, record.cluster) if influxdb else None,
+                HostedNeo4j(state, record.cluster) if neo4j else None,
+            )
+        metrics, plans = experiment.metrics, experiment.plans
+        here = (
+            local_influxdb(metrics.data, metrics.retention_days) if influxdb else None,
+            local_neo4j(plans.data) if neo4j else None,
         )
+        return cls(*here, companions=tuple(server for server in here if server is not None))
 
     @property
-    def companions(self) -> tuple[DataServer, ...]:
+    def servers(self) -> tuple[Store, ...]:
         """The servers that there are."""
         return tuple(server for server in (self.metrics, self.plans) if server is not None)
 
@@ -72,7 +148,7 @@ class Stores:
     def versions(self) -> dict[str, str]:
         """The versions of the servers that there are."""
         versions = {"influxdb": optional_servers.INFLUXDB_VERSION, "neo4j": optional_servers.NEO4J_VERSION}
-        return {server.name: versions[server.name] for server in self.companions}
+        return {server.name: versions[server.name] for server in self.servers}
 
     @contextmanager
     def measuring(
@@ -94,6 +170,8 @@ class Stores:
             return
         with influx_store(self.metrics, experiment.name) as store:
             store.check()
+            if isinstance(self.metrics, HostedInflux):  # one of this machine had it at its start
+                self.metrics.begin()
             events = {"influxdb": lambda step: store.write_events(events_of(run, step))}
             with self._recording(run, watch, events) as watcher:
                 yield influx_target(self.metrics), store, watcher
@@ -104,7 +182,7 @@ class Stores:
             takers = {**takers, "neo4j": graph_taker(self.plans, run)}
         recorder = Recorder(run, watch, takers)
         yield recorder
-        for server in self.companions:
+        for server in self.servers:
             server.wait()
         recorder.finish()
 
@@ -172,20 +250,20 @@ def local_influxdb(data: Path | None = None, retention_days: int | None = None) 
     )
 
 
-def influx_target(server: InfluxServer) -> InfluxTarget:
+def influx_target(server: MetricServer) -> InfluxTarget:
     """Return what metrics consumers have to know of a server."""
     return InfluxTarget(server.write_url, str(server.token_file), str(server.spool))
 
 
-def influx_store(server: InfluxServer, topology: str) -> InfluxStore:
-    """Return the store in a server of this machine, where it can be seen what waits and whether it lives."""
+def influx_store(server: MetricServer, topology: str) -> InfluxStore:
+    """Return the store in a server of which can be seen what waits and whether it lives."""
     return InfluxStore(
         server.url,
-        influxdb_server.ORG,
-        influxdb_server.BUCKET,
-        secret_files.read(server.token_file),
+        influxdb_api.ORG,
+        influxdb_api.BUCKET,
+        server.token(),
         topology,
-        waiting=server.waiting,
+        spool=server.batches,
         attend=server.check,
     )
 
@@ -207,11 +285,11 @@ def events_of(run: Run, step: int) -> list[Event]:
 # -- Neo4j ----------------------------------------------------------------------------------------
 
 
-def graph_taker(server: Neo4jServer, run: Run) -> Take:
+def graph_taker(server: PlanServer, run: Run) -> Take:
     """Return what writes the plans of a run's step into a server's graph."""
 
     def take(step: int) -> None:
-        with PlanGraph(server.uri, secret_files.read(server.password_file)) as graph:
+        with PlanGraph(server.uri, server.password()) as graph:
             graph.add_step(run, step)
 
     return take
@@ -249,12 +327,36 @@ def given_graph() -> PlanGraph | None:
 
 
 @contextmanager
+def cluster_graph(run: Run) -> Iterator[PlanGraph | None]:
+    """Give the graph of the provisioned cluster that a run's plans are on; None where there is none.
+
+    Raises
+    ------
+    HarnessError
+        When there is one, and it does not answer.
+    """
+    remote = run.environment.get("cluster_kind") == "remote"
+    experiment = load(run.path / "experiment.yaml") if remote else None
+    if experiment is None or experiment.plans.store != "neo4j" or experiment.cluster.name not in known():
+        yield None
+        return
+    state = State(experiment.cluster.name)
+    record = state.record()
+    data_servers.require_named(experiment, record)
+    with network(state, record.cluster):
+        server = HostedNeo4j(state, record.cluster)
+        server.wait()
+        with PlanGraph(server.uri, server.password()) as graph:
+            yield graph
+
+
+@contextmanager
 def local_graph(folder: Path, progress: Callable[[str], None]) -> Iterator[PlanGraph]:
     """Start the user's own Neo4j for a block, with its log in a folder."""
     server = local_neo4j()
     server.start(folder, progress)
     try:
-        with PlanGraph(server.uri, secret_files.read(server.password_file)) as graph:
+        with PlanGraph(server.uri, server.password()) as graph:
             yield graph
     finally:
         server.stop()

@@ -23,6 +23,8 @@ from influxdb_client import Dialect, InfluxDBClient, Point, WritePrecision
 from influxdb_client.client.write_api import SYNCHRONOUS
 from influxdb_client.rest import ApiException
 
+from harness.backends.influxdb_api import InfluxApi
+from harness.backends.metric_spool import MetricSpool
 from harness.errors import ClusterError, UsageError
 from harness.schemas import METRICS
 
@@ -37,6 +39,10 @@ PATIENCE_S = 60.0
 """How long a server that is away, or does not take what waits, is waited for."""
 RETRY_S = 5.0
 """Consumers try again at most so much later."""
+ORPHANED_S = 3 * RETRY_S
+"""What waits so long though the server takes points has no consumer any more."""
+NOTHING_WAITS = MetricSpool(())
+"""Of a server that cannot be looked into."""
 TIMEOUT_MS = 30_000
 REFUSALS = (400, 404, 413, 422)
 TOKEN_HINT = "INFLUXDB_TOKEN, or a file that INFLUXDB_TOKEN_FILE names, has to hold the one of its data"
@@ -58,10 +64,6 @@ class Event(NamedTuple):
     configuration: str
 
 
-def _nothing_waits(before_ms: int) -> int:  # noqa: ARG001 (a server that cannot be looked into)
-    return 0
-
-
 def _nothing() -> None:
     pass
 
@@ -77,9 +79,9 @@ class InfluxStore:
         That may read and write the bucket.
     topology : str
         Value of the tag that the topology's metrics carry.
-    waiting : callable
-        Says how many batches of metrics wait for the server that were put aside by a time (ms since 1970),
-        where that can be known: metrics are read once there are none.
+    spool : MetricSpool
+        Where batches of metrics wait for the server: metrics are read once there are none. Those that no
+        consumer gives it, it is given from here.
     attend : callable
         Looks after the server while it is waited for; raises when that is in vain.
     patience_s : float
@@ -100,7 +102,7 @@ class InfluxStore:
         bucket: str,
         token: str,
         topology: str,
-        waiting: Callable[[int], int] = _nothing_waits,
+        spool: MetricSpool = NOTHING_WAITS,
         attend: Callable[[], None] = _nothing,
         patience_s: float = PATIENCE_S,
     ) -> None:
@@ -108,7 +110,8 @@ class InfluxStore:
         self._org = org
         self._bucket = bucket
         self._topology = topology
-        self._waiting = waiting
+        self._spool = spool
+        self._post = partial(InfluxApi.of(url).post, token=token)
         self._attend = attend
         self._patience_s = patience_s
         self._client = InfluxDBClient(url, token=token, org=org, timeout=TIMEOUT_MS, retries=False)
@@ -233,15 +236,19 @@ class InfluxStore:
     def _await_delivery(self) -> None:
         """Wait until the server takes points, and has taken every batch that was put aside before now."""
         now_ms, deadline = time.time_ns() // 1_000_000, time.monotonic() + self._patience_s
-        refused = ""
-        while (refusal := self._refusal()) or refused or self._waiting(now_ms):
+        refused, orphaned = "", time.monotonic() + ORPHANED_S
+        while (refusal := self._refusal()) or refused or self._spool.waiting(now_ms):
             if time.monotonic() > deadline:
                 raise ClusterError(
                     f"influxdb at {self.url} does not take metrics: {refusal or 'it is behind with them'}"
-                    f" (batches that wait: {self._waiting(now_ms)})",
+                    f" (batches that wait: {self._spool.waiting(now_ms)})",
                     "they are kept on disk, and are delivered when it takes them again",
                 )
             self._attend()
+            if refusal:
+                orphaned = time.monotonic() + ORPHANED_S
+            elif time.monotonic() > orphaned:
+                self._spool.deliver(self._post)
             # Where a spool has no room either, a batch is in a consumer's memory until it tries again.
             time.sleep(min(RETRY_S, self._patience_s) if refusal or refused else 0.05)
             refused = refusal

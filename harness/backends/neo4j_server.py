@@ -37,6 +37,16 @@ _MAGIC = bytes.fromhex("6060b017")
 _NO_VERSION = bytes(16)
 
 
+def shakes_hands(host: str, port: int = PORT) -> bool:
+    """Whether a server shakes hands: the driver's protocol, with no version that both could speak."""
+    try:
+        with socket.create_connection((host, port), timeout=2) as s:
+            s.sendall(_MAGIC + _NO_VERSION)
+            return len(s.recv(4)) == 4
+    except OSError:
+        return False
+
+
 class Neo4jServer(DataServer):
     """Neo4j with a password that is made at its first start.
 
@@ -68,6 +78,10 @@ class Neo4jServer(DataServer):
         """What holds its password."""
         return self.data / "password"
 
+    def password(self) -> str:
+        """Return its password."""
+        return secret_files.read(self.password_file)
+
     def command(self) -> Sequence[str]:
         """Return its command line."""
         return (
@@ -98,13 +112,8 @@ class Neo4jServer(DataServer):
         (self.data / "conf" / "neo4j.conf").write_text(text)
 
     def answers(self) -> bool:
-        """Whether it shakes hands: the driver's protocol, with no version that both could speak."""
-        try:
-            with socket.create_connection((self.host, self.port), timeout=2) as s:
-                s.sendall(_MAGIC + _NO_VERSION)
-                return len(s.recv(4)) == 4
-        except OSError:
-            return False
+        """Whether it shakes hands."""
+        return shakes_hands(self.host, self.port)
 
     def begin(self) -> None:
         """Give it its password at the first start."""

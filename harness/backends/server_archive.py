@@ -62,6 +62,11 @@ def jars_of(name: str, folder: Path, cache: Path) -> Archive:
     return archive(name, {f"{name}/lib/{jar.name}": jar for jar in folder.glob("*.jar")}, cache)
 
 
+def program(path: Path, cache: Path) -> Archive:
+    """Return the archive of one program, which is ``NAME/bin/NAME`` in it."""
+    return archive(path.name, {f"{path.name}/bin/{path.name}": path}, cache)
+
+
 def archive(name: str, contents: Contents, cache: Path) -> Archive:
     """Return an archive with these contents, made first where it is not in the cache.
 

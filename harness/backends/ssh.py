@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import subprocess
 from pathlib import Path
 from typing import NamedTuple
+
+from harness.errors import ClusterError
 
 CONNECT_WITHIN_S = 5
 
@@ -28,3 +32,55 @@ class Login(NamedTuple):
         }
         given = [part for name, value in options.items() for part in ("-o", f"{name}={value}")]
         return ["ssh", "-F", "/dev/null", *given, f"{self.user}@{address}", command]
+
+
+class Shell:
+    """A host's root shell, over one connection that is made when it is first used, and again when it broke.
+
+    Parameters
+    ----------
+    login : Login
+    host : str
+        What the host is called in messages.
+    address : str
+    """
+
+    def __init__(self, login: Login, host: str, address: str) -> None:
+        self.host = host
+        self._command = login.command(address, "sudo sh")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def run(self, command: str) -> bytes:
+        """Return what a command writes to its standard output.
+
+        Raises
+        ------
+        ClusterError
+            When it fails, or the host does not answer.
+        """
+        if self._process is None:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:  # the answer is one line, whatever is in it: the output, a blank, the exit status
+            self._process.stdin.write(f'{{ ({command}); echo " $?"; }} | base64 -w0; echo\n'.encode())
+            self._process.stdin.flush()
+            answer = self._process.stdout.readline()
+        except OSError:
+            answer = b""
+        if not answer.endswith(b"\n"):
+            self.close()
+            raise ClusterError(f"{self.host} does not answer", "harness cluster status")
+        said, _, status = base64.b64decode(answer).rpartition(b" ")
+        if int(status):
+            raise ClusterError(f"{self.host}: {command}: status {int(status)}")
+        return said
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None

@@ -27,7 +27,7 @@ from harness.commands.common import RunPath, err, finish, json_option
     type=click.Choice(["auto", "run", "neo4j"]),
     default="auto",
     show_default=True,
-    help="Who answers: the run directory, or Neo4j (auto: when NEO4J_URI is set).",
+    help="Who answers: the run directory, or Neo4j (auto: where NEO4J_URI or the run's cluster has one).",
 )
 @json_option
 def plans(
@@ -41,8 +41,9 @@ def plans(
     """Ask about the plans of RUN: executors on workers, streams that cross nodes, paths, differences.
 
     Neo4j is the one that NEO4J_URI names (with NEO4J_USERNAME, and NEO4J_PASSWORD or NEO4J_PASSWORD_FILE),
-    else this machine's own, which is started for the question. The run is imported into it first; what is
-    there already is not changed.
+    else that of the provisioned cluster on which the run was measured with plans.store: neo4j, else this
+    machine's own, which is started for the question. The run is imported into it first; what is there
+    already is not changed.
 
     \b
     harness plans runs/quick/20260102T030405Z
@@ -58,6 +59,8 @@ def plans(
     with ExitStack() as open_:
         source: plan_answers.PlanSource = plan_answers.RunPlans(run_)
         graph = open_.enter_context(given) if asked != "run" and (given := stores.given_graph()) else None
+        if graph is None and asked != "run":
+            graph = open_.enter_context(stores.cluster_graph(run_))
         if graph is None and asked == "neo4j":
             stores.local_neo4j()
             if not sandbox.inside() and sandbox.obstacle() is None:

@@ -127,7 +127,7 @@ def check(experiment: str, overrides: tuple[str, ...], as_json: bool) -> None:
         loaded = _captured(loaded, servers.install(progress=err.print), show=False)
         _show_topology(loaded.topology)
     warnings = _show_findings(loaded)
-    where = remote.use_of(loaded.cluster, campaigning.jars()) if loaded.cluster.kind == "remote" else ""
+    where = remote.use_of(loaded, campaigning.jars()) if loaded.cluster.kind == "remote" else ""
     steps = expand_steps(loaded)
     about_s = len(steps) * (15 + loaded.measure.burn_in.most_s + loaded.measure.interval.most_s)
     what = loaded.topology.main if isinstance(loaded.topology, JarTopology) else loaded.topology.name

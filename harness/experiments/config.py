@@ -495,9 +495,14 @@ class Experiment(Frozen):
         if self.cluster.kind == "simulator" and self.plans.store != "none":
             raise ValueError("plans.store: a simulated run keeps its plans in its run directory only")
         if self.cluster.kind == "remote":
-            for key, store in (("metrics.store", self.metrics.store), ("plans.store", self.plans.store)):
-                if store in ("influxdb", "neo4j"):
-                    raise ValueError(f"{key}: {store} is started with a local cluster, not on hosts yet")
+            metrics, plans = self.metrics, self.plans
+            for key, given in (
+                ("metrics.data", metrics.data),
+                ("metrics.retention_days", metrics.retention_days),
+                ("plans.data", plans.data),
+            ):
+                if given is not None:
+                    raise ValueError(f"{key}: leave it out; a provisioned cluster has its own, see its file")
         return self
 
     @model_validator(mode="after")

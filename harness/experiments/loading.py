@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from io import StringIO
 from pathlib import Path
@@ -210,6 +210,11 @@ def _provisioned(tree: CommentedMap, path: Path, overrides: Sequence[str]) -> No
         place = f"--set {option}" if option else f"{path}:{_line(tree, ['cluster'])}"
         raise UsageError(f"{place}: cluster: there is no file {given}")
     cluster = load_cluster(file)
+    for part, role in (("metrics", "influxdb"), ("plans", "neo4j")):
+        found = tree.get(part)
+        if isinstance(found, Mapping) and found.get("store") == role and not cluster.having(role):
+            what = f"{part}.store: {role}: no host of the cluster {cluster.name} has that role"
+            raise UsageError(what, f"give one the role {role} in {file}, then harness provision {file}")
     tree["cluster"] = {
         "kind": "remote",
         "name": cluster.name,

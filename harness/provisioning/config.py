@@ -17,10 +17,14 @@ from ruamel.yaml.error import YAMLError
 from harness.errors import UsageError
 from harness.plans import Frozen, Positive
 
-ClusterRole = Literal["zookeeper", "nimbus", "supervisor", "kafka", "neo4j", "probes"]
+ClusterRole = Literal["zookeeper", "nimbus", "supervisor", "kafka", "influxdb", "neo4j", "probes"]
 Size = Literal["small", "medium", "large"]
 ONE_OF = ("zookeeper", "nimbus", "kafka")
 """Roles that exactly one host has."""
+DATA_SERVERS = ("influxdb", "neo4j")
+"""Roles that at most one host has, and that are left out where the cache does not have their server."""
+RETENTION_DAYS = 400
+"""A year of nights, and a month to look at the same night of the year before."""
 
 
 class Machine(Frozen):
@@ -147,6 +151,12 @@ class Probes(Frozen):
     packets: Annotated[int, Field(ge=1, le=20)] = 5
 
 
+class InfluxSettings(Frozen):
+    """How long InfluxDB keeps points; 0 for ever."""
+
+    retention_days: Annotated[int, Field(ge=0)] = RETENTION_DAYS
+
+
 class Cluster(Frozen):
     """A cluster on hosts of its own."""
 
@@ -154,6 +164,7 @@ class Cluster(Frozen):
     hosts: Hosts
     storm: StormSettings = StormSettings()
     probes: Probes = Probes()
+    influxdb: InfluxSettings = InfluxSettings()
 
     def having(self, role: str) -> tuple[Machine, ...]:
         """Return the hosts with a role, in the file's order."""
@@ -169,8 +180,9 @@ class Cluster(Frozen):
                 raise ValueError(
                     f"hosts.machines: exactly one has the role {role}, not {len(self.having(role))}"
                 )
-        if len(self.having("neo4j")) > 1:
-            raise ValueError("hosts.machines: at most one has the role neo4j")
+        for role in DATA_SERVERS:
+            if len(self.having(role)) > 1:
+                raise ValueError(f"hosts.machines: at most one has the role {role}")
         if not self.having("supervisor"):
             raise ValueError("hosts.machines: none has the role supervisor")
         return self

@@ -13,16 +13,26 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.backends import ansible, host_network, neo4j, neo4j_server, optional_servers, servers, terraform
+from harness.backends import (
+    ansible,
+    host_network,
+    neo4j,
+    neo4j_server,
+    optional_servers,
+    server_archive,
+    servers,
+    terraform,
+)
 from harness.backends.ansible import Played, TaskDone, Watcher
 from harness.backends.host_network import HostNetwork
-from harness.backends.server_archive import digest, jars_of, storm_and_kafka
+from harness.backends.influxdb_api import InfluxApi
+from harness.backends.server_archive import Archive, digest, jars_of, storm_and_kafka
 from harness.backends.server_config import Ports
 from harness.backends.server_process import kafka_answers
 from harness.backends.storm import Nimbus
 from harness.backends.terraform import Terraform
 from harness.errors import ClusterError, HarnessError, MissingTool, UsageError
-from harness.provisioning.config import Cluster, ExistingHosts, LocalHosts
+from harness.provisioning.config import DATA_SERVERS, Cluster, ExistingHosts, LocalHosts
 from harness.provisioning.state import State
 from harness.provisioning.variables import variables
 
@@ -104,18 +114,22 @@ def provision(cluster: Cluster, instrumentation: Path, say: Say, watch: Watcher)
             state.write(cluster, "software")
             archives = servers.cache_folder() / "archives"
             archive = storm_and_kafka(homes, instrumentation, archives)
-            home = optional_servers.neo4j_home()
-            graph = jars_of("neo4j", home / "lib", archives) if home and cluster.having("neo4j") else None
-            state.write_variables(variables(cluster, archive, graph, _ssh_options(state, cluster)))
+            data = _data_servers(cluster, archives)
+            state.write_variables(variables(cluster, archive, data, _ssh_options(state, cluster)))
             say("installing software")
             with network(state, cluster):
                 files = (state.variables, state.secrets)
                 played = ansible.play("site.yml", state.inventory, files, state.ansible, watch)
                 played.require_success()
                 _await_supervisors(cluster)
-                if graph is not None:
+                if "influxdb" in data:
+                    influxdb = influxdb_of(cluster)
+                    influxdb.set_up(state.secret("influxdb_token"), cluster.influxdb.retention_days)
+                    influxdb.keep_for(state.secret("influxdb_token"), cluster.influxdb.retention_days)
+                if "neo4j" in data:
                     neo4j.set_first_password(neo4j_of(cluster), state.secret("neo4j_password"))
-            state.write(cluster, "ready", digest(instrumentation))
+            left_out = tuple(role for role in DATA_SERVERS if cluster.having(role) and role not in data)
+            state.write(cluster, "ready", digest(instrumentation), left_out)
         except (HarnessError, KeyboardInterrupt, OSError) as error:
             error.add_note(
                 f"the cluster {cluster.name} is half-provisioned: give the command again to go on,"
@@ -190,6 +204,11 @@ def status(name: str) -> ClusterStatus:
         host, _, port = bootstrap_of(cluster).rpartition(":")
         if not kafka_answers(host, int(port)):
             problems.append(f"kafka at {host}:{port} does not answer")
+        there = {role: cluster.having(role)[0].name for role in record.data_servers}
+        if "influxdb" in there and not influxdb_of(cluster).answers():
+            problems.append(f"influxdb on {there['influxdb']} does not answer")
+        if "neo4j" in there and not neo4j_server.shakes_hands(address(cluster, there["neo4j"])):
+            problems.append(f"neo4j on {there['neo4j']} does not answer")
     if record.phase != "ready":
         problems.insert(0, f"it is half-provisioned: harness provision goes on ({record.phase})")
     return ClusterStatus(name, record.phase, hosts, storm, registered, topologies, tuple(problems))
@@ -218,9 +237,24 @@ def bootstrap_of(cluster: Cluster) -> str:
     return f"{address(cluster, cluster.having('kafka')[0].name)}:{Ports().kafka}"
 
 
+def influxdb_of(cluster: Cluster) -> InfluxApi:
+    """Return a client of the cluster's InfluxDB."""
+    return InfluxApi(address(cluster, cluster.having("influxdb")[0].name))
+
+
 def neo4j_of(cluster: Cluster) -> str:
     """Return the address of the cluster's Neo4j."""
     return f"bolt://{address(cluster, cluster.having('neo4j')[0].name)}:{neo4j_server.PORT}"
+
+
+def _data_servers(cluster: Cluster, archives: Path) -> dict[str, Archive]:
+    """Return what is installed of the roles that are left out where the cache does not have it."""
+    found = {}
+    if cluster.having("influxdb") and (program := optional_servers.influxd()):
+        found["influxdb"] = server_archive.program(program, archives)
+    if cluster.having("neo4j") and (home := optional_servers.neo4j_home()):
+        found["neo4j"] = jars_of("neo4j", home / "lib", archives)
+    return found
 
 
 def _require_tools(cluster: Cluster) -> None:

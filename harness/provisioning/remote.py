@@ -24,14 +24,14 @@ from harness.backends.server_archive import digest
 from harness.backends.server_config import LOOPBACK, Ports
 from harness.backends.server_process import kafka_answers
 from harness.backends.servers import ServerHomes
-from harness.backends.ssh import Login
 from harness.deployment import Kind
 from harness.errors import ClusterError, UsageError
-from harness.experiments.config import LocalCluster
+from harness.experiments.config import Experiment, LocalCluster
 from harness.plans import WorkerNode
 from harness.provisioning import clocks, probing
 from harness.provisioning.clocks import HostClock
 from harness.provisioning.config import ONE_OF, Cluster, LocalHosts, load
+from harness.provisioning.data_servers import login_of, named, require_named
 from harness.provisioning.provision import bootstrap_of, network, nimbus_of
 from harness.provisioning.state import Left, State, known
 
@@ -59,7 +59,7 @@ class RemoteCluster:
 
     def __init__(self, state: State, cluster: Cluster, homes: ServerHomes, home: Path) -> None:
         assert isinstance(cluster.hosts, LocalHosts), "required before"
-        self._login = _login(state, cluster)
+        self._login = login_of(state, cluster)
         self._state = state
         self._cluster = cluster
         self._addresses = state.addresses()
@@ -250,20 +250,24 @@ def require_provisioned(shape: LocalCluster, jars: Path) -> tuple[State, Cluster
     return state, cluster
 
 
-def use_of(shape: LocalCluster, jars: Path) -> str:
+def use_of(experiment: Experiment, jars: Path) -> str:
     """Return what an experiment would use of a provisioned cluster, in a line.
 
     Raises
     ------
     HarnessError
-        As ``require_provisioned``.
+        As ``require_provisioned``, and when the cluster lacks a server that the experiment names.
     """
-    _, cluster = require_provisioned(shape, jars)
+    shape = experiment.cluster
+    state, cluster = require_provisioned(shape, jars)
+    require_named(experiment, state.record())
+    kept = {"influxdb": "metrics", "neo4j": "plans"}
+    stores = ", ".join(f"{kept[s]} in {s} on {cluster.having(s)[0].name}" for s in named(experiment))
     nodes = ", ".join(m.name for m in cluster.having("supervisor"))
     broker = cluster.having("kafka")[0].name
     return (
         f"on the cluster {shape.name}: workers on {nodes}, {shape.slots_per_node} slots each; generator,"
-        f" receiver and metrics in the network of the broker on {broker}"
+        f" receiver and metrics in the network of the broker on {broker}{stores and '; '}{stores}"
     )
 
 
@@ -329,12 +333,8 @@ def remote_cluster(
                 cluster.clear()
 
 
-def _login(state: State, cluster: Cluster) -> Login:
-    return Login(cluster.hosts.ssh_user, state.key(cluster), state.known_hosts)
-
-
 def _clocks(state: State, cluster: Cluster) -> dict[str, HostClock]:
-    login = _login(state, cluster)
+    login = login_of(state, cluster)
     return {
         name: clocks.ask(name, login.command(address, clocks.READER))
         for name, address in state.addresses().items()

@@ -22,11 +22,11 @@ from harness import secret_files
 from harness.errors import HarnessError, MissingTool, UsageError
 from harness.locks import held
 from harness.plans import Frozen
-from harness.provisioning.config import Cluster, ExistingHosts
+from harness.provisioning.config import DATA_SERVERS, Cluster, ExistingHosts
 
 Phase = Literal["hosts", "software", "ready"]
 """What is being made: half-provisioned as long as it is not ready."""
-SECRETS = ("zookeeper_password", "neo4j_password")
+SECRETS = ("zookeeper_password", "neo4j_password", "influxdb_token")
 _SECRET = re.compile(r"[A-Za-z0-9._~+/=-]{8,}")
 """What needs no quoting wherever a server reads its password, and is long enough for all of them."""
 
@@ -42,11 +42,19 @@ class Record(Frozen):
         How far it got.
     instrumentation : str
         SHA-256 of the jar in its workers' class path; empty while it is not ready.
+    left_out : tuple of str
+        Roles that were asked for, and whose server the cache did not have.
     """
 
     cluster: Cluster
     phase: Phase
     instrumentation: str = ""
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def data_servers(self) -> tuple[str, ...]:
+        """InfluxDB and Neo4j, as far as it has them."""
+        return tuple(r for r in DATA_SERVERS if self.cluster.having(r) and r not in self.left_out)
 
 
 def clusters_folder() -> Path:
@@ -141,9 +149,11 @@ class State:
             what = f"{self.folder / 'cluster.json'} is of another version of the harness"
             raise UsageError(what, "deprovision with the version that made it") from None
 
-    def write(self, cluster: Cluster, phase: Phase, instrumentation: str = "") -> None:
+    def write(
+        self, cluster: Cluster, phase: Phase, instrumentation: str = "", left_out: tuple[str, ...] = ()
+    ) -> None:
         """Record how far a cluster is."""
-        record = Record(cluster=cluster, phase=phase, instrumentation=instrumentation)
+        record = Record(cluster=cluster, phase=phase, instrumentation=instrumentation, left_out=left_out)
         self._write("cluster.json", record.model_dump_json(indent=1) + "\n")
 
     def write_inventory(self, text: str) -> None:
@@ -210,7 +220,7 @@ class State:
         return self._key_pair("host")
 
     def make_secrets(self) -> None:
-        """Write the secrets' file, mode 0600, where it is not there.
+        """Write the secrets' file, mode 0600, or what is missing in it.
 
         Each is taken from the environment (``HARNESS_ZOOKEEPER_PASSWORD`` or the file that
         ``HARNESS_ZOOKEEPER_PASSWORD_FILE`` names ...), else drawn at random, and stays as long as the
@@ -221,17 +231,18 @@ class State:
         UsageError
             When one that was given cannot be a password.
         """
-        if self.secrets.exists():
-            return
-        values = {}
-        for name in SECRETS:
+        values: dict[str, str] = json.loads(secret_files.read(self.secrets)) if self.secrets.exists() else {}
+        missing = [name for name in SECRETS if name not in values]
+        for name in missing:
             variable = f"HARNESS_{name.upper()}"
             values[name] = secret_files.from_environment(variable) or secrets.token_hex(24)
             if not _SECRET.fullmatch(values[name]):
                 raise UsageError(
-                    f"{variable} cannot be a password", "give 8 or more letters, digits and ._~+/=-"
+                    f"{variable} cannot be a {name.rpartition('_')[2]}",
+                    "give 8 or more letters, digits and ._~+/=-",
                 )
-        self._write("secrets.json", json.dumps(values) + "\n")
+        if missing:
+            self._write("secrets.json", json.dumps(values) + "\n")
 
     def secret(self, name: str) -> str:
         """Return one of the secrets."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.backends import neo4j_server, server_config
+from harness.backends import influxdb_api, influxdb_server, neo4j_server, server_config
 from harness.backends.niceness import NICENESS
 from harness.backends.server_archive import Archive
 from harness.provisioning.config import Cluster, LocalHosts
@@ -20,7 +20,15 @@ supervisor's session, which ends sooner, no longer offers their slots; a campaig
 have not taken (``harness.experiments.campaign.DRAIN_MOST_S``)."""
 
 
-def variables(cluster: Cluster, archive: Archive, neo4j: Archive | None, ssh: str) -> dict[str, object]:
+TOKEN_FILE = "/etc/harness/storm/influxdb.token"
+"""On every host that runs workers: what their metrics consumers show to InfluxDB; only they read it."""
+SPOOL = "/var/lib/harness/metrics"
+"""There, too: where metrics wait that InfluxDB has not taken yet."""
+
+
+def variables(
+    cluster: Cluster, archive: Archive, data_servers: Mapping[str, Archive], ssh: str
+) -> dict[str, object]:
     """Return the variables of ``infra/ansible`` for a cluster.
 
     Parameters
@@ -29,12 +37,13 @@ def variables(cluster: Cluster, archive: Archive, neo4j: Archive | None, ssh: st
         What was asked.
     archive : Archive
         The class paths of Storm and Kafka.
-    neo4j : Archive, optional
-        Neo4j's class path, where it is installed here.
+    data_servers : mapping
+        Role -> InfluxDB's program, Neo4j's class path; without those that are left out.
     ssh : str
         Options of ssh.
     """
     hosts = cluster.hosts
+    influxdb, neo4j = data_servers.get("influxdb"), data_servers.get("neo4j")
     if isinstance(hosts, LocalHosts):
         controllers = [hosts.gateway]
     else:
@@ -47,6 +56,11 @@ def variables(cluster: Cluster, archive: Archive, neo4j: Archive | None, ssh: st
         "servers_archive": str(archive.path),
         "servers_version": archive.version,
         "servers_bytes": archive.size_bytes,
+        "influxdb_archive": str(influxdb.path) if influxdb else "",
+        "influxdb_version": influxdb.version if influxdb else "",
+        "influxdb_options": list(influxdb_server.OPTIONS),
+        "influxdb_token_file": TOKEN_FILE,
+        "metrics_spool": SPOOL,
         "neo4j_archive": str(neo4j.path) if neo4j else "",
         "neo4j_version": neo4j.version if neo4j else "",
         "neo4j_java_options": list(neo4j_server.JAVA_OPTIONS),
@@ -62,6 +76,7 @@ def variables(cluster: Cluster, archive: Archive, neo4j: Archive | None, ssh: st
             "kafka_controller": ports.kafka_controller,
             "supervisor": ports.supervisor_base,
             "first_slot": ports.slot_base,
+            "influxdb": influxdb_api.PORT,
             "neo4j": neo4j_server.PORT,
         },
         "heaps_mb": {

@@ -19,8 +19,9 @@ from neo4j.exceptions import AuthError
 
 from harness.backends.kafka import Consumer, Producer, Topics
 from harness.backends.niceness import NICENESS
-from harness.backends.optional_servers import neo4j_home
+from harness.backends.optional_servers import influxd, neo4j_home
 from harness.provisioning.provision import bootstrap_of, neo4j_of, nimbus_of
+from harness.provisioning.variables import TOKEN_FILE
 
 pytestmark = pytest.mark.system
 
@@ -40,7 +41,8 @@ def test_status(provisioned: Provisioned) -> None:
     assert told.result["phase"] == "ready"
     assert told.result["problems"] == []
     services = {h["name"]: {s for s, runs in h["services"].items() if runs} for h in told.result["hosts"]}
-    assert {"zookeeper", "nimbus", "kafka", "probes"} <= services["control"]
+    data_servers = {name for name, there in (("influxdb", influxd()), ("neo4j", neo4j_home())) if there}
+    assert {"zookeeper", "nimbus", "kafka", "probes"} | data_servers == services["control"]
     assert {"supervisor", "probes"} == services["node-1"] == services["node-2"]
 
 
@@ -90,7 +92,8 @@ def test_a_stranger_in_the_network_reaches_no_server(provisioned: Provisioned) -
     provisioned.in_sandbox("ip", "address", "add", f"{stranger}/24", "dev", "hosts0")
     try:
         with provisioned.network.entered():
-            for port in (2181, 6627, 9092):
+            optional = {8086: influxd(), 7687: neo4j_home()}
+            for port in (2181, 6627, 9092, *(port for port, there in optional.items() if there)):
                 socket.create_connection((address, port), timeout=5).close()  # we may
                 with pytest.raises(TimeoutError):
                     socket.create_connection((address, port), timeout=1, source_address=(stranger, 0))
@@ -141,7 +144,7 @@ def test_secrets_are_in_their_file_only(provisioned: Provisioned) -> None:
         search = "sudo grep -rlFf - /etc /var/log /opt/harness"
         found = provisioned.on(host, search, "".join(f"{value}\n" for value in secrets.values())).stdout
         expected = {"/etc/harness/storm/jaas.conf"}  # every host here has some daemon of Storm
-        expected |= {"/etc/harness/zookeeper/jaas.conf"} if host == "control" else set()
+        expected |= {"/etc/harness/zookeeper/jaas.conf"} if host == "control" else {TOKEN_FILE}
         assert set(found.split()) == expected
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UsageError
-from harness.provisioning.config import Cluster, LocalHosts, load
+from harness.provisioning.config import DATA_SERVERS, Cluster, LocalHosts, load
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MACHINES = """
@@ -29,6 +29,8 @@ def test_the_shipped_file() -> None:
     assert isinstance(cluster.hosts, LocalHosts)
     assert cluster.hosts.gateway == "10.97.0.1"
     assert [m.name for m in cluster.having("supervisor")] == ["node-1", "node-2"]
+    assert [[m.name for m in cluster.having(role)] for role in DATA_SERVERS] == [["control"], ["control"]]
+    assert cluster.influxdb.retention_days == 400  # a year and a month, docs/metric-store.md
     assert (cluster.probes.period_s, cluster.probes.packets) == (10.0, 5)
     assert cluster.hosts.options() == {
         "network": "10.97.0.0/24",
@@ -57,6 +59,18 @@ def test_the_shipped_file() -> None:
             "hosts.machines.1.name",
         ),
         ("name: c\nhosts:\n  kind: local" + MACHINES.replace("[supervisor]", "[boss]"), "boss"),
+        (
+            "name: c\nhosts:\n  kind: local" + MACHINES.replace("]}", ", influxdb]}"),
+            "at most one has the role influxdb",
+        ),
+        (
+            "name: c\nhosts:\n  kind: local" + MACHINES.replace("]}", ", neo4j]}"),
+            "at most one has the role neo4j",
+        ),
+        (
+            "name: c\ninfluxdb: {retention_days: -1}\nhosts:\n  kind: local" + MACHINES,
+            "influxdb.retention_days",
+        ),
         (
             "name: c\nhosts:\n  kind: existing\n  ssh_user: u\n  ssh_key: k" + MACHINES,
             "control exists already, so it needs an address",

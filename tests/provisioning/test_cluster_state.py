@@ -58,6 +58,27 @@ def test_secrets_are_drawn_once_taken_from_the_environment_and_private(
     assert there.folder.stat().st_mode & 0o077 == 0
 
 
+def test_a_secret_that_an_older_version_did_not_need_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = State("c")
+    with there.locked():
+        there.make_secrets()
+        before = json.loads(there.secrets.read_text())
+        there.secrets.write_text(json.dumps({k: v for k, v in before.items() if k != "influxdb_token"}))
+        monkeypatch.setenv("HARNESS_INFLUXDB_TOKEN", "from-the-environment")
+        monkeypatch.setenv("HARNESS_NEO4J_PASSWORD", "too-late-for-this-one")
+        there.make_secrets()
+    after = json.loads(there.secrets.read_text())
+    assert after == {**before, "influxdb_token": "from-the-environment"}
+    assert there.secrets.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_role_that_was_left_out_is_none_of_its_data_servers() -> None:
+    there = State("namespaces-3")
+    with there.locked():
+        there.write(load(SHIPPED), "ready", "digest", ("neo4j",))
+    assert there.record().data_servers == ("influxdb",)
+
+
 @pytest.mark.parametrize("given", ["short", 'quoted "twice"', "-e @file"])
 def test_a_secret_that_some_server_would_misread_is_refused(
     monkeypatch: pytest.MonkeyPatch, given: str

@@ -16,6 +16,7 @@ from harness.experiments.config import LocalCluster
 from harness.provisioning.config import Cluster, load
 from harness.provisioning.remote import require_provisioned
 from harness.provisioning.state import State
+from harness.stores import Stores
 
 SHIPPED = Path(__file__).resolve().parent.parent.parent / "configs" / "clusters" / "namespaces-3.yaml"
 
@@ -125,6 +126,43 @@ hosts:
     made(load(file))
     with pytest.raises(UsageError, match="the cluster far has hosts of kind existing: experiments need kind"):
         require_provisioned(shape.model_copy(update={"name": "far"}), jars)
+
+
+STORES = ("metrics.store=influxdb", "plans.store=neo4j")
+
+
+@pytest.mark.parametrize(("role", "key"), [("influxdb", "metrics.store"), ("neo4j", "plans.store")])
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_a_store_that_no_host_has_the_role_of_is_refused(
+    file: Path, tmp_path: Path, role: str, key: str, command: str
+) -> None:
+    file.write_text(file.read_text().replace(f"{role}, ", ""))
+    runs = ["--runs", str(tmp_path / "runs")] if command == "run" else []
+    given = [f"--set={key}={role}", f"--set=cluster={file}"]
+    done = CliRunner().invoke(main, [command, "quick", *given, *runs], env={"COLUMNS": "500"})
+    assert done.exit_code == 2
+    assert done.stderr.splitlines() == [
+        f"error: {key}: {role}: no host of the cluster namespaces-3 has that role:"
+        f" give one the role {role} in {file}, then harness provision {file}"
+    ]
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_store_that_was_left_out_is_refused(file: Path) -> None:
+    state = State("namespaces-3")
+    with state.locked():
+        state.write(load(file), "ready", "digest", ("influxdb",))
+    with pytest.raises(
+        UsageError, match=r"influxdb was left out of the cluster namespaces-3.*: make servers"
+    ):
+        Stores.of(loading.load("quick", [f"cluster={file}", *STORES]))
+
+
+@pytest.mark.parametrize("key", ["metrics.data=x", "metrics.retention_days=3", "plans.data=x"])
+def test_what_the_clusters_file_says_is_not_said_by_the_experiment(file: Path, key: str) -> None:
+    name = key.partition("=")[0].replace(".", r"\.")
+    with pytest.raises(UsageError, match=rf"{name}: leave it out; a provisioned cluster has its own"):
+        loading.load("quick", [f"cluster={file}", *STORES, key])
 
 
 def test_hosts_that_are_gone_are_named(shape: LocalCluster, file: Path, jars: Path) -> None:

@@ -27,7 +27,7 @@ from ports import free_port
 from relay import Relay
 
 from harness import secret_files
-from harness.backends import influxdb_server
+from harness.backends import influxdb_api
 from harness.backends.influxdb import CHUNK_MS, Event, InfluxStore
 from harness.backends.influxdb_server import InfluxServer
 from harness.backends.kafka import Topics
@@ -93,7 +93,7 @@ def lines(topology: str, seed: int) -> list[str]:
 
 def store_of(server: InfluxServer, topology: str, patience_s: float = 60.0) -> InfluxStore:
     token = secret_files.read(server.token_file)
-    place = (server.url, influxdb_server.ORG, influxdb_server.BUCKET, token, topology)
+    place = (server.url, influxdb_api.ORG, influxdb_api.BUCKET, token, topology)
     return InfluxStore(*place, patience_s=patience_s)
 
 
@@ -134,7 +134,7 @@ def test_another_night_adds_no_series(influx_server: InfluxServer) -> None:
     def series() -> int:
         query = f"""
             import "influxdata/influxdb"
-            influxdb.cardinality(bucket: "{influxdb_server.BUCKET}", start: 2020-01-01T00:00:00Z)
+            influxdb.cardinality(bucket: "{influxdb_api.BUCKET}", start: 2020-01-01T00:00:00Z)
             """
         with store_of(influx_server, "nights") as store:
             return int(store._query.query(query)[0].records[0].get_value())
@@ -168,7 +168,7 @@ def test_events_are_read_back_and_not_doubled(influx_server: InfluxServer) -> No
 
 
 def test_a_wrong_token_is_refused_in_one_line_without_it(influx_server: InfluxServer) -> None:
-    place = (influx_server.url, influxdb_server.ORG, influxdb_server.BUCKET)
+    place = (influx_server.url, influxdb_api.ORG, influxdb_api.BUCKET)
     with InfluxStore(*place, "wrong-s3cret", "t") as store:
         event = Event("start", SINCE_MS, "x/1", 0, "c")
         for asked in (store.check, partial(store.rows, 0, 1), partial(store.write_events, [event])):
@@ -239,9 +239,9 @@ def test_what_consumers_left_is_delivered_at_start_and_end(influxd_program: Path
     leave(1, "this is no line")
     (server.spool / f"{SINCE_MS:013d}-7-42-00000002.lines.partial").write_text("torn by a ki")
     server.start(tmp_path, quiet)
-    assert server.waiting(SINCE_MS + 9) == 0
+    assert server.batches.waiting(SINCE_MS + 9) == 0
     leave(3, "\n".join(halves[1]))
-    assert [server.waiting(SINCE_MS + n) for n in (2, 3)] == [0, 1]
+    assert [server.batches.waiting(SINCE_MS + n) for n in (2, 3)] == [0, 1]
     server.stop()
     server.start(tmp_path, quiet)
     try:
@@ -256,7 +256,7 @@ def test_what_consumers_left_is_delivered_at_start_and_end(influxd_program: Path
 def test_a_bucket_that_is_not_there_is_named(influx_server: InfluxServer) -> None:
     token = secret_files.read(influx_server.token_file)
     with (
-        InfluxStore(influx_server.url, influxdb_server.ORG, "nowhere", token, "t") as store,
+        InfluxStore(influx_server.url, influxdb_api.ORG, "nowhere", token, "t") as store,
         pytest.raises(UsageError, match="nowhere"),
     ):
         store.check()
@@ -303,7 +303,7 @@ def test_a_full_database_is_named_and_takes_all_when_it_has_room_and_is_started_
         assert post(server, made) == 500  # for which consumers keep their lines
         (server.spool / f"{SINCE_MS:013d}-7-42-00000000.lines").hardlink_to(waits)
         with store_of(server, "full", patience_s=0.3) as store:
-            store._waiting = server.waiting
+            store._spool = server.batches
             with pytest.raises(ClusterError) as full:
                 store.rows(SINCE_MS, SINCE_MS + 1)
             said = str(full.value)
@@ -316,7 +316,7 @@ def test_a_full_database_is_named_and_takes_all_when_it_has_room_and_is_started_
         filler.unlink()
         server.start(tmp_path, quiet)
         with store_of(server, "full") as store:
-            assert server.waiting(FAR_MS) == 0
+            assert server.batches.waiting(FAR_MS) == 0
             assert store.rows(SINCE_MS, SINCE_MS + 12 * 2_300 + 10).num_rows == 12 * (6 * 6 + 1)
     finally:
         server.stop()
@@ -359,7 +359,7 @@ class Kill:
             self.killed = True
             os.kill(self.server.pid, signal.SIGKILL)
         if self.killed and (self.relay.away or now.phase == "drain"):
-            self.waited = max(self.server.waiting(FAR_MS), self.waited)
+            self.waited = max(self.server.batches.waiting(FAR_MS), self.waited)
             self.server.check()
 
 
@@ -410,7 +410,7 @@ def test_influxdb_was_away_and_metrics_waited_on_disk(measured: Measured) -> Non
     assert measured.kill.waited > 0
     assert measured.relay.away > 0
     assert measured.relay.unanswered > 0
-    assert measured.kill.server.waiting(measured.run.interval(1).end_epoch_ms) == 0
+    assert measured.kill.server.batches.waiting(measured.run.interval(1).end_epoch_ms) == 0
 
 
 def test_the_runs_metrics_are_those_of_the_embedded_store_row_by_row(measured: Measured) -> None:

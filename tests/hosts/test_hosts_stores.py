@@ -1,0 +1,252 @@
+"""An experiment on provisioned hosts with InfluxDB and Neo4j of theirs; InfluxDB is killed in its first step.
+
+What waits on the hosts' disks meanwhile is looked at, and is in the database afterwards, as is a batch that
+no consumer gives it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hosts import ROOT, Answer, Provisioned, harness
+from test_hosts_experiment import SHORT
+
+from harness.backends.influxdb_api import InfluxApi
+from harness.backends.metric_rows import MetricRows
+from harness.backends.optional_servers import influxd, neo4j_home
+from harness.campaigning import jars
+from harness.errors import UsageError
+from harness.experiments.loading import load
+from harness.provisioning.data_servers import HostedInflux
+from harness.provisioning.provision import influxdb_of
+from harness.provisioning.remote import use_of
+from harness.provisioning.variables import SPOOL
+from harness.runs import Run
+from harness.stores import influx_store
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.skipif(influxd() is None, reason="InfluxDB is not installed: make servers builds it"),
+    pytest.mark.skipif(neo4j_home() is None, reason="Neo4j is not installed: make servers fetches it"),
+]
+
+SERVICE = "/etc/service/harness-influxdb"
+NODES = ("node-1", "node-2")
+STORES = ("metrics.store=influxdb", "plans.store=neo4j")
+WAITS_S = 120
+LEFT, ORPHAN = "left-by-a-run-that-was-killed", "of-a-consumer-that-is-gone"
+"""Tags of batches that nobody but the harness can deliver: from before the run, and from its first step."""
+
+
+def typed(provisioned: Provisioned, *more: str) -> list[str]:
+    return ["quick", *(f"--set={o}" for o in (*SHORT, *STORES, f"cluster={provisioned.file}", *more))]
+
+
+def put_aside(provisioned: Provisioned, host: str, topology: str) -> None:
+    """Leave a batch as a consumer does that was killed after it had written it."""
+    now_ms = time.time_ns() // 1_000_000
+    line = f"received,topology={topology},component=c,task=1,host=h,port=1,stream=s,peer=p count=7i"
+    name = f"{SPOOL}/{now_ms:013d}-1-{host}-00000000.lines"
+    done = provisioned.on(host, f"sudo tee {name}", f"{line} {now_ms}000000\n")
+    assert done.returncode == 0, done.stderr
+
+
+def waiting(provisioned: Provisioned) -> str:
+    """All lines that wait on the hosts' disks."""
+    return "".join(provisioned.on(node, f"sudo sh -c 'cat {SPOOL}/*.lines'").stdout for node in NODES)
+
+
+class Stored(NamedTuple):
+    """How the run ended, what it said, and what waited while InfluxDB was away."""
+
+    answer: Answer
+    run: Run
+    waited: str
+
+
+def kill_influxdb(provisioned: Provisioned) -> str:
+    """Kill InfluxDB, start it again when metrics have waited for it, and return them."""
+    pid = provisioned.service_pids("control")["influxdb"]
+    done = provisioned.on("control", f"sudo sv once {SERVICE} && sudo kill -KILL {pid}")
+    assert done.returncode == 0, done.stderr
+    deadline = time.monotonic() + WAITS_S
+    while len((waited := waiting(provisioned)).splitlines()) < 100:
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+    done = provisioned.on("control", f"sudo sv start {SERVICE}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return waited
+
+
+@pytest.fixture(scope="module")
+def stored(provisioned: Provisioned, tmp_path_factory: pytest.TempPathFactory) -> Stored:
+    runs = tmp_path_factory.mktemp("stored")
+    put_aside(provisioned, "node-1", LEFT)
+    command = [sys.executable, "-m", "harness", "run", *typed(provisioned), "--runs", str(runs), "--json"]
+    said, waited = list[str](), ""
+    with subprocess.Popen(
+        command, stderr=subprocess.STDOUT, stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            said.append(line)
+            if "step 1/2" in line and " measure" in line and not waited:
+                for node in NODES:
+                    put_aside(provisioned, node, ORPHAN)
+                waited = kill_influxdb(provisioned)
+    (run,) = (runs / "quick").iterdir()
+    return Stored(Answer(process.returncode, "".join(said), "".join(said)), Run(run), waited)
+
+
+@pytest.fixture(scope="module")
+def influxdb(provisioned: Provisioned) -> Iterator[HostedInflux]:
+    with provisioned.network.entered():
+        server = HostedInflux(provisioned.state, provisioned.cluster)
+        yield server
+        server.close()
+
+
+def keys(table: pa.Table) -> set[tuple[object, ...]]:
+    return set(map(tuple, table.to_pandas().astype({"worker": str}).to_numpy().tolist()))
+
+
+def test_check_says_which_servers_it_would_use(provisioned: Provisioned) -> None:
+    said = use_of(load("quick", [f"cluster={provisioned.file}", *STORES]), jars())
+    assert said.endswith("; metrics in influxdb on control, plans in neo4j on control")
+
+
+@pytest.mark.timeout(900)
+def test_the_run_goes_on_to_its_verdict(stored: Stored) -> None:
+    assert stored.answer.status in (0, 3, 4), stored.answer.out  # whether it is precise is not tested here
+    assert stored.run.finished_steps == (0, 1)
+    cluster = stored.run.environment["cluster"]
+    assert {"influxdb", "neo4j"} <= set(cluster)
+    for step in (0, 1):
+        assert stored.run.quality(step).ledger["balanced"], stored.run.quality(step).ledger["reason"]
+
+
+def test_what_waited_on_the_hosts_is_among_the_steps_metrics(stored: Stored) -> None:
+    """Each line, and none was dropped."""
+    ours = [line for line in stored.waited.splitlines() if "topology=quick," in line]
+    assert len(ours) > 50
+    waited = MetricRows()
+    assert waited.add("\n".join(ours), 1) == []
+    rows = waited.rows(0, 2**62).to_pandas()
+    table = pq.read_table(stored.run.step_path(0) / "metrics.parquet").to_pandas()
+    assert not (table["measurement"] == "consumer").any()
+    # the worker's name is another in the run's table: node:port
+    columns = ["bucket_end_ms", "measurement", "component", "task", "stream", "peer", "field", "value"]
+    there, here = (set(map(tuple, t[columns].astype(object).to_numpy().tolist())) for t in (table, rows))
+    assert len(here) > 50
+    assert here <= there
+
+
+def test_batches_without_a_consumer_are_delivered_by_the_harness(
+    provisioned: Provisioned, stored: Stored, influxdb: HostedInflux
+) -> None:
+    assert stored.run.finished_steps == (0, 1)
+    end_ms = stored.run.interval(1).end_epoch_ms
+    for topology, batches in ((LEFT, 1), (ORPHAN, len(NODES))):
+        with influx_store(influxdb, topology) as store:
+            values = store.rows(end_ms - 1_000_000, end_ms)["value"].to_pylist()
+        assert values == [7.0] * batches
+    assert influxdb.batches.waiting(end_ms) == 0
+
+
+def test_plans_are_asked_of_the_clusters_neo4j(provisioned: Provisioned, stored: Stored) -> None:
+    said = {}
+    for source in ("auto", "neo4j", "run"):
+        asked = harness("plans", str(stored.run.path), "--from", source, "--difference", "0", "1")
+        assert asked.status == 0, asked.err
+        said[source] = asked.result
+        assert said[source].pop("from") == ("run directory" if source == "run" else "neo4j")
+    assert said["auto"] == said["neo4j"] == said["run"]
+    assert said["run"]["difference"]
+
+
+def test_no_secret_is_in_the_run_or_on_the_hosts(provisioned: Provisioned, stored: Stored) -> None:
+    secrets = [provisioned.state.secret(name) for name in ("influxdb_token", "neo4j_password")]
+    for secret in secrets:
+        assert secret not in stored.answer.out
+        assert [
+            p for p in stored.run.path.rglob("*") if p.is_file() and secret.encode() in p.read_bytes()
+        ] == []
+    for host in ("control", *NODES):
+        search = f"sudo grep -rlFf - /var/log /var/lib/harness/storm {SPOOL if host in NODES else ''}"
+        assert provisioned.on(host, search, "".join(f"{s}\n" for s in secrets)).stdout == ""
+
+
+# -- trouble --------------------------------------------------------------------------------------
+
+
+def test_a_token_that_influxdb_does_not_know(provisioned: Provisioned, tmp_path: Path) -> None:
+    kept = provisioned.state.secrets.read_text()
+    other = "another-token-than-its-own"
+    provisioned.state.secrets.write_text(json.dumps({**json.loads(kept), "influxdb_token": other}))
+    try:
+        refused = harness("run", *typed(provisioned), "--runs", str(tmp_path / "runs"))
+        again = provisioned.provision()
+    finally:
+        provisioned.state.secrets.write_text(kept)
+    mended = provisioned.provision()
+    assert mended.status == 0, mended.err
+    for answer in (refused, again):
+        assert answer.status == 2, answer.err
+        assert f"error: influxdb at {influxdb_of(provisioned.cluster).url} refuses the token: " in answer.err
+        assert other not in answer.err
+    found = [p for p in (tmp_path / "runs").rglob("*") if p.is_file() and other.encode() in p.read_bytes()]
+    assert found == []
+
+
+def test_an_influxdb_that_does_not_run(provisioned: Provisioned, tmp_path: Path) -> None:
+    assert provisioned.on("control", f"sudo sv -w 30 force-stop {SERVICE}").returncode == 0
+    try:
+        told = harness("cluster", "status", provisioned.cluster.name)
+        ended = harness("run", *typed(provisioned), "--runs", str(tmp_path / "runs"))
+    finally:
+        assert provisioned.on("control", f"sudo sv start {SERVICE}").returncode == 0
+    assert "influxdb on control does not answer" in told.result["problems"]
+    assert ended.status == 1
+    url = influxdb_of(provisioned.cluster).url
+    assert ended.error.startswith(f"error: influxdb at {url}: cannot look at its buckets: ")
+
+
+def test_points_are_kept_as_long_as_the_clusters_file_says(provisioned: Provisioned) -> None:
+    def kept_s() -> int:
+        with provisioned.network.entered():
+            api: InfluxApi = influxdb_of(provisioned.cluster)
+            answer = api.request(
+                "GET", "/api/v2/buckets?name=harness", token=provisioned.state.secret("influxdb_token")
+            )
+        (bucket,) = answer.said["buckets"]  # type: ignore[misc, attr-defined]
+        return sum(rule["everySeconds"] for rule in bucket["retentionRules"])  # type: ignore[has-type]
+
+    assert kept_s() == 400 * 86_400
+    text = provisioned.file.read_text()
+    provisioned.file.write_text(text + "\ninfluxdb: { retention_days: 30 }\n")
+    try:
+        changed = provisioned.provision()
+        assert changed.status == 0, changed.err
+        assert kept_s() == 30 * 86_400
+    finally:
+        provisioned.file.write_text(text)
+    assert provisioned.provision().status == 0
+    assert kept_s() == 400 * 86_400
+
+
+def test_a_store_that_no_host_has_the_role_of(provisioned: Provisioned, tmp_path: Path) -> None:
+    file = tmp_path / "without.yaml"
+    file.write_text(provisioned.file.read_text().replace("influxdb, ", ""))
+    with pytest.raises(
+        UsageError, match=r"metrics\.store: influxdb: no host of the cluster .* has that role"
+    ):
+        load("quick", [f"cluster={file}", *STORES])
