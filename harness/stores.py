@@ -179,6 +179,9 @@ class Stores:
     @contextmanager
     def _recording(self, run: Run, watch: Watcher, takers: Mapping[str, Take]) -> Iterator[Watcher]:
         if self.plans is not None:
+            self.plans.wait()
+            with PlanGraph(self.plans.uri, self.plans.password()):
+                pass  # refused before anything is measured, when it is another schema's
             takers = {**takers, "neo4j": graph_taker(self.plans, run)}
         recorder = Recorder(run, watch, takers)
         yield recorder

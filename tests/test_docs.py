@@ -41,6 +41,19 @@ def test_the_model_in_the_document_is_one_and_conforms() -> None:
         assert f"| {check} |" in text, check
 
 
+def test_every_trouble_has_a_test_that_is_there() -> None:
+    text = (ROOT / "docs" / "trouble.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith("| trouble")]
+    rows = [row for row in rows if not row.startswith("| ---")]
+    assert len(rows) > 20
+    for row in rows:
+        named = re.findall(r"`([^`]+\.(?:py|java))::(\w+)`", row)
+        assert named, row
+        for file, name in named:
+            text = (ROOT / file).read_text(encoding="utf-8")
+            assert re.search(rf"(?:^def|\bvoid) {name}\(", text, flags=re.MULTILINE), f"{file}::{name}"
+
+
 def test_no_path_of_a_machine_is_in_the_documents() -> None:
     for path in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
         assert not re.search(r"/(root|work)/", path.read_text(encoding="utf-8")), path.name

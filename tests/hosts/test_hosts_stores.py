@@ -15,19 +15,23 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hosts import ROOT, Answer, Provisioned, harness
+from neo4j import GraphDatabase
 from test_hosts_experiment import SHORT
 
 from harness.backends.influxdb_api import InfluxApi
 from harness.backends.metric_rows import MetricRows
 from harness.backends.optional_servers import influxd, neo4j_home
+from harness.backends.plan_rows import GRAPH_VERSION
 from harness.campaigning import jars
 from harness.errors import UsageError
+from harness.experiments import records
 from harness.experiments.loading import load
 from harness.provisioning.data_servers import HostedInflux
-from harness.provisioning.provision import influxdb_of
+from harness.provisioning.provision import influxdb_of, neo4j_of
 from harness.provisioning.remote import use_of
 from harness.provisioning.variables import SPOOL
 from harness.runs import Run
@@ -116,7 +120,7 @@ def influxdb(provisioned: Provisioned) -> Iterator[HostedInflux]:
 
 
 def keys(table: pa.Table) -> set[tuple[object, ...]]:
-    return set(map(tuple, table.to_pandas().astype({"worker": str}).to_numpy().tolist()))
+    return set(map(tuple, table.to_pandas().astype(object).to_numpy().tolist()))
 
 
 def test_check_says_which_servers_it_would_use(provisioned: Provisioned) -> None:
@@ -134,20 +138,36 @@ def test_the_run_goes_on_to_its_verdict(stored: Stored) -> None:
         assert stored.run.quality(step).ledger["balanced"], stored.run.quality(step).ledger["reason"]
 
 
-def test_what_waited_on_the_hosts_is_among_the_steps_metrics(stored: Stored) -> None:
-    """Each line, and none was dropped."""
+def test_what_waited_on_the_hosts_is_in_the_database(stored: Stored, influxdb: HostedInflux) -> None:
+    """Each line, with its values, once as the database has a point once; and none was dropped."""
     ours = [line for line in stored.waited.splitlines() if "topology=quick," in line]
     assert len(ours) > 50
-    waited = MetricRows()
-    assert waited.add("\n".join(ours), 1) == []
-    rows = waited.rows(0, 2**62).to_pandas()
-    table = pq.read_table(stored.run.step_path(0) / "metrics.parquet").to_pandas()
-    assert not (table["measurement"] == "consumer").any()
-    # the worker's name is another in the run's table: node:port
-    columns = ["bucket_end_ms", "measurement", "component", "task", "stream", "peer", "field", "value"]
-    there, here = (set(map(tuple, t[columns].astype(object).to_numpy().tolist())) for t in (table, rows))
-    assert len(here) > 50
-    assert here <= there
+    embedded = MetricRows()
+    assert embedded.add("\n".join(ours), 1) == []
+    waited = embedded.rows(0, 2**62)
+    ends = waited["bucket_end_ms"].to_pylist()
+    with influx_store(influxdb, "quick") as store:
+        there = store.rows(min(ends) - 1, max(ends))
+    assert keys(waited) <= keys(there)
+    assert len(keys(there)) == there.num_rows
+
+
+def test_the_runs_metrics_are_the_databases(stored: Stored, influxdb: HostedInflux) -> None:
+    for step in (0, 1):
+        table = pq.read_table(stored.run.step_path(step) / "metrics.parquet")
+        table = table.filter(
+            pc.not_equal(table["measurement"].cast(pa.string()), "round_trip")
+        )  # the probes'
+        assert table.num_rows > 500
+        assert not (table.to_pandas()["measurement"] == "consumer").any()  # no line was dropped
+        ends = table["bucket_end_ms"].to_pylist()
+        with influx_store(influxdb, "quick") as store:
+            there = records.metrics(store.rows(min(ends) - 1, max(ends)), stored.run.plan(step).start)
+        assert keys(table) <= keys(there)
+        until_ms = stored.run.interval(step).end_epoch_ms  # later ones may have been on their way
+        assert keys(table.filter(pc.less_equal(table["bucket_end_ms"], until_ms))) == keys(
+            there.filter(pc.less_equal(there["bucket_end_ms"], until_ms))
+        )
 
 
 def test_batches_without_a_consumer_are_delivered_by_the_harness(
@@ -205,6 +225,45 @@ def test_a_token_that_influxdb_does_not_know(provisioned: Provisioned, tmp_path:
         assert other not in answer.err
     found = [p for p in (tmp_path / "runs").rglob("*") if p.is_file() and other.encode() in p.read_bytes()]
     assert found == []
+
+
+def test_plans_of_another_schema_version(provisioned: Provisioned, tmp_path: Path) -> None:
+    uri, password = neo4j_of(provisioned.cluster), provisioned.state.secret("neo4j_password")
+
+    def set_version(version: int) -> None:
+        with (
+            provisioned.network.entered(),
+            GraphDatabase.driver(uri, auth=("neo4j", password)) as driver,
+        ):
+            driver.execute_query(
+                "MERGE (g:PlanGraph {name: 'harness'}) SET g.version = $version", version=version
+            )
+
+    set_version(GRAPH_VERSION + 1)
+    try:
+        refused = harness("run", *typed(provisioned), "--runs", str(tmp_path / "runs"))
+    finally:
+        set_version(GRAPH_VERSION)
+    assert refused.status == 2, refused.err
+    assert refused.error.startswith(
+        f"error: neo4j at {uri}: its plans are of schema version {GRAPH_VERSION + 1}, this harness"
+    )
+    (run,) = (tmp_path / "runs" / "quick").iterdir()
+    assert Run(run).finished_steps == ()
+
+
+def test_a_password_that_neo4j_does_not_know(provisioned: Provisioned, tmp_path: Path) -> None:
+    kept = provisioned.state.secrets.read_text()
+    other = "another-password-than-its-own"
+    provisioned.state.secrets.write_text(json.dumps({**json.loads(kept), "neo4j_password": other}))
+    try:
+        refused = harness("run", *typed(provisioned), "--runs", str(tmp_path / "runs"))
+    finally:
+        provisioned.state.secrets.write_text(kept)
+    assert refused.status == 2, refused.err
+    uri = neo4j_of(provisioned.cluster)
+    assert refused.error.startswith(f"error: neo4j at {uri} refuses the user or the password")
+    assert other not in refused.err
 
 
 def test_an_influxdb_that_does_not_run(provisioned: Provisioned, tmp_path: Path) -> None:
