@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Protocol, Self
@@ -80,6 +80,9 @@ class MetricServer(Store, Protocol):
 
     def token(self) -> str:
         """Return the token in use."""
+
+    def in_use(self) -> AbstractContextManager[None]:
+        """Let a run use it for a block: what waits from before it has by then."""
 
 
 class PlanServer(Store, Protocol):
@@ -170,10 +173,8 @@ class Stores:
             return
         with influx_store(self.metrics, experiment.name) as store:
             store.check()
-            if isinstance(self.metrics, HostedInflux):  # one of this machine had it at its start
-                self.metrics.begin()
             events = {"influxdb": lambda step: store.write_events(events_of(run, step))}
-            with self._recording(run, watch, events) as watcher:
+            with self.metrics.in_use(), self._recording(run, watch, events) as watcher:
                 yield influx_target(self.metrics), store, watcher
 
     @contextmanager

@@ -7,7 +7,8 @@ network.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import PurePosixPath
 
 from harness.backends import neo4j_server
@@ -120,14 +121,19 @@ class HostedInflux(HostedServer):
         """Return the token in use."""
         return self._state.secret("influxdb_token")
 
-    def begin(self) -> None:
-        """Give it what earlier runs left on the hosts; none is at work."""
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Give it what earlier runs left on the hosts, where none is at work, and hang up at the end."""
         api, token = InfluxApi(self.address), self.token()
-        self.batches.tidy()
-        self.batches.deliver(lambda lines: api.post(lines, token))
+        try:
+            self.batches.tidy()
+            self.batches.deliver(lambda lines: api.post(lines, token))
+            yield
+        finally:
+            self.close()
 
     def close(self) -> None:
-        """Hang up."""
+        """Hang up; the hosts are called again when they are asked something."""
         for shell in self._shells:
             shell.close()
 
