@@ -337,7 +337,7 @@ def cluster_graph(run: Run) -> Iterator[PlanGraph | None]:
     Raises
     ------
     HarnessError
-        When there is one, and it does not answer.
+        When its host is there, and it does not answer.
     """
     remote = run.environment.get("cluster_kind") == "remote"
     experiment = load(run.path / "experiment.yaml") if remote else None
@@ -347,8 +347,11 @@ def cluster_graph(run: Run) -> Iterator[PlanGraph | None]:
     state = State(experiment.cluster.name)
     record = state.record()
     data_servers.require_named(experiment, record)
+    server = HostedNeo4j(state, record.cluster)
+    if not server.has_host:
+        yield None
+        return
     with network(state, record.cluster):
-        server = HostedNeo4j(state, record.cluster)
         server.wait()
         with PlanGraph(server.uri, server.password()) as graph:
             yield graph

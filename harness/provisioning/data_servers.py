@@ -71,9 +71,14 @@ class HostedServer:
         self._cluster = cluster
         self._answers = answers
 
+    @property
+    def has_host(self) -> bool:
+        """Whether its host is there."""
+        return self._network.host_alive(self.host)
+
     def check(self) -> None:
         """Raise ClusterError when its host is gone."""
-        if not self._network.host_alive(self.host):
+        if not self.has_host:
             raise ClusterError(
                 f"host {self.host} of the cluster {self._cluster.name} is gone, and {self.name} with it",
                 "harness provision makes it anew; a run goes on with --resume",
