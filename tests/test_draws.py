@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from harness.errors import UsageError
-from harness.experiments.config import Multiplier
 from harness.experiments.loading import load
 from harness.topologies import draws
+from harness.topologies.ours import Multiplier
 
 
 def drawn_bits(seed: int, purpose: int, message: int, child: int, hop: int, index: int) -> int:

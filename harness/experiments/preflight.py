@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.experiments.config import Experiment, Topology
+from harness.experiments.config import Experiment
 from harness.experiments.feasibility import (
     WINDOW_FATE,
     Finding,
@@ -16,6 +16,7 @@ from harness.experiments.feasibility import (
 )
 from harness.experiments.schedule import Trace
 from harness.topologies.anybodys import JarTopology
+from harness.topologies.ours import Topology
 
 TRACE_RATE_TOLERANCE = 0.01
 """Share by which a trace's own rate may differ from the rate that the experiment names."""

@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.experiments.config import Experiment, Topology
+from harness.experiments.config import Experiment
 from harness.plans import TopologyConfiguration
 from harness.topologies.anybodys import StormValue
+from harness.topologies.ours import Topology
 
 PATIENCE_S = 60
 """How long a main may take until it submits."""

@@ -27,13 +27,14 @@ import numpy as np
 from scipy.special import ndtr
 
 from harness.errors import UsageError
-from harness.experiments.config import Experiment, Multiplier, Service
+from harness.experiments.config import Experiment
 from harness.models.layout import FloatArray, Layout, Output, lay_out, outputs
 from harness.models.network import Atoms, Hops, Input, Network, constant
 from harness.models.network import Service as Cost
 from harness.models.simulator.distributions import exponential, lognormal, uniform
 from harness.plans import PhysicalPlan, Stream
 from harness.topologies.anybodys import JarTopology
+from harness.topologies.ours import Multiplier, Service
 
 WORK = lognormal(0.15, 0.5)
 EMIT_MS, SEND_MS, ACK_MS = 0.05, 0.05, 0.02

@@ -12,7 +12,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from harness.experiments.config import Experiment, Multiplier, Topology
+from harness.experiments.config import Experiment
+from harness.topologies.ours import Multiplier, Topology
 
 Ids = npt.NDArray[np.int64]
 Bits = npt.NDArray[np.uint64]

@@ -19,15 +19,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.experiments.config import (
-    Experiment,
-    LocalCluster,
-    Multiplier,
-    Steps,
-    StepSpec,
-    Topology,
-    Workload,
-)
+from harness.experiments.config import Experiment, LocalCluster, Steps, StepSpec, Workload
 from harness.experiments.loading import dump
 from harness.plans import (
     ACKER,
@@ -42,6 +34,7 @@ from harness.plans import (
 from harness.runs import Backlog, BurnInFound, CompleteLatency, Finding, Interval, Quality, StepPlan
 from harness.schemas import HOP, LATENCY, METRICS, PREDICTIONS, SCHEMA_VERSION
 from harness.topologies import query_plan
+from harness.topologies.ours import Multiplier, Topology
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
 EPOCH_MS = 1_700_000_000_000

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.experiments.config import Experiment, Steps, StepSpec, Topology, Workload
+from harness.experiments.config import Experiment, Steps, StepSpec, Workload
 from harness.regression.scores import Accuracy, Measured, RunScores, StepScore, rounded
+from harness.topologies.ours import Topology
 
 LATENCIES_MS = np.array([10.0, 12.0, 15.0, 19.0, 24.0])
 LABELS = tuple(f"spec-{i}" for i in range(5))
