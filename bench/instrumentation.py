@@ -44,6 +44,7 @@ from harness.experiments.schedule import Constant
 from harness.runs import write_atomically
 from harness.workload.generator import Generator
 from harness.workload.receiver import Receiver
+from harness.workload.wire import OwnWire
 
 INPUT, OUTPUT = "bench-in", "bench-out"
 FILL_TPS = 20_000.0
@@ -289,7 +290,7 @@ def main(pairs: int, backlog: int, out: Path) -> None:
     ):
         for topic in (INPUT, OUTPUT):
             topics.create(topic)
-        with Generator(cluster.bootstrap, INPUT, "x" * 64) as generator:
+        with Generator(cluster.bootstrap, INPUT, OwnWire("x" * 64)) as generator:
             bench = Bench(cluster, metrics, topics, generator)
             fill(bench, backlog)
             results = [measure(bench, plan) for plan in plans]

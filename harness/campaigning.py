@@ -31,10 +31,16 @@ from harness.provisioning import remote
 from harness.runs import Run, read_table, write_atomically
 from harness.stores import Stores
 from harness.topologies.anybodys import JarTopology
+from harness.topologies.ours import Topology
 from harness.workload.load import KafkaLoad
+from harness.workload.named import NamedWire
+from harness.workload.wire import OwnWire, Wire
 
 STORE_MEMORY_MB = {"influxdb": 300, "neo4j": 900}
 """Resident set of each optional server, at most about."""
+
+UNKNOWN_SINK = "?"
+"""Stands for the component that writes the output topic of a jar that has several without successors."""
 
 
 def jars() -> Path:
@@ -235,32 +241,50 @@ def carry_out_on(
     with ExitStack() as stack:
         measuring = stores.measuring(experiment, run, watch, cluster.here)
         target, metrics, watcher = stack.enter_context(measuring)
-        load: Load
+        topics = (f"{name}-in", f"{name}-out")
+        load: Load = OwnMessages()
+        if experiment.workload is not None:
+            load = stack.enter_context(
+                _load(experiment, experiment.workload, cluster, name, topics, first_id)
+            )
         submitter: Submitter
         if isinstance(experiment.topology, JarTopology):
-            load = OwnMessages()
-            submitter = OfAJar(experiment, experiment.topology, name)
+            submitter = OfAJar(experiment, experiment.topology, name, cluster.bootstrap, topics)
         else:
-            topics = (f"{name}-in", f"{name}-out")
-            with Topics(cluster.bootstrap) as broker:
-                for topic in topics:
-                    cluster.remember("topic", topic)
-                    broker.create(topic)
-            load = stack.enter_context(
-                KafkaLoad(
-                    cluster.bootstrap,
-                    *topics,
-                    partial(schedule, experiment.input),
-                    "x" * experiment.input.payload_bytes,
-                    first_id,
-                    group=name,
-                )
-            )
             submitter = OfTheHarness(experiment, name, cluster.bootstrap, topics, jars(), folder)
         deployment = StormDeployment(experiment, cluster, submitter, target, jars(), folder)
         stack.enter_context(giving_way())  # to generator and receiver, which run by now
         Campaign(experiment, run, deployment, load, metrics, watcher, cluster.round_trips).carry_out()
     return submitter.topology
+
+
+def _load(
+    experiment: Experiment,
+    workload: Workload,
+    cluster: RunningCluster,
+    name: str,
+    topics: tuple[str, str],
+    first_id: int,
+) -> KafkaLoad:
+    """Make the two topics, and what sends to one and reads the other."""
+    with Topics(cluster.bootstrap) as broker:
+        for topic in topics:
+            cluster.remember("topic", topic)
+            broker.create(topic)
+    # anybody's spouts have a consumer group of their own
+    group = "" if isinstance(experiment.topology, JarTopology) else name
+    wire = wire_of(experiment.topology, workload)
+    return KafkaLoad(cluster.bootstrap, *topics, partial(schedule, workload), wire, first_id, group=group)
+
+
+def wire_of(topology: Topology | JarTopology, workload: Workload) -> Wire:
+    """Return what records look like on the way to a topology and back."""
+    payload = "x" * workload.payload_bytes
+    if not isinstance(topology, JarTopology) or topology.topics is None:
+        return OwnWire(payload)
+    sinks, named = topology.query_plan().sinks, topology.topics
+    sink = sinks[0] if len(sinks) == 1 else UNKNOWN_SINK
+    return NamedWire(named.header, named.value, payload, workload.keys, workload.seed, sink)
 
 
 def _refer_to_kept(error: HarnessError, logs: Path, kept: Path | None) -> None:

@@ -16,10 +16,12 @@ from harness.experiments.config import Experiment
 from harness.experiments.loading import completed
 from harness.experiments.submission import submit_settings
 from harness.plans import Component, QueryPlan, Stream, Window
-from harness.topologies.anybodys import NAME, Captured, JarTopology
+from harness.topologies.anybodys import Captured, JarTopology
 
 CAPTURED_AS = "captured-topology"
 """What ``{name}`` becomes in arguments while a topology is captured."""
+NOBODY = "127.0.0.1:9"
+"""What ``{bootstrap}`` is then: nothing listens there."""
 CHECKPOINTS = "$checkpoint"
 """Storm's stream between stateful bolts."""
 
@@ -56,7 +58,7 @@ def known(experiment: Experiment, homes: ServerHomes, jars: Path) -> Experiment:
             experiment,
             topology.jar,
             topology.main,
-            [a.replace(NAME, CAPTURED_AS) for a in topology.args],
+            topology.arguments(CAPTURED_AS, NOBODY, (f"{CAPTURED_AS}-in", f"{CAPTURED_AS}-out")),
             metrics_url="http://127.0.0.1:9/",
             nimbus=None,
             storm=experiment.overrides(),

@@ -22,7 +22,7 @@ from harness.errors import ClusterError
 from harness.experiments.config import Experiment
 from harness.experiments.submission import submit_settings, topology_settings
 from harness.plans import ACKER, METRICS_CONSUMER_PREFIX, PhysicalPlan, TopologyConfiguration, WorkerNode
-from harness.topologies.anybodys import NAME, JarTopology
+from harness.topologies.anybodys import JarTopology
 
 METRICS_CONSUMER = f"{METRICS_CONSUMER_PREFIX}_harness.storm.instrument.LineProtocolConsumer"
 """What Storm calls the component of our metrics consumer."""
@@ -141,13 +141,24 @@ class OfAJar:
         The experiment's, captured.
     name : str
         What ``{name}`` becomes in arguments.
+    bootstrap : str
+        The Kafka broker.
+    topics : (str, str)
+        Input and output, where the topology is told of them.
     """
 
-    def __init__(self, experiment: Experiment, topology: JarTopology, name: str) -> None:
+    def __init__(
+        self,
+        experiment: Experiment,
+        topology: JarTopology,
+        name: str,
+        bootstrap: str,
+        topics: tuple[str, str],
+    ) -> None:
         self.jar = topology.jar
         self._experiment = experiment
         self._of = topology
-        self._name = name
+        self._args = topology.arguments(name, bootstrap, topics)
         self.topology = topology.name.replace(CAPTURED_AS, name)
 
     def settings(
@@ -159,7 +170,7 @@ class OfAJar:
             self._experiment,
             self.jar,
             self._of.main,
-            [a.replace(NAME, self._name) for a in self._of.args],
+            self._args,
             metrics_url=metrics.url,
             token_file=metrics.token_file,
             spool=metrics.spool,

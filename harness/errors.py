@@ -59,5 +59,9 @@ class StepInvalid(HarnessError):
     """What was measured of a step cannot be used."""
 
 
+class NoOutput(HarnessError):
+    """A jar's topology writes nothing to its output topic that could be told, so nothing can be measured."""
+
+
 class ModelDeclined(HarnessError):
     """A model cannot answer for this plan; the message is the reason shown in the matrix."""

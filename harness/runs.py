@@ -106,9 +106,10 @@ class Interval(Frozen):
     independent: bool = True
     """Whether the precision's batches are; where not, the half-width is not to be relied on."""
     looks: int
-    latency: Literal["ground-truth", "ack", "service"] = "ground-truth"
-    """What ``mean_ms`` is the mean of, and what was watched for steadiness: the spouts' emit-to-ack times
-    where there is no ground truth, the bolts' service times where no spout tracks its messages either."""
+    latency: Literal["ground-truth", "topics", "ack", "service"] = "ground-truth"
+    """What ``mean_ms`` is the mean of, and what was watched for steadiness: of anybody's jar the times from
+    topic to topic; the spouts' emit-to-ack times where there is no ground truth, the bolts' service times
+    where no spout tracks its messages either."""
     complete_latency_ms: Mapping[str, CompleteLatency]
     submission: Submission
     attempt: int = 1

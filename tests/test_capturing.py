@@ -121,7 +121,7 @@ def test_a_main_that_makes_names_up_is_told_so(topology: JarTopology) -> None:
     asked = {"name": "e", "topology": topology.model_copy(update={"captured": captured(topology, ANSWER)})}
     experiment = Experiment.model_validate({**asked, "steps": {"plan": [{"executors": 1}]}})
     assert isinstance(experiment.topology, JarTopology)
-    submitter = OfAJar(experiment, experiment.topology, "e-1")
+    submitter = OfAJar(experiment, experiment.topology, "e-1", "127.0.0.1:9", ("in", "out"))
     submitter.check(ANSWER)
     with pytest.raises(ClusterError, match=r"a\.Main submitted counted-8341, not counted: it makes names up"):
         submitter.check({**ANSWER, "topology": "counted-8341"})

@@ -24,6 +24,8 @@ MOST_ASTRAY_SHARE = 0.001
 tenth of the last percent, so that the 99th percentile is not decided by what is missing."""
 ASTRAY = ("failed", "lost", "unconfirmed", "duplicates", "children_missing")
 """Terms of the ledger that make it incomplete."""
+FREELY = ("without_output", "repeated", "foreign")
+"""Terms that are told and not judged: of a jar that says that it drops and multiplies messages."""
 MOST_ABSORBED_SHARE = 0.01
 """Share of the messages that windows may still hold at the end. They are in no mean, and they are those that
 wait longest: above this the mean and the 99th percentile are of the quick windows only."""
@@ -166,11 +168,16 @@ def _plan_unchanged(step: StepRecord, _: Samples) -> Outcome:
 
 
 def _ledger(step: StepRecord, _: Samples) -> Outcome:
-    """Add up the fates again, sent = received + absorbed + failed + lost, and look for what went astray."""
+    """Add up the fates again, sent = received + absorbed + failed + lost, and look for what went astray.
+
+    A jar that may leave messages out has them without output, instead of lost.
+    """
     ledger = step.quality.ledger
     if ledger is None:
         return "unknown", "the step has no ledger"
     fates = {k: int(ledger[k]) for k in ("received", "absorbed", "failed", "lost")}
+    freely = {k.replace("_", " "): int(ledger[k]) for k in FREELY if ledger.get(k)}
+    fates |= {k: n for k, n in freely.items() if k == "without output"}
     sent = int(ledger["sent"])
     counted = ", ".join(f"{k} {v}" for k, v in fates.items())
     detail = f"sent {sent} = {counted}"
@@ -181,6 +188,10 @@ def _ledger(step: StepRecord, _: Samples) -> Outcome:
     if astray:
         detail = f"of {sent} messages: " + ", ".join(f"{k} {v}" for k, v in astray.items())
     wrong = sum(astray.values()) > MOST_ASTRAY_SHARE * sent
+    if wrong and step.interval.latency == "topics":
+        detail += "; where the topology drops or multiplies messages, say topology.topics.outputs: any"
+    if told := ", ".join(f"{k} {n}" for k, n in freely.items() if k != "without output"):
+        detail += f"; {told}"
     if (held := fates["absorbed"]) > MOST_ABSORBED_SHARE * sent:
         wrong = True
         detail += (
@@ -206,6 +217,8 @@ def _tracked(step: StepRecord, _: Samples) -> Outcome:
 
 MEASURED = {
     "ground-truth": "from the spout's emit to the sink's send (ground truth)",
+    "topics": "from the append to the input topic to the append to the output topic (ground truth; in whole"
+    " milliseconds)",
     "ack": "from the spout's emit to the ack (ack_latency_ms); there is no ground truth",
     "service": "none: no spout tracks its messages and there is no ground truth; judged are rates, routing,"
     " I/O ratios and service times",

@@ -10,7 +10,7 @@ import logging
 import socket
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, Self
 
@@ -68,6 +68,8 @@ class Record(NamedTuple):
     offset: int
     append_ms: int
     value: bytes
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
 
 
 @contextmanager
@@ -247,7 +249,14 @@ class Producer:
         self.partitions = len(found)
         self._open: deque[tuple[int, int, Any]] = deque()
 
-    def send(self, partition: int, value: bytes, tag: int) -> None:
+    def send(
+        self,
+        partition: int,
+        value: bytes,
+        tag: int,
+        key: bytes | None = None,
+        headers: Sequence[tuple[str, bytes]] = (),
+    ) -> None:
         """Hand a record to the client, which sends it from a thread of its own.
 
         Parameters
@@ -256,7 +265,9 @@ class Producer:
             Names the record in its ``Delivery``.
         """
         with _one_line(self.bootstrap, f"send to {self.topic}"):
-            future = self._client.send(self.topic, value=value, partition=partition)
+            future = self._client.send(
+                self.topic, value=value, key=key, headers=list(headers), partition=partition
+            )
         self._open.append((tag, partition, future))
 
     @property
@@ -345,7 +356,14 @@ class Consumer:
         with _one_line(self.bootstrap, f"read {self.topic}"):
             batches = self._client.poll(timeout_ms=timeout_ms, max_records=max_records)
         records = [
-            Record(p.partition, r.offset, r.timestamp, r.value if r.value is not None else b"")
+            Record(
+                p.partition,
+                r.offset,
+                r.timestamp,
+                r.value if r.value is not None else b"",
+                r.key,
+                tuple((name, value or b"") for name, value in r.headers),
+            )
             for p, batch in batches.items()
             for r in batch
         ]

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.schemas import LATENCY
+from harness.workload.tables import entered_ns as entered
 
 Int64 = npt.NDArray[np.int64]
 NS_PER_MS = 1e6
@@ -40,7 +41,8 @@ def assemble(
     Parameters
     ----------
     sent, received : Table
-        ``harness.workload.tables.SENT`` and ``RECEIVED``.
+        ``harness.workload.tables.SENT`` and ``RECEIVED``. Rows without hops (of a jar's output topic) have
+        an empty path.
     components : mapping of int to str
         The component of each task.
     interval_ns : tuple of int
@@ -60,7 +62,7 @@ def assemble(
         return pc.take(sent[name].combine_chunks(), pa.array(at, mask=~known))
 
     scheduled_ns, sent_ns, append_ms = (of_sent(n) for n in ("scheduled_ns", "sent_ns", "append_ms"))
-    entered_ns, left_ns = (received[n].combine_chunks() for n in ("entered_ns", "left_ns"))
+    left_ns, entered_ns = received["left_ns"].combine_chunks(), entered(received, append_ms)
     ground_truth_ms = _milliseconds(left_ns, entered_ns)
     thesis_ms = _milliseconds(left_ns, received["thesis_entered_ns"].combine_chunks())
     hops = received["hops"].combine_chunks()
@@ -128,7 +130,9 @@ def _paths(hops: pa.Array, components: Mapping[int, str]) -> tuple[pa.Array, lis
     tasks, begins, lengths = _tasks(hops)
     codes = np.zeros(len(hops), dtype=np.int32)
     names: list[str] = []
-    for length in np.unique(lengths).tolist():
+    if not lengths.all():  # nothing is known of the way: code 0
+        names.append("")
+    for length in np.unique(lengths[lengths > 0]).tolist():
         rows = np.flatnonzero(lengths == length)
         paths = tasks[begins[rows][:, None] + np.arange(length)]
         distinct, which = np.unique(paths, axis=0, return_inverse=True)
@@ -140,6 +144,8 @@ def _paths(hops: pa.Array, components: Mapping[int, str]) -> tuple[pa.Array, lis
 
 def _hosts_differ(hops: pa.Array, hosts: Mapping[int, str]) -> npt.NDArray[np.bool_]:
     tasks, begins, lengths = _tasks(hops)
+    if not lengths.all():  # of a jar: both times are the broker's
+        return np.zeros(len(hops), dtype=np.bool_)
     first, last = tasks[begins], tasks[begins + lengths - 1]
     distinct, which = np.unique(np.stack([first, last], axis=1), axis=0, return_inverse=True)
     apart = np.array(
@@ -188,6 +194,8 @@ def _hop_complaints(table: pa.Table) -> list[str]:
     """Check that time runs forward along each path and that its ends are the row's own."""
     hops = table["hops"].combine_chunks()
     _, begins, lengths = _tasks(hops)
+    if not lengths.all():
+        return []
     received = hops.values.field("received_ns").to_numpy()
     emitted = hops.values.field("emitted_ns").to_numpy()
     complaints = []

@@ -37,6 +37,7 @@ from harness.plans import PhysicalPlan, QueryPlan, TopologyConfiguration
 from harness.runs import Finding, Quality, Rejected, Run, StepPlan, Submission
 from harness.schemas import LATENCY
 from harness.topologies import draws
+from harness.topologies.anybodys import JarTopology
 
 POLL_S = 0.25
 """How often the cluster is looked at while waiting for it."""
@@ -121,6 +122,8 @@ class Campaign:
         self._metrics = metrics
         self._watch = watch
         self._probes = probes
+        topology = experiment.topology
+        self._topics = topology.topics if isinstance(topology, JarTopology) else None
         self._steps = expand_steps(experiment)
         self._submitted = False
         self._logged: tuple[int, Phase, str] | None = None
@@ -201,7 +204,7 @@ class Campaign:
     def _watched(self, plan: PhysicalPlan, up_ns: int, up_epoch_ms: int) -> Watched:
         """Return where the results of a step are seen."""
         if self._experiment.workload is not None:
-            return Messages(self._load)
+            return Messages(self._load, self._topics.named_by if self._topics else "")
         spouts = plan.query_plan.spouts
         bolts = [c.name for c in plan.query_plan.components if c.name not in spouts]
         return Reports(self._metrics, spouts, bolts, up_ns, up_epoch_ms, self._experiment.measure.bucket_s)
@@ -214,7 +217,8 @@ class Campaign:
         sent = self._load.sent()
         schedule = records.on_schedule(sent, measured)
         late = "" if schedule.ok else f"generator: {schedule.detail}"
-        if records.kept_up(sent, self._load.received(), measured).saturated:
+        free = self._topics is not None and self._topics.outputs == "any"
+        if records.kept_up(sent, self._load.received(), measured, free=free).saturated:
             return late
         return measured.shortcoming(precision_pct) or late
 
@@ -271,8 +275,9 @@ class Campaign:
             return ""
         window = self._experiment.topology.window
         # a time window fires once more after its last member; a batch that is not full leaves at the flush
-        quiet_s = QUIET_S + (window.slide / 1e3 if window and window.kind == "time" else 0.0)
-        quiet_s += float(str(self._experiment.topology.storm.get(FLUSH, 0))) / 1e3
+        windows = [c.window for c in plan.query_plan.components if c.window and c.window.kind == "time"]
+        flush_ms = float(str(self._experiment.storm_settings().get(FLUSH, 0)))
+        quiet_s = QUIET_S + (max((w.slide for w in windows), default=0) + flush_ms) / 1e3
         rows, since, taken = -1, 0.0, False
 
         def done() -> bool:
@@ -423,8 +428,11 @@ class Campaign:
             failed=self._metrics.texts("ack", since_ms),
             errors=self._deployment.reported_errors(since_ms),
             topic=self._load.input_topic,
-            members=draws.members(self._experiment),
-            appearances=_copies(self._experiment.topology.query_plan()),
+            # a jar's outputs say nothing of the ways that they took
+            members=draws.members(self._experiment) if self._topics is None else None,
+            appearances=_copies(self._experiment.topology.query_plan()) if self._topics is None else 1,
+            jar=self._topics,
+            foreign=str(self._load.foreign[0]) if self._load.foreign else "",
         )
 
     def _reporter(self, step: Step) -> Report:

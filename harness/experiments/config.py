@@ -261,17 +261,22 @@ class Experiment(Frozen):
 
     @model_validator(mode="after")
     def _has_a_workload(self) -> Self:
-        of_a_jar = isinstance(self.topology, JarTopology)
+        topology = self.topology
+        of_a_jar = isinstance(topology, JarTopology)
+        own_messages = isinstance(topology, JarTopology) and topology.topics is None
         if of_a_jar and self.cluster.kind == "simulator":
             raise ValueError("cluster.kind: the simulator plays no jar's topology, only the harness's own")
-        if of_a_jar and self.workload is not None:
-            raise ValueError("workload: the topology of a jar makes its own messages; leave the key out")
-        if not of_a_jar and self.workload is None:
+        if own_messages and self.workload is not None:
+            raise ValueError(
+                "workload: the topology of a jar makes its own messages; leave the key out, or give"
+                " topology.topics"
+            )
+        if not own_messages and self.workload is None:
             raise ValueError("workload: the key is missing")
         if of_a_jar and not self.measure.instrument:
             raise ValueError("measure.instrument: without it nothing of a jar's topology is measured")
         for i, spec in enumerate(self.steps.plan):
-            if of_a_jar and spec.rate_tps is not None:
+            if own_messages and spec.rate_tps is not None:
                 raise ValueError(
                     f"steps.plan.{i}: rate_tps has no meaning: the topology makes its own messages"
                 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -55,6 +55,7 @@ class Load(Protocol):
     """The generator and the receiver of messages."""
 
     input_topic: str
+    output_topic: str
 
     def start(self, rate_tps: float) -> None:
         """Begin to send at that rate."""
@@ -85,6 +86,10 @@ class Load(Protocol):
     def foreign_records(self) -> int:
         """Those among them that could not be decoded."""
 
+    @property
+    def foreign(self) -> Sequence[object]:
+        """The first few such records of the run, each with the reason."""
+
     def begin_step(self) -> None:
         """Forget what was sent and received until now."""
 
@@ -92,9 +97,10 @@ class Load(Protocol):
 class OwnMessages:
     """The load of a topology that makes its own messages: none is sent, none received (a ``Load``)."""
 
-    input_topic = ""
+    input_topic = output_topic = ""
     records_read = 0
     foreign_records = 0
+    foreign: Sequence[object] = ()
 
     def start(self, rate_tps: float) -> None:
         """Do nothing."""

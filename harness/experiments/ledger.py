@@ -1,10 +1,11 @@
 """The ledger: what became of every message that was due in the measured interval.
 
-sent = received + absorbed + failed + lost, each term counted from evidence of its own and none as
-the difference of the others: the broker's confirmations, the output topic's rows, the windows' dumps
+sent = received + absorbed + failed + lost (or without output), each term counted from evidence of its own and
+none as the difference of the others: the broker's confirmations, the output topic's rows, the windows' dumps
 of what they hold, the spouts' reports, and the absence of all of these. A message that was reported as
 failed and yet came out or is held by a window has two fates; such messages, or counts that disagree with
-the broker's own, make the ledger unbalanced, with the reason.
+the broker's own, make the ledger unbalanced, with the reason. (The spouts of a jar may send a message again
+that failed: then it is received.)
 """
 
 from __future__ import annotations
@@ -61,6 +62,13 @@ class Evidence:
     appearances : int
         How often a member may rightly appear at one sink: more than once where a stream is grouped to
         all tasks. A sliding window lists each member once.
+    free : bool
+        Whether the topology may leave messages out and give several outputs for one, or outputs of its own:
+        then there is no telling what was lost or repeated.
+    retried : bool
+        Whether spouts may send a message again that failed.
+    foreign : str
+        The first record that could not be decoded, with the reason; empty where there is none.
     """
 
     sent: pa.Table
@@ -74,6 +82,9 @@ class Evidence:
     failed: Pairs = field(default_factory=lambda: NO_PAIRS)
     children: Callable[[Ids], Ids] | None = None
     appearances: int = 1
+    free: bool = False
+    retried: bool = False
+    foreign: str = ""
 
 
 @dataclass(frozen=True)
@@ -94,10 +105,16 @@ class Ledger:
         A spout reported it as failed, whatever else became of it.
     lost : int
         Sent, and no evidence of any other fate.
+    without_output : int
+        The same where the topology may leave messages out.
     duplicates : int
         Rows beyond the first (or the allowed number) of one message, child and sink.
+    repeated : int
+        The same where the topology may give several outputs for one message.
     overlapping : int
         Messages that were reported as failed, and came out or are held by a window all the same.
+    foreign : int
+        Records of the output topic, of the whole step, that could not be decoded or have no message's name.
     phantom : int
         Messages received in the step that were never sent.
     earlier : int
@@ -117,8 +134,11 @@ class Ledger:
     absorbed: int
     failed: int
     lost: int
+    without_output: int
     duplicates: int
+    repeated: int
     overlapping: int
+    foreign: int
     phantom: int
     earlier: int
     children_missing: int
@@ -165,7 +185,13 @@ def settle(evidence: Evidence) -> Ledger:
     # one message's children may be on both sides of a window: it is received as soon as one of them is out
     absorbed = np.isin(sent, evidence.held[:, 0]) & ~received
     failed = np.isin(sent, _failed_ids(evidence))
-    lost = ~(received | absorbed | failed)
+    overlapping = int((failed & (received | absorbed)).sum())
+    if evidence.retried:
+        failed &= ~received
+    nowhere = ~(received | absorbed | failed)
+    none = np.zeros_like(nowhere)
+    lost, without_output = (none, nowhere) if evidence.free else (nowhere, none)
+    again = _duplicates(evidence, sent)
     unknown = seen[~np.isin(seen, ids)]
     first_id = int(ids.min()) if len(ids) else 0
     phantom = unknown[unknown >= first_id]
@@ -176,10 +202,10 @@ def settle(evidence: Evidence) -> Ledger:
         "absorbed": int(absorbed.sum()),
         "failed": int(failed.sum()),
         "lost": int(lost.sum()),
+        "without_output": int(without_output.sum()),
     }
-    overlapping = int((failed & (received | absorbed)).sum())
     problems = [
-        *_fate_problems(len(sent), fates, overlapping),
+        *_fate_problems(len(sent), fates, 0 if evidence.retried else overlapping),
         *_count_problems(evidence, int(confirmed.sum()), int((~confirmed).sum())),
     ]
     if len(np.unique(ids)) != len(ids):
@@ -192,8 +218,10 @@ def settle(evidence: Evidence) -> Ledger:
         sent=len(sent),
         unconfirmed=int((within & ~confirmed).sum()),
         **fates,
-        duplicates=_duplicates(evidence, sent),
+        duplicates=0 if evidence.free else again,
+        repeated=again if evidence.free else 0,
         overlapping=overlapping,
+        foreign=evidence.foreign_records,
         phantom=len(phantom),
         earlier=len(unknown) - len(phantom),
         children_missing=missing,
@@ -263,7 +291,8 @@ def _fate_problems(sent: int, fates: Mapping[str, int], overlapping: int) -> lis
             f"{overlapping} messages were reported as failed, and came out or are held by a window"
         )
     if sum(fates.values()) != sent:
-        terms = " + ".join(f"{n} {name}" for name, n in fates.items())
+        possible = {k: n for k, n in fates.items() if n or k != "without_output"}
+        terms = " + ".join(f"{n} {name.replace('_', ' ')}" for name, n in possible.items())
         problems.append(f"{sent} sent are not {terms}")
     return problems
 
@@ -281,8 +310,9 @@ def _count_problems(evidence: Evidence, confirmed: int, unconfirmed: int) -> lis
             f"the output topic has {evidence.output_records} records of the step, "
             f"the receiver read {evidence.records_read}"
         )
-    if evidence.foreign_records:
-        problems.append(f"{evidence.foreign_records} records of the output topic could not be decoded")
+    if evidence.foreign_records and not evidence.free:
+        first = f" (the run's first: {evidence.foreign})" if evidence.foreign else ""
+        problems.append(f"{evidence.foreign_records} records of the output topic could not be decoded{first}")
     return problems
 
 
@@ -339,6 +369,18 @@ def parse_failed(text: str, topic: str) -> Pairs:
         places.append([int(partition), int(offset)])
         at = found.end() + 1
     return np.array(places, dtype=np.int64).reshape(-1, 2)
+
+
+def of_topic(text: str, topic: str) -> bool:
+    """Tell whether a message identifier is a Kafka spout's, of that topic.
+
+    Examples
+    --------
+    >>> of_topic("in-4@7", "in"), of_topic("in-4@7", "other"), of_topic("7", "in")
+    (True, False, False)
+    """
+    found = _SPOUT_ID.fullmatch(text)
+    return found is not None and topic in (found[1], found[4])
 
 
 def held_at_the_end(dumps: Iterable[Mapping[str, object]]) -> Pairs:

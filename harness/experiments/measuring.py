@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import psutil
 
-from harness.errors import StepInvalid
+from harness.errors import NoOutput, StepInvalid
 from harness.experiments.config import Experiment, Step
 from harness.experiments.contracts import Deployment, Phase
 from harness.experiments.precision import MOST_MISSED_FACTOR, Look, look, look_times
@@ -135,6 +135,7 @@ class Measurement:
         self._deployment = deployment
         self._report = report
         self._up_ns = self._steady_ns = time.monotonic_ns()
+        self._up_epoch_ms = time.time_ns() // 1_000_000
         self._generation = deployment.generation()
         self._tolerant = tolerant
         self._disturbance = ""
@@ -148,6 +149,8 @@ class Measurement:
             When a worker restarted meanwhile.
         ClusterError
             When a server died.
+        NoOutput
+            When nothing of a jar's messages came out in the whole burn-in.
         """
         found = self._burn_in()
         start_ns, start_epoch_ms = time.monotonic_ns(), time.time_ns() // 1_000_000
@@ -206,11 +209,22 @@ class Measurement:
                 weights=now.weight[inside],
             )
             if verdict.decided and elapsed >= limits.least_s:
+                self._require_output(now)
                 self._steady_ns = self._up_ns + round((verdict.start_s or 0.0) * 1e9)
                 return BurnInFound(found=verdict.steady, seconds=elapsed, reason=verdict.reason)
             left = limits.most_s - elapsed + self._measure.interval.most_s
             self._show("burn-in", now, left, verdict.reason)
             self._pause()
+
+    def _require_output(self, seen: View) -> None:
+        """Raise NoOutput when all that a topology of a jar was sent vanished: no step would be any better."""
+        if not seen.left_ns.size and (silence := self._watched.silence()):
+            errors = self._deployment.reported_errors(self._up_epoch_ms)
+            reported = f"; its tasks reported: {errors[-1]}" if errors else ""
+            raise NoOutput(
+                f"step {self._step.index}: {silence}{reported}",
+                "see docs/own-topology.md; where windows hold messages that long, give measure.burn_in more",
+            )
 
     def _interval(self, start_ns: int) -> _Ended:
         limits = self._measure.interval
@@ -248,7 +262,7 @@ class Measurement:
 
     def _settle_s(self) -> float:
         """Return how long all but one in a thousand messages of the steady part took to be known."""
-        if self._watched.latency != "ground-truth":
+        if not self._watched.by_message:
             return self._watched.lag_s  # a result belongs to the interval that it came out in
         now = self._watched.view()
         latencies = now.late_ms[now.left_ns >= self._steady_ns]
@@ -268,7 +282,7 @@ class Measurement:
 
     def _show(self, phase: Phase, now: View, left_s: float, detail: str) -> None:
         until_ns = time.monotonic_ns()
-        if self._watched.latency != "ground-truth":
+        if not self._watched.by_message:
             until_ns -= round(self._watched.lag_s * 1e9)
         since_ns = until_ns - round(SHOWN_S * 1e9)
         recent = (now.left_ns > since_ns) & (now.left_ns <= until_ns)

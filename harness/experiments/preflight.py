@@ -40,18 +40,25 @@ def _of_a_jar(experiment: Experiment, topology: JarTopology) -> list[Finding]:
         message = "the workers write every tuple to their logs: put topology.debug: false there"
         found.append(Finding("warning", "topology.storm", message))
     captured = topology.captured
-    if captured and experiment.ackers and settings.get("topology.max.spout.pending") is None:
+    if (
+        captured
+        and experiment.ackers
+        and topology.topics is None
+        and settings.get("topology.max.spout.pending") is None
+    ):
         message = (
             "topology.max.spout.pending has no limit: a spout that emits as fast as it can fills the queues"
             " without end, and its latency has no mean"
         )
         found.append(Finding("warning", "topology.storm", message))
-    if captured and not experiment.ackers:
+    if captured and not experiment.ackers and topology.topics is None:
         message = "no ackers: there is no latency to measure, only rates, routing and service times"
         found.append(Finding("warning", "topology.ackers", message))
     for name, reason in (captured.unwrapped if captured else {}).items():
         found.append(Finding("warning", "topology.jar", f"component {name} is not instrumented: it {reason}"))
-    return found
+    if topology.topics is not None:
+        found += _trace(experiment)
+    return sorted(found, key=lambda f: f.severity != "error")
 
 
 def _trace(experiment: Experiment) -> list[Finding]:

@@ -15,12 +15,13 @@ import pyarrow.compute as pc
 from harness.experiments import backlog as flow
 from harness.experiments.assemble import Assembled, assemble
 from harness.experiments.config import Step
-from harness.experiments.ledger import Evidence, Ids, held_at_the_end, parse_failed, settle
+from harness.experiments.ledger import Evidence, Ids, held_at_the_end, of_topic, parse_failed, settle
 from harness.experiments.measuring import Measured
 from harness.experiments.precision import Look, look
 from harness.plans import PhysicalPlan
 from harness.runs import Backlog, Finding, Interval, Quality, Submission, Tracked
 from harness.schemas import METRICS
+from harness.topologies.anybodys import Topics
 
 LATE_P99_MS = 20.0
 """A generator later than this at its 99th percentile did not keep its schedule."""
@@ -55,10 +56,14 @@ class Gathered:
         What the topology's tasks reported.
     topic : str
         The input topic.
-    members : callable
-        Given message identifiers, how many members of each come out.
+    members : callable, optional
+        Given message identifiers, how many members of each come out; None where that is not known.
     appearances : int
         How often a sink may rightly see one member.
+    jar : Topics, optional
+        How messages go through the topology where it is a jar's.
+    foreign : str
+        The first record of the run that could not be decoded, with the reason.
     """
 
     sent: pa.Table
@@ -71,8 +76,15 @@ class Gathered:
     failed: Texts
     errors: list[str]
     topic: str
-    members: Callable[[Ids], Ids]
+    members: Callable[[Ids], Ids] | None
     appearances: int
+    jar: Topics | None = None
+    foreign: str = ""
+
+    @property
+    def free(self) -> bool:
+        """Whether messages may vanish in the topology and become several."""
+        return self.jar is not None and self.jar.outputs == "any"
 
 
 class Moments(NamedTuple):
@@ -129,6 +141,9 @@ def _sum(rows: pa.Table, measurement: str, field: str) -> float:
 
 def ledger(gathered: Gathered, measured: Measured) -> dict[str, Any]:
     """Return the ledger of the messages due in the interval, as ``quality.json`` has it."""
+    failed = _failed_ids(gathered.failed)
+    if gathered.jar is not None:  # its other spouts' messages are its own affair
+        failed = [i for i in failed if of_topic(i, gathered.topic)]
     found = settle(
         Evidence(
             sent=gathered.sent,
@@ -139,9 +154,12 @@ def ledger(gathered: Gathered, measured: Measured) -> dict[str, Any]:
             records_read=gathered.records_read,
             foreign_records=gathered.foreign_records,
             held=held_at_the_end(gathered.held),
-            failed=parse_failed(",".join(_failed_ids(gathered.failed)), gathered.topic),
+            failed=parse_failed(",".join(failed), gathered.topic),
             children=gathered.members,
             appearances=gathered.appearances,
+            free=gathered.free,
+            retried=gathered.jar is not None,
+            foreign=gathered.foreign,
         )
     )
     out = {k: list(v) if isinstance(v, tuple) else v for k, v in vars(found).items()}
@@ -173,11 +191,17 @@ def on_schedule(sent: pa.Table, measured: Measured) -> Finding:
     )
 
 
-def kept_up(sent: pa.Table, received: pa.Table, measured: Measured) -> Backlog:
-    """Return whether the topology kept up with its input."""
+def kept_up(sent: pa.Table, received: pa.Table, measured: Measured, *, free: bool = False) -> Backlog:
+    """Return whether the topology kept up with its input.
+
+    One that is free to leave messages out is judged by those that came out in the end.
+    """
+    rows = received["message_id"].to_numpy()
     sent = sent.filter(sent["error"].is_null())
     ids = sent["message_id"].to_numpy()
-    rows = received["message_id"].to_numpy()
+    if free:
+        sent = sent.filter(pa.array(np.isin(ids, rows)))
+        ids = sent["message_id"].to_numpy()
     mine = np.isin(rows, ids)  # an earlier step's stragglers are not this step's throughput
     return flow.backlog(
         sent["scheduled_ns"].to_numpy(),
@@ -373,5 +397,5 @@ def quality(
         errors_reported=_no_errors(gathered.errors),
         ledger=ledger(gathered, measured),
         metrics=metrics,
-        backlog=kept_up(gathered.sent, gathered.received, measured),
+        backlog=kept_up(gathered.sent, gathered.received, measured, free=gathered.free),
     )

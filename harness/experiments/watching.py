@@ -1,7 +1,7 @@
 """What a step is watched by while it is measured: when results came out, and how late.
 
-Where the harness sends the messages itself, each output of a sink is one result (``Messages``). A topology
-that makes its own messages is watched by what its wrappers report every bucket (``Reports``): by the spouts'
+Where the harness sends the messages itself, each output is one result (``Messages``). A topology that makes
+its own messages is watched by what its wrappers report every bucket (``Reports``): by the spouts'
 times from emit to ack; or, where no spout tracks its messages, by the bolts' service times. The reports have
 sums, no single values: a bucket's results are taken to have come out evenly over it, each with its mean.
 That leaves every sum as it is, and batches shorter than a bucket are alike, which the test for independent
@@ -22,12 +22,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from harness.experiments.contracts import Load, Metrics
+from harness.workload.tables import entered_ns
 
 Floats = NDArray[np.float64]
 Int64 = NDArray[np.int64]
-Latency = Literal["ground-truth", "ack", "service"]
-"""What a step's latency is: from a spout's emit to a sink's send; from a spout's emit to its ack; or none,
-and the time of one execute in its place."""
+Latency = Literal["ground-truth", "topics", "ack", "service"]
+"""What a step's latency is: from a spout's emit to a sink's send; from the append to a jar's input topic to
+that to its output topic; from a spout's emit to its ack; or none, and the time of one execute in its place.
+"""
 
 REPORT_LAG_S = 1.8
 """What left a sink reaches us through the broker and the receiver this much later: the rate of the
@@ -92,8 +94,15 @@ class Watched(Protocol):
         """What the latency is."""
 
     @property
+    def by_message(self) -> bool:
+        """Whether a result belongs to the time at which its message was due, not when it came out."""
+
+    @property
     def lag_s(self) -> float:
         """How old the newest results are that are known whole."""
+
+    def silence(self) -> str:
+        """Say what is known of why nothing came out; empty where it is nothing."""
 
     def view(self, newest: int | None = None) -> View:
         """Return what has come out since the step began, or some of the newest rows of it."""
@@ -109,13 +118,28 @@ class Messages:
     ----------
     load : Load
         Already sending.
+    named_by : str
+        What names a message on the topics of a jar; empty for the harness's own topologies.
     """
 
-    latency: Latency = "ground-truth"
+    by_message = True
     lag_s = REPORT_LAG_S
 
-    def __init__(self, load: Load) -> None:
+    def __init__(self, load: Load, named_by: str = "") -> None:
         self._load = load
+        self._named_by = named_by
+        self.latency: Latency = "topics" if named_by else "ground-truth"
+
+    def silence(self) -> str:
+        """Say what came to the output topic of a jar instead."""
+        if not self._named_by:
+            return ""
+        load = self._load
+        said = f"of {load.sent().num_rows} messages sent none came out named by its {self._named_by}"
+        if not load.records_read:
+            return f"{said}: nothing was written to {load.output_topic}"
+        first = f" (the first that has none at all: {load.foreign[0]})" if load.foreign else ""
+        return f"{said}: the {load.records_read} records in {load.output_topic} have other names{first}"
 
     def view(self, newest: int | None = None) -> View:
         """Return what has arrived since the step began, with the times the generator's schedule says.
@@ -136,14 +160,15 @@ class Messages:
             return View.empty()
         # The receiver can be ahead of what the generator has handed over, and holds older steps' stragglers.
         at = np.minimum(np.searchsorted(ids, found), ids.size - 1)
-        known = ids[at] == found
+        appended = pc.take(sent["append_ms"].combine_chunks(), pa.array(order[at]))
+        entered = entered_ns(received, appended)
+        known = (ids[at] == found) & entered.is_valid().to_numpy(zero_copy_only=False)
         left = received["left_ns"].to_numpy()[known]
-        entered = received["entered_ns"].to_numpy()[known]
         due = scheduled[at[known]]
         return View(
             at_ns=due,
             left_ns=left,
-            latency_ms=(left - entered) / 1e6,
+            latency_ms=(left - entered.filter(pa.array(known)).to_numpy()) / 1e6,
             late_ms=(left - due) / 1e6,
             weight=np.ones(left.size),
             message=found[known],
@@ -190,11 +215,17 @@ class Reports:
         self._changed = True
         self._last = View.empty()
 
+    by_message = False
+
     @property
     def latency(self) -> Latency:
         """Acks, as soon as a spout is seen to emit a message with an identifier; else service times."""
         self._read()
         return "ack" if self._tracked else "service"
+
+    def silence(self) -> str:
+        """Say nothing: what a topology makes of its own messages is its own affair."""
+        return ""
 
     @property
     def lag_s(self) -> float:

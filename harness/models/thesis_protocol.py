@@ -31,7 +31,7 @@ def same_node_mean_ms(latency: pd.DataFrame, plan: PhysicalPlan, cut_ms: float) 
     Raises
     ------
     ModelDeclined
-        When none is left, or a latency is missing.
+        When none is left, or a latency or the ways are missing.
     """
     kept = same_node_rows(latency, plan, cut_ms)
     return float(kept["thesis_ground_truth_ms"].to_numpy(dtype=np.float64).mean())
@@ -47,6 +47,8 @@ def same_node_rows(latency: pd.DataFrame, plan: PhysicalPlan, cut_ms: float) -> 
     """
     rows = latency[latency["in_interval"].astype(bool)]
     paths = pd.Categorical(rows["path"])
+    if "" in paths.categories:
+        raise ModelDeclined("the outputs of the source step do not say which way their messages took")
     node = {f"{e.component}:{task}": e.worker.node for task, e in plan.by_task.items()}
     ends = np.array(
         [node[p.partition("/")[0]] == node[p.rpartition("/")[2]] for p in paths.categories], dtype=bool

@@ -7,10 +7,11 @@ needs no jar.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -32,6 +33,8 @@ MANAGED = {
 """Storm settings that have a key of their own, or none."""
 NAME = "{name}"
 """Stands in ``args`` for a name that no other run has."""
+BOOTSTRAP, INPUT_TOPIC, OUTPUT_TOPIC = "{bootstrap}", "{input_topic}", "{output_topic}"
+"""Stand in ``args`` for the run's Kafka and the two topics that the harness makes there."""
 
 
 class Captured(Frozen):
@@ -80,6 +83,31 @@ class Captured(Frozen):
         return found
 
 
+class Topics(Frozen):
+    """How messages go through a topology whose input and output are Kafka topics.
+
+    Attributes
+    ----------
+    header : str, optional
+        The header that names a message, which the topology has to carry from input to output. Without it the
+        record's key does.
+    value : str
+        Template of the input records' values: ``{payload}`` becomes the workload's payload, ``{key}`` one of
+        its keys, ``{message}`` the message's name.
+    outputs : {'one', 'any'}
+        Whether each message comes out once, or some of them not at all and others several times.
+    """
+
+    header: Annotated[str, Field(min_length=1)] | None = None
+    value: str = "{payload}"
+    outputs: Literal["one", "any"] = "one"
+
+    @property
+    def named_by(self) -> str:
+        """What names a message, in words."""
+        return "key" if self.header is None else f"header {self.header}"
+
+
 class JarTopology(Frozen):
     """A topology as its own jar submits it; what is not said here stays as the jar has it.
 
@@ -90,7 +118,10 @@ class JarTopology(Frozen):
     main : str
         The class whose main submits the topology.
     args : tuple of str
-        Its arguments; ``{name}`` in one becomes a name that no other run has.
+        Its arguments; ``{name}`` in one becomes a name that no other run has. With ``topics`` they give main
+        ``{bootstrap}``, ``{input_topic}`` and ``{output_topic}``.
+    topics : Topics, optional
+        Where it reads one Kafka topic and writes another: then the harness sends and receives its messages.
     tasks : mapping, optional
         Tasks of components that shall not have as many as the jar says.
     load_aware : bool, optional
@@ -104,6 +135,7 @@ class JarTopology(Frozen):
     jar: Path
     main: Annotated[str, Field(pattern=r"^[\w$]+(\.[\w$]+)*$")]
     args: tuple[str, ...] = ()
+    topics: Topics | None = None
     tasks: Mapping[str, Positive] = {}
     ackers: Annotated[int, Field(ge=0)] | None = None
     metrics_consumers: Positive = 1
@@ -115,6 +147,12 @@ class JarTopology(Frozen):
     def name(self) -> str:
         """What it is called in one word: Storm's name for it, or its class's name."""
         return self.captured.topology if self.captured else self.main.rpartition(".")[2]
+
+    def arguments(self, name: str, bootstrap: str, topics: tuple[str, str]) -> list[str]:
+        """Return main's arguments with what they stand for."""
+        known = {NAME: name, BOOTSTRAP: bootstrap, INPUT_TOPIC: topics[0], OUTPUT_TOPIC: topics[1]}
+        stands = re.compile("|".join(map(re.escape, known)))
+        return [stands.sub(lambda found: known[found[0]], a) for a in self.args]
 
     @property
     def window(self) -> None:
@@ -161,6 +199,16 @@ class JarTopology(Frozen):
         """Return the Storm settings that take the place of the topology's own."""
         aware = {} if self.load_aware is None else {LOAD_AWARE_OFF: not self.load_aware}
         return {**aware, **self.storm}
+
+    @model_validator(mode="after")
+    def _told_of_topics(self) -> Self:
+        for stands in (BOOTSTRAP, INPUT_TOPIC, OUTPUT_TOPIC):
+            given = any(stands in a for a in self.args)
+            if self.topics is not None and not given:
+                raise ValueError(f"args: with topics, one of them has to give main {stands}")
+            if self.topics is None and given:
+                raise ValueError(f"args: {stands} has a meaning only with the key 'topics'")
+        return self
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -21,7 +21,7 @@ from harness.errors import ClusterError
 from harness.experiments.schedule import Schedule
 from harness.workload.process import Inbox, Outbox, Process, Ready
 from harness.workload.tables import SENT
-from harness.workload.wire import InputValue
+from harness.workload.wire import OwnWire, Wire
 
 LEAD_NS = 100_000_000
 """The first message is due this long after the start."""
@@ -40,7 +40,7 @@ class Settings:
 
     bootstrap: str
     topic: str
-    payload: str
+    wire: Wire
 
 
 class Begin(NamedTuple):
@@ -108,8 +108,8 @@ class Generator:
     ----------
     bootstrap, topic : str
         Broker and input topic, which exists.
-    payload : str
-        Text that every message carries.
+    wire : Wire, optional
+        What records look like; by default those of the harness's topologies, without payload.
     first_id : int
         Identifier of the first message of all.
 
@@ -120,14 +120,15 @@ class Generator:
 
     Examples
     --------
-    >>> with Generator("127.0.0.1:9092", "run-in", "x" * 64) as generator:  # doctest: +SKIP
+    >>> with Generator("127.0.0.1:9092", "run-in", OwnWire("x" * 64)) as generator:  # doctest: +SKIP
     ...     generator.start(Constant(50.0), first_id=0)
     ...     ...
     ...     rows = generator.stop()
     """
 
-    def __init__(self, bootstrap: str, topic: str, payload: str = "", first_id: int = 0) -> None:
-        self._process = Process("generator", _run, Settings(bootstrap, topic, payload))
+    def __init__(self, bootstrap: str, topic: str, wire: Wire | None = None, first_id: int = 0) -> None:
+        settings = Settings(bootstrap, topic, wire or OwnWire())
+        self._process = Process("generator", _run, settings)
         self.next_id = first_id
         self.sending = False
         self.exhausted = False
@@ -217,7 +218,7 @@ def _run(inbox: Inbox, results: Outbox, settings: Settings) -> None:
     # The client's thread must give way soon when a message is due (Python's default is 5 ms).
     sys.setswitchinterval(0.0005)
     producer = Producer(settings.bootstrap, settings.topic)
-    sender = _Sender(inbox, results, producer, InputValue(settings.payload))
+    sender = _Sender(inbox, results, producer, settings.wire)
     results.put(Ready())
     while True:
         command = inbox.take()
@@ -228,11 +229,11 @@ def _run(inbox: Inbox, results: Outbox, settings: Settings) -> None:
 class _Sender:
     """The child's loop."""
 
-    def __init__(self, inbox: Inbox, results: Outbox, producer: Producer, value: InputValue) -> None:
+    def __init__(self, inbox: Inbox, results: Outbox, producer: Producer, wire: Wire) -> None:
         self._inbox = inbox
         self._results = results
         self._producer = producer
-        self._value = value
+        self._wire = wire
         self._times: dict[int, tuple[int, int]] = {}
         self._done: list[Delivery] = []
         self._report_ns = 0
@@ -247,7 +248,8 @@ class _Sender:
             sent_ns = time.monotonic_ns()
             self._times[message_id] = (due_ns, sent_ns)
             partition = message_id % self._producer.partitions
-            self._producer.send(partition, self._value.of(message_id), message_id)
+            record = self._wire.outgoing(message_id)
+            self._producer.send(partition, record.value, message_id, record.key, record.headers)
             next_id = message_id + 1
         else:
             self._results.put(Exhausted())

@@ -12,7 +12,7 @@ from harness.experiments.schedule import Poisson, Schedule
 from harness.workload.generator import Generator
 from harness.workload.receiver import Receiver
 from harness.workload.tables import RECEIVED, SENT
-from harness.workload.wire import Foreign
+from harness.workload.wire import Foreign, Wire
 
 READ_TIMEOUT_S = 30.0
 _MOST_PARTS = 64
@@ -29,8 +29,8 @@ class KafkaLoad:
         Where messages go, and where the sinks' records come from.
     schedule : callable
         Makes the schedule for a rate in messages a second.
-    payload : str
-        Text that every message carries.
+    wire : Wire, optional
+        What records look like; by default those of the harness's topologies, without payload.
     first_id : int
         Identifier of the first message of all; identifiers only grow.
     group : str
@@ -48,7 +48,7 @@ class KafkaLoad:
         input_topic: str,
         output_topic: str,
         schedule: Callable[[float], Schedule],
-        payload: str = "",
+        wire: Wire | None = None,
         first_id: int = 0,
         group: str = "",
     ) -> None:
@@ -56,9 +56,9 @@ class KafkaLoad:
         self._topics = Topics(bootstrap)
         self.input_topic, self.output_topic = self._names = (input_topic, output_topic)
         self._schedule = schedule
-        self.receiver = Receiver(bootstrap, output_topic)
+        self.receiver = Receiver(bootstrap, output_topic, wire=wire)
         try:
-            self.generator = Generator(bootstrap, input_topic, payload, first_id)
+            self.generator = Generator(bootstrap, input_topic, wire, first_id)
         except BaseException:
             self.receiver.close()
             raise

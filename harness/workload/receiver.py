@@ -13,7 +13,7 @@ from harness.backends.kafka import Consumer, Offsets, require_reachable
 from harness.errors import ClusterError
 from harness.workload.process import Inbox, Outbox, Process, Ready
 from harness.workload.tables import RECEIVED
-from harness.workload.wire import Foreign, decode
+from harness.workload.wire import Foreign, OwnWire, Wire
 
 POLL_MS = 500
 QUIET_S = 5.0
@@ -29,6 +29,7 @@ class Settings:
     bootstrap: str
     topic: str
     offsets: Offsets | None
+    wire: Wire
 
 
 class Batch(NamedTuple):
@@ -58,13 +59,16 @@ class Receiver:
         By every method, when the process or Kafka is gone.
     """
 
-    def __init__(self, bootstrap: str, topic: str, offsets: Offsets | None = None) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, offsets: Offsets | None = None, wire: Wire | None = None
+    ) -> None:
         self.topic = topic
         self.records = 0
         self.foreign_records = 0
         self.foreign: tuple[Foreign, ...] = ()
         self.positions: Offsets = np.zeros(0, dtype=np.int64)
-        self._process = Process("receiver", _run, Settings(bootstrap, topic, offsets))
+        settings = Settings(bootstrap, topic, offsets, wire or OwnWire())
+        self._process = Process("receiver", _run, settings)
         try:
             self._process.wait_ready()
             while not len(self.positions):
@@ -130,7 +134,7 @@ def _run(inbox: Inbox, results: Outbox, settings: Settings) -> None:
     while not inbox.wait(0.0):  # the parent only ever hangs up
         records = consumer.poll(POLL_MS)
         if records:
-            decoded = decode(records)
+            decoded = settings.wire.decode(records)
             results.put(Batch(decoded.rows, decoded.records, decoded.foreign, consumer.positions.copy()))
             heard = time.monotonic()
         elif time.monotonic() - heard > QUIET_S:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from harness.schemas import HOP
 
@@ -35,5 +36,29 @@ RECEIVED = pa.schema(
         ("hops", pa.list_(HOP)),
     ]
 )
-"""One row a member of an output record. ``record_path`` is the path string that the record's JSON
+"""One row a member of an output record. ``entered_ns`` is null of a jar's, which entered when the broker
+appended its message (``entered_ns`` below). ``record_path`` is the path string that the record's JSON
 carried: the member's own, or that of the window's chosen path (thesis 5.3.1)."""
+
+
+def entered_ns(received: pa.Table, input_append_ms: pa.Array) -> pa.Array:
+    """Return when each row's message entered the topology, on the monotonic clock.
+
+    Parameters
+    ----------
+    received : Table
+        Rows of ``RECEIVED``.
+    input_append_ms : array
+        When the broker appended each row's message; null where that is not known.
+
+    Examples
+    --------
+    A jar's output, appended 12 ms after its message:
+
+    >>> row = {"left_ns": 50_000_000, "append_ms": 1012}
+    >>> entered_ns(pa.Table.from_pylist([row], RECEIVED), pa.array([1000]))[0].as_py()
+    38000000
+    """
+    passed_ms = pc.subtract(received["append_ms"].combine_chunks(), input_append_ms)
+    by_broker = pc.subtract(received["left_ns"].combine_chunks(), pc.multiply(passed_ms, 1_000_000))
+    return pc.coalesce(received["entered_ns"].combine_chunks(), by_broker)

@@ -1,6 +1,7 @@
-"""The bytes on the topics: input values made, output records decoded into columns.
+"""The bytes on the topics: input records made, output records decoded into columns.
 
-An output record, all integers big-endian::
+Those of the harness's own topologies (``OwnWire``); those of anybody's jar are in ``named.py``. An output
+record, all integers big-endian::
 
     u8 version = 1
     u8 length, sink component's name in UTF-8
@@ -37,21 +38,12 @@ _HOP = struct.Struct(">iqq")
 Members = npt.NDArray[np.void]
 
 
-class InputValue:
-    """Values of the input topic: ``{"message_id": n, "payload": text}`` in UTF-8.
+class Outgoing(NamedTuple):
+    """A record for the input topic."""
 
-    Examples
-    --------
-    >>> InputValue("x").of(7)
-    b'{"message_id": 7, "payload": "x"}'
-    """
-
-    def __init__(self, payload: str) -> None:
-        self._tail = f', "payload": {json.dumps(payload, ensure_ascii=False)}}}'.encode()
-
-    def of(self, message_id: int) -> bytes:
-        """Return the value of that message."""
-        return b'{"message_id": %d%b' % (message_id, self._tail)
+    value: bytes
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
 
 
 class OutputRecord(Protocol):
@@ -72,6 +64,18 @@ class OutputRecord(Protocol):
     @property
     def value(self) -> bytes:
         """The bytes."""
+
+
+class NamedRecord(OutputRecord, Protocol):
+    """The same with all that can name a message."""
+
+    @property
+    def key(self) -> bytes | None:
+        """The record's key."""
+
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes]]:
+        """Its headers, in order."""
 
 
 class Foreign(NamedTuple):
@@ -125,6 +129,37 @@ class Decoded:
     rows: pa.Table
     records: int
     foreign: tuple[Foreign, ...]
+
+
+class Wire(Protocol):
+    """What generator and receiver agree on; a value, which goes with them into their processes."""
+
+    def outgoing(self, message_id: int) -> Outgoing:
+        """Return the record of a message."""
+
+    def decode(self, records: Iterable[NamedRecord]) -> Decoded:
+        """Turn records of the output topic that were read just now into rows of ``RECEIVED``."""
+
+
+class OwnWire:
+    """The wire format of the harness's topologies; input values are ``{"message_id": n, "payload": text}``.
+
+    Examples
+    --------
+    >>> OwnWire("x").outgoing(7).value
+    b'{"message_id": 7, "payload": "x"}'
+    """
+
+    def __init__(self, payload: str = "") -> None:
+        self._tail = f', "payload": {json.dumps(payload, ensure_ascii=False)}}}'.encode()
+
+    def outgoing(self, message_id: int) -> Outgoing:
+        """Return the record of a message."""
+        return Outgoing(b'{"message_id": %d%b' % (message_id, self._tail))
+
+    def decode(self, records: Iterable[OutputRecord]) -> Decoded:
+        """Decode records of the output topic (``decode``)."""
+        return decode(records)
 
 
 class _Header(NamedTuple):

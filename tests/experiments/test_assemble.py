@@ -49,6 +49,20 @@ def tables(s: list[dict[str, object]], r: list[dict[str, object]]) -> tuple[pa.T
     return pa.Table.from_pylist(s, schema=SENT), pa.Table.from_pylist(r, schema=RECEIVED)
 
 
+def test_an_output_of_a_jar_has_its_times_and_no_way() -> None:
+    """As harness.workload.named gives it: no hops and no entry by the thesis's protocol."""
+    output = received(5, 3_000_000, 9_500_000, tasks=()) | {"entered_ns": None, "thesis_entered_ns": None}
+    both = tables([sent(5, 1_000_000), sent(6, 2_000_000)], [output, output | {"message_id": 6}])
+    done = assemble(*both, COMPONENTS, (0, 10**9), {1: "h", 40: "h"})
+    assert done.complaints == ()
+    for row in done.latency.to_pylist():
+        assert (row["ground_truth_ms"], row["broker_ms"]) == (12, 12)  # appended at 100 and 112 ms
+        assert (row["entered_ns"], row["left_ns"]) == (-2_500_000, 9_500_000)
+        assert (row["thesis_ground_truth_ms"], row["path"], row["hops"]) == (None, "", [])
+    apart = assemble(*both, COMPONENTS, (0, 10**9), {1: "h", 40: "other"})
+    assert apart.latency["ground_truth_ms"].to_pylist() == [12, 12]  # both times are the broker's
+
+
 def test_one_message_by_hand() -> None:
     done = assemble(
         *tables([sent(5, 1_000_000)], [received(5, 3_000_000, 9_500_000)]), COMPONENTS, (0, 10**9)

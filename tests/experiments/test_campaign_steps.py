@@ -42,8 +42,9 @@ STEADY = replace(measured(steady=True), look=EXACT)
 class World:
     """Deployment, load and metrics at once: records what is asked of it, and does it at once."""
 
-    input_topic = "in"
+    input_topic, output_topic = "in", "out"
     records_read = foreign_records = 0
+    foreign: tuple[object, ...] = ()
 
     def __init__(self) -> None:
         self.asked: list[str] = []

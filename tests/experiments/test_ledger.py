@@ -342,3 +342,35 @@ def test_the_last_dump_of_each_task_counts() -> None:
     dumps = [dump(1, 20, "5/0"), dump(1, 10, "1/0,2/0"), dump(2, 10, "3/0"), dump(2, 30, "")]
     assert held_at_the_end(dumps).tolist() == [[5, 0]]
     assert held_at_the_end([]).tolist() == []
+
+
+def test_a_topology_that_is_free_to_drop_and_repeat_is_counted_and_not_blamed() -> None:
+    """Three messages: one comes out twice, one once, one not; beside them a record with no name."""
+    world = World()
+    for message_id in range(3):
+        world.send(INTERVAL_NS[0] + message_id)
+    for message_id in (0, 0, 1):
+        world.receive(message_id)
+    ledger = world.settle(free=True, foreign_records=1)
+    assert ledger.balanced
+    assert ledger.complete
+    assert (ledger.received, ledger.without_output, ledger.repeated, ledger.foreign) == (2, 1, 1, 1)
+    assert ledger.lost == ledger.duplicates == 0
+    blamed = world.settle(foreign_records=1, foreign="partition 0 offset 3: it has no key")
+    assert (blamed.lost, blamed.duplicates, blamed.without_output, blamed.repeated) == (1, 1, 0, 0)
+    assert blamed.problems == (
+        "1 records of the output topic could not be decoded"
+        " (the run's first: partition 0 offset 3: it has no key)",
+    )
+
+
+def test_a_message_that_failed_and_was_sent_again_is_received() -> None:
+    world = World()
+    for message_id in range(2):
+        world.send(INTERVAL_NS[0] + message_id)
+        world.fail(message_id)
+    world.receive(0)
+    ledger = world.settle(retried=True)
+    assert ledger.balanced
+    assert (ledger.received, ledger.failed, ledger.lost, ledger.overlapping) == (1, 1, 0, 1)
+    assert not world.settle().balanced

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from harness.backends.metric_rows import MetricRows
 from harness.experiments import watching
+from harness.experiments.contracts import OwnMessages
 from harness.experiments.precision import batch_totals, look
 from harness.experiments.steady import burn_in
-from harness.experiments.watching import Reports
+from harness.experiments.watching import Messages, Reports
+from harness.workload.tables import RECEIVED, SENT
 
 UP_MS, UP_NS = 1_700_000_000_000, 5_000_000_000
 
@@ -105,3 +110,43 @@ def test_a_drift_is_refused() -> None:
     view = reports(rows).view()
     at_s = (view.left_ns - UP_NS) / 1e9
     assert not burn_in(at_s, view.late_ms, 60, 15, 60, 10, weights=view.weight).steady
+
+
+@dataclass
+class Topics(OwnMessages):
+    """Messages 3 and 4 of a jar, due at 1 ms; the first appended at 1000 ms of the broker's day."""
+
+    rows: list[dict[str, int]] = field(default_factory=list)
+    records_read: int = 0
+    foreign_records: int = 0
+    foreign: tuple[str, ...] = ()
+    output_topic: str = "out"
+
+    def sent(self) -> pa.Table:
+        due = {"scheduled_ns": 1_000_000, "sent_ns": 2_000_000}
+        sent = [{"message_id": 3, "append_ms": 1000, **due}, {"message_id": 4, "append_ms": None, **due}]
+        return pa.Table.from_pylist(sent, schema=SENT)
+
+    def received(self) -> pa.Table:
+        return pa.Table.from_pylist(self.rows, schema=RECEIVED)
+
+
+def test_a_jars_message_entered_when_the_broker_appended_it() -> None:
+    """The output of 3, appended 12 ms later; that of 4, whose append nobody confirmed, has no latency."""
+    out = {"left_ns": 20_000_000, "append_ms": 1012}
+    view = Messages(Topics([{"message_id": 3, **out}, {"message_id": 4, **out}]), "key").view()
+    assert view.latency_ms.tolist() == [12.0]
+    assert view.late_ms.tolist() == [19.0]
+    assert view.message.tolist() == [3]
+
+
+def test_silence_says_what_came_instead() -> None:
+    assert Messages(Topics()).silence() == ""
+    assert Messages(Topics(), "key").silence() == (
+        "of 2 messages sent none came out named by its key: nothing was written to out"
+    )
+    wrong = Topics(records_read=2, foreign_records=1, foreign=("partition 0 offset 1: it has no key",))
+    assert Messages(wrong, "key").silence() == (
+        "of 2 messages sent none came out named by its key: the 2 records in out have other names"
+        " (the first that has none at all: partition 0 offset 1: it has no key)"
+    )

@@ -46,6 +46,7 @@ from harness.runs import Run
 from harness.schemas import METRICS
 from harness.stores import InfluxTarget, Recorder, Stores, events_of, influx_store, local_influxdb
 from harness.workload.load import KafkaLoad
+from harness.workload.wire import OwnWire
 
 pytestmark = pytest.mark.system
 
@@ -389,7 +390,7 @@ def measured(
             f"{name}-in",
             f"{name}-out",
             partial(schedule, experiment.input),
-            "x" * 64,
+            OwnWire("x" * 64),
             group=name,
         ) as load,
     ):

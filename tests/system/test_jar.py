@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 from campaigns import carry_out
 from click.testing import CliRunner
+from foreign_jars import compiled
 
 from harness import capturing
 from harness.analysis.analyse import analyse
@@ -27,25 +27,10 @@ from harness.topologies.anybodys import JarTopology
 
 pytestmark = pytest.mark.system
 
-SOURCE = Path(__file__).parent / "foreign" / "Foreign.java"
-
 
 @pytest.fixture(scope="session")
 def jar(server_homes: ServerHomes, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("foreign")
-    classes, made = folder / "classes", folder / "foreign.jar"
-    command = [
-        "javac",
-        "-nowarn",
-        "-cp",
-        f"{server_homes.storm}/lib-worker/*",
-        "-d",
-        str(classes),
-        str(SOURCE),
-    ]
-    subprocess.run(command, check=True, capture_output=True)
-    subprocess.run(["jar", "cf", str(made), "-C", str(classes), "."], check=True)
-    return made
+    return compiled("Foreign.java", server_homes, tmp_path_factory.mktemp("foreign"))
 
 
 def settings(jar: Path, how: str = "plain", **topology: object) -> dict[str, object]:

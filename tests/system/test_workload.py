@@ -29,7 +29,7 @@ from harness.experiments.schedule import Constant, Poisson, Trace
 from harness.workload.generator import Generator, Lateness
 from harness.workload.load import KafkaLoad
 from harness.workload.receiver import Receiver
-from harness.workload.wire import Hop, Member, encode
+from harness.workload.wire import Hop, Member, OwnWire, encode
 
 pytestmark = pytest.mark.system
 
@@ -90,7 +90,7 @@ def send_at_least(generator: Generator, count: int) -> pa.Table:
 def test_what_it_says_it_sent_is_what_the_broker_has(
     kafka_bootstrap: str, topics: Topics, topic: str
 ) -> None:
-    with Generator(kafka_bootstrap, topic, "päyload") as generator:
+    with Generator(kafka_bootstrap, topic, OwnWire("päyload")) as generator:
         generator.start(Constant(200.0))
         first = send_at_least(generator, 100)
         generator.start(Poisson(400.0, seed=3))  # another rate; identifiers go on

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.workload.tables import RECEIVED
-from harness.workload.wire import Hop, InputValue, Member, decode, encode
+from harness.workload.wire import Hop, Member, OwnWire, decode, encode
 
 int32 = st.integers(-(2**31), 2**31 - 1)
 int64 = st.integers(-(2**63), 2**63 - 1)
@@ -123,7 +123,7 @@ def test_the_layout_byte_by_byte() -> None:
 
 @given(st.integers(0, 2**63 - 1), st.text())
 def test_input_values_are_json(message_id: int, payload: str) -> None:
-    value = InputValue(payload.encode("utf-8", "ignore").decode()).of(message_id)
+    value = OwnWire(payload.encode("utf-8", "ignore").decode()).outgoing(message_id).value
     assert json.loads(value) == {
         "message_id": message_id,
         "payload": payload.encode("utf-8", "ignore").decode(),
