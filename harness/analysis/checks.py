@@ -24,6 +24,7 @@ MOST_ASTRAY_SHARE = 0.001
 tenth of the last percent, so that the 99th percentile is not decided by what is missing."""
 ASTRAY = ("failed", "lost", "unconfirmed", "duplicates", "children_missing")
 """Terms of the ledger that make it incomplete."""
+FREE_HINT = "where the topology filters, splits or adds messages, say topology.topics.outputs: any"
 FREELY = ("without_output", "repeated", "foreign")
 """Terms that are told and not judged: of a jar that says that it drops and multiplies messages."""
 MOST_ABSORBED_SHARE = 0.01
@@ -181,15 +182,16 @@ def _ledger(step: StepRecord, _: Samples) -> Outcome:
     sent = int(ledger["sent"])
     counted = ", ".join(f"{k} {v}" for k, v in fates.items())
     detail = f"sent {sent} = {counted}"
+    hint = f"; {FREE_HINT}" if step.interval.latency == "topics" else ""
     if not ledger["balanced"] or sum(fates.values()) != sent:
         problems = ledger.get("problems") or [f"sent {sent}, accounted for {sum(fates.values())} ({counted})"]
-        return "invalid", "; ".join(str(p) for p in problems)
+        return "invalid", "; ".join(str(p) for p in problems) + (hint if ledger.get("foreign") else "")
     astray = {k.replace("_", " "): int(ledger[k]) for k in ASTRAY if ledger[k]}
     if astray:
         detail = f"of {sent} messages: " + ", ".join(f"{k} {v}" for k, v in astray.items())
     wrong = sum(astray.values()) > MOST_ASTRAY_SHARE * sent
-    if wrong and step.interval.latency == "topics":
-        detail += "; where the topology drops or multiplies messages, say topology.topics.outputs: any"
+    if wrong:
+        detail += hint
     if told := ", ".join(f"{k} {n}" for k, n in freely.items() if k != "without output"):
         detail += f"; {told}"
     if (held := fates["absorbed"]) > MOST_ABSORBED_SHARE * sent:

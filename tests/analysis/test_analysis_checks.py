@@ -184,6 +184,34 @@ def test_one_lost_message_in_a_thousand_is_noted(tmp_path: Path) -> None:
     assert "duplicates 1" in found.detail
 
 
+def test_what_a_jar_may_drop_and_repeat_is_told_and_not_judged(tmp_path: Path) -> None:
+    ledger = LEDGER | {"received": 60, "absorbed": 0, "without_output": 40, "repeated": 7, "foreign": 3}
+    found = results(made(tmp_path, quality={"ledger": ledger}, interval={"latency": "topics"}))
+    assert found["ledger", 1].status == "valid"
+    assert found["ledger", 1].detail.endswith("lost 0, without output 40; repeated 7, foreign 3")
+    assert found["measured-latency", 1].detail.startswith("from the append to the input topic to the append")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"received": 60, "absorbed": 0, "lost": 40},
+        {"duplicates": 7},
+        {"balanced": False, "problems": ["3 records have no name"], "foreign": 3},
+    ],
+)
+def test_a_jar_that_drops_and_repeats_without_saying_so_is_told_how(
+    tmp_path: Path, wrong: Mapping[str, object]
+) -> None:
+    step: dict[str, Any] = {"quality": {"ledger": LEDGER | wrong}}
+    found = results(made(tmp_path, **step, interval={"latency": "topics"}))["ledger", 1]
+    assert found.status == "invalid"
+    assert "say topology.topics.outputs: any" in found.detail
+    own = results(made(tmp_path / "own", **step))["ledger", 1]
+    assert own.status == "invalid"
+    assert "topics" not in own.detail
+
+
 def test_what_went_astray_counts_together(tmp_path: Path) -> None:
     """Each alone is one in a thousand, both are two."""
     ledger = LEDGER | {"sent": 1000, "received": 998, "lost": 1, "duplicates": 1}
