@@ -126,4 +126,5 @@ class _Blocks:
         return self._sums(block, rows["value"].to_numpy(dtype=np.float64))
 
     def _sums(self, block: npt.NDArray[np.int64], shares: npt.NDArray[np.generic]) -> Floats:
-        return np.bincount(block, weights=np.nan_to_num(shares.astype(np.float64)), minlength=self.number)
+        weights = np.nan_to_num(shares.astype(np.float64))
+        return np.bincount(block, weights=weights, minlength=self.number).astype(np.float64)

@@ -200,7 +200,7 @@ class Errors:
         sources = {i for i, _ in (*self.of_pairs.get(kind, {}), *self.unanswered.get(kind, {}))}
         lost: dict[int, Bools] = {}
         for (i, _), nights in self.unanswered.get(kind, {}).items():
-            lost[i] = lost.get(i, False) | nights
+            lost[i] = lost[i] | nights if i in lost else nights
         return sum(int(nights.sum()) for nights in lost.values()), len(sources) * self.nights
 
     def _matrix(self, found: Mapping[Pair, Floats]) -> Matrix:
@@ -283,9 +283,9 @@ def errors(nights: Sequence[Asked], record: RunRecord, unusable: Mapping[int, tu
                 for subject in actual
                 if (subject in told[measure, statistic, (i, j)] if "[" in subject else (i, j) in served)
             ]
-            lost = np.isnan([predicted.get(subject, never) for subject in asked]).any(axis=0)
+            lost = np.isnan([predicted.get(subject, never) for subject in asked])
             if lost.any():
-                missing[i, j] = lost
+                missing[i, j] = np.asarray(lost.any(axis=0))
             if both:
                 p, a = (np.stack([of[subject] for subject in both]) for of in (predicted, actual))
                 found[i, j] = _relative(p, a, one=is_primary(measure, ""))

@@ -256,7 +256,7 @@ def _answers(group: Group, of: Accuracy, scored: Sequence[Accuracy]) -> Iterator
     now = sum(len({source for source, _ in night}) for night in lost)
     asked = sum(_sources(a) for a in scored[split:])
     usual, nights = (sum(n) for n in zip(*learnt, strict=True))
-    table = [[now, asked - now], [usual, nights - usual]]
+    table = np.array([[now, asked - now], [usual, nights - usual]])
     pairs = sorted(set().union(*lost))
     named = ", ".join(f"{i}->{j}" for i, j in pairs[:NAMED])
     yield group.outcome(
