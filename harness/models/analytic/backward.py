@@ -151,20 +151,20 @@ def _after(b: Back, c: int, cls: int, i: int, made: _Made, after: ComplexArray) 
     """Fill in the time from the end of a group's service to its last ack, and return its mean."""
     f = b.g.f
     one = f.component[c]
-    worker = f.executor[one.first_executor + i].worker
+    way = b.way.of[one.first_executor + i]
     fan, size = f.klass[cls].first_fan, b.sizes[b.first_seat[cls] + i]
     if made.streams.size == 0:
         after[:] = 0.0
         add_atoms(f.atom, one.first_send, f.component[c + 1].first_send, 1.0, math.pi / b.span, after)
-        after *= b.way.cf[worker]
-        return float(b.g.s.send[c, 0] + b.way.mean_ms[worker])
+        after *= b.way.cf[way]
+        return float(b.g.s.send[c, 0] + b.way.mean_ms[way])
     if made.single and lone(f, fan, size):
         p = b.g.r.fan[MEAN_MADE, fan]
-        after[:] = (1 - p) * b.way.cf[worker] + p * made.passed[i]
-        return float((1 - p) * b.way.mean_ms[worker] + p * made.passed_mean[i])
+        after[:] = (1 - p) * b.way.cf[way] + p * made.passed[i]
+        return float((1 - p) * b.way.mean_ms[way] + p * made.passed_mean[i])
     cdf = np.ones(b.grid.points.size)
     if one.kind != SPOUT:
-        cdf *= b.way.cdf[worker]
+        cdf *= b.way.cdf[way]
     all_of(b, i, fan, size, made.streams, made.tables, cdf)
     after[:] = from_cdf(cdf, b.grid)
     return mean_of(cdf, b.grid, b.span)

@@ -1,65 +1,190 @@
-"""How long a tuple waits for its batch, or for the flush that comes before it is full.
+"""How long a tuple waits for its batch to go, as a distribution.
 
-Between one executor and another a batch leaves when it has ``batch`` tuples, and whatever is there leaves at
-each flush, every ``flush_ms``. With on average x = rate x flush tuples between two flushes: full batches take
-the share of tuples that Poisson counts put into them, and such a tuple waits for 0 to batch - 1 more
-arrivals,
-each number alike; the others wait for the flush, which then is at any distance up to the time that a batch
-takes to fill or the period, whichever is shorter.
+A batch goes when it has ``limit`` tuples, or at the flush, every ``flush_ms``, whichever is first. Tuples
+come ``group`` at a time (a multiplier's outputs), the groups at random: K of them between two flushes is
+Poisson with mean x / group, x = rate times flush. With n = group K tuples, group floor(n / limit) leave in
+full batches and r = n mod limit at the flush, so
+
+- the share of tuples that leave in a full batch is E [limit floor(n / limit)] / x;
+- the tuples that wait are, at any time since the flush, n(t) mod limit; by Little's law the mean wait is their
+  mean over rate, and the integral over t of P(K(t) = k) up to the flush is P(K > k) over the groups' rate;
+- of K groups at random the g-th from the end is g / (K + 1) of the period before the flush, which is the mean
+  wait of those that leave with it; what is left of the mean wait is that of full batches.
+
+Exact for groups of one size at random. Where arrivals are more regular, K is taken as the whole numbers next
+to its mean for the share of it that the index of dispersion is short of 1.
+
+The flush is a tuple in the sender's own queue. One that comes while the tuple itself waits or is served
+there (time s, before it is sent) is taken right behind it, and what came between the two; a later one waits
+for the sender's look, ``look_ms`` apart, and for what is in its queue then.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
-from harness.models.analytic.compiled import inner
+from harness.models.analytic.compiled import inlined, inner
 from harness.models.analytic.spectrum import ComplexArray, complex_exp, gap_log
 from harness.models.layout import FloatArray
 
+SOON, SOON_MS, LATE, LATE_MS, LOOK_MS, FULL, LIMIT, RATE, INDEX, FIRST, SECOND = range(11)
+"""Numbers of a holding law. With probability ``SOON`` the wait is anything up to ``SOON_MS``; ``LATE``, up to
+``LATE_MS`` and then up to ``LOOK_MS``; ``FULL``, of 0 to ``LIMIT`` - 1 more arrivals, at ``RATE`` a ms with
+an index of dispersion; else nothing. The last two: its first moments."""
+NUMBERS = 11
+
+
+class Sender(NamedTuple):
+    """What a flush meets at the executor that sends.
+
+    Attributes
+    ----------
+    before_ms, before_ms2 : float
+        First two moments of the time before a tuple is sent in which a flush goes right after it.
+    after_ms : float
+        From sending until then.
+    look_ms : float
+        Between looks when there is nothing to do.
+    load, work_ms : float
+        Share of the time that it is busy, and mean work in its queue that a flush meets.
+    """
+
+    before_ms: float
+    before_ms2: float
+    after_ms: float
+    look_ms: float
+    load: float
+    work_ms: float
+
 
 @inner
-def full_share(rate: float, batch: int, flush_ms: float) -> float:
-    """Return the share of tuples that leave in a full batch: E [batch floor(N / batch)] / E N, N Poisson."""
+def _batched(rate: float, limit: int, flush_ms: float, group: float, regular: float) -> tuple[float, float,
+                                                                                             float]:  # fmt: skip
+    """Return the share in full batches, their mean wait, and the mean wait of those that are flushed."""
     x = rate * flush_ms
-    if x <= 0:
-        return 0.0
-    spread = 8 * math.sqrt(x) + 10
-    low, high = max(int(x - spread), 0), int(x + spread) + 1
-    p = math.exp(low * math.log(x) - x - math.lgamma(low + 1.0))
-    found = 0.0
-    for count in range(low, high):
-        found += p * batch * (count // batch)
-        p *= x / (count + 1)
-    return min(found / x, 1.0)
+    mean = x / group
+    spread = 8 * math.sqrt(mean) + 10
+    low, high = max(int(mean - spread), 0), int(mean + spread) + 1
+    p = math.exp(low * math.log(mean) - mean - math.lgamma(low + 1.0))
+    full = content = rest = waited = below = 0.0
+    for k in range(low):
+        content += k * group % limit
+    for k in range(low, high):
+        below += p
+        n = k * group
+        r = n % limit
+        groups = r / group
+        full += p * (n - r)
+        rest += p * r
+        waited += p * r * max((groups + 1) / 2, 1.0) / (k + 1) * flush_ms
+        content += r * max(1 - below, 0.0)
+        p *= mean / (k + 1)
+    whole = math.floor(x)
+    if regular > 0:
+        full, rest, waited = (1 - regular) * full, (1 - regular) * rest, (1 - regular) * waited
+        for n in (whole, whole + 1):
+            weight = regular * (x - whole if n > whole else whole + 1 - x)
+            r = n % limit
+            full += weight * (n - r)
+            rest += weight * r
+            waited += weight * r * (r + 1) / 2 / (n + 1) * flush_ms
+    flushed_ms = waited / rest if rest > 0 else 0.0
+    share = full / (full + rest) if full + rest > 0 else 0.0
+    whole_ms = content / mean / rate
+    full_ms = max(whole_ms - waited / x, 0.0) / share if share > 1e-9 else 0.0
+    full_ms = (1 - regular) * full_ms + regular * (limit - 1) / 2 / rate
+    return share, min(full_ms, (limit - 1) / rate), flushed_ms
 
 
 @inner
-def batch_moments(rate: float, batch: int, flush_ms: float, found: FloatArray) -> None:
-    """Fill in the first two moments of the wait."""
-    full = full_share(rate, batch, flush_ms)
-    many, square = (batch - 1) / 2, (batch - 1) * (2 * batch - 1) / 6
-    rest = min(flush_ms, batch / rate) if rate > 0 else flush_ms
-    found[0] = full * many / rate + (1 - full) * rest / 2 if rate > 0 else rest / 2
-    found[1] = (1 - full) * rest * rest / 3
-    if rate > 0:
-        found[1] += full * (square + many) / (rate * rate)
+def hold_law(rate: float, limit: int, flush_ms: float, index: float, sender: Sender, law: FloatArray) -> None:
+    """Fill in the law of waiting for a batch that is flushed.
+
+    Parameters
+    ----------
+    rate : float
+        At which the batch fills; 0 leaves nothing but the wait for the flush.
+    index : float
+        Of dispersion of what fills it, at the time scale at which it does.
+    """
+    law[:] = 0.0
+    share, full_ms, flushed_ms = 0.0, 0.0, flush_ms / 2
+    if rate * flush_ms > 1e-9:
+        share, full_ms, flushed_ms = _batched(
+            rate, limit, flush_ms, min(max(index, 1.0), 1.0 * limit), max(1 - index, 0.0)
+        )
+    law[FULL], law[LIMIT], law[INDEX] = share, limit, index
+    law[RATE] = (limit - 1) / 2 / full_ms if full_ms > 0 else math.inf
+    # the time before sending as two values with its moments, those of flushed tuples' flushes even
+    most = 2 * flushed_ms
+    spread = math.sqrt(max(sender.before_ms2 - sender.before_ms**2, 0.0))
+    soon = late = late_ms = 0.0
+    for sign in (-1, 1):
+        before = min(max(sender.before_ms + sign * spread, 0.0), most)
+        soon += before / 2
+        late += (most - before) / 2
+        late_ms += (most - before) ** 2 / 4
+    if most > 0:
+        law[SOON], law[LATE] = (1 - share) * soon / most, (1 - share) * late / most
+    law[SOON_MS] = sender.load * min(sender.before_ms, most) + 2 * sender.after_ms
+    law[LATE_MS] = max(2 * late_ms / late if late > 0 else 0.0, sender.look_ms)
+    law[LOOK_MS] = sender.look_ms + 2 * (sender.work_ms + sender.after_ms)
+    _moments(law)
 
 
 @inner
-def times_batch(rate: float, batch: int, flush_ms: float, step: float, found: ComplexArray) -> None:
-    """Multiply by the characteristic function of the wait."""
-    full = full_share(rate, batch, flush_ms)
-    rest = min(flush_ms, batch / rate) if rate > 0 else flush_ms
-    turn = complex(math.cos(rest * step), math.sin(rest * step))
-    at = turn
+def gather_law(rate: float, limit: int, index: float, law: FloatArray) -> None:
+    """Fill in the law of waiting for a batch that nothing flushes: any number of arrivals short of full.
+
+    However tuples come, what waits is any number below the limit alike; Little's law then says the mean.
+    """
+    law[:] = 0.0
+    law[FULL], law[LIMIT], law[RATE], law[INDEX] = 1.0, limit, rate, index
+    _moments(law)
+
+
+@inlined
+def _moments(law: FloatArray) -> None:
+    late, look = law[LATE_MS], law[LOOK_MS]
+    law[FIRST] = law[SOON] * law[SOON_MS] / 2 + law[LATE] * (late + look) / 2
+    law[SECOND] = law[SOON] * law[SOON_MS] ** 2 / 3
+    law[SECOND] += law[LATE] * (late * late / 3 + look * look / 3 + late * look / 2)
+    if law[FULL] > 0 and law[RATE] < math.inf:
+        many, square = (law[LIMIT] - 1) / 2, (law[LIMIT] - 1) * (2 * law[LIMIT] - 1) / 6
+        law[FIRST] += law[FULL] * many / law[RATE]
+        law[SECOND] += law[FULL] * (square + law[INDEX] * many) / (law[RATE] * law[RATE])
+
+
+@inner
+def times_hold(law: FloatArray, step: float, found: ComplexArray) -> None:
+    """Multiply by the characteristic function of a holding law."""
+    full = law[FULL] if law[RATE] < math.inf else 0.0
+    at_once = 1 - law[SOON] - law[LATE] - full
+    soon_turn, soon_at = _turn(law[SOON_MS] * step)
+    late_turn, late_at = _turn(law[LATE_MS] * step)
+    look_turn, look_at = _turn(law[LOOK_MS] * step)
     for k in range(1, found.size):
-        value = complex(1.0, 0.0)
-        if rest > 0:
-            value = (at - 1) / complex(0.0, k * step * rest)
+        value = complex(at_once, 0.0)
+        soon = _even(soon_at, k * step * law[SOON_MS])
+        value += law[SOON] * soon
+        value += law[LATE] * _even(late_at, k * step * law[LATE_MS]) * _even(look_at, k * step * law[LOOK_MS])
         if full > 0:
-            gap = gap_log(rate, 1.0, k * step)
-            value = (1 - full) * value + full * (1 - complex_exp(gap * batch)) / (
-                1 - complex_exp(gap)
-            ) / batch
+            gap = gap_log(law[RATE], law[INDEX], k * step)
+            value += full * (1 - complex_exp(gap * law[LIMIT])) / (1 - complex_exp(gap)) / law[LIMIT]
         found[k] *= value
-        at *= turn
+        soon_at *= soon_turn
+        late_at *= late_turn
+        look_at *= look_turn
+
+
+@inlined
+def _turn(angle: float) -> tuple[complex, complex]:
+    turn = complex(math.cos(angle), math.sin(angle))
+    return turn, turn
+
+
+@inlined
+def _even(at: complex, angle: float) -> complex:
+    """Return the characteristic function of an even distribution from 0; ``at``: e to the i ``angle``."""
+    return (at - 1) / complex(0.0, angle) if angle > 0 else complex(1.0, 0.0)

@@ -108,6 +108,7 @@ def flatten(network: Network) -> tuple[Structure, Flat]:
         input_scv=float(network.input_scv),
         input_in_turn=int(network.in_turn),
         batch=int(network.batch),
+        transfer_batch=int(network.transfer_batch),
         flush_ms=float(network.flush_ms),
     )
 

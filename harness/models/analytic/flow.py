@@ -16,6 +16,18 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.models.analytic.compiled import compiled, inlined, inner
+from harness.models.analytic.holding import (
+    Holds,
+    batched,
+    gather,
+    let_go,
+    link_rate,
+    near,
+    no_holds,
+    reply_holds,
+    send_holds,
+    sender_of,
+)
 from harness.models.analytic.rates import ANCHORS, MEAN_MADE, SQUARE_MADE, TUPLES, Rates
 from harness.models.analytic.records import Flat
 from harness.models.analytic.service import Service
@@ -30,7 +42,6 @@ from harness.models.analytic.variability import (
     in_bursts,
     in_rounds,
     in_turn,
-    released,
     renewal,
     rounding,
 )
@@ -49,11 +60,14 @@ class Flow(NamedTuple):
         Of what it emits.
     law : array (executors and ackers, numbers)
         Waiting laws (``waiting``).
+    holds : Holds
+        Waits for batches.
     """
 
     arrivals: FloatArray
     ports: FloatArray
     law: FloatArray
+    holds: Holds
 
 
 def flow(f: Flat, r: Rates, s: Service, loop: SpoutLoop) -> Flow:
@@ -61,13 +75,14 @@ def flow(f: Flat, r: Rates, s: Service, loop: SpoutLoop) -> Flow:
     scales = SCALES_MS.size
     arrivals, ports = np.ones((f.first_acker, scales)), np.ones((f.output["first_port"][-1], scales))
     law = np.zeros((f.executor.size, NUMBERS))
-    _flow(f, r, s, loop, arrivals, ports, law)
-    return Flow(arrivals, ports, law)
+    found = Flow(arrivals, ports, law, no_holds(f, r))
+    _flow(f, r, s, loop, found)
+    return found
 
 
 @compiled
-def _flow(f: Flat, r: Rates, s: Service, loop: SpoutLoop, arrivals: FloatArray, ports: FloatArray,
-          law: FloatArray) -> None:  # fmt: skip
+def _flow(f: Flat, r: Rates, s: Service, loop: SpoutLoop, found: Flow) -> None:
+    arrivals, ports, law = found.arrivals, found.ports, found.law
     blur = np.zeros(f.first_hop.size - 1)
     for kind in range(blur.size):
         for i in range(f.first_hop[kind], f.first_hop[kind + 1]):
@@ -80,13 +95,14 @@ def _flow(f: Flat, r: Rates, s: Service, loop: SpoutLoop, arrivals: FloatArray, 
         if f.component[c].kind == SPOUT:
             _enter(f, c, s, loop, arrivals, joint[c])
         else:
-            _meet(f, r, s, c, blur, ports, arrivals)
+            _meet(f, r, s, c, blur, found)
             _rejoin(f, r, s, c, blur, ports, arrivals, joint)
         for e in range(f.component[c].first_executor, f.component[c + 1].first_executor):
             if f.component[c].kind == SPOUT:
                 leaving[:] = arrivals[e]
             else:
                 hold = s.hold[e]
+                gather(f, e, arrivals[e], s.rate[e], found.holds)
                 waiting_law(s.load[e], hold[0], hold[1], hold[2], arrivals[e], f.executor[e].idle_ms, law[e])
                 scv = max(hold[1] / hold[0] ** 2 - 1, 0.0) if hold[0] > 0 else 0.0
                 load = min(s.load[e], 1.0)
@@ -95,8 +111,11 @@ def _flow(f: Flat, r: Rates, s: Service, loop: SpoutLoop, arrivals: FloatArray, 
                 _fire(f, r, s, c, e, leaving, ports)
             else:
                 _emit(f, r, c, e, leaving, ports)
+            if batched(f):
+                sender = sender_of(f, s, loop, law, c, e)
+                send_holds(f, r, c, e, s.rate[e], sender, leaving, ports, found.holds)
         _pass_on(f, s, law, c, joint[c])
-    _acks(f, r, s, law)
+    _acks(f, r, s, loop, found)
 
 
 @inner
@@ -174,9 +193,9 @@ def _caught_up_with(rate: float, tasks: float, poll: float, idle: float, emit: f
 
 
 @inner
-def _meet(f: Flat, r: Rates, s: Service, c: int, blur: FloatArray, ports: FloatArray,
-          arrivals: FloatArray) -> None:  # fmt: skip
+def _meet(f: Flat, r: Rates, s: Service, c: int, blur: FloatArray, found: Flow) -> None:
     """Flows of all streams into a component's executors, split and joined."""
+    ports, arrivals = found.ports, found.arrivals
     to = f.component[c].first_executor
     targets = f.component[c + 1].first_executor - to
     tasks = f.component[c + 1].first_task - f.component[c].first_task
@@ -184,7 +203,7 @@ def _meet(f: Flat, r: Rates, s: Service, c: int, blur: FloatArray, ports: FloatA
     for cls in range(f.component[c].first_class, f.component[c + 1].first_class):
         stream = f.klass[cls].stream
         a = f.stream[stream].source
-        if f.stream[stream].alike and not (f.batch > 1 and f.flush_ms > 0):
+        if f.stream[stream].alike and not batched(f):
             _meet_alike(f, r, s, stream, f.stream[stream].in_turn * tasks, blur, ports, arrivals)
             continue
         for i in range(f.component[a + 1].first_executor - f.component[a].first_executor):
@@ -192,13 +211,17 @@ def _meet(f: Flat, r: Rates, s: Service, c: int, blur: FloatArray, ports: FloatA
             rate = r.port[TUPLES, port]
             if not rate > 0:
                 continue
-            worker = f.executor[f.component[a].first_executor + i].worker
+            e = f.component[a].first_executor + i
             for j in range(targets):
                 p = f.share[f.stream[stream].first_share + i * targets + j]
                 if p > 0:
+                    by_hop = blur[f.kind_between[f.executor[e].worker, f.executor[to + j].worker]]
+                    filled, limit = 0.0, f.batch if near(f, e, to + j) else f.transfer_batch
+                    if limit > 1:
+                        at_once = near(f, e, to + j)
+                        filled = link_rate(f, r, a, c, e, j) if at_once else found.holds.far_out[e]
                     _join(ports[port], rate, p, f.stream[stream].in_turn * tasks, rate * p / s.rate[to + j],
-                          blur[f.kind_between[worker, f.executor[to + j].worker]], f.batch, f.flush_ms,
-                          arrivals[to + j])  # fmt: skip
+                          by_hop, filled, limit, f.flush_ms, arrivals[to + j])  # fmt: skip
 
 
 @inner
@@ -262,7 +285,7 @@ def _dealt_out(f: Flat, r: Rates, stream: int, blur: FloatArray, share: FloatArr
 @inner
 def _pass_on(f: Flat, s: Service, law: FloatArray, c: int, joint: FloatArray) -> None:
     """Let what a component's flows have in common fade by the times that tuples stay; windows end it."""
-    if f.component[c].kind >= COUNT_WINDOW or f.batch > 1:
+    if f.component[c].kind >= COUNT_WINDOW or batched(f):
         joint[:] = 0.0
     if f.component[c].kind != BOLT:
         return
@@ -308,17 +331,22 @@ def _meet_alike(f: Flat, r: Rates, s: Service, stream: int, round_size: int, blu
 
 
 @inlined
-def _join(index: FloatArray, rate: float, p: float, round_size: int, weight: float, blur: float, batch: int,
-          flush_ms: float, found: FloatArray) -> None:  # fmt: skip
-    """Add one connection's flow to what arrives: split off, gathered in batches, blurred by the hop."""
-    gate = min(flush_ms, batch / (rate * p)) if batch > 1 and flush_ms > 0 else 0.0
+def _join(index: FloatArray, rate: float, p: float, round_size: int, weight: float, blur: float, filled: float,
+          limit: int, flush_ms: float, found: FloatArray) -> None:  # fmt: skip
+    """Add one connection's flow to what arrives: split off, gathered in batches, blurred by the hop.
+
+    Parameters
+    ----------
+    filled : float
+        Rate of all that fills the batch that this is in; 0 where there is none.
+    """
     for k in range(SCALES_MS.size):
         t = SCALES_MS[k]
         part = drawn(index[k], p)
         if round_size > 0 and p < 1:
             part = dealt(index[k], p, rate * t / round_size)
-        if gate > 0:
-            part += min(rate * p * gate, batch - 1.0) * released(t / gate)
+        if filled > 0:
+            part += rate * p / filled * let_go(filled, limit, flush_ms, index[k], t)
         found[k] += weight * blurred(part, t, blur)
 
 
@@ -372,8 +400,9 @@ def _fire(f: Flat, r: Rates, s: Service, c: int, e: int, leaving: FloatArray, po
 
 
 @inner
-def _acks(f: Flat, r: Rates, s: Service, law: FloatArray) -> None:
+def _acks(f: Flat, r: Rates, s: Service, loop: SpoutLoop, found: Flow) -> None:
     """Acks come to the ackers in bursts: one for each message that a tuple, or a window's end, acks."""
+    law = found.law
     ackers = law.shape[0] - f.first_acker
     if ackers == 0:
         return
@@ -397,8 +426,16 @@ def _acks(f: Flat, r: Rates, s: Service, law: FloatArray) -> None:
                     / (f.component[c + 1].first_class - f.component[c].first_class)
                 )
     index = np.ones(SCALES_MS.size)
-    if r.acks > 0:
-        index += burst / r.acks / ackers
     for e in range(f.first_acker, law.shape[0]):
         hold = s.hold[e]
+        index[:] = 1 + (burst / r.acks / ackers if r.acks > 0 else 0.0)
+        gather(f, e, index, s.rate[e], found.holds)
         waiting_law(s.load[e], hold[0], hold[1], hold[2], index, f.executor[e].idle_ms, law[e])
+        if batched(f):
+            reply_holds(f, e, sender_of(f, s, loop, law, -1, e), found.holds)
+    if batched(f):
+        for c in range(f.component.size - 1):
+            for e in range(f.component[c].first_executor, f.component[c + 1].first_executor):
+                if f.component[c].kind == SPOUT:
+                    index[:] = 1.0
+                    gather(f, e, index, found.holds.far_in[e], found.holds)

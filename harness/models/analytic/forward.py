@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.models.analytic.batching import batch_moments
 from harness.models.analytic.compiled import compiled, inlined, inner
 from harness.models.analytic.flow import Flow
+from harness.models.analytic.holding import batched, hold_mean, hold_second
 from harness.models.analytic.rates import MEAN_MADE, ROWS, TUPLES, Rates
 from harness.models.analytic.records import Flat
 from harness.models.analytic.service import Service
@@ -89,19 +89,17 @@ def _then(now: FloatArray, first: float, second: float) -> None:
 
 
 @inlined
-def _hop(g: Stages, stream: int, i: int, j: int, held: FloatArray, now: FloatArray) -> None:
+def _hop(g: Stages, stream: int, i: int, j: int, now: FloatArray) -> None:
     """Add batch and hop from the source's executor i to the target's j."""
     f = g.f
     s = f.stream[stream]
-    here = f.executor[f.component[s.source].first_executor + i].worker
-    target = f.component[s.target].first_executor
-    hop = g.s.hop[f.kind_between[here, f.executor[target + j].worker]]
+    e, target = f.component[s.source].first_executor + i, f.component[s.target].first_executor
+    hop = g.s.hop[f.kind_between[f.executor[e].worker, f.executor[target + j].worker]]
     _then(now, hop[0], hop[1])
-    if f.batch > 1:
-        targets = f.component[s.target + 1].first_executor - target
-        rate = g.r.port[TUPLES, f.output[s.output].first_port + i]
-        batch_moments(rate * f.share[s.first_share + i * targets + j], f.batch, f.flush_ms, held)
-        _then(now, held[0], held[1])
+    if batched(f):
+        at = s.first_share + i * (f.component[s.target + 1].first_executor - target) + j
+        h = g.w.holds
+        _then(now, hold_mean(f, h, e, target + j, at), hold_second(f, h, e, target + j, at))
 
 
 @inner
@@ -109,10 +107,10 @@ def _come(g: Stages, cls: int, through: FloatArray, ports: FloatArray, arrived: 
     f = g.f
     stream = f.klass[cls].stream
     s = f.stream[stream]
-    if s.alike and f.batch <= 1:
+    if s.alike and not batched(f):
         _come_alike(g, stream, through, ports, arrived)
         return
-    now, held = np.zeros(3), np.zeros(2)
+    now = np.zeros(3)
     targets = arrived.shape[0]
     for i in range(f.component[s.source + 1].first_executor - f.component[s.source].first_executor):
         source = ports[f.output[s.output].first_port + i]
@@ -124,7 +122,7 @@ def _come(g: Stages, cls: int, through: FloatArray, ports: FloatArray, arrived: 
                 )
                 if p > 0:
                     now[:] = source * p
-                    _hop(g, stream, i, j, held, now)
+                    _hop(g, stream, i, j, now)
                     arrived[j] += now
 
 
@@ -157,7 +155,7 @@ def _come_to_tasks(g: Stages, cls: int, through: FloatArray, ports: FloatArray, 
     s = f.stream[stream]
     target = f.component[s.target]
     seats = f.component[s.target + 1].first_task - target.first_task
-    now, held = np.zeros(3), np.zeros(2)
+    now = np.zeros(3)
     for i in range(f.component[s.source + 1].first_executor - f.component[s.source].first_executor):
         source = ports[f.output[s.output].first_port + i]
         if source[0] > 0:
@@ -166,7 +164,7 @@ def _come_to_tasks(g: Stages, cls: int, through: FloatArray, ports: FloatArray, 
                 p = f.route[s.first_route + i * seats + t] * through[target.first_executor + j]
                 if p > 0:
                     now[:] = source * p
-                    _hop(g, stream, i, j, held, now)
+                    _hop(g, stream, i, j, now)
                     _serve(g, target.first_executor + j, f.klass[cls].first_cell + j, now)
                     tasks[target.first_task + t] += now
 

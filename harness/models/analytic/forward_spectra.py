@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.models.analytic.batching import times_batch
+from harness.models.analytic.batching import times_hold
 from harness.models.analytic.compiled import compiled, inner
 from harness.models.analytic.forward import Stages, window_index
+from harness.models.analytic.holding import batched, near
 from harness.models.analytic.rates import MEAN_MADE, ROWS, TUPLES
 from harness.models.analytic.records import Flat
 from harness.models.analytic.spectrum import (
@@ -90,39 +91,47 @@ def _come(
     """Add what comes over a stream, by the target's executors, or by its tasks where these hold windows."""
     f = g.f
     s = f.stream[f.klass[cls].stream]
-    if s.alike and f.batch <= 1:
+    if s.alike and not batched(f):
         _come_alike(g, cls, ports, hops, arrived)
         return
     source, target = f.component[s.source], f.component[s.target]
     by_task = target.kind >= COUNT_WINDOW
     executors = f.component[s.target + 1].first_executor - target.first_executor
     seats, size = arrived.shape
-    held, hopped = np.ones(size, dtype=np.complex128), np.zeros(hops.shape, dtype=np.complex128)
+    h, held = g.w.holds, np.zeros(size, dtype=np.complex128)
+    hopped = np.zeros(hops.shape, dtype=np.complex128)
+    gathered = np.zeros(arrived.shape if h.gather.shape[0] else (0, size), dtype=np.complex128)
     for i in range(f.component[s.source + 1].first_executor - source.first_executor):
-        port = f.output[s.output].first_port + i
+        port, e = f.output[s.output].first_port + i, source.first_executor + i
         if not g.r.port[TUPLES, port] > 0:
             continue
-        here = f.executor[source.first_executor + i].worker
         known = np.zeros(hops.shape[0], dtype=np.bool_)
         for j in range(seats):
             to = f.task[target.first_task + j].executor if by_task else j
-            share = f.share[s.first_share + i * executors + to]
-            p = f.route[s.first_route + i * seats + j] if by_task else share
+            at = s.first_share + i * executors + to
+            p = f.route[s.first_route + i * seats + j] if by_task else f.share[at]
             if not p > 0:
                 continue
-            kind = f.kind_between[here, f.executor[target.first_executor + to].worker]
+            other = target.first_executor + to
+            kind, here = f.kind_between[f.executor[e].worker, f.executor[other].worker], near(f, e, other)
             if not known[kind]:
                 hopped[kind] = ports[port] * hops[kind]
+                if h.out.shape[0] and not here:
+                    times_hold(h.out[e], step, hopped[kind])
                 known[kind] = True
-            way, into = hopped[kind], arrived[j]
-            if f.batch > 1:
-                held[:] = p
-                times_batch(g.r.port[TUPLES, port] * share, f.batch, f.flush_ms, step, held)
-                for k in range(size):
-                    into[k] += held[k] * way[k]
-            else:
-                for k in range(size):
-                    into[k] += p * way[k]
+            way = hopped[kind]
+            into = gathered[j] if h.gather.shape[0] and not here else arrived[j]
+            if h.link.shape[0] and here:
+                held[:] = way
+                times_hold(h.link[at], step, held)
+                way = held
+            for k in range(size):
+                into[k] += p * way[k]
+    for j in range(gathered.shape[0]):
+        if gathered[j, 0].real > 0:
+            to = f.task[target.first_task + j].executor if by_task else j
+            times_hold(h.gather[target.first_executor + to], step, gathered[j])
+            arrived[j] += gathered[j]
 
 
 @inner

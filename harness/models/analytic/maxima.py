@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 
-from harness.models.analytic.batching import batch_moments, times_batch
 from harness.models.analytic.cdf import mend
 from harness.models.analytic.compiled import inlined, inner
 from harness.models.analytic.groups import hit
+from harness.models.analytic.holding import batched
 from harness.models.analytic.records import Flat
 from harness.models.analytic.spectrum import ComplexArray
-from harness.models.analytic.trees import Back, chance, kind_of, typical_rate
+from harness.models.analytic.trees import Back, chance, kind_of, times_holds
 from harness.models.layout import FloatArray, IntArray
 
 _SAMPLES = 4
@@ -28,12 +28,7 @@ def one_of(b: Back, stream: int, executors: int, found: ComplexArray, mean: Floa
     first = b.first_seat[s.klass]
     seats = b.first_seat[s.klass + 1] - first
     size = b.grid.size
-    ways, held = b.hops.copy(), np.zeros(2)
-    if f.batch > 1:
-        rate = typical_rate(b.g, stream)
-        batch_moments(rate, f.batch, f.flush_ms, held)
-        for kind in range(ways.shape[0]):
-            times_batch(rate, f.batch, f.flush_ms, np.pi / b.span, ways[kind])
+    ways, held = b.hops, np.zeros(size, dtype=np.complex128)
     to = np.zeros(ways.shape, dtype=np.complex128)
     for i in range(executors):
         to[:] = 0.0
@@ -42,9 +37,13 @@ def one_of(b: Back, stream: int, executors: int, found: ComplexArray, mean: Floa
             if p > 0:
                 kind = kind_of(f, stream, i, j)
                 source, target = b.rest[first + j], to[kind]
+                if batched(f):
+                    held[:] = source
+                    mean[i] += p * times_holds(b, stream, i, j, held)
+                    source = held
                 for k in range(size):
                     target[k] += p * source[k]
-                mean[i] += p * (b.rest_mean[first + j] + b.g.s.hop[kind, 0] + held[0])
+                mean[i] += p * (b.rest_mean[first + j] + b.g.s.hop[kind, 0])
         for kind in range(ways.shape[0]):
             found[i] += to[kind] * ways[kind]
 
@@ -55,20 +54,22 @@ def tabulate(b: Back, stream: int, executors: int, table: FloatArray) -> None:
     f = b.g.f
     first = b.first_seat[f.stream[stream].klass]
     seats = b.first_seat[f.stream[stream].klass + 1] - first
-    used = np.zeros((b.hops.shape[0], seats), dtype=np.bool_)
+    sender = np.full((b.hops.shape[0], seats), -1)
     for i in range(executors):
         for j in range(seats):
             if chance(f, b.first_seat, stream, i, j) > 0:
-                used[kind_of(f, stream, i, j), j] = True
-    ways = b.hops.copy()
+                sender[kind_of(f, stream, i, j), j] = i
+    ways, held = b.hops, np.zeros(b.grid.size, dtype=np.complex128)
     real = np.zeros((seats, b.grid.size))
     for kind in range(ways.shape[0]):
-        if not used[kind].any():
+        if not (sender[kind] >= 0).any():
             continue
-        if f.batch > 1:
-            times_batch(typical_rate(b.g, stream), f.batch, f.flush_ms, np.pi / b.span, ways[kind])
         for j in range(seats):
             source, by = b.rest[first + j], ways[kind]
+            if batched(f) and sender[kind, j] >= 0:
+                held[:] = source
+                times_holds(b, stream, sender[kind, j], j, held)
+                source = held
             for k in range(b.grid.size):
                 real[j, k] = source[k].real * by[k].real - source[k].imag * by[k].imag
         found = np.dot(real, b.grid.to_cdf)

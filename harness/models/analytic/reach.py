@@ -6,8 +6,10 @@ import math
 
 import numpy as np
 
-from harness.models.analytic.compiled import compiled, inner
+from harness.models.analytic.batching import FIRST
+from harness.models.analytic.compiled import compiled, inlined, inner
 from harness.models.analytic.forward import Stages, window_index
+from harness.models.analytic.holding import hold_mean
 from harness.models.analytic.rates import TUPLES
 from harness.models.analytic.structure import COUNT_WINDOW, SPOUT
 from harness.models.analytic.trees import chance
@@ -61,10 +63,11 @@ def _onward(g: Stages, first_seat: IntArray, c: int, i: int, way: FloatArray) ->
             longest = kind
     hop_mean = g.s.hop[longest, 0]
     hop_variance = max(g.s.hop[longest, 1] - hop_mean**2, 0.0)
-    if f.batch > 1:
-        hop_mean += f.flush_ms / 2
-        hop_variance += f.flush_ms**2 / 12
-    best, mean, variance = 0.0, hop_mean + g.s.send[c, 0], hop_variance + g.s.send[c, 1]
+    h, e = g.w.holds, one.first_executor + i
+    held = h.out[e, FIRST] if h.out.shape[0] else 0.0
+    held += h.ack[e, FIRST] if h.ack.shape[0] else 0.0
+    best, mean = 0.0, hop_mean + held + g.s.send[c, 0]
+    variance = hop_variance + held * held + g.s.send[c, 1]
     for k in range(
         f.output[one.first_output].first_subscriber, f.output[after.first_output].first_subscriber
     ):
@@ -73,11 +76,26 @@ def _onward(g: Stages, first_seat: IntArray, c: int, i: int, way: FloatArray) ->
         for j in range(first_seat[klass + 1] - first_seat[klass]):
             seat = first_seat[klass] + j
             if chance(f, first_seat, stream, i, j) > _RARE:
-                length = way[seat, 0] + 5 * math.sqrt(way[seat, 1])
+                held = _held(g, stream, e, j)
+                length = held + way[seat, 0] + 5 * math.sqrt(way[seat, 1] + held * held / 2)
                 if length > best:
                     best = length
-                    mean, variance = hop_mean + way[seat, 0], hop_variance + way[seat, 1]
+                    mean, variance = hop_mean + held + way[seat, 0], hop_variance + way[seat, 1]
+                    variance += held * held / 2
     return mean, variance
+
+
+@inlined
+def _held(g: Stages, stream: int, e: int, j: int) -> float:
+    """Return the mean wait for batches from an executor to the target's seat j."""
+    f = g.f
+    s = f.stream[stream]
+    to = f.component[s.target].first_executor
+    if f.component[s.target].kind >= COUNT_WINDOW:
+        j = f.task[f.component[s.target].first_task + j].executor
+    targets = f.component[s.target + 1].first_executor - to
+    at = s.first_share + (e - f.component[s.source].first_executor) * targets + j
+    return hold_mean(f, g.w.holds, e, to + j, at)
 
 
 @inner

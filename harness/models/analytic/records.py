@@ -94,4 +94,5 @@ class Flat(NamedTuple):
     input_scv: float
     input_in_turn: int
     batch: int
+    transfer_batch: int
     flush_ms: float

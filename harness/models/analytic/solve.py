@@ -12,7 +12,6 @@ import numpy as np
 from harness.errors import ModelDeclined
 from harness.models.analytic.backward import Trees, trees
 from harness.models.analytic.capacity import Bottleneck, bottleneck, executor_loads
-from harness.models.analytic.compiled import compiled
 from harness.models.analytic.contention import Contention, contention, cores_needed
 from harness.models.analytic.flat import flatten
 from harness.models.analytic.flow import Flow, flow
@@ -22,19 +21,16 @@ from harness.models.analytic.groups import first_seats, group_sizes
 from harness.models.analytic.rates import Rates, rates
 from harness.models.analytic.reach import reach
 from harness.models.analytic.records import Flat
+from harness.models.analytic.replies import Gathered, gathered, reply_ms, times_end
 from harness.models.analytic.service import Service, service, service_levels
 from harness.models.analytic.spectrum import (
-    ComplexArray,
-    add_atoms,
     grid,
     mean_below,
     quantiles,
-    times_uniform,
-    times_wait,
 )
 from harness.models.analytic.spout_loop import SpoutLoop, spout_loop
 from harness.models.analytic.structure import SPOUT, Structure
-from harness.models.analytic.trees import back
+from harness.models.analytic.trees import Back, back
 from harness.models.analytic.waiting import MEAN, SLEEP
 from harness.models.answers import Saturated
 from harness.models.layout import FloatArray, IntArray, Output
@@ -272,8 +268,8 @@ class Solution:
         return np.concatenate([np.arange(first[c], first[c + 1]) for c in spouts])
 
     @cached_property
-    def _trees(self) -> tuple[float, Trees, FloatArray]:
-        """Span, trees, and each spout executor's messages a ms."""
+    def _trees(self) -> tuple[float, Trees, Back]:
+        """Span, trees, and what was known on the way back from the acks."""
         network = self.network
         if not network.acks or self.flat.first_acker == self.flat.executor.size:
             raise ModelDeclined("tuples are not acked, or the plan has no acker: no complete latency")
@@ -281,17 +277,21 @@ class Solution:
         seats = first_seats(self.flat)
         sizes = group_sizes(self.flat, self.rates, seats)
         span = reach(self.stages, seats, sizes) + 4 * float(
-            self.loop.empty_ms.max() + self.queue_wait_ms.max()
+            self.loop.empty_ms.max()
+            + self.queue_wait_ms.max()
+            + self._replies_ms.max()
+            + self._gathered.mean_ms
         )
         known = back(self.stages, grid(self._size), span, seats, sizes)
-        return span, trees(known), self.service.rate[: self.flat.first_acker]
+        return span, trees(known), known
 
     @cached_property
     def _complete_ms(self) -> dict[str, float]:
-        _, tree, rate = self._trees
-        spouts = self._spout_executors[rate[self._spout_executors] > 0]
-        value = tree.mean_ms[spouts] - self._way_ms[self.flat.executor["worker"][spouts]]
-        return self._by_spout(spouts, value)
+        _, tree, known = self._trees
+        spouts = self._emitting
+        at_acker = self._gathered.mean_ms * (self._gathered.last - self._gathered.first)[spouts]
+        way_ms = known.way.mean_ms[known.way.of[spouts]]
+        return self._by_spout(spouts, tree.mean_ms[spouts] + at_acker - way_ms)
 
     def complete_mean_ms(self) -> dict[str, float]:
         """Return the mean complete latency, whole (key empty) and by spout executor's label.
@@ -313,10 +313,17 @@ class Solution:
         return found | dict(zip(labels, (float(v) for v in value), strict=True))
 
     @cached_property
-    def _way_ms(self) -> FloatArray:
-        """Mean hop from each worker to an acker."""
-        kinds = self.flat.kind_between[:, self.flat.executor["worker"][self.flat.first_acker :]]
-        return np.asarray(self.service.hop[kinds, 0].mean(axis=1))
+    def _emitting(self) -> IntArray:
+        spouts = self._spout_executors
+        return spouts[self.service.rate[spouts] > 0]
+
+    @cached_property
+    def _gathered(self) -> Gathered:
+        return gathered(self.stages)
+
+    @cached_property
+    def _replies_ms(self) -> FloatArray:
+        return reply_ms(self.stages)
 
     def ack(self) -> dict[str, Latency]:
         """Return the time from emit to ack at the spout, whole (key empty) and by spout executor's label.
@@ -326,17 +333,19 @@ class Solution:
         Saturated, ModelDeclined
             When there is none.
         """
-        span, tree, rate = self._trees
-        f = self.flat
-        spouts = self._spout_executors[rate[self._spout_executors] > 0]
+        span, tree, _ = self._trees
+        f, spouts = self.flat, self._emitting
         cf = tree.cf[spouts]
-        _way_back(self.stages, self.loop, spouts, np.pi / span, cf)
+        last = self._gathered.last
+        times_end(self.stages, self.loop, spouts, np.pi / span, last, cf)
         in_empty = self.loop.in_empty[spouts]
         read = in_empty * self.loop.empty_ms[spouts] / 2 + (1 - in_empty) * self.loop.used_ms[spouts] / 2
         at_acker = float(np.mean(self.queue_wait_ms[f.first_acker :] + self.service.hold[f.first_acker :, 0]))
-        mean = tree.mean_ms[spouts] + at_acker + self._way_ms[f.executor["worker"][spouts]] + read
+        at_acker = at_acker + self._gathered.mean_ms * last[spouts]
+        mean = tree.mean_ms[spouts] + at_acker + self._replies_ms[spouts] + read
         means = self._by_spout(spouts, mean)
-        share = rate[spouts] / rate[spouts].sum()
+        rate = self.service.rate[spouts]
+        share = rate / rate.sum()
         levels = quantiles(grid(cf.shape[1]), span, np.vstack([share @ cf, cf]), _LEVELS)
         labels = ["", *(self.network.layout.executors[int(e)].label for e in spouts)]
         return {name: Latency(means[name], one) for name, one in zip(labels, levels, strict=True)}
@@ -368,32 +377,3 @@ def _span(m: FloatArray) -> float:
     mean = m[1] / m[0]
     spread = np.sqrt(max(m[2] / m[0] - mean * mean, (0.01 * mean) ** 2))
     return max(float(mean + _DEVIATIONS * spread), _LEAST_MS)
-
-
-@compiled
-def _way_back(g: Stages, loop: SpoutLoop, spouts: IntArray, step: float, cf: ComplexArray) -> None:
-    """Multiply by the acker's queue and service, the hop back and the wait for the spout's round."""
-    f = g.f
-    size = cf.shape[1]
-    ackers = f.executor.size - f.first_acker
-    at_acker = np.zeros(size, dtype=np.complex128)
-    one = np.zeros(size, dtype=np.complex128)
-    for e in range(f.first_acker, f.executor.size):
-        one[:] = 0.0
-        slow = g.s.slow[e] * f.executor[e].scale
-        add_atoms(f.atom, f.acker_atoms, f.last_atom, slow, step, one)
-        times_wait(g.w.law[e], step, one)
-        at_acker += one / ackers
-    back = np.zeros(size, dtype=np.complex128)
-    used = np.zeros(size, dtype=np.complex128)
-    for i in range(spouts.size):
-        e = spouts[i]
-        back[:] = 0.0
-        for a in range(f.first_acker, f.executor.size):
-            kind = f.kind_between[f.executor[a].worker, f.executor[e].worker]
-            add_atoms(f.atom, f.first_hop[kind], f.first_hop[kind + 1], 1.0, step, back)
-        one[:] = loop.in_empty[e]
-        times_uniform(loop.empty_ms[e], step, one)
-        used[:] = 1 - loop.in_empty[e]
-        times_uniform(loop.used_ms[e], step, used)
-        cf[i] *= at_acker * back * (one + used) / ackers

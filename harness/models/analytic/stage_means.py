@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.models.analytic.batching import batch_moments
 from harness.models.analytic.compiled import compiled
 from harness.models.analytic.forward import Stages, mean_output
+from harness.models.analytic.holding import batched, hold_mean
 from harness.models.analytic.rates import ROWS, TUPLES
 from harness.models.analytic.structure import COUNT_WINDOW, SPOUT
 from harness.models.analytic.waiting import MEAN, SLEEP
@@ -44,7 +44,6 @@ def stage_means(solution: Solution) -> tuple[dict[str, float], dict[str, float]]
 @compiled
 def _add(g: Stages, waits: FloatArray, holds: FloatArray, rows: FloatArray) -> None:
     f, r = g.f, g.r
-    held = np.zeros(2)
     for s in range(f.stream.size - 1):
         stream = f.stream[s]
         source, target = f.component[stream.source], f.component[stream.target]
@@ -56,9 +55,9 @@ def _add(g: Stages, waits: FloatArray, holds: FloatArray, rows: FloatArray) -> N
                 p = f.share[stream.first_share + i * targets + j]
                 kind = f.kind_between[f.executor[source.first_executor + i].worker, f.executor[e].worker]
                 wait = g.s.hop[kind, 0] + g.w.law[e, MEAN] + g.w.law[e, SLEEP] / 2
-                if f.batch > 1:
-                    batch_moments(r.port[TUPLES, port] * p, f.batch, f.flush_ms, held)
-                    wait += held[0]
+                if batched(f):
+                    at = stream.first_share + i * targets + j
+                    wait += hold_mean(f, g.w.holds, source.first_executor + i, e, at)
                 waits[stream.target] += r.port[ROWS, port] * p * wait
                 rows[stream.target] += r.port[ROWS, port] * p
     for c in range(f.component.size - 1):

@@ -5,29 +5,37 @@ A *seat* is a place where a group of siblings stays together: an executor, or a 
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
+from harness.models.analytic.batching import FIRST, times_hold
 from harness.models.analytic.compiled import compiled, inlined, inner
 from harness.models.analytic.forward import Stages
-from harness.models.analytic.rates import TUPLES
+from harness.models.analytic.holding import hold_mean, near
 from harness.models.analytic.records import Flat
 from harness.models.analytic.spectrum import ComplexArray, Grid, add_atoms
 from harness.models.analytic.structure import COUNT_WINDOW
 from harness.models.layout import FloatArray, IntArray
+from harness.models.network import WITHIN
 
 
 class Way(NamedTuple):
-    """The way of an ack from each worker to an acker, all ackers alike.
+    """The way of an ack from each worker to an acker, all ackers alike; with batches, from each executor.
+
+    What is gathered for an acker from all other workers waits once for a whole tree, and is not in it.
 
     Attributes
     ----------
-    cf : array (workers, frequencies)
-    cdf : array (workers, points)
-    mean_ms : array (workers)
+    of : array (executors)
+        Numbers of ways.
+    cf : array (ways, frequencies)
+    cdf : array (ways, points)
+    mean_ms : array (ways)
     """
 
+    of: IntArray
     cf: ComplexArray
     cdf: FloatArray
     mean_ms: FloatArray
@@ -65,14 +73,38 @@ def back(g: Stages, grid: Grid, span: float, first_seat: IntArray, sizes: FloatA
     f = g.f
     hops = np.zeros((f.first_hop.size - 1, grid.size), dtype=np.complex128)
     _hop_spectra(f, np.pi / span, hops)
-    kinds = f.kind_between[:, f.executor["worker"][f.first_acker :]]
+    batches = f.batch > 1 or f.transfer_batch > 1
+    workers = f.executor["worker"]
+    of = np.arange(f.first_acker) if batches else workers[: f.first_acker]
+    kinds = f.kind_between[:, workers[f.first_acker :]]
     share = np.stack([(kinds == kind).mean(axis=1) for kind in range(hops.shape[0])], axis=1)
-    cf = share @ hops
+    cf, mean_ms = share @ hops, share @ g.s.hop[:, 0]
+    if batches:
+        cf, mean_ms = cf[workers[: f.first_acker]], mean_ms[workers[: f.first_acker]]
+        _held_ways(g, np.pi / span, share[:, WITHIN][workers[: f.first_acker]], hops, cf, mean_ms)
     cdf = np.maximum.accumulate(np.clip(np.ascontiguousarray(cf.real) @ grid.to_cdf, 0, 1), axis=1)
     seats = int(first_seat[-1])
     rest = np.zeros((seats, grid.size), dtype=np.complex128)
-    way = Way(cf, cdf, share @ g.s.hop[:, 0])
+    way = Way(of, cf, cdf, mean_ms)
     return Back(g, grid, span, first_seat, sizes, way, hops, rest, np.zeros(seats))
+
+
+@compiled
+def _held_ways(g: Stages, step: float, within: FloatArray, hops: ComplexArray, cf: ComplexArray,
+               mean_ms: FloatArray) -> None:  # fmt: skip
+    """Let acks wait for their batches at the sender; ``within``: share of ackers in each one's worker."""
+    h = g.w.holds
+    part = np.zeros(cf.shape[1], dtype=np.complex128)
+    for e in range(within.size):
+        part[:] = within[e] * hops[WITHIN]
+        cf[e] -= part
+        if h.out.shape[0] and within[e] < 1:
+            times_hold(h.out[e], step, cf[e])
+            mean_ms[e] += (1 - within[e]) * h.out[e, FIRST]
+        if h.ack.shape[0]:
+            times_hold(h.ack[e], step, part)
+            mean_ms[e] += within[e] * h.ack[e, FIRST]
+        cf[e] += part
 
 
 @compiled
@@ -102,20 +134,27 @@ def kind_of(f: Flat, stream: int, i: int, j: int) -> int:
 
 
 @inner
-def typical_rate(g: Stages, stream: int) -> float:
-    """Return the mean rate of a stream's connections."""
-    f = g.f
+def times_holds(b: Back, stream: int, i: int, j: int, found: ComplexArray) -> float:
+    """Multiply by the waits for batches from the source's executor i to the target's seat j; return the mean."""
+    f, h = b.g.f, b.g.w.holds
     s = f.stream[stream]
-    total, used = 0.0, 0
-    targets = f.component[s.target + 1].first_executor - f.component[s.target].first_executor
-    for i in range(f.component[s.source + 1].first_executor - f.component[s.source].first_executor):
-        for j in range(targets):
-            rate = (
-                g.r.port[TUPLES, f.output[s.output].first_port + i] * f.share[s.first_share + i * targets + j]
-            )
-            total += rate
-            used += rate > 0
-    return total / used if used else 0.0
+    first, to = f.component[s.source].first_executor, f.component[s.target].first_executor
+    there = (
+        f.task[f.component[s.target].first_task + j].executor
+        if f.component[s.target].kind >= COUNT_WINDOW
+        else j
+    )
+    at = s.first_share + i * (f.component[s.target + 1].first_executor - to) + there
+    step = math.pi / b.span
+    if near(f, first + i, to + there):
+        if h.link.shape[0]:
+            times_hold(h.link[at], step, found)
+    else:
+        if h.out.shape[0]:
+            times_hold(h.out[first + i], step, found)
+        if h.gather.shape[0]:
+            times_hold(h.gather[to + there], step, found)
+    return hold_mean(f, h, first + i, to + there, at)
 
 
 @inlined

@@ -34,30 +34,30 @@ def members(b: Back, c: int, i: int, made: FloatArray) -> None:
     """
     f = b.g.f
     one = f.component[c]
-    worker = f.executor[one.first_executor + i].worker
+    way = b.way.of[one.first_executor + i]
     for t in range(one.first_task, f.component[c + 1].first_task):
         if f.task[t].executor == i and b.g.r.task[TUPLES, t] > 0:
             seat = b.first_seat[one.first_class] + t - one.first_task
             if one.kind == TIME_WINDOW:
-                b.rest_mean[seat] = _by_time(b, c, worker, made, b.rest[seat])
+                b.rest_mean[seat] = _by_time(b, c, way, made, b.rest[seat])
             else:
-                b.rest_mean[seat] = _by_count(b, c, t, worker, made, b.rest[seat])
+                b.rest_mean[seat] = _by_count(b, c, t, way, made, b.rest[seat])
 
 
 @inner
-def _by_time(b: Back, c: int, worker: int, made: FloatArray, out: ComplexArray) -> float:
+def _by_time(b: Back, c: int, way: int, made: FloatArray, out: ComplexArray) -> float:
     length, slide = b.g.f.component[c].length, b.g.f.component[c].slide
     step = math.pi / b.span
-    out[:] = b.way.cf[worker]
+    out[:] = b.way.cf[way]
     times_shift(slide, step, out)
-    mean = _later(b, out, slide + b.way.mean_ms[worker], slide, made)
+    mean = _later(b, out, slide + b.way.mean_ms[way], slide, made)
     times_uniform(slide, step, out)
     times_shift(length - slide, step, out)
     return float(mean + length - slide / 2)
 
 
 @inner
-def _by_count(b: Back, c: int, t: int, worker: int, made: FloatArray, out: ComplexArray) -> float:
+def _by_count(b: Back, c: int, t: int, way: int, made: FloatArray, out: ComplexArray) -> float:
     length, slide = b.g.f.component[c].length, b.g.f.component[c].slide
     rate, index = b.g.r.task[TUPLES, t], window_index(b.g, c, t)
     size, step = b.grid.size, math.pi / b.span
@@ -65,11 +65,11 @@ def _by_count(b: Back, c: int, t: int, worker: int, made: FloatArray, out: Compl
     mean, begin, end = 0.0, 1.0, min(THRESHOLD - 1.0, slide)
     while begin <= slide:
         # places begin to end of the slide are acked at its arrival number end
-        last = b.way.cf[worker].copy()
+        last = b.way.cf[way].copy()
         for k in range(1, size):
             last[k] *= complex_exp(gap_log(rate, index, k * step) * end)
         least = max(end - 3 * math.sqrt(index * end), 0.0) / rate
-        last_mean = _later(b, last, end / rate + b.way.mean_ms[worker], least, made)
+        last_mean = _later(b, last, end / rate + b.way.mean_ms[way], least, made)
         places = end - begin + 1
         mean += places / slide * (last_mean + (length - (begin + end) / 2) / rate)
         out[0] += places / slide

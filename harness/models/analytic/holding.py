@@ -1,0 +1,342 @@
+"""Storm's batches: how long tuples and acks wait in each, and how much they make arrivals come together.
+
+As ``JCQueue`` and ``WorkerTransfer`` of storm-client 2.8.3 do it: an executor has a batch of ``batch`` tuples
+for every executor of its own worker, and one of ``transfer_batch`` for all that goes to other workers, acks
+included; both are flushed. What comes from other workers fills a batch of ``batch`` for each receiving
+executor, which nothing flushes. A limit of 1 is no batch.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.models.analytic.batching import FIRST, NUMBERS, Sender, gather_law, hold_law
+from harness.models.analytic.batching import SECOND as SECOND_HOLD
+from harness.models.analytic.compiled import compiled, inlined, inner
+from harness.models.analytic.rates import ANCHORS, TUPLES, Rates
+from harness.models.analytic.records import Flat
+from harness.models.analytic.service import Service
+from harness.models.analytic.spout_loop import SpoutLoop
+from harness.models.analytic.structure import COUNT_WINDOW, SPOUT, TIME_WINDOW
+from harness.models.analytic.variability import SCALES_MS, at_scale, dealt, drawn, released, rounding
+from harness.models.analytic.waiting import MEAN, SECOND, SLEEP
+from harness.models.layout import FloatArray
+
+
+class Holds(NamedTuple):
+    """Waits for batches. Without batches all arrays of laws are empty.
+
+    Attributes
+    ----------
+    link : array (shares, numbers)
+        From one executor to another of its worker, by stream (``Flat.share``).
+    out : array (executors and ackers, numbers)
+        For other workers, by sender.
+    ack : array (executors and ackers, numbers)
+        Of an ack to an acker of the sender's worker; of an acker's, to such a spout executor.
+    gather : array (executors and ackers, numbers)
+        Of what comes from other workers, by receiver.
+    far_out, far_in : array (executors and ackers)
+        Tuples and acks a ms to and from other workers.
+    acks : array (executors)
+        Acks a ms that each sends.
+    """
+
+    link: FloatArray
+    out: FloatArray
+    ack: FloatArray
+    gather: FloatArray
+    far_out: FloatArray
+    far_in: FloatArray
+    acks: FloatArray
+
+
+def no_holds(f: Flat, r: Rates) -> Holds:
+    """Return room for the waits of a network, with the rates to and from other workers filled in."""
+    everybody = f.executor.size
+    near = f.batch > 1
+    one, any_ = everybody if f.transfer_batch > 1 else 0, everybody if near else 0
+    found = Holds(
+        np.zeros((f.share.size if near else 0, NUMBERS)),
+        np.zeros((one, NUMBERS)),
+        np.zeros((any_, NUMBERS)),
+        np.zeros((any_, NUMBERS)),
+        np.zeros(everybody),
+        np.zeros(everybody),
+        np.zeros(f.first_acker),
+    )
+    if f.batch > 1 or f.transfer_batch > 1:
+        _far_rates(f, r, found)
+    return found
+
+
+@inlined
+def batched(f: Flat) -> bool:
+    """Whether tuples wait for batches."""
+    return f.batch > 1 or f.transfer_batch > 1
+
+
+@inlined
+def near(f: Flat, e: int, other: int) -> bool:
+    """Whether two executors are of one worker."""
+    return bool(f.executor[e].worker == f.executor[other].worker)
+
+
+@compiled
+def _far_rates(f: Flat, r: Rates, h: Holds) -> None:
+    for k in range(f.stream.size - 1):
+        s = f.stream[k]
+        first, to = f.component[s.source].first_executor, f.component[s.target].first_executor
+        targets = f.component[s.target + 1].first_executor - to
+        for i in range(f.component[s.source + 1].first_executor - first):
+            rate = r.port[TUPLES, f.output[s.output].first_port + i]
+            for j in range(targets):
+                if not near(f, first + i, to + j):
+                    sent = rate * f.share[s.first_share + i * targets + j]
+                    h.far_out[first + i] += sent
+                    h.far_in[to + j] += sent
+    ackers = f.executor.size - f.first_acker
+    for k in range(f.klass.size - 1):
+        c = f.klass[k].component
+        of = TUPLES if f.component[c].kind == SPOUT else ANCHORS
+        for i in range(f.component[c + 1].first_executor - f.component[c].first_executor):
+            e = f.component[c].first_executor + i
+            h.acks[e] += r.cell[of, f.klass[k].first_cell + i]
+    for e in range(f.first_acker if ackers else 0):
+        for a in range(f.first_acker, f.executor.size):
+            if not near(f, e, a):
+                h.far_out[e] += h.acks[e] / ackers
+                h.far_in[a] += h.acks[e] / ackers
+    for c in range(f.component.size - 1):
+        if f.component[c].kind == SPOUT and ackers:
+            for e in range(f.component[c].first_executor, f.component[c + 1].first_executor):
+                for a in range(f.first_acker, f.executor.size):
+                    if not near(f, e, a):
+                        h.far_out[a] += h.acks[e] / ackers
+                        h.far_in[e] += h.acks[e] / ackers
+
+
+@inner
+def sender_of(f: Flat, s: Service, loop: SpoutLoop, law: FloatArray, c: int, e: int) -> Sender:
+    """Return what a flush meets at an executor; a component of -1 is the ackers'.
+
+    Mean work is got from the mean wait (Brumelle 1971).
+    """
+    kind = f.component[c].kind if c >= 0 else TIME_WINDOW + 1
+    if kind == SPOUT:
+        empty = loop.in_empty[e]
+        round_ms = empty * loop.empty_ms[e] + (1 - empty) * loop.used_ms[e]
+        used = loop.used_ms[e]
+        return Sender(used, used * used, used / 2, round_ms, 0.0, 0.0)
+    load, first = min(s.load[e], 1.0), s.hold[e, 0]
+    rest = s.hold[e, 1] / (2 * first) if first > 0 else 0.0
+    work = load * (law[e, MEAN] + rest)
+    if kind == TIME_WINDOW:
+        return Sender(0.0, 0.0, 0.0, f.executor[e].idle_ms, load, work)
+    before = law[e, MEAN] + law[e, SLEEP] / 2 + first
+    spread = law[e, SECOND] - law[e, MEAN] ** 2 + law[e, SLEEP] ** 2 / 12 + s.hold[e, 1] - first * first
+    return Sender(before, before * before + max(spread, 0.0), 0.0, f.executor[e].idle_ms, load, work)
+
+
+@inlined
+def _time_scale(rate: float, limit: int, flush_ms: float) -> float:
+    """Return how long a batch takes to fill, or to be flushed."""
+    return min(flush_ms, limit / rate) if rate > 0 else flush_ms
+
+
+@inner
+def send_holds(f: Flat, r: Rates, c: int, e: int, rate: float, sender: Sender, leaving: FloatArray,
+               ports: FloatArray, h: Holds) -> None:  # fmt: skip
+    """Fill in the waits in the batches of one executor of a component.
+
+    Parameters
+    ----------
+    rate : float
+        Of what the executor serves.
+    leaving, ports : array (scales), array (ports, scales)
+        Index of dispersion of what leaves the executor, and of what that makes.
+    """
+    first, ackers = f.component[c].first_executor, f.executor.size - f.first_acker
+    begin = f.output[f.component[c].first_output].first_subscriber
+    end = f.output[f.component[c + 1].first_output].first_subscriber
+    acks = ack_group(f, r, c, e, h)
+    if h.out.shape[0]:
+        t = _time_scale(h.far_out[e], f.transfer_batch, f.flush_ms)
+        passing = rate if f.component[c].kind < COUNT_WINDOW else math.inf
+        index = total = squares = 0.0
+        for k in range(begin, end):
+            s = f.stream[f.subscribers[k]]
+            to = f.component[s.target].first_executor
+            targets = f.component[s.target + 1].first_executor - to
+            p = 0.0
+            for j in range(targets):
+                if not near(f, e, to + j):
+                    p += f.share[s.first_share + (e - first) * targets + j]
+            port = f.output[s.output].first_port + e - first
+            sent = r.port[TUPLES, port] * p
+            if sent > 0:
+                index += sent * drawn(at_scale(ports[port], t), min(p, 1.0))
+                total += sent
+                squares += sent * sent
+        far = 0.0
+        for a in range(f.first_acker, f.executor.size):
+            far += (0.0 if near(f, e, a) else 1.0) / ackers
+        sent = h.acks[e] * far
+        if sent > 0:
+            index += sent * drawn(at_scale(leaving, t) + acks - 1, far)
+            total += sent
+            squares += sent * sent
+        if total > 0:
+            # what one tuple makes goes together: the streams' counts have a covariance
+            index = index / total + (total - squares / total) / passing * at_scale(leaving, t)
+            hold_law(h.far_out[e], f.transfer_batch, f.flush_ms, index, sender, h.out[e])
+    if not h.link.shape[0]:
+        return
+    for k in range(begin, end):
+        s = f.stream[f.subscribers[k]]
+        to = f.component[s.target].first_executor
+        targets = f.component[s.target + 1].first_executor - to
+        port = f.output[s.output].first_port + e - first
+        known = -1
+        for j in range(targets):
+            at = s.first_share + (e - first) * targets + j
+            if not (near(f, e, to + j) and f.share[at] > 0 and r.port[TUPLES, port] > 0):
+                continue
+            if known >= 0 and f.share[known] == f.share[at]:
+                h.link[at] = h.link[known]
+                continue
+            fills = link_rate(f, r, c, s.target, e, j)
+            t = _time_scale(fills, f.batch, f.flush_ms)
+            index = thinned(f, r, f.subscribers[k], port, ports, f.share[at], t)
+            hold_law(fills, f.batch, f.flush_ms, index, sender, h.link[at])
+            known = at
+    if ackers:
+        fills = h.acks[e] / ackers
+        t = _time_scale(fills, f.batch, f.flush_ms)
+        index = drawn(at_scale(leaving, t) + acks - 1, 1 / ackers)
+        hold_law(fills, f.batch, f.flush_ms, index, sender, h.ack[e])
+
+
+@inner
+def reply_holds(f: Flat, e: int, sender: Sender, h: Holds) -> None:
+    """Fill in the waits of one acker's messages to spouts."""
+    if h.out.shape[0]:
+        hold_law(h.far_out[e], f.transfer_batch, f.flush_ms, 1.0, sender, h.out[e])
+    if not h.ack.shape[0]:
+        return
+    replies, spouts = 0.0, 0
+    for c in range(f.component.size - 1):
+        if f.component[c].kind == SPOUT:
+            for spout in range(f.component[c].first_executor, f.component[c + 1].first_executor):
+                if near(f, e, spout):
+                    replies += h.acks[spout] / (f.executor.size - f.first_acker)
+                    spouts += 1
+    hold_law(replies / max(spouts, 1), f.batch, f.flush_ms, 1.0, sender, h.ack[e])
+
+
+@inner
+def link_rate(f: Flat, r: Rates, source: int, target: int, e: int, j: int) -> float:
+    """Return what fills the batch from an executor to the target's executor j: all streams together."""
+    total = 0.0
+    i = e - f.component[source].first_executor
+    targets = f.component[target + 1].first_executor - f.component[target].first_executor
+    for cls in range(f.component[target].first_class, f.component[target + 1].first_class):
+        s = f.stream[f.klass[cls].stream]
+        if s.source == source:
+            rate = r.port[TUPLES, f.output[s.output].first_port + i]
+            total += rate * f.share[s.first_share + i * targets + j]
+    return total
+
+
+@inlined
+def thinned(f: Flat, r: Rates, stream: int, port: int, ports: FloatArray, p: float, t: float) -> float:
+    """Return the index of what one target gets of a port's, at one time scale."""
+    index = at_scale(ports[port], t)
+    s = f.stream[stream]
+    if s.in_turn and p < 1:
+        tasks = f.component[s.target + 1].first_task - f.component[s.target].first_task
+        return dealt(index, p, r.port[TUPLES, port] * t / tasks)
+    return drawn(index, min(p, 1.0))
+
+
+@inlined
+def ack_group(f: Flat, r: Rates, c: int, e: int, h: Holds) -> float:
+    """Return how many acks an executor sends at once: by the messages in a tuple, and a window's tuples."""
+    if f.component[c].kind == SPOUT:
+        return 1.0
+    tuples = acks = 0.0
+    for cls in range(f.component[c].first_class, f.component[c + 1].first_class):
+        tuples += r.cell[TUPLES, f.klass[cls].first_cell + e - f.component[c].first_executor]
+    acks = h.acks[e] / tuples if tuples > 0 else 1.0
+    if f.component[c].kind == COUNT_WINDOW:
+        acks *= min(f.component[c].slide, 100.0)
+    elif f.component[c].kind == TIME_WINDOW:
+        acks *= max(tuples * f.component[c].slide, 1.0)
+    return acks
+
+
+@inner
+def gather(f: Flat, e: int, index: FloatArray, rate: float, h: Holds) -> None:
+    """Fill in how long what comes from other workers is gathered, and let the index show it.
+
+    Parameters
+    ----------
+    index : array (scales)
+        Of what comes to the executor.
+    rate : float
+        Of all of it.
+    """
+    far = h.far_in[e]
+    if not (h.gather.shape[0] and far > 0 and rate > 0):
+        return
+    gather_law(far, f.batch, max(at_scale(index, f.batch / far / 2), 1e-4), h.gather[e])
+    together(index, far / rate, far, f.batch)
+
+
+@inlined
+def together(index: FloatArray, weight: float, rate: float, limit: int) -> None:
+    """Add to an index what comes of a share ``weight`` of a flow being let through by the ``limit``.
+
+    With N that come in a time, the whole batches among them have the variance of N and the square of the
+    batch times f (1 - f), f the fraction of a batch that N is short of; at short times they come ``limit`` at
+    once, whatever came together before.
+    """
+    for k in range(index.size):
+        beside = max(limit - max(index[k], 1.0), 0.0)
+        index[k] += weight * beside * rounding(rate * SCALES_MS[k] / limit)
+
+
+@inlined
+def let_go(rate: float, limit: int, flush_ms: float, index: float, t: float) -> float:
+    """Return what a flushed batch adds to the index at time t of what fills it, at ``rate`` in all."""
+    gate = min(flush_ms, limit / rate)
+    return min(rate * gate, max(limit - max(index, 1.0), 0.0)) * released(t / gate)
+
+
+@inner
+def hold_mean(f: Flat, h: Holds, e: int, other: int, at: int) -> float:
+    """Return the mean of all waits for batches from one executor to another; ``at``: of the share."""
+    if near(f, e, other):
+        return float(h.link[at, FIRST]) if h.link.shape[0] else 0.0
+    found = 0.0
+    if h.out.shape[0]:
+        found += h.out[e, FIRST]
+    if h.gather.shape[0]:
+        found += h.gather[other, FIRST]
+    return found
+
+
+@inner
+def hold_second(f: Flat, h: Holds, e: int, other: int, at: int) -> float:
+    """Return the second moment of that."""
+    if near(f, e, other):
+        return float(h.link[at, SECOND_HOLD]) if h.link.shape[0] else 0.0
+    found = mean = 0.0
+    if h.out.shape[0]:
+        found, mean = h.out[e, SECOND_HOLD], h.out[e, FIRST]
+    if h.gather.shape[0]:
+        found += 2 * mean * h.gather[other, FIRST] + h.gather[other, SECOND_HOLD]
+    return found
