@@ -102,8 +102,10 @@ def _flow(f: Flat, r: Rates, s: Service, loop: SpoutLoop, found: Flow) -> None:
                 leaving[:] = arrivals[e]
             else:
                 hold = s.hold[e]
-                gather(f, e, arrivals[e], s.rate[e], found.holds)
-                waiting_law(s.load[e], hold[0], hold[1], hold[2], arrivals[e], f.executor[e].idle_ms, law[e])
+                come = gather(f, s, e, s.rate[e], arrivals[e], found.holds)
+                waiting_law(
+                    s.load[e], hold[0], hold[1], hold[2], arrivals[e], f.executor[e].idle_ms, come, law[e]
+                )
                 scv = max(hold[1] / hold[0] ** 2 - 1, 0.0) if hold[0] > 0 else 0.0
                 load = min(s.load[e], 1.0)
                 departures(arrivals[e], load, hold[0], scv, f.executor[e].idle_ms, s.rate[e], leaving)
@@ -429,8 +431,8 @@ def _acks(f: Flat, r: Rates, s: Service, loop: SpoutLoop, found: Flow) -> None:
     for e in range(f.first_acker, law.shape[0]):
         hold = s.hold[e]
         index[:] = 1 + (burst / r.acks / ackers if r.acks > 0 else 0.0)
-        gather(f, e, index, s.rate[e], found.holds)
-        waiting_law(s.load[e], hold[0], hold[1], hold[2], index, f.executor[e].idle_ms, law[e])
+        come = gather(f, s, e, s.rate[e], index, found.holds)
+        waiting_law(s.load[e], hold[0], hold[1], hold[2], index, f.executor[e].idle_ms, come, law[e])
         if batched(f):
             reply_holds(f, e, sender_of(f, s, loop, law, -1, e), found.holds)
     if batched(f):
@@ -438,4 +440,4 @@ def _acks(f: Flat, r: Rates, s: Service, loop: SpoutLoop, found: Flow) -> None:
             for e in range(f.component[c].first_executor, f.component[c + 1].first_executor):
                 if f.component[c].kind == SPOUT:
                     index[:] = 1.0
-                    gather(f, e, index, found.holds.far_in[e], found.holds)
+                    gather(f, s, e, found.holds.far_in[e], index, found.holds)

@@ -22,7 +22,7 @@ from harness.models.analytic.service import Service
 from harness.models.analytic.spout_loop import SpoutLoop
 from harness.models.analytic.structure import COUNT_WINDOW, SPOUT, TIME_WINDOW
 from harness.models.analytic.variability import SCALES_MS, at_scale, dealt, drawn, released, rounding
-from harness.models.analytic.waiting import MEAN, SECOND, SLEEP
+from harness.models.analytic.waiting import MEAN, SECOND, SLEEP, Batches
 from harness.models.layout import FloatArray
 
 
@@ -279,25 +279,29 @@ def ack_group(f: Flat, r: Rates, c: int, e: int, h: Holds) -> float:
 
 
 @inner
-def gather(f: Flat, e: int, index: FloatArray, rate: float, h: Holds) -> None:
-    """Fill in how long what comes from other workers is gathered, and let the index show it.
+def gather(f: Flat, s: Service, e: int, rate: float, index: FloatArray, h: Holds) -> Batches:
+    """Fill in how long what comes from other workers is gathered; let the index show it; return what comes.
 
     Parameters
     ----------
-    index : array (scales)
-        Of what comes to the executor.
     rate : float
-        Of all of it.
+        Of all that comes to the executor.
+    index : array (scales)
+        Of it.
     """
-    far = h.far_in[e]
+    far, size = h.far_in[e], 1.0 * f.batch
     if not (h.gather.shape[0] and far > 0 and rate > 0):
-        return
-    gather_law(far, f.batch, max(at_scale(index, f.batch / far / 2), 1e-4), h.gather[e])
-    together(index, far / rate, far, f.batch)
+        return Batches(0.0, 1.0, 1.0, 1.0)
+    gather_law(far, f.batch, max(at_scale(index, size / far / 2), 1e-4), h.gather[e])
+    share, alone, served = far / rate, min(max(index[0], 1.0), size), max(size * s.hold[e, 0], SCALES_MS[0])
+    before = at_scale(index, served)
+    own = (before + max(size - max(before, 1.0), 0.0) * rounding(far * served / size)) / size
+    let_through(index, share, far, size)
+    return Batches(share, size, alone, own)
 
 
 @inlined
-def together(index: FloatArray, weight: float, rate: float, limit: int) -> None:
+def let_through(index: FloatArray, weight: float, rate: float, limit: float) -> None:
     """Add to an index what comes of a share ``weight`` of a flow being let through by the ``limit``.
 
     With N that come in a time, the whole batches among them have the variance of N and the square of the

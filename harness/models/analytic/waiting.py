@@ -24,6 +24,7 @@ batches that come at random. The first part, W, has
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from harness.models.analytic.compiled import inlined, inner
 from harness.models.analytic.variability import RATIO, SCALES_MS, at_scale
@@ -34,6 +35,29 @@ PROBABILITY, AGAIN, STAGES, FEWER, STAGE_RATE, MEAN, SECOND, SLEEP = range(8)
 with probability ``FEWER``), stages a ms; first and second moment of the wait without the sleep; length of a
 sleep."""
 NUMBERS = 8
+
+
+class Batches(NamedTuple):
+    """What of an executor's tuples comes in batches of one size.
+
+    Attributes
+    ----------
+    share : float
+        0 where there are none: what comes together is then in the index only.
+    size : float
+        Of a batch.
+    alone : float
+        Tuples that come together in what is not batched.
+    index : float
+        Of dispersion of batches, in the time that one is served.
+    """
+
+    share: float
+    size: float
+    alone: float
+    index: float
+
+
 _MOST_STAGES = 8
 _DEEP = 4.0
 """Depth that a tail's shape is told from: a probability of 2 %."""
@@ -121,8 +145,44 @@ def mean_wait(load: float, first: float, second: float, third: float, index: Flo
 
 
 @inner
+def _batch_law(load: float, first: float, second: float, index: FloatArray, come: Batches,
+               law: FloatArray) -> None:  # fmt: skip
+    """Fill in the law where tuples come in batches: those wait, and a tuple then for those before it.
+
+    A batch waits as one customer whose service is that of all its tuples, and a tuple, one of its batch's at
+    random, for the (X - 1) / 2 before it (Burke 1975; Chaudhry and Templeton 1983, chapter 3). At light load a
+    batch meets others of its kind as often as their own index says, and a tuple that comes by itself meets
+    batches as at any time; at heavy load all that counts is the index of all tuples.
+    """
+    share, size, alone = come.share, come.size, come.alone
+    variance = second - first * first
+    before = (share * (size - 1) + (1 - share) * (alone - 1)) / 2
+    pairs = share * (size - 1) * (2 * size - 1) / 6 + (1 - share) * (alone - 1) * (2 * alone - 1) / 6
+    inside, inside_second = before * first, pairs * first * first + before * variance
+    batch = size * first
+    of_batches = share * load * (batch + variance / first) / 2
+    of_others = (1 - share) * load * (alone * first + variance / first) / 2
+    among = max(of_batches + batch * (come.index - 1) / 2, 0.0)
+    light = (of_others + share * among + (1 - share) * of_batches) / (1 - load)
+    scv = variance / (first * first)
+    work = _work(load, first, scv, index, 1.0)
+    heavy = max(work / load - (1 + scv) * first / 2 - inside, 0.0)
+    time, scale = work / (1 - load), (1 + 2 * before) * first
+    weight = time * time / (time * time + 4 * scale * scale)
+    wait = max(light + weight * (heavy - light), least_wait(load, first, index) - inside)
+    law[MEAN] = wait + inside
+    law[SECOND] = 2 * wait * wait / load + 2 * wait * inside + inside_second
+    batches = share / size + (1 - share) / alone
+    rest = (share * batch + (1 - share) * alone * first + variance / first) / 2
+    more = 1 - batches * (1 - min(load, wait / (wait + rest)))
+    law[PROBABILITY] = more
+    waiting = law[MEAN] / more
+    _stages(waiting, max(law[SECOND] / (law[MEAN] * waiting) - 1, 1e-3), law)
+
+
+@inner
 def waiting_law(load: float, first: float, second: float, third: float, index: FloatArray, sleep_ms: float,
-                law: FloatArray) -> None:  # fmt: skip
+                come: Batches, law: FloatArray) -> None:  # fmt: skip
     """Fill in the law of waiting at an executor.
 
     Parameters
@@ -133,10 +193,15 @@ def waiting_law(load: float, first: float, second: float, third: float, index: F
         Moments of the time that a tuple holds the executor.
     index : array
         Of dispersion of arrivals.
+    come : Batches
+        Of which the index holds what comes together, too.
     """
     law[:] = 0.0
     law[SLEEP] = sleep_ms
-    if not 0 < load < 1:
+    if not (0 < load < 1 and first > 0):
+        return
+    if come.share > 0:
+        _batch_law(load, first, second, index, come, law)
         return
     mean = mean_wait(load, first, second, third, index)
     if not mean > 1e-12 * first:
