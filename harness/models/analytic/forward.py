@@ -7,6 +7,7 @@ no path is ever listed. Means are exact given the stages' delays.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -187,8 +188,9 @@ def _fire(g: Stages, c: int, tasks: FloatArray, ports: FloatArray, found: FloatA
             if one.kind == TIME_WINDOW:
                 _then(tasks[t], one.slide / 2, one.slide * one.slide / 3)
             else:
-                gap, index = 1 / g.r.task[TUPLES, t], window_index(g, c, t)
-                many, square = (one.slide - 1) / 2, (one.slide - 1) * (2 * one.slide - 1) / 6
+                gap, index, step = 1 / g.r.task[TUPLES, t], window_index(g, c, t), window_step(g, c, t)
+                many = (one.slide - step) / 2
+                square = many * (2 * one.slide - step) / 3
                 _then(tasks[t], many * gap, (square + index * many) * gap * gap)
             found[one.first_executor + f.task[t].executor] += tasks[t]
             for o in range(one.first_output, after.first_output):
@@ -202,7 +204,21 @@ def mean_output(g: Stages, c: int, t: int) -> float:
     one = g.f.component[c]
     if one.kind == TIME_WINDOW:
         return float(one.slide / 2)
-    return float((one.slide - 1) / 2 / g.r.task[TUPLES, t])
+    return float((one.slide - window_step(g, c, t)) / 2 / g.r.task[TUPLES, t])
+
+
+@inlined
+def window_step(g: Stages, c: int, t: int) -> int:
+    """Return the places of a slide that a member's place is a multiple of: 1 but where batches keep step.
+
+    A task that gets nothing but batches from other workers gets them whole: places that have no common
+    divisor with a batch's size but 1 are all alike.
+    """
+    one, h = g.f.component[c], g.w.holds
+    e = one.first_executor + g.f.task[t].executor
+    if h.gather.shape[0] == 0 or h.far_in[e] < 0.999 * g.r.task[TUPLES, t]:
+        return 1
+    return math.gcd(int(one.slide), g.f.batch)
 
 
 @inner

@@ -6,7 +6,7 @@ import numpy as np
 
 from harness.models.analytic.batching import times_hold
 from harness.models.analytic.compiled import compiled, inner
-from harness.models.analytic.forward import Stages, window_index
+from harness.models.analytic.forward import Stages, window_index, window_step
 from harness.models.analytic.holding import batched, near
 from harness.models.analytic.rates import MEAN_MADE, ROWS, TUPLES
 from harness.models.analytic.records import Flat
@@ -228,7 +228,7 @@ def times_output(g: Stages, c: int, t: int, step: float, found: ComplexArray) ->
     if g.f.component[c].kind == TIME_WINDOW:
         times_uniform(slide, step, found)
         return
-    index = window_index(g, c, t)
+    index, places = window_index(g, c, t), window_step(g, c, t)
     for k in range(1, found.size):
         gap = gap_log(g.r.task[TUPLES, t], index, k * step)
-        found[k] *= (1 - complex_exp(gap * slide)) / (1 - complex_exp(gap)) / slide
+        found[k] *= (1 - complex_exp(gap * slide)) / (1 - complex_exp(gap * places)) * places / slide

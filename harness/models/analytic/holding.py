@@ -293,11 +293,11 @@ def gather(f: Flat, s: Service, e: int, rate: float, index: FloatArray, h: Holds
     if not (h.gather.shape[0] and far > 0 and rate > 0):
         return Batches(0.0, 1.0, 1.0, 1.0)
     gather_law(far, f.batch, max(at_scale(index, size / far / 2), 1e-4), h.gather[e])
-    share, alone, served = far / rate, min(max(index[0], 1.0), size), max(size * s.hold[e, 0], SCALES_MS[0])
-    before = at_scale(index, served)
-    own = (before + max(size - max(before, 1.0), 0.0) * rounding(far * served / size)) / size
+    share, alone = far / rate, min(max(index[0], 1.0), size)
+    busy_ms = size * s.hold[e, 0] / max(1 - s.load[e], 0.01)
+    even = max(at_scale(index, max(busy_ms, SCALES_MS[0])), 1e-3) / size
     let_through(index, share, far, size)
-    return Batches(share, size, alone, own)
+    return Batches(share, size, alone, even)
 
 
 @inlined

@@ -49,7 +49,7 @@ class Batches(NamedTuple):
     alone : float
         Tuples that come together in what is not batched.
     index : float
-        Of dispersion of batches, in the time that one is served.
+        Of dispersion of batches, over the time that a few are served.
     """
 
     share: float
@@ -145,31 +145,30 @@ def mean_wait(load: float, first: float, second: float, third: float, index: Flo
 
 
 @inner
-def _batch_law(load: float, first: float, second: float, index: FloatArray, come: Batches,
-               law: FloatArray) -> None:  # fmt: skip
+def _batch_law(load: float, first: float, second: float, come: Batches, law: FloatArray) -> None:
     """Fill in the law where tuples come in batches: those wait, and a tuple then for those before it.
 
     A batch waits as one customer whose service is that of all its tuples, and a tuple, one of its batch's at
-    random, for the (X - 1) / 2 before it (Burke 1975; Chaudhry and Templeton 1983, chapter 3). At light load a
-    batch meets others of its kind as often as their own index says, and a tuple that comes by itself meets
-    batches as at any time; at heavy load all that counts is the index of all tuples.
+    random, for the (X - 1) / 2 before it (Burke 1975; Chaudhry and Templeton 1983, chapter 3). Batches that
+    come more evenly than at random meet each other less: their part is that of heavy traffic, times the factor
+    of Kraemer and Langenbach-Belz (1976). What comes by itself sees the queue as at any time, whose mean work
+    is rho_i (W_i + the rest of a service) summed over both kinds (Brumelle 1971). Exact for batches and single
+    tuples that all come at random, of services with any distribution.
     """
-    share, size, alone = come.share, come.size, come.alone
+    share, size, alone, even = come.share, come.size, come.alone, come.index
     variance = second - first * first
     before = (share * (size - 1) + (1 - share) * (alone - 1)) / 2
     pairs = share * (size - 1) * (2 * size - 1) / 6 + (1 - share) * (alone - 1) * (2 * alone - 1) / 6
     inside, inside_second = before * first, pairs * first * first + before * variance
-    batch = size * first
-    of_batches = share * load * (batch + variance / first) / 2
+    batch, scv = size * first, variance / (size * first * first)
+    of_batches = share * load * batch * (1 + scv) / 2
     of_others = (1 - share) * load * (alone * first + variance / first) / 2
-    among = max(of_batches + batch * (come.index - 1) / 2, 0.0)
-    light = (of_others + share * among + (1 - share) * of_batches) / (1 - load)
-    scv = variance / (first * first)
-    work = _work(load, first, scv, index, 1.0)
-    heavy = max(work / load - (1 + scv) * first / 2 - inside, 0.0)
-    time, scale = work / (1 - load), (1 + 2 * before) * first
-    weight = time * time / (time * time + 4 * scale * scale)
-    wait = max(light + weight * (heavy - light), least_wait(load, first, index) - inside)
+    among = share * load * batch * (even + scv) / 2
+    if even < 1:
+        among *= math.exp(-2 * (1 - load) * (1 - even) ** 2 / (3 * load * (even + scv)))
+    wait_batch = (of_others + among) / (1 - load)
+    wait_alone = (share * load * wait_batch + of_batches + of_others) / (1 - (1 - share) * load)
+    wait = share * wait_batch + (1 - share) * wait_alone
     law[MEAN] = wait + inside
     law[SECOND] = 2 * wait * wait / load + 2 * wait * inside + inside_second
     batches = share / size + (1 - share) / alone
@@ -201,7 +200,7 @@ def waiting_law(load: float, first: float, second: float, third: float, index: F
     if not (0 < load < 1 and first > 0):
         return
     if come.share > 0:
-        _batch_law(load, first, second, index, come, law)
+        _batch_law(load, first, second, come, law)
         return
     mean = mean_wait(load, first, second, third, index)
     if not mean > 1e-12 * first:
