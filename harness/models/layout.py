@@ -247,7 +247,7 @@ def moved(layout: Layout, position: int, worker: Worker) -> Layout:
     everyone = tuple(other if e is executor else e for e in plan.executors)
     changed = PhysicalPlan.model_construct(query_plan=plan.query_plan, nodes=plan.nodes, executors=everyone)
     to = (worker.node, worker.port)
-    left = sum(e.worker == executor.worker for e in plan.executors) - 1
+    left = int((layout.worker == layout.worker[position]).sum()) - 1
     if to not in layout.workers or left == 0:
         return lay_out(changed)
     number = layout.worker.copy()

@@ -157,35 +157,37 @@ def task_routing(
     Returns
     -------
     array (source's executors, target's tasks)
-        Rows add to 1; with all-grouping every entry is 1.
+        Rows add to 1; with all-grouping every entry is 1. Not to be written to.
     """
     sources = layout.of[stream.source]
     executors, tasks = sources.stop - sources.start, layout.tasks[stream.target].size
     match stream.grouping:
         case "shuffle":
+            if not is_load_aware(settings):
+                return _alike(np.full(tasks, 1 / tasks), executors)
             everyone = np.ones((executors, tasks), dtype=bool)
             return shuffled(layout, at, stream, everyone, settings)
         case "local-or-shuffle":
             here = at.worker[layout.of[stream.target]][at.holder[stream.target]]
             near = at.worker[sources, None] == here[None, :]
             return shuffled(layout, at, stream, near | ~near.any(axis=1, keepdims=True), settings)
-        case "none":
-            return np.full((executors, tasks), 1 / tasks)
-        case "all":
-            return np.ones((executors, tasks))
-        case "global":
-            found = np.zeros((executors, tasks))
-            found[:, 0] = 1.0
-            return found
+        case "none" | "all" | "global":
+            row = {"none": np.full(tasks, 1 / tasks), "all": np.ones(tasks), "global": np.eye(1, tasks)[0]}
+            return _alike(row[stream.grouping], executors)
         case _:
             return _regrouped(layout, stream, keyed[stream], rate)
+
+
+def _alike(row: FloatArray, executors: int) -> FloatArray:
+    """Return the routing of executors that all have one row, which is kept once and not to be written to."""
+    return np.broadcast_to(row, (executors, row.size))
 
 
 def _regrouped(layout: Layout, stream: Stream, shares: FloatArray, rate: FloatArray) -> FloatArray:
     """Return the observed routing for executors that hold other tasks together."""
     membership = layout.membership[stream.source]
     if shares.shape[0] == 1:
-        return np.repeat(shares, membership.shape[0], axis=0)
+        return _alike(shares[0], membership.shape[0])
     weight = membership * rate
     silent = ~(weight.sum(axis=1) > 0)  # nothing is expected of it: any of its tasks alike
     weight[silent] = membership[silent]

@@ -6,10 +6,11 @@ Poisson with mean x / group, x = rate times flush. With n = group K tuples, grou
 full batches and r = n mod limit at the flush, so
 
 - the share of tuples that leave in a full batch is E [limit floor(n / limit)] / x;
-- the tuples that wait are, at any time since the flush, n(t) mod limit; by Little's law the mean wait is their
-  mean over rate, and the integral over t of P(K(t) = k) up to the flush is P(K > k) over the groups' rate;
-- of K groups at random the g-th from the end is g / (K + 1) of the period before the flush, which is the mean
-  wait of those that leave with it; what is left of the mean wait is that of full batches.
+- the tuples that wait are, at any time since the flush, n(t) mod limit; by Little's law the mean wait is
+  their mean over rate, and the integral over t of P(K(t) = k) up to the flush is P(K > k) over the rate of
+  groups;
+- of K groups at random the g-th from the end is g / (K + 1) of the period before the flush, which is the
+  mean wait of those that leave with it; what is left of the mean wait is that of full batches.
 
 Exact for groups of one size at random. Where arrivals are more regular, K is taken as the whole numbers next
 to its mean for the share of it that the index of dispersion is short of 1.
@@ -59,8 +60,9 @@ class Sender(NamedTuple):
 
 
 @inner
-def _batched(rate: float, limit: int, flush_ms: float, group: float, regular: float) -> tuple[float, float,
-                                                                                             float]:  # fmt: skip
+def _batched(
+    rate: float, limit: int, flush_ms: float, group: float, regular: float
+) -> tuple[float, float, float]:
     """Return the share in full batches, their mean wait, and the mean wait of those that are flushed."""
     x = rate * flush_ms
     mean = x / group

@@ -55,12 +55,10 @@ def flatten(network: Network) -> tuple[Structure, Flat]:
     component["first_task"][1:] = np.cumsum([layout.tasks[name].size for name in layout.order])
     klass["first_cell"][1:] = np.cumsum(executors[klass["component"][:-1]])
     output["first_port"][1:] = np.cumsum(executors[output["component"][:-1]])
-    stream["first_route"][1:] = np.cumsum([r.size for r in routes])
-    stream["first_share"][1:] = np.cumsum(executors[stream["source"][:-1]] * executors[stream["target"][:-1]])
+    routes = _rows(stream, executors, routes)
     stream["in_turn"][:-1] = [s in network.round_robin for s in names.streams]
-    stream["alike"][:-1] = [bool((r == r[:1]).all()) for r in routes]
     task = np.zeros(component["first_task"][-1], dtype=TASK)
-    task["executor"] = np.concatenate([layout.membership[name].argmax(axis=0) for name in layout.order])
+    task["executor"] = np.concatenate([layout.holder[name] for name in layout.order])
     for c, rate_tps in inputs.items():
         task["input_tpms"][component[c]["first_task"] : component[c + 1]["first_task"]] = rate_tps / 1000
     executor = np.zeros(len(layout), dtype=EXECUTOR)
@@ -113,6 +111,20 @@ def flatten(network: Network) -> tuple[Structure, Flat]:
     )
 
 
+def _rows(stream: Records, executors: IntArray, routes: list[FloatArray]) -> list[FloatArray]:
+    """Fill in where each stream's routes, shares and connections are; return the rows that are kept."""
+    senders, receivers = executors[stream["source"][:-1]], executors[stream["target"][:-1]]
+    alike = [r.strides[0] == 0 or bool((r == r[:1]).all()) for r in routes]
+    rows = [r[:1] if same else r for r, same in zip(routes, alike, strict=True)]
+    stream["alike"][:-1] = alike
+    stream["route_step"][:-1] = [0 if same else r.shape[1] for r, same in zip(routes, alike, strict=True)]
+    stream["share_step"][:-1] = np.where(np.array(alike, dtype=bool), 0, receivers)
+    stream["first_route"][1:] = np.cumsum([r.size for r in rows])
+    stream["first_share"][1:] = np.cumsum(np.array([len(r) for r in rows], dtype=np.int64) * receivers)
+    stream["first_link"][1:] = np.cumsum(senders * receivers)
+    return rows
+
+
 def _firsts(sizes: Sequence[int]) -> IntArray:
     found = np.zeros(len(sizes) + 1, dtype=np.int64)
     np.cumsum(sizes, out=found[1:])
@@ -132,11 +144,11 @@ def _atoms(several: Iterable[Atoms]) -> tuple[Records, IntArray]:
 def _shares(component: Records, stream: Records, task: Records, route: FloatArray, share: FloatArray) -> None:
     """Add the tasks' routing up by their executors."""
     for s in range(stream.size - 1):
-        a, b = stream[s].source, stream[s].target
+        b = stream[s].target
         first = component[b].first_task
         tasks = component[b + 1].first_task - first
         targets = component[b + 1].first_executor - component[b].first_executor
-        for i in range(component[a + 1].first_executor - component[a].first_executor):
+        for i in range((stream[s + 1].first_share - stream[s].first_share) // targets if targets else 0):
             for t in range(tasks):
                 at = stream[s].first_share + i * targets + task[first + t].executor
                 share[at] += route[stream[s].first_route + i * tasks + t]

@@ -99,6 +99,8 @@ def _flow(f: Flat, r: Rates, s: Service, loop: SpoutLoop, found: Flow) -> None:
             _rejoin(f, r, s, c, blur, ports, arrivals, joint)
         for e in range(f.component[c].first_executor, f.component[c + 1].first_executor):
             if f.component[c].kind == SPOUT:
+                leaving[:] = 1.0  # acks come to it
+                gather(f, s, e, found.holds.far_in[e], leaving, found.holds)
                 leaving[:] = arrivals[e]
             else:
                 hold = s.hold[e]
@@ -215,7 +217,7 @@ def _meet(f: Flat, r: Rates, s: Service, c: int, blur: FloatArray, found: Flow) 
                 continue
             e = f.component[a].first_executor + i
             for j in range(targets):
-                p = f.share[f.stream[stream].first_share + i * targets + j]
+                p = f.share[f.stream[stream].first_share + i * f.stream[stream].share_step + j]
                 if p > 0:
                     by_hop = blur[f.kind_between[f.executor[e].worker, f.executor[to + j].worker]]
                     filled, limit = 0.0, f.batch if near(f, e, to + j) else f.transfer_batch
@@ -275,7 +277,7 @@ def _dealt_out(f: Flat, r: Rates, stream: int, blur: FloatArray, share: FloatArr
     for i in range(f.component[one.source + 1].first_executor - first):
         rate = r.port[TUPLES, f.output[one.output].first_port + i]
         for j in range(share.size):
-            p = rate * f.share[one.first_share + i * share.size + j]
+            p = rate * f.share[one.first_share + i * one.share_step + j]
             if p > 0:
                 share[j] += p
                 total += p
@@ -333,8 +335,8 @@ def _meet_alike(f: Flat, r: Rates, s: Service, stream: int, round_size: int, blu
 
 
 @inlined
-def _join(index: FloatArray, rate: float, p: float, round_size: int, weight: float, blur: float, filled: float,
-          limit: int, flush_ms: float, found: FloatArray) -> None:  # fmt: skip
+def _join(index: FloatArray, rate: float, p: float, round_size: int, weight: float, blur: float,
+          filled: float, limit: int, flush_ms: float, found: FloatArray) -> None:  # fmt: skip
     """Add one connection's flow to what arrives: split off, gathered in batches, blurred by the hop.
 
     Parameters
@@ -408,6 +410,20 @@ def _acks(f: Flat, r: Rates, s: Service, loop: SpoutLoop, found: Flow) -> None:
     ackers = law.shape[0] - f.first_acker
     if ackers == 0:
         return
+    index = np.ones(SCALES_MS.size)
+    burst = _acks_together(f, r)
+    for e in range(f.first_acker, law.shape[0]):
+        hold = s.hold[e]
+        index[:] = 1 + (burst / r.acks / ackers if r.acks > 0 else 0.0)
+        come = gather(f, s, e, s.rate[e], index, found.holds)
+        waiting_law(s.load[e], hold[0], hold[1], hold[2], index, f.executor[e].idle_ms, come, law[e])
+        if batched(f):
+            reply_holds(f, e, sender_of(f, s, loop, law, -1, e), found.holds)
+
+
+@inner
+def _acks_together(f: Flat, r: Rates) -> float:
+    """Return by how many others each ack comes with, times the rate of acks."""
     burst = 0.0
     for cls in range(f.klass.size - 1):
         c = f.klass[cls].component
@@ -427,17 +443,4 @@ def _acks(f: Flat, r: Rates, s: Service, loop: SpoutLoop, found: Flow) -> None:
                     * f.component[c].slide
                     / (f.component[c + 1].first_class - f.component[c].first_class)
                 )
-    index = np.ones(SCALES_MS.size)
-    for e in range(f.first_acker, law.shape[0]):
-        hold = s.hold[e]
-        index[:] = 1 + (burst / r.acks / ackers if r.acks > 0 else 0.0)
-        come = gather(f, s, e, s.rate[e], index, found.holds)
-        waiting_law(s.load[e], hold[0], hold[1], hold[2], index, f.executor[e].idle_ms, come, law[e])
-        if batched(f):
-            reply_holds(f, e, sender_of(f, s, loop, law, -1, e), found.holds)
-    if batched(f):
-        for c in range(f.component.size - 1):
-            for e in range(f.component[c].first_executor, f.component[c + 1].first_executor):
-                if f.component[c].kind == SPOUT:
-                    index[:] = 1.0
-                    gather(f, s, e, found.holds.far_in[e], index, found.holds)
+    return burst

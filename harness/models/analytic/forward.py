@@ -98,7 +98,7 @@ def _hop(g: Stages, stream: int, i: int, j: int, now: FloatArray) -> None:
     hop = g.s.hop[f.kind_between[f.executor[e].worker, f.executor[target + j].worker]]
     _then(now, hop[0], hop[1])
     if batched(f):
-        at = s.first_share + i * (f.component[s.target + 1].first_executor - target) + j
+        at = s.first_link + i * (f.component[s.target + 1].first_executor - target) + j
         h = g.w.holds
         _then(now, hold_mean(f, h, e, target + j, at), hold_second(f, h, e, target + j, at))
 
@@ -118,7 +118,7 @@ def _come(g: Stages, cls: int, through: FloatArray, ports: FloatArray, arrived: 
         if source[0] > 0:
             for j in range(targets):
                 p = (
-                    f.share[s.first_share + i * targets + j]
+                    f.share[s.first_share + i * s.share_step + j]
                     * through[f.component[s.target].first_executor + j]
                 )
                 if p > 0:
@@ -162,7 +162,7 @@ def _come_to_tasks(g: Stages, cls: int, through: FloatArray, ports: FloatArray, 
         if source[0] > 0:
             for t in range(seats):
                 j = f.task[target.first_task + t].executor
-                p = f.route[s.first_route + i * seats + t] * through[target.first_executor + j]
+                p = f.route[s.first_route + i * s.route_step + t] * through[target.first_executor + j]
                 if p > 0:
                     now[:] = source * p
                     _hop(g, stream, i, j, now)

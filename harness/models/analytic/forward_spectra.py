@@ -108,8 +108,9 @@ def _come(
         known = np.zeros(hops.shape[0], dtype=np.bool_)
         for j in range(seats):
             to = f.task[target.first_task + j].executor if by_task else j
-            at = s.first_share + i * executors + to
-            p = f.route[s.first_route + i * seats + j] if by_task else f.share[at]
+            at = s.first_link + i * executors + to
+            share = f.share[s.first_share + i * s.share_step + to]
+            p = f.route[s.first_route + i * s.route_step + j] if by_task else share
             if not p > 0:
                 continue
             other = target.first_executor + to

@@ -88,8 +88,10 @@ def _meet(f: Flat, r: Rates, cls: int, seats: int, ports: FloatArray, sizes: Flo
         port = f.output[f.stream[stream].output].first_port + i
         size = ports[port]
         for j in range(seats):
-            at = f.stream[stream].first_route if by_task else f.stream[stream].first_share
-            p = f.route[at + i * seats + j] if by_task else f.share[at + i * seats + j]
+            one = f.stream[stream]
+            p = f.share[one.first_share + i * one.share_step + j] if not by_task else 0.0
+            if by_task:
+                p = f.route[one.first_route + i * one.route_step + j]
             if p > 0 and r.port[TUPLES, port] > 0:
                 groups[j] += r.port[TUPLES, port] / size * (1.0 if f.stream[stream].copies else hit(p, size))
                 tuples[j] += r.port[TUPLES, port] * p

@@ -31,8 +31,8 @@ class Holds(NamedTuple):
 
     Attributes
     ----------
-    link : array (shares, numbers)
-        From one executor to another of its worker, by stream (``Flat.share``).
+    link : array (links, numbers)
+        From one executor to another of its worker, by stream (``first_link``).
     out : array (executors and ackers, numbers)
         For other workers, by sender.
     ack : array (executors and ackers, numbers)
@@ -60,7 +60,7 @@ def no_holds(f: Flat, r: Rates) -> Holds:
     near = f.batch > 1
     one, any_ = everybody if f.transfer_batch > 1 else 0, everybody if near else 0
     found = Holds(
-        np.zeros((f.share.size if near else 0, NUMBERS)),
+        np.zeros((int(f.stream["first_link"][-1]) if near else 0, NUMBERS)),
         np.zeros((one, NUMBERS)),
         np.zeros((any_, NUMBERS)),
         np.zeros((any_, NUMBERS)),
@@ -90,33 +90,34 @@ def _far_rates(f: Flat, r: Rates, h: Holds) -> None:
     for k in range(f.stream.size - 1):
         s = f.stream[k]
         first, to = f.component[s.source].first_executor, f.component[s.target].first_executor
-        targets = f.component[s.target + 1].first_executor - to
         for i in range(f.component[s.source + 1].first_executor - first):
             rate = r.port[TUPLES, f.output[s.output].first_port + i]
-            for j in range(targets):
+            for j in range(f.component[s.target + 1].first_executor - to):
                 if not near(f, first + i, to + j):
-                    sent = rate * f.share[s.first_share + i * targets + j]
+                    sent = rate * f.share[s.first_share + i * s.share_step + j]
                     h.far_out[first + i] += sent
                     h.far_in[to + j] += sent
-    ackers = f.executor.size - f.first_acker
     for k in range(f.klass.size - 1):
         c = f.klass[k].component
         of = TUPLES if f.component[c].kind == SPOUT else ANCHORS
         for i in range(f.component[c + 1].first_executor - f.component[c].first_executor):
             e = f.component[c].first_executor + i
-            h.acks[e] += r.cell[of, f.klass[k].first_cell + i]
-    for e in range(f.first_acker if ackers else 0):
-        for a in range(f.first_acker, f.executor.size):
-            if not near(f, e, a):
-                h.far_out[e] += h.acks[e] / ackers
-                h.far_in[a] += h.acks[e] / ackers
-    for c in range(f.component.size - 1):
-        if f.component[c].kind == SPOUT and ackers:
-            for e in range(f.component[c].first_executor, f.component[c + 1].first_executor):
-                for a in range(f.first_acker, f.executor.size):
-                    if not near(f, e, a):
-                        h.far_out[a] += h.acks[e] / ackers
-                        h.far_in[e] += h.acks[e] / ackers
+            acks = r.cell[of, f.klass[k].first_cell + i]
+            h.acks[e] += acks
+            _far_acks(f, h, e, acks, f.component[c].kind == SPOUT)
+
+
+@inlined
+def _far_acks(f: Flat, h: Holds, e: int, rate: float, answered: bool) -> None:
+    """Add what an executor sends to ackers of other workers, and they to it."""
+    for a in range(f.first_acker, f.executor.size):
+        if not near(f, e, a):
+            one = rate / (f.executor.size - f.first_acker)
+            h.far_out[e] += one
+            h.far_in[a] += one
+            if answered:
+                h.far_out[a] += one
+                h.far_in[e] += one
 
 
 @inner
@@ -160,39 +161,13 @@ def send_holds(f: Flat, r: Rates, c: int, e: int, rate: float, sender: Sender, l
         Index of dispersion of what leaves the executor, and of what that makes.
     """
     first, ackers = f.component[c].first_executor, f.executor.size - f.first_acker
+    acks = ack_group(f, r, c, e, h)
+    if h.out.shape[0] and h.far_out[e] > 0:
+        passing = rate if f.component[c].kind < COUNT_WINDOW else math.inf
+        index = _far_index(f, r, c, e, passing, acks, leaving, ports, h)
+        hold_law(h.far_out[e], f.transfer_batch, f.flush_ms, index, sender, h.out[e])
     begin = f.output[f.component[c].first_output].first_subscriber
     end = f.output[f.component[c + 1].first_output].first_subscriber
-    acks = ack_group(f, r, c, e, h)
-    if h.out.shape[0]:
-        t = _time_scale(h.far_out[e], f.transfer_batch, f.flush_ms)
-        passing = rate if f.component[c].kind < COUNT_WINDOW else math.inf
-        index = total = squares = 0.0
-        for k in range(begin, end):
-            s = f.stream[f.subscribers[k]]
-            to = f.component[s.target].first_executor
-            targets = f.component[s.target + 1].first_executor - to
-            p = 0.0
-            for j in range(targets):
-                if not near(f, e, to + j):
-                    p += f.share[s.first_share + (e - first) * targets + j]
-            port = f.output[s.output].first_port + e - first
-            sent = r.port[TUPLES, port] * p
-            if sent > 0:
-                index += sent * drawn(at_scale(ports[port], t), min(p, 1.0))
-                total += sent
-                squares += sent * sent
-        far = 0.0
-        for a in range(f.first_acker, f.executor.size):
-            far += (0.0 if near(f, e, a) else 1.0) / ackers
-        sent = h.acks[e] * far
-        if sent > 0:
-            index += sent * drawn(at_scale(leaving, t) + acks - 1, far)
-            total += sent
-            squares += sent * sent
-        if total > 0:
-            # what one tuple makes goes together: the streams' counts have a covariance
-            index = index / total + (total - squares / total) / passing * at_scale(leaving, t)
-            hold_law(h.far_out[e], f.transfer_batch, f.flush_ms, index, sender, h.out[e])
     if not h.link.shape[0]:
         return
     for k in range(begin, end):
@@ -200,24 +175,61 @@ def send_holds(f: Flat, r: Rates, c: int, e: int, rate: float, sender: Sender, l
         to = f.component[s.target].first_executor
         targets = f.component[s.target + 1].first_executor - to
         port = f.output[s.output].first_port + e - first
-        known = -1
+        known, alike = -1, 0.0
         for j in range(targets):
-            at = s.first_share + (e - first) * targets + j
-            if not (near(f, e, to + j) and f.share[at] > 0 and r.port[TUPLES, port] > 0):
+            at = s.first_link + (e - first) * targets + j
+            share = f.share[s.first_share + (e - first) * s.share_step + j]
+            if not (near(f, e, to + j) and share > 0 and r.port[TUPLES, port] > 0):
                 continue
-            if known >= 0 and f.share[known] == f.share[at]:
+            if known >= 0 and alike == share:
                 h.link[at] = h.link[known]
                 continue
             fills = link_rate(f, r, c, s.target, e, j)
             t = _time_scale(fills, f.batch, f.flush_ms)
-            index = thinned(f, r, f.subscribers[k], port, ports, f.share[at], t)
+            index = thinned(f, r, f.subscribers[k], port, ports, share, t)
             hold_law(fills, f.batch, f.flush_ms, index, sender, h.link[at])
-            known = at
+            known, alike = at, share
     if ackers:
         fills = h.acks[e] / ackers
         t = _time_scale(fills, f.batch, f.flush_ms)
         index = drawn(at_scale(leaving, t) + acks - 1, 1 / ackers)
         hold_law(fills, f.batch, f.flush_ms, index, sender, h.ack[e])
+
+
+@inner
+def _far_index(f: Flat, r: Rates, c: int, e: int, passing: float, acks: float, leaving: FloatArray,
+               ports: FloatArray, h: Holds) -> float:  # fmt: skip
+    """Return the index of all that an executor sends to other workers, at the scale of its batch.
+
+    What one tuple makes, and its ack, go together, so the streams' counts have a covariance.
+    """
+    t = _time_scale(h.far_out[e], f.transfer_batch, f.flush_ms)
+    first, ackers = f.component[c].first_executor, f.executor.size - f.first_acker
+    index = total = squares = far = 0.0
+    for k in range(f.output[f.component[c].first_output].first_subscriber,
+                   f.output[f.component[c + 1].first_output].first_subscriber):  # fmt: skip
+        s = f.stream[f.subscribers[k]]
+        to = f.component[s.target].first_executor
+        p = 0.0
+        for j in range(f.component[s.target + 1].first_executor - to):
+            if not near(f, e, to + j):
+                p += f.share[s.first_share + (e - first) * s.share_step + j]
+        port = f.output[s.output].first_port + e - first
+        sent = r.port[TUPLES, port] * p
+        if sent > 0:
+            index += sent * drawn(at_scale(ports[port], t), min(p, 1.0))
+            total += sent
+            squares += sent * sent
+    for a in range(f.first_acker, f.executor.size):
+        far += (0.0 if near(f, e, a) else 1.0) / ackers
+    sent = h.acks[e] * far
+    if sent > 0:
+        index += sent * drawn(at_scale(leaving, t) + acks - 1, far)
+        total += sent
+        squares += sent * sent
+    if not total > 0:
+        return 1.0
+    return index / total + (total - squares / total) / passing * at_scale(leaving, t)
 
 
 @inner
@@ -242,12 +254,11 @@ def link_rate(f: Flat, r: Rates, source: int, target: int, e: int, j: int) -> fl
     """Return what fills the batch from an executor to the target's executor j: all streams together."""
     total = 0.0
     i = e - f.component[source].first_executor
-    targets = f.component[target + 1].first_executor - f.component[target].first_executor
     for cls in range(f.component[target].first_class, f.component[target + 1].first_class):
         s = f.stream[f.klass[cls].stream]
         if s.source == source:
             rate = r.port[TUPLES, f.output[s.output].first_port + i]
-            total += rate * f.share[s.first_share + i * targets + j]
+            total += rate * f.share[s.first_share + i * s.share_step + j]
     return total
 
 
@@ -322,7 +333,7 @@ def let_go(rate: float, limit: int, flush_ms: float, index: float, t: float) -> 
 
 @inner
 def hold_mean(f: Flat, h: Holds, e: int, other: int, at: int) -> float:
-    """Return the mean of all waits for batches from one executor to another; ``at``: of the share."""
+    """Return the mean of all waits for batches from one executor to another; ``at``: the link."""
     if near(f, e, other):
         return float(h.link[at, FIRST]) if h.link.shape[0] else 0.0
     found = 0.0

@@ -33,7 +33,7 @@ def one_of(b: Back, stream: int, executors: int, found: ComplexArray, mean: Floa
     for i in range(executors):
         to[:] = 0.0
         for j in range(seats):
-            p = chance(f, b.first_seat, stream, i, j)
+            p = chance(f, stream, i, j)
             if p > 0:
                 kind = kind_of(f, stream, i, j)
                 source, target = b.rest[first + j], to[kind]
@@ -57,7 +57,7 @@ def tabulate(b: Back, stream: int, executors: int, table: FloatArray) -> None:
     sender = np.full((b.hops.shape[0], seats), -1)
     for i in range(executors):
         for j in range(seats):
-            if chance(f, b.first_seat, stream, i, j) > 0:
+            if chance(f, stream, i, j) > 0:
                 sender[kind_of(f, stream, i, j), j] = i
     ways, held = b.hops, np.zeros(b.grid.size, dtype=np.complex128)
     real = np.zeros((seats, b.grid.size))
@@ -123,7 +123,7 @@ def _last(b: Back, stream: int, i: int, number: float, table: FloatArray, produc
     few = number <= _FEW and not s.copies
     mean, variance = np.zeros(points if few else 0), np.zeros(points if few else 0)
     for j in range(b.first_seat[s.klass + 1] - b.first_seat[s.klass]):
-        p = chance(f, b.first_seat, stream, i, j)
+        p = chance(f, stream, i, j)
         if not p > 0:
             continue
         row = table[kind_of(f, stream, i, j), j]

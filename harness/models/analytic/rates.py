@@ -102,10 +102,11 @@ def _arrive(f: Flat, k: int, cell: FloatArray, task: FloatArray, port: FloatArra
         if sent[TUPLES] > 0:
             for kind in range(3):
                 for t in range(tasks):
-                    task[kind, target.first_task + t] += sent[kind] * f.route[s.first_route + i * tasks + t]
+                    share = f.route[s.first_route + i * s.route_step + t]
+                    task[kind, target.first_task + t] += sent[kind] * share
                 for j in range(targets):
                     cell[kind, f.klass[k].first_cell + j] += (
-                        sent[kind] * f.share[s.first_share + i * targets + j]
+                        sent[kind] * f.share[s.first_share + i * s.share_step + j]
                     )
         sent[:] = 0.0
 

@@ -75,7 +75,7 @@ def _onward(g: Stages, first_seat: IntArray, c: int, i: int, way: FloatArray) ->
         klass = f.stream[stream].klass
         for j in range(first_seat[klass + 1] - first_seat[klass]):
             seat = first_seat[klass] + j
-            if chance(f, first_seat, stream, i, j) > _RARE:
+            if chance(f, stream, i, j) > _RARE:
                 held = _held(g, stream, e, j)
                 length = held + way[seat, 0] + 5 * math.sqrt(way[seat, 1] + held * held / 2)
                 if length > best:
@@ -94,7 +94,7 @@ def _held(g: Stages, stream: int, e: int, j: int) -> float:
     if f.component[s.target].kind >= COUNT_WINDOW:
         j = f.task[f.component[s.target].first_task + j].executor
     targets = f.component[s.target + 1].first_executor - to
-    at = s.first_share + (e - f.component[s.source].first_executor) * targets + j
+    at = s.first_link + (e - f.component[s.source].first_executor) * targets + j
     return hold_mean(f, g.w.holds, e, to + j, at)
 
 

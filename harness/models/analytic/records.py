@@ -34,9 +34,12 @@ OUTPUT = np.dtype([(name, _WHOLE) for name in ("component", "first_subscriber", 
 
 STREAM = np.dtype([(name, _WHOLE) for name in (
     "source", "target", "output", "klass", "copies", "in_turn", "alike", "first_route", "first_share",
+    "route_step", "share_step", "first_link",
 )])  # fmt: skip
 """``copies``: each tuple goes to every task. ``in_turn``: tasks are served in rounds, none drawn. ``alike``:
-all sources route alike, so that what they send can be added up before it is shared out."""
+all sources route alike, so that what they send can be added up before it is shared out; one row of
+routes and shares is kept then, and the steps from row to row are 0. ``first_link``: connections of executors,
+row after row."""
 
 TASK = np.dtype([("executor", _WHOLE), ("input_tpms", _REAL)])
 """``executor``: number within the component."""
@@ -62,7 +65,7 @@ class Flat(NamedTuple):
     first_fan, fan : array (fans + 1), array
         Probabilities of 0, 1, 2 ... tuples.
     route, share : array
-        Row after row: source's executors by target's tasks, or executors.
+        Row after row: source's executors by target's tasks, or executors; one row where all are alike.
     first_hop : array (kinds + 1)
         Atoms of hops.
     kind_between : array (workers, workers)

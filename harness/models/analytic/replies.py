@@ -1,4 +1,4 @@
-"""What is at the end of a message's tree: what the acker gathers, its queue, and the way back to the spout."""
+"""What is at the end of a message's tree: what the acker gathers, its queue, the way back to the spout."""
 
 from __future__ import annotations
 

@@ -341,8 +341,8 @@ class Solution:
         in_empty = self.loop.in_empty[spouts]
         read = in_empty * self.loop.empty_ms[spouts] / 2 + (1 - in_empty) * self.loop.used_ms[spouts] / 2
         at_acker = float(np.mean(self.queue_wait_ms[f.first_acker :] + self.service.hold[f.first_acker :, 0]))
-        at_acker = at_acker + self._gathered.mean_ms * last[spouts]
-        mean = tree.mean_ms[spouts] + at_acker + self._replies_ms[spouts] + read
+        mean = tree.mean_ms[spouts] + at_acker + self._gathered.mean_ms * last[spouts]
+        mean += self._replies_ms[spouts] + read
         means = self._by_spout(spouts, mean)
         rate = self.service.rate[spouts]
         share = rate / rate.sum()

@@ -162,7 +162,8 @@ def times_uniform(length: float, step: float, found: ComplexArray) -> None:
     turn = complex(math.cos(length * step), math.sin(length * step))
     at = turn
     for k in range(1, found.size):
-        found[k] *= (at - 1) / complex(0.0, k * step * length)
+        over = 1 / (k * step * length)
+        found[k] *= complex(at.imag * over, (1 - at.real) * over)
         at *= turn
 
 
@@ -173,11 +174,16 @@ def times_wait(law: FloatArray, step: float, found: ComplexArray) -> None:
     fewer, stages, rate = law[FEWER], int(law[STAGES]), law[STAGE_RATE]
     if more > 0:
         for k in range(1, found.size):
-            stage = rate / complex(rate, -k * step)
+            x = k * step / rate
+            size = 1 / (1 + x * x)
+            stage = complex(size, x * size)  # 1 / (1 - i x)
             part = fewer + (1 - fewer) * stage
             for _ in range(stages - 1):
                 part *= stage
-            found[k] *= 1 - more + more * (1 - again) * part / (1 - again * part)
+            if again > 0:
+                rest = complex(1 - again * part.real, again * part.imag)  # conjugate of 1 - again part
+                part *= rest * ((1 - again) / (rest.real * rest.real + rest.imag * rest.imag))
+            found[k] *= 1 - more + more * part
     times_uniform(law[SLEEP], step, found)
 
 

@@ -61,11 +61,14 @@ def _loops(f: Flat, emit_ms: FloatArray, found: FloatArray) -> None:
     for c in range(f.component.size - 1):
         if f.component[c].kind != SPOUT:
             continue
-        tasks = f.task[f.component[c].first_task : f.component[c + 1].first_task]["executor"]
+        end, last = f.component[c].first_task, f.component[c + 1].first_task
+        tasks = last - end
         for i in range(f.component[c + 1].first_executor - f.component[c].first_executor):
-            e = f.component[c].first_executor + i
-            rate = f.task[f.component[c].first_task + np.flatnonzero(tasks == i)]["input_tpms"]
-            others = tasks.size - rate.size if f.input_in_turn else -1
+            e, begin = f.component[c].first_executor + i, end
+            while end < last and f.task[end].executor == i:
+                end += 1
+            rate = f.task[begin:end]["input_tpms"]
+            others = tasks - rate.size if f.input_in_turn else -1
             found[:, e] = _loop(rate, f.component[c].poll_ms, emit_ms[e], f.executor[e].idle_ms,
                                 f.input_scv, others)  # fmt: skip
 

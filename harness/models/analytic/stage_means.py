@@ -52,11 +52,11 @@ def _add(g: Stages, waits: FloatArray, holds: FloatArray, rows: FloatArray) -> N
             port = f.output[stream.output].first_port + i
             for j in range(targets):
                 e = target.first_executor + j
-                p = f.share[stream.first_share + i * targets + j]
+                p = f.share[stream.first_share + i * stream.share_step + j]
                 kind = f.kind_between[f.executor[source.first_executor + i].worker, f.executor[e].worker]
                 wait = g.s.hop[kind, 0] + g.w.law[e, MEAN] + g.w.law[e, SLEEP] / 2
                 if batched(f):
-                    at = stream.first_share + i * targets + j
+                    at = stream.first_link + i * targets + j
                     wait += hold_mean(f, g.w.holds, source.first_executor + i, e, at)
                 waits[stream.target] += r.port[ROWS, port] * p * wait
                 rows[stream.target] += r.port[ROWS, port] * p

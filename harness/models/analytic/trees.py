@@ -114,13 +114,12 @@ def _hop_spectra(f: Flat, step: float, found: ComplexArray) -> None:
 
 
 @inlined
-def chance(f: Flat, first_seat: IntArray, stream: int, i: int, j: int) -> float:
+def chance(f: Flat, stream: int, i: int, j: int) -> float:
     """Return the probability that a tuple of the source's executor i goes to the target's seat j."""
     s = f.stream[stream]
-    seats = first_seat[s.klass + 1] - first_seat[s.klass]
     if f.component[s.target].kind >= COUNT_WINDOW:
-        return float(f.route[s.first_route + i * seats + j])
-    return float(f.share[s.first_share + i * seats + j])
+        return float(f.route[s.first_route + i * s.route_step + j])
+    return float(f.share[s.first_share + i * s.share_step + j])
 
 
 @inlined
@@ -135,7 +134,7 @@ def kind_of(f: Flat, stream: int, i: int, j: int) -> int:
 
 @inner
 def times_holds(b: Back, stream: int, i: int, j: int, found: ComplexArray) -> float:
-    """Multiply by the waits for batches from the source's executor i to the target's seat j; return the mean."""
+    """Multiply by the waits for batches from a source's executor to a target's seat; return the mean."""
     f, h = b.g.f, b.g.w.holds
     s = f.stream[stream]
     first, to = f.component[s.source].first_executor, f.component[s.target].first_executor
@@ -144,7 +143,7 @@ def times_holds(b: Back, stream: int, i: int, j: int, found: ComplexArray) -> fl
         if f.component[s.target].kind >= COUNT_WINDOW
         else j
     )
-    at = s.first_share + i * (f.component[s.target + 1].first_executor - to) + there
+    at = s.first_link + i * (f.component[s.target + 1].first_executor - to) + there
     step = math.pi / b.span
     if near(f, first + i, to + there):
         if h.link.shape[0]:

@@ -139,6 +139,36 @@ def at_scale(index: FloatArray, t: float) -> float:
     return float(index[k] + (x - k) * (index[k + 1] - index[k]))
 
 
+def _weight(t: float) -> float:
+    """Return 1 - (1 - c(t)) / 2t with c the correlation function of canonical reflected Brownian motion."""
+    root = math.sqrt(t)
+    beyond = 0.5 * math.erfc(root / math.sqrt(2.0))
+    density = math.exp(-t / 2) / math.sqrt(2 * math.pi)
+    correlation = 2 * (1 - 2 * t - t * t) * beyond + 2 * root * density * (1 + t)
+    return min(max(1 - (1 - correlation) / (2 * t), 0.0), 1.0)
+
+
+_FINE = 8
+_LEAST, _MOST = 1e-3, 60.0
+"""Below, the weight grows from 0 with a square root; beyond, its correlation is nothing."""
+_STEP = _LOG_RATIO / _FINE
+_WEIGHTS: FloatArray = np.array(
+    [_weight(_LEAST * math.exp(i * _STEP)) for i in range(math.ceil(math.log(_MOST / _LEAST) / _STEP) + 1)]
+)
+"""The weight at times so many of ``_STEP`` (of the logarithm) from the least: read off on straight lines."""
+
+
+@inlined
+def _weight_at(t: float, at: float) -> float:
+    """Return the weight at time t, which is ``at`` steps of the logarithm from the least."""
+    if at < 0:
+        return math.sqrt(t) * 1.06
+    k = int(at)
+    if k >= _WEIGHTS.size - 1:
+        return 1 - 1 / (2 * t)
+    return float(_WEIGHTS[k] + (at - k) * (_WEIGHTS[k + 1] - _WEIGHTS[k]))
+
+
 @inner
 def departures(index: FloatArray, load: float, service_ms: float, scv: float, sleep_ms: float, rate: float,
                found: FloatArray) -> None:  # fmt: skip
@@ -148,29 +178,19 @@ def departures(index: FloatArray, load: float, service_ms: float, scv: float, sl
     arrivals and services (Whitt and You 2018, with the weight of a reflected Brownian motion).
     """
     limit = index[index.size - 1] + scv
+    pace = (1 - load) ** 2 / (service_ms * limit) if service_ms > 0 and limit > 0 and load > 0 else 0.0
+    at = math.log(pace * SCALES_MS[0] / _LEAST) / _STEP if pace > 0 else 0.0
+    in_sleep = at_scale(index, sleep_ms) if sleep_ms > 0 else 0.0
     for k in range(index.size):
         t = SCALES_MS[k]
         value = index[k]
         if sleep_ms > 0:
-            asleep = index[k] if t >= sleep_ms else at_scale(index, sleep_ms)
+            asleep = index[k] if t >= sleep_ms else in_sleep
             value = load * index[k] + (1 - load) * (asleep + rate * sleep_ms * released(t / sleep_ms))
         if value > 1 and service_ms > 0:
             value = 1 + min(value - 1, t / service_ms)
         weight = 1.0
-        if service_ms > 0 and limit > 0 and load > 0:
-            weight = _weight((1 - load) ** 2 * t / (service_ms * limit))
+        if pace > 0:
+            weight = _weight_at(pace * t, at)
+            at += _FINE
         found[k] = weight * value + (1 - weight) * renewal(t / service_ms if service_ms > 0 else 1e9, scv)
-
-
-@inlined
-def _weight(t: float) -> float:
-    """Return 1 - (1 - c(t)) / 2t with c the correlation function of canonical reflected Brownian motion."""
-    if t < 1e-3:
-        return math.sqrt(t) * 1.06  # the weight's growth from 0
-    if t > 60:
-        return 1 - 1 / (2 * t)
-    root = math.sqrt(t)
-    beyond = 0.5 * math.erfc(root / math.sqrt(2.0))
-    density = math.exp(-t / 2) / math.sqrt(2 * math.pi)
-    correlation = 2 * (1 - 2 * t - t * t) * beyond + 2 * root * density * (1 + t)
-    return min(max(1 - (1 - correlation) / (2 * t), 0.0), 1.0)

@@ -122,21 +122,33 @@ def _work(load: float, service_ms: float, scv: float, index: FloatArray, depth: 
 
 
 @inner
-def _power(load: float, service_ms: float, scv: float, index: FloatArray) -> float:
-    """Return the power of the depth that the work grows with; 1 for an exponential tail, and at most."""
-    shallow, deep = _work(load, service_ms, scv, index, 1.0), _work(load, service_ms, scv, index, _DEEP)
+def _power(load: float, service_ms: float, scv: float, index: FloatArray, shallow: float) -> float:
+    """Return the power of the depth that the work grows with; 1 for an exponential tail, and at most.
+
+    Parameters
+    ----------
+    shallow : float
+        Work at a depth of 1.
+    """
+    deep = _work(load, service_ms, scv, index, _DEEP)
     return min(math.log(deep / shallow) / math.log(_DEEP), 1.0) if shallow > 0 else 1.0
 
 
 @inner
-def mean_wait(load: float, first: float, second: float, third: float, index: FloatArray) -> float:
+def mean_wait(
+    load: float, first: float, second: float, third: float, index: FloatArray, work: float
+) -> float:
     """Return the mean wait without sleeps, from moments of the service.
 
     By pairs where the work comes in less than a service, by robust queueing where it takes many. How long it
     takes is told from how much it is (equal where the supremum is inside a scale, and without jumps).
+
+    Parameters
+    ----------
+    work : float
+        Of heavy load.
     """
     scv = max(second / (first * first) - 1, 0.0)
-    work = _work(load, first, scv, index, 1.0)
     heavy = max(work / load - (1 + scv) * first / 2, 0.0)
     light = light_wait(load, first, second, third, index)
     time = work / (1 - load)
@@ -150,10 +162,10 @@ def _batch_law(load: float, first: float, second: float, come: Batches, law: Flo
 
     A batch waits as one customer whose service is that of all its tuples, and a tuple, one of its batch's at
     random, for the (X - 1) / 2 before it (Burke 1975; Chaudhry and Templeton 1983, chapter 3). Batches that
-    come more evenly than at random meet each other less: their part is that of heavy traffic, times the factor
-    of Kraemer and Langenbach-Belz (1976). What comes by itself sees the queue as at any time, whose mean work
-    is rho_i (W_i + the rest of a service) summed over both kinds (Brumelle 1971). Exact for batches and single
-    tuples that all come at random, of services with any distribution.
+    come more evenly than at random meet each other less: their part is that of heavy traffic, times the
+    factor of Kraemer and Langenbach-Belz (1976). What comes by itself sees the queue as at any time, whose
+    mean work is rho_i (W_i + the rest of a service) summed over both kinds (Brumelle 1971). Exact for batches
+    and single tuples that all come at random, of services with any distribution.
     """
     share, size, alone, even = come.share, come.size, come.alone, come.index
     variance = second - first * first
@@ -202,7 +214,9 @@ def waiting_law(load: float, first: float, second: float, third: float, index: F
     if come.share > 0:
         _batch_law(load, first, second, come, law)
         return
-    mean = mean_wait(load, first, second, third, index)
+    scv = max(second / (first * first) - 1, 0.0)
+    work = _work(load, first, scv, index, 1.0)
+    mean = mean_wait(load, first, second, third, index, work)
     if not mean > 1e-12 * first:
         return
     part, part_second = second / (2 * first), third / (3 * first)
@@ -215,7 +229,7 @@ def waiting_law(load: float, first: float, second: float, third: float, index: F
     else:
         more = min(load, mean / (mean + part))
     again, part_scv = more, min(max(part_scv, 1 / _MOST_STAGES), 1.0)
-    power = _power(load, first, max(second / (first * first) - 1, 0.0), index)
+    power = _power(load, first, scv, index, work)
     if power < 1:
         # the squared coefficient of variation of u^power is power^1.85, to 0.02
         waiting_scv = (part_scv * (1 - more) + more) * power**1.85
