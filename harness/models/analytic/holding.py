@@ -175,20 +175,20 @@ def send_holds(f: Flat, r: Rates, c: int, e: int, rate: float, sender: Sender, l
         to = f.component[s.target].first_executor
         targets = f.component[s.target + 1].first_executor - to
         port = f.output[s.output].first_port + e - first
-        known, alike = -1, 0.0
+        known, alike, filled = -1, 0.0, 0.0
         for j in range(targets):
             at = s.first_link + (e - first) * targets + j
             share = f.share[s.first_share + (e - first) * s.share_step + j]
             if not (near(f, e, to + j) and share > 0 and r.port[TUPLES, port] > 0):
                 continue
-            if known >= 0 and alike == share:
+            fills = link_rate(f, r, c, s.target, e, j)
+            if known >= 0 and alike == share and filled == fills:
                 h.link[at] = h.link[known]
                 continue
-            fills = link_rate(f, r, c, s.target, e, j)
             t = _time_scale(fills, f.batch, f.flush_ms)
             index = thinned(f, r, f.subscribers[k], port, ports, share, t)
             hold_law(fills, f.batch, f.flush_ms, index, sender, h.link[at])
-            known, alike = at, share
+            known, alike, filled = at, share, fills
     if ackers:
         fills = h.acks[e] / ackers
         t = _time_scale(fills, f.batch, f.flush_ms)
