@@ -113,9 +113,8 @@ def hold_law(rate: float, limit: int, flush_ms: float, index: float, sender: Sen
     law[:] = 0.0
     share, full_ms, flushed_ms = 0.0, 0.0, flush_ms / 2
     if rate * flush_ms > 1e-9:
-        share, full_ms, flushed_ms = _batched(
-            rate, limit, flush_ms, min(max(index, 1.0), 1.0 * limit), max(1 - index, 0.0)
-        )
+        regular = max(1 - index, 0.0)
+        share, full_ms, flushed_ms = _batched(rate, limit, flush_ms, max(index, 1.0), regular)
     law[FULL], law[LIMIT], law[INDEX] = share, limit, index
     law[RATE] = (limit - 1) / 2 / full_ms if full_ms > 0 else math.inf
     # the time before sending as two values with its moments, those of flushed tuples' flushes even
