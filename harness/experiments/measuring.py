@@ -149,8 +149,8 @@ class Measurement:
             When a worker restarted meanwhile.
         ClusterError
             When a server died.
-        NoOutput
-            When nothing of a jar's messages came out in the whole burn-in.
+        StepInvalid, NoOutput
+            When nothing of a jar's messages came out in the whole burn-in; the latter if tolerant.
         """
         found = self._burn_in()
         start_ns, start_epoch_ms = time.monotonic_ns(), time.time_ns() // 1_000_000
@@ -217,14 +217,17 @@ class Measurement:
             self._pause()
 
     def _require_output(self, seen: View) -> None:
-        """Raise NoOutput when all that a topology of a jar was sent vanished: no step would be any better."""
-        if not seen.left_ns.size and (silence := self._watched.silence()):
-            errors = self._deployment.reported_errors(self._up_epoch_ms)
-            reported = f"; its tasks reported: {errors[-1]}" if errors else ""
-            raise NoOutput(
-                f"step {self._step.index}: {silence}{reported}",
-                "see docs/own-topology.md; where windows hold messages that long, give measure.burn_in more",
-            )
+        """Refuse to go on when all that a topology of a jar was sent vanished; a second time, for good."""
+        if seen.left_ns.size or not (silence := self._watched.silence()):
+            return
+        if not self._tolerant:
+            raise StepInvalid(silence)
+        errors = self._deployment.reported_errors(self._up_epoch_ms)
+        reported = f"; its tasks reported: {errors[-1]}" if errors else ""
+        raise NoOutput(
+            f"step {self._step.index}: {silence}{reported}",
+            "see docs/own-topology.md; where windows hold messages that long, give measure.burn_in more",
+        )
 
     def _interval(self, start_ns: int) -> _Ended:
         limits = self._measure.interval

@@ -46,6 +46,7 @@ def settings(jar: Path, how: str, **topics: object) -> dict[str, object]:
             "args": ["{name}", "{bootstrap}", "{input_topic}", "{output_topic}", how],
             "topics": {"value": "{key} {payload}", **topics},
             "ackers": 1,
+            "storm": {"topology.message.timeout.secs": 300},  # nothing is sent again on a slow machine
         },
         "workload": {"rate_tps": RATE_TPS, "arrivals": "poisson", "payload_bytes": 32},
         "cluster": {"nodes": 2, "slots_per_node": 2},
