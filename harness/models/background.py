@@ -91,9 +91,13 @@ def remote_traffic(
     one = np.eye(number)
     crossing = np.zeros((number, number))
     for stream, rate in emitted.items():
+        rows, to = routing[stream], layout.worker[layout.of[stream.target]][holder[stream.target]]
+        if rows.strides[0] == 0:
+            sent = np.bincount(layout.worker[layout.of[stream.source]], weights=rate, minlength=number)
+            crossing += np.outer(sent, np.bincount(to, weights=rows[0], minlength=number))
+            continue
         sources = one[layout.worker[layout.of[stream.source]]]
-        targets = one[layout.worker[layout.of[stream.target]][holder[stream.target]]]
-        crossing += (sources * rate[:, None]).T @ (routing[stream] @ targets)
+        crossing += (sources * rate[:, None]).T @ (rows @ one[to])
     if layout.ackers.stop > layout.ackers.start:
         acker = np.bincount(layout.worker[layout.ackers], minlength=number).astype(np.float64)
         acker /= acker.sum()

@@ -125,6 +125,12 @@ class Layout:
     def __len__(self) -> int:
         return len(self.executors)
 
+    def by_executor(self, component: str, of_tasks: FloatArray) -> FloatArray:
+        """Return the sums of what a component's tasks have by its executors: ``membership`` times it."""
+        holder = self.holder[component]
+        at = self.of[component]
+        return np.bincount(holder, weights=of_tasks, minlength=at.stop - at.start)
+
     @property
     def ackers(self) -> slice:
         """Positions of the acker executors; empty where the plan has none."""

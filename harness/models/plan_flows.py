@@ -70,21 +70,23 @@ def flows(
     emitted: dict[Stream, FloatArray] = {}
     arriving: dict[Stream, FloatArray] = {}
     for name in layout.order:
-        streams, held = into[name], layout.membership[name]
+        streams, size = into[name], layout.tasks[name].size
         if streams:
             for s in streams:
-                inputs[s] = held @ arriving[s]
-            tasks[name] = sum((arriving[s] for s in streams), np.zeros(held.shape[1]))
+                inputs[s] = layout.by_executor(name, arriving[s])
+            tasks[name] = sum((arriving[s] for s in streams), np.zeros(size))
         else:
             share = spouts.share.get(name)
-            tasks[name] = np.zeros(held.shape[1]) if share is None else share * rate_tps
+            tasks[name] = np.zeros(size) if share is None else share * rate_tps
         made: dict[str, FloatArray] = {}
         for s in out_of[name]:
             routing[s] = task_routing(layout, at, s, keyed, settings, tasks[name])
             if s.stream not in made:
                 made[s.stream] = _made(layout, fans, streams, Output(name, s.stream), tasks[name], inputs)
             emitted[s] = made[s.stream]
-            arriving[s] = made[s.stream] @ routing[s]
+            rows = routing[s]
+            alike = rows.strides[0] == 0
+            arriving[s] = made[s.stream].sum() * rows[0] if alike else made[s.stream] @ rows
     return Flows(into, routing, tasks, inputs, emitted)
 
 
@@ -98,10 +100,9 @@ def _made(
 ) -> FloatArray:
     """Return the emits a second of each executor on one output; ``streams`` feed its component."""
     name = output.component
-    held = layout.membership[name]
     whole = fans.get(Input(name, "", ""))
     if not streams:
-        return np.asarray(held @ tasks * (_mean(whole[output]) if whole else 1.0))
+        return np.asarray(layout.by_executor(name, tasks) * (_mean(whole[output]) if whole else 1.0))
     window = layout.plan.query_plan.component(name).window
     if window is not None and whole:
         if window.kind == "count":
@@ -109,9 +110,9 @@ def _made(
         else:
             slides = 1000.0 / window.slide
             fired = slides * -np.expm1(-tasks / slides)
-        return np.asarray(held @ fired * _mean(whole[output]))
+        return np.asarray(layout.by_executor(name, fired) * _mean(whole[output]))
     made = (inputs[s] * _mean(fans[Input(name, s.source, s.stream)][output]) for s in streams)
-    return np.asarray(sum(made, np.zeros(held.shape[0])))
+    return np.asarray(sum(made, np.zeros(layout.of[name].stop - layout.of[name].start)))
 
 
 def _mean(probabilities: FloatArray) -> float:

@@ -43,10 +43,10 @@ class Builder:
         for name, demand in self.prepared.demand.items():
             if demand.scale.size == 1 or (demand.scale == 1.0).all():
                 continue
-            held, rate = self.layout.membership[name], self.flows.tasks[name]
-            total = held @ rate
-            alone = held @ demand.scale / held.sum(axis=1)
-            weighted = held @ (rate * demand.scale)
+            rate, add = self.flows.tasks[name], self.layout.by_executor
+            total = add(name, rate)
+            alone = add(name, demand.scale) / add(name, np.ones(rate.size))
+            weighted = add(name, rate * demand.scale)
             found[self.layout.of[name]] = np.divide(weighted, total, out=alone, where=total > 0)
         return found
 
@@ -55,7 +55,7 @@ class Builder:
         found = np.zeros(len(self.layout))
         for name, streams in self.flows.into.items():
             if streams:
-                found[self.layout.of[name]] = self.layout.membership[name] @ self.flows.tasks[name]
+                found[self.layout.of[name]] = self.layout.by_executor(name, self.flows.tasks[name])
         return found
 
     def entered(self) -> FloatArray:
@@ -63,7 +63,7 @@ class Builder:
         found = np.zeros(len(self.layout))
         for name, streams in self.flows.into.items():
             if not streams:
-                found[self.layout.of[name]] = self.layout.membership[name] @ self.flows.tasks[name]
+                found[self.layout.of[name]] = self.layout.by_executor(name, self.flows.tasks[name])
         return found
 
     def acks(self) -> FloatArray:
@@ -97,7 +97,8 @@ class Builder:
         strategy = waiting(self.settings, "spout")
         for name, poll_ms in self.prepared.inputs.poll_ms.items():
             at = self.layout.of[name]
-            round_ms = self.layout.membership[name].sum(axis=1) * poll_ms
+            tasks = self.layout.by_executor(name, np.ones(self.layout.tasks[name].size))
+            round_ms = tasks * poll_ms
             finite = np.minimum(gap_ms[at], 1e9)
             found[at] = strategy.between_rounds_ms(finite, round_ms)
         return found
@@ -118,7 +119,7 @@ class Builder:
         for name, poll_ms in prepared.inputs.poll_ms.items():
             at = layout.of[name]
             looks[at] = sleeps[at] = 0.0
-            tasks = layout.membership[name].sum(axis=1)
+            tasks = layout.by_executor(name, np.ones(layout.tasks[name].size))
             round_ms = tasks * poll_ms
             empty = np.exp(-entered[at] / 1000 * round_ms)
             rounds = 1000 / (round_ms + empty * idle_ms[at])

@@ -67,7 +67,7 @@ def test_batches_among_single_tuples_wait_as_one_customer(share: float, load: fl
     assert law[waiting.MEAN] == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("load", "off"), [(0.3, 0.02), (0.6, 0.04), (0.8, 0.1)])
+@pytest.mark.parametrize(("load", "off"), [(0.3, 0.02), (0.6, 0.06), (0.8, 0.1)])
 def test_batches_that_are_gathered_hardly_wait_for_each_other(load: float, off: float) -> None:
     # Every tenth of arrivals at random lets ten in, services exponential: by Lindley's recursion.
     rng, size, batches = np.random.default_rng(3), 10, 200_000
