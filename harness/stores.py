@@ -21,7 +21,7 @@ from harness.backends.neo4j import PlanGraph, set_first_password
 from harness.backends.neo4j_server import Neo4jServer
 from harness.backends.server_config import LOOPBACK
 from harness.deployment import MetricsTarget
-from harness.errors import HarnessError, MissingTool, UsageError
+from harness.errors import ClusterError, HarnessError, MissingTool, UsageError
 from harness.experiments.config import Experiment
 from harness.experiments.contracts import Metrics, Progress, Watcher
 from harness.experiments.loading import load
@@ -91,6 +91,10 @@ class PlanServer(Store, Protocol):
     @property
     def uri(self) -> str:
         """Its address."""
+
+    @property
+    def room(self) -> str:
+        """How much room its data have, or where that is said."""
 
     def password(self) -> str:
         """Return its password."""
@@ -293,8 +297,12 @@ def graph_taker(server: PlanServer, run: Run) -> Take:
     """Return what writes the plans of a run's step into a server's graph."""
 
     def take(step: int) -> None:
-        with PlanGraph(server.uri, server.password()) as graph:
-            graph.add_step(run, step)
+        try:
+            with PlanGraph(server.uri, server.password()) as graph:
+                graph.add_step(run, step)
+        except ClusterError as error:
+            error.hint = error.hint or server.room
+            raise
 
     return take
 

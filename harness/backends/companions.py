@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -64,6 +65,11 @@ class DataServer:
         self._lock: IO[str] | None = None
         self._process: ServerProcess | None = None
         self._restarts = 0
+
+    @property
+    def room(self) -> str:
+        """How much room its data have: a server does not always say that it wants some."""
+        return f"{shutil.disk_usage(self.data).free // 1_000_000} MB are free for its data in {self.data}"
 
     def command(self) -> Sequence[str]:
         """Return its command line."""

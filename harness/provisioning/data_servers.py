@@ -76,6 +76,11 @@ class HostedServer:
         """Whether its host is there."""
         return self._network.host_alive(self.host)
 
+    @property
+    def room(self) -> str:
+        """Where to see how much room its data have."""
+        return f"harness cluster status {self._cluster.name} says how much room {self.host} has"
+
     def check(self) -> None:
         """Raise ClusterError when its host is gone."""
         if not self.has_host:

@@ -80,6 +80,16 @@ class Stored(NamedTuple):
     waited: str
 
 
+def start_influxdb(provisioned: Provisioned) -> None:
+    done = provisioned.on("control", f"sudo sv -w 60 start {SERVICE}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    deadline = time.monotonic() + WAITS_S
+    with provisioned.network.entered():
+        while not influxdb_of(provisioned.cluster).answers():
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+
+
 def kill_influxdb(provisioned: Provisioned) -> str:
     """Kill InfluxDB, start it again when metrics have waited for it, and return them."""
     pid = provisioned.service_pids("control")["influxdb"]
@@ -89,8 +99,7 @@ def kill_influxdb(provisioned: Provisioned) -> str:
     while len((waited := waiting(provisioned)).splitlines()) < 100:
         assert time.monotonic() < deadline
         time.sleep(0.5)
-    done = provisioned.on("control", f"sudo sv start {SERVICE}")
-    assert done.returncode == 0, done.stdout + done.stderr
+    start_influxdb(provisioned)
     return waited
 
 
@@ -275,7 +284,7 @@ def test_an_influxdb_that_does_not_run(provisioned: Provisioned, tmp_path: Path)
         told = harness("cluster", "status", provisioned.cluster.name)
         ended = harness("run", *typed(provisioned), "--runs", str(tmp_path / "runs"))
     finally:
-        assert provisioned.on("control", f"sudo sv start {SERVICE}").returncode == 0
+        start_influxdb(provisioned)
     assert "influxdb on control does not answer" in told.result["problems"]
     assert ended.status == 1
     url = influxdb_of(provisioned.cluster).url
