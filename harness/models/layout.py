@@ -129,7 +129,8 @@ class Layout:
         """Return the sums of what a component's tasks have by its executors: ``membership`` times it."""
         holder = self.holder[component]
         at = self.of[component]
-        return np.bincount(holder, weights=of_tasks, minlength=at.stop - at.start)
+        found = np.bincount(holder, weights=of_tasks, minlength=at.stop - at.start)
+        return np.asarray(found, dtype=np.float64)
 
     @property
     def ackers(self) -> slice:
