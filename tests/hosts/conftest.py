@@ -46,8 +46,8 @@ def provisioned(
 ) -> Iterator[Provisioned]:
     probes = "\nprobes: { period_s: 2, packets: 3 }\n"  # some in any interval
     cluster = Provisioned(cluster_file(tmp_path_factory.mktemp("file"), extra=probes))
-    made = cluster.provision()
-    try:
+    try:  # also one that takes too long leaves nothing
+        made = cluster.provision()
         assert made.status == 0, made.err
         yield cluster
     finally:
