@@ -178,10 +178,9 @@ def test_a_window_fed_by_whole_batches_of_its_size_waits_for_nothing() -> None:
 
 @pytest.mark.xfail(strict=True, reason="what comes with a flush waits a whole period; half is taken")
 def test_acks_wait_for_batches_too() -> None:
-    # One worker, batches within it: the acks of spout and bolts go out with the flush.
-    plan = deploy(query_plan([("spout", "bolt")]), 1, nodes=1, workers_per_node=1, ackers=1)
-    net = replace(network(plan, 50.0, cpu={"bolt": constant(0.1)}), batch=20, flush_ms=10.0)
+    # The far bolt's ack goes back with a flush of its worker, whose phase is not that of the spout's.
+    net = replace(apart(50.0, transfer_batch=20, flush_ms=10.0), acks=True)
     found = solve(net)
-    run = simulate(net, 200.0, 5.0, 1)
+    run = simulate(net, 400.0, 5.0, 1)
     assert np.nanmean(run.complete_latency_ms) == pytest.approx(found.complete_mean_ms()[""], rel=0.1)
-    assert np.nanmean(run.ack_latency_ms) == pytest.approx(found.ack()[""].mean_ms, rel=0.05)
+    assert np.nanmean(run.ack_latency_ms) == pytest.approx(found.ack()[""].mean_ms, rel=0.1)

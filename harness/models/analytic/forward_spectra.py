@@ -100,7 +100,7 @@ def _come(
     seats, size = arrived.shape
     h, held = g.w.holds, np.zeros(size, dtype=np.complex128)
     hopped = np.zeros(hops.shape, dtype=np.complex128)
-    gathered = np.zeros(arrived.shape if h.gather.shape[0] else (0, size), dtype=np.complex128)
+    gathered = np.zeros((seats if h.gather.shape[0] else 0, size), dtype=np.complex128)
     for i in range(f.component[s.source + 1].first_executor - source.first_executor):
         port, e = f.output[s.output].first_port + i, source.first_executor + i
         if not g.r.port[TUPLES, port] > 0:

@@ -48,14 +48,14 @@ class Batches(NamedTuple):
         Of a batch.
     alone : float
         Tuples that come together in what is not batched.
-    index : float
-        Of dispersion of batches, over the time that a few are served.
+    even : float
+        Index of dispersion of batches, over the time that a few are served.
     """
 
     share: float
     size: float
     alone: float
-    index: float
+    even: float
 
 
 _MOST_STAGES = 8
@@ -167,7 +167,7 @@ def _batch_law(load: float, first: float, second: float, come: Batches, law: Flo
     mean work is rho_i (W_i + the rest of a service) summed over both kinds (Brumelle 1971). Exact for batches
     and single tuples that all come at random, of services with any distribution.
     """
-    share, size, alone, even = come.share, come.size, come.alone, come.index
+    share, size, alone, even = come.share, come.size, come.alone, come.even
     variance = second - first * first
     before = (share * (size - 1) + (1 - share) * (alone - 1)) / 2
     pairs = share * (size - 1) * (2 * size - 1) / 6 + (1 - share) * (alone - 1) * (2 * alone - 1) / 6
