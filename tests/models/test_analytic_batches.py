@@ -15,7 +15,7 @@ from harness.models.analytic.batching import FIRST, FULL, NUMBERS, SECOND, Sende
 from harness.models.analytic.solve import solve
 from harness.models.analytic.stage_means import stage_means
 from harness.models.analytic.waiting import Batches, waiting_law
-from harness.models.network import Network, constant
+from harness.models.network import Network
 from harness.models.simulator import simulate
 from harness.plans import Window
 
