@@ -192,16 +192,20 @@ class Errors:
                 unanswered=tuple(sorted((place[i], place[j]) for i, j in self.unanswered[kind])),
                 grown_points=grown,
                 spread_points=spread,
-                silent=None if again is None else again.silent(kind),
+                silent=None if again is None else again.silent(kind, self.unanswered[kind].keys()),
             )
 
-    def silent(self, kind: Kind) -> tuple[int, int]:
-        """Return in how many nights of sources some pair was not answered, and how many there are."""
-        sources = {i for i, _ in (*self.of_pairs.get(kind, {}), *self.unanswered.get(kind, {}))}
+    def silent(self, kind: Kind, but: Set[Pair]) -> tuple[int, int]:
+        """Return in how many nights of sources an answer is lost, and how many there are.
+
+        ``but`` holds pairs that are not answered anyway.
+        """
+        pairs = {*self.of_pairs.get(kind, {}), *self.unanswered.get(kind, {})} - but
         lost: dict[int, Bools] = {}
-        for (i, _), nights in self.unanswered.get(kind, {}).items():
-            lost[i] = lost[i] | nights if i in lost else nights
-        return sum(int(nights.sum()) for nights in lost.values()), len(sources) * self.nights
+        for pair, nights in self.unanswered.get(kind, {}).items():
+            if pair in pairs:
+                lost[pair[0]] = lost[pair[0]] | nights if pair[0] in lost else nights
+        return sum(int(nights.sum()) for nights in lost.values()), len({i for i, _ in pairs}) * self.nights
 
     def _matrix(self, found: Mapping[Pair, Floats]) -> Matrix:
         return tuple(
@@ -249,26 +253,28 @@ def errors(nights: Sequence[Asked], record: RunRecord, unusable: Mapping[int, tu
     """
     usable = [s for s in record.steps if s.index not in unusable]
     sources = {s.index for s in usable if not s.quality.saturated}
+    never, nothing = np.full(len(nights), np.nan), np.zeros(len(nights), dtype=bool)
     measured = _wide([n.measured for n in nights])
     answers = _wide([n.answers for n in nights])
     judged: dict[Of, dict[str, Floats]] = {
         of: {s: v for s, v in by_subject.items() if is_primary(of[0], s) and np.nan_to_num(v).any()}
         for of, by_subject in measured.items()
     }
-    told: dict[tuple[str, str, Pair], set[str]] = defaultdict(set)
-    for night in nights:
-        for of, subjects in night.told.items():
-            told[of] |= subjects
+    told = _told(nights)
     # The whole topology is of all executors: what is needed for it is the service of each.
     served = {
-        (i, s.index)
+        (i, s.index): np.logical_and.reduce(
+            [
+                told[SERVICE, "mean", (i, s.index)].get(subject, nothing)
+                for subject in judged.get((SERVICE, "mean", s.index), {})
+            ]
+            or [~nothing]
+        )
         for i in sources
         for s in usable
-        if told[SERVICE, "mean", (i, s.index)] >= judged.get((SERVICE, "mean", s.index), {}).keys()
     }
     of_pairs: dict[Kind, dict[Pair, Floats]] = {}
     unanswered: dict[Kind, dict[Pair, Bools]] = {}
-    never = np.full(len(nights), np.nan)
     for kind in dict.fromkeys(kind for kind, _ in answers):
         _, measure, statistic = kind
         targets = sources if measure in TOPOLOGY_MEASURES else {s.index for s in usable}
@@ -278,14 +284,13 @@ def errors(nights: Sequence[Asked], record: RunRecord, unusable: Mapping[int, tu
             actual = judged.get((measure, statistic, j), {})
             predicted = answers.get((kind, (i, j)), {})
             both = [subject for subject in actual if subject in predicted]
-            asked = [
-                subject
-                for subject in actual
-                if (subject in told[measure, statistic, (i, j)] if "[" in subject else (i, j) in served)
-            ]
-            lost = np.isnan([predicted.get(subject, never) for subject in asked])
+            tells = told[measure, statistic, (i, j)]
+            lost = nothing.copy()
+            for subject in actual:
+                known = tells.get(subject, nothing) if "[" in subject else served[i, j]
+                lost |= known & np.isnan(predicted.get(subject, never))
             if lost.any():
-                missing[i, j] = np.asarray(lost.any(axis=0))
+                missing[i, j] = lost
             if both:
                 p, a = (np.stack([of[subject] for subject in both]) for of in (predicted, actual))
                 found[i, j] = _relative(p, a, one=is_primary(measure, ""))
@@ -294,6 +299,16 @@ def errors(nights: Sequence[Asked], record: RunRecord, unusable: Mapping[int, tu
     steps = tuple(s.index for s in record.steps)
     values = _values_of(measured, record, sources, unusable)
     return Errors(of_pairs, unanswered, values, steps, len(nights))
+
+
+def _told(nights: Sequence[Asked]) -> dict[tuple[str, str, Pair], dict[str, Bools]]:
+    """Return of which subjects a source says something, by night."""
+    out: dict[tuple[str, str, Pair], dict[str, Bools]] = defaultdict(dict)
+    for night, asked in enumerate(nights):
+        for of, subjects in asked.told.items():
+            for subject in subjects:
+                out[of].setdefault(subject, np.zeros(len(nights), dtype=bool))[night] = True
+    return out
 
 
 def _wide(nights: Sequence[Mapping[K, Mapping[str, float]]]) -> dict[K, dict[str, Floats]]:

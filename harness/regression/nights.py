@@ -179,10 +179,10 @@ def _accuracy(group: Group, of: Accuracy, limits: Limits) -> Iterator[Outcome]:
     learnt = [(a.grown_points, a.spread_points) for a in scored[:split] if a.spread_points is not None]
     if not len(carried):
         yield group.outcome("accuracy", of.name, detail="no pair was judged in every night")
-    elif not learnt or group.blocks < FEWEST_BLOCKS:
-        yield group.outcome("accuracy", of.name, detail=NOT_LEARNT)
     elif not len(source):
         yield group.outcome("accuracy", of.name, detail=_too_few(carriers))
+    elif not learnt or group.blocks < FEWEST_BLOCKS:
+        yield group.outcome("accuracy", of.name, detail=NOT_LEARNT)
     else:
         signed = errors[:, source, proposed]
         before, after = np.abs(signed[:split]).mean(axis=0), np.abs(signed[split:]).mean(axis=0)
@@ -282,8 +282,9 @@ def _quality(group: Group, limits: Limits) -> Iterator[Outcome]:
     noise = group.noise()
     known = np.isfinite(noise).all(axis=0) & (noise > 0).all(axis=0) & group.usable()
     steps = int(known.sum())
-    if steps < FEWEST_STEPS:
-        yield group.outcome("quality", name, detail=f"fewer than {FEWEST_STEPS} steps")
+    if steps < FEWEST_STEPS or group.blocks < FEWEST_BLOCKS:
+        few = f"fewer than {FEWEST_STEPS} steps, or than {FEWEST_BLOCKS} blocks in one"
+        yield group.outcome("quality", name, detail=few)
     else:
         logs = np.log(noise[:, known])
         grown = float(logs[split:].mean() - logs[:split].mean())
@@ -366,12 +367,11 @@ def sees_pct(group: Group, limits: Limits, hypotheses: int) -> float | None:
     within = group.measured(GROUND_TRUTH_MEAN, group.base, "within")
     if within is None or group.blocks < FEWEST_BLOCKS:
         return None
-    error = np.sqrt(np.mean(within**2, axis=0))[group.usable()]
-    error = error[np.isfinite(error)]
-    if not len(error):
+    error, carriers = np.sqrt(np.mean(within**2, axis=0)), group.carriers(GROUND_TRUTH_MEAN)
+    at = group.usable() & np.isfinite(error) & (carriers >= FEWEST_BLOCKS)
+    if not at.any():
         return None
     between = group.between(GROUND_TRUTH_MEAN, limits)
-    carriers = group.carriers(GROUND_TRUTH_MEAN)[group.usable()]
-    chance = group.chance(float(error.max()), between, float(carriers.min()))
-    seen = chance.seen(limits.alpha / max(1, hypotheses) / (2 * len(error)))
+    chance = group.chance(float(error[at].max()), between, float(carriers[at].min()))
+    seen = chance.seen(limits.alpha / max(1, hypotheses) / (2 * int(at.sum())))
     return 100 * math.expm1(seen + math.log1p(limits.step_pct / 100))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from analytic_networks import exponential, network, query_plan, spread
+from analytic_networks import constant, exponential, network, query_plan, spread
 from numba import njit
 from synthetic import deploy
 

@@ -120,15 +120,19 @@ def test_a_baseline_that_was_not_resampled_cannot_judge_a_new_night() -> None:
 
 
 def test_what_rests_on_too_few_blocks_is_not_tested_and_says_so() -> None:
-    def thin(of: RunScores, *carriers: float) -> RunScores:
+    def thin(of: RunScores, *carriers: float, learnt: bool = True) -> RunScores:
+        spread = {} if learnt else {"spread_points": None}
         return of.model_copy(
-            update={"measured": tuple(m.model_copy(update={"carriers": carriers}) for m in of.measured)}
+            update={
+                "measured": tuple(m.model_copy(update={"carriers": carriers}) for m in of.measured),
+                "accuracy": tuple(a.model_copy(update=spread) for a in of.accuracy),
+            }
         )
 
     slow = LATENCIES_MS.copy()
     slow[3] *= 2
     new = night("b", steps_ms=slow, low=0.1)
-    found = regress([thin(night("a"), *[4.0] * 5)], [new])
+    found = regress([thin(night("a"), *[4.0] * 5, learnt=False)], [new])
     outcomes = [o for o in found.outcomes if o.family in ("measured", "accuracy")]
     assert {o.found for o in outcomes} == {"untested"}
     assert all("rests on 4 blocks of an interval at most, 8 are needed" in o.detail for o in outcomes)
@@ -137,6 +141,11 @@ def test_what_rests_on_too_few_blocks_is_not_tested_and_says_so() -> None:
     partly = regress([thin(night("a"), 20.0, 20.0, 20.0, 4.0, 20.0)], [new])  # all but the slow step
     assert families(partly) == {"accuracy"}
     assert "spec-3" not in next(o for o in partly.worse if o.name.startswith("steady")).detail
+
+    firm = regress([thin(night("a"), *[20.0] * 5)], [night("b")]).notes[-1]
+    for one in (1.0, 1.3, 1.9):  # a step that is not tested does not decide what would be seen in the others
+        assert regress([thin(night("a"), 20.0, 20.0, 20.0, one, 20.0)], [night("b")]).notes[-1] == firm
+    assert "finds a step's mean latency moved by" in firm
 
 
 def test_the_fewer_blocks_carry_a_statistic_the_less_is_certain() -> None:

@@ -122,8 +122,9 @@ def test_nights_without_an_answer_are_counted_by_source() -> None:
         (2, 0): np.array([False, True, False, False]),
     }
     errors = Errors({kind: {(1, 2): np.zeros((4, 4))}}, {kind: lost}, {}, (0, 1, 2), 4)
-    assert errors.silent(kind) == (3, 12)
+    assert errors.silent(kind, set()) == (3, 12)
     assert only(nights_of({(0, 1): np.array([[0.0]])}), errors).silent == (3, 12)
+    assert errors.silent(kind, {(0, 1), (2, 0)}) == (2, 8)  # what is never answered cannot get lost
 
 
 def test_pairs_that_share_a_step_move_together() -> None:
