@@ -353,10 +353,14 @@ def cluster_graph(run: Run) -> Iterator[PlanGraph | None]:
         yield None
         return
     state = State(experiment.cluster.name)
-    record = state.record()
-    data_servers.require_named(experiment, record)
+    try:
+        record = state.record()
+        data_servers.require_named(experiment, record)
+    except UsageError:  # made anew since, otherwise or by another version
+        yield None
+        return
     server = HostedNeo4j(state, record.cluster)
-    if not server.has_host:
+    if record.phase != "ready" or not server.has_host:
         yield None
         return
     with network(state, record.cluster):

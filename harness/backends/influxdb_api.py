@@ -14,6 +14,8 @@ PORT = 8086
 ORG = "harness"
 BUCKET = "harness"
 WRITE = f"/api/v2/write?org={ORG}&bucket={BUCKET}&precision=ns"
+GROUP_SECONDS = ((180 * 86_400, 7 * 86_400), (2 * 86_400, 86_400), (0, 3_600))
+"""How long the groups are that InfluxDB keeps points in, where points are kept so long at least: its own."""
 REFUSED = (400, 413, 422)
 """What it answers to lines that it will never take."""
 TIMEOUT_S = 10.0
@@ -122,7 +124,10 @@ class InfluxApi:
             if not isinstance(buckets, list) or len(buckets) != 1:
                 raise ClusterError(f"influxdb at {self.url}: there is no bucket {BUCKET}: {answer.message}")
             if sum(rule["everySeconds"] for rule in buckets[0]["retentionRules"]) != wanted:
-                rules = {"retentionRules": [{"type": "expire", "everySeconds": wanted}]}
+                # a group of points goes as a whole, so it has to be shorter than points are kept
+                group = next(g for least, g in GROUP_SECONDS if wanted >= least or not wanted)
+                rule = {"type": "expire", "everySeconds": wanted, "shardGroupDurationSeconds": group}
+                rules = {"retentionRules": [rule]}
                 path = f"/api/v2/buckets/{buckets[0]['id']}"
                 answer = self.request("PATCH", path, json.dumps(rules).encode(), token)
                 if answer.status != 200:

@@ -11,6 +11,7 @@ import http.client
 import logging
 import shlex
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -41,7 +42,7 @@ class BatchFolder(Protocol):
         """Return what is in a file; nothing when it is gone."""
 
     def rename(self, name: str, to: str) -> None:
-        """Give a file another name."""
+        """Give a file another name, if it is there."""
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
@@ -68,8 +69,9 @@ class LocalFolder:
             return b""
 
     def rename(self, name: str, to: str) -> None:
-        """Give a file another name."""
-        (self._folder / name).rename(self._folder / to)
+        """Give a file another name, if it is there."""
+        with suppress(FileNotFoundError):
+            (self._folder / name).rename(self._folder / to)
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
@@ -106,8 +108,8 @@ class HostFolder:
         return self._run(f"cat {shlex.quote(name)} 2> /dev/null || true")
 
     def rename(self, name: str, to: str) -> None:
-        """Give a file another name."""
-        self._run(f"mv {shlex.quote(name)} {shlex.quote(to)}")
+        """Give a file another name, if it is there."""
+        self._run(f"mv {shlex.quote(name)} {shlex.quote(to)} || [ ! -e {shlex.quote(name)} ]")
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""

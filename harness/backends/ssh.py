@@ -58,25 +58,35 @@ class Shell:
         ClusterError
             When it fails, or the host does not answer.
         """
+        used = self._process is not None
+        answer = self._ask(command)
+        if used and not answer:  # the connection ended unseen, while nothing was asked of it
+            answer = self._ask(command)
+        if not answer:
+            raise ClusterError(f"{self.host} does not answer", "harness cluster status")
+        said, _, status = base64.b64decode(answer).rpartition(b" ")
+        if int(status):
+            raise ClusterError(f"{self.host}: {command}: status {int(status)}")
+        return said
+
+    def _ask(self, command: str) -> bytes:
+        """Return the shell's line: the output, a blank and the exit status; nothing when it has hung up."""
         if self._process is None:
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
             )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        try:  # the answer is one line, whatever is in it: the output, a blank, the exit status
+        try:  # one line, whatever is in it
             self._process.stdin.write(f'{{ ({command}); echo " $?"; }} | base64 -w0; echo\n'.encode())
             self._process.stdin.flush()
             answer = self._process.stdout.readline()
         except OSError:
             answer = b""
-        if not answer.endswith(b"\n"):
-            self.close()
-            raise ClusterError(f"{self.host} does not answer", "harness cluster status")
-        said, _, status = base64.b64decode(answer).rpartition(b" ")
-        if int(status):
-            raise ClusterError(f"{self.host}: {command}: status {int(status)}")
-        return said
+        if answer.endswith(b"\n"):
+            return answer
+        self.close()
+        return b""
 
     def close(self) -> None:
         """Hang up."""

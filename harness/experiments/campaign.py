@@ -444,6 +444,7 @@ class Campaign:
             appearances=_copies(self._experiment.topology.query_plan()) if self._topics is None else 1,
             jar=self._topics,
             foreign=str(self._load.foreign[0]) if self._load.foreign else "",
+            drained=not self._left,
         )
 
     def _reporter(self, step: Step) -> Report:

@@ -65,6 +65,8 @@ class Evidence:
     free : bool
         Whether the topology may leave messages out and give several outputs for one, or outputs of its own:
         then there is no telling what was lost or repeated.
+    drained : bool
+        Whether everything was out when it was looked at. What was still on its way was not left out.
     retried : bool
         Whether spouts may send a message again that failed.
     foreign : str
@@ -83,6 +85,7 @@ class Evidence:
     children: Callable[[Ids], Ids] | None = None
     appearances: int = 1
     free: bool = False
+    drained: bool = True
     retried: bool = False
     foreign: str = ""
 
@@ -190,7 +193,7 @@ def settle(evidence: Evidence) -> Ledger:
         failed &= ~received
     nowhere = ~(received | absorbed | failed)
     none = np.zeros_like(nowhere)
-    lost, without_output = (none, nowhere) if evidence.free else (nowhere, none)
+    lost, without_output = (none, nowhere) if evidence.free and evidence.drained else (nowhere, none)
     again = _duplicates(evidence, sent)
     unknown = seen[~np.isin(seen, ids)]
     first_id = int(ids.min()) if len(ids) else 0

@@ -64,6 +64,8 @@ class Gathered:
         How messages go through the topology where it is a jar's.
     foreign : str
         The first record of the run that could not be decoded, with the reason.
+    drained : bool
+        Whether everything was out before this was gathered.
     """
 
     sent: pa.Table
@@ -80,6 +82,7 @@ class Gathered:
     appearances: int
     jar: Topics | None = None
     foreign: str = ""
+    drained: bool = True
 
     @property
     def free(self) -> bool:
@@ -158,6 +161,7 @@ def ledger(gathered: Gathered, measured: Measured) -> dict[str, Any]:
             children=gathered.members,
             appearances=gathered.appearances,
             free=gathered.free,
+            drained=gathered.drained,
             retried=gathered.jar is not None,
             foreign=gathered.foreign,
         )
@@ -397,5 +401,5 @@ def quality(
         errors_reported=_no_errors(gathered.errors),
         ledger=ledger(gathered, measured),
         metrics=metrics,
-        backlog=kept_up(gathered.sent, gathered.received, measured, free=gathered.free),
+        backlog=kept_up(gathered.sent, gathered.received, measured, free=gathered.free and gathered.drained),
     )

@@ -207,7 +207,9 @@ class JarTopology(Frozen):
             if self.topics is not None and not given:
                 raise ValueError(f"args: with topics, one of them has to give main {stands}")
             if self.topics is None and given:
-                raise ValueError(f"args: {stands} has a meaning only with the key 'topics'")
+                raise ValueError(
+                    f"args: {stands} has a meaning only with the key 'topics' (topics: {{}} at least)"
+                )
         return self
 
     @model_validator(mode="after")

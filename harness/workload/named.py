@@ -23,6 +23,7 @@ from harness.workload.wire import Decoded, Foreign, NamedRecord, Outgoing
 MESSAGE, KEY, PAYLOAD = "{message}", "{key}", "{payload}"
 """Stand in a template of values for the message's name, a key that is drawn, and the payload."""
 SHOWN_CHARACTERS = 40
+CLOCK_READINGS = 5
 """Of something that is no name, so much is shown."""
 _NAME = re.compile(rb"message-(\d{1,18})")
 
@@ -86,7 +87,7 @@ class NamedWire:
             row. Rows have no hops, as nothing is known of the ways that messages took, and no entry: that is
             known of the message.
         """
-        return self.decoded(records, time.monotonic_ns() - time.time_ns())
+        return self.decoded(records, _monotonic_minus_epoch_ns())
 
     def decoded(self, records: Iterable[NamedRecord], offset_ns: int) -> Decoded:
         """Do so where the monotonic clock minus the time of day is known."""
@@ -117,3 +118,15 @@ class NamedWire:
 
 def _last(headers: Sequence[tuple[str, bytes]], wanted: str) -> bytes | None:
     return next((value for key, value in reversed(headers) if key == wanted), None)
+
+
+def _monotonic_minus_epoch_ns() -> int:
+    """Return what the monotonic clock is ahead of the time of day: from the reading that took least time.
+
+    A process may be kept from its core between two readings.
+    """
+    readings = []
+    for _ in range(CLOCK_READINGS):
+        before_ns, epoch_ns, after_ns = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
+        readings.append((after_ns - before_ns, (before_ns + after_ns) // 2 - epoch_ns))
+    return min(readings)[1]

@@ -105,9 +105,11 @@ def test_a_host_that_is_gone_has_none_and_one_that_only_hung_up_is_asked_again(t
         assert isinstance(process, subprocess.Popen)
         process.kill()
         process.wait()
+        assert spool.waiting(5) == 1
+        shell._command = ["false"]
+        shell.close()
         with pytest.raises(ClusterError, match="here does not answer"):
             spool.waiting(5)
-        assert spool.waiting(5) == 1
         alive = False
         assert spool.waiting(5) == 0
     finally:

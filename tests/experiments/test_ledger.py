@@ -356,6 +356,8 @@ def test_a_topology_that_is_free_to_drop_and_repeat_is_counted_and_not_blamed() 
     assert ledger.complete
     assert (ledger.received, ledger.without_output, ledger.repeated, ledger.foreign) == (2, 1, 1, 1)
     assert ledger.lost == ledger.duplicates == 0
+    early = world.settle(free=True, drained=False, foreign_records=1)  # it may still be on its way
+    assert (early.lost, early.without_output) == (1, 0)
     blamed = world.settle(foreign_records=1, foreign="partition 0 offset 3: it has no key")
     assert (blamed.lost, blamed.duplicates, blamed.without_output, blamed.repeated) == (1, 1, 0, 0)
     assert blamed.problems == (

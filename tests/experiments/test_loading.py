@@ -34,6 +34,7 @@ def good(tmp_path: Path) -> Path:
 
 
 PROVISIONED = str(Path(__file__).resolve().parent.parent.parent / "configs/clusters/namespaces-3.yaml")
+WITHOUT = PROVISIONED.replace("-3", "-4")
 
 
 def test_a_provisioned_cluster_gives_its_name_and_shape(good: Path) -> None:
@@ -52,8 +53,12 @@ def test_a_provisioned_cluster_gives_its_name_and_shape(good: Path) -> None:
     [
         ("nowhere.yaml", "", "good.yaml:6: cluster: there is no file nowhere.yaml"),
         ("{kind: remote}", "", "give the file of a provisioned cluster"),
-        (PROVISIONED, "plans: {store: neo4j}\n", "plans.store: neo4j is started with"),
-        (PROVISIONED, "metrics: {store: influxdb}\n", "metrics.store: influxdb is started with a local"),
+        (WITHOUT, "plans: {store: neo4j}\n", "plans.store: neo4j: no host of the cluster namespaces-4 has"),
+        (
+            WITHOUT,
+            "metrics: {store: influxdb}\n",
+            "metrics.store: influxdb: no host of the cluster namespaces-4",
+        ),
     ],
 )
 def test_a_provisioned_cluster_that_cannot_be(good: Path, cluster: str, more: str, complaint: str) -> None:
@@ -134,7 +139,7 @@ def load_dumped(folder: Path, experiment: Experiment) -> Experiment:
         (("  main:", "  topics: {}\n  main:"), "one of them has to give main {bootstrap}"),
         (
             ('["{name}"]', '["{name} {output_topic}"]'),
-            "{output_topic} has a meaning only with the key 'topics'",
+            "{output_topic} has a meaning only with the key 'topics' (topics: {} at least)",
         ),
         (("  main:", "  topics: {heade: a}\n  main:"), "unknown key 'topology.topics.heade'"),
         (
