@@ -82,20 +82,22 @@ def _batched(
         waited += p * r * max((groups + 1) / 2, 1.0) / (k + 1) * flush_ms
         content += r * max(1 - below, 0.0)
         p *= mean / (k + 1)
+    whole_ms = content / mean / rate
+    waits = max(whole_ms - waited / x, 0.0)  # of full batches, a tuple of any kind
     whole = math.floor(x)
     if regular > 0:
+        waits *= 1 - regular
         full, rest, waited = (1 - regular) * full, (1 - regular) * rest, (1 - regular) * waited
         for n in (whole, whole + 1):
             weight = regular * (x - whole if n > whole else whole + 1 - x)
             r = n % limit
             full += weight * (n - r)
+            waits += weight * (n - r) / x * (limit - 1) / 2 / rate
             rest += weight * r
             waited += weight * r * (r + 1) / 2 / (n + 1) * flush_ms
     flushed_ms = waited / rest if rest > 0 else 0.0
     share = full / (full + rest) if full + rest > 0 else 0.0
-    whole_ms = content / mean / rate
-    full_ms = max(whole_ms - waited / x, 0.0) / share if share > 1e-9 else 0.0
-    full_ms = (1 - regular) * full_ms + regular * (limit - 1) / 2 / rate
+    full_ms = waits / share if share > 1e-9 else 0.0
     return share, min(full_ms, (limit - 1) / rate), flushed_ms
 
 
