@@ -16,7 +16,7 @@ from harness.errors import ClusterError, UsageError
 
 logger = logging.getLogger(__name__)
 
-START_TIMEOUT_S = 120.0
+START_TIMEOUT_S = 300.0
 STOP_TIMEOUT_S = 15.0
 RESTARTS = 3
 """A server that dies more often than that is not started again."""
