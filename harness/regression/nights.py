@@ -205,10 +205,8 @@ def _accuracy(group: Group, of: Accuracy, limits: Limits) -> Iterator[Outcome]:
 
 
 def _too_few(carriers: Floats) -> str:
-    most = float(carriers.max())
-    return (
-        f"not enough data: it rests on {most:.2g} blocks of an interval at most, {FEWEST_BLOCKS} are needed"
-    )
+    most = math.floor(10 * carriers.max()) / 10  # never rounded up to what is needed
+    return f"not enough data: it rests on {most:g} blocks of an interval at most, {FEWEST_BLOCKS} are needed"
 
 
 def _pairs(learnt: Sequence[tuple[float | None, float | None]]) -> Floats:
