@@ -49,6 +49,12 @@ def timeline(data: Results) -> Figure:
     drawn = [np.asarray(line.get_ydata(), dtype=float) for ax in rates for line in ax.get_lines()[1:]]
     highest = max((float(np.nanmax(y)) for y in drawn if np.isfinite(y).any()), default=1.0)
     rates[0].set_ylim(0, 1.15 * highest)
+    if not any(
+        (np.asarray(line.get_ydata(), dtype=float) > 0).any() for ax in latencies for line in ax.get_lines()
+    ):
+        latencies[0].set_ylim(0.1, 10)  # a logarithmic axis finds no limits of its own
+        for ax in latencies[: len(data.steps)]:
+            ax.annotate("none is measured", (0.5, 0.5), xycoords="axes fraction", ha="center", va="center")
     for i, (rate, latency) in enumerate(zip(rates, latencies, strict=True)):
         if i % columns == 0:
             rate.set_ylabel("at sinks (1/s)")

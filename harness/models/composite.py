@@ -14,6 +14,7 @@ from harness.errors import ModelDeclined
 from harness.models import proposal
 from harness.models.analytic.solve import LEVELS, Latency, Solution, solve
 from harness.models.analytic.stage_means import stage_means
+from harness.models.anchoring import anchored
 from harness.models.answers import (
     LATENCIES,
     SUSTAINABLE,
@@ -26,6 +27,7 @@ from harness.models.answers import (
 )
 from harness.models.layout import FloatArray, component_paths, outputs
 from harness.models.network import Network
+from harness.models.no_change import no_change
 from harness.models.observe import io_label
 from harness.models.uncertainty import calibration, interval, replicates
 from harness.plans import PhysicalPlan, Stream, connection_label
@@ -45,7 +47,8 @@ listed, by the mean complete latency itself (p90_paths).
 Intervals: what the source would have said in other intervals (its blocks weighted at random), and the model's
 own error on the tuning set of reports/evaluation-split.yaml.
 A plan in which an executor, a spout or a host's cores would be overloaded is saturated: then there is no
-latency, and throughput is what is sustainable. A source without hop records is declined."""
+latency, and throughput is what is sustainable. For a source without hop records (a jar's) what hops take is
+assumed, and its latencies are anchored at the source's measured ones (harness.models.anchoring)."""
 
 BoolArray = NDArray[np.bool_]
 
@@ -103,9 +106,9 @@ class Composite:
             When it cannot be used.
         """
         found = proposal.examine(source)
-        if found.hops is None:
-            raise ModelDeclined("the source step has no hop records: what hops and polls take is unknown")
-        return Prepared(found)
+        if found.hops is not None:
+            return Prepared(found)
+        return Prepared(found, no_change(source, source.plan, source.settings, source.rate_tps))
 
 
 composite = Composite()
@@ -114,9 +117,18 @@ composite = Composite()
 
 @dataclass(frozen=True)
 class Prepared:
-    """A source that was read."""
+    """A source that was read.
+
+    Attributes
+    ----------
+    source : Source
+    measured : Prediction, optional
+        The source's own latencies, at which predictions are anchored; None where hop records make that
+        unnecessary.
+    """
 
     source: proposal.Source
+    measured: Prediction | None = None
 
     @cached_property
     def estimates(self) -> proposal.Prepared:
@@ -147,7 +159,15 @@ class Prepared:
             others += [solve(r.network(layout, settings, rate_tps), COARSE) for r in self.replicates]
         except ModelDeclined as why:
             return declined(proposed, why)
-        return predicted(own, others, rate_tps, self._limit(own, settings, rate_tps))
+        found = predicted(own, others, rate_tps, self._limit(own, settings, rate_tps))
+        return found if self.measured is None else anchored(found, self._of_source, self.measured)
+
+    @cached_property
+    def _of_source(self) -> Prediction:
+        """What is predicted for the source itself."""
+        evidence = self.source.evidence
+        own = self.solve(evidence.plan, evidence.settings, evidence.rate_tps)
+        return predicted(own, [], evidence.rate_tps)
 
     def _limit(self, own: Solution, settings: Settings, rate_tps: float) -> Limit | None:
         """Return the rate that would overload the plan; what its hosts do besides grows with it."""

@@ -32,6 +32,8 @@ _LEAST_POLL_MS = 0.5
 """Half of the shortest time-out of a poll, 1 ms."""
 _AT_ONCE = 0.05
 """Share of messages at once with the one before, beyond which the others come after a whole round."""
+BUSY = 0.5
+"""Load of a spout's executor that is assumed at most, where no hop records say what polls and emits take."""
 _REGULAR = 0.3
 """Squared coefficient of variation of gaps that say how long a round is; others are the messages' own."""
 
@@ -205,16 +207,36 @@ def spout_inputs(evidence: Evidence, weights: FloatArray, arrivals: Arriving | N
     total = sum(float(v.sum()) for v in emitted.values())
     notes = []
     polls = dict(arrivals.poll_ms) if arrivals else {}
+    quicker = dict.fromkeys(emitted, 1.0)
     if set(polls) != set(emitted):
         notes.append(f"an empty poll of a spout task is taken to last {POLL_MS} ms")
     if arrivals is None:
         notes.append("no hop records: messages are taken to come at random")
+        quicker = {n: _quicker(evidence, n, v / evidence.seconds / 1000) for n, v in emitted.items()}
+        notes += [
+            f"{n} emits so often that it is taken to do it {1 / q:.2g} times as fast"
+            for n, q in quicker.items()
+            if q < 1
+        ]
     return Inputs(
         share={n: v / total for n, v in emitted.items()},
         copies=copies,
         scv=arrivals.scv if arrivals else 1.0,
         in_turn=arrivals.in_turn if arrivals else False,
-        poll_ms={n: polls.get(n, POLL_MS) for n in emitted},
-        emit_cpu_ms=dict.fromkeys(emitted, EMIT_CPU_MS),
+        poll_ms={n: polls.get(n, POLL_MS * quicker[n]) for n in emitted},
+        emit_cpu_ms={n: EMIT_CPU_MS * quicker[n] for n in emitted},
         notes=tuple(notes),
     )
+
+
+def _quicker(evidence: Evidence, spout: str, rate_tpms: FloatArray) -> float:
+    """Return the factor on polls and emits with which the source's spout is no more than ``BUSY``.
+
+    What it did, it could do: a spout that makes its own messages needs less than one that reads a topic. The
+    load is that of ``analytic.spout_loop``.
+    """
+    membership = evidence.layout.membership[spout]
+    tasks, total = membership.sum(axis=1), membership @ rate_tpms
+    busiest = np.array([rate_tpms[mine > 0].max(initial=0.0) for mine in membership])
+    load = busiest * tasks * POLL_MS + total * (EMIT_CPU_MS - POLL_MS)
+    return float(min(1.0, BUSY / max(load.max(), 1e-12)))

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from synthetic import Truth, deploy, fields_to_fields, observation
 
 from harness.conformance import example
-from harness.errors import ModelDeclined
 from harness.models.analytic.solve import solve
+from harness.models.anchoring import CARRIED, COUNTED
 from harness.models.answers import SUSTAINABLE, THROUGHPUT, UTILISATION, WORKER_CPU
 from harness.models.composite import Prepared, composite, predicted
 from harness.models.conformance import Case
 from harness.models.layout import component_paths
 from harness.models.no_change import no_change
 from harness.models.proposal import weigh
-from harness.protocols import Estimate, Prediction
+from harness.protocols import Estimate, Observation, Prediction
 
 GROUND_TRUTH, COMPLETE, ACK = "ground_truth_latency_ms", "complete_latency_ms", "ack_latency_ms"
 Known = dict[tuple[str, str, str], Estimate]
@@ -116,13 +116,55 @@ def test_saturation_begins_at_the_sustainable_rate(case: Case, prepared: Prepare
     assert beyond["arrival_rate_tps", "mean", "window"].status == "ok"
 
 
-def test_without_hop_records_it_declines() -> None:
+def without_hops(source: Observation) -> Observation:
+    return replace(source, latency=source.latency.drop(columns=["hops"]))
+
+
+def test_without_hop_records_the_source_is_predicted_as_it_was_measured(case: Case) -> None:
+    source = without_hops(case.source)
+    found = known(composite(source, source.plan, source.settings, source.rate_tps))
+    measured = known(no_change(source, source.plan, source.settings, source.rate_tps))
+    kinds = [(m, s, "") for m in (GROUND_TRUTH, ACK) for s in ("mean", "p50", "p90", "p95", "p99")]
+    for kind in [*kinds, (COMPLETE, "mean", "")]:
+        assert found[kind].value == pytest.approx(measured[kind].value, rel=1e-9)
+        assert found[kind].reason == CARRIED
+
+
+def test_without_hop_records_other_plans_are_predicted_much_as_with_them(case: Case, answer: Known) -> None:
+    """Latencies of the shipped step, which lie between 3 and 30 ms, to a quarter; rates are the same."""
+    found = known(composite(without_hops(case.source), case.proposed, case.settings, case.rate_tps))
+    assert found.keys() == answer.keys()
+    for kind, e in found.items():
+        if kind[0] in (GROUND_TRUTH, COMPLETE, ACK) and kind[1] == "mean":
+            assert e.value == pytest.approx(answer[kind].value, rel=0.25)
+        elif kind[0] in COUNTED:
+            assert e.value == pytest.approx(answer[kind].value, rel=0.02)
+
+
+def test_without_latencies_none_is_predicted() -> None:
     plan = fields_to_fields()
-    source = observation(deploy(plan, 2), Truth.random(plan, 50.0, 1))
-    with pytest.raises(ModelDeclined, match="no hop records"):
-        composite.prepare(source)
-    found = composite(source, source.plan, source.settings, 50.0).estimates
-    assert {e.status for e in found} == {"declined"}
+    whole = observation(deploy(plan, 2), Truth.random(plan, 50.0, 1))
+    other = ~whole.metrics["measurement"].isin(["ack", "ack_hist"])
+    source = replace(
+        whole, latency=whole.latency.iloc[:0], complete_latency_ms={}, metrics=whole.metrics[other]
+    )
+    found = known(composite(source, source.plan, source.settings, 50.0))
+    for measure in (GROUND_TRUTH, COMPLETE, ACK):
+        assert "is not known" in found[measure, "mean", ""].reason
+        assert found[measure, "mean", ""].status == "declined"
+    counted = known(no_change(source, source.plan, source.settings, 50.0))[
+        "arrival_rate_tps", "mean", "sender"
+    ]
+    assert found["arrival_rate_tps", "mean", "sender"].value == pytest.approx(counted.value, rel=0.1)
+
+
+def test_a_spout_without_hop_records_is_at_most_half_busy_in_the_source() -> None:
+    """20,000 messages/s of four tasks: at 0.15 ms for an emit it could not do the half of it."""
+    plan = fields_to_fields()
+    source = observation(deploy(plan, 2), Truth.random(plan, 20_000.0, 1, service_ms=0.01))
+    prepared = composite.prepare(source)
+    own = prepared.solve(source.plan, source.settings, 20_000.0)
+    assert own.loop.load.max() == pytest.approx(0.5, abs=0.05)
 
 
 def test_replicates_are_other_intervals_of_the_same_source(prepared: Prepared) -> None:
