@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -138,6 +139,17 @@ def test_unusual_runs_are_drawn_too(unusual: Mapping[str, Results], tmp_path: Pa
     assert all((tmp_path / "figures" / f"{n}.png").stat().st_size > 1000 for n in names)
     if name != "nothing at all":
         assert {"latency-by-step", "timeline", "stages-by-step"} <= set(names)
+
+
+def test_a_run_without_any_latency_has_a_timeline(results: Results, tmp_path: Path) -> None:
+    """Spouts that track nothing, in a jar of its own making: rates only."""
+    data = replace(results, timeline=results.timeline.iloc[:0], pace=results.pace.assign(ack_ms=np.nan))
+    with style.styled(QUICK):
+        (kind,) = figures.chosen(["timeline"])
+        figure = kind.draw(data)
+        style.save(figure, tmp_path, kind.name)
+    texts = [t.get_text() for ax in figure.axes for t in ax.texts]
+    assert texts == ["none is measured"] * len(data.steps)
 
 
 def test_a_topology_with_two_branches_is_drawn_too(unusual: Mapping[str, Results], tmp_path: Path) -> None:
