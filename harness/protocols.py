@@ -51,6 +51,8 @@ class Observation:
         The interval's rows of ``latency.parquet``.
     complete_latency_ms : mapping
         Storm's own mean complete latency by spout executor label.
+    hop_records : bool
+        Whether the topology records its tuples' hops in ``latency``; another jar's does not.
     """
 
     plan: PhysicalPlan
@@ -60,6 +62,7 @@ class Observation:
     metrics: pd.DataFrame
     latency: pd.DataFrame
     complete_latency_ms: Mapping[str, float] = field(default_factory=dict)
+    hop_records: bool = True
 
 
 @dataclass(frozen=True)

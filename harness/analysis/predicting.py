@@ -56,6 +56,7 @@ def observed(
         complete_latency_ms={
             name: c.mean_ms for name, c in interval.complete_latency_ms.items() if c.mean_ms is not None
         },
+        hop_records=interval.latency == "ground-truth",
     )
 
 

@@ -93,7 +93,7 @@ class Effect:
         """What the step is, in words."""
         workers = f"{self.workers} worker{'s' * (self.workers > 1)}"
         executors = f"{self.executors} executor{'s' * (self.executors > 1)}"
-        return f"{workers}, {executors}\n{self.crossings:.2f} crossings"
+        return f"{workers}\n{executors}\n{self.crossings:.2f} crossings"
 
 
 def between(run: Run) -> tuple[str, str]:
@@ -228,14 +228,17 @@ def table(found: list[Effect]) -> pd.DataFrame:
 
 def draw(found: list[Effect], slow_link: Link) -> Figure:
     """Draw the effect, measured and predicted from every step, and the latencies that it is made of."""
-    figure, (left, right) = style.subplots(1, 2, style.PAGE_IN, 2.9)
+    figure, (left, right) = style.subplots(1, 2, style.PAGE_IN, 3.1)
     at = np.arange(len(found))
     measured = np.array([e.measured_ms for e in found])
     left.bar(at, measured, 0.62, color=style.NOISE, edgecolor=style.INK, label="measured, 95 % interval")
     left.errorbar(at, measured, [e.half_ms for e in found], fmt="none", ecolor=style.INK, capsize=style.pt(2))
+    said = f"± {100 * GOAL:g} % of it"
     for x, e in enumerate(found):
         for edge in (1 - GOAL, 1 + GOAL) if e.crossings > 0 else ():
-            left.hlines(edge * e.measured_ms, x - 0.42, x + 0.42, color=style.INK, linestyle=":", label="_")
+            ends = x - 0.42, x + 0.42
+            left.hlines(edge * e.measured_ms, *ends, color=style.INK, linestyle=":", label=said)
+            said = "_"
     sources = sorted({source for e in found for source in e.predicted_ms})
     for source in sources:
         look = style.look(source)
@@ -251,9 +254,10 @@ def draw(found: list[Effect], slow_link: Link) -> Figure:
         )
     left.set_ylabel("added to the mean ground truth (ms)")
     left.set_title(f"{slow_link.delay_ms:.2f} ms between {' and '.join(slow_link.nodes)}, each way")
-    left.legend()
+    left.set_ylim(0, 1.5 * max(measured.max(), 0.1))  # room for the legend
+    left.legend(ncols=2)
     dash: dict[str, Any] = {"marker": "_", "linestyle": "none", "color": style.INK, "markersize": style.pt(9)}
-    for shift, place, name, means, said in (
+    for shift, place, name, means, from_steps in (
         (-0.19, 0, "as it is", [e.fast_ms for e in found], [e.predicted_fast_ms for e in found]),
         (0.19, 5, "slowed", [e.slow_ms for e in found], [e.predicted_slow_ms for e in found]),
     ):
@@ -262,11 +266,12 @@ def draw(found: list[Effect], slow_link: Link) -> Figure:
             at + shift, means, 0.36, color=look.colour, hatch=look.hatch, alpha=0.45, label=f"link {name}"
         )
         for i, e in enumerate(found):
-            others = [ms for source, ms in said[i].items() if source != e.step]
+            others = [ms for source, ms in from_steps[i].items() if source != e.step]
             right.plot(np.full(len(others), i + shift), others, **dash)
     right.plot([], [], **dash, label="predicted from the other steps")
     right.set_ylabel("mean ground truth (ms)")
-    right.legend()
+    right.set_ylim(0, 1.35 * max(e.slow_ms for e in found))
+    right.legend(loc="upper left")
     for axis in (left, right):
         names = [f"step {e.step}\n{e.label}" for e in found]
         axis.set_xticks(at, names, fontsize=style.pt(style.SMALLEST_PT))

@@ -50,7 +50,9 @@ def timeline(data: Results) -> Figure:
     highest = max((float(np.nanmax(y)) for y in drawn if np.isfinite(y).any()), default=1.0)
     rates[0].set_ylim(0, 1.15 * highest)
     if not any(
-        (np.asarray(line.get_ydata(), dtype=float) > 0).any() for ax in latencies for line in ax.get_lines()
+        (np.asarray(line.get_ydata(), dtype=float) > 0).any()
+        for ax in latencies
+        for line in ax.get_lines()[1:]
     ):
         latencies[0].set_ylim(0.1, 10)  # a logarithmic axis finds no limits of its own
         for ax in latencies[: len(data.steps)]:

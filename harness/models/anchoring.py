@@ -7,14 +7,17 @@ too much is a share, and is taken off as such, so that nothing becomes negative.
 its own difference (quantile delta mapping, Cannon et al. 2015); one that fell below a lower one is that one.
 
 The source is predicted as it was measured, whatever was assumed; what is predicted to change is the change.
+Where they say more than twice what was measured, or that the source had no latency at all, the assumptions
+do not fit, and nothing that rests on them is said.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from harness.models.answers import LATENCIES
+from harness.models.answers import LATENCIES, QUEUE_WAIT
 from harness.protocols import Estimate, Prediction
 
 CARRIED = "no hop records: what hops take is carried over from the source"
@@ -22,8 +25,11 @@ CARRIED = "no hop records: what hops take is carried over from the source"
 COUNTED = ("routing_probability", "io_ratio", "arrival_rate_tps")
 """Measures that follow from counters alone."""
 _LEVELS = ("p50", "p90", "p95", "p99")
+_TOO_MUCH = 2.0
+"""Times what was measured: beyond, most of what is predicted of the source was not there."""
 
-_Known = Mapping[tuple[str, str, str], float]
+_Key = tuple[str, str, str]
+_Known = Mapping[_Key, float]
 
 
 def anchored(prediction: Prediction, source: Prediction, measured: Prediction) -> Prediction:
@@ -41,9 +47,10 @@ def anchored(prediction: Prediction, source: Prediction, measured: Prediction) -
     Returns
     -------
     Prediction
-        Latencies of a subject that only the proposed plan has (an executor) are moved like the whole. A
-        latency whose statistic was not measured in the source is declined. So is all that does not follow
-        from counters, if the source itself would be saturated by what is assumed of it: it was not.
+        A latency of an executor that only the proposed plan has is moved like the mean executor of its
+        component, that of a path like its sink's. One whose statistic was not measured in the source is
+        declined, and so are waits in queues. If the source itself is predicted to be saturated, all that does
+        not follow from counters is: it cannot be told whether it was, or what is assumed is wrong.
 
     Examples
     --------
@@ -62,16 +69,31 @@ def anchored(prediction: Prediction, source: Prediction, measured: Prediction) -
     """
     full = next((e.reason for e in source.estimates if e.status == "saturated"), None)
     if full is not None:
-        why = f"what is assumed without hop records would saturate the source, which was measured ({full})"
+        why = f"without hop records the source itself is predicted to be saturated: {full}"
         return Prediction(
-            tuple(e if e.measure in COUNTED else _without(e, why) for e in prediction.estimates)
+            tuple(
+                e if e.measure in COUNTED or e.status == "declined" else _without(e, why)
+                for e in prediction.estimates
+            )
         )
     at, real = _known(source.estimates), _known(measured.estimates)
     return _in_order(_moved(e, at, real) for e in prediction.estimates)
 
 
 def _known(estimates: Iterable[Estimate]) -> _Known:
-    return {(e.measure, e.statistic, e.subject): e.value for e in estimates if e.value is not None}
+    """Return the latencies by subject, and by component the mean of its executors."""
+    own: dict[_Key, float] = {}
+    of_component: dict[_Key, list[float]] = defaultdict(list)
+    for e in estimates:
+        if e.measure in LATENCIES and e.value is not None:
+            own[e.measure, e.statistic, e.subject] = e.value
+            of_component[e.measure, e.statistic, _component(e.subject)].append(e.value)
+    return {k: sum(v) / len(v) for k, v in of_component.items()} | own
+
+
+def _component(subject: str) -> str:
+    """Return the component of an executor's label, or the last one of a path's."""
+    return subject.rpartition("/")[2].partition("[")[0]
 
 
 def _without(estimate: Estimate, why: str) -> Estimate:
@@ -79,14 +101,21 @@ def _without(estimate: Estimate, why: str) -> Estimate:
 
 
 def _moved(estimate: Estimate, at: _Known, real: _Known) -> Estimate:
+    if estimate.measure == QUEUE_WAIT and estimate.value is not None:
+        return _without(estimate, "no hop records: what a tuple waits for its receiver is not known")
     if estimate.measure not in LATENCIES or estimate.value is None:
         return estimate
-    own, whole = ((estimate.measure, estimate.statistic, s) for s in (estimate.subject, ""))
-    key = own if own in at and own in real else whole
-    if key not in real or not at.get(key, 0.0) > 0:
+    keys = [
+        (estimate.measure, estimate.statistic, s) for s in (estimate.subject, _component(estimate.subject))
+    ]
+    key = next((k for k in keys if at.get(k, 0.0) > 0 and real.get(k, 0.0) > 0), None)
+    if key is None:
         measure = f"{estimate.measure} ({estimate.statistic})"
         return _without(estimate, f"no hop records, and the source's {measure} is not known")
     before, after = at[key], real[key]
+    if before > _TOO_MUCH * after:
+        why = f"no hop records, and the source is predicted to take {before:.3g} ms where it took {after:.3g}"
+        return _without(estimate, why)
     more = estimate.value + after - before if after > before else estimate.value * after / before
     return replace(_scaled(estimate, more), reason=CARRIED)
 

@@ -28,6 +28,8 @@ UTILISATION = "utilisation"
 """Share of time that an executor, or the mean executor of a component, is busy; 1 and more: overloaded."""
 THROUGHPUT, SUSTAINABLE = "throughput_tps", "max_sustainable_rate_tps"
 """Messages a second that come out, and the highest input rate at which the backlog does not grow."""
+QUEUE_WAIT, RESIDENCE = "queue_wait_ms", "window_residence_ms"
+"""From the emit upstream to the receipt, and from there to the window's output: means of a component."""
 WORKER_CPU = "worker_cpu_cores"
 """CPU time of a worker process (subject: its label) for each second."""
 

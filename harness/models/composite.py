@@ -17,6 +17,8 @@ from harness.models.analytic.stage_means import stage_means
 from harness.models.anchoring import anchored
 from harness.models.answers import (
     LATENCIES,
+    QUEUE_WAIT,
+    RESIDENCE,
     SUSTAINABLE,
     THROUGHPUT,
     UTILISATION,
@@ -53,8 +55,6 @@ assumed, and its latencies are anchored at the source's measured ones (harness.m
 BoolArray = NDArray[np.bool_]
 
 GROUND_TRUTH, COMPLETE, ACK = LATENCIES
-QUEUE_WAIT, RESIDENCE = "queue_wait_ms", "window_residence_ms"
-"""From the emit upstream to the receipt, and from there to the window's output: means of a component."""
 NODE_CPU = "node_cpu_cores"
 """CPU time of a worker node's worker processes for each second."""
 ROUTING = "routing_probability"
@@ -108,6 +108,8 @@ class Composite:
         found = proposal.examine(source)
         if found.hops is not None:
             return Prepared(found)
+        if source.hop_records:
+            raise ModelDeclined("the source step has no hop records: no message of it reached a sink")
         return Prepared(found, no_change(source, source.plan, source.settings, source.rate_tps))
 
 

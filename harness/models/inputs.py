@@ -32,7 +32,7 @@ _LEAST_POLL_MS = 0.5
 """Half of the shortest time-out of a poll, 1 ms."""
 _AT_ONCE = 0.05
 """Share of messages at once with the one before, beyond which the others come after a whole round."""
-BUSY = 0.5
+BUSY = 0.1
 """Load of a spout's executor that is assumed at most, where no hop records say what polls and emits take."""
 _REGULAR = 0.3
 """Squared coefficient of variation of gaps that say how long a round is; others are the messages' own."""
@@ -45,7 +45,8 @@ class Inputs:
     Attributes
     ----------
     share : mapping of spout to array (its tasks)
-        Of all messages; all spouts together add to 1.
+        Of all messages; all spouts together add to 1. Without hop records: of the rate, as counted on the
+        spout's busiest stream.
     copies : mapping of Output to float
         Tuples a message on each output of a spout.
     scv : float
@@ -212,6 +213,8 @@ def spout_inputs(evidence: Evidence, weights: FloatArray, arrivals: Arriving | N
         notes.append(f"an empty poll of a spout task is taken to last {POLL_MS} ms")
     if arrivals is None:
         notes.append("no hop records: messages are taken to come at random")
+    if evidence.hops is None:
+        total = evidence.rate_tps * evidence.seconds  # of several streams a message can be on more than one
         quicker = {n: _quicker(evidence, n, v / evidence.seconds / 1000) for n, v in emitted.items()}
         notes += [
             f"{n} emits so often that it is taken to do it {1 / q:.2g} times as fast"
@@ -230,10 +233,10 @@ def spout_inputs(evidence: Evidence, weights: FloatArray, arrivals: Arriving | N
 
 
 def _quicker(evidence: Evidence, spout: str, rate_tpms: FloatArray) -> float:
-    """Return the factor on polls and emits with which the source's spout is no more than ``BUSY``.
+    """Return the factor on polls and emits with which the source's spout is busy for ``BUSY`` at most.
 
     What it did, it could do: a spout that makes its own messages needs less than one that reads a topic. The
-    load is that of ``analytic.spout_loop``.
+    load is that of ``analytic.spout_loop`` on a calm host.
     """
     membership = evidence.layout.membership[spout]
     tasks, total = membership.sum(axis=1), membership @ rate_tpms

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import Truth, deploy, fields_to_fields, observation
 
+from harness.analysis.predicting import observation as observation_of
 from harness.conformance import example
+from harness.errors import ModelDeclined
+from harness.experiments.loading import load
 from harness.models.analytic.solve import solve
-from harness.models.anchoring import CARRIED, COUNTED
+from harness.models.anchoring import CARRIED
 from harness.models.answers import SUSTAINABLE, THROUGHPUT, UTILISATION, WORKER_CPU
 from harness.models.composite import Prepared, composite, predicted
 from harness.models.conformance import Case
@@ -21,8 +25,10 @@ from harness.models.layout import component_paths
 from harness.models.no_change import no_change
 from harness.models.proposal import weigh
 from harness.protocols import Estimate, Observation, Prediction
+from harness.runs import Run
 
 GROUND_TRUTH, COMPLETE, ACK = "ground_truth_latency_ms", "complete_latency_ms", "ack_latency_ms"
+RUNS = Path(__file__).resolve().parents[2] / "reports" / "runs"
 Known = dict[tuple[str, str, str], Estimate]
 
 
@@ -116,12 +122,13 @@ def test_saturation_begins_at_the_sustainable_rate(case: Case, prepared: Prepare
     assert beyond["arrival_rate_tps", "mean", "window"].status == "ok"
 
 
-def without_hops(source: Observation) -> Observation:
-    return replace(source, latency=source.latency.drop(columns=["hops"]))
+def of_a_jar(source: Observation) -> Observation:
+    """Take the hop records away, as a topology that nobody here wrote has none."""
+    return replace(source, latency=source.latency.drop(columns="hops", errors="ignore"), hop_records=False)
 
 
-def test_without_hop_records_the_source_is_predicted_as_it_was_measured(case: Case) -> None:
-    source = without_hops(case.source)
+def test_the_source_of_a_jar_is_predicted_as_it_was_measured(case: Case) -> None:
+    source = of_a_jar(case.source)
     found = known(composite(source, source.plan, source.settings, source.rate_tps))
     measured = known(no_change(source, source.plan, source.settings, source.rate_tps))
     kinds = [(m, s, "") for m in (GROUND_TRUTH, ACK) for s in ("mean", "p50", "p90", "p95", "p99")]
@@ -130,15 +137,22 @@ def test_without_hop_records_the_source_is_predicted_as_it_was_measured(case: Ca
         assert found[kind].reason == CARRIED
 
 
-def test_without_hop_records_other_plans_are_predicted_much_as_with_them(case: Case, answer: Known) -> None:
-    """Latencies of the shipped step, which lie between 3 and 30 ms, to a quarter; rates are the same."""
-    found = known(composite(without_hops(case.source), case.proposed, case.settings, case.rate_tps))
-    assert found.keys() == answer.keys()
-    for kind, e in found.items():
-        if kind[0] in (GROUND_TRUTH, COMPLETE, ACK) and kind[1] == "mean":
-            assert e.value == pytest.approx(answer[kind].value, rel=0.25)
-        elif kind[0] in COUNTED:
-            assert e.value == pytest.approx(answer[kind].value, rel=0.02)
+def test_a_jar_is_predicted_almost_as_well_as_with_hop_records() -> None:
+    """Of a measured run, two steps from each other: what is measured is known, and what assuming costs.
+
+    fields-to-fields from 4 to 8 executors each and back takes 7 to 11 ms, all of it hops, queues and service.
+    """
+    (path,) = (RUNS / "fields-to-fields").iterdir()
+    run = Run(path)
+    experiment = load(run.path / "experiment.yaml")
+    sources = {step: observation_of(run, experiment, step) for step in (2, 3)}
+    for step, other in ((2, 3), (3, 2)):
+        source, proposed = sources[step], sources[other]
+        asked = proposed.plan, proposed.settings, proposed.rate_tps
+        actual = known(no_change(proposed, *asked))[GROUND_TRUTH, "mean", ""].value
+        found = known(composite(of_a_jar(source), *asked))[GROUND_TRUTH, "mean", ""]
+        assert found.status == "ok"
+        assert found.value == pytest.approx(actual, rel=0.25)
 
 
 def test_without_latencies_none_is_predicted() -> None:
@@ -146,7 +160,7 @@ def test_without_latencies_none_is_predicted() -> None:
     whole = observation(deploy(plan, 2), Truth.random(plan, 50.0, 1))
     other = ~whole.metrics["measurement"].isin(["ack", "ack_hist"])
     source = replace(
-        whole, latency=whole.latency.iloc[:0], complete_latency_ms={}, metrics=whole.metrics[other]
+        of_a_jar(whole), latency=whole.latency.iloc[:0], complete_latency_ms={}, metrics=whole.metrics[other]
     )
     found = known(composite(source, source.plan, source.settings, 50.0))
     for measure in (GROUND_TRUTH, COMPLETE, ACK):
@@ -155,16 +169,32 @@ def test_without_latencies_none_is_predicted() -> None:
     counted = known(no_change(source, source.plan, source.settings, 50.0))[
         "arrival_rate_tps", "mean", "sender"
     ]
-    assert found["arrival_rate_tps", "mean", "sender"].value == pytest.approx(counted.value, rel=0.1)
+    assert found["arrival_rate_tps", "mean", "sender"].value == pytest.approx(counted.value, rel=0.02)
 
 
-def test_a_spout_without_hop_records_is_at_most_half_busy_in_the_source() -> None:
+def test_messages_of_ours_that_left_no_hop_records_are_missing() -> None:
+    plan = fields_to_fields()
+    source = observation(deploy(plan, 2), Truth.random(plan, 50.0, 1))
+    with pytest.raises(ModelDeclined, match="no hop records"):
+        composite.prepare(replace(source, latency=source.latency.iloc[:0]))
+
+
+def test_rates_of_a_jar_are_those_counted_whatever_its_rate_counts() -> None:
+    """A spout that emits every message on two streams has twice the rate of either."""
+    plan = fields_to_fields()
+    source = of_a_jar(observation(deploy(plan, 2), Truth.random(plan, 50.0, 1)))
+    doubled = replace(source, rate_tps=2 * source.rate_tps)
+    own, other = (known(composite(s, s.plan, s.settings, s.rate_tps)) for s in (source, doubled))
+    kind = "arrival_rate_tps", "mean", "sender"
+    assert other[kind].value == pytest.approx(own[kind].value)
+
+
+def test_a_spout_without_hop_records_is_hardly_busy_in_the_source() -> None:
     """20,000 messages/s of four tasks: at 0.15 ms for an emit it could not do the half of it."""
     plan = fields_to_fields()
-    source = observation(deploy(plan, 2), Truth.random(plan, 20_000.0, 1, service_ms=0.01))
-    prepared = composite.prepare(source)
-    own = prepared.solve(source.plan, source.settings, 20_000.0)
-    assert own.loop.load.max() == pytest.approx(0.5, abs=0.05)
+    source = of_a_jar(observation(deploy(plan, 2), Truth.random(plan, 20_000.0, 1, service_ms=0.01)))
+    own = composite.prepare(source).solve(source.plan, source.settings, 20_000.0)
+    assert own.loop.load.max() == pytest.approx(0.1, rel=0.2)
 
 
 def test_replicates_are_other_intervals_of_the_same_source(prepared: Prepared) -> None:
