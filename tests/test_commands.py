@@ -99,8 +99,8 @@ def test_the_last_lines_say_what_was_measured_twice_and_what_did_not_pass() -> N
 
 def test_the_table_that_ends_a_run_says_of_how_many_pairs_its_errors_are() -> None:
     kind = {"model": "composite", "measure": "ground_truth_latency_ms", "statistic": "mean"}
-    judged = {"pairs": 42, "judged": 30, "median_abs_error_pct": 12.04, "worst_abs_error_pct": 33.3}
-    none = {"pairs": 42, "judged": 0, "median_abs_error_pct": None, "worst_abs_error_pct": None}
+    judged = {"comparisons": 42, "judged": 30, "median_abs_error_pct": 12.04, "worst_abs_error_pct": 33.3}
+    none = {"comparisons": 42, "judged": 0, "median_abs_error_pct": None, "worst_abs_error_pct": None}
     rows = [
         {**kind, **judged, "protocol": "ours"},
         {**kind, **none, "protocol": "ours", "model": "linear"},

@@ -204,7 +204,7 @@ REGISTRY: tuple[FigureKind, ...] = (
         "Predicted against measured means, off-diagonal pairs. Horizontal bars: the measurement's noise;"
         " vertical bars: the model's interval, where it gives one.",
         models.measured_and_predicted,
-        lambda data: bool(len(data.judged())),
+        models.has_latencies,
         in_report=True,
     ),
     FigureKind(

@@ -36,11 +36,19 @@ RANKED = (
 LOWEST_PCT = 0.1
 
 
+def has_latencies(data: Results) -> bool:
+    """Whether a mean latency was judged."""
+    rows = data.judged()
+    return bool(
+        ((rows["subject"] == "") & (rows["protocol"] == "ours") & (rows["statistic"] == "mean")).any()
+    )
+
+
 def measured_and_predicted(data: Results) -> Figure:
     """Draw predictions against measurements of the latencies' means, off-diagonal pairs only."""
     rows = data.judged()
     rows = rows[(rows["subject"] == "") & (rows["protocol"] == "ours") & (rows["statistic"] == "mean")]
-    measures = [m for m in (GROUND_TRUTH, COMPLETE, ACK) if m in set(rows["measure"])] or [GROUND_TRUTH]
+    measures = [m for m in (GROUND_TRUTH, COMPLETE, ACK) if m in set(rows["measure"])]
     models = [m for m in data.models if m in set(rows.loc[rows["measure"].isin(measures), "model"])]
     width = style.COLUMN_IN if len(measures) == 1 else style.PAGE_IN
     figure, axes = style.subplots(1, len(measures), width, width / len(measures) + 0.45)

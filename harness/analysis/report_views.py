@@ -16,7 +16,7 @@ from harness.analysis.latencies import COMPLETE, GROUND_TRUTH
 from harness.analysis.pair_views import pair_id
 from harness.analysis.ranking import intervals
 from harness.analysis.results import Results, executors
-from harness.analysis.summary import ErrorSummary, JudgedWith
+from harness.analysis.summary import ErrorSummary, JudgedWith, leading
 
 WORST_ROWS = 4
 """Largest errors shown for each measure."""
@@ -49,9 +49,8 @@ def headline(data: Results) -> list[Row]:
     out: list[Row] = [{"text": f"Latency measured: {MEASURED[kind]}.", "worst": []} for kind in kinds]
     for name, reason in data.run.unwrapped.items():
         out.append({"text": f"Component {name} is not instrumented: it {reason}.", "worst": []})
-    for measure in TOPOLOGY_MEASURES:
-        if {"ack", "service"} & set(kinds) and measure == GROUND_TRUTH:
-            continue
+    measures = leading(data.summary["errors"]) if {"ack", "service"} & set(kinds) else TOPOLOGY_MEASURES
+    for measure in measures:
         rows = [
             e
             for e in data.summary["errors"]
@@ -80,14 +79,16 @@ def headline(data: Results) -> list[Row]:
 
 
 def _worst_pairs(data: Results, measure: str) -> list[Row]:
-    """Return each model's worst pair of a latency's mean."""
+    """Return each model's worst pair of a measure's mean: its error, or the median over its subjects."""
     cells = data.cells(measure)
     cells = cells[(cells["source_step"] != cells["proposed_step"]) & (cells["judged"] > 0)]
     found = []
     for model, of in cells.groupby("model"):
         worst = of.nlargest(1, "abs_error_pct").iloc[0]
         ends = int(worst["source_step"]), int(worst["proposed_step"])
-        text = f"{style.signed(100 * worst['relative_error'])} % from step {ends[0]} to {ends[1]}"
+        whole = worst["comparisons"] == 1
+        size = style.signed(100 * worst["relative_error"]) if whole else f"{worst['abs_error_pct']:.0f}"
+        text = f"{size} % from step {ends[0]} to {ends[1]}"
         found.append({"model": model, "text": text, "anchor": pair_id(*ends)})
     return found
 
@@ -172,13 +173,13 @@ def plans(data: Results) -> Row:
 
 
 def leaderboard(data: Results) -> list[tuple[ErrorSummary, Interval | None]]:
-    """Latency means, each measure's models by median error, with the median's interval."""
+    """Means of what sums the run up, each measure's models by median error, with the median's interval."""
+    order = {m: i for i, m in enumerate(leading(data.summary["errors"]))}
     rows = [
         e
         for e in data.summary["errors"]
-        if e["measure"] in TOPOLOGY_MEASURES and (e["statistic"] == "mean" or e["protocol"] == "thesis")
+        if e["measure"] in order and (e["statistic"] == "mean" or e["protocol"] == "thesis")
     ]
-    order = {m: i for i, m in enumerate(TOPOLOGY_MEASURES)}
 
     def place(e: ErrorSummary) -> tuple[int, str, float]:
         error = e["median_abs_error_pct"]
@@ -192,7 +193,7 @@ def leaderboard(data: Results) -> list[tuple[ErrorSummary, Interval | None]]:
 
 
 def matrix_views(data: Results) -> list[Row]:
-    """Every error matrix as rows of cells, the latencies' means first."""
+    """Every error matrix as rows of cells, the latencies' means first, what nobody was judged on last."""
     steps = data.steps
     names = list(style.MEASURE_NAMES)
     views: dict[tuple[str, ...], dict[tuple[int, int], Row]] = {}
@@ -202,10 +203,13 @@ def matrix_views(data: Results) -> list[Row]:
             str(k): v for k, v in cell.items()
         }
 
+    judged_kinds = {key[1:] for key, cells in views.items() if any(c["judged"] for c in cells.values())}
+
     def place(key: tuple[str, ...]) -> tuple[Any, ...]:
         model, protocol, measure, statistic = key
         order = names.index(measure) if measure in names else len(names)
-        return protocol != "ours", statistic != "mean", order, measure, statistic, model
+        nothing = key[1:] not in judged_kinds
+        return nothing, protocol != "ours", statistic != "mean", order, measure, statistic, model
 
     found = []
     for model, protocol, measure, statistic in sorted(views, key=place):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypedDict
 
 import pandas as pd
@@ -10,6 +11,7 @@ from pyspark.sql import functions as sf
 
 from harness import __version__
 from harness.analysis import tables
+from harness.analysis.counters import ARRIVALS, ROUTING, SERVICE
 from harness.analysis.errors import TOPOLOGY_MEASURES, primary, run_of
 from harness.analysis.inputs import RunRecord
 from harness.environment import commit
@@ -55,6 +57,10 @@ class Evidence(TypedDict):
     measure: str
     no_change_median_abs_error_pct: float | None
     is_evidence: bool | None
+
+
+COUNTED = (ARRIVALS, SERVICE, ROUTING)
+"""What is judged of a run without any latency."""
 
 
 class JudgedWith(TypedDict):
@@ -120,6 +126,25 @@ def summaries(errors: DataFrame) -> dict[int, list[ErrorSummary]]:
     for of_run in by_run.values():
         of_run.sort(key=lambda s: (s["measure"], s["protocol"], s["statistic"], s["model"]))
     return by_run
+
+
+def leading(errors: Sequence[ErrorSummary]) -> tuple[str, ...]:
+    """Return the measures that sum a run up: its latencies, or what was measured where no latency was.
+
+    A latency that no model was judged on, while another was, was not measured: a jar's ground truth.
+
+    Examples
+    --------
+    >>> def of(measure, judged):
+    ...     return {"protocol": "ours", "measure": measure, "statistic": "mean", "judged": judged}
+    >>> leading([of("ground_truth_latency_ms", 0), of("ack_latency_ms", 6), of("service_time_ms", 6)])
+    ('ack_latency_ms',)
+    >>> leading([of("ack_latency_ms", 0), of("arrival_rate_tps", 6)])
+    ('arrival_rate_tps',)
+    """
+    judged = {e["measure"] for e in errors if e["statistic"] == "mean" and e["judged"]}
+    found = [tuple(m for m in of if m in judged) for of in (TOPOLOGY_MEASURES, COUNTED)]
+    return found[0] or found[1] or TOPOLOGY_MEASURES
 
 
 def evidence(summaries: list[ErrorSummary]) -> list[Evidence]:

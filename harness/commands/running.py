@@ -276,7 +276,7 @@ def _report(run_: Any, as_json: bool, master: str | None = None) -> None:
     summary = analyse(run_.path, master)
     verdict = json.loads((run_.path / "verdict.json").read_text())
     table = Table(title=f"{run_.path.parent.name}: error of the mean, off-diagonal pairs, all messages")
-    for column in ("model", "measure", "pairs judged", "median %", "worst %"):
+    for column in ("model", "measure", "judged", "median %", "worst %"):
         table.add_column(column)
     for row in headline(summary):
         table.add_row(*row)
@@ -304,14 +304,17 @@ def verdict_lines(verdict: Any) -> list[str]:
 
 def headline(summary: Any) -> list[tuple[str, ...]]:
     """Return the rows of the table that ends a run: the errors are those of the pairs that were judged."""
+    from harness.analysis.summary import leading
+
+    measures = leading(summary["errors"])
     return [
         (
             r["model"],
             r["measure"],
-            f"{r['judged']} of {r['pairs']}",
+            f"{r['judged']} of {r['comparisons']}",
             pct(r["median_abs_error_pct"]),
             pct(r["worst_abs_error_pct"]),
         )
         for r in summary["errors"]
-        if r["protocol"] == "ours" and r["statistic"] == "mean" and r["measure"].endswith("latency_ms")
+        if r["protocol"] == "ours" and r["statistic"] == "mean" and r["measure"] in measures
     ]

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import groupby
 from pathlib import Path
@@ -212,3 +213,20 @@ def test_the_same_run_gives_the_same_bytes(spark: SparkSession, analysed: Path, 
     pd.testing.assert_frame_equal(
         a.sort_values(keys, ignore_index=True), b.sort_values(keys, ignore_index=True), check_exact=True
     )
+
+
+def test_a_run_without_any_latency_is_summed_up_by_what_was_judged(results: Results) -> None:
+    """Spouts that track nothing: rates, service times and routing come first in table and matrices."""
+    lost = {"judged": 0, "median_abs_error_pct": None}
+    errors = [e | lost if "latency" in e["measure"] else e for e in results.summary["errors"]]
+    matrices = results.matrices.copy()
+    gap = [0, "not-measured", "not measured"]
+    matrices.loc[matrices["measure"].str.contains("latency"), ["judged", "verdict", "reason"]] = gap
+    data = replace(results, matrices=matrices, summary={**results.summary, "errors": errors})
+    shown = list(dict.fromkeys(e["measure"] for e, _ in report_views.leaderboard(data)))
+    assert shown == ["arrival_rate_tps", "service_time_ms", "routing_probability"]
+    kinds = [view["kind"] for view in report_views.matrix_views(data)]
+    latencies = [i for i, kind in enumerate(kinds) if "latency" in kind]
+    assert latencies == list(range(len(kinds) - len(latencies), len(kinds))), kinds
+    whole = [view["kind"] for view in report_views.matrix_views(results)]
+    assert whole[0] == "ground-truth latency, mean"

@@ -1,0 +1,72 @@
+"""What hop records are worth: the composite model with them, without them as for a jar, and no-change.
+
+    python bench/without_hops.py reports/runs/fields-to-fields/*
+
+Every off-diagonal pair of measured runs is predicted twice, the second time with the hop records taken away
+from the source. Printed are the absolute errors in percent by measure and model: median, largest, number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import permutations
+from pathlib import Path
+
+import click
+import pandas as pd
+
+from harness.analysis.predicting import ask, observation, rate_tps, reader
+from harness.experiments.loading import load
+from harness.models.composite import composite
+from harness.models.no_change import no_change
+from harness.protocols import Observation, Prediction
+from harness.runs import Run
+
+SHOWN = (
+    ("ground_truth_latency_ms", "mean"),
+    ("ground_truth_latency_ms", "p99"),
+    ("complete_latency_ms", "mean"),
+)
+
+
+def whole(prediction: Prediction) -> dict[tuple[str, str], float]:
+    """Return the values that are of the whole topology."""
+    shown = (e for e in prediction.estimates if not e.subject and e.value is not None)
+    return {(e.measure, e.statistic): e.value or 0.0 for e in shown}
+
+
+def measured(of: Observation) -> dict[tuple[str, str], float]:
+    """Return what was measured of the whole topology."""
+    return whole(no_change(of, of.plan, of.settings, of.rate_tps))
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+def main(runs: tuple[Path, ...]) -> None:
+    """Print the errors of every run."""
+    for path in runs:
+        run = Run(path)
+        experiment = load(run.path / "experiment.yaml")
+        observations = {step: observation(run, experiment, step) for step in run.finished_steps}
+        rows = []
+        for (source, of), (_, proposed) in permutations(observations.items(), 2):
+            jar = replace(of, latency=of.latency.drop(columns="hops"), hop_records=False)
+            asked = proposed.plan, proposed.settings, rate_tps(experiment, of, proposed)
+            answers = {
+                "composite": whole(ask(reader(composite, of), *asked)),
+                "without hop records": whole(ask(reader(composite, jar), *asked)),
+                "no-change": measured(of),
+            }
+            actual = measured(proposed)
+            for model, found in answers.items():
+                for kind in SHOWN:
+                    error_pct = abs(found.get(kind, float("nan")) / actual[kind] - 1) * 100
+                    rows.append((*kind, model, source, error_pct))
+        table = pd.DataFrame(rows, columns=["measure", "statistic", "model", "source", "error_pct"])
+        grouped = table.groupby(["measure", "statistic", "model"], sort=False)["error_pct"]
+        click.echo(f"{path}: {len(rows) // 9} pairs")
+        click.echo(grouped.agg(["median", "max", "count"]).round(1).to_string())
+
+
+if __name__ == "__main__":
+    main()
