@@ -28,6 +28,8 @@ BATCHES = 20
 """Batches of equal time into which an interval is cut for batch means and batch percentiles."""
 MISSING, NOT_A_NUMBER, NEGATIVE, ZERO = -4, -3, -2, -1
 """Bins of the values that have no logarithm; ordered as the values are. The first two hold no value."""
+MOST_BINS = 20_000
+"""A step's bins of all batches, on average over the steps of many runs: the archived ones have 3,500."""
 
 PERCENTILES = {"p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
 
@@ -97,7 +99,8 @@ def histogram(spark: SparkSession, source: Source) -> pd.DataFrame:
         .groupBy("step", "sink", "batch", "bin")
         .agg(sf.count("*").alias("n"), sf.sum("ns").alias("sum_ns"))
     )
-    frame = tables.collect_frame(counted, "latency histogram")
+    most = max(tables.MOST_ROWS, MOST_BINS * len(source.steps))
+    frame = tables.collect_frame(counted, "latency histogram", most)
     return frame.fillna({"sum_ns": 0}).astype({"sum_ns": "int64"})
 
 
