@@ -3,7 +3,8 @@
     python bench/without_hops.py reports/runs/fields-to-fields/*
 
 Every off-diagonal pair of measured runs is predicted twice, the second time with the hop records taken away
-from the source. Printed are the absolute errors in percent by measure and model: median, largest, number.
+from the source. Printed are the absolute errors in percent by measure and model over the pairs that the model
+answers both times: median, largest, number.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def main(runs: tuple[Path, ...]) -> None:
         experiment = load(run.path / "experiment.yaml")
         observations = {step: observation(run, experiment, step) for step in run.finished_steps}
         rows = []
-        for (source, of), (_, proposed) in permutations(observations.items(), 2):
+        for of, proposed in permutations(observations.values(), 2):
             jar = replace(of, latency=of.latency.drop(columns="hops"), hop_records=False)
             asked = proposed.plan, proposed.settings, rate_tps(experiment, of, proposed)
             answers = {
@@ -60,11 +61,11 @@ def main(runs: tuple[Path, ...]) -> None:
             actual = measured(proposed)
             for model, found in answers.items():
                 for kind in SHOWN:
-                    error_pct = abs(found.get(kind, float("nan")) / actual[kind] - 1) * 100
-                    rows.append((*kind, model, source, error_pct))
-        table = pd.DataFrame(rows, columns=["measure", "statistic", "model", "source", "error_pct"])
+                    if all(kind in of_pair for of_pair in (actual, *answers.values())):
+                        rows.append((*kind, model, abs(found[kind] / actual[kind] - 1) * 100))
+        table = pd.DataFrame(rows, columns=["measure", "statistic", "model", "error_pct"])
         grouped = table.groupby(["measure", "statistic", "model"], sort=False)["error_pct"]
-        click.echo(f"{path}: {len(rows) // 9} pairs")
+        click.echo(f"{path}: {len(observations) * (len(observations) - 1)} pairs")
         click.echo(grouped.agg(["median", "max", "count"]).round(1).to_string())
 
 

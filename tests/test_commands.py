@@ -106,7 +106,7 @@ def test_the_table_that_ends_a_run_says_of_how_many_pairs_its_errors_are() -> No
         {**kind, **none, "protocol": "ours", "model": "linear"},
         {**kind, **judged, "protocol": "thesis"},
     ]
-    assert headline({"errors": rows}) == [
+    assert headline({"errors": rows}, [kind["measure"]]) == [
         ("composite", "ground_truth_latency_ms", "30 of 42", "12.0", "33.3"),
         ("linear", "ground_truth_latency_ms", "0 of 42", "-", "-"),
     ]

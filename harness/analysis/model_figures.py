@@ -38,18 +38,21 @@ LOWEST_PCT = 0.1
 
 def has_latencies(data: Results) -> bool:
     """Whether a mean latency was judged."""
+    return len(_mean_latencies(data)) > 0
+
+
+def _mean_latencies(data: Results) -> pd.DataFrame:
+    """Return the judged off-diagonal pairs' mean latencies of the whole topology."""
     rows = data.judged()
-    return bool(
-        ((rows["subject"] == "") & (rows["protocol"] == "ours") & (rows["statistic"] == "mean")).any()
-    )
+    whole = (rows["subject"] == "") & (rows["protocol"] == "ours") & (rows["statistic"] == "mean")
+    return rows[whole & rows["measure"].isin([GROUND_TRUTH, COMPLETE, ACK])]
 
 
 def measured_and_predicted(data: Results) -> Figure:
     """Draw predictions against measurements of the latencies' means, off-diagonal pairs only."""
-    rows = data.judged()
-    rows = rows[(rows["subject"] == "") & (rows["protocol"] == "ours") & (rows["statistic"] == "mean")]
+    rows = _mean_latencies(data)
     measures = [m for m in (GROUND_TRUTH, COMPLETE, ACK) if m in set(rows["measure"])]
-    models = [m for m in data.models if m in set(rows.loc[rows["measure"].isin(measures), "model"])]
+    models = [m for m in data.models if m in set(rows["model"])]
     width = style.COLUMN_IN if len(measures) == 1 else style.PAGE_IN
     figure, axes = style.subplots(1, len(measures), width, width / len(measures) + 0.45)
     for ax, measure in zip(axes, measures, strict=True):

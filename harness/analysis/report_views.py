@@ -45,12 +45,12 @@ def headline(data: Results) -> list[Row]:
 
     Each has a text, and the worst pairs to link to (model, text, anchor).
     """
-    kinds = sorted({s.interval.latency for s in data.run.steps} - {"ground-truth"})
+    latencies = {s.interval.latency for s in data.run.steps}
+    kinds = sorted(latencies - {"ground-truth"})
     out: list[Row] = [{"text": f"Latency measured: {MEASURED[kind]}.", "worst": []} for kind in kinds]
     for name, reason in data.run.unwrapped.items():
         out.append({"text": f"Component {name} is not instrumented: it {reason}.", "worst": []})
-    measures = leading(data.summary["errors"]) if {"ack", "service"} & set(kinds) else TOPOLOGY_MEASURES
-    for measure in measures:
+    for measure in leading(latencies):
         rows = [
             e
             for e in data.summary["errors"]
@@ -69,9 +69,13 @@ def headline(data: Results) -> list[Row]:
         parts = [f"{e['model']} {e['median_abs_error_pct']:.1f} %" for e in judged]
         floor = noise_floor_pct(data, measure)
         noise = f" Noise of the measurement itself: {floor:.1f} %." if floor is not None else ""
+        first = judged[0]
+        over = f"{first['pairs']} pairs"
+        if first["comparisons"] > first["pairs"]:
+            over = f"{first['comparisons']} comparisons in {over}"
         out.append(
             {
-                "text": f"{name}, median error over {judged[0]['pairs']} pairs: {', '.join(parts)}.{noise}",
+                "text": f"{name}, median error over {over}: {', '.join(parts)}.{noise}",
                 "worst": _worst_pairs(data, measure),
             }
         )
@@ -88,7 +92,7 @@ def _worst_pairs(data: Results, measure: str) -> list[Row]:
         ends = int(worst["source_step"]), int(worst["proposed_step"])
         whole = worst["comparisons"] == 1
         size = style.signed(100 * worst["relative_error"]) if whole else f"{worst['abs_error_pct']:.0f}"
-        text = f"{size} % from step {ends[0]} to {ends[1]}"
+        text = f"{size} %{'' if whole else ' in the median'} from step {ends[0]} to {ends[1]}"
         found.append({"model": model, "text": text, "anchor": pair_id(*ends)})
     return found
 
@@ -173,8 +177,11 @@ def plans(data: Results) -> Row:
 
 
 def leaderboard(data: Results) -> list[tuple[ErrorSummary, Interval | None]]:
-    """Means of what sums the run up, each measure's models by median error, with the median's interval."""
-    order = {m: i for i, m in enumerate(leading(data.summary["errors"]))}
+    """Means of what sums the run up, each measure's models by median error.
+
+    With the median's interval where a pair is one comparison, as of latencies.
+    """
+    order = {m: i for i, m in enumerate(leading({s.interval.latency for s in data.run.steps}))}
     rows = [
         e
         for e in data.summary["errors"]
@@ -185,7 +192,8 @@ def leaderboard(data: Results) -> list[tuple[ErrorSummary, Interval | None]]:
         error = e["median_abs_error_pct"]
         return order[e["measure"]], e["protocol"], float("inf") if error is None else error
 
-    found = intervals([data], {(e["protocol"], e["measure"], e["statistic"]) for e in rows})
+    whole = [e for e in rows if e["measure"] in TOPOLOGY_MEASURES]
+    found = intervals([data], {(e["protocol"], e["measure"], e["statistic"]) for e in whole})
     return [
         (e, found.get((e["protocol"], e["measure"], e["statistic"], e["model"])))
         for e in sorted(rows, key=place)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Set
 from typing import Any, TypedDict
 
 import pandas as pd
@@ -11,9 +11,10 @@ from pyspark.sql import functions as sf
 
 from harness import __version__
 from harness.analysis import tables
-from harness.analysis.counters import ARRIVALS, ROUTING, SERVICE
+from harness.analysis.counters import ACK, ARRIVALS, ROUTING, SERVICE
 from harness.analysis.errors import TOPOLOGY_MEASURES, primary, run_of
 from harness.analysis.inputs import RunRecord
+from harness.analysis.latencies import COMPLETE
 from harness.environment import commit
 from harness.schemas import SCHEMA_VERSION
 
@@ -128,23 +129,26 @@ def summaries(errors: DataFrame) -> dict[int, list[ErrorSummary]]:
     return by_run
 
 
-def leading(errors: Sequence[ErrorSummary]) -> tuple[str, ...]:
-    """Return the measures that sum a run up: its latencies, or what was measured where no latency was.
+def leading(latencies: Set[str]) -> tuple[str, ...]:
+    """Return the measures that sum a run up: its latencies, or what is judged where none was measured.
 
-    A latency that no model was judged on, while another was, was not measured: a jar's ground truth.
+    Parameters
+    ----------
+    latencies : set of str
+        The kinds of the steps' latency (``Interval.latency``).
 
     Examples
     --------
-    >>> def of(measure, judged):
-    ...     return {"protocol": "ours", "measure": measure, "statistic": "mean", "judged": judged}
-    >>> leading([of("ground_truth_latency_ms", 0), of("ack_latency_ms", 6), of("service_time_ms", 6)])
-    ('ack_latency_ms',)
-    >>> leading([of("ack_latency_ms", 0), of("arrival_rate_tps", 6)])
-    ('arrival_rate_tps',)
+    >>> leading({"ack"})
+    ('complete_latency_ms', 'ack_latency_ms')
+    >>> leading({"service"})
+    ('arrival_rate_tps', 'service_time_ms', 'routing_probability')
     """
-    judged = {e["measure"] for e in errors if e["statistic"] == "mean" and e["judged"]}
-    found = [tuple(m for m in of if m in judged) for of in (TOPOLOGY_MEASURES, COUNTED)]
-    return found[0] or found[1] or TOPOLOGY_MEASURES
+    if latencies and latencies <= {"service"}:
+        return COUNTED
+    if latencies and latencies <= {"ack", "service"}:
+        return COMPLETE, ACK
+    return TOPOLOGY_MEASURES
 
 
 def evidence(summaries: list[ErrorSummary]) -> list[Evidence]:

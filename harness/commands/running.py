@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -269,6 +269,7 @@ def _predict(run_: Any, models: tuple[str, ...]) -> int:
 def _report(run_: Any, as_json: bool, master: str | None = None) -> None:
     """Analyse a run and end with its verdict's exit status."""
     from harness.analysis.analyse import analyse
+    from harness.analysis.summary import leading
 
     if not (run_.path / "predictions.parquet").is_file():
         _predict(run_, ())
@@ -278,7 +279,7 @@ def _report(run_: Any, as_json: bool, master: str | None = None) -> None:
     table = Table(title=f"{run_.path.parent.name}: error of the mean, off-diagonal pairs, all messages")
     for column in ("model", "measure", "judged", "median %", "worst %"):
         table.add_column(column)
-    for row in headline(summary):
+    for row in headline(summary, leading({run_.interval(s).latency for s in run_.finished_steps})):
         table.add_row(*row)
     Console(width=min(100, err.width)).print(table)
     for line in verdict_lines(verdict):
@@ -302,11 +303,8 @@ def verdict_lines(verdict: Any) -> list[str]:
     return lines
 
 
-def headline(summary: Any) -> list[tuple[str, ...]]:
+def headline(summary: Any, measures: Sequence[str]) -> list[tuple[str, ...]]:
     """Return the rows of the table that ends a run: the errors are those of the pairs that were judged."""
-    from harness.analysis.summary import leading
-
-    measures = leading(summary["errors"])
     return [
         (
             r["model"],

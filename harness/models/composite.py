@@ -162,7 +162,12 @@ class Prepared:
         except ModelDeclined as why:
             return declined(proposed, why)
         found = predicted(own, others, rate_tps, self._limit(own, settings, rate_tps))
-        return found if self.measured is None else anchored(found, self._of_source, self.measured)
+        if self.measured is None:
+            return found
+        try:
+            return anchored(found, self._of_source, self.measured)
+        except ModelDeclined as why:
+            return declined(proposed, why)
 
     @cached_property
     def _of_source(self) -> Prediction:
