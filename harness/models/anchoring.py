@@ -13,7 +13,6 @@ do not fit, and nothing that rests on them is said.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -83,11 +82,12 @@ def anchored(prediction: Prediction, source: Prediction, measured: Prediction) -
 def _known(estimates: Iterable[Estimate]) -> _Known:
     """Return the latencies by subject, and by component the mean of its executors."""
     own: dict[_Key, float] = {}
-    of_component: dict[_Key, list[float]] = defaultdict(list)
+    of_component: dict[_Key, list[float]] = {}
     for e in estimates:
         if e.measure in LATENCIES and e.value is not None:
             own[e.measure, e.statistic, e.subject] = e.value
-            of_component[e.measure, e.statistic, _component(e.subject)].append(e.value)
+            key = e.measure, e.statistic, _component(e.subject)
+            of_component.setdefault(key, []).append(e.value)
     return {k: sum(v) / len(v) for k, v in of_component.items()} | own
 
 
