@@ -19,6 +19,7 @@ from harness.analysis.counters import ACK, ARRIVALS, SERVICE
 from harness.analysis.distance import distances
 from harness.analysis.distribution import PERCENTILES
 from harness.analysis.error_figures import WITHIN_NOISE, what
+from harness.analysis.errors import TOPOLOGY_MEASURES
 from harness.analysis.latencies import COMPLETE, GROUND_TRUTH
 from harness.analysis.measured_figures import milliseconds, values
 from harness.analysis.ranking import ranking
@@ -45,13 +46,13 @@ def _mean_latencies(data: Results) -> pd.DataFrame:
     """Return the judged off-diagonal pairs' mean latencies of the whole topology."""
     rows = data.judged()
     whole = (rows["subject"] == "") & (rows["protocol"] == "ours") & (rows["statistic"] == "mean")
-    return rows[whole & rows["measure"].isin([GROUND_TRUTH, COMPLETE, ACK])]
+    return rows[whole & rows["measure"].isin(TOPOLOGY_MEASURES)]
 
 
 def measured_and_predicted(data: Results) -> Figure:
     """Draw predictions against measurements of the latencies' means, off-diagonal pairs only."""
     rows = _mean_latencies(data)
-    measures = [m for m in (GROUND_TRUTH, COMPLETE, ACK) if m in set(rows["measure"])]
+    measures = [m for m in TOPOLOGY_MEASURES if m in set(rows["measure"])]
     models = [m for m in data.models if m in set(rows["model"])]
     width = style.COLUMN_IN if len(measures) == 1 else style.PAGE_IN
     figure, axes = style.subplots(1, len(measures), width, width / len(measures) + 0.45)

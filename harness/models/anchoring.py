@@ -17,13 +17,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from harness.models.answers import LATENCIES, QUEUE_WAIT
+from harness.models.no_change import PERCENTILES
 from harness.protocols import Estimate, Prediction
 
 CARRIED = "no hop records: what hops take is carried over from the source"
 """Said of every latency that was anchored."""
 COUNTED = ("routing_probability", "io_ratio", "arrival_rate_tps")
 """Measures that follow from counters alone."""
-_LEVELS = ("p50", "p90", "p95", "p99")
 _TOO_MUCH = 2.0
 """Times what was measured: beyond, most of what is predicted of the source was not there."""
 
@@ -133,7 +133,7 @@ def _in_order(estimates: Iterable[Estimate]) -> Prediction:
     found, least = [], dict[tuple[str, str], float]()
     for e in estimates:
         of = e.measure, e.subject
-        if e.reason != CARRIED or e.value is None or e.statistic not in _LEVELS:
+        if e.reason != CARRIED or e.value is None or e.statistic not in PERCENTILES:
             found.append(e)
             continue
         least[of] = max(e.value, least.get(of, 0.0))
