@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from harness.models.analytic.compiled import inlined, inner
+from harness.models.analytic.products import add_product
 from harness.models.analytic.spectrum import ComplexArray, Grid
 from harness.models.layout import FloatArray
 
@@ -12,7 +13,9 @@ from harness.models.layout import FloatArray
 @inner
 def to_cdf(cf: ComplexArray, grid: Grid) -> FloatArray:
     """Return a distribution function at the grid's points."""
-    found: FloatArray = np.dot(np.ascontiguousarray(cf.real), grid.to_cdf)
+    rows = np.zeros((1, grid.points.size))
+    add_product(np.ascontiguousarray(cf.real).reshape(1, -1), grid.to_cdf, rows)
+    found: FloatArray = rows[0]
     mend(found)
     return found
 
@@ -30,12 +33,15 @@ def mend(cdf: FloatArray) -> None:
 def from_cdf(cdf: FloatArray, grid: Grid) -> ComplexArray:
     """Return the characteristic function; what is beyond the last point is put there."""
     points = cdf.size
-    steps = np.zeros(points + 1)
-    steps[0] = cdf[0]
+    steps = np.zeros((1, points + 1))
+    steps[0, 0] = cdf[0]
     for m in range(1, points):
-        steps[m] = cdf[m] - cdf[m - 1]
-    steps[points] = 1 - cdf[points - 1]
-    found: ComplexArray = np.dot(steps, grid.to_real) + 1j * np.dot(steps, grid.to_imaginary)
+        steps[0, m] = cdf[m] - cdf[m - 1]
+    steps[0, points] = 1 - cdf[points - 1]
+    real, imaginary = np.zeros((1, grid.size)), np.zeros((1, grid.size))
+    add_product(steps, grid.to_real, real)
+    add_product(steps, grid.to_imaginary, imaginary)
+    found: ComplexArray = real[0] + 1j * imaginary[0]
     return found
 
 

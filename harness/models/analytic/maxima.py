@@ -10,6 +10,7 @@ from harness.models.analytic.cdf import mend
 from harness.models.analytic.compiled import inlined, inner
 from harness.models.analytic.groups import hit
 from harness.models.analytic.holding import batched
+from harness.models.analytic.products import add_product, add_scaled
 from harness.models.analytic.records import Flat
 from harness.models.analytic.spectrum import ComplexArray
 from harness.models.analytic.trees import Back, chance, kind_of, times_holds
@@ -27,8 +28,7 @@ def one_of(b: Back, stream: int, executors: int, found: ComplexArray, mean: Floa
     s = f.stream[stream]
     first = b.first_seat[s.klass]
     seats = b.first_seat[s.klass + 1] - first
-    size = b.grid.size
-    ways, held = b.hops, np.zeros(size, dtype=np.complex128)
+    ways, held = b.hops, np.zeros(b.grid.size, dtype=np.complex128)
     to = np.zeros(ways.shape, dtype=np.complex128)
     for i in range(executors):
         to[:] = 0.0
@@ -41,8 +41,7 @@ def one_of(b: Back, stream: int, executors: int, found: ComplexArray, mean: Floa
                     held[:] = source
                     mean[i] += p * times_holds(b, stream, i, j, held)
                     source = held
-                for k in range(size):
-                    target[k] += p * source[k]
+                add_scaled(p, source, target)
                 mean[i] += p * (b.rest_mean[first + j] + b.g.s.hop[kind, 0])
         for kind in range(ways.shape[0]):
             found[i] += to[kind] * ways[kind]
@@ -72,10 +71,9 @@ def tabulate(b: Back, stream: int, executors: int, table: FloatArray) -> None:
                 source = held
             for k in range(b.grid.size):
                 real[j, k] = source[k].real * by[k].real - source[k].imag * by[k].imag
-        found = np.dot(real, b.grid.to_cdf)
+        add_product(real, b.grid.to_cdf, table[kind, :seats])
         for j in range(seats):
-            mend(found[j])
-            table[kind, j] = found[j]
+            mend(table[kind, j])
 
 
 @inner

@@ -22,6 +22,9 @@ from harness.models.layout import FloatArray
 
 ComplexArray = NDArray[np.complex128]
 
+_FINER = 4
+"""Points from which percentiles are read, for each frequency."""
+
 
 class Grid(NamedTuple):
     """Frequencies and points of time, as shares of the span.
@@ -39,8 +42,8 @@ class Grid(NamedTuple):
         function's two parts.
     between : array (m + 1)
         Weights of the integral of a function at the points.
-    fine, to_fine : array (n), array (frequencies, n)
-        Points from which percentiles are read.
+    fine : array (n)
+        Points, equally far apart, from which percentiles are read.
     """
 
     size: int
@@ -50,7 +53,6 @@ class Grid(NamedTuple):
     to_imaginary: FloatArray
     between: FloatArray
     fine: FloatArray
-    to_fine: FloatArray
 
 
 @lru_cache(maxsize=8)
@@ -58,7 +60,6 @@ def grid(size: int) -> Grid:
     """Return the grid of a number of frequencies."""
     k = np.arange(size)
     points = (np.arange(size + 1) / size) ** 1.5
-    fine = np.linspace(0, 1, 4 * size + 1)
     angle = 1j * np.pi * k[None, :]
     with np.errstate(all="ignore"):
         ends = np.exp(angle * points[:, None])
@@ -75,15 +76,18 @@ def grid(size: int) -> Grid:
         np.ascontiguousarray(steps.real),
         np.ascontiguousarray(steps.imag),
         between,
-        fine,
-        _sines(k, fine),
+        np.linspace(0, 1, _FINER * size + 1),
     )
 
 
 def _sines(k: NDArray[np.int64], points: FloatArray) -> FloatArray:
-    angle = np.pi * k[1:, None]
-    damping = np.sinc(k[1:, None] / k.size)
-    return np.vstack([points[None, :], 2 * damping * np.sin(angle * points) / angle])
+    return np.vstack([points[None, :], _heights(k.size)[:, None] * np.sin(np.pi * k[1:, None] * points)])
+
+
+def _heights(size: int) -> FloatArray:
+    """Return the heights of the sines, damped, that make a distribution function of a series' real parts."""
+    k = np.arange(1, size)
+    return np.asarray(2 * np.sinc(k / size) / (np.pi * k))
 
 
 def quantiles(g: Grid, span: float, cf: ComplexArray, levels: FloatArray) -> FloatArray:
@@ -127,7 +131,16 @@ _NOTHING = 1e-3
 
 
 def _fine_cdf(g: Grid, cf: ComplexArray) -> FloatArray:
-    return np.maximum.accumulate(np.clip(np.ascontiguousarray(cf.real) @ g.to_fine, 0.0, 1.0), axis=-1)
+    """Return distribution functions at the fine points, which a fast transform has all at once.
+
+    As products with a matrix of sines they would take longer, and BLAS would put threads to them that for
+    the most part wait for each other.
+    """
+    period = 2 * _FINER * g.size
+    sines = np.zeros(cf.shape, dtype=np.complex128)
+    sines[..., 1:] = -1j * (_heights(g.size) * cf.real[..., 1:] * (period / 2))
+    series = np.fft.irfft(sines, period, axis=-1)[..., : g.fine.size] + cf.real[..., :1] * g.fine
+    return np.asarray(np.maximum.accumulate(np.clip(series, 0.0, 1.0), axis=-1))
 
 
 @inner
@@ -173,17 +186,26 @@ def times_wait(law: FloatArray, step: float, found: ComplexArray) -> None:
     more, again = law[PROBABILITY], law[AGAIN]
     fewer, stages, rate = law[FEWER], int(law[STAGES]), law[STAGE_RATE]
     if more > 0:
-        for k in range(1, found.size):
+        # real and imaginary parts by themselves, of which a processor takes several at once
+        parts = np.empty((4, found.size))
+        stage, sides, part, turned = parts[0], parts[1], parts[2], parts[3]
+        for k in range(found.size):
             x = k * step / rate
-            size = 1 / (1 + x * x)
-            stage = complex(size, x * size)  # 1 / (1 - i x)
-            part = fewer + (1 - fewer) * stage
-            for _ in range(stages - 1):
-                part *= stage
-            if again > 0:
-                rest = complex(1 - again * part.real, again * part.imag)  # conjugate of 1 - again part
-                part *= rest * ((1 - again) / (rest.real * rest.real + rest.imag * rest.imag))
-            found[k] *= 1 - more + more * part
+            stage[k] = 1 / (1 + x * x)  # 1 / (1 - i x)
+            sides[k] = x * stage[k]
+            part[k] = fewer + (1 - fewer) * stage[k]
+            turned[k] = (1 - fewer) * sides[k]
+        for _ in range(stages - 1):
+            for k in range(found.size):
+                real = part[k] * stage[k] - turned[k] * sides[k]
+                turned[k] = part[k] * sides[k] + turned[k] * stage[k]
+                part[k] = real
+        for k in range(1, found.size):
+            real, imaginary = part[k], turned[k]
+            rest, aside = 1 - again * real, again * imaginary  # conjugate of 1 - again part
+            size = more * (1 - again) / (rest * rest + aside * aside)
+            found[k] *= complex(1 - more + size * (real * rest - imaginary * aside),
+                                size * (real * aside + imaginary * rest))  # fmt: skip
     times_uniform(law[SLEEP], step, found)
 
 

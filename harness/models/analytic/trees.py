@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.models.analytic.batching import FIRST, times_hold
+from harness.models.analytic.cdf import to_cdf
 from harness.models.analytic.compiled import compiled, inlined, inner
 from harness.models.analytic.forward import Stages
 from harness.models.analytic.holding import hold_mean, near
@@ -82,11 +83,18 @@ def back(g: Stages, grid: Grid, span: float, first_seat: IntArray, sizes: FloatA
     if batches:
         cf, mean_ms = cf[workers[: f.first_acker]], mean_ms[workers[: f.first_acker]]
         _held_ways(g, np.pi / span, share[:, WITHIN][workers[: f.first_acker]], hops, cf, mean_ms)
-    cdf = np.maximum.accumulate(np.clip(np.ascontiguousarray(cf.real) @ grid.to_cdf, 0, 1), axis=1)
+    cdf = np.zeros((len(cf), grid.points.size))
+    _distributions(cf, grid, cdf)
     seats = int(first_seat[-1])
     rest = np.zeros((seats, grid.size), dtype=np.complex128)
     way = Way(of, cf, cdf, mean_ms)
     return Back(g, grid, span, first_seat, sizes, way, hops, rest, np.zeros(seats))
+
+
+@compiled
+def _distributions(cf: ComplexArray, grid: Grid, found: FloatArray) -> None:
+    for way in range(found.shape[0]):
+        found[way] = to_cdf(cf[way], grid)
 
 
 @compiled
