@@ -83,19 +83,17 @@ def flow(f: Flat, r: Rates, s: Service, loop: SpoutLoop) -> Flow:
 @compiled
 def _flow(f: Flat, r: Rates, s: Service, loop: SpoutLoop, found: Flow) -> None:
     arrivals, ports, law = found.arrivals, found.ports, found.law
-    blur = np.zeros(f.first_hop.size - 1)
+    blur = _blurs(f)
+    fade = np.zeros((blur.size, SCALES_MS.size))
     for kind in range(blur.size):
-        for i in range(f.first_hop[kind], f.first_hop[kind + 1]):
-            for j in range(f.first_hop[kind], f.first_hop[kind + 1]):
-                one, other = f.atom[i], f.atom[j]
-                blur[kind] += one.p * other.p * abs(one.value - other.value)
+        fade[kind] = SCALES_MS / (SCALES_MS + blur[kind])
     leaving = np.zeros(SCALES_MS.size)
     joint = np.zeros((f.component.size - 1, SCALES_MS.size))
     for c in range(f.component.size - 1):
         if f.component[c].kind == SPOUT:
             _enter(f, c, s, loop, arrivals, joint[c])
         else:
-            _meet(f, r, s, c, blur, found)
+            _meet(f, r, s, c, fade, found)
             _rejoin(f, r, s, c, blur, ports, arrivals, joint)
         for e in range(f.component[c].first_executor, f.component[c + 1].first_executor):
             if f.component[c].kind == SPOUT:
@@ -120,6 +118,18 @@ def _flow(f: Flat, r: Rates, s: Service, loop: SpoutLoop, found: Flow) -> None:
                 send_holds(f, r, c, e, s.rate[e], sender, leaving, ports, found.holds)
         _pass_on(f, s, law, c, joint[c])
     _acks(f, r, s, loop, found)
+
+
+@inner
+def _blurs(f: Flat) -> FloatArray:
+    """Return how far apart two tuples' hops are on average, by kind of hop."""
+    found = np.zeros(f.first_hop.size - 1)
+    for kind in range(found.size):
+        for i in range(f.first_hop[kind], f.first_hop[kind + 1]):
+            for j in range(f.first_hop[kind], f.first_hop[kind + 1]):
+                one, other = f.atom[i], f.atom[j]
+                found[kind] += one.p * other.p * abs(one.value - other.value)
+    return found
 
 
 @inner
@@ -197,8 +207,14 @@ def _caught_up_with(rate: float, tasks: float, poll: float, idle: float, emit: f
 
 
 @inner
-def _meet(f: Flat, r: Rates, s: Service, c: int, blur: FloatArray, found: Flow) -> None:
-    """Flows of all streams into a component's executors, split and joined."""
+def _meet(f: Flat, r: Rates, s: Service, c: int, fade: FloatArray, found: Flow) -> None:
+    """Flows of all streams into a component's executors, split and joined.
+
+    Parameters
+    ----------
+    fade : array (kinds, scales)
+        What a hop leaves of an index's distance from 1.
+    """
     ports, arrivals = found.ports, found.arrivals
     to = f.component[c].first_executor
     targets = f.component[c + 1].first_executor - to
@@ -208,7 +224,7 @@ def _meet(f: Flat, r: Rates, s: Service, c: int, blur: FloatArray, found: Flow) 
         stream = f.klass[cls].stream
         a = f.stream[stream].source
         if f.stream[stream].alike and not batched(f):
-            _meet_alike(f, r, s, stream, f.stream[stream].in_turn * tasks, blur, ports, arrivals)
+            _meet_alike(f, r, s, stream, f.stream[stream].in_turn * tasks, fade, ports, arrivals)
             continue
         for i in range(f.component[a + 1].first_executor - f.component[a].first_executor):
             port = f.output[f.stream[stream].output].first_port + i
@@ -219,7 +235,7 @@ def _meet(f: Flat, r: Rates, s: Service, c: int, blur: FloatArray, found: Flow) 
             for j in range(targets):
                 p = f.share[f.stream[stream].first_share + i * f.stream[stream].share_step + j]
                 if p > 0:
-                    by_hop = blur[f.kind_between[f.executor[e].worker, f.executor[to + j].worker]]
+                    by_hop = fade[f.kind_between[f.executor[e].worker, f.executor[to + j].worker]]
                     filled, limit = 0.0, f.batch if near(f, e, to + j) else f.transfer_batch
                     if limit > 1:
                         at_once = near(f, e, to + j)
@@ -274,6 +290,19 @@ def _dealt_out(f: Flat, r: Rates, stream: int, blur: FloatArray, share: FloatArr
     one = f.stream[stream]
     first, to = f.component[one.source].first_executor, f.component[one.target].first_executor
     total = blurs = 0.0
+    if one.alike:
+        workers = f.kind_between.shape[0]
+        sent, come = np.zeros(workers), np.zeros(workers)
+        for i in range(f.component[one.source + 1].first_executor - first):
+            sent[f.executor[first + i].worker] += r.port[TUPLES, f.output[one.output].first_port + i]
+        for j in range(share.size):
+            share[j] = sent.sum() * f.share[one.first_share + j]
+            come[f.executor[to + j].worker] += f.share[one.first_share + j]
+            total += share[j]
+        for here in range(workers):
+            for there in range(workers):
+                blurs += sent[here] * come[there] * blur[f.kind_between[here, there]]
+        return blurs / total if total > 0 else 0.0
     for i in range(f.component[one.source + 1].first_executor - first):
         rate = r.port[TUPLES, f.output[one.output].first_port + i]
         for j in range(share.size):
@@ -305,37 +334,44 @@ def _pass_on(f: Flat, s: Service, law: FloatArray, c: int, joint: FloatArray) ->
 
 
 @inner
-def _meet_alike(f: Flat, r: Rates, s: Service, stream: int, round_size: int, blur: FloatArray,
+def _meet_alike(f: Flat, r: Rates, s: Service, stream: int, round_size: int, fade: FloatArray,
                 ports: FloatArray, arrivals: FloatArray) -> None:  # fmt: skip
-    """Do what ``_join`` does for all connections of a stream whose sources route alike, by worker."""
+    """Do what ``_join`` does for all connections of a stream whose sources route alike, by worker.
+
+    What comes to an executor is then a function of its share and its worker only.
+    """
     source, target = f.component[f.stream[stream].source], f.component[f.stream[stream].target]
     to = target.first_executor
     scales, workers = SCALES_MS.size, f.kind_between.shape[0]
-    rates, own, others = np.zeros(workers), np.zeros((workers, scales)), np.zeros((workers, scales))
+    total, own, others = 0.0, np.zeros((workers, scales)), np.zeros((workers, scales))
     for i in range(f.component[f.stream[stream].source + 1].first_executor - source.first_executor):
         port = f.output[f.stream[stream].output].first_port + i
         rate = r.port[TUPLES, port]
         if rate > 0:
             w = f.executor[source.first_executor + i].worker
-            rates[w] += rate
+            total += rate
             for k in range(scales):
                 rest = dealt(0.0, 0.0, rate * SCALES_MS[k] / round_size) if round_size > 0 else 1.0
-                own[w, k] += rate * ports[port, k]
-                others[w, k] += rate * rest
+                own[w, k] += rate * (ports[port, k] - 1)
+                others[w, k] += rate * (rest - 1)
+    come, beside = np.zeros((workers, scales)), np.zeros((workers, scales))
+    for w in range(workers):
+        for there in range(workers):
+            left = fade[f.kind_between[w, there]]
+            for k in range(scales):
+                come[there, k] += own[w, k] * left[k]
+                beside[there, k] += others[w, k] * left[k]
     for j in range(f.component[f.stream[stream].target + 1].first_executor - to):
         p = f.share[f.stream[stream].first_share + j]
         if p > 0 and s.rate[to + j] > 0:
-            for w in range(workers):
-                if rates[w] > 0:
-                    length = blur[f.kind_between[w, f.executor[to + j].worker]]
-                    for k in range(scales):
-                        part = p * own[w, k] + (1 - p) * others[w, k]
-                        found = rates[w] + (part - rates[w]) * SCALES_MS[k] / (SCALES_MS[k] + length)
-                        arrivals[to + j, k] += found * p / s.rate[to + j]
+            there, weight = f.executor[to + j].worker, p / s.rate[to + j]
+            for k in range(scales):
+                found = total + p * come[there, k] + (1 - p) * beside[there, k]
+                arrivals[to + j, k] += weight * found
 
 
 @inlined
-def _join(index: FloatArray, rate: float, p: float, round_size: int, weight: float, blur: float,
+def _join(index: FloatArray, rate: float, p: float, round_size: int, weight: float, fade: FloatArray,
           filled: float, limit: int, flush_ms: float, found: FloatArray) -> None:  # fmt: skip
     """Add one connection's flow to what arrives: split off, gathered in batches, blurred by the hop.
 
@@ -351,7 +387,7 @@ def _join(index: FloatArray, rate: float, p: float, round_size: int, weight: flo
             part = dealt(index[k], p, rate * t / round_size)
         if filled > 0:
             part += rate * p / filled * let_go(filled, limit, flush_ms, index[k], t)
-        found[k] += weight * blurred(part, t, blur)
+        found[k] += weight * (1 + (part - 1) * fade[k])
 
 
 @inner

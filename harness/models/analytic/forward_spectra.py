@@ -8,6 +8,7 @@ from harness.models.analytic.batching import times_hold
 from harness.models.analytic.compiled import compiled, inner
 from harness.models.analytic.forward import Stages, window_index, window_step
 from harness.models.analytic.holding import batched, near
+from harness.models.analytic.products import add_scaled
 from harness.models.analytic.rates import MEAN_MADE, ROWS, TUPLES
 from harness.models.analytic.records import Flat
 from harness.models.analytic.spectrum import (
@@ -54,9 +55,9 @@ def _spectra(g: Stages, through: FloatArray, step: float, ports: ComplexArray, f
         one, after = f.component[c], f.component[c + 1]
         window = one.kind >= COUNT_WINDOW
         tasks = np.zeros((after.first_task - one.first_task if window else 0, size), dtype=np.complex128)
-        waits = np.ones((after.first_executor - one.first_executor, size), dtype=np.complex128)
+        waits = np.empty((after.first_executor - one.first_executor, size), dtype=np.complex128)
         for i in range(waits.shape[0]):
-            waits[i] *= through[one.first_executor + i]
+            waits[i] = through[one.first_executor + i]
             if one.kind != SPOUT:
                 times_wait(g.w.law[one.first_executor + i], step, waits[i])
         for cls in range(one.first_class, after.first_class):
@@ -126,8 +127,7 @@ def _come(
                 held[:] = way
                 times_hold(h.link[at], step, held)
                 way = held
-            for k in range(size):
-                into[k] += p * way[k]
+            add_scaled(p, way, into)
     for j in range(gathered.shape[0]):
         if gathered[j, 0].real > 0:
             to = f.task[target.first_task + j].executor if by_task else j
@@ -166,7 +166,7 @@ def _come_alike(g: Stages, cls: int, ports: ComplexArray, hops: ComplexArray, ar
             for here in range(workers):
                 if used[here]:
                     come[there] += sent[here] * hops[f.kind_between[here, there]]
-        arrived[j] += p * come[there]
+        add_scaled(p, come[there], arrived[j])
 
 
 @inner
@@ -201,7 +201,7 @@ def _leave(
             found[c] += arrived[i]
         for o in range(one.first_output, f.component[c + 1].first_output):
             made = g.r.fan[MEAN_MADE, f.klass[cls].first_fan + o - one.first_output]
-            ports[f.output[o].first_port + i] += made * arrived[i]
+            add_scaled(made, arrived[i], ports[f.output[o].first_port + i])
 
 
 @inner

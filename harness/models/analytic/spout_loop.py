@@ -62,15 +62,20 @@ def _loops(f: Flat, emit_ms: FloatArray, found: FloatArray) -> None:
         if f.component[c].kind != SPOUT:
             continue
         end, last = f.component[c].first_task, f.component[c + 1].first_task
-        tasks = last - end
+        tasks, emit, before = last - end, 0.0, 0.0
+        known = f.task[end:end]["input_tpms"]
         for i in range(f.component[c + 1].first_executor - f.component[c].first_executor):
             e, begin = f.component[c].first_executor + i, end
             while end < last and f.task[end].executor == i:
                 end += 1
             rate = f.task[begin:end]["input_tpms"]
+            idle = f.executor[e].idle_ms
+            if i > 0 and emit_ms[e] == emit and idle == before and np.array_equal(rate, known):
+                found[:, e] = found[:, e - 1]  # as many tasks with the same rates
+                continue
+            known, emit, before = rate, emit_ms[e], idle
             others = tasks - rate.size if f.input_in_turn else -1
-            found[:, e] = _loop(rate, f.component[c].poll_ms, emit_ms[e], f.executor[e].idle_ms,
-                                f.input_scv, others)  # fmt: skip
+            found[:, e] = _loop(rate, f.component[c].poll_ms, emit, idle, f.input_scv, others)
 
 
 @inner
