@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.models.analytic.contention import Contention, contention
+from harness.models.analytic.contention import Contention, stretch_at
 from harness.models.analytic.records import Flat
 from harness.models.analytic.service import Service
 from harness.models.layout import FloatArray
@@ -48,9 +48,10 @@ def bottleneck(
     off_core = executor_loads(f, s, spout_load) - use.cores * s.slow
     host = int(np.argmax(use.host_load))
     most = 1 / use.host_load[host] if use.host_load[host] > 0 else np.inf
+    slowed = stretch_at(f, use.cores, given)
 
     def loads(factor: float) -> FloatArray:
-        stretch = contention(f, use.cores, given, factor).stretch
+        stretch = slowed(factor)
         on_core = np.where(use.cores > 0, use.cores * np.where(np.isfinite(stretch), stretch, 1e9), 0.0)
         return np.asarray(factor * (off_core + on_core))
 

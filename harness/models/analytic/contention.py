@@ -11,6 +11,7 @@ asked. The odds follow from the rates: what starts is what comes, r = rate x CPU
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -51,36 +52,50 @@ def cores_needed(f: Flat, r: Rates) -> FloatArray:
     return needed
 
 
-def contention(
-    f: Flat, cores: FloatArray, given: FloatArray | None = None, factor: float = 1.0
-) -> Contention:
-    """Return the CPU use when all rates are multiplied by a factor.
+def contention(f: Flat, cores: FloatArray, given: FloatArray | None = None) -> Contention:
+    """Return the CPU use.
 
     Parameters
     ----------
     cores : array (executors and ackers)
-        Needed at the rates themselves.
+        Needed.
     given : array (executors and ackers), optional
-        Stretch at the rates themselves, which whoever made the network knows better. At other rates it is
-        changed as ``harness.models.contention`` says, by all other demand on the host.
+        Stretch, which whoever made the network knows better.
     """
-    needed = cores * factor
+    stretch, load = _shared(f, cores, given is not None)
+    return Contention(stretch if given is None else given, cores, load)
+
+
+def stretch_at(f: Flat, cores: FloatArray, given: FloatArray | None = None) -> Callable[[float], FloatArray]:
+    """Return the stretch when all rates are multiplied by a factor, as a function of that.
+
+    Parameters
+    ----------
+    cores, given
+        As for ``contention``, at the rates themselves. At others what is given is changed as
+        ``harness.models.contention`` says, by all other demand on the host.
+    """
+    if given is None:
+        return lambda factor: _shared(f, cores * factor, False)[0]
+    host = f.executor["host"]
+    background, there = f.host["background"], f.host["cores"][host]
+
+    def by_law(needed: FloatArray) -> FloatArray:
+        on_host = np.bincount(host, weights=needed, minlength=f.host.size) + background
+        return law.stretch(on_host[host] - needed, there)
+
+    own = by_law(cores)
+    known = np.isfinite(given) & np.isfinite(own)
+    beyond = np.divide(given, own, out=np.ones(own.size), where=known)
+    return lambda factor: np.maximum(beyond * by_law(cores * factor), 1.0)
+
+
+def _shared(f: Flat, needed: FloatArray, known: bool) -> tuple[FloatArray, FloatArray]:
+    """Return executors' stretch, which may be ``known`` otherwise, and hosts' loads."""
     stretch, load = np.ones(needed.size), np.zeros(f.host.size)
     host = np.ascontiguousarray(f.executor["host"])
-    _share(host, needed, f.host["cores"] - f.host["background"], given is not None, stretch, load)
-    if given is not None and factor == 1.0:
-        return Contention(given, needed, load)
-    if given is not None:
-        own = _by_law(f, host, cores)
-        known = np.isfinite(given) & np.isfinite(own)
-        beyond = np.divide(given, own, out=np.ones(own.size), where=known)
-        stretch = np.maximum(beyond * _by_law(f, host, needed), 1.0)
-    return Contention(stretch, needed, load)
-
-
-def _by_law(f: Flat, host: IntArray, needed: FloatArray) -> FloatArray:
-    on_host = np.bincount(host, weights=needed, minlength=f.host.size) + f.host["background"]
-    return law.stretch(on_host[host] - needed, f.host["cores"][host])
+    _share(host, needed, f.host["cores"] - f.host["background"], known, stretch, load)
+    return stretch, load
 
 
 @compiled
