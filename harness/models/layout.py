@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -131,6 +132,11 @@ class Layout:
         at = self.of[component]
         found = np.bincount(holder, weights=of_tasks, minlength=at.stop - at.start)
         return np.asarray(found, dtype=np.float64)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Executors' labels by position."""
+        return tuple(e.label for e in self.executors)
 
     @property
     def ackers(self) -> slice:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -63,7 +63,7 @@ def service_levels(
     share: FloatArray,
     send: Atoms | None,
     factors: FloatArray,
-    levels: Iterable[float],
+    levels: FloatArray,
 ) -> FloatArray:
     """Return quantiles of the time that a tuple holds an executor.
 
@@ -77,7 +77,7 @@ def service_levels(
         A sink's own client.
     factors : array (n, 2)
         Of CPU time and of waiting, by executor.
-    levels : iterable of float
+    levels : array
 
     Returns
     -------
@@ -99,7 +99,7 @@ def service_levels(
     order = np.argsort(value, axis=1, kind="stable")
     value, ranked = np.take_along_axis(value, order, axis=1), weight[order]
     middle = np.cumsum(ranked, axis=1) - ranked / 2
-    wanted = np.array(list(levels)) * weight.sum()
+    wanted = levels * weight.sum()
     return np.array([np.interp(wanted, m, v) for m, v in zip(middle, value, strict=True)])
 
 

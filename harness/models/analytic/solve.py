@@ -64,14 +64,14 @@ class Latency(NamedTuple):
 
 @dataclass(frozen=True)
 class Solution:
-    """What a network comes to; latencies are worked out when asked for.
+    """What a network comes to; waits and latencies are worked out when asked for.
 
     Attributes
     ----------
     network : Network
     names : Structure
-    flat, rates, contention, service, loop, flow
-        What the stages found.
+    flat, rates, contention, service, loop
+        What the stages found that decide what is overloaded.
     size : int, optional
         Frequencies that distributions are kept at; by default as many as plans of its size allow.
     """
@@ -83,8 +83,12 @@ class Solution:
     contention: Contention
     service: Service
     loop: SpoutLoop
-    flow: Flow
     size: int | None = None
+
+    @cached_property
+    def flow(self) -> Flow:
+        """Variability and waits."""
+        return flow(self.flat, self.rates, self.service, self.loop)
 
     @property
     def stages(self) -> Stages:
@@ -113,7 +117,7 @@ class Solution:
         full = []
         for e in np.flatnonzero(self.loads >= 1):
             rate = self.service.rate[e] * 1000
-            name = self.network.layout.executors[int(e)].label
+            name = self.network.layout.labels[e]
             load = self.loads[e]
             full.append(f"{name} (load {load:.2f}, backlog grows by {rate * (1 - 1 / load):.3g} tuples/s)")
         for h in np.flatnonzero(self.contention.host_load >= 1):
@@ -143,7 +147,7 @@ class Solution:
         """Name of what is full first: an executor's label, or a host's cores."""
         found = self.bottleneck
         if found.executor >= 0:
-            return self.network.layout.executors[found.executor].label
+            return self.network.layout.labels[found.executor]
         return f"cores of {self.host_name(found.host)}" if found.host >= 0 else ""
 
     def port_rate(self, output: Output) -> FloatArray:
@@ -170,13 +174,16 @@ class Solution:
             share = np.array([self.rates.cell[0, cells[k] : cells[k + 1]].sum() for k in classes])
             send = self.network.send_ms.get(name)
             services = [self.network.service[key] for key in keys]
-            slow, scale = self.service.slow[at], self.network.service_scale[at]
-            mean = (float(rate @ (slow * scale) / rate.sum()), float(rate @ scale / rate.sum()))
-            labels = [name, *(e.label for e in layout.executors[at])]
-            factors = np.round(np.vstack([mean, np.stack([slow * scale, scale], axis=1)]), 3)
-            alike, which = np.unique(factors, axis=0, return_inverse=True)
-            levels = service_levels(services, share, send, alike, LEVELS.values())
-            found |= dict(zip(labels, levels[which.ravel()], strict=True))
+            scale = self.network.service_scale[at]
+            slow = self.service.slow[at] * scale
+            mean = (float(rate @ slow / rate.sum()), float(rate @ scale / rate.sum()))
+            factors = np.round([mean, *zip(slow, scale, strict=True)], 3)
+            each = [tuple(row) for row in factors.tolist()]
+            alike = dict.fromkeys(each)
+            levels = service_levels(services, share, send, np.array(list(alike)), _LEVELS)
+            levels_of = dict(zip(alike, levels, strict=True))
+            labels = [name, *layout.labels[at]]
+            found |= {label: levels_of[row] for label, row in zip(labels, each, strict=True)}
         return found
 
     @property
@@ -237,7 +244,9 @@ class Solution:
         self.require_steady()
         cut_ms = self.complete_mean_ms()[""]
         layout = self.network.layout
-        nodes = np.array([e.worker.node for e in layout.executors[: self.flat.first_acker]])
+        numbers = {name: i for i, name in enumerate(sorted({node for node, _ in layout.workers}))}
+        of_worker = np.array([numbers[node] for node, _ in layout.workers])
+        nodes = of_worker[layout.worker[: self.flat.first_acker]]
         component, first = self.flat.component, self.flat.component["first_executor"]
         sinks = np.zeros(self.flat.first_acker, dtype=bool)
         for c in np.flatnonzero(component["sink"][:-1]):
@@ -245,7 +254,7 @@ class Solution:
         ends = sinks.copy()
         ends[self._spout_executors] = True
         found = []
-        for node in np.unique(nodes):
+        for node in np.flatnonzero(np.bincount(nodes)):
             through = np.where(ends & (nodes != node), 0.0, 1.0)
             rows = moments(self.stages, through)[sinks].sum(axis=0)
             if rows[0] > 0:
@@ -308,7 +317,7 @@ class Solution:
 
     def _by_spout(self, spouts: IntArray, value: FloatArray) -> dict[str, float]:
         rate = self.service.rate[spouts]
-        labels = (self.network.layout.executors[int(e)].label for e in spouts)
+        labels = (self.network.layout.labels[e] for e in spouts)
         found = {"": float(rate @ value / rate.sum())} if rate.sum() > 0 else {}
         return found | dict(zip(labels, (float(v) for v in value), strict=True))
 
@@ -346,8 +355,9 @@ class Solution:
         means = self._by_spout(spouts, mean)
         rate = self.service.rate[spouts]
         share = rate / rate.sum()
-        levels = quantiles(grid(cf.shape[1]), span, np.vstack([share @ cf, cf]), _LEVELS)
-        labels = ["", *(self.network.layout.executors[int(e)].label for e in spouts)]
+        whole = (share[:, None] * cf).sum(axis=0)
+        levels = quantiles(grid(cf.shape[1]), span, np.vstack([whole, cf]), _LEVELS)
+        labels = ["", *(self.network.layout.labels[e] for e in spouts)]
         return {name: Latency(means[name], one) for name, one in zip(labels, levels, strict=True)}
 
 
@@ -370,7 +380,7 @@ def solve(network: Network, size: int | None = None) -> Solution:
     use = contention(f, cores_needed(f, r), network.stretch)
     s = service(f, r, use.stretch)
     loop = spout_loop(f, s.hold[: f.first_acker, 0])
-    return Solution(network, names, f, r, use, s, loop, flow(f, r, s, loop), size)
+    return Solution(network, names, f, r, use, s, loop, size)
 
 
 def _span(m: FloatArray) -> float:
