@@ -12,8 +12,12 @@ from harness.models.network import Atoms, constant
 
 RANKS = np.array([0.0, 0.05, 0.15, 0.3, 0.45, 0.6, 0.72, 0.82, 0.9, 0.95, 0.98, 0.995, 1.0])
 """Between these shares of the probability lies one atom each: fine where the tail is."""
+_SHARES = np.diff(RANKS)
 _STEPS = 8
 """Atoms of an even or lognormal part."""
+_LOG_RANKS = np.array([0.0, 0.2, 0.4, 0.6, 0.8, 0.92, 0.98, 0.995, 1.0])
+"""Between these lies one atom each of a lognormal part."""
+_LOG_SHARES, _NORMAL = np.diff(_LOG_RANKS), ndtri(_LOG_RANKS)
 
 
 def merged(values_ms: FloatArray, weights: FloatArray) -> Atoms:
@@ -40,7 +44,7 @@ def merged(values_ms: FloatArray, weights: FloatArray) -> Atoms:
     total = np.concatenate([[0.0], np.cumsum(weight * value)])
     # the integral of the quantile function, at the ranks; a value that straddles a rank is split
     at = np.interp(RANKS, upto, total)
-    return Atoms(np.diff(at) / np.diff(RANKS), np.diff(RANKS))
+    return Atoms(np.diff(at) / _SHARES, _SHARES)
 
 
 def scaled(atoms: Atoms, mean_ms: float) -> Atoms:
@@ -83,10 +87,9 @@ def lognormal(mean_ms: float, scv: float) -> Atoms:
     if mean_ms <= 0 or scv <= 0:
         return constant(max(mean_ms, 0.0))
     sigma = math.sqrt(math.log1p(scv))
-    ranks = np.array([0.0, 0.2, 0.4, 0.6, 0.8, 0.92, 0.98, 0.995, 1.0])
     # E[X; X <= its quantile p] / E[X] is Phi(Phi^-1(p) - sigma)
-    below = ndtr(ndtri(ranks) - sigma)
-    return Atoms(mean_ms * np.diff(below) / np.diff(ranks), np.diff(ranks))
+    below = ndtr(_NORMAL - sigma)
+    return Atoms(mean_ms * np.diff(below) / _LOG_SHARES, _LOG_SHARES)
 
 
 def sum_of(first: Atoms, second: Atoms) -> Atoms:

@@ -41,6 +41,8 @@ ALONE_MS = np.array([0.02, 0.37, 0.37])
 """What a hop takes beyond its sleeps without contention, where the source shows none of its kind."""
 ALONE_SCV = np.array([10.0, 4.0, 4.0])
 """Squared coefficient of variation that goes with it."""
+_SLEEP = even(TRANSFER_SLEEP_MS)
+"""The rest of the transfer thread's sleep, which every hop to another worker begins with."""
 ENOUGH = 100
 """Rows of a kind that an estimate is made from."""
 _SCV_LEAST, _SCV_MOST = 0.05, 30.0
@@ -239,7 +241,9 @@ class HopTimes:
     def hops(self, excess: float) -> Hops:
         """Return the hops of a plan whose contention adds that much to a unit of CPU time."""
         more = WAKE_MS * (min(excess, _MOST_EXCESS) ** 2 - min(self.excess, _MOST_EXCESS) ** 2)
-        within, workers, nodes = (self._whole(kind, float(more[kind])) for kind in range(3))
+        mean_ms, scv = np.maximum(self.mean_ms + more, 0.0).tolist(), self.scv.tolist()
+        own = [lognormal(*both) for both in zip(mean_ms, scv, strict=True)]
+        within, workers, nodes = own[WITHIN], *(sum_of(_SLEEP, o) for o in own[BETWEEN_WORKERS:])
         pairs = {pair: sum_of(nodes, way) for pair, way in self.network_ms.items()}
         return Hops(
             within_worker_ms=shifted(within, -self.ahead_ms),
@@ -247,10 +251,6 @@ class HopTimes:
             between_nodes_ms=shifted(nodes, -self.ahead_ms),
             between_pairs_ms={pair: shifted(whole, -self.ahead_ms) for pair, whole in pairs.items()},
         )
-
-    def _whole(self, kind: int, more_ms: float) -> Atoms:
-        own = lognormal(max(float(self.mean_ms[kind]) + more_ms, 0.0), float(self.scv[kind]))
-        return own if kind == WITHIN else sum_of(even(TRANSFER_SLEEP_MS), own)
 
 
 _MOST_EXCESS = 3.0

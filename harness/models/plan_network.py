@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,7 @@ class Builder:
         self.hosts = contention.hosts(layout)
         observed = (prepared.keyed, prepared.inputs, prepared.fans)
         self.flows = flows(layout, self.at, settings, rate_tps, observed)
+        self.held = {n: layout.by_executor(n, np.ones(tasks.size)) for n, tasks in layout.tasks.items()}
         self.scale = self._scale()
 
     def _scale(self) -> FloatArray:
@@ -45,11 +47,12 @@ class Builder:
                 continue
             rate, add = self.flows.tasks[name], self.layout.by_executor
             total = add(name, rate)
-            alone = add(name, demand.scale) / add(name, np.ones(rate.size))
+            alone = add(name, demand.scale) / self.held[name]
             weighted = add(name, rate * demand.scale)
             found[self.layout.of[name]] = np.divide(weighted, total, out=alone, where=total > 0)
         return found
 
+    @cached_property
     def served(self) -> FloatArray:
         """Tuples a second that bolts' executors serve, by executor of the query plan; 0 for spouts."""
         found = np.zeros(len(self.layout))
@@ -58,6 +61,7 @@ class Builder:
                 found[self.layout.of[name]] = self.layout.by_executor(name, self.flows.tasks[name])
         return found
 
+    @cached_property
     def entered(self) -> FloatArray:
         """Messages a second that spouts' executors emit."""
         found = np.zeros(len(self.layout))
@@ -66,11 +70,17 @@ class Builder:
                 found[self.layout.of[name]] = self.layout.by_executor(name, self.flows.tasks[name])
         return found
 
+    @cached_property
     def acks(self) -> FloatArray:
         """Messages a second at ackers."""
         found = np.zeros(len(self.layout))
-        found[self.layout.ackers] = acker_arrivals(self.layout, self.served(), self.entered())
+        found[self.layout.ackers] = acker_arrivals(self.layout, self.served, self.entered)
         return found
+
+    @cached_property
+    def arrivals(self) -> FloatArray:
+        """Tuples and messages a second that come to each executor."""
+        return self.served + self.entered + self.acks
 
     def demand_cores(self) -> FloatArray:
         """Cores that each executor's tuples need, up to their emits; spouts' and ackers' included."""
@@ -80,25 +90,25 @@ class Builder:
         for name, cpu_ms in self.prepared.inputs.emit_cpu_ms.items():
             per_tuple[self.layout.of[name]] = cpu_ms
         per_tuple[self.layout.ackers] = ACK_MS
-        return (self.served() + self.entered() + self.acks()) * per_tuple * self.scale / 1000
+        return self.arrivals * per_tuple * self.scale / 1000
 
     def send_cores(self) -> FloatArray:
         """Cores that sinks' own clients use."""
         found = np.zeros(len(self.layout))
         for name, demand in self.prepared.demand.items():
             found[self.layout.of[name]] = demand.send_cpu_ms / 1000
-        return found * self.served()
+        return found * self.served
 
-    def idle_ms(self, arrivals: FloatArray) -> FloatArray:
+    @cached_property
+    def idle_ms(self) -> FloatArray:
         """Length of a sleep at each executor."""
         with np.errstate(divide="ignore"):
-            gap_ms = 1000.0 / arrivals
+            gap_ms = 1000.0 / self.arrivals
         found = waiting(self.settings, "bolt").between_looks_ms(gap_ms)
         strategy = waiting(self.settings, "spout")
         for name, poll_ms in self.prepared.inputs.poll_ms.items():
             at = self.layout.of[name]
-            tasks = self.layout.by_executor(name, np.ones(self.layout.tasks[name].size))
-            round_ms = tasks * poll_ms
+            round_ms = self.held[name] * poll_ms
             finite = np.minimum(gap_ms[at], 1e9)
             found[at] = strategy.between_rounds_ms(finite, round_ms)
         return found
@@ -106,9 +116,7 @@ class Builder:
     def activity(self) -> Activity:
         """Return what the executors do beside their work."""
         layout, prepared = self.layout, self.prepared
-        served, entered = self.served(), self.entered()
-        arrivals = served + entered + self.acks()
-        idle_ms = self.idle_ms(arrivals)
+        entered, arrivals, idle_ms = self.entered, self.arrivals, self.idle_ms
         busy = np.zeros(len(layout))
         for name, demand in prepared.demand.items():
             busy[layout.of[name]] = demand.wall_ms
@@ -119,13 +127,13 @@ class Builder:
         for name, poll_ms in prepared.inputs.poll_ms.items():
             at = layout.of[name]
             looks[at] = sleeps[at] = 0.0
-            tasks = layout.by_executor(name, np.ones(layout.tasks[name].size))
+            tasks = self.held[name]
             round_ms = tasks * poll_ms
             empty = np.exp(-entered[at] / 1000 * round_ms)
             rounds = 1000 / (round_ms + empty * idle_ms[at])
             polls[at] = np.maximum(tasks * rounds - entered[at], 0.0)
         remote = remote_traffic(
-            layout, self.flows.emitted, self.flows.routing, self.at.holder, served, entered
+            layout, self.flows.emitted, self.flows.routing, self.at.holder, self.served, entered
         )
         return Activity(arrivals, looks, sleeps, polls, entered, remote)
 
@@ -156,7 +164,7 @@ class Builder:
             input_tps={n: self.flows.tasks[n] for n in self.query_plan.spouts},
             input_scv=inputs.scv,
             poll_ms={n: inputs.poll_ms.get(n, 0.0) for n in self.query_plan.spouts},
-            idle_ms=self.idle_ms(activity.arrivals),
+            idle_ms=self.idle_ms,
             routing=self.flows.routing,
             fanout=prepared.fans,
             service=self._service(),
