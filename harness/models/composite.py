@@ -31,7 +31,8 @@ from harness.models.layout import FloatArray, component_paths, outputs
 from harness.models.network import Network
 from harness.models.no_change import no_change
 from harness.models.observe import io_label
-from harness.models.uncertainty import calibration, interval, replicates
+from harness.models.uncertainty import replicates
+from harness.models.values import Key, Values, estimated
 from harness.plans import PhysicalPlan, Stream, connection_label
 from harness.protocols import Estimate, Observation, Prediction, Settings
 
@@ -62,8 +63,6 @@ COARSE = 64
 """Frequencies for what replicates spread: it is compared with the prediction at as many."""
 _CLOSE = 0.005
 """Relative width to which the highest rate is searched for."""
-_MOST = {ROUTING: 1.0}
-"""Of measures that have an upper end."""
 
 
 @dataclass(frozen=True)
@@ -200,64 +199,6 @@ class Limit(NamedTuple):
     name: str
 
 
-class Values(NamedTuple):
-    """One statistic of a measure by subject; NaN where it is unknown, infinite where cores do not suffice."""
-
-    measure: str
-    statistic: str
-    subjects: Sequence[str]
-    values: FloatArray
-    unknown: str = ""
-    reason: str = ""
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        """What tells it from the others of an answer."""
-        return self.measure, self.statistic, self.subjects[0]
-
-    def estimates(self, replicated: Sequence[FloatArray]) -> list[Estimate]:
-        """Return estimates, with intervals where there are replicates.
-
-        Parameters
-        ----------
-        replicated : sequence of array
-            The same values with fewer frequencies, and then every replicate's.
-        """
-        ends = np.full((2, self.values.size), np.nan)
-        if len(replicated) > 2:
-            coarse, others = replicated[0], np.stack(replicated[1:])
-            with np.errstate(divide="ignore", invalid="ignore"):
-                others = np.where(coarse > 0, others * (self.values / coarse), others)
-            sure = np.isfinite(self.values) & np.isfinite(others).all(axis=0)
-            ends[:, sure] = interval(
-                self.values[sure], others[:, sure], calibration(self.measure, self.statistic)
-            )
-            ends = np.clip(ends, 0.0, _MOST.get(self.measure))  # NaN stays
-        return [
-            self._estimate(*each)
-            for each in zip(self.subjects, self.values.tolist(), *ends.tolist(), strict=True)
-        ]
-
-    def _estimate(self, subject: str, value: float, low: float, high: float) -> Estimate:
-        if np.isnan(value):
-            return Estimate(
-                self.measure, self.statistic, None, subject, status="declined", reason=self.unknown
-            )
-        if np.isinf(value):
-            full = "more cores are asked for than its host has"
-            return Estimate(self.measure, self.statistic, None, subject, status="saturated", reason=full)
-        known = not np.isnan(low)
-        return Estimate(
-            self.measure,
-            self.statistic,
-            value,
-            subject,
-            low if known else None,
-            high if known else None,
-            reason=self.reason,
-        )
-
-
 def predicted(
     own: Solution, others: Sequence[Solution], rate_tps: float, limit: Limit | None = None
 ) -> Prediction:
@@ -278,14 +219,14 @@ def predicted(
     theirs = [Answers(s, rate_tps, mine) for s in others]
 
     def estimates(part: Part) -> list[Estimate]:
-        replicated: dict[tuple[str, str, str], list[FloatArray]] = {}
+        replicated: dict[Key, list[FloatArray]] = {}
         for other in theirs:
             try:
                 for v in part(other):
                     replicated.setdefault(v.key, []).append(v.values)
             except ModelDeclined:  # it would be saturated: it has no say in what the latency would be
                 continue
-        return [e for v in part(mine) for e in v.estimates(replicated.get(v.key, ()))]
+        return estimated(part(mine), replicated)
 
     parts = [(measures, partial(estimates, part)) for measures, part in PARTS]
     return answer(own.network.layout.plan, parts)
@@ -312,12 +253,10 @@ class Answers:
         query_plan = self.network.layout.plan.query_plan
         return [name for name in self.network.layout.order if query_plan.inputs(name)]
 
-    @cached_property
-    def labels(self) -> list[str]:
+    @property
+    def labels(self) -> tuple[str, ...]:
         """Executors' labels by position."""
-        if self.like is not None:
-            return self.like.labels
-        return [e.label for e in self.network.layout.executors]
+        return self.network.layout.labels
 
     @cached_property
     def connections(self) -> Mapping[Stream, list[str]]:

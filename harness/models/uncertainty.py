@@ -102,19 +102,33 @@ def interval(
     >>> round(float(low), 2), round(float(high), 2)
     (8.48, 11.79)
     """
+    return interval_ends(value, replicated, calibration.factor, calibration.error)
+
+
+def interval_ends(
+    value: FloatArray | float, replicated: FloatArray, factor: FloatArray | float, error: FloatArray | float
+) -> tuple[FloatArray, FloatArray]:
+    """Do what ``interval`` does where every value may have a calibration of its own.
+
+    Parameters
+    ----------
+    factor, error : float or array (n)
+        Of ``Calibration``.
+
+    Raises
+    ------
+    ValueError
+        As ``interval``.
+    """
     own, others = np.asarray(value, dtype=np.float64), np.asarray(replicated, dtype=np.float64)
     if others.shape[0] < 2 or not (np.isfinite(others).all() and np.isfinite(own).all()):
         raise ValueError(f"an interval needs two numbers or more for each value, not {others.shape[0]}")
     positive = (own > 0) & (others > 0).all(axis=0)
     logs = np.log(np.where(positive, others, 1.0) / np.where(positive, own, 1.0))
-    ratio = _width(np.sqrt(np.mean(logs**2, axis=0)), calibration, 1.0)
-    away = _width(np.sqrt(np.mean((others - own) ** 2, axis=0)), calibration, np.abs(own))
-    factor = np.exp(np.minimum(ratio, _MOST))
-    return np.where(positive, own / factor, own - away), np.where(positive, own * factor, own + away)
-
-
-def _width(spread: FloatArray, calibration: Calibration, scale: FloatArray | float) -> FloatArray:
-    return np.asarray(_Z * np.hypot(calibration.factor * spread, calibration.error * scale))
+    ratio = _Z * np.hypot(factor * np.sqrt(np.mean(logs**2, axis=0)), error)
+    away = _Z * np.hypot(factor * np.sqrt(np.mean((others - own) ** 2, axis=0)), error * np.abs(own))
+    times = np.exp(np.minimum(ratio, _MOST))
+    return np.where(positive, own / times, own - away), np.where(positive, own * times, own + away)
 
 
 def fit(log_errors: Sequence[float], spreads: Sequence[float], level: float = LEVEL) -> Calibration:
