@@ -402,15 +402,9 @@ class Answers:
             )
             full = self.solution.contention.host_load[self.network.host] >= 1
             cores = np.where(full, np.inf, own + self.network.worker_cores)
-            workers = layout.plan.workers
-            found.append(Values(WORKER_CPU, "mean", [w.label for w in workers], cores))
-            names = sorted({w.node for w in workers})
-            node = np.array([names.index(w.node) for w in workers])
-            found.append(
-                Values(
-                    NODE_CPU, "mean", names, np.asarray(np.bincount(node, weights=cores), dtype=np.float64)
-                )
-            )
+            found.append(Values(WORKER_CPU, "mean", layout.worker_labels, cores))
+            by_node = np.asarray(np.bincount(layout.node, weights=cores), dtype=np.float64)
+            found.append(Values(NODE_CPU, "mean", layout.nodes, by_node))
         return found
 
 

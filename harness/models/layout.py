@@ -138,6 +138,21 @@ class Layout:
         """Executors' labels by position."""
         return tuple(e.label for e in self.executors)
 
+    @cached_property
+    def worker_labels(self) -> tuple[str, ...]:
+        """Worker processes' labels by number."""
+        return tuple(w.label for w in self.plan.workers)
+
+    @cached_property
+    def nodes(self) -> tuple[str, ...]:
+        """Names of the worker nodes in use, in their order."""
+        return tuple(sorted({node for node, _ in self.workers}))
+
+    @cached_property
+    def node(self) -> IntArray:
+        """Number of each worker process's node among ``nodes``."""
+        return np.array([self.nodes.index(node) for node, _ in self.workers])
+
     @property
     def ackers(self) -> slice:
         """Positions of the acker executors; empty where the plan has none."""

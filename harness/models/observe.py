@@ -202,16 +202,15 @@ class Rows:
 
     def seconds(self, component: str) -> FloatArray:
         """Time that each task's buckets cover: their number times their mean distance."""
-        mine = [self.groups.get((m, component, "count"), self.empty) for m in ("received", "emitted")]
-        frame = pd.concat([g[["task", "bucket_end_ms"]] for g in mine]).drop_duplicates()
-        spans = frame.groupby("task")["bucket_end_ms"].agg(["min", "max", "size"])
-        many = (spans["size"] > 1).to_numpy()
-        span_s = ((spans["max"] - spans["min"]) / 1000).to_numpy()
-        size = spans["size"].to_numpy()
-        covered = np.where(many, span_s * size / np.maximum(size - 1, 1), self.interval_s)
-        found = np.full(self.layout.tasks[component].size, self.interval_s)
-        found[self.at(spans.index.to_numpy(dtype=np.int64), component)] = covered
-        return found
+        ends = self.ends.get(component, np.zeros(1, dtype=np.int64))
+        seen = np.zeros((self.layout.tasks[component].size, ends.size), dtype=bool)
+        for measurement in ("received", "emitted"):
+            rows = self.groups.get((measurement, component, "count"), self.empty)
+            at = self.at(rows["task"].to_numpy(dtype=np.int64), component)
+            seen[at, np.searchsorted(ends, rows["bucket_end_ms"].to_numpy())] = True
+        number = seen.sum(axis=1)
+        span_s = (ends[::-1][seen[:, ::-1].argmax(axis=1)] - ends[seen.argmax(axis=1)]) / 1000
+        return np.where(number > 1, span_s * number / np.maximum(number - 1, 1), self.interval_s)
 
     def by_bucket(self, rows: pd.DataFrame, component: str) -> FloatArray:
         """Values as an array (tasks, buckets); a bucket without a row counted nothing."""

@@ -244,9 +244,7 @@ class Solution:
         self.require_steady()
         cut_ms = self.complete_mean_ms()[""]
         layout = self.network.layout
-        numbers = {name: i for i, name in enumerate(sorted({node for node, _ in layout.workers}))}
-        of_worker = np.array([numbers[node] for node, _ in layout.workers])
-        nodes = of_worker[layout.worker[: self.flat.first_acker]]
+        nodes = layout.node[layout.worker[: self.flat.first_acker]]
         component, first = self.flat.component, self.flat.component["first_executor"]
         sinks = np.zeros(self.flat.first_acker, dtype=bool)
         for c in np.flatnonzero(component["sink"][:-1]):
