@@ -142,6 +142,32 @@ def test_time_windows_fire_and_ack_as_measured(slide: int) -> None:
     assert found.complete_mean_ms()[""] == pytest.approx(1000 + slide / 2, rel=0.01)
 
 
+@pytest.mark.parametrize("executors", [1, 4])
+@pytest.mark.parametrize(
+    ("dealt", "levels_ms"),
+    [  # messages 6.25 ms apart, 16 tasks: each task's every 100 ms, or each by a chance of 1 / 16, so
+        # that k more take a negative binomial number of messages; a member waits for k = 0 to 9 alike
+        (True, {"p90": 850.0, "p95": 900.0}),  # the 90th percentile lies between 800 and 900
+        (False, {"p50": 406.25, "p90": 937.5, "p95": 1093.75, "p99": 1406.25}),
+    ],
+)
+def test_windows_fill_evenly_where_their_tasks_are_dealt_tuples(
+    executors: int, dealt: bool, levels_ms: dict[str, float]
+) -> None:
+    window = Window(kind="count", length=10, slide=10)
+    edges = [("spout", "window"), ("window", "sink")]
+    tasks = {"spout": 1, "window": 16, "sink": 1}
+    plan = deploy(query_plan(edges, tasks, {"window": window}), {**tasks, "window": executors}, ackers=1)
+    net = network(plan, 160.0, fanout={"window": [0.0, 1.0]}, scv=0.0)
+    shuffled = frozenset(s for s in plan.query_plan.streams if dealt and s.target == "window")
+    found = solve(replace(net, round_robin=shuffled)).ground_truth()[""]
+    levels = dict(zip(LEVELS, found.percentiles_ms, strict=True))
+    assert {k: levels[k] for k in levels_ms} == pytest.approx(levels_ms, rel=0.02)
+    assert found.mean_ms == pytest.approx(450.0, rel=1e-6)
+    if dealt:
+        assert levels["p99"] < 1000.0  # the last of ten comes after 900 ms; 1406 were predicted once
+
+
 def test_a_message_is_complete_when_its_last_child_is() -> None:
     # n children over n idle servers, each served for a uniform time: the last takes n / (n + 1) of the most.
     for n in (2, 5):

@@ -19,7 +19,7 @@ from harness.models.analytic.rates import MEAN_MADE, ROWS, TUPLES, Rates
 from harness.models.analytic.records import Flat
 from harness.models.analytic.service import Service
 from harness.models.analytic.structure import COUNT_WINDOW, SPOUT, TIME_WINDOW
-from harness.models.analytic.variability import at_scale, drawn
+from harness.models.analytic.variability import at_scale, dealt
 from harness.models.analytic.waiting import MEAN, SECOND, SLEEP
 from harness.models.layout import FloatArray
 
@@ -223,8 +223,31 @@ def window_step(g: Stages, c: int, t: int) -> int:
 
 @inner
 def window_index(g: Stages, c: int, t: int) -> float:
-    """Return the index of dispersion of a task's arrivals at the scale of its window."""
+    """Return the index of dispersion of a task's arrivals at the scale of its window.
+
+    Of its executor's arrivals it gets its share, drawn by chance or dealt to all of the component's tasks in
+    turn (``variability.dealt``), stream by stream.
+    """
     one = g.f.component[c]
     e = one.first_executor + g.f.task[t].executor
     rate = g.r.task[TUPLES, t]
-    return max(drawn(at_scale(g.w.arrivals[e], one.slide / rate), rate / g.s.rate[e]), 1e-4)
+    time, share = one.slide / rate, rate / g.s.rate[e]
+    index = share * at_scale(g.w.arrivals[e], time)
+    if share < 1:
+        index += (1 - share) * _between_tasks(g, c, time)
+    return float(max(index, 1e-4))
+
+
+@inner
+def _between_tasks(g: Stages, c: int, time: float) -> float:
+    """Return what the index of a vanishing share of a component's arrivals would be: 1 of what is drawn."""
+    f = g.f
+    total = found = 0.0
+    for cls in range(f.component[c].first_class, f.component[c + 1].first_class):
+        s = f.stream[f.klass[cls].stream]
+        tasks = s.in_turn * (f.component[c + 1].first_task - f.component[c].first_task)
+        for i in range(f.component[s.source + 1].first_executor - f.component[s.source].first_executor):
+            rate = g.r.port[TUPLES, f.output[s.output].first_port + i]
+            total += rate
+            found += rate * (dealt(0.0, 0.0, rate * time / tasks) if tasks > 0 else 1.0)
+    return float(found / total) if total > 0 else 1.0
