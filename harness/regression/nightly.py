@@ -123,7 +123,7 @@ def page(
         status=regression.status,
         noisy=noisy,
         missing=missing,
-        findings=[o.line.removeprefix("worse: ") for o in regression.worse],
+        findings=[o.line for o in regression.worse],
         gaps=regression.gaps,
         notes=[n for n in regression.notes if n not in noisy],
         columns=COLUMNS,

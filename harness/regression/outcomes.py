@@ -78,9 +78,14 @@ class Outcome:
     detail: str = ""
 
     @property
+    def said(self) -> str:
+        """The outcome in a word: what was measured is no worse where it is shorter, but it moved."""
+        return "moved" if self.found == "worse" and self.family == "measured" else self.found
+
+    @property
     def line(self) -> str:
         """The outcome in one line."""
-        parts = [f"{self.found}: {self.experiment} {self.run}: {self.family}: {self.name}"]
+        parts = [f"{self.said}: {self.experiment} {self.run}: {self.family}: {self.name}"]
         if self.before is not None and self.now is not None:
             parts.append(f"{self.before:.4g} -> {self.now:.4g} {self.unit}".rstrip())
         if self.p is not None:

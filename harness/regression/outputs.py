@@ -15,8 +15,8 @@ def verdict(of: Regression) -> str:
     """Return the answer in one line."""
     untested = sum(o.found == "untested" for o in of.outcomes)
     return (
-        f"{SAID[of.status]}: {len(of.worse)} of {of.tested} comparisons worse, {untested} not testable"
-        f" (an unchanged night has any finding with probability {of.limits.alpha:g})"
+        f"{SAID[of.status]}: {len(of.worse)} of {of.tested} comparisons worse or moved,"
+        f" {untested} not testable (an unchanged night has any finding with probability {of.limits.alpha:g})"
     )
 
 
@@ -30,7 +30,7 @@ def table(of: Regression) -> list[tuple[str, ...]]:
     return rows
 
 
-COLUMNS = ("experiment", "what", "compared", "worse", "not testable")
+COLUMNS = ("experiment", "what", "compared", "worse or moved", "not testable")
 
 
 def lines(of: Regression) -> list[str]:
@@ -44,7 +44,7 @@ def markdown(of: Regression, title: str = "Regression") -> str:
     out = [f"# {title}", "", verdict(of).capitalize() + ".", ""]
     out += [_row(COLUMNS), _row(["---"] * len(COLUMNS)), *map(_row, table(of))]
     for heading, found in (
-        ("Findings", [o.line.removeprefix("worse: ") for o in of.worse]),
+        ("Findings", [o.line for o in of.worse]),
         ("Not compared", of.gaps),
         ("To know", of.notes),
     ):
