@@ -5,6 +5,7 @@ Atoms stand for distributions in the networks; expected values use the atoms' ow
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import pairwise
 
@@ -64,6 +65,19 @@ def test_percentiles_of_an_m_m_1_queue(load: float) -> None:
     found = solve(station(1000 * load, exponential(1.0))).ground_truth()[""]
     expected = -np.log1p(-np.array(list(LEVELS.values()))) / (1 - load)
     assert found.percentiles_ms == pytest.approx(expected, rel=0.05)
+
+
+@pytest.mark.parametrize("load", [0.3, 0.6, 0.9])
+def test_percentiles_of_an_m_d_1_queue(load: float) -> None:
+    # Erlang's series for the wait of constant services (Gross and Harris, Fundamentals of Queueing Theory).
+    def waits_at_most(x: float) -> float:
+        past = load * (x - np.arange(math.floor(x) + 1))
+        return (1 - load) * sum(np.exp(t) * (-t) ** k / math.factorial(k) for k, t in enumerate(past))
+
+    found = solve(station(1000 * load, constant(1.0))).ground_truth()[""]
+    levels = np.array(list(LEVELS.values()))
+    waits = [brentq(lambda x, p=p: waits_at_most(x) - p, 0, 25) if p > 1 - load else 0.0 for p in levels]
+    assert found.percentiles_ms == pytest.approx(1 + np.array(waits), rel=0.01)
 
 
 @pytest.mark.parametrize("load", [0.0001, 0.4, 0.8])

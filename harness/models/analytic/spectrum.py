@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from harness.models.analytic.compiled import inlined, inner
 from harness.models.analytic.records import Records
-from harness.models.analytic.waiting import AGAIN, FEWER, PROBABILITY, SLEEP, STAGE_RATE, STAGES
+from harness.models.analytic.waiting import AGAIN, LONG, PART, PROBABILITY, SLEEP, WIDTH
 from harness.models.layout import FloatArray
 
 ComplexArray = NDArray[np.complex128]
@@ -184,28 +184,23 @@ def times_uniform(length: float, step: float, found: ComplexArray) -> None:
 def times_wait(law: FloatArray, step: float, found: ComplexArray) -> None:
     """Multiply by that of a waiting law (``waiting``), sleep included."""
     more, again = law[PROBABILITY], law[AGAIN]
-    fewer, stages, rate = law[FEWER], int(law[STAGES]), law[STAGE_RATE]
     if more > 0:
-        # real and imaginary parts by themselves, of which a processor takes several at once
-        parts = np.empty((4, found.size))
-        stage, sides, part, turned = parts[0], parts[1], parts[2], parts[3]
-        for k in range(found.size):
-            x = k * step / rate
-            stage[k] = 1 / (1 + x * x)  # 1 / (1 - i x)
-            sides[k] = x * stage[k]
-            part[k] = fewer + (1 - fewer) * stage[k]
-            turned[k] = (1 - fewer) * sides[k]
-        for _ in range(stages - 1):
-            for k in range(found.size):
-                real = part[k] * stage[k] - turned[k] * sides[k]
-                turned[k] = part[k] * sides[k] + turned[k] * stage[k]
-                part[k] = real
+        mean, long = law[PART], law[LONG]
+        half = mean * law[WIDTH]
+        turn = complex(math.cos(mean * step), math.sin(mean * step))
+        turn_half = complex(math.cos(half * step), math.sin(half * step))
+        middle, side = turn, turn_half
         for k in range(1, found.size):
-            real, imaginary = part[k], turned[k]
-            rest, aside = 1 - again * real, again * imaginary  # conjugate of 1 - again part
+            x = mean * k * step
+            # a mean, and half a width to both sides of it
+            even = middle * (side.imag / (half * k * step))
+            part = long * complex(1.0, x) / (1 + x * x) + (1 - long) * even
+            middle *= turn
+            side *= turn_half
+            rest, aside = 1 - again * part.real, again * part.imag  # conjugate of 1 - again part
             size = more * (1 - again) / (rest * rest + aside * aside)
-            found[k] *= complex(1 - more + size * (real * rest - imaginary * aside),
-                                size * (real * aside + imaginary * rest))  # fmt: skip
+            found[k] *= complex(1 - more + size * (part.real * rest - part.imag * aside),
+                                size * (part.real * aside + part.imag * rest))  # fmt: skip
     times_uniform(law[SLEEP], step, found)
 
 

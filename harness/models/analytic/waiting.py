@@ -30,10 +30,10 @@ from harness.models.analytic.compiled import inlined, inner
 from harness.models.analytic.variability import RATIO, SCALES_MS, at_scale
 from harness.models.layout import FloatArray
 
-PROBABILITY, AGAIN, STAGES, FEWER, STAGE_RATE, MEAN, SECOND, SLEEP = range(8)
-"""Numbers of a waiting law: probability of a first and of a further part, Erlang stages of a part (one fewer
-with probability ``FEWER``), stages a ms; first and second moment of the wait without the sleep; length of a
-sleep."""
+PROBABILITY, AGAIN, PART, LONG, WIDTH, MEAN, SECOND, SLEEP = range(8)
+"""Numbers of a waiting law: probability of a first and of a further part; a part's mean, the probability that
+it is exponential, and the half-width, as a share of its mean, within which it is even otherwise; first and
+second moment of the wait without the sleep; length of a sleep."""
 NUMBERS = 8
 
 
@@ -58,7 +58,8 @@ class Batches(NamedTuple):
     even: float
 
 
-_MOST_STAGES = 8
+_LEAST_SCV = 1e-3
+"""Of a part's length."""
 _DEEP = 4.0
 """Depth that a tail's shape is told from: a probability of 2 %."""
 
@@ -188,7 +189,7 @@ def _batch_law(load: float, first: float, second: float, come: Batches, law: Flo
     more = 1 - batches * (1 - min(load, wait / (wait + rest)))
     law[PROBABILITY] = more
     waiting = law[MEAN] / more
-    _stages(waiting, max(law[SECOND] / (law[MEAN] * waiting) - 1, 1e-3), law)
+    _parts(waiting, law[SECOND] / (law[MEAN] * waiting) - 1, law)
 
 
 @inner
@@ -228,15 +229,15 @@ def waiting_law(load: float, first: float, second: float, third: float, index: F
         part_scv += (1 - load) * behind / more * (0.7 - part_scv)
     else:
         more = min(load, mean / (mean + part))
-    again, part_scv = more, min(max(part_scv, 1 / _MOST_STAGES), 1.0)
+    again, part_scv = more, min(max(part_scv, _LEAST_SCV), 1.0)
     power = _power(load, first, scv, index, work)
     if power < 1:
         # the squared coefficient of variation of u^power is power^1.85, to 0.02
         waiting_scv = (part_scv * (1 - more) + more) * power**1.85
         again = (waiting_scv - part_scv) / (1 - part_scv) if waiting_scv > part_scv else 0.0
-        part_scv = max(min(part_scv, waiting_scv), 1 / _MOST_STAGES)
+        part_scv = max(min(part_scv, waiting_scv), _LEAST_SCV)
     waiting = mean / more
-    _stages(waiting * (1 - again), part_scv, law)
+    _parts(waiting * (1 - again), part_scv, law)
     law[PROBABILITY] = more
     law[AGAIN] = again
     law[MEAN] = mean
@@ -244,11 +245,13 @@ def waiting_law(load: float, first: float, second: float, third: float, index: F
 
 
 @inlined
-def _stages(mean: float, scv: float, law: FloatArray) -> None:
-    """Fit a mixture of Erlang k and k - 1 (scv up to 1; larger ones are taken as 1, smaller as 1 / 8)."""
-    scv = min(max(scv, 1 / _MOST_STAGES), 1.0)
-    stages = math.ceil(1 / scv - 1e-9)
-    fewer = (stages * scv - math.sqrt(stages * (1 + scv) - stages * stages * scv)) / (1 + scv)
-    law[STAGES] = stages
-    law[FEWER] = min(max(fewer, 0.0), 1.0) if stages > 1 else 0.0
-    law[STAGE_RATE] = (stages - law[FEWER]) / mean
+def _parts(mean: float, scv: float, law: FloatArray) -> None:
+    """Fit a part: exponential at times, even otherwise (scv up to 1; larger ones are taken as 1).
+
+    As the rest of a service is where services are exponential (scv 1) or constant (1 / 3); a part longer than
+    a certain time is unheard of in the second case, which no sum of exponential stages could say.
+    """
+    scv = min(max(scv, _LEAST_SCV), 1.0)
+    law[PART] = mean
+    law[LONG] = max((3 * scv - 1) / 2, 0.0)
+    law[WIDTH] = min(math.sqrt(3 * scv), 1.0)
