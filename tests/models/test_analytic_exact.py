@@ -182,6 +182,28 @@ def test_windows_fill_evenly_where_their_tasks_are_dealt_tuples(
         assert levels["p99"] < 1000.0  # the last of ten comes after 900 ms; 1406 were predicted once
 
 
+def test_tasks_that_are_dealt_to_by_one_sender_each_do_not_see_the_others() -> None:
+    # Local shuffles: eight senders, each to a window executor of four tasks beside it, are eight times one.
+    def one_of(senders: int) -> list[float]:
+        window = Window(kind="count", length=4, slide=4)
+        tasks = {"spout": senders, "window": 4 * senders, "sink": 1}
+        plan = deploy(
+            query_plan([("spout", "window"), ("window", "sink")], tasks, {"window": window}),
+            {"spout": senders, "window": senders, "sink": 1},
+            ackers=1,
+        )
+        near = np.kron(np.eye(senders), np.full((1, 4), 1 / 4))
+        net = network(
+            plan, 40.0 * senders, fanout={"window": [0.0, 1.0]}, scv=0.0, routing={("spout", "window"): near}
+        )
+        shuffled = frozenset(s for s in plan.query_plan.streams if s.target == "window")
+        return list(solve(replace(net, round_robin=shuffled)).ground_truth()[""].percentiles_ms)
+
+    alone = one_of(1)
+    assert one_of(8) == pytest.approx(alone, rel=0.01)
+    assert alone[-1] < 400.0  # a tuple each 100 ms: the first of four waits for 300
+
+
 def test_a_message_is_complete_when_its_last_child_is() -> None:
     # n children over n idle servers, each served for a uniform time: the last takes n / (n + 1) of the most.
     for n in (2, 5):

@@ -25,6 +25,7 @@ from harness.models.analytic.holding import (
     near,
     no_holds,
     reply_holds,
+    round_size,
     send_holds,
     sender_of,
 )
@@ -218,20 +219,19 @@ def _meet(f: Flat, r: Rates, s: Service, c: int, fade: FloatArray, found: Flow) 
     ports, arrivals = found.ports, found.arrivals
     to = f.component[c].first_executor
     targets = f.component[c + 1].first_executor - to
-    tasks = f.component[c + 1].first_task - f.component[c].first_task
     arrivals[to : to + targets] = 0.0
     for cls in range(f.component[c].first_class, f.component[c + 1].first_class):
         stream = f.klass[cls].stream
         a = f.stream[stream].source
         if f.stream[stream].alike and not batched(f):
-            _meet_alike(f, r, s, stream, f.stream[stream].in_turn * tasks, fade, ports, arrivals)
+            _meet_alike(f, r, s, stream, round_size(f, stream, 0), fade, ports, arrivals)
             continue
         for i in range(f.component[a + 1].first_executor - f.component[a].first_executor):
             port = f.output[f.stream[stream].output].first_port + i
             rate = r.port[TUPLES, port]
             if not rate > 0:
                 continue
-            e = f.component[a].first_executor + i
+            e, dealt_to = f.component[a].first_executor + i, round_size(f, stream, i)
             for j in range(targets):
                 p = f.share[f.stream[stream].first_share + i * f.stream[stream].share_step + j]
                 if p > 0:
@@ -240,7 +240,7 @@ def _meet(f: Flat, r: Rates, s: Service, c: int, fade: FloatArray, found: Flow) 
                     if limit > 1:
                         at_once = near(f, e, to + j)
                         filled = link_rate(f, r, a, c, e, j) if at_once else found.holds.far_out[e]
-                    _join(ports[port], rate, p, f.stream[stream].in_turn * tasks, rate * p / s.rate[to + j],
+                    _join(ports[port], rate, p, dealt_to, rate * p / s.rate[to + j],
                           by_hop, filled, limit, f.flush_ms, arrivals[to + j])  # fmt: skip
 
 

@@ -225,8 +225,8 @@ def window_step(g: Stages, c: int, t: int) -> int:
 def window_index(g: Stages, c: int, t: int) -> float:
     """Return the index of dispersion of a task's arrivals at the scale of its window.
 
-    Of its executor's arrivals it gets its share, drawn by chance or dealt to all of the component's tasks in
-    turn (``variability.dealt``), stream by stream.
+    Of its executor's arrivals it gets its share, drawn by chance or dealt to it and others in turn
+    (``variability.dealt``), stream by stream.
     """
     one = g.f.component[c]
     e = one.first_executor + g.f.task[t].executor
@@ -234,20 +234,20 @@ def window_index(g: Stages, c: int, t: int) -> float:
     time, share = one.slide / rate, rate / g.s.rate[e]
     index = share * at_scale(g.w.arrivals[e], time)
     if share < 1:
-        index += (1 - share) * _between_tasks(g, c, time)
+        index += (1 - share) * _between_tasks(g, c, t, time)
     return float(max(index, 1e-4))
 
 
 @inner
-def _between_tasks(g: Stages, c: int, time: float) -> float:
-    """Return what the index of a vanishing share of a component's arrivals would be: 1 of what is drawn."""
+def _between_tasks(g: Stages, c: int, t: int, time: float) -> float:
+    """Return what a vanishing share of a task's arrivals would have as index: 1 of what is drawn."""
     f = g.f
     total = found = 0.0
     for cls in range(f.component[c].first_class, f.component[c + 1].first_class):
         s = f.stream[f.klass[cls].stream]
-        tasks = s.in_turn * (f.component[c + 1].first_task - f.component[c].first_task)
+        row = s.first_route + t - f.component[c].first_task
         for i in range(f.component[s.source + 1].first_executor - f.component[s.source].first_executor):
-            rate = g.r.port[TUPLES, f.output[s.output].first_port + i]
+            rate = g.r.port[TUPLES, f.output[s.output].first_port + i] * f.route[row + i * s.route_step]
             total += rate
-            found += rate * (dealt(0.0, 0.0, rate * time / tasks) if tasks > 0 else 1.0)
+            found += rate * (dealt(0.0, 0.0, rate * time) if s.in_turn else 1.0)
     return float(found / total) if total > 0 else 1.0

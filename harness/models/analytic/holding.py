@@ -85,6 +85,17 @@ def near(f: Flat, e: int, other: int) -> bool:
     return bool(f.executor[e].worker == f.executor[other].worker)
 
 
+@inlined
+def round_size(f: Flat, stream: int, i: int) -> int:
+    """Return how many tasks the i-th sender of a stream deals to in turn; 0 where it draws them."""
+    one, found = f.stream[stream], 0
+    if one.in_turn:
+        row = one.first_route + i * one.route_step
+        for t in range(f.component[one.target + 1].first_task - f.component[one.target].first_task):
+            found += f.route[row + t] > 0
+    return found
+
+
 @compiled
 def _far_rates(f: Flat, r: Rates, h: Holds) -> None:
     for k in range(f.stream.size - 1):
@@ -268,8 +279,8 @@ def thinned(f: Flat, r: Rates, stream: int, port: int, ports: FloatArray, p: flo
     index = at_scale(ports[port], t)
     s = f.stream[stream]
     if s.in_turn and p < 1:
-        tasks = f.component[s.target + 1].first_task - f.component[s.target].first_task
-        return dealt(index, p, r.port[TUPLES, port] * t / tasks)
+        dealt_to = round_size(f, stream, port - f.output[s.output].first_port)
+        return dealt(index, p, r.port[TUPLES, port] * t / dealt_to)
     return drawn(index, min(p, 1.0))
 
 
