@@ -4,7 +4,8 @@
 
 Every off-diagonal pair of measured runs is predicted twice, the second time with the hop records taken away
 from the source. Printed are the absolute errors in percent by measure and model over the pairs that the model
-answers both times: median, largest, number.
+answers both times and whose steps have a latency, steady or not (``harness accuracy`` leaves out steps that
+could not be used): median, largest, number.
 """
 
 from __future__ import annotations

@@ -70,9 +70,9 @@ def headline(data: Results) -> list[Row]:
         floor = noise_floor_pct(data, measure)
         noise = f" Noise of the measurement itself: {floor:.1f} %." if floor is not None else ""
         first = judged[0]
-        over = f"{first['pairs']} pairs"
+        over = f"{first['judged']} of {first['pairs']} pairs"
         if first["comparisons"] > first["pairs"]:
-            over = f"{first['comparisons']} comparisons in {over}"
+            over = f"{first['judged']} of {first['comparisons']} comparisons in {first['pairs']} pairs"
         out.append(
             {
                 "text": f"{name}, median error over {over}: {', '.join(parts)}.{noise}",

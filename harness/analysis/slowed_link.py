@@ -254,7 +254,8 @@ def draw(found: list[Effect], slow_link: Link) -> Figure:
         )
     left.set_ylabel("added to the mean ground truth (ms)")
     left.set_title(f"{slow_link.delay_ms:.2f} ms between {' and '.join(slow_link.nodes)}, each way")
-    left.set_ylim(0, 1.5 * max(measured.max(), 0.1))  # room for the legend
+    every = [0.0, *measured, *(ms for e in found for ms in e.predicted_ms.values())]
+    left.set_ylim(1.1 * min(every), 1.5 * max(0.1, *every))  # room for the legend
     left.legend(ncols=2)
     dash: dict[str, Any] = {"marker": "_", "linestyle": "none", "color": style.INK, "markersize": style.pt(9)}
     for shift, place, name, means, from_steps in (
@@ -270,7 +271,10 @@ def draw(found: list[Effect], slow_link: Link) -> Figure:
             right.plot(np.full(len(others), i + shift), others, **dash)
     right.plot([], [], **dash, label="predicted from the other steps")
     right.set_ylabel("mean ground truth (ms)")
-    right.set_ylim(0, 1.35 * max(e.slow_ms for e in found))
+    every = [
+        ms for e in found for ms in (e.slow_ms, *e.predicted_fast_ms.values(), *e.predicted_slow_ms.values())
+    ]
+    right.set_ylim(0, 1.35 * max(every))
     right.legend(loc="upper left")
     for axis in (left, right):
         names = [f"step {e.step}\n{e.label}" for e in found]

@@ -7,8 +7,8 @@ too much is a share, and is taken off as such, so that nothing becomes negative.
 its own difference (quantile delta mapping, Cannon et al. 2015); one that fell below a lower one is that one.
 
 The source is predicted as it was measured, whatever was assumed; what is predicted to change is the change.
-Where they say more than twice what was measured, or that the source had no latency at all, the assumptions
-do not fit, and nothing that rests on them is said.
+Where they say that the source had no latency at all, nothing that rests on them is said; where they say more
+than twice what was measured of a statistic, that statistic is not.
 """
 
 from __future__ import annotations
@@ -110,8 +110,9 @@ def _moved(estimate: Estimate, at: _Known, real: _Known) -> Estimate:
     ]
     key = next((k for k in keys if at.get(k, 0.0) > 0 and real.get(k, 0.0) > 0), None)
     if key is None:
+        what = "measured" if any(at.get(k, 0.0) > 0 for k in keys) else "predicted"
         measure = f"{estimate.measure} ({estimate.statistic})"
-        return _without(estimate, f"no hop records, and the source's {measure} is not known")
+        return _without(estimate, f"no hop records, and the source's {measure} was not {what}")
     before, after = at[key], real[key]
     if before > _TOO_MUCH * after:
         why = f"no hop records, and the source is predicted to take {before:.3g} ms where it took {after:.3g}"

@@ -73,7 +73,7 @@ def replicates(source: Source, number: int = REPLICATES, seed: int = 1) -> tuple
 
 
 def interval(
-    value: FloatArray | float, replicated: FloatArray, calibration: Calibration
+    value: FloatArray | float, replicated: FloatArray, factor: FloatArray | float, error: FloatArray | float
 ) -> tuple[FloatArray, FloatArray]:
     """Return the ends of predictions' 90 % intervals.
 
@@ -83,7 +83,8 @@ def interval(
         The predictions.
     replicated : array (replicates) or (replicates, n)
         The same of the replicates; at least two of each.
-    calibration : Calibration
+    factor, error : float or array (n)
+        Of each prediction's ``Calibration``.
 
     Returns
     -------
@@ -98,27 +99,9 @@ def interval(
 
     Examples
     --------
-    >>> low, high = interval(10.0, np.array([10.0, 10.0]), Calibration(error=0.1))
+    >>> low, high = interval(10.0, np.array([10.0, 10.0]), factor=1.0, error=0.1)
     >>> round(float(low), 2), round(float(high), 2)
     (8.48, 11.79)
-    """
-    return interval_ends(value, replicated, calibration.factor, calibration.error)
-
-
-def interval_ends(
-    value: FloatArray | float, replicated: FloatArray, factor: FloatArray | float, error: FloatArray | float
-) -> tuple[FloatArray, FloatArray]:
-    """Do what ``interval`` does where every value may have a calibration of its own.
-
-    Parameters
-    ----------
-    factor, error : float or array (n)
-        Of ``Calibration``.
-
-    Raises
-    ------
-    ValueError
-        As ``interval``.
     """
     own, others = np.asarray(value, dtype=np.float64), np.asarray(replicated, dtype=np.float64)
     if others.shape[0] < 2 or not (np.isfinite(others).all() and np.isfinite(own).all()):
@@ -207,7 +190,7 @@ def spread_of(log_widths: FloatArray, calibration: Calibration) -> FloatArray:
 
     Examples
     --------
-    >>> low, high = interval(10.0, np.array([9.0, 11.0]), Calibration(error=0.1))
+    >>> low, high = interval(10.0, np.array([9.0, 11.0]), factor=1.0, error=0.1)
     >>> bool(np.isclose(spread_of(np.log(high / 10), Calibration(error=0.1)), 0.1004, atol=1e-4))
     True
     """

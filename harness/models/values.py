@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.models.layout import FloatArray
-from harness.models.uncertainty import calibration, interval_ends
+from harness.models.uncertainty import calibration, interval
 from harness.protocols import Estimate
 
 Key = tuple[str, str, str]
@@ -107,6 +107,6 @@ def _ends(values: Sequence[Values], replicated: Sequence[Sequence[FloatArray]]) 
     sure = np.isfinite(own) & np.isfinite(many).all(axis=0)
     known = [calibration(v.measure, v.statistic) for v in values]
     factor, error = np.repeat([(c.factor, c.error) for c in known], sizes, axis=0)[sure].T
-    ends[:, sure] = interval_ends(own[sure], many[:, sure], factor, error)
+    ends[:, sure] = interval(own[sure], many[:, sure], factor, error)
     most = np.repeat([_MOST.get(v.measure, np.inf) for v in values], sizes)
     return np.asarray(np.clip(ends, 0.0, most))  # NaN stays

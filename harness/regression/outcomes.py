@@ -79,8 +79,9 @@ class Outcome:
 
     @property
     def said(self) -> str:
-        """The outcome in a word: what was measured is no worse where it is shorter, but it moved."""
-        return "moved" if self.found == "worse" and self.family == "measured" else self.found
+        """The outcome in a word: what another night measured is not worse or better, it moved."""
+        moved = self.found == "worse" and self.family == "measured" and self.p is not None
+        return "moved" if moved else self.found
 
     @property
     def line(self) -> str:

@@ -21,7 +21,7 @@ def verdict(of: Regression) -> str:
 
 
 def table(of: Regression) -> list[tuple[str, ...]]:
-    """Return a row an experiment and family: what was compared, and how many became worse."""
+    """Return a row an experiment and family: what was compared, and how much of it became worse or moved."""
     counts = Counter((o.experiment, o.family, o.found) for o in of.outcomes)
     rows: list[tuple[str, ...]] = []
     for experiment, family in dict.fromkeys((o.experiment, o.family) for o in of.outcomes):

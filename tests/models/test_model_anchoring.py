@@ -87,9 +87,9 @@ def test_a_source_predicted_to_be_saturated_leaves_what_was_counted() -> None:
 @pytest.mark.parametrize(
     ("at", "real", "reason"),
     [
-        (means(x=4.0), Prediction(()), "the source's ack_latency_ms (mean) is not known"),
-        (means(x=4.0), means(x=0.0), "is not known"),
-        (Prediction(()), means(x=4.0), "is not known"),
+        (means(x=4.0), Prediction(()), "the source's ack_latency_ms (mean) was not measured"),
+        (means(x=4.0), means(x=0.0), "was not measured"),
+        (Prediction(()), means(x=4.0), "was not predicted"),
         (means(x=4.0), means(x=1.9), "predicted to take 4 ms where it took 1.9"),
     ],
 )

@@ -137,22 +137,29 @@ def test_the_source_of_a_jar_is_predicted_as_it_was_measured(case: Case) -> None
         assert found[kind].reason == CARRIED
 
 
-def test_a_jar_is_predicted_almost_as_well_as_with_hop_records() -> None:
-    """Of a measured run, two steps from each other: what is measured is known, and what assuming costs.
+def test_a_jar_is_predicted_better_than_unchanged_and_worse_than_with_hop_records() -> None:
+    """The 20 pairs of a measured run whose plan changes matter: no-change errs by 17 % in the median.
 
-    fields-to-fields from 4 to 8 executors each and back takes 7 to 11 ms, all of it hops, queues and service.
+    Without hop records it was 16 % when they could first be done without, with them 9.5 (docs/model.md).
     """
-    (path,) = (RUNS / "fields-to-fields").iterdir()
+    path = sorted((RUNS / "fields-to-fields").iterdir())[0]
     run = Run(path)
     experiment = load(run.path / "experiment.yaml")
-    sources = {step: observation_of(run, experiment, step) for step in (2, 3)}
-    for step, other in ((2, 3), (3, 2)):
-        source, proposed = sources[step], sources[other]
-        asked = proposed.plan, proposed.settings, proposed.rate_tps
-        actual = known(no_change(proposed, *asked))[GROUND_TRUTH, "mean", ""].value
-        found = known(composite(of_a_jar(source), *asked))[GROUND_TRUTH, "mean", ""]
-        assert found.status == "ok"
-        assert found.value == pytest.approx(actual, rel=0.25)
+    steps = {step: observation_of(run, experiment, step) for step in run.finished_steps}
+    errors: dict[str, list[float]] = {"with": [], "without": [], "unchanged": []}
+    for source in steps.values():
+        models = {"with": composite.prepare(source), "without": composite.prepare(of_a_jar(source))}
+        unchanged = known(no_change(source, source.plan, source.settings, source.rate_tps))
+        for proposed in steps.values():
+            if proposed is source:
+                continue
+            asked = proposed.plan, proposed.settings, proposed.rate_tps
+            actual = known(no_change(proposed, *asked))[GROUND_TRUTH, "mean", ""].value
+            found = {name: known(model.predict(*asked)) for name, model in models.items()}
+            for name, answer in {**found, "unchanged": unchanged}.items():
+                errors[name].append(abs(answer[GROUND_TRUTH, "mean", ""].value / actual - 1))
+    assert len(errors["with"]) == 20
+    assert np.median(errors["with"]) < np.median(errors["without"]) < np.median(errors["unchanged"])
 
 
 def test_without_latencies_none_is_predicted() -> None:
@@ -164,7 +171,7 @@ def test_without_latencies_none_is_predicted() -> None:
     )
     found = known(composite(source, source.plan, source.settings, 50.0))
     for measure in (GROUND_TRUTH, COMPLETE, ACK):
-        assert "is not known" in found[measure, "mean", ""].reason
+        assert "was not measured" in found[measure, "mean", ""].reason
         assert found[measure, "mean", ""].status == "declined"
     counted = known(no_change(source, source.plan, source.settings, 50.0))[
         "arrival_rate_tps", "mean", "sender"

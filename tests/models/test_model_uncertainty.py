@@ -35,22 +35,22 @@ def test_intervals_hold_the_value_and_widen(
     value: float, ratios: list[float], factor: float, error: float
 ) -> None:
     replicated = value * np.array(ratios)
-    low, high = interval(value, replicated, Calibration(factor, error))
+    low, high = interval(value, replicated, factor, error)
     assert 0 < low <= value <= high
-    wider_low, wider_high = interval(value, replicated, Calibration(factor, error + 0.1))
+    wider_low, wider_high = interval(value, replicated, factor, error + 0.1)
     assert wider_low < low
     assert wider_high > high
 
 
 def test_intervals_of_values_that_may_be_zero_are_around_them() -> None:
-    low, high = interval(0.0, np.array([-0.1, 0.1]), Calibration())
+    low, high = interval(0.0, np.array([-0.1, 0.1]), 1.0, 0.0)
     assert (low, high) == pytest.approx((-0.16448, 0.16448), abs=1e-4)  # 1.645 standard deviations
 
 
 @pytest.mark.parametrize("replicated", [[1.0], [1.0, float("nan")], []])
 def test_too_few_replicates_are_refused(replicated: list[float]) -> None:
     with pytest.raises(ValueError, match="two numbers"):
-        interval(1.0, np.array(replicated), Calibration())
+        interval(1.0, np.array(replicated), 1.0, 0.0)
 
 
 def test_a_normal_error_is_found_again_and_covers() -> None:
