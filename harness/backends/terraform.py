@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import resources
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -166,12 +167,17 @@ def error_in(output: str) -> str:
         rest = [text for text in lines[i + 1 :] if text]
         # the words of a script, or of a condition in the modules, say more than Terraform's title
         for n, text in enumerate(rest):
-            if "Output: " in text:
-                return text.split("Output: ", 1)[1] or rest[n + 1]
+            if "Output: " in text:  # lines that Terraform folded
+                folded = [text.split("Output: ", 1)[1], *takewhile(_is_no_error, rest[n + 1 :])]
+                return " ".join(folded).strip()
             if text.startswith("This was checked by the validation rule"):
                 return f"{line.removeprefix('Error: ')}: {rest[n - 1]}"
         return line.removeprefix("Error: ")
     return next((line for line in reversed(lines) if line), "it said nothing")
+
+
+def _is_no_error(line: str) -> bool:
+    return not line.startswith("Error: ")
 
 
 def _main(argv: Sequence[str]) -> int:

@@ -94,6 +94,11 @@ def test_what_terraform_refuses_is_one_line(tmp_path: Path) -> None:
             "there is no ip here",
         ),
         (
+            "Error: local-exec provisioner error\n\nError running command: exit status 1. Output: not up\n"
+            "after 60 s: fail: sshd\n\nError: local-exec provisioner error\n",
+            "not up after 60 s: fail: sshd",
+        ),
+        (
             "Error: Invalid value for variable\n\n  on main.tf.json line 3\n\n"
             "machines: two have the same name.\n\n"
             "This was checked by the validation rule at interface.tf:30.\n",
