@@ -12,7 +12,7 @@ set -euo pipefail
 
 export PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 SELF=$(realpath "$0")
-UP_WITHIN_S=60
+UP_WITHIN_S=180
 
 die() { echo "$*" >&2; exit 1; }
 
