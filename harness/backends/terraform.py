@@ -162,7 +162,7 @@ def error_in(output: str) -> str:
     """
     lines = [line.strip("│╷╵ \t") for line in output.splitlines()]
     for i, line in enumerate(lines):
-        if not line.startswith("Error: "):
+        if _is_no_error(line):
             continue
         rest = [text for text in lines[i + 1 :] if text]
         # the words of a script, or of a condition in the modules, say more than Terraform's title
