@@ -3,7 +3,7 @@ PY := .venv/bin/python
 SANDBOX := $(PY) -m harness.backends.sandbox where-allowed
 EXPERIMENT ?= configs/experiments/all-in-one.yaml
 
-.PHONY: setup servers run test test-java test-python test-hosts lint bench bench-scale lock docs nightly
+.PHONY: setup servers run test test-java test-python test-system test-hosts lint bench bench-scale lock docs nightly
 
 setup: ## tools, virtual environment, jars, servers; quick when nothing changed
 	@bash scripts/setup.sh
@@ -14,7 +14,7 @@ servers: setup ## what not every run needs: InfluxDB (is built once, some minute
 run: setup ## measure EXPERIMENT (default: all-in-one) and judge the models on it
 	@.venv/bin/harness run $(EXPERIMENT)
 
-test: test-java test-python test-hosts ## everything, real servers included, in a private network
+test: test-java test-python test-system test-hosts ## everything, real servers included, in a private network
 
 test-java: setup
 	@# Maven fetches its test runner on first use only; one small test outside the sandbox does that.
@@ -22,8 +22,11 @@ test-java: setup
 	  -Dsurefire.failIfNoSpecifiedTests=false
 	$(SANDBOX) mvn -B -o -f storm-topologies/pom.xml package
 
-test-python: servers
-	$(SANDBOX) $(PY) -m pytest --ignore=tests/hosts
+test-python: servers ## what needs no cluster, in two processes; a file's tests share what they start
+	$(SANDBOX) $(PY) -m pytest -n 2 --dist loadfile --ignore=tests/system --ignore=tests/hosts
+
+test-system: servers ## clusters of this machine, one test after the other: they wait more than they work
+	$(SANDBOX) $(PY) -m pytest tests/system
 
 test-hosts: servers ## clusters on namespace hosts, which make a sandbox of their own (needs root)
 	$(PY) -m pytest tests/hosts

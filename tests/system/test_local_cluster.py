@@ -52,15 +52,21 @@ def asked(executors: int, workers: int, experiment: Experiment) -> TopologyConfi
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def experiment() -> Experiment:
     return load("quick", ())
 
 
-@pytest.fixture
-def topology(cluster: LocalCluster, experiment: Experiment, tmp_path: Path) -> Iterator[str]:
-    """A submitted fields-to-fields topology that is up, on two workers with one executor a component."""
+@pytest.fixture(scope="module")
+def topology(
+    cluster: LocalCluster, experiment: Experiment, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """A submitted fields-to-fields topology that is up, on two workers with one executor a component.
+
+    One for all tests here; each takes it as the last one left it.
+    """
     name = f"test-{uuid.uuid4().hex[:8]}"
+    folder = tmp_path_factory.mktemp("topology")
     with Topics(cluster.bootstrap) as topics:
         for topic in (f"{name}-in", f"{name}-out"):
             topics.create(topic)
@@ -72,19 +78,19 @@ def topology(cluster: LocalCluster, experiment: Experiment, tmp_path: Path) -> I
             input_topic=f"{name}-in",
             output_topic=f"{name}-out",
         )
-        (tmp_path / "topology.json").write_text(json.dumps(settings))
+        (folder / "topology.json").write_text(json.dumps(settings))
         instructions = submit_settings(
             experiment,
             jars() / "topologies.jar",
             MAIN,
-            [str(tmp_path / "topology.json")],
+            [str(folder / "topology.json")],
             metrics_url=NOBODY,
             nimbus=(cluster.nimbus.host, cluster.nimbus.port),
         )
-        (tmp_path / "submit.json").write_text(json.dumps(instructions))
+        (folder / "submit.json").write_text(json.dumps(instructions))
         submit(
             cluster.homes,
-            tmp_path / "submit.json",
+            folder / "submit.json",
             instrumentation=jars() / "instrumentation.jar",
             topology_jar=jars() / "topologies.jar",
             hosts=cluster.hosts,
