@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import NamedTuple
 
@@ -31,8 +31,9 @@ from harness.models.layout import FloatArray, component_paths, outputs
 from harness.models.network import Network
 from harness.models.no_change import no_change
 from harness.models.observe import io_label
-from harness.models.uncertainty import replicates
-from harness.models.values import Key, Values, estimated
+from harness.models.sensitivity import dearer
+from harness.models.uncertainty import Calibrations, calibrations, replicates
+from harness.models.values import Known, Others, Values, estimated
 from harness.plans import PhysicalPlan, Stream, connection_label
 from harness.protocols import Estimate, Observation, Prediction, Settings
 
@@ -48,7 +49,7 @@ over all that was made of it. The statistics of the thesis's protocol are answer
 begin and end on one worker node, up to the mean complete latency (mean_same_node) and, since no path is
 listed, by the mean complete latency itself (p90_paths).
 Intervals: what the source would have said in other intervals (its blocks weighted at random), and the model's
-own error on the tuning set of reports/evaluation-split.yaml.
+own error on the tuning set of reports/evaluation-split.yaml, by how much of a value what tuples cost makes.
 A plan in which an executor, a spout or a host's cores would be overloaded is saturated: then there is no
 latency, and throughput is what is sustainable. For a source without hop records (a jar's) what hops take is
 assumed, and its latencies are anchored at the source's measured ones (harness.models.anchoring)."""
@@ -67,7 +68,15 @@ _CLOSE = 0.005
 
 @dataclass(frozen=True)
 class Composite:
-    """The model; ``prepare`` reads a source once, for predictions of one plan after another."""
+    """The model; ``prepare`` reads a source once, for predictions of one plan after another.
+
+    Attributes
+    ----------
+    calibrations : mapping of (measure, statistic) to Calibration
+        By default what is committed.
+    """
+
+    calibrations: Calibrations = field(default_factory=calibrations)
 
     def __call__(
         self, source: Observation, proposed: PhysicalPlan, settings: Settings, rate_tps: float
@@ -106,10 +115,11 @@ class Composite:
         """
         found = proposal.examine(source)
         if found.hops is not None:
-            return Prepared(found)
+            return Prepared(found, self.calibrations)
         if source.hop_records:
             raise ModelDeclined("the source step has no hop records: no message of it reached a sink")
-        return Prepared(found, no_change(source, source.plan, source.settings, source.rate_tps))
+        measured = no_change(source, source.plan, source.settings, source.rate_tps)
+        return Prepared(found, self.calibrations, measured)
 
 
 composite = Composite()
@@ -123,12 +133,14 @@ class Prepared:
     Attributes
     ----------
     source : Source
+    calibrations : mapping of (measure, statistic) to Calibration
     measured : Prediction, optional
         The source's own latencies, at which predictions are anchored; None where hop records make that
         unnecessary.
     """
 
     source: proposal.Source
+    calibrations: Calibrations
     measured: Prediction | None = None
 
     @cached_property
@@ -156,11 +168,13 @@ class Prepared:
         try:
             own = self.solve(proposed, settings, rate_tps)
             layout = own.network.layout
-            others = [solve(own.network, COARSE)]
-            others += [solve(r.network(layout, settings, rate_tps), COARSE) for r in self.replicates]
+            networks = [own.network, dearer(own.network)]
+            networks += [r.network(layout, settings, rate_tps) for r in self.replicates]
+            others = [solve(network, COARSE) for network in networks]
         except ModelDeclined as why:
             return declined(proposed, why)
-        found = predicted(own, others, rate_tps, self._limit(own, settings, rate_tps))
+        limit = self._limit(own, settings, rate_tps)
+        found = predicted(own, others, rate_tps, self.calibrations, limit)
         if self.measured is None:
             return found
         try:
@@ -173,7 +187,7 @@ class Prepared:
         """What is predicted for the source itself."""
         evidence = self.source.evidence
         own = self.solve(evidence.plan, evidence.settings, evidence.rate_tps)
-        return predicted(own, [], evidence.rate_tps)
+        return predicted(own, [], evidence.rate_tps, self.calibrations)
 
     def _limit(self, own: Solution, settings: Settings, rate_tps: float) -> Limit | None:
         """Return the rate that would overload the plan; what its hosts do besides grows with it."""
@@ -200,7 +214,11 @@ class Limit(NamedTuple):
 
 
 def predicted(
-    own: Solution, others: Sequence[Solution], rate_tps: float, limit: Limit | None = None
+    own: Solution,
+    others: Sequence[Solution],
+    rate_tps: float,
+    calibrations: Calibrations,
+    limit: Limit | None = None,
 ) -> Prediction:
     """Return every measure of a solved network.
 
@@ -208,25 +226,26 @@ def predicted(
     ----------
     own : Solution
     others : sequence of Solution
-        The same with fewer frequencies, and then of the replicates; fewer than two of these give no
-        intervals.
+        The same with fewer frequencies, with ``dearer`` costs, and then of the replicates; fewer than two of
+        these give no intervals.
     rate_tps : float
         Messages a second.
+    calibrations : mapping of (measure, statistic) to Calibration
     limit : Limit, optional
         By default what follows when all rates grow and the hosts' other work stays as it is.
     """
     mine = Answers(own, rate_tps, limit=limit)
     theirs = [Answers(s, rate_tps, mine) for s in others]
 
+    def known(part: Part, answers: Answers) -> Known:
+        try:
+            return {v.key: v.values for v in part(answers)}
+        except ModelDeclined:  # it would be saturated: it has no say in what the latency would be
+            return {}
+
     def estimates(part: Part) -> list[Estimate]:
-        replicated: dict[Key, list[FloatArray]] = {}
-        for other in theirs:
-            try:
-                for v in part(other):
-                    replicated.setdefault(v.key, []).append(v.values)
-            except ModelDeclined:  # it would be saturated: it has no say in what the latency would be
-                continue
-        return estimated(part(mine), replicated)
+        coarse, dear, *many = [known(part, a) for a in theirs] or [{}, {}]
+        return estimated(part(mine), Others(coarse, dear, many), calibrations)
 
     parts = [(measures, partial(estimates, part)) for measures, part in PARTS]
     return answer(own.network.layout.plan, parts)

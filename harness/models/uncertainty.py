@@ -5,16 +5,17 @@ the blocks with exponential random numbers (the Bayesian bootstrap, Rubin 1981) 
 everything estimated from it, counters and hop records alike; solving their networks gives replicates of every
 predicted value, whose spread is the source's sampling error as it arrives at the answer.
 
-What no interval of the source shows, above all the model's own error, comes on top: a relative error for each
-measure and statistic, kept in ``calibration.json``, fitted to measured pairs of other topologies than the one
-it is judged on.
+What no interval of the source shows, above all the model's own error, comes on top: for each measure and
+statistic a relative error, and one more for the share of the value that what tuples cost makes
+(``sensitivity``). They are kept in ``calibration.json``, fitted to measured pairs of other topologies than
+those that it is judged on.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass
 from functools import cache
 from importlib import resources
 
@@ -28,8 +29,11 @@ REPLICATES = 8
 """Enough for a standard deviation to 25 %; on top of it comes the model's own error, which is larger."""
 LEVEL = 0.9
 """Probability that an interval should cover what is measured."""
-_Z = 1.6448536269514722  # of a standard normal variable 90 % lies within this distance
+Z = 1.6448536269514722
+"""Within this distance lies 90 % of a standard normal variable."""
 _MOST = 8.0
+_MADE_OF = 0.5
+"""Share from which a value is called made of costs."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +42,18 @@ class Calibration:
 
     Attributes
     ----------
-    factor : float
-        On the standard deviation between replicates.
     error : float
-        Relative standard deviation of the model's own error.
+        Relative standard deviation of the model's own error, whatever a value is made of.
+    costs : float
+        That of what a value's share of costs makes of it; independent of ``error``.
     """
 
-    factor: float = 1.0
     error: float = 0.0
+    costs: float = 0.0
+
+
+Calibrations = Mapping[tuple[str, str], Calibration]
+"""By measure and statistic; where there is none, intervals are of the sampling error alone."""
 
 
 def replicates(source: Source, number: int = REPLICATES, seed: int = 1) -> tuple[Prepared, ...]:
@@ -73,7 +81,7 @@ def replicates(source: Source, number: int = REPLICATES, seed: int = 1) -> tuple
 
 
 def interval(
-    value: FloatArray | float, replicated: FloatArray, factor: FloatArray | float, error: FloatArray | float
+    value: FloatArray | float, replicated: FloatArray, error: FloatArray | float
 ) -> tuple[FloatArray, FloatArray]:
     """Return the ends of predictions' 90 % intervals.
 
@@ -83,8 +91,8 @@ def interval(
         The predictions.
     replicated : array (replicates) or (replicates, n)
         The same of the replicates; at least two of each.
-    factor, error : float or array (n)
-        Of each prediction's ``Calibration``.
+    error : float or array (n)
+        Relative standard deviation of the model's own error in each prediction.
 
     Returns
     -------
@@ -99,7 +107,7 @@ def interval(
 
     Examples
     --------
-    >>> low, high = interval(10.0, np.array([10.0, 10.0]), factor=1.0, error=0.1)
+    >>> low, high = interval(10.0, np.array([10.0, 10.0]), error=0.1)
     >>> round(float(low), 2), round(float(high), 2)
     (8.48, 11.79)
     """
@@ -108,27 +116,32 @@ def interval(
         raise ValueError(f"an interval needs two numbers or more for each value, not {others.shape[0]}")
     positive = (own > 0) & (others > 0).all(axis=0)
     logs = np.log(np.where(positive, others, 1.0) / np.where(positive, own, 1.0))
-    ratio = _Z * np.hypot(factor * np.sqrt(np.mean(logs**2, axis=0)), error)
-    away = _Z * np.hypot(factor * np.sqrt(np.mean((others - own) ** 2, axis=0)), error * np.abs(own))
+    ratio = Z * np.hypot(np.sqrt(np.mean(logs**2, axis=0)), error)
+    away = Z * np.hypot(np.sqrt(np.mean((others - own) ** 2, axis=0)), error * np.abs(own))
     times = np.exp(np.minimum(ratio, _MOST))
     return np.where(positive, own / times, own - away), np.where(positive, own * times, own + away)
 
 
-def fit(log_errors: Sequence[float], spreads: Sequence[float], level: float = LEVEL) -> Calibration:
-    """Fit the model's own error so that intervals cover what was measured, at a level (split conformal).
+def fit(log_errors: FloatArray, spreads: FloatArray, shares: FloatArray, level: float = LEVEL) -> Calibration:
+    """Fit the model's own errors so that intervals cover what was measured, at a level (split conformal).
+
+    First ``error``, to pairs whose values costs make less than half of; then ``costs``, to the others. Pairs
+    of one kind only give one error for all.
 
     Parameters
     ----------
-    log_errors : sequence of float
-        ln(predicted / measured) of pairs, of other topologies than the one it will be used for.
-    spreads : sequence of float
-        Standard deviation of ln(replicate / predicted) of the same pairs.
+    log_errors : array (pairs)
+        ln(predicted / measured), of other topologies than the one it will be used for.
+    spreads : array (pairs)
+        Standard deviation of ln(replicate / predicted).
+    shares : array (pairs)
+        Of costs.
 
     Returns
     -------
     Calibration
-        With the least error for which the share ``level`` of the pairs, one more uncovered pair counted in,
-        is covered.
+        With the least errors for which the share ``level`` of the pairs of each kind, one more uncovered pair
+        counted in, is covered.
 
     Raises
     ------
@@ -137,25 +150,34 @@ def fit(log_errors: Sequence[float], spreads: Sequence[float], level: float = LE
 
     Examples
     --------
-    >>> round(fit([0.1645] * 30, [0.0] * 30).error, 3)
+    >>> thirty = np.full(30, 0.1645)
+    >>> round(fit(thirty, 0 * thirty, 0 * thirty).error, 3)
     0.1
     """
-    if not log_errors:
+    if not log_errors.size:
         raise ValueError("no pairs to fit intervals to")
-    need = np.square(np.asarray(log_errors) / _Z) - np.square(np.asarray(spreads))
-    errors = np.sort(np.sqrt(np.maximum(need, 0.0)))
-    at = int(np.ceil(level * (errors.size + 1))) - 1
-    return Calibration(error=float(errors[min(at, errors.size - 1)]))
+    need = np.square(log_errors / Z) - np.square(spreads)
+    made = shares >= _MADE_OF
+    if made.all() or not made.any():
+        return Calibration(error=_quantile(np.sqrt(np.maximum(need, 0.0)), level))
+    error = _quantile(np.sqrt(np.maximum(need[~made], 0.0)), level)
+    rest = np.sqrt(np.maximum(need[made] - error**2, 0.0)) / shares[made]
+    return Calibration(error=error, costs=_quantile(rest, level))
+
+
+def _quantile(needed: FloatArray, level: float) -> float:
+    at = int(np.ceil(level * (needed.size + 1))) - 1
+    return float(np.sort(needed)[min(at, needed.size - 1)])
 
 
 @cache
-def calibrations() -> Mapping[tuple[str, str], Calibration]:
-    """Return what is committed in ``calibration.json`` by measure and statistic."""
+def calibrations() -> Calibrations:
+    """Return what is committed in ``calibration.json``."""
     return parse(resources.files("harness.models").joinpath("calibration.json").read_text(encoding="utf-8"))
 
 
-def parse(text: str) -> Mapping[tuple[str, str], Calibration]:
-    """Read calibrations: ``{"schema": 1, "measures": {measure: {statistic: {"factor": .., "error": ..}}}}``.
+def parse(text: str) -> Calibrations:
+    """Read calibrations: ``{"schema": 1, "measures": {measure: {statistic: {"error": .., "costs": ..}}}}``.
 
     Raises
     ------
@@ -168,31 +190,8 @@ def parse(text: str) -> Mapping[tuple[str, str], Calibration]:
     found = {}
     for measure, statistics in content["measures"].items():
         for statistic, numbers in statistics.items():
-            values = Calibration(float(numbers.get("factor", 1.0)), float(numbers.get("error", 0.0)))
-            if not (0 <= values.factor < np.inf and 0 <= values.error < np.inf):
+            values = Calibration(**{name: float(number) for name, number in numbers.items()})
+            if not all(0 <= number < np.inf for number in astuple(values)):
                 raise ValueError(f"calibration of {measure} {statistic} is {numbers}")
             found[measure, statistic] = values
     return found
-
-
-def calibration(measure: str, statistic: str) -> Calibration:
-    """Return the calibration of one measure's statistic; where none was fitted, the sampling error alone."""
-    return calibrations().get((measure, statistic), Calibration())
-
-
-def spread_of(log_widths: FloatArray, calibration: Calibration) -> FloatArray:
-    """Return the standard deviations between replicates that intervals of these half-widths were made of.
-
-    Parameters
-    ----------
-    log_widths : array
-        ln(high / value) of intervals made with the calibration.
-
-    Examples
-    --------
-    >>> low, high = interval(10.0, np.array([9.0, 11.0]), factor=1.0, error=0.1)
-    >>> bool(np.isclose(spread_of(np.log(high / 10), Calibration(error=0.1)), 0.1004, atol=1e-4))
-    True
-    """
-    between = np.maximum((np.asarray(log_widths) / _Z) ** 2 - calibration.error**2, 0.0)
-    return np.asarray(np.sqrt(between) / calibration.factor if calibration.factor > 0 else 0 * between)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
 
 from harness.models.layout import FloatArray
-from harness.models.uncertainty import calibration, interval
+from harness.models.sensitivity import share_of_costs
+from harness.models.uncertainty import Calibration, Calibrations, interval
 from harness.protocols import Estimate
 
 Key = tuple[str, str, str]
 """What tells one ``Values`` of an answer from the others."""
+Known = Mapping[Key, FloatArray]
 _MOST = {"routing_probability": 1.0}
 """Of measures that have an upper end."""
 
@@ -66,47 +69,58 @@ class Values(NamedTuple):
         )
 
 
-def estimated(values: Sequence[Values], replicated: Mapping[Key, Sequence[FloatArray]]) -> list[Estimate]:
-    """Return estimates, with intervals where there are replicates.
+class Others(NamedTuple):
+    """The same answers otherwise, of which intervals are made; empty where there was none.
 
-    Parameters
+    Attributes
     ----------
-    values : sequence of Values
-    replicated : mapping of Key to sequence of array
-        The same values with fewer frequencies, and then every replicate's.
+    coarse : Known
+        With as few frequencies as the ones below.
+    dearer : Known
+        All costs ``sensitivity.BY`` times as much.
+    replicates : sequence of Known
+        What other intervals of the source would have said.
     """
+
+    coarse: Known
+    dearer: Known
+    replicates: Sequence[Known]
+
+
+def estimated(values: Sequence[Values], others: Others, calibrations: Calibrations) -> list[Estimate]:
+    """Return estimates, with intervals where there are two replicates or more."""
     found = []
-    for _, alike in groupby(values, lambda v: len(replicated.get(v.key, ()))):
+    for known, alike in groupby(values, lambda v: [v.key in r for r in others.replicates]):
         some = list(alike)
-        ends = _ends(some, [replicated.get(v.key, ()) for v in some])
+        ends = np.full((2, sum(v.values.size for v in some)), np.nan)
+        if sum(known) > 1:
+            ends = _ends(some, others, calibrations)
         at = np.cumsum([v.values.size for v in some])[:-1]
         for v, own in zip(some, np.split(ends, at, axis=1), strict=True):
             found += v.estimates(own)
     return found
 
 
-def _ends(values: Sequence[Values], replicated: Sequence[Sequence[FloatArray]]) -> FloatArray:
+def _ends(values: Sequence[Values], others: Others, calibrations: Calibrations) -> FloatArray:
     """Return the ends of the intervals of several statistics, one behind the other; NaN where there are none.
 
-    Taken together since each by itself is short.
-
-    Parameters
-    ----------
-    replicated : sequence of sequences of array
-        As many of each.
+    Taken together since each by itself is short; the same replicates have all of them.
     """
-    sizes = [v.values.size for v in values]
-    ends = np.full((2, sum(sizes)), np.nan)
-    if len(replicated[0]) < 3:
-        return ends
+
+    def joined(known: Known) -> FloatArray:
+        return np.concatenate([known.get(v.key, np.full(v.values.size, np.nan)) for v in values])
+
     own = np.concatenate([v.values for v in values])
-    coarse, *others = (np.concatenate(same) for same in zip(*replicated, strict=True))
-    many = np.stack(others)
+    coarse = joined(others.coarse)
+    many = np.stack([joined(r) for r in others.replicates if values[0].key in r])
     with np.errstate(divide="ignore", invalid="ignore"):
         many = np.where(coarse > 0, many * (own / coarse), many)
     sure = np.isfinite(own) & np.isfinite(many).all(axis=0)
-    known = [calibration(v.measure, v.statistic) for v in values]
-    factor, error = np.repeat([(c.factor, c.error) for c in known], sizes, axis=0)[sure].T
-    ends[:, sure] = interval(own[sure], many[:, sure], factor, error)
+    of = [calibrations.get((v.measure, v.statistic), Calibration()) for v in values]
+    sizes = [v.values.size for v in values]
+    error, costs = np.repeat([astuple(c) for c in of], sizes, axis=0)[sure].T
+    error = np.hypot(error, costs * share_of_costs(coarse, joined(others.dearer))[sure])
+    ends = np.full((2, own.size), np.nan)
+    ends[:, sure] = interval(own[sure], many[:, sure], error)
     most = np.repeat([_MOST.get(v.measure, np.inf) for v in values], sizes)
     return np.asarray(np.clip(ends, 0.0, most))  # NaN stays

@@ -14,7 +14,8 @@ from harness.models.analytic.solve import Latency, Solution, solve
 from harness.models.analytic.stage_means import stage_means
 from harness.models.analytic.variability import RATIO
 from harness.models.layout import Output, lay_out
-from harness.models.network import Atoms, Hops, Network, Service
+from harness.models.network import Network
+from harness.models.sensitivity import dearer
 from harness.plans import PhysicalPlan, QueryPlan
 
 SEEDS = st.integers(0, 10_000)
@@ -25,30 +26,9 @@ def faster(net: Network, factor: float) -> Network:
     return replace(net, input_tps={n: factor * v for n, v in net.input_tps.items()})
 
 
-def longer(atoms: Atoms, factor: float) -> Atoms:
-    return Atoms(factor * atoms.values_ms, atoms.probabilities)
-
-
 def stretched(net: Network, factor: float) -> Network:
     """The same world in slow motion."""
-    service = {
-        k: Service(longer(s.cpu_ms, factor), longer(s.wait_ms, factor)) for k, s in net.service.items()
-    }
-    return replace(
-        faster(net, 1 / factor),
-        service=service,
-        poll_ms={n: factor * v for n, v in net.poll_ms.items()},
-        idle_ms=factor * net.idle_ms,
-        hops=Hops(
-            *(
-                longer(h, factor)
-                for h in (net.hops.within_worker_ms, net.hops.between_workers_ms, net.hops.between_nodes_ms)
-            ),
-            {pair: longer(h, factor) for pair, h in net.hops.between_pairs_ms.items()},
-        ),
-        send_ms={n: longer(a, factor) for n, a in net.send_ms.items()},
-        acker_service_ms=longer(net.acker_service_ms, factor),
-    )
+    return faster(dearer(net, factor), 1 / factor)
 
 
 def numbers(solution: Solution) -> dict[str, Latency]:

@@ -225,7 +225,7 @@ def test_paths_make_up_the_whole(seed: int) -> None:
     plan = net.layout.plan.query_plan
     paths = component_paths(plan)
     solution = solve(net)
-    answer = known(predicted(solution, [], 1.0))
+    answer = known(predicted(solution, [], 1.0, {}))
     assert answer[GROUND_TRUTH, "mean", ""].low is None  # without replicates there is no interval
     if len(paths) <= len(plan.sinks):
         return
@@ -239,7 +239,7 @@ def test_paths_are_told_apart() -> None:
     # Two ways of the same number of rows, one 10 ms longer.
     plan = deploy(query_plan([("s", "quick"), ("s", "slow"), ("quick", "end"), ("slow", "end")]), 1)
     net = network(plan, 10.0, wait={"slow": exponential(10.0)})
-    answer = known(predicted(solve(net), [], 10.0))
+    answer = known(predicted(solve(net), [], 10.0, {}))
     quick, slow = (answer[GROUND_TRUTH, "mean", f"s/{way}/end"].value for way in ("quick", "slow"))
     assert slow - quick == pytest.approx(10.0, rel=0.12)  # it waits for its like besides, at a load of 0.1
     assert answer[GROUND_TRUTH, "mean", ""].value == pytest.approx((quick + slow) / 2)
@@ -250,7 +250,7 @@ def test_a_host_without_cores_left_has_no_service_times() -> None:
     plan = deploy(query_plan([("s", "bolt")], {"s": 1, "bolt": 4}), {"s": 1, "bolt": 4})
     net = network(plan, 1000.0, cpu={"bolt": exponential(3.0)}, cores=2.0)
     net = replace(net, worker_cores=np.zeros(net.host.size))
-    answer = known(predicted(solve(net), [], 1000.0))
+    answer = known(predicted(solve(net), [], 1000.0, {}))
     for key in (
         (GROUND_TRUTH, "mean", ""),
         ("service_time_ms", "mean", "bolt"),
