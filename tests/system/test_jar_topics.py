@@ -7,6 +7,7 @@ import re
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
@@ -37,7 +38,7 @@ def jar(server_homes: ServerHomes, tmp_path_factory: pytest.TempPathFactory) -> 
     return compiled("Between.java", server_homes, folder, [jars() / "topologies.jar"])
 
 
-def settings(jar: Path, how: str, **topics: object) -> dict[str, object]:
+def settings(jar: Path, how: str, **topics: object) -> dict[str, Any]:
     return {
         "name": f"between-{uuid.uuid4().hex[:8]}",
         "topology": {
@@ -155,6 +156,7 @@ def test_a_name_that_is_altered_or_no_output_at_all_is_one_line(
     lines = {}
     for how in ("misnamed", "silent"):
         asked = settings(jar, how, header=HEADER)
+        asked["measure"]["burn_in"] |= {"least_s": 4, "most_s": 6}  # of silence, twice
         try:
             with pytest.raises(NoOutput) as refused:
                 measured(asked, cluster, tmp_path / how)
