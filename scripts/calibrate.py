@@ -8,8 +8,7 @@ Runs of other experiments than the tuning set's are refused: accuracy and covera
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
-from itertools import permutations
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
@@ -18,7 +17,7 @@ import pandas as pd
 
 from harness.analysis import accuracy
 from harness.analysis.evaluation import evaluate, find_runs, read_split
-from harness.analysis.predicting import observation
+from harness.analysis.predicting import observation, rate_tps
 from harness.errors import UsageError
 from harness.experiments.loading import load
 from harness.models import uncertainty
@@ -66,16 +65,20 @@ def parts(path: Path) -> pd.DataFrame:
     run, experiment = Run(path), load(path / "experiment.yaml")
     seen = {step: observation(run, experiment, step) for step in run.finished_steps}
     found = []
-    for source, proposed in permutations(seen, 2):
-        asked = run.plan(proposed).start, seen[proposed].settings, seen[proposed].rate_tps
-        plain = Composite({})(seen[source], *asked).estimates
-        unit = {(e.measure, e.statistic): Calibration(costs=1.0) for e in plain}
-        for bare, e in zip(plain, Composite(unit)(seen[source], *asked).estimates, strict=True):
-            if e.value and e.high and bare.high and bare.value:
-                spread, both = (np.log(x.high / x.value) / Z for x in (bare, e))
-                name = f"{path.parent.name}/{path.name}"
-                key = (name, source, proposed, e.measure, e.statistic, e.subject)
-                found.append((*key, spread, np.sqrt(max(both**2 - spread**2, 0.0))))
+    for source, there in seen.items():
+        model = Composite({}).prepare(there)
+        for proposed in seen.keys() - {source}:
+            rate = rate_tps(experiment, there, seen[proposed])
+            asked = run.plan(proposed).start, seen[proposed].settings, rate
+            plain = model.predict(*asked).estimates
+            unit = {(e.measure, e.statistic): Calibration(costs=1.0) for e in plain}
+            dear = replace(model, calibrations=unit).predict(*asked).estimates
+            for bare, e in zip(plain, dear, strict=True):
+                if e.value and e.high and bare.high and bare.value:
+                    spread, both = (np.log(x.high / x.value) / Z for x in (bare, e))
+                    name = f"{path.parent.name}/{path.name}"
+                    key = (name, source, proposed, e.measure, e.statistic, e.subject)
+                    found.append((*key, spread, np.sqrt(max(both**2 - spread**2, 0.0))))
     return pd.DataFrame(found, columns=[*PAIR, "spread", "share"])
 
 
