@@ -8,6 +8,7 @@ how many series that makes, is in ``docs/metric-store.md``.
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -37,6 +38,8 @@ TEXT_FIELDS: Mapping[str, str] = {"held": "members", "ack": "failed_ids"}
 """The text field of each measurement that has one."""
 PATIENCE_S = 60.0
 """How long a server that is away, or does not take what waits, is waited for."""
+CHECK_PATIENCE_S = 10.0
+"""The same before anything is measured, when nothing is lost by saying so."""
 RETRY_S = 5.0
 """Consumers try again at most so much later."""
 ORPHANED_S = 3 * RETRY_S
@@ -121,7 +124,9 @@ class InfluxStore:
     def check(self) -> None:
         """Raise unless the server is there, takes the token and has the bucket."""
         buckets = self._client.buckets_api()
-        found = self._patiently("look at its buckets", lambda: buckets.find_bucket_by_name(self._bucket))
+        found = self._patiently(
+            "look at its buckets", lambda: buckets.find_bucket_by_name(self._bucket), CHECK_PATIENCE_S
+        )
         if found is None:
             raise UsageError(f"influxdb at {self.url}: there is no bucket {self._bucket}")
 
@@ -277,8 +282,8 @@ class InfluxStore:
                 f"influxdb at {self.url} refuses the token: {_said(error)}", TOKEN_HINT
             ) from None
 
-    def _patiently(self, doing: str, call: Callable[[], T]) -> T:
-        deadline = time.monotonic() + self._patience_s
+    def _patiently(self, doing: str, call: Callable[[], T], most_s: float = math.inf) -> T:
+        deadline = time.monotonic() + min(self._patience_s, most_s)
         pause_s = 0.1
         while True:
             try:
