@@ -38,10 +38,10 @@ TEXT_FIELDS: Mapping[str, str] = {"held": "members", "ack": "failed_ids"}
 """The text field of each measurement that has one."""
 PATIENCE_S = 60.0
 """How long a server that is away, or does not take what waits, is waited for."""
-FULL = "no space left on device"
-"""What says so is not waited for: a shard that it cannot open is not tried again before its next start."""
 CHECK_PATIENCE_S = 10.0
 """The same before anything is measured, when nothing is lost by saying so."""
+FULL = "no space left on device"
+"""What says so is not waited for: a shard that it cannot open is not tried again before its next start."""
 RETRY_S = 5.0
 """Consumers try again at most so much later."""
 ORPHANED_S = 3 * RETRY_S
