@@ -273,15 +273,15 @@ def _load(
             broker.create(topic)
     # anybody's spouts have a consumer group of their own
     group = "" if isinstance(experiment.topology, JarTopology) else name
-    wire = wire_of(experiment.topology, workload)
+    wire = wire_of(experiment.topology, workload, one_clock=cluster.one_clock)
     return KafkaLoad(cluster.bootstrap, *topics, partial(schedule, workload), wire, first_id, group=group)
 
 
-def wire_of(topology: Topology | JarTopology, workload: Workload) -> Wire:
+def wire_of(topology: Topology | JarTopology, workload: Workload, *, one_clock: bool = True) -> Wire:
     """Return what records look like on the way to a topology and back."""
     payload = "x" * workload.payload_bytes
     if not isinstance(topology, JarTopology) or topology.topics is None:
-        return OwnWire(payload)
+        return OwnWire(payload, one_clock=one_clock)
     sinks, named = topology.query_plan().sinks, topology.topics
     sink = sinks[0] if len(sinks) == 1 else UNKNOWN_SINK
     return NamedWire(named.header, named.value, payload, workload.keys, workload.seed, sink)

@@ -244,6 +244,10 @@ class RunningCluster(Protocol):
         """The address by which the cluster's workers reach this machine."""
 
     @property
+    def one_clock(self) -> bool:
+        """Whether its workers' monotonic clocks are this machine's."""
+
+    @property
     def lost(self) -> tuple[WorkerNode, ...]:
         """Worker nodes that are gone, while the cluster goes on without them."""
 

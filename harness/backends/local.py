@@ -130,6 +130,11 @@ class LocalCluster:
         return LOOPBACK
 
     @property
+    def one_clock(self) -> bool:
+        """Whether its workers' monotonic clocks are this machine's: they run on it."""
+        return True
+
+    @property
     def lost(self) -> tuple[WorkerNode, ...]:
         """Worker nodes that are gone, while the cluster goes on: none, as it ends with any of its servers."""
         return ()

@@ -160,6 +160,35 @@ def test_without_a_shared_clock_ground_truth_is_null() -> None:
     assert done.latency["broker_ms"].to_pylist() == [12.0, 12.0]
 
 
+def test_where_only_the_broker_shares_our_clock_the_hops_tell_what_passed_within_a_host() -> None:
+    """As of workers with clocks of their own: hosts a and b are apart by an hour, the entry is not known.
+
+    By hand: appended at 100 and 112 ms; on host a from 10 to 16 ms, on both 10 ms and an hour later.
+    """
+    hour_ns = 3600 * 10**9
+    by_broker = {"entered_ns": None, "left_ns": 112_500_000}
+    within, across = (received(1, 10_000_000, 16_000_000, tasks) for tasks in ((1, 20, 40), (1, 20, 41)))
+    across["hops"][2] |= dict.fromkeys(("received_ns", "emitted_ns"), 10_000_000 + hour_ns)  # type: ignore[index]
+    back = received(2, 10_000_000, 16_000_000)
+    back["hops"][1] |= {"received_ns": hour_ns, "emitted_ns": hour_ns}  # type: ignore[index]
+    hosts = {1: "a", 20: "a", 40: "a", 41: "b"}
+    components = {**COMPONENTS, 41: "sender"}
+    done = assemble(
+        *tables([sent(1, 90_000_000)], [within | by_broker, across | by_broker]), components, (0, 1), hosts
+    )
+    assert done.complaints == ()  # neither of what runs backwards from a to b, nor of ends
+    assert done.latency["ground_truth_ms"].to_pylist() == [6.0, None]
+    assert done.latency["broker_ms"].to_pylist() == [12.0, 12.0]
+    assert done.latency["entered_ns"].to_pylist() == [100_500_000] * 2
+    assert done.latency["scheduled_ms"].to_pylist() == [22.5] * 2
+    # on one host time runs forward, whoever knows the ends
+    late = assemble(*tables([sent(2, 0)], [back | by_broker]), components, (0, 1), hosts)
+    assert late.complaints == ("hops: 1 were received before the hop before them was emitted",)
+    # by way of another host it cannot be told
+    other = assemble(*tables([sent(2, 0)], [back | by_broker]), components, (0, 1), {**hosts, 20: "b"})
+    assert other.complaints == ()
+
+
 def test_nothing_received() -> None:
     done = assemble(*tables([sent(1, 0)], []), COMPONENTS, (0, 1))
     assert done.latency.num_rows == 0

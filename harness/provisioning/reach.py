@@ -1,0 +1,28 @@
+"""Whether the hosts of a cluster are there, whatever kind they are of."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from harness.backends.host_network import HostNetwork
+from harness.backends.host_ports import HostPorts
+from harness.provisioning.config import Cluster, LocalHosts
+from harness.provisioning.state import State
+
+
+class Reach(Protocol):
+    """The hosts, as seen from this machine."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether what they all are in is there."""
+
+    def host_alive(self, name: str) -> bool:
+        """Whether a host is there."""
+
+
+def reached(state: State, cluster: Cluster) -> Reach:
+    """Return how the hosts of a cluster are looked at."""
+    if isinstance(cluster.hosts, LocalHosts):
+        return HostNetwork(state.hosts)
+    return HostPorts(state.addresses(), cluster.hosts.port)
