@@ -1,11 +1,13 @@
-"""Storm's and Java's own classes, parsed and verified once for all workers of this machine.
+"""Storm's, Kafka's and Java's own classes, parsed and verified once for all JVMs of this machine.
 
-Every rebalance restarts workers, and most of what a worker does in its first seconds is to load five
-thousand classes. A class data sharing archive, which the JVM maps into memory instead, takes a third off
-the processor time of a worker's start. An archive that does not fit the JVM is ignored by it.
+Every run starts servers and every rebalance workers, and most of what they do in their first seconds is to
+load some thousand classes. A class data sharing archive, which the JVM maps into memory instead, takes a
+third off the processor time of a worker's start and half off a server's. An archive that does not fit the
+JVM is ignored by it.
 
-``worker-classes.txt.gz`` lists the classes. To make it anew for another version of Storm, run workers with
-``-XX:DumpLoadedClassList=FILE-%p`` and give the files to ``python -m harness.backends.class_archive``.
+Files of the assets list the classes. To make one anew for another version of the servers, run them with
+``-XX:DumpLoadedClassList=FILE-%p`` and give what they are, and the files, to
+``python -m harness.backends.class_archive``.
 """
 
 from __future__ import annotations
@@ -21,17 +23,39 @@ import tempfile
 import zipfile
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Literal, NamedTuple, cast
 
 from harness.backends.servers import ServerHomes, install
 
-LIST = "assets/servers/storm/worker-classes.txt.gz"
+Of = Literal["workers", "daemons", "kafka"]
+"""Workers and submitters; ZooKeeper, Nimbus and supervisors; Kafka and what formats its disk."""
 DUMP_TIMEOUT_S = 300.0
 _JDK = re.compile(r"(java|javax|jdk|sun|com/sun)/")
 
 
-def class_archive(homes: ServerHomes) -> Path | None:
-    """Return the archive for the java on PATH, made first where it is not there; None where it cannot be."""
+class _Classes(NamedTuple):
+    """Where the class path is, and what lists the classes."""
+
+    home: Path
+    class_path: Path
+    names: Traversable
+
+
+def _classes(homes: ServerHomes, of: Of) -> _Classes:
+    assets = files("harness") / "assets" / "servers"
+    if of == "kafka":
+        return _Classes(homes.kafka, homes.kafka / "lib", assets / "kafka" / "classes.txt.gz")
+    names = assets / "storm" / f"{of.removesuffix('s')}-classes.txt.gz"
+    return _Classes(homes.storm, homes.storm / ("lib-worker" if of == "workers" else "lib"), names)
+
+
+def class_archive(homes: ServerHomes, of: Of = "workers") -> Path | None:
+    """Return the archive for the java on PATH, made first where it is not there; None where it cannot be.
+
+    A class path that begins with the jars of the archive may have more behind them.
+    """
     java = shutil.which("java")
     if java is None:
         return None
@@ -41,22 +65,23 @@ def class_archive(homes: ServerHomes) -> Path | None:
         return None
     # another JVM at the same place is another archive
     identity = f"{runtime} {modules.stat().st_mtime_ns} {modules.stat().st_size}"
-    archive = homes.storm / f"workers-{hashlib.sha256(identity.encode()).hexdigest()[:12]}.jsa"
+    classes = _classes(homes, of)
+    archive = classes.home / f"{of}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}.jsa"
     if not archive.exists():
-        _make(java, runtime, homes, archive)
+        _make(java, runtime, classes, archive)
     return archive if archive.exists() else None
 
 
-def _make(java: str, runtime: Path, homes: ServerHomes, archive: Path) -> None:
+def _make(java: str, runtime: Path, classes: _Classes, archive: Path) -> None:
     default = runtime / "lib" / "classlist"
-    with tempfile.TemporaryDirectory(prefix=".classes-", dir=homes.storm) as folder:
+    with tempfile.TemporaryDirectory(prefix=".classes-", dir=classes.home) as folder:
         names = Path(folder) / "classes.txt"
         with names.open("wb") as out:
             out.write(default.read_bytes() if default.exists() else b"")
-            out.write(gzip.decompress((files("harness") / LIST).read_bytes()))
+            out.write(gzip.decompress(classes.names.read_bytes()))
         partial = Path(folder) / "partial.jsa"
         command = [java, "-Xshare:dump", "-XX:+UseSerialGC", f"-XX:SharedClassListFile={names}"]
-        command += [f"-XX:SharedArchiveFile={partial}", "-cp", f"{homes.storm}/lib-worker/*"]
+        command += [f"-XX:SharedArchiveFile={partial}", "-cp", f"{classes.class_path}/*"]
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, check=False, timeout=DUMP_TIMEOUT_S
@@ -84,17 +109,17 @@ def select(lists: Iterable[Sequence[str]], known: frozenset[str], already: froze
     return sorted(found)
 
 
-def _main(lists: Sequence[str]) -> None:
-    known: set[str] = set()
-    for jar in (install().storm / "lib-worker").glob("*.jar"):
+def _main(of: Of, lists: Sequence[str]) -> None:
+    classes, known = _classes(install(), of), set[str]()
+    for jar in classes.class_path.glob("*.jar"):
         with zipfile.ZipFile(jar) as opened:
             known.update(n.removesuffix(".class") for n in opened.namelist() if n.endswith(".class"))
     java = Path(os.path.realpath(shutil.which("java") or "java"))
     already = frozenset((java.parent.parent / "lib" / "classlist").read_text().splitlines())
     chosen = select((Path(p).read_text().splitlines() for p in lists), frozenset(known), already)
     data = gzip.compress(("\n".join(chosen) + "\n").encode(), compresslevel=9, mtime=0)
-    Path(str(files("harness") / LIST)).write_bytes(data)
+    Path(str(classes.names)).write_bytes(data)
 
 
 if __name__ == "__main__":
-    _main(sys.argv[1:])
+    _main(cast(Of, sys.argv[1]), sys.argv[2:])

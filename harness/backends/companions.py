@@ -138,6 +138,14 @@ class DataServer:
         self._process.wait_ended(STOP_TIMEOUT_S)
         self._process = self._launch()
 
+    def _start_again(self) -> None:
+        """End it well and start it once more."""
+        assert self._process is not None, "started"
+        self._process.terminate()
+        self._process.wait_ended(STOP_TIMEOUT_S)
+        self._process = self._launch()
+        self._process.wait_ready(self.answers, START_TIMEOUT_S)
+
     def wait(self) -> None:
         """Wait until it answers, which it does not for a while after it was started again.
 

@@ -37,6 +37,8 @@ TEXT_FIELDS: Mapping[str, str] = {"held": "members", "ack": "failed_ids"}
 """The text field of each measurement that has one."""
 PATIENCE_S = 60.0
 """How long a server that is away, or does not take what waits, is waited for."""
+FULL = "no space left on device"
+"""What says so is not waited for: a shard that it cannot open is not tried again before its next start."""
 RETRY_S = 5.0
 """Consumers try again at most so much later."""
 ORPHANED_S = 3 * RETRY_S
@@ -238,7 +240,7 @@ class InfluxStore:
         now_ms, deadline = time.time_ns() // 1_000_000, time.monotonic() + self._patience_s
         refused, orphaned = "", time.monotonic() + ORPHANED_S
         while (refusal := self._refusal()) or refused or self._spool.waiting(now_ms):
-            if time.monotonic() > deadline:
+            if FULL in refusal or time.monotonic() > deadline:
                 raise ClusterError(
                     f"influxdb at {self.url} does not take metrics: {refusal or 'it is behind with them'}"
                     f" (batches that wait: {self._spool.waiting(now_ms)})",

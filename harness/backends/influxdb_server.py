@@ -43,6 +43,7 @@ class InfluxServer(DataServer):
         self._program = program
         self._retention_days = retention_days
         self._token = token
+        self._logged: Mapping[Path, int] = {}
 
     @property
     def api(self) -> InfluxApi:
@@ -105,6 +106,7 @@ class InfluxServer(DataServer):
         else:
             secret_files.replace(self.token_file, self._token)
         self.spool.mkdir(mode=0o700, exist_ok=True)
+        self._logged = self._log_sizes()
 
     def answers(self) -> bool:
         """Whether it says that it is healthy."""
@@ -112,10 +114,19 @@ class InfluxServer(DataServer):
 
     def begin(self) -> None:
         """Make its organisation, bucket and token at the first start, and give it what waits for it."""
+        now = self._log_sizes()
+        if any(now.get(file, size) < size for file, size in self._logged.items()):
+            # It has cut off a record that a full disk left half written, but goes on writing behind the cut:
+            # what it takes would be gone at its next start.
+            self._start_again()
         password = secret_files.read_or_make(self.data / "password")
         self.api.set_up(self.token(), self._retention_days, password)
         self.batches.tidy()
         self._deliver()
+
+    def _log_sizes(self) -> dict[Path, int]:
+        """Return the sizes of the files of its write-ahead log."""
+        return {file: file.stat().st_size for file in (self.data / "engine" / "wal").rglob("*.wal")}
 
     def _deliver(self) -> None:
         """Give it what consumers that have ended left; what it does not take stays for the next time."""

@@ -267,6 +267,7 @@ class LocalCluster:
             main,
             str(self.home / "conf" / "zoo.cfg"),
             properties=properties,
+            class_archive=class_archive(self.homes, "daemons"),
         )
         return self._run("zookeeper", command)
 
@@ -279,10 +280,12 @@ class LocalCluster:
             "storm.conf.file": "",
             "storm.options": "",
         }
-        class_path = f"{conf}:{self.homes.storm}/lib/*"
+        # the jars first, as the archive asks for
+        class_path = f"{self.homes.storm}/lib/*:{conf}"
         if self._loopback_jar:
             class_path += f":{self._loopback_jar}"
-        command = config.java(heap_mb, class_path, main, properties=properties)
+        archive = class_archive(self.homes, "daemons")
+        command = config.java(heap_mb, class_path, main, properties=properties, class_archive=archive)
         environment = {
             "STORM_CONF_DIR": str(conf),
             "STORM_EXT_CLASSPATH": f"{self.home}/extlib/*",
@@ -307,7 +310,10 @@ class LocalCluster:
             "org.slf4j.simpleLogger.showDateTime": "true",
         }
         class_path = f"{self.homes.kafka}/lib/*"
-        command = config.java(self.heaps.kafka, class_path, main, *arguments, properties=properties)
+        archive = class_archive(self.homes, "kafka")
+        command = config.java(
+            self.heaps.kafka, class_path, main, *arguments, properties=properties, class_archive=archive
+        )
         return self._run(name, command)
 
     def _common(self, name: str) -> dict[str, object]:

@@ -246,7 +246,12 @@ def hosts_file(hostname: str, nodes: int) -> str:
 
 
 def java(
-    heap_mb: int, class_path: str, main: str, *arguments: str, properties: Mapping[str, object]
+    heap_mb: int,
+    class_path: str,
+    main: str,
+    *arguments: str,
+    properties: Mapping[str, object],
+    class_archive: Path | None = None,
 ) -> list[str]:
     """Return the command line of a daemon."""
     return [
@@ -255,6 +260,7 @@ def java(
         *JVM_FLAGS,
         C1_FLAG,
         *ADD_OPENS,
+        *((f"-XX:SharedArchiveFile={class_archive}",) if class_archive else ()),
         *(f"-D{name}={value}" for name, value in properties.items()),
         "-cp",
         class_path,

@@ -47,14 +47,6 @@ DEATH_S = 3.0
 sockets first, and a large one on a busy machine takes a while to end."""
 PLAN_TIMEOUT_S = 120.0
 """How long a submission or rebalance may take until its plan is in force."""
-ATTEMPTS = 2
-"""A step that was disturbed is measured once more; the second time it is kept as it is, and marked.
-
-Disturbed is: a worker died; no steady state was found; the mean is less precise by far than was asked; the
-generator did not keep its schedule. A neighbour on the same host can do that. Whether a step is measured
-again never depends on how large its latency is. What delays a generator delays tuples, too, though: where the
-machine is always too busy for it, a kept first attempt is of a calmer moment than most.
-"""
 DRAIN_MOST_S = 180.0
 """How long a backlog may take to come out after the last message was sent."""
 FLUSH = "topology.batch.flush.interval.millis"
@@ -159,10 +151,19 @@ class Campaign:
             time.sleep(POLL_S)
 
     def _carry_out_step(self, step: Step, finished: list[Step]) -> None:
+        """Measure a step until it was not disturbed; the last attempt is kept as it is, and marked.
+
+        Disturbed is: a worker died; no steady state was found; the mean is less precise by far than was
+        asked; the generator did not keep its schedule. A neighbour on the same host can do that. Whether a
+        step is measured again never depends on how large its latency is. What delays a generator delays
+        tuples, too, though: where the machine is always too busy for it, a kept first attempt is of a
+        calmer moment than most.
+        """
         submission: Submission = "first"
         rejected: list[Rejected] = []
         first_asked_ns = time.monotonic_ns()
-        for attempt in range(1, ATTEMPTS + 1):
+        attempts = self._experiment.measure.attempts
+        for attempt in range(1, attempts + 1):
             asked_ns = time.monotonic_ns()
             how, start = self._apply(step, finished)
             submission = how if attempt == 1 else submission
@@ -177,14 +178,14 @@ class Campaign:
                 self._watched(start, up_ns, up_epoch_ms),
                 self._deployment,
                 self._reporter(step),
-                tolerant=attempt == ATTEMPTS,
+                tolerant=attempt == attempts,
             )
             try:
                 measured = measurement.carry_out()
-                reason = "" if attempt == ATTEMPTS else self._shortcoming(measured)
+                reason = "" if attempt == attempts else self._shortcoming(measured)
                 attempted = measured.rejected(reason) if reason else None
             except StepInvalid as error:  # disturbed, or a value that no measurement can have
-                if attempt == ATTEMPTS:
+                if attempt == attempts:
                     raise
                 attempted = Rejected(reason=str(error))
             if attempted:

@@ -113,6 +113,7 @@ class Measure(Frozen):
     bucket_s: Positive = 2
     burn_in: BurnIn = BurnIn()
     interval: Interval = Interval()
+    attempts: Positive = 2
     instrument: bool = True
 
     @model_validator(mode="after")

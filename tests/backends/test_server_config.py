@@ -111,5 +111,12 @@ def test_worker_options(jit: config.Jit, only_c1: bool) -> None:
     assert not any(" " in option for option in options)  # Storm splits at blanks
 
 
+@pytest.mark.parametrize("archive", [None, Path("/a.jsa")])
+def test_a_daemon_is_told_of_an_archive_where_there_is_one(archive: Path | None) -> None:
+    command = config.java(100, "lib/*", "Main", properties={}, class_archive=archive)
+    assert [o for o in command if "jsa" in o] == ([f"-XX:SharedArchiveFile={archive}"] if archive else [])
+    assert command[-3:] == ["-cp", "lib/*", "Main"]
+
+
 def test_hosts_name_this_host_and_every_node() -> None:
     assert config.hosts_file("box", 2) == "127.0.0.1 localhost box\n127.0.0.2 node-1\n127.0.0.3 node-2\n"

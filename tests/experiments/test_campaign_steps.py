@@ -24,6 +24,7 @@ from made_steps import END_S, START_S, gathered, measured
 from harness.errors import ClusterError
 from harness.experiments import campaign
 from harness.experiments.campaign import Campaign
+from harness.experiments.config import Experiment
 from harness.experiments.contracts import Probes, Progress, Watcher, unprobed
 from harness.experiments.loading import load
 from harness.experiments.measuring import Disturbed, Measured
@@ -145,6 +146,7 @@ def carried_out(
     outcomes: Callable[[int], Measured] | None = None,
     watch: Watcher = lambda _: None,
     probes: Probes = unprobed,
+    experiment: Experiment = EXPERIMENT,
 ) -> None:
     """Carry the campaign out; ``outcomes`` gives what the n-th measurement finds, or raises."""
     count = iter(range(100))
@@ -158,7 +160,7 @@ def carried_out(
             return outcomes(n) if outcomes else STEADY
 
     monkeypatch.setattr(campaign, "Measurement", AtOnce)
-    Campaign(EXPERIMENT, run, world, world, world, watch, probes).carry_out()
+    Campaign(experiment, run, world, world, world, watch, probes).carry_out()
 
 
 def interval(run: Run, step: int) -> dict[str, Any]:
@@ -324,6 +326,19 @@ def test_the_second_attempt_is_kept_whatever_it_finds(
     assert measuring(world) == twice
     found = {"mean_ms": EXACT.mean, "half_width_ms": EXACT.half_width, "machine_busy_pct": 97.5}
     assert [interval(run, n)["rejected"] for n in range(3)] == [[{"reason": "burn-in: drift", **found}]] * 3
+
+
+def test_the_only_attempt_that_was_asked_for_is_kept_whatever_it_finds(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    once = EXPERIMENT.model_copy(
+        update={"measure": EXPERIMENT.measure.model_copy(update={"attempts": 1})},
+    )
+    burn_in = STEADY.burn_in.model_copy(update={"found": False, "reason": "drift"})
+    carried_out(world, run, monkeypatch, lambda _: replace(STEADY, burn_in=burn_in), experiment=once)
+    assert measuring(world) == ["submit 1", "rebalance 2", "rebalance 4"]
+    assert [(interval(run, n)["attempt"], interval(run, n)["rejected"]) for n in range(3)] == [(1, [])] * 3
+    assert not any(run.quality(n).steady.ok for n in range(3))
 
 
 class Late(World):

@@ -20,6 +20,7 @@ import psutil
 import pytest
 
 from harness.backends import cluster_daemon, sandbox, servers
+from harness.backends.class_archive import class_archive
 from harness.backends.kafka import Topics
 from harness.backends.local import LocalCluster
 from harness.backends.submission import submit
@@ -123,6 +124,14 @@ def test_the_summary_names_version_and_every_node(cluster: LocalCluster) -> None
     }
     assert cluster.watch() is None
     cluster.check()
+
+
+def test_every_server_maps_its_classes_into_memory(cluster: LocalCluster) -> None:
+    """A JVM whose class path does not begin with that of its archive ignores it and says nothing."""
+    for server in cluster._servers:
+        archive = class_archive(cluster.homes, "kafka" if server.name == "kafka" else "daemons")
+        mapped = {m.path for m in psutil.Process(server.pid).memory_maps()}
+        assert str(archive) in mapped, server.name
 
 
 def test_the_plan_is_the_configuration_that_was_asked_for(
