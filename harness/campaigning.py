@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from harness.experiments.contracts import Load, OwnMessages, Watcher
 from harness.experiments.loading import expand_steps
 from harness.experiments.schedule import Constant, Poisson, Schedule, Trace
 from harness.homes import temporary_home
+from harness.jars import jars
 from harness.provisioning import remote
 from harness.runs import Run, read_table, write_atomically
 from harness.stores import Stores
@@ -41,21 +41,6 @@ STORE_MEMORY_MB = {"influxdb": 300, "neo4j": 900}
 
 UNKNOWN_SINK = "?"
 """Stands for the component that writes the output topic of a jar that has several without successors."""
-
-
-def jars() -> Path:
-    """Return the folder of the topologies' jars.
-
-    Raises
-    ------
-    UsageError
-        When they were not built.
-    """
-    folder = Path(str(resources.files("harness"))) / "assets" / "jars"
-    for name in ("instrumentation.jar", "topologies.jar"):
-        if not (folder / name).is_file():
-            raise UsageError(f"{name} is missing", "run make setup, which builds it with Maven")
-    return folder
 
 
 def environment(experiment: Experiment | None = None) -> dict[str, Any]:

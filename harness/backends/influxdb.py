@@ -8,6 +8,7 @@ how many series that makes, is in ``docs/metric-store.md``.
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -39,6 +40,8 @@ PATIENCE_S = 60.0
 """How long a server that is away, or does not take what waits, is waited for."""
 FULL = "no space left on device"
 """What says so is not waited for: a shard that it cannot open is not tried again before its next start."""
+CHECK_PATIENCE_S = 10.0
+"""The same before anything is measured, when nothing is lost by saying so."""
 RETRY_S = 5.0
 """Consumers try again at most so much later."""
 ORPHANED_S = 3 * RETRY_S
@@ -123,7 +126,9 @@ class InfluxStore:
     def check(self) -> None:
         """Raise unless the server is there, takes the token and has the bucket."""
         buckets = self._client.buckets_api()
-        found = self._patiently("look at its buckets", lambda: buckets.find_bucket_by_name(self._bucket))
+        found = self._patiently(
+            "look at its buckets", lambda: buckets.find_bucket_by_name(self._bucket), CHECK_PATIENCE_S
+        )
         if found is None:
             raise UsageError(f"influxdb at {self.url}: there is no bucket {self._bucket}")
 
@@ -279,8 +284,8 @@ class InfluxStore:
                 f"influxdb at {self.url} refuses the token: {_said(error)}", TOKEN_HINT
             ) from None
 
-    def _patiently(self, doing: str, call: Callable[[], T]) -> T:
-        deadline = time.monotonic() + self._patience_s
+    def _patiently(self, doing: str, call: Callable[[], T], most_s: float = math.inf) -> T:
+        deadline = time.monotonic() + min(self._patience_s, most_s)
         pause_s = 0.1
         while True:
             try:

@@ -35,8 +35,8 @@ def cluster() -> None:
 @json_option
 def up(nodes: int, slots_per_node: int, worker_heap_mb: int, as_json: bool) -> None:
     """Start ZooKeeper, Nimbus, supervisors and Kafka, and leave them running."""
-    from harness import campaigning
     from harness.backends import cluster_daemon, servers
+    from harness.jars import jars
 
     stop_as_by_ctrl_c()
     require_tools()
@@ -44,7 +44,7 @@ def up(nodes: int, slots_per_node: int, worker_heap_mb: int, as_json: bool) -> N
         nodes=nodes,
         slots_per_node=slots_per_node,
         worker_heap_mb=worker_heap_mb,
-        extlib=(campaigning.jars() / "instrumentation.jar",),
+        extlib=(jars() / "instrumentation.jar",),
     )
     state = cluster_daemon.up(servers.install(progress=err.print), shape, err.print)
     click.echo(f"up: {nodes} nodes with {slots_per_node} slots each, logs in {state.home / 'logs'}")

@@ -19,13 +19,13 @@ def provision(cluster_file: Path, as_json: bool) -> None:
     \b
     harness provision configs/clusters/namespaces-3.yaml
     """
-    from harness import campaigning
     from harness.console import HostsDisplay
+    from harness.jars import jars
     from harness.provisioning.config import load
     from harness.provisioning.provision import provision as make
 
     wanted = load(cluster_file)
-    instrumentation = campaigning.jars() / "instrumentation.jar"
+    instrumentation = jars() / "instrumentation.jar"
     with HostsDisplay(err) as display:
         played = make(wanted, instrumentation, display.say, display)
     for host, tasks in sorted(played.ok.items()):

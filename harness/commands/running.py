@@ -58,6 +58,7 @@ def run(
     from harness.backends import sandbox, servers
     from harness.console import ProgressDisplay
     from harness.experiments.loading import expand_steps, files, load
+    from harness.jars import jars
     from harness.runs import Run
 
     if (experiment is None) == (resume is None):
@@ -76,7 +77,7 @@ def run(
     if os.environ.pop(CHECKED, None) is None:  # in the sandbox this function is run once more
         _show_findings(loaded)
         require_tools()
-        campaigning.jars()
+        jars()
         if left:
             campaigning.require_room(resumed.path if resumed else runs, loaded)
     homes = servers.install(progress=err.print)
@@ -116,9 +117,9 @@ def check(experiment: str, overrides: tuple[str, ...], as_json: bool) -> None:
     harness check configs/experiments/all-in-one.yaml
     harness check configs/experiments/jars/sliding-window.yaml
     """
-    from harness import campaigning
     from harness.backends import servers
     from harness.experiments.loading import expand_steps, load
+    from harness.jars import jars
     from harness.provisioning import remote
     from harness.topologies.anybodys import JarTopology
 
@@ -127,7 +128,7 @@ def check(experiment: str, overrides: tuple[str, ...], as_json: bool) -> None:
         loaded = _captured(loaded, servers.install(progress=err.print), show=False)
         _show_topology(loaded.topology)
     warnings = _show_findings(loaded)
-    where = remote.use_of(loaded, campaigning.jars()) if loaded.cluster.kind == "remote" else ""
+    where = remote.use_of(loaded, jars()) if loaded.cluster.kind == "remote" else ""
     steps = expand_steps(loaded)
     about_s = len(steps) * (15 + loaded.measure.burn_in.most_s + loaded.measure.interval.most_s)
     what = loaded.topology.main if isinstance(loaded.topology, JarTopology) else loaded.topology.name
@@ -226,9 +227,10 @@ def _resumable(run_: Any, steps: int) -> Iterator[None]:
 
 def _captured(experiment: Any, homes: Any, show: bool = True) -> Any:
     """Return the experiment with what its jar's main submits, where it has one; show its findings."""
-    from harness import campaigning, capturing
+    from harness import capturing
+    from harness.jars import jars
 
-    known = capturing.known(experiment, homes, campaigning.jars())
+    known = capturing.known(experiment, homes, jars())
     if show and known is not experiment:
         _show_findings(known)
     return known

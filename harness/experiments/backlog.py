@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from harness.runs import Backlog
 
@@ -68,7 +68,7 @@ def backlog(due_ns: Int64, done_ns: Int64, start_ns: int, end_ns: int) -> Backlo
     growth, growth_error = _mean_and_error(stayed)
     of_halves = stayed.reshape(2, -1).mean(axis=1)
     throughput, throughput_error = _mean_and_error(came_out * per_s)
-    surely = growth > float(student.ppf(1 - ALPHA, BATCHES - 1)) * growth_error
+    surely = growth > float(stdtrit(BATCHES - 1, 1 - ALPHA)) * growth_error
     return Backlog(
         growth_tps=growth,
         growth_error_tps=growth_error,

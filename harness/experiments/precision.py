@@ -36,8 +36,7 @@ from math import inf, nan, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import norm
-from scipy.stats import t as student
+from scipy.special import ndtri, stdtrit
 
 from harness.errors import StepInvalid
 
@@ -273,7 +272,7 @@ def look_alpha(looks: int) -> float:
 @cache
 def critical(batches: int, looks: int = 1) -> float:
     """Return the half-width, in standard errors, of a 95 % interval at any of that many looks."""
-    return float(student.ppf(1 - look_alpha(looks) / 2, batches - 1))
+    return float(stdtrit(batches - 1, 1 - look_alpha(looks) / 2))
 
 
 def von_neumann(z: Floats) -> float:
@@ -291,7 +290,7 @@ def von_neumann(z: Floats) -> float:
 
 def _choose_batches(fine: Floats) -> _Batches:
     """Merge fine batches until neighbours pass as uncorrelated, or the batches are the longest."""
-    accepted = float(norm.ppf(1 - CORRELATION_ALPHA))
+    accepted = float(ndtri(1 - CORRELATION_ALPHA))
     for count in BATCH_COUNTS:
         z = fine.reshape(count, -1).mean(axis=1)
         statistic = von_neumann(z)

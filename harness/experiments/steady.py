@@ -53,7 +53,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.fft import dct
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from harness.experiments.precision import Floats, batch_totals, deviations, samples
 
@@ -347,8 +347,8 @@ def _shapes(n: int, used: int) -> tuple[tuple[str, ...], Floats, Floats, Floats]
 @cache
 def _critical(used: int) -> tuple[float, float]:
     """Return the standard errors needed to detect a drift, and those that bound one."""
-    detect = float(student.ppf(1 - DETECTION_ALPHA / (2 * INDEPENDENT_SHAPES), used - 1))
-    return detect, float(student.ppf(1 - BOUND_ALPHA, used - 1))
+    detect = float(stdtrit(used - 1, 1 - DETECTION_ALPHA / (2 * INDEPENDENT_SHAPES)))
+    return detect, float(stdtrit(used - 1, 1 - BOUND_ALPHA))
 
 
 def _sends(sent_s: ArrayLike | None, start_s: float, end_s: float, buckets: int) -> Floats:

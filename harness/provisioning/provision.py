@@ -16,7 +16,6 @@ from typing import Any
 from harness.backends import (
     ansible,
     host_network,
-    neo4j,
     neo4j_server,
     optional_servers,
     server_archive,
@@ -127,6 +126,8 @@ def provision(cluster: Cluster, instrumentation: Path, say: Say, watch: Watcher)
                     influxdb.set_up(state.secret("influxdb_token"), cluster.influxdb.retention_days)
                     influxdb.keep_for(state.secret("influxdb_token"), cluster.influxdb.retention_days)
                 if "neo4j" in data:
+                    from harness.backends import neo4j  # noqa: PLC0415 (takes a second)
+
                     neo4j.set_first_password(neo4j_of(cluster), state.secret("neo4j_password"))
             left_out = tuple(role for role in DATA_SERVERS if cluster.having(role) and role not in data)
             state.write(cluster, "ready", digest(instrumentation), left_out)

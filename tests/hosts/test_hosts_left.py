@@ -12,10 +12,10 @@ from hosts import Provisioned
 from harness import deployment
 from harness.backends import servers
 from harness.backends.submission import submit
-from harness.campaigning import jars
 from harness.deployment import OfTheHarness, StormDeployment
 from harness.errors import ClusterError
 from harness.experiments.loading import expand_steps, load
+from harness.jars import jars
 from harness.provisioning.provision import nimbus_of
 from harness.provisioning.remote import RemoteCluster, remote_cluster
 from harness.provisioning.state import Left

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from hosts import ROOT, Provisioned, runs
 
 from harness.backends.slow_link import slowed
 from harness.errors import ClusterError
+from harness.provisioning.probing import LOG
 
 pytestmark = pytest.mark.system
 
@@ -22,9 +24,10 @@ PACKETS = 20
 
 def round_trips_ms(provisioned: Provisioned, source: str, target: str) -> list[float]:
     """What fping says, which asks the kernel when a packet came back: a busy machine adds little."""
-    probe = ["fping", "-q", "-C", str(PACKETS), "-p", "20", provisioned.address(target)]
+    probe = ["fping", "-q", "-C", str(PACKETS), "-p", "20", "-t", "5000", provisioned.address(target)]
     _, _, times = provisioned.said_in_sandbox("ip", "netns", "exec", source, *probe).partition(" : ")
-    return [float(ms) for ms in times.split()]  # a packet that was lost has a dash
+    assert "-" not in times.split(), "a packet was lost"
+    return [float(ms) for ms in times.split()]
 
 
 def interfaces(provisioned: Provisioned, name: str) -> list[str]:
@@ -46,6 +49,24 @@ def test_every_packet_takes_the_delay_longer_each_way(provisioned: Provisioned) 
         assert min(round_trips_ms(provisioned, "node-1", "control")) < 1.0  # nobody else's packets
     assert min(round_trips_ms(provisioned, "node-1", "node-2")) < 1.0
     assert {name: interfaces(provisioned, name) for name in before} == before
+
+
+def test_probes_lose_no_packet_that_takes_longer_than_the_next_one_waits(provisioned: Provisioned) -> None:
+    """They send one every 20 ms."""
+    line = re.compile(r"round_trip,source=node-1,target=node-2 (ms=|lost=)(\S+)")
+
+    def probed() -> list[tuple[str, str]]:
+        return line.findall(provisioned.on("node-1", f"sudo cat {LOG}").stdout)
+
+    ends = (provisioned.end("node-1"), provisioned.end("node-2"))
+    packets = provisioned.cluster.probes.packets
+    deadline = time.monotonic() + 60
+    with slowed(provisioned.network, *ends, 4 * DELAY_MS):
+        before = len(probed())
+        while len(found := probed()[before:]) < 3 * packets:  # the first may be of the fast link
+            assert time.monotonic() < deadline, found
+    assert {field for field, _ in found} == {"ms="}
+    assert min(float(ms) for _, ms in found[packets:]) >= 8 * DELAY_MS
 
 
 def test_a_link_that_is_slow_is_not_slowed_again(provisioned: Provisioned) -> None:

@@ -26,10 +26,10 @@ from harness.backends.influxdb_api import InfluxApi
 from harness.backends.metric_rows import MetricRows
 from harness.backends.optional_servers import influxd, neo4j_home
 from harness.backends.plan_rows import GRAPH_VERSION
-from harness.campaigning import jars
 from harness.errors import UsageError
 from harness.experiments import records
 from harness.experiments.loading import load
+from harness.jars import jars
 from harness.provisioning.data_servers import HostedInflux
 from harness.provisioning.provision import influxdb_of, neo4j_of
 from harness.provisioning.remote import use_of

@@ -38,12 +38,14 @@ def test_a_full_disk_stops_a_change_which_then_restarts_only_what_reads_it(provi
         assert "half-provisioned" in told.result["problems"][0]
     finally:
         provisioned.on("node-1", "sudo rm /opt/filler")
+    # what a command leaves that wrote the files of a service and ended before that had started anew
+    assert provisioned.on("node-1", "sudo touch /etc/harness/stale/probes").returncode == 0
 
     resumed = provisioned.provision()
     assert resumed.status == 0, resumed.err
     after = {name: provisioned.service_pids(name) for name in hosts}
     restarted = {(host, s) for host in hosts for s in before[host] if after[host][s] != before[host][s]}
-    assert restarted == {("control", "nimbus"), ("node-1", "supervisor")}
+    assert restarted == {("control", "nimbus"), ("node-1", "supervisor"), ("node-1", "probes")}
 
 
 def test_a_wrong_key(provisioned: Provisioned, tmp_path: Path) -> None:

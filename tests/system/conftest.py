@@ -14,7 +14,7 @@ from harness.backends.local import LocalCluster
 from harness.backends.neo4j import set_first_password
 from harness.backends.neo4j_server import Neo4jServer
 from harness.backends.servers import ServerHomes, quiet
-from harness.campaigning import jars
+from harness.jars import jars
 
 
 @pytest.fixture(scope="session")

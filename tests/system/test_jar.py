@@ -18,10 +18,10 @@ from harness.analysis.analyse import analyse
 from harness.analysis.predicting import predict
 from harness.backends.local import LocalCluster
 from harness.backends.servers import ServerHomes
-from harness.campaigning import jars
 from harness.cli import main
 from harness.errors import ClusterError, UsageError
 from harness.experiments.config import Experiment
+from harness.jars import jars
 from harness.runs import Run
 from harness.topologies.anybodys import JarTopology
 

@@ -19,8 +19,8 @@ from harness.analysis.analyse import analyse
 from harness.analysis.predicting import predict
 from harness.backends.local import LocalCluster
 from harness.backends.servers import ServerHomes
-from harness.campaigning import jars
 from harness.errors import NoOutput
+from harness.jars import jars
 from harness.runs import Run, read_table
 
 pytestmark = pytest.mark.system

@@ -25,12 +25,12 @@ from harness.backends.kafka import Topics
 from harness.backends.local import LocalCluster
 from harness.backends.submission import submit
 from harness.backends.topology_state import WorkerStarts
-from harness.campaigning import jars
 from harness.deployment import MAIN
 from harness.errors import ClusterError, UsageError
 from harness.experiments.config import Experiment
 from harness.experiments.loading import load
 from harness.experiments.submission import submit_settings, topology_settings
+from harness.jars import jars
 from harness.plans import ACKER, TopologyConfiguration
 
 pytestmark = pytest.mark.system

@@ -14,6 +14,8 @@ import time
 
 APART_MS = 20
 """Between two packets to a host: no more than what a probing of thousands of hosts would be."""
+WAITED_MS = 1000
+"""For a packet: fping alone counts one as lost that takes longer than the next one waits."""
 
 
 def lines(source: str, names: dict[str, str], output: str, began_ns: int) -> list[str]:
@@ -38,7 +40,7 @@ def main(source: str, period_s: float, packets: int, targets: list[str]) -> None
     names = {address: name for name, address in (t.split("=") for t in targets)}
     while True:
         began, began_ns = time.monotonic(), time.time_ns()
-        command = ["fping", "-q", "-C", str(packets), "-p", str(APART_MS), *names]
+        command = ["fping", "-q", "-C", str(packets), "-p", str(APART_MS), "-t", str(WAITED_MS), *names]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         print("\n".join(lines(source, names, done.stderr, began_ns)))
         time.sleep(max(0.0, period_s - (time.monotonic() - began)))
