@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -75,8 +76,14 @@ class Disk:
     def free(self) -> None:
         (self.folder / "filler").unlink(missing_ok=True)
 
-    def unmount(self) -> None:
-        subprocess.run(["umount", "-l", str(self.folder)], check=True)
+
+@contextmanager
+def mounted(folder: Path, size: str) -> Iterator[Disk]:
+    disk = Disk(folder, size)
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 class Ended(NamedTuple):
@@ -185,9 +192,12 @@ def told(commands: Commands, neo4j_home: Path) -> Iterator[Told]:
     (commands.folder / "stored.yaml").write_text(EXPERIMENT + metrics)
     data = commands.folder / "data" / "storm-harness"
     killed = set[str]()
-    influxdb, neo4j = Disk(data / "influxdb", "60m"), Disk(data / "neo4j", "400m")
     begun, full = ["stored.yaml"], None
-    try:
+    with ExitStack() as stack:
+        influxdb, neo4j = (
+            stack.enter_context(mounted(data / name, size))
+            for name, size in (("influxdb", "60m"), ("neo4j", "400m"))
+        )
         if with_influxdb:
             full = commands.carry_out(begun, {"step 1/2": influxdb.fill})
             influxdb.free()
@@ -199,9 +209,6 @@ def told(commands: Commands, neo4j_home: Path) -> Iterator[Told]:
         servers = {"neo4j", "influxdb"} if with_influxdb else {"neo4j"}
         seen = sorted(commands.seen)
         yield Told(full, second, last, commands.run, data, commands.environment, servers, killed, seen)
-    finally:
-        influxdb.unmount()
-        neo4j.unmount()
 
 
 def test_a_full_influxdb_stops_the_run_with_its_own_words(told: Told, influxd_program: Path) -> None:
