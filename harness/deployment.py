@@ -248,6 +248,10 @@ class RunningCluster(Protocol):
         """Whether its workers' monotonic clocks are this machine's."""
 
     @property
+    def broker_ahead_ms(self) -> float:
+        """What the broker's time of day is ahead of this machine's."""
+
+    @property
     def lost(self) -> tuple[WorkerNode, ...]:
         """Worker nodes that are gone, while the cluster goes on without them."""
 

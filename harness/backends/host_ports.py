@@ -10,9 +10,10 @@ import socket
 import time
 from collections.abc import Mapping
 
-ASK_EVERY_S = 2.0
+ASK_EVERY_S = 5.0
+"""Seldom enough for an ssh server that refuses those who come often and never log in."""
 CONNECT_WITHIN_S = 3.0
-GONE_AFTER_S = 10.0
+GONE_AFTER_S = 15.0
 
 
 class HostPorts:

@@ -135,6 +135,11 @@ class LocalCluster:
         return True
 
     @property
+    def broker_ahead_ms(self) -> float:
+        """What the broker's time of day is ahead of this machine's: it is the same."""
+        return 0.0
+
+    @property
     def lost(self) -> tuple[WorkerNode, ...]:
         """Worker nodes that are gone, while the cluster goes on: none, as it ends with any of its servers."""
         return ()

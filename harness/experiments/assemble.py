@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -73,7 +74,8 @@ def assemble(
     if hosts is not None:
         apart = pa.array(_hosts_differ(hops, hosts))
         ground_truth_ms = pc.if_else(apart, pa.scalar(None, pa.float64()), ground_truth_ms)
-        thesis_ms = pc.if_else(apart, pa.scalar(None, pa.float64()), thesis_ms)
+        elsewhere = pa.array(_begins_elsewhere(received["record_path"].combine_chunks(), hops, hosts))
+        thesis_ms = pc.if_else(pc.or_(apart, elsewhere), pa.scalar(None, pa.float64()), thesis_ms)
     path, unknown_tasks = _paths(hops, components)
     columns = {
         "message_id": received["message_id"].combine_chunks(),
@@ -178,6 +180,21 @@ def _hosts_differ(hops: pa.Array, hosts: Mapping[int, str]) -> npt.NDArray[np.bo
     where = _host_numbers(tasks, hosts)
     first, last = where[begins], where[begins + lengths - 1]
     return np.asarray((first != last) | (first < 0))
+
+
+def _begins_elsewhere(paths: pa.Array, hops: pa.Array, hosts: Mapping[int, str]) -> npt.NDArray[np.bool_]:
+    """Return which rows' records are of a path that begins on another host than their sink's.
+
+    A window's record is of the path that was chosen among its members' (thesis 5.3.1).
+    """
+    tasks, begins, lengths = _tasks(hops)
+    if not lengths.all() or len(set(hosts.values())) < 2:
+        return np.zeros(len(hops), dtype=np.bool_)
+    named = pc.dictionary_encode(paths)
+    begun = [re.match(r"[^/]*:(\d+)", path) for path in named.dictionary.to_pylist()]
+    first = np.array([int(found[1]) if found else -1 for found in begun], dtype=np.int64)
+    from_hosts = _host_numbers(first, hosts)[named.indices.to_numpy()]
+    return np.asarray(from_hosts != _host_numbers(tasks, hosts)[begins + lengths - 1])
 
 
 def _complaints(

@@ -160,12 +160,12 @@ class Messages:
         entered = entered_ns(received, appended)
         known = (ids[at] == found) & entered.is_valid().to_numpy(zero_copy_only=False)
         left = received["left_ns"].to_numpy()[known]
-        due = scheduled[at[known]]
+        due, came = scheduled[at[known]], entered.filter(pa.array(known)).to_numpy()
         return View(
             at_ns=due,
             left_ns=left,
-            latency_ms=(left - entered.filter(pa.array(known)).to_numpy()) / 1e6,
-            late_ms=(left - due) / 1e6,
+            latency_ms=(left - came) / 1e6,
+            late_ms=np.maximum(left - due, left - came) / 1e6,  # it entered when it was due, at the earliest
             weight=np.ones(left.size),
             message=found[known],
         )

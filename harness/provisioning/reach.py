@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Protocol
 
 from harness.backends.host_network import HostNetwork
@@ -25,4 +26,10 @@ def reached(state: State, cluster: Cluster) -> Reach:
     """Return how the hosts of a cluster are looked at."""
     if isinstance(cluster.hosts, LocalHosts):
         return HostNetwork(state.hosts)
-    return HostPorts(state.addresses(), cluster.hosts.port)
+    return _ports(tuple(sorted(state.addresses().items())), cluster.hosts.port)
+
+
+@cache
+def _ports(addresses: tuple[tuple[str, str], ...], port: int) -> HostPorts:
+    """Return one for all who look at the same hosts: it knows which were there, and asks for all of them."""
+    return HostPorts(dict(addresses), port)

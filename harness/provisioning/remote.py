@@ -85,13 +85,15 @@ class RemoteCluster:
             WorkerNode(
                 name=machine.name,
                 address=self._addresses[machine.name],
-                host=platform.node() if found[machine.name].shared else machine.name,
+                # whose clock and cores they share; no machine's name has a slash
+                host=platform.node() if found[machine.name].shared else f"{cluster.name}/{machine.name}",
                 cores=_cores(machine.name, self._login, self._addresses[machine.name]),
                 slots=tuple(range(first, first + cluster.storm.slots_per_node)),
             )
             for machine in cluster.having("supervisor")
         )
         self.one_clock = all(found[node.name].shared for node in self.nodes)
+        self.broker_ahead_ms = found[cluster.having("kafka")[0].name].offset_ms
         self.logs.mkdir(parents=True, exist_ok=True)
         names = "".join(f"{address} {name}\n" for name, address in self._addresses.items())
         self.hosts.write_text(f"{LOOPBACK} localhost {platform.node()}\n{names}")

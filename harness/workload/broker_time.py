@@ -1,8 +1,8 @@
 """When a record was appended, by its broker's stamp, on this machine's monotonic clock.
 
-The schedule is on the monotonic clock, a stamp is a time of day in whole milliseconds. It is moved by the
-difference of this machine's two clocks when the record is read, at most some seconds later, and to the middle
-of its millisecond.
+The schedule is on the monotonic clock, a stamp is a time of day in whole milliseconds, which may be another
+machine's. It is moved by what that one was ahead before the run, by the difference of this machine's two
+clocks when the record is read, at most some seconds later, and to the middle of its millisecond.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ def appended_ns(append_ms: Stamps, offset_ns: int) -> Stamps:
     return append_ms * 1_000_000 + 500_000 + offset_ns
 
 
-def monotonic_minus_epoch_ns() -> int:
-    """Return what the monotonic clock is ahead of the time of day: from the reading that took least time.
+def monotonic_minus_stamps_ns(ahead_ms: float = 0.0) -> int:
+    """Return what the monotonic clock is ahead of the broker's time of day, which is so far ahead of ours.
 
-    A process may be kept from its core between two readings.
+    Of several readings the one that took least time tells it: a process may be kept from its core in one.
     """
     readings = []
     for _ in range(CLOCK_READINGS):
         before_ns, epoch_ns, after_ns = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
         readings.append((after_ns - before_ns, (before_ns + after_ns) // 2 - epoch_ns))
-    return min(readings)[1]
+    return min(readings)[1] - round(ahead_ms * 1e6)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
-from harness.workload.broker_time import appended_ns, monotonic_minus_epoch_ns
+from harness.workload.broker_time import appended_ns, monotonic_minus_stamps_ns
 from harness.workload.tables import RECEIVED
 from harness.workload.wire import Decoded, Foreign, NamedRecord, Outgoing
 
@@ -39,6 +39,8 @@ class NamedWire:
         Weights of the keys that ``{key}`` becomes: which one is a function of seed and message.
     sink : str
         The component that writes the output topic, as far as it is known.
+    broker_ahead_ms : float
+        What the broker's time of day is ahead of this machine's.
 
     Examples
     --------
@@ -50,8 +52,16 @@ class NamedWire:
     by_broker = True
 
     def __init__(
-        self, header: str | None, value: str, payload: str, keys: Mapping[str, float], seed: int, sink: str
+        self,
+        header: str | None,
+        value: str,
+        payload: str,
+        keys: Mapping[str, float],
+        seed: int,
+        sink: str,
+        broker_ahead_ms: float = 0.0,
     ) -> None:
+        self._ahead_ms = broker_ahead_ms
         self._header = header
         self._sink = sink
         self._keys = [key.encode() for key in keys]
@@ -85,7 +95,7 @@ class NamedWire:
             row. Rows have no hops, as nothing is known of the ways that messages took, and no entry: that is
             known of the message.
         """
-        return self.decoded(records, monotonic_minus_epoch_ns())
+        return self.decoded(records, monotonic_minus_stamps_ns(self._ahead_ms))
 
     def decoded(self, records: Iterable[NamedRecord], offset_ns: int) -> Decoded:
         """Do so where the monotonic clock minus the time of day is known."""

@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.schemas import HOP
-from harness.workload.broker_time import appended_ns, monotonic_minus_epoch_ns
+from harness.workload.broker_time import appended_ns, monotonic_minus_stamps_ns
 from harness.workload.tables import RECEIVED
 
 VERSION = 1
@@ -158,6 +158,8 @@ class OwnWire:
     payload : str
     one_clock : bool
         Whether the workers' monotonic clocks are this machine's.
+    broker_ahead_ms : float
+        What the broker's time of day is ahead of this machine's.
 
     Examples
     --------
@@ -165,8 +167,9 @@ class OwnWire:
     b'{"message_id": 7, "payload": "x"}'
     """
 
-    def __init__(self, payload: str = "", *, one_clock: bool = True) -> None:
+    def __init__(self, payload: str = "", *, one_clock: bool = True, broker_ahead_ms: float = 0.0) -> None:
         self.by_broker = not one_clock
+        self._ahead_ms = broker_ahead_ms
         self._tail = f', "payload": {json.dumps(payload, ensure_ascii=False)}}}'.encode()
 
     def outgoing(self, message_id: int) -> Outgoing:
@@ -182,7 +185,7 @@ class OwnWire:
         decoded = decode(records)
         if not self.by_broker:
             return decoded
-        return replace(decoded, rows=at_the_broker(decoded.rows, monotonic_minus_epoch_ns()))
+        return replace(decoded, rows=at_the_broker(decoded.rows, monotonic_minus_stamps_ns(self._ahead_ms)))
 
 
 def at_the_broker(rows: pa.Table, offset_ns: int) -> pa.Table:

@@ -40,7 +40,7 @@ def received(
         "output_offset": message_id,
         "append_ms": 112,
         "sink": "sender",
-        "record_path": "",
+        "record_path": f"spout:{tasks[0]}" if tasks else "",
         "hops": [{"task": t, "received_ns": x, "emitted_ns": x} for t, x in zip(tasks, times, strict=True)],
     }
 
@@ -187,6 +187,18 @@ def test_where_only_the_broker_shares_our_clock_the_hops_tell_what_passed_within
     # by way of another host it cannot be told
     other = assemble(*tables([sent(2, 0)], [back | by_broker]), components, (0, 1), {**hosts, 20: "b"})
     assert other.complaints == ()
+
+
+def test_a_windows_latency_by_the_thesis_is_of_the_path_that_its_record_is_of() -> None:
+    """Two members of one record, on host a from end to end; the chosen path began on a, then on b."""
+    by_broker = {"entered_ns": None, "left_ns": 112_500_000, "thesis_entered_ns": 106_500_000}
+    member = received(1, 10_000_000, 16_000_000, (1, 20, 40)) | by_broker
+    hosts = {1: "a", 2: "b", 20: "a", 40: "a"}
+    incoming = [member | {"record_path": path} for path in ("spout:1/bolt-a:20", "spout:2/bolt-a:20", "?")]
+    done = assemble(*tables([sent(1, 0)], incoming), {**COMPONENTS, 2: "spout"}, (0, 1), hosts)
+    assert done.latency["thesis_ground_truth_ms"].to_pylist() == [6.0, None, None]
+    assert done.latency["ground_truth_ms"].to_pylist() == [6.0] * 3
+    assert done.complaints == ()
 
 
 def test_nothing_received() -> None:

@@ -143,6 +143,12 @@ def test_a_jars_message_entered_when_the_broker_appended_it() -> None:
     assert view.message.tolist() == [3]
 
 
+def test_what_a_stamp_is_wrong_by_makes_nothing_come_out_before_it_was_sent() -> None:
+    """Message 3 was due at 1 ms and came out 12 ms after it went in, but by its stamp 0.5 ms too early."""
+    view = Messages(Topics([{"message_id": 3, "left_ns": 500_000, "append_ms": 1012}]), "key").view()
+    assert view.late_ms.tolist() == view.latency_ms.tolist() == [12.0]
+
+
 def test_silence_says_what_came_instead() -> None:
     assert Messages(Topics()).silence() == ""
     assert Messages(Topics(), "key").silence() == (
