@@ -258,18 +258,21 @@ def _load(
             broker.create(topic)
     # anybody's spouts have a consumer group of their own
     group = "" if isinstance(experiment.topology, JarTopology) else name
-    wire = wire_of(experiment.topology, workload)
+    wire = wire_of(experiment.topology, workload, cluster.one_clock, cluster.broker_ahead_ms)
     return KafkaLoad(cluster.bootstrap, *topics, partial(schedule, workload), wire, first_id, group=group)
 
 
-def wire_of(topology: Topology | JarTopology, workload: Workload) -> Wire:
-    """Return what records look like on the way to a topology and back."""
+def wire_of(
+    topology: Topology | JarTopology, workload: Workload, one_clock: bool, broker_ahead_ms: float
+) -> Wire:
+    """Return what records look like on the way to a topology and back, and by whose clocks they are timed."""
     payload = "x" * workload.payload_bytes
     if not isinstance(topology, JarTopology) or topology.topics is None:
-        return OwnWire(payload)
+        return OwnWire(payload, one_clock=one_clock, broker_ahead_ms=broker_ahead_ms)
     sinks, named = topology.query_plan().sinks, topology.topics
     sink = sinks[0] if len(sinks) == 1 else UNKNOWN_SINK
-    return NamedWire(named.header, named.value, payload, workload.keys, workload.seed, sink)
+    drawn = (workload.keys, workload.seed)
+    return NamedWire(named.header, named.value, payload, *drawn, sink, broker_ahead_ms)
 
 
 def _refer_to_kept(error: HarnessError, logs: Path, kept: Path | None) -> None:

@@ -244,6 +244,14 @@ class RunningCluster(Protocol):
         """The address by which the cluster's workers reach this machine."""
 
     @property
+    def one_clock(self) -> bool:
+        """Whether its workers' monotonic clocks are this machine's."""
+
+    @property
+    def broker_ahead_ms(self) -> float:
+        """What the broker's time of day is ahead of this machine's."""
+
+    @property
     def lost(self) -> tuple[WorkerNode, ...]:
         """Worker nodes that are gone, while the cluster goes on without them."""
 

@@ -25,8 +25,24 @@ from harness.plans import Frozen, PhysicalPlan, TopologyConfiguration
 from harness.schemas import LATENCY, METRICS, SCHEMA_VERSION
 
 F = TypeVar("F", bound=Frozen)
+Latency = Literal["ground-truth", "topics", "ack", "service"]
+"""What a step's latency is: from a spout's emit to a sink's send; from the append to the input topic to that
+to the output topic, of a jar, and where workers have clocks of their own; from a spout's emit to its ack; or
+none, and the time of one execute in its place."""
 Submission = Literal["first", "rebalance", "fresh", "resumed"]
 """How a step's configuration was brought about."""
+
+
+def judged(latency: pa.Table, kind: Latency) -> pa.Table:
+    """Return rows of ``latency.parquet`` whose ground truth is what the step was measured by.
+
+    Where that is from topic to topic, the column of the ground truth itself has only the paths that begin and
+    end on one host.
+    """
+    if kind != "topics":
+        return latency
+    at = latency.schema.get_field_index("ground_truth_ms")
+    return latency.set_column(at, latency.schema.field(at), latency["broker_ms"])
 
 
 class StepPlan(Frozen):
@@ -106,10 +122,8 @@ class Interval(Frozen):
     independent: bool = True
     """Whether the precision's batches are; where not, the half-width is not to be relied on."""
     looks: int
-    latency: Literal["ground-truth", "topics", "ack", "service"] = "ground-truth"
-    """What ``mean_ms`` is the mean of, and what was watched for steadiness: of anybody's jar the times from
-    topic to topic; the spouts' emit-to-ack times where there is no ground truth, the bolts' service times
-    where no spout tracks its messages either."""
+    latency: Latency = "ground-truth"
+    """What ``mean_ms`` is the mean of, and what was watched for steadiness."""
     complete_latency_ms: Mapping[str, CompleteLatency]
     submission: Submission
     attempt: int = 1

@@ -24,7 +24,7 @@ MOST_ASTRAY_SHARE = 0.001
 tenth of the last percent, so that the 99th percentile is not decided by what is missing."""
 ASTRAY = ("failed", "lost", "unconfirmed", "duplicates", "children_missing")
 """Terms of the ledger that make it incomplete."""
-FREE_HINT = "where the topology filters, splits or adds messages, say topology.topics.outputs: any"
+FREE_HINT = "where a jar's topology filters, splits or adds messages, say topology.topics.outputs: any"
 FREELY = ("without_output", "repeated", "foreign")
 """Terms that are told and not judged: of a jar that says that it drops and multiplies messages."""
 MOST_ABSORBED_SHARE = 0.01

@@ -195,6 +195,7 @@ def thesis_counts(spark: SparkSession, source: Source) -> pd.DataFrame:
 
 def _thesis_outputs(spark: SparkSession, source: Source) -> DataFrame:
     """One row an output of a sink: step, batch, ns, and whether its path begins and ends on one node."""
+    first, last = (sf.try_element_at("hops", sf.lit(end)) for end in (1, -1))
     rows = (
         tables.latency(spark, source)
         .where("in_interval")
@@ -202,11 +203,11 @@ def _thesis_outputs(spark: SparkSession, source: Source) -> DataFrame:
             "step",
             batch_of(sf.col("scheduled_ns"), sf.col("start_ns"), sf.col("end_ns")).alias("batch"),
             nanoseconds(sf.col("thesis_ground_truth_ms")).alias("ns"),
-            (sf.col("left_ns") - sf.col("entered_ns")).alias("member_ns"),
+            (last["emitted_ns"] - first["emitted_ns"]).alias("member_ns"),
             "path",
             *OUTPUT[1:],
-            sf.try_element_at("hops", sf.lit(1))["task"].alias("first"),
-            sf.try_element_at("hops", sf.lit(-1))["task"].alias("last"),
+            first["task"].alias("first"),
+            last["task"].alias("last"),
         )
     )
     nodes = tables.tasks(spark, source).select("step", "task", "node")

@@ -22,7 +22,7 @@ from harness.experiments.loading import load
 from harness.models import MODELS, resolve
 from harness.plans import PhysicalPlan
 from harness.protocols import Estimate, Model, Observation, Prediction, PreparingModel, Settings
-from harness.runs import Interval, Run, read_table
+from harness.runs import Interval, Run, judged, read_table
 from harness.schemas import PREDICTIONS
 
 
@@ -52,12 +52,22 @@ def observed(
         rate_tps=interval.rate_tps,
         interval_s=(interval.end_epoch_ms - interval.start_epoch_ms) / 1e3,
         metrics=metrics.filter(inside).to_pandas(),
-        latency=latency.filter(latency["in_interval"]).to_pandas(types_mapper=_nested),
+        latency=_shown(latency.filter(latency["in_interval"]), interval).to_pandas(types_mapper=_nested),
         complete_latency_ms={
             name: c.mean_ms for name, c in interval.complete_latency_ms.items() if c.mean_ms is not None
         },
         hop_records=interval.latency == "ground-truth",
     )
+
+
+def _shown(latency: pa.Table, interval: Interval) -> pa.Table:
+    """Return the rows as they are judged; times of hops that are not by one clock are no model's business."""
+    latency = judged(latency, interval.latency)
+    if interval.latency == "ground-truth":
+        return latency
+    at = latency.schema.get_field_index("hops")
+    none = pa.array([[]] * latency.num_rows, latency.schema.field(at).type)
+    return latency.set_column(at, latency.schema.field(at), none)
 
 
 def _nested(kind: pa.DataType) -> pd.ArrowDtype | None:

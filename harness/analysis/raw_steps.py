@@ -22,7 +22,7 @@ from harness.analysis.noise import quantile_error
 from harness.analysis.predicting import observed
 from harness.errors import UsageError
 from harness.protocols import Observation, Settings
-from harness.runs import Interval
+from harness.runs import Interval, judged
 
 Ints = npt.NDArray[np.int64]
 
@@ -77,7 +77,8 @@ def read_step(record: StepRecord) -> RawStep:
         Naming the file that cannot be read to its end.
     """
     latency, metrics = (_read(record, name) for name in ("latency.parquet", "metrics.parquet"))
-    return RawStep(record, record.interval, latency.filter(latency["in_interval"]), metrics)
+    inside = latency.filter(latency["in_interval"])
+    return RawStep(record, record.interval, judged(inside, record.interval.latency), metrics)
 
 
 def _read(record: StepRecord, name: str) -> pa.Table:

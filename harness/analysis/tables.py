@@ -30,6 +30,7 @@ _FILES = pa.schema(
         ("file", pa.string()),
         ("step", pa.int32()),
         *((name, pa.int64()) for name in ("start_ns", "end_ns", "bucket_ms")),
+        ("by_broker", pa.bool_()),
     ]
 )
 _PREDICTED = pa.schema([("file", pa.string()), ("first_step", pa.int32())])
@@ -61,8 +62,15 @@ _PEERS = pa.schema(
 
 
 def latency(spark: SparkSession, source: Source) -> DataFrame:
-    """``latency.parquet`` of all steps, with step, start_ns, end_ns and bucket_ms (of the metrics)."""
-    return _steps(spark, source, "latency.parquet")
+    """``latency.parquet`` of all steps, with step, start_ns, end_ns and bucket_ms (of the metrics).
+
+    Its ground truth is what each step was measured by (``harness.runs.judged``).
+    """
+    rows = _steps(spark, source, "latency.parquet")
+    if not any(_by_broker(step) for step in source.steps):
+        return rows
+    judged = sf.when(sf.col("by_broker"), sf.col("broker_ms")).otherwise(sf.col("ground_truth_ms"))
+    return rows.withColumn("ground_truth_ms", judged)
 
 
 def metrics(spark: SparkSession, source: Source) -> DataFrame:
@@ -95,9 +103,14 @@ def _steps(spark: SparkSession, source: Source, name: str) -> DataFrame:
                 "start_ns": step.interval.start_ns,
                 "end_ns": step.interval.end_ns,
                 "bucket_ms": round(run.bucket_s * 1000),
+                "by_broker": _by_broker(step),
             }
         )
     return _beside_file(spark, read, rows, _FILES).select(*_FILES.names[1:], *schema.names)
+
+
+def _by_broker(step: StepRecord) -> bool:
+    return step.interval.latency == "topics"
 
 
 def _beside_file(

@@ -130,6 +130,16 @@ class LocalCluster:
         return LOOPBACK
 
     @property
+    def one_clock(self) -> bool:
+        """Whether its workers' monotonic clocks are this machine's: they run on it."""
+        return True
+
+    @property
+    def broker_ahead_ms(self) -> float:
+        """What the broker's time of day is ahead of this machine's: it is the same."""
+        return 0.0
+
+    @property
     def lost(self) -> tuple[WorkerNode, ...]:
         """Worker nodes that are gone, while the cluster goes on: none, as it ends with any of its servers."""
         return ()

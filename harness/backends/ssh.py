@@ -18,6 +18,7 @@ class Login(NamedTuple):
     user: str
     key: Path
     known_hosts: Path
+    port: int = 22
 
     def command(self, address: str, command: str) -> list[str]:
         """Return what runs a command on a host; it ends by itself when the host does not answer any more."""
@@ -26,6 +27,7 @@ class Login(NamedTuple):
             "ConnectTimeout": CONNECT_WITHIN_S,
             "IdentitiesOnly": "yes",
             "IdentityFile": self.key,
+            "Port": self.port,
             "ServerAliveCountMax": 2,
             "ServerAliveInterval": CONNECT_WITHIN_S,
             "UserKnownHostsFile": self.known_hosts,

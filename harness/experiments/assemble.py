@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -49,7 +50,8 @@ def assemble(
         Start and end of the measured interval: start <= scheduled_ns < end.
     hosts : mapping of int to str, optional
         The host of each task, when there is more than one: without a shared clock between the ends
-        of a path its ground truth is null.
+        of a path its ground truth is null. Of rows whose entry only the broker knows it is taken from the
+        hops, where there are any: those are the host's times.
 
     Returns
     -------
@@ -63,13 +65,17 @@ def assemble(
 
     scheduled_ns, sent_ns, append_ms = (of_sent(n) for n in ("scheduled_ns", "sent_ns", "append_ms"))
     left_ns, entered_ns = received["left_ns"].combine_chunks(), entered(received, append_ms)
-    ground_truth_ms = _milliseconds(left_ns, entered_ns)
-    thesis_ms = _milliseconds(left_ns, received["thesis_entered_ns"].combine_chunks())
     hops = received["hops"].combine_chunks()
+    by_broker = received["entered_ns"].is_null().to_numpy()
+    ground_truth_ms = pc.if_else(
+        pa.array(by_broker & _passed(hops)), _within_ms(hops), _milliseconds(left_ns, entered_ns)
+    )
+    thesis_ms = _milliseconds(left_ns, received["thesis_entered_ns"].combine_chunks())
     if hosts is not None:
         apart = pa.array(_hosts_differ(hops, hosts))
         ground_truth_ms = pc.if_else(apart, pa.scalar(None, pa.float64()), ground_truth_ms)
-        thesis_ms = pc.if_else(apart, pa.scalar(None, pa.float64()), thesis_ms)
+        elsewhere = pa.array(_begins_elsewhere(received["record_path"].combine_chunks(), hops, hosts))
+        thesis_ms = pc.if_else(pc.or_(apart, elsewhere), pa.scalar(None, pa.float64()), thesis_ms)
     path, unknown_tasks = _paths(hops, components)
     columns = {
         "message_id": received["message_id"].combine_chunks(),
@@ -94,7 +100,8 @@ def assemble(
     }
     table = pa.Table.from_arrays([columns[f.name] for f in LATENCY], schema=LATENCY)
     first_id = pc.min(sent["message_id"]).as_py() or 0
-    return Assembled(table, tuple(_complaints(table, known, first_id, unknown_tasks, hosts is not None)))
+    complaints = _complaints(table, known, first_id, unknown_tasks, hosts, by_broker)
+    return Assembled(table, tuple(complaints))
 
 
 def _int64(column: pa.ChunkedArray) -> Int64:
@@ -112,6 +119,21 @@ def _positions(ids: Int64, wanted: Int64) -> tuple[Int64, npt.NDArray[np.bool_]]
 
 def _milliseconds(end_ns: pa.Array, start_ns: pa.Array) -> pa.Array:
     return pc.divide(pc.cast(pc.subtract(end_ns, start_ns), pa.float64()), NS_PER_MS)
+
+
+def _passed(hops: pa.Array) -> npt.NDArray[np.bool_]:
+    """Return which rows have hops."""
+    return np.asarray(hops.value_lengths().to_numpy() > 0)
+
+
+def _within_ms(hops: pa.Array) -> pa.Array:
+    """Return the time from the first hop's emit to the last one's; of rows without hops anything."""
+    if not len(hops.values):
+        return pa.nulls(len(hops), pa.float64())
+    _, begins, lengths = _tasks(hops)
+    emitted_ns = _int64(hops.values.field("emitted_ns"))
+    first, last = (emitted_ns.take(at, mode="clip") for at in (begins, begins + lengths - 1))
+    return pa.array((last - first) / NS_PER_MS)
 
 
 def _dictionary(column: pa.Array) -> pa.Array:
@@ -142,16 +164,37 @@ def _paths(hops: pa.Array, components: Mapping[int, str]) -> tuple[pa.Array, lis
     return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), pa.array(names, pa.string())), unknown
 
 
+def _host_numbers(tasks: Int64, hosts: Mapping[int, str]) -> Int64:
+    """Return a number for the host of each task, -1 where that is not known."""
+    names = sorted(set(hosts.values()))
+    known = np.array(sorted(hosts), dtype=np.int64)
+    numbers = np.array([names.index(hosts[task]) for task in known.tolist()], dtype=np.int64)
+    at, there = _positions(known, tasks)
+    return np.where(there, numbers[at] if len(known) else -1, -1)
+
+
 def _hosts_differ(hops: pa.Array, hosts: Mapping[int, str]) -> npt.NDArray[np.bool_]:
     tasks, begins, lengths = _tasks(hops)
     if not lengths.all():  # of a jar: both times are the broker's
         return np.zeros(len(hops), dtype=np.bool_)
-    first, last = tasks[begins], tasks[begins + lengths - 1]
-    distinct, which = np.unique(np.stack([first, last], axis=1), axis=0, return_inverse=True)
-    apart = np.array(
-        [a not in hosts or hosts[a] != hosts.get(b) for a, b in distinct.tolist()], dtype=np.bool_
-    )
-    return apart[which.reshape(-1)]
+    where = _host_numbers(tasks, hosts)
+    first, last = where[begins], where[begins + lengths - 1]
+    return np.asarray((first != last) | (first < 0))
+
+
+def _begins_elsewhere(paths: pa.Array, hops: pa.Array, hosts: Mapping[int, str]) -> npt.NDArray[np.bool_]:
+    """Return which rows' records are of a path that begins on another host than their sink's.
+
+    A window's record is of the path that was chosen among its members' (thesis 5.3.1).
+    """
+    tasks, begins, lengths = _tasks(hops)
+    if not lengths.all() or len(set(hosts.values())) < 2:
+        return np.zeros(len(hops), dtype=np.bool_)
+    named = pc.dictionary_encode(paths)
+    begun = [re.match(r"[^/]*:(\d+)", path) for path in named.dictionary.to_pylist()]
+    first = np.array([int(found[1]) if found else -1 for found in begun], dtype=np.int64)
+    from_hosts = _host_numbers(first, hosts)[named.indices.to_numpy()]
+    return np.asarray(from_hosts != _host_numbers(tasks, hosts)[begins + lengths - 1])
 
 
 def _complaints(
@@ -159,7 +202,8 @@ def _complaints(
     known: npt.NDArray[np.bool_],
     first_id: int,
     unknown_tasks: list[int],
-    clocks_apart: bool,
+    hosts: Mapping[int, str] | None,
+    by_broker: npt.NDArray[np.bool_],
 ) -> list[str]:
     """Name every value that is missing or impossible.
 
@@ -177,7 +221,7 @@ def _complaints(
     if unconfirmed:
         complaints.append(f"broker_ms: {unconfirmed} rows of messages that the broker did not confirm")
     for name in ("ground_truth_ms", "thesis_ground_truth_ms", "broker_ms", "scheduled_ms"):
-        if clocks_apart and name == "scheduled_ms":
+        if hosts is not None and name == "scheduled_ms":
             continue  # meaningful only where generator and sinks share a clock
         values = table[name].to_numpy()
         negative = values < 0
@@ -187,13 +231,18 @@ def _complaints(
                 f"{name}: {int(negative.sum())} negative rows "
                 f"(worst: {values[worst]:.6f} of message {table['message_id'][worst]})"
             )
-    return complaints + _hop_complaints(table)
+    return complaints + _hop_complaints(table, hosts, by_broker)
 
 
-def _hop_complaints(table: pa.Table) -> list[str]:
-    """Check that time runs forward along each path and that its ends are the row's own."""
+def _hop_complaints(
+    table: pa.Table, hosts: Mapping[int, str] | None, by_broker: npt.NDArray[np.bool_]
+) -> list[str]:
+    """Check that time runs forward along each path and that its ends are the row's own.
+
+    As far as that can be seen: not from one host to another, nor of ends that are the broker's.
+    """
     hops = table["hops"].combine_chunks()
-    _, begins, lengths = _tasks(hops)
+    tasks, begins, lengths = _tasks(hops)
     if not lengths.all():
         return []
     received = hops.values.field("received_ns").to_numpy()
@@ -205,12 +254,15 @@ def _hop_complaints(table: pa.Table) -> list[str]:
     follows = np.ones(len(received), dtype=np.bool_)
     follows[begins] = False
     arrivals = np.flatnonzero(follows)
+    if hosts is not None:
+        where = _host_numbers(tasks, hosts)
+        arrivals = arrivals[where[arrivals] == where[arrivals - 1]]
     early = int((received[arrivals] < emitted[arrivals - 1]).sum())
     if early:
         complaints.append(f"hops: {early} were received before the hop before them was emitted")
-    ends = (emitted[begins] != _int64(table["entered_ns"])) | (
-        emitted[begins + lengths - 1] != _int64(table["left_ns"])
-    )
+    entered_ns, left_ns = (_int64(table[name].fill_null(0)) for name in ("entered_ns", "left_ns"))
+    ends = (emitted[begins] != entered_ns) | (emitted[begins + lengths - 1] != left_ns)
+    ends &= ~by_broker
     if ends.any():
         complaints.append(
             f"hops: {int(ends.sum())} rows whose first and last hop are not entered_ns and left_ns"

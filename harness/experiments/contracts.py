@@ -57,6 +57,10 @@ class Load(Protocol):
     input_topic: str
     output_topic: str
 
+    @property
+    def by_broker(self) -> bool:
+        """Whether a message went in and came out when the broker appended its records."""
+
     def start(self, rate_tps: float) -> None:
         """Begin to send at that rate."""
 
@@ -98,6 +102,7 @@ class OwnMessages:
     """The load of a topology that makes its own messages: none is sent, none received (a ``Load``)."""
 
     input_topic = output_topic = ""
+    by_broker = False
     records_read = 0
     foreign_records = 0
     foreign: Sequence[object] = ()

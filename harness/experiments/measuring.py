@@ -19,8 +19,8 @@ from harness.experiments.config import Experiment, Step
 from harness.experiments.contracts import Deployment, Phase
 from harness.experiments.precision import MOST_MISSED_FACTOR, Look, look, look_times
 from harness.experiments.steady import Steadiness, burn_in, interval
-from harness.experiments.watching import Latency, View, Watched
-from harness.runs import BurnInFound, CompleteLatency, Rejected
+from harness.experiments.watching import View, Watched
+from harness.runs import BurnInFound, CompleteLatency, Latency, Rejected
 
 LOOK_EVERY_S = 1.0
 """How often the data so far are looked at during burn-in, and shown."""

@@ -19,7 +19,7 @@ from harness.experiments.ledger import Evidence, Ids, held_at_the_end, of_topic,
 from harness.experiments.measuring import Measured
 from harness.experiments.precision import Look, look
 from harness.plans import PhysicalPlan
-from harness.runs import Backlog, Finding, Interval, Quality, Submission, Tracked
+from harness.runs import Backlog, Finding, Interval, Quality, Submission, Tracked, judged
 from harness.schemas import METRICS
 from harness.topologies.anybodys import Topics
 
@@ -221,8 +221,8 @@ def settled_look(assembled: Assembled, measured: Measured, precision_pct: float)
     The look that ended the interval waited some seconds at most: of what was still on its way then, the
     slowest, it knows nothing.
     """
-    known = pc.and_(assembled.latency["in_interval"], assembled.latency["ground_truth_ms"].is_valid())
-    rows = assembled.latency.filter(known)
+    rows = judged(assembled.latency, measured.latency)
+    rows = rows.filter(pc.and_(rows["in_interval"], rows["ground_truth_ms"].is_valid()))
     return look(
         (rows["scheduled_ns"].to_numpy() - measured.start_ns) / 1e9,
         rows["ground_truth_ms"].to_numpy(),

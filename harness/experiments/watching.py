@@ -14,7 +14,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -22,15 +22,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from harness.experiments.contracts import Load, Metrics
+from harness.runs import Latency
 from harness.workload.tables import entered_ns
 
 Floats = NDArray[np.float64]
 Int64 = NDArray[np.int64]
-Latency = Literal["ground-truth", "topics", "ack", "service"]
-"""What a step's latency is: from a spout's emit to a sink's send; from the append to a jar's input topic to
-that to its output topic; from a spout's emit to its ack; or none, and the time of one execute in its place.
-"""
-
 REPORT_LAG_S = 1.8
 """What left a sink reaches us through the broker and the receiver this much later: the rate of the
 very last moments would seem to fall."""
@@ -128,7 +124,7 @@ class Messages:
     def __init__(self, load: Load, named_by: str = "") -> None:
         self._load = load
         self._named_by = named_by
-        self.latency: Latency = "topics" if named_by else "ground-truth"
+        self.latency: Latency = "topics" if load.by_broker else "ground-truth"
 
     def silence(self) -> str:
         """Say what came to the output topic of a jar instead."""
@@ -164,12 +160,12 @@ class Messages:
         entered = entered_ns(received, appended)
         known = (ids[at] == found) & entered.is_valid().to_numpy(zero_copy_only=False)
         left = received["left_ns"].to_numpy()[known]
-        due = scheduled[at[known]]
+        due, came = scheduled[at[known]], entered.filter(pa.array(known)).to_numpy()
         return View(
             at_ns=due,
             left_ns=left,
-            latency_ms=(left - entered.filter(pa.array(known)).to_numpy()) / 1e6,
-            late_ms=(left - due) / 1e6,
+            latency_ms=(left - came) / 1e6,
+            late_ms=np.maximum(left - due, left - came) / 1e6,  # it entered when it was due, at the earliest
             weight=np.ones(left.size),
             message=found[known],
         )

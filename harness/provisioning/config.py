@@ -55,6 +55,11 @@ class Names(Frozen):
 class _Hosts(Frozen):
     machines: Annotated[tuple[Machine, ...], Field(min_length=1)]
 
+    @property
+    def port(self) -> int:
+        """Where the hosts' ssh servers listen."""
+        return 22
+
     def options(self) -> dict[str, Any]:
         """Return the ``options`` of the Terraform module."""
         return self.model_dump(mode="json", exclude={"kind", "machines", "ssh_user"}, exclude_none=True)
@@ -94,6 +99,11 @@ class ExistingHosts(_Hosts):
     ssh_key: Path
     ssh_port: Annotated[int, Field(ge=1, le=65535)] = 22
     controllers: tuple[str, ...] = ()
+
+    @property
+    def port(self) -> int:
+        """Where the hosts' ssh servers listen."""
+        return self.ssh_port
 
     def options(self) -> dict[str, Any]:
         """Return the ``options`` of the Terraform module: it has none."""

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from pathlib import PurePosixPath
 
 from harness.backends import neo4j_server
-from harness.backends.host_network import HostNetwork
 from harness.backends.influxdb_api import InfluxApi
 from harness.backends.metric_spool import HostFolder, MetricSpool
 from harness.backends.ssh import Login, Shell
 from harness.errors import ClusterError, UsageError
 from harness.experiments.config import Experiment
 from harness.provisioning.config import DATA_SERVERS, Cluster
+from harness.provisioning.reach import reached
 from harness.provisioning.state import Record, State
 from harness.provisioning.variables import SPOOL, TOKEN_FILE
 
@@ -67,7 +67,7 @@ class HostedServer:
         self.name = name
         self.host = cluster.having(name)[0].name
         self.address = state.addresses()[self.host]
-        self._network = HostNetwork(state.hosts)
+        self._network = reached(state, cluster)
         self._cluster = cluster
         self._answers = answers
 
@@ -163,4 +163,4 @@ class HostedNeo4j(HostedServer):
 
 def login_of(state: State, cluster: Cluster) -> Login:
     """Return who logs in to the hosts of a cluster."""
-    return Login(cluster.hosts.ssh_user, state.key(cluster), state.known_hosts)
+    return Login(cluster.hosts.ssh_user, state.key(cluster), state.known_hosts, cluster.hosts.port)

@@ -301,7 +301,7 @@ def _make_hosts(state: State, cluster: Cluster) -> None:
         "ssh": {
             "user": hosts.ssh_user,
             "public_key": public_key.read_text(encoding="utf-8").strip() if public_key.exists() else "",
-            "port": hosts.ssh_port if isinstance(hosts, ExistingHosts) else 22,
+            "port": hosts.port,
         },
         "options": options,
     }

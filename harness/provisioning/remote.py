@@ -1,15 +1,17 @@
 """A provisioned cluster as a campaign sees it: generator, receiver and metrics beside the broker.
 
-Hosts of kind local share this machine's clock, which is tried before anything is measured, so every path has
-a ground truth there. The campaign goes into their private network as a whole, one more host on their bridge.
+Of hosts of kind local the campaign goes into the private network as a whole, one more host on their bridge;
+others it reaches over the network that both are in. Whether their monotonic clocks are this machine's own is
+tried before anything is measured: where all workers' are, every path has a ground truth. Elsewhere messages
+are measured by the broker's stamps, and only paths within a host have one.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import os
 import platform
+import socket
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,21 +20,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from harness.backends.host_network import HostNetwork
 from harness.backends.kafka import Topics
 from harness.backends.server_archive import digest
 from harness.backends.server_config import LOOPBACK, Ports
 from harness.backends.server_process import kafka_answers
 from harness.backends.servers import ServerHomes
+from harness.backends.ssh import Login
 from harness.deployment import Kind
 from harness.errors import ClusterError, UsageError
 from harness.experiments.config import Experiment, LocalCluster
 from harness.plans import WorkerNode
 from harness.provisioning import clocks, probing
 from harness.provisioning.clocks import HostClock
-from harness.provisioning.config import ONE_OF, Cluster, LocalHosts, load
+from harness.provisioning.config import ONE_OF, Cluster, ExistingHosts, LocalHosts, load
 from harness.provisioning.data_servers import login_of, named, require_named
 from harness.provisioning.provision import bootstrap_of, network, nimbus_of
+from harness.provisioning.reach import Reach, reached
 from harness.provisioning.state import Left, State, known
 
 log = logging.getLogger(__name__)
@@ -40,10 +43,14 @@ log = logging.getLogger(__name__)
 LOGS_WITHIN_S = 60.0
 PROBES_WITHIN_S = 30.0
 LOGS = "sudo tar --create --directory /var/log/harness ."
+CORES_WITHIN_S = 30.0
+MOST_APART_MS = 50.0
+"""So far a host's time of day may be from this machine's: its metrics are told apart by it, in buckets of
+a second and more."""
 
 
 class RemoteCluster:
-    """A cluster on local hosts that is up (``harness.deployment.RunningCluster``).
+    """A cluster on hosts that is up (``harness.deployment.RunningCluster``).
 
     Parameters
     ----------
@@ -55,32 +62,38 @@ class RemoteCluster:
         Jars for submitting.
     home : Path
         Folder on this machine for what belongs to this campaign.
+    found : mapping of str to HostClock
+        Each host's clock.
     """
 
-    def __init__(self, state: State, cluster: Cluster, homes: ServerHomes, home: Path) -> None:
-        assert isinstance(cluster.hosts, LocalHosts), "required before"
+    def __init__(
+        self, state: State, cluster: Cluster, homes: ServerHomes, home: Path, found: Mapping[str, HostClock]
+    ) -> None:
         self._login = login_of(state, cluster)
         self._state = state
         self._cluster = cluster
         self._addresses = state.addresses()
-        self._network = HostNetwork(state.hosts)
+        self._hosts = reached(state, cluster)
         self.homes = homes
         self.home = home
-        self.here = cluster.hosts.gateway
         self.nimbus = nimbus_of(cluster)
         self.bootstrap = bootstrap_of(cluster)
+        self.here = _address_towards(self.bootstrap)
         self.worker_output = _Unwatched()
         first = Ports().slot_base
         self.nodes: tuple[WorkerNode, ...] = tuple(
             WorkerNode(
                 name=machine.name,
                 address=self._addresses[machine.name],
-                host=platform.node(),  # whose cores and clock they share
-                cores=os.cpu_count() or 1,
+                # whose clock and cores they share; no machine's name has a slash
+                host=platform.node() if found[machine.name].shared else f"{cluster.name}/{machine.name}",
+                cores=_cores(machine.name, self._login, self._addresses[machine.name]),
                 slots=tuple(range(first, first + cluster.storm.slots_per_node)),
             )
             for machine in cluster.having("supervisor")
         )
+        self.one_clock = all(found[node.name].shared for node in self.nodes)
+        self.broker_ahead_ms = found[cluster.having("kafka")[0].name].offset_ms
         self.logs.mkdir(parents=True, exist_ok=True)
         names = "".join(f"{address} {name}\n" for name, address in self._addresses.items())
         self.hosts.write_text(f"{LOOPBACK} localhost {platform.node()}\n{names}")
@@ -98,24 +111,26 @@ class RemoteCluster:
     @property
     def lost(self) -> tuple[WorkerNode, ...]:
         """Worker nodes that are gone, while the cluster goes on without them."""
-        return tuple(node for node in self.nodes if not self._network.host_alive(node.name))
+        return tuple(node for node in self.nodes if not self._hosts.host_alive(node.name))
 
     def check(self) -> None:
         """Raise ClusterError when a host that the whole cluster needs has died."""
         needed = [m.name for m in self._cluster.hosts.machines if set(m.roles) & set(ONE_OF)]
-        _require_alive(self._network, self._cluster.name, needed)
+        _require_alive(self._hosts, self._cluster.name, needed)
 
     def require_ready(self) -> None:
         """Raise ClusterError when a server does not answer or a supervisor is missing."""
         hint = f"harness cluster status {self._cluster.name}"
+        if isinstance(self._cluster.hosts, ExistingHosts):
+            hint += f"; to reach it {self.here} must be among hosts.controllers, or one of the hosts"
+        host, _, port = self.bootstrap.rpartition(":")
+        if not kafka_answers(host, int(port)):
+            raise ClusterError(f"kafka at {self.bootstrap} does not answer", hint)
         registered = {s.address: s.slots for s in self.nimbus.cluster_summary().supervisors}
         for node in self.nodes:
             if registered.get(node.address) != len(node.slots):
                 offered = registered.get(node.address, 0)
                 raise ClusterError(f"{node.name} offers {offered} slots, not {len(node.slots)}", hint)
-        host, _, port = self.bootstrap.rpartition(":")
-        if not kafka_answers(host, int(port)):
-            raise ClusterError(f"kafka at {self.bootstrap} does not answer", hint)
 
     def require_idle(self) -> None:
         """Raise UsageError when somebody's topology shares the cluster."""
@@ -164,7 +179,7 @@ class RemoteCluster:
                 errors="replace",
             )
             for name in sorted(probed)
-            if self._network.host_alive(name)
+            if self._hosts.host_alive(name)
         }
         said = []
         for name, process in asked.items():
@@ -182,7 +197,7 @@ class RemoteCluster:
     def fetch_logs(self) -> None:
         """Copy the hosts' logs here, as far as they can be had."""
         for name, address in self._addresses.items():
-            if not self._network.host_alive(name):
+            if not self._hosts.host_alive(name):
                 continue
             target = self.logs / name
             target.mkdir(exist_ok=True)
@@ -231,10 +246,10 @@ def require_provisioned(shape: LocalCluster, jars: Path) -> tuple[State, Cluster
         raise UsageError(f"the cluster {shape.name} is not provisioned", command)
     record = state.record()
     cluster = record.cluster
-    if not isinstance(cluster.hosts, LocalHosts):
+    if not isinstance(cluster.hosts, LocalHosts | ExistingHosts):
         raise UsageError(
-            f"the cluster {shape.name} has hosts of kind {cluster.hosts.kind}: experiments need kind local",
-            "generator and receiver would have to run beside its broker, which they cannot yet",
+            f"the cluster {shape.name} has hosts of kind {cluster.hosts.kind}, in a network of their own",
+            "run experiments from a host in that network, to which they are of kind existing",
         )
     if record.phase != "ready":
         raise UsageError(f"the cluster {shape.name} is half-provisioned", f"{command} goes on")
@@ -246,7 +261,7 @@ def require_provisioned(shape: LocalCluster, jars: Path) -> tuple[State, Cluster
     if there != (asked := (shape.nodes, shape.slots_per_node, shape.worker_heap_mb)):
         what = f"the cluster {shape.name} has nodes, slots and heap {there}, not the experiment's {asked}"
         raise UsageError(what, command)
-    _require_alive(HostNetwork(state.hosts), shape.name, [m.name for m in cluster.hosts.machines], command)
+    _require_alive(reached(state, cluster), shape.name, [m.name for m in cluster.hosts.machines], command)
     return state, cluster
 
 
@@ -265,9 +280,10 @@ def use_of(experiment: Experiment, jars: Path) -> str:
     stores = ", ".join(f"{kept[s]} in {s} on {cluster.having(s)[0].name}" for s in named(experiment))
     nodes = ", ".join(m.name for m in cluster.having("supervisor"))
     broker = cluster.having("kafka")[0].name
+    where = "in the network" if isinstance(cluster.hosts, LocalHosts) else "on this machine, beside that"
     return (
         f"on the cluster {shape.name}: workers on {nodes}, {shape.slots_per_node} slots each; generator,"
-        f" receiver and metrics in the network of the broker on {broker}{stores and '; '}{stores}"
+        f" receiver and metrics {where} of the broker on {broker}{stores and '; '}{stores}"
     )
 
 
@@ -313,13 +329,14 @@ def remote_cluster(
     UsageError
         As ``require_provisioned``, and when somebody uses the cluster.
     ClusterError
-        When one of its hosts or servers does not answer, or a host has a clock of its own.
+        When one of its hosts or servers does not answer, or a host's clock is too far from this machine's.
     """
     state, asked = require_provisioned(shape, jars)
     progress(f"going to the cluster {shape.name}")
     with state.locked(), network(state, asked):
-        _require_one_clock(_clocks(state, asked))
-        cluster = RemoteCluster(state, asked, homes, home)
+        found = _clocks(state, asked)
+        _require_comparable(found, isinstance(asked.hosts, LocalHosts))
+        cluster = RemoteCluster(state, asked, homes, home, found)
         cluster.require_ready()
         cluster.clear()
         cluster.require_idle()
@@ -341,21 +358,53 @@ def _clocks(state: State, cluster: Cluster) -> dict[str, HostClock]:
     }
 
 
-def _require_one_clock(found: Mapping[str, HostClock]) -> None:
-    """Raise ClusterError when a host's monotonic clock is not ours, from which its times are subtracted."""
+def _require_comparable(found: Mapping[str, HostClock], one_machine: bool) -> None:
+    """Raise ClusterError when a host's clocks are not what its times are taken for.
+
+    Those of hosts that are this machine's are its own. Of others the time of day must be near.
+    """
     for name, clock in found.items():
         log.info("clock of %s: %+.4f ms ± %.4f, shared: %s", name, *clock)
-    if apart := [name for name, clock in found.items() if not clock.shared]:
+    if apart := [name for name, clock in found.items() if not clock.shared and one_machine]:
         raise ClusterError(
             f"{', '.join(apart)}: a clock of its own, not this machine's",
             "its messages' times could not be compared with ours",
         )
+    for name, clock in found.items():
+        if abs(clock.offset_ms) > MOST_APART_MS + clock.uncertainty_ms:
+            raise ClusterError(
+                f"{name}: its time of day is {clock.offset_ms:+.0f} ms from this machine's",
+                f"let NTP keep both: {MOST_APART_MS:g} ms are allowed",
+            )
 
 
-def _require_alive(network: HostNetwork, cluster: str, names: Iterable[str], command: str = "") -> None:
+def _address_towards(bootstrap: str) -> str:
+    """Return the address that this machine has in the broker's network."""
+    host, _, port = bootstrap.rpartition(":")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        asked.connect((host, int(port)))  # sends nothing
+        found: str = asked.getsockname()[0]
+    return found
+
+
+def _cores(name: str, login: Login, address: str) -> int:
+    done = subprocess.run(
+        login.command(address, "nproc"),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=CORES_WITHIN_S,
+        stdin=subprocess.DEVNULL,
+    )
+    if done.returncode:
+        raise ClusterError(f"{name} does not say how many cores it has: {done.stderr.strip()}")
+    return int(done.stdout)
+
+
+def _require_alive(hosts: Reach, cluster: str, names: Iterable[str], command: str = "") -> None:
     hint = f"{command or 'harness provision'} makes it anew; a run goes on with --resume"
-    if not network.alive:
+    if not hosts.alive:
         raise ClusterError(f"the hosts' sandbox of the cluster {cluster} is gone", hint)
     for name in names:
-        if not network.host_alive(name):
+        if not hosts.host_alive(name):
             raise ClusterError(f"host {name} of the cluster {cluster} is gone", hint)

@@ -12,7 +12,7 @@ from harness.experiments.schedule import Poisson, Schedule
 from harness.workload.generator import Generator
 from harness.workload.receiver import Receiver
 from harness.workload.tables import RECEIVED, SENT
-from harness.workload.wire import Foreign, Wire
+from harness.workload.wire import Foreign, OwnWire, Wire
 
 READ_TIMEOUT_S = 30.0
 _MOST_PARTS = 64
@@ -56,6 +56,8 @@ class KafkaLoad:
         self._topics = Topics(bootstrap)
         self.input_topic, self.output_topic = self._names = (input_topic, output_topic)
         self._schedule = schedule
+        wire = wire or OwnWire()
+        self.by_broker = wire.by_broker
         self.receiver = Receiver(bootstrap, output_topic, wire=wire)
         try:
             self.generator = Generator(bootstrap, input_topic, wire, first_id)

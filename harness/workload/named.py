@@ -3,27 +3,23 @@
 A name is text, ``message-7``. When a message went in and when an output came out is when the broker appended
 the two records: one clock, in whole milliseconds, and nothing of what generator and receiver take. A single
 latency is a millisecond off at most, a mean is not off.
-
-The schedule is on the monotonic clock. An output's time is moved there by the difference of the clocks when
-the record is read, at most some seconds later, and to the middle of its millisecond.
 """
 
 from __future__ import annotations
 
 import random
 import re
-import time
 from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
+from harness.workload.broker_time import appended_ns, monotonic_minus_stamps_ns
 from harness.workload.tables import RECEIVED
 from harness.workload.wire import Decoded, Foreign, NamedRecord, Outgoing
 
 MESSAGE, KEY, PAYLOAD = "{message}", "{key}", "{payload}"
 """Stand in a template of values for the message's name, a key that is drawn, and the payload."""
 SHOWN_CHARACTERS = 40
-CLOCK_READINGS = 5
 """Of something that is no name, so much is shown."""
 _NAME = re.compile(rb"message-(\d{1,18})")
 
@@ -43,6 +39,8 @@ class NamedWire:
         Weights of the keys that ``{key}`` becomes: which one is a function of seed and message.
     sink : str
         The component that writes the output topic, as far as it is known.
+    broker_ahead_ms : float
+        What the broker's time of day is ahead of this machine's.
 
     Examples
     --------
@@ -51,9 +49,19 @@ class NamedWire:
     Outgoing(value=b'A: text', key=None, headers=(('id', b'message-7'),))
     """
 
+    by_broker = True
+
     def __init__(
-        self, header: str | None, value: str, payload: str, keys: Mapping[str, float], seed: int, sink: str
+        self,
+        header: str | None,
+        value: str,
+        payload: str,
+        keys: Mapping[str, float],
+        seed: int,
+        sink: str,
+        broker_ahead_ms: float = 0.0,
     ) -> None:
+        self._ahead_ms = broker_ahead_ms
         self._header = header
         self._sink = sink
         self._keys = [key.encode() for key in keys]
@@ -87,7 +95,7 @@ class NamedWire:
             row. Rows have no hops, as nothing is known of the ways that messages took, and no entry: that is
             known of the message.
         """
-        return self.decoded(records, _monotonic_minus_epoch_ns())
+        return self.decoded(records, monotonic_minus_stamps_ns(self._ahead_ms))
 
     def decoded(self, records: Iterable[NamedRecord], offset_ns: int) -> Decoded:
         """Do so where the monotonic clock minus the time of day is known."""
@@ -99,7 +107,7 @@ class NamedWire:
             if found is None:
                 foreign.append(Foreign(r.partition, r.offset, self._why_not(name)))
                 continue
-            left_ns = r.append_ms * 1_000_000 + 500_000 + offset_ns
+            left_ns = appended_ns(r.append_ms, offset_ns)
             place = (r.partition, r.offset, r.append_ms)
             rows.append((int(found[1]), 0, None, left_ns, None, *place, self._sink, "", []))
         columns = zip(*rows, strict=True) if rows else [[] for _ in RECEIVED]
@@ -118,15 +126,3 @@ class NamedWire:
 
 def _last(headers: Sequence[tuple[str, bytes]], wanted: str) -> bytes | None:
     return next((value for key, value in reversed(headers) if key == wanted), None)
-
-
-def _monotonic_minus_epoch_ns() -> int:
-    """Return what the monotonic clock is ahead of the time of day: from the reading that took least time.
-
-    A process may be kept from its core between two readings.
-    """
-    readings = []
-    for _ in range(CLOCK_READINGS):
-        before_ns, epoch_ns, after_ns = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
-        readings.append((after_ns - before_ns, (before_ns + after_ns) // 2 - epoch_ns))
-    return min(readings)[1]

@@ -18,15 +18,17 @@ import json
 import struct
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from harness.schemas import HOP
+from harness.workload.broker_time import appended_ns, monotonic_minus_stamps_ns
 from harness.workload.tables import RECEIVED
 
 VERSION = 1
@@ -134,6 +136,13 @@ class Decoded:
 class Wire(Protocol):
     """What generator and receiver agree on; a value, which goes with them into their processes."""
 
+    @property
+    def by_broker(self) -> bool:
+        """Whether a message went in and came out when the broker appended its records.
+
+        Nothing else is known of that by this machine's clock.
+        """
+
     def outgoing(self, message_id: int) -> Outgoing:
         """Return the record of a message."""
 
@@ -144,13 +153,23 @@ class Wire(Protocol):
 class OwnWire:
     """The wire format of the harness's topologies; input values are ``{"message_id": n, "payload": text}``.
 
+    Parameters
+    ----------
+    payload : str
+    one_clock : bool
+        Whether the workers' monotonic clocks are this machine's.
+    broker_ahead_ms : float
+        What the broker's time of day is ahead of this machine's.
+
     Examples
     --------
     >>> OwnWire("x").outgoing(7).value
     b'{"message_id": 7, "payload": "x"}'
     """
 
-    def __init__(self, payload: str = "") -> None:
+    def __init__(self, payload: str = "", *, one_clock: bool = True, broker_ahead_ms: float = 0.0) -> None:
+        self.by_broker = not one_clock
+        self._ahead_ms = broker_ahead_ms
         self._tail = f', "payload": {json.dumps(payload, ensure_ascii=False)}}}'.encode()
 
     def outgoing(self, message_id: int) -> Outgoing:
@@ -158,8 +177,28 @@ class OwnWire:
         return Outgoing(b'{"message_id": %d%b' % (message_id, self._tail))
 
     def decode(self, records: Iterable[OutputRecord]) -> Decoded:
-        """Decode records of the output topic (``decode``)."""
-        return decode(records)
+        """Decode records of the output topic that were read just now (``decode``).
+
+        Times of other clocks are the broker's instead, but for those of hops, and for what is between a
+        record's thesis entry and its end.
+        """
+        decoded = decode(records)
+        if not self.by_broker:
+            return decoded
+        return replace(decoded, rows=at_the_broker(decoded.rows, monotonic_minus_stamps_ns(self._ahead_ms)))
+
+
+def at_the_broker(rows: pa.Table, offset_ns: int) -> pa.Table:
+    """Return rows of ``RECEIVED`` that left when the broker appended them, and whose entry is not known."""
+    left_ns = pa.array(appended_ns(rows["append_ms"].to_numpy(), offset_ns), pa.int64())
+    moved_ns = pc.subtract(left_ns, rows["left_ns"].combine_chunks())
+    columns = {
+        "entered_ns": pa.nulls(rows.num_rows, pa.int64()),
+        "left_ns": left_ns,
+        "thesis_entered_ns": pc.add(rows["thesis_entered_ns"].combine_chunks(), moved_ns),
+    }
+    arrays = [columns.get(name, rows[name]) for name in RECEIVED.names]
+    return pa.Table.from_arrays(arrays, schema=RECEIVED)
 
 
 class _Header(NamedTuple):

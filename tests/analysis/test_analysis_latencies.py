@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
@@ -14,7 +18,10 @@ from synthetic_run import FakeRun, FakeStep, build
 
 from harness.analysis import latencies
 from harness.analysis.distribution import BATCHES, histogram
-from harness.analysis.inputs import RunRecord, StepRecord, read_run
+from harness.analysis.inputs import RunRecord, StepRecord, read_raw, read_run
+from harness.analysis.raw_steps import read_step, samples
+from harness.analysis.timeline import timeline
+from harness.protocols import Settings
 from harness.runs import CompleteLatency
 
 
@@ -121,3 +128,40 @@ def test_without_complete_latency_nothing_is_cut_and_nothing_claimed(
     assert found["value"] is None
     assert "no complete latency" in found["note"]
     assert latencies.complete_mean_ms(run.steps[0]) is None
+
+
+def test_a_step_measured_from_topic_to_topic_is_judged_by_it(
+    spark: SparkSession, run_path: Path, tmp_path: Path
+) -> None:
+    """As of workers with clocks of their own: one step of four, half of whose rows have no ground truth."""
+    path, apart = shutil.copytree(run_path, tmp_path / "run"), 1
+    folder = path / "steps" / f"{apart:02d}"
+    table = pq.read_table(folder / "latency.parquet")
+    at = table.schema.get_field_index("ground_truth_ms")
+    some = pc.if_else(
+        pa.array(np.arange(table.num_rows) % 2 == 0), table["ground_truth_ms"].combine_chunks(), None
+    )
+    pq.write_table(table.set_column(at, table.schema.field(at), some), folder / "latency.parquet")
+    interval = json.loads((folder / "interval.json").read_text())
+    (folder / "interval.json").write_text(json.dumps(interval | {"latency": "topics"}))
+
+    run = read_run(path)
+    found = by_key(list(latencies.ground_truth(spark, run, histogram(spark, run))))
+    drawn = timeline(spark, run)
+    for s in run.steps:
+        rows = rows_of(s)
+        values = rows["broker_ms" if s.index == apart else "ground_truth_ms"]
+        actual = found[s.index, "ours", latencies.GROUND_TRUTH, "", "mean"]
+        assert actual["n"] == len(rows)
+        assert actual["value"] == pytest.approx(values.mean(), rel=1e-12)
+        step = read_step(read_raw(path).steps[s.index])
+        assert samples(step).values == len(rows)
+        seen = step.observation(Settings(storm={}, version=""))
+        assert seen.latency["ground_truth_ms"].to_numpy() == pytest.approx(values.to_numpy())
+        p50_ms = drawn.loc[drawn["step"] == s.index, "p50_ms"].median()
+        assert p50_ms == pytest.approx(values.median(), rel=0.1)  # a sketch, by bucket
+    before = by_key(
+        list(latencies.ground_truth(spark, read_run(run_path), histogram(spark, read_run(run_path))))
+    )
+    key = (apart, "ours", latencies.GROUND_TRUTH, "", "mean")
+    assert found[key]["value"] > before[key]["value"] + 2  # the broker's are two to three ms more here

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
+import pandas as pd
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
@@ -12,8 +16,10 @@ from synthetic_run import FakeRun, FakeStep, build
 from harness.analysis.predicting import predict
 from harness.protocols import Estimate, Prediction
 from harness.runs import Run
+from harness.schemas import HOP
 
 MEAN = ("ground_truth_latency_ms", "mean")
+ARCHIVED = Path(__file__).resolve().parent.parent.parent / "reports" / "runs" / "noise-floor"
 
 
 def nothing(*_: object) -> None:
@@ -74,3 +80,31 @@ def test_what_other_models_predicted_before_stays(run_folder: Path) -> None:
     assert {"no-change", "linear", f"{__name__}:crashing"} <= set(kept["model"])
     keys = ["model", "source_step", "proposed_step", "measure", "subject", "statistic"]
     assert not kept.duplicated(keys).any()
+
+
+def test_hop_times_of_several_clocks_are_shown_to_no_model(tmp_path: Path) -> None:
+    """As of workers with clocks of their own: whatever the hops say, predictions are the same.
+
+    The run was measured; tasks of odd numbers are moved to a clock that is five hours ahead.
+    """
+    (measured,) = ARCHIVED.iterdir()
+    found = []
+    for hours in (0, 5):
+        path = Path(shutil.copytree(measured, tmp_path / str(hours)))
+        for folder in (path / "steps").iterdir():
+            interval = json.loads((folder / "interval.json").read_text())
+            (folder / "interval.json").write_text(json.dumps(interval | {"latency": "topics"}))
+            table = pq.read_table(folder / "latency.parquet")
+            hops = table["hops"].combine_chunks()
+            passed = hops.flatten()
+            ahead_ns = pc.multiply(pc.bit_wise_and(passed.field("task"), 1), pa.scalar(hours * 3600 * 10**9))
+            times = [pc.add(passed.field(name), ahead_ns) for name in ("received_ns", "emitted_ns")]
+            moved = pa.StructArray.from_arrays([passed.field("task"), *times], fields=list(HOP))
+            at, field = table.schema.get_field_index("hops"), table.schema.field("hops")
+            column = pa.ListArray.from_arrays(hops.offsets, moved, type=field.type)
+            pq.write_table(table.set_column(at, field, column), folder / "latency.parquet")
+        found.append(predict(Run(path), ("composite", "no-change")).to_pandas())
+    pd.testing.assert_frame_equal(*found, check_exact=True)
+    means = found[0][(found[0]["measure"] == MEAN[0]) & (found[0]["statistic"] == MEAN[1])]
+    assert set(means["status"]) == {"ok"}
+    assert set(means["model"]) == {"composite", "no-change"}

@@ -40,7 +40,7 @@ def received(
         "output_offset": message_id,
         "append_ms": 112,
         "sink": "sender",
-        "record_path": "",
+        "record_path": f"spout:{tasks[0]}" if tasks else "",
         "hops": [{"task": t, "received_ns": x, "emitted_ns": x} for t, x in zip(tasks, times, strict=True)],
     }
 
@@ -158,6 +158,47 @@ def test_without_a_shared_clock_ground_truth_is_null() -> None:
     assert done.latency["ground_truth_ms"].to_pylist() == [1e-05, None]
     assert done.latency["thesis_ground_truth_ms"].null_count == 1
     assert done.latency["broker_ms"].to_pylist() == [12.0, 12.0]
+
+
+def test_where_only_the_broker_shares_our_clock_the_hops_tell_what_passed_within_a_host() -> None:
+    """As of workers with clocks of their own: hosts a and b are apart by an hour, the entry is not known.
+
+    By hand: appended at 100 and 112 ms; on host a from 10 to 16 ms, on both 10 ms and an hour later.
+    """
+    hour_ns = 3600 * 10**9
+    by_broker = {"entered_ns": None, "left_ns": 112_500_000}
+    within, across = (received(1, 10_000_000, 16_000_000, tasks) for tasks in ((1, 20, 40), (1, 20, 41)))
+    across["hops"][2] |= dict.fromkeys(("received_ns", "emitted_ns"), 10_000_000 + hour_ns)  # type: ignore[index]
+    back = received(2, 10_000_000, 16_000_000)
+    back["hops"][1] |= {"received_ns": hour_ns, "emitted_ns": hour_ns}  # type: ignore[index]
+    hosts = {1: "a", 20: "a", 40: "a", 41: "b"}
+    components = {**COMPONENTS, 41: "sender"}
+    done = assemble(
+        *tables([sent(1, 90_000_000)], [within | by_broker, across | by_broker]), components, (0, 1), hosts
+    )
+    assert done.complaints == ()  # neither of what runs backwards from a to b, nor of ends
+    assert done.latency["ground_truth_ms"].to_pylist() == [6.0, None]
+    assert done.latency["broker_ms"].to_pylist() == [12.0, 12.0]
+    assert done.latency["entered_ns"].to_pylist() == [100_500_000] * 2
+    assert done.latency["scheduled_ms"].to_pylist() == [22.5] * 2
+    # on one host time runs forward, whoever knows the ends
+    late = assemble(*tables([sent(2, 0)], [back | by_broker]), components, (0, 1), hosts)
+    assert late.complaints == ("hops: 1 were received before the hop before them was emitted",)
+    # by way of another host it cannot be told
+    other = assemble(*tables([sent(2, 0)], [back | by_broker]), components, (0, 1), {**hosts, 20: "b"})
+    assert other.complaints == ()
+
+
+def test_a_windows_latency_by_the_thesis_is_of_the_path_that_its_record_is_of() -> None:
+    """Two members of one record, on host a from end to end; the chosen path began on a, then on b."""
+    by_broker = {"entered_ns": None, "left_ns": 112_500_000, "thesis_entered_ns": 106_500_000}
+    member = received(1, 10_000_000, 16_000_000, (1, 20, 40)) | by_broker
+    hosts = {1: "a", 2: "b", 20: "a", 40: "a"}
+    incoming = [member | {"record_path": path} for path in ("spout:1/bolt-a:20", "spout:2/bolt-a:20", "?")]
+    done = assemble(*tables([sent(1, 0)], incoming), {**COMPONENTS, 2: "spout"}, (0, 1), hosts)
+    assert done.latency["thesis_ground_truth_ms"].to_pylist() == [6.0, None, None]
+    assert done.latency["ground_truth_ms"].to_pylist() == [6.0] * 3
+    assert done.complaints == ()
 
 
 def test_nothing_received() -> None:

@@ -45,6 +45,7 @@ class World:
 
     input_topic, output_topic = "in", "out"
     records_read = foreign_records = 0
+    by_broker = False
     foreign: tuple[object, ...] = ()
 
     def __init__(self) -> None:

@@ -141,6 +141,9 @@ def test_a_saturated_step_balances_once_it_has_drained_and_says_what_it_is() -> 
     # Message n of the interval is due at n/100 s and comes out at n/80 s: from 5 s to 15 s later.
     settled = records.settled_look(assembled, when, 5.0)
     assert settled.mean == pytest.approx(10_010, rel=0.001)
+    by_broker = records.settled_look(assembled, replace(when, latency="topics"), 5.0)
+    rows = assembled.latency.filter(assembled.latency["in_interval"])
+    assert by_broker.mean == pytest.approx(np.mean(rows["broker_ms"].to_numpy()))
 
 
 @pytest.mark.parametrize(("stall_ms", "ok"), [(0, True), (399, True), (401, False), (500, False)])

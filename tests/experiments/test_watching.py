@@ -116,6 +116,7 @@ def test_a_drift_is_refused() -> None:
 class Topics(OwnMessages):
     """Messages 3 and 4 of a jar, due at 1 ms; the first appended at 1000 ms of the broker's day."""
 
+    by_broker = True
     rows: list[dict[str, int]] = field(default_factory=list)
     records_read: int = 0
     foreign_records: int = 0
@@ -134,10 +135,18 @@ class Topics(OwnMessages):
 def test_a_jars_message_entered_when_the_broker_appended_it() -> None:
     """The output of 3, appended 12 ms later; that of 4, whose append nobody confirmed, has no latency."""
     out = {"left_ns": 20_000_000, "append_ms": 1012}
-    view = Messages(Topics([{"message_id": 3, **out}, {"message_id": 4, **out}]), "key").view()
+    watched = Messages(Topics([{"message_id": 3, **out}, {"message_id": 4, **out}]), "key")
+    assert watched.latency == "topics"
+    view = watched.view()
     assert view.latency_ms.tolist() == [12.0]
     assert view.late_ms.tolist() == [19.0]
     assert view.message.tolist() == [3]
+
+
+def test_what_a_stamp_is_wrong_by_makes_nothing_come_out_before_it_was_sent() -> None:
+    """Message 3 was due at 1 ms and came out 12 ms after it went in, but by its stamp 0.5 ms too early."""
+    view = Messages(Topics([{"message_id": 3, "left_ns": 500_000, "append_ms": 1012}]), "key").view()
+    assert view.late_ms.tolist() == view.latency_ms.tolist() == [12.0]
 
 
 def test_silence_says_what_came_instead() -> None:

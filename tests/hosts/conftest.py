@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hosts import NAME, Provisioned, Traces, cluster_file, harness
+from hosts import EXISTING, NAME, Provisioned, Traces, cluster_file, existing_file, harness
 
 from harness.backends import host_network
+from harness.provisioning.state import SECRETS
 
 
 def obstacle() -> str:
@@ -53,3 +54,17 @@ def provisioned(
     finally:
         if (state_folder / "storm-harness" / "clusters" / NAME).exists():
             harness("deprovision", NAME, "--yes")
+
+
+@pytest.fixture(scope="session")
+def existing(provisioned: Provisioned, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provisioned]:
+    """The same hosts once more, as a cluster of hosts that exist: reached from their network, with a key."""
+    cluster = Provisioned(existing_file(tmp_path_factory.mktemp("file"), provisioned))
+    secrets = {f"HARNESS_{n.upper()}": provisioned.state.secret(n) for n in SECRETS}
+    with provisioned.network.entered():
+        made = cluster.provision(**secrets)
+    assert made.status == 0, made.err
+    yield cluster
+    if cluster.state.folder.exists():
+        with provisioned.network.entered():
+            harness("deprovision", EXISTING, "--yes")

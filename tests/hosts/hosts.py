@@ -21,6 +21,7 @@ from harness.provisioning.state import State
 ROOT = Path(__file__).resolve().parent.parent.parent
 SHIPPED = ROOT / "configs" / "clusters" / "namespaces-3.yaml"
 NAME = "tested"
+EXISTING = "tested-existing"
 MOST_S = 600
 
 
@@ -63,6 +64,25 @@ def cluster_file(folder: Path, name: str = NAME, network: str = "10.96.7.0/24", 
     assert "  kind: local\n" in text
     path = folder / f"{name}.yaml"
     path.write_text(text.replace("  kind: local\n", f"  kind: local\n  network: {network}\n") + extra)
+    return path
+
+
+def existing_file(folder: Path, cluster: Provisioned) -> Path:
+    """Write a file that describes a cluster's hosts as ones that are there already."""
+    there = cluster.cluster
+    hosts = {
+        "kind": "existing",
+        "ssh_user": there.hosts.ssh_user,
+        "ssh_key": str(cluster.state.key(there)),
+        "controllers": [there.hosts.gateway],  # type: ignore[union-attr]
+        "machines": [
+            m.model_dump(mode="json", exclude_none=True) | {"address": cluster.address(m.name)}
+            for m in there.hosts.machines
+        ],
+    }
+    whole = there.model_dump(mode="json", exclude={"hosts"}) | {"name": EXISTING, "hosts": hosts}
+    path = folder / f"{EXISTING}.yaml"
+    path.write_text(json.dumps(whole))  # which is YAML too
     return path
 
 

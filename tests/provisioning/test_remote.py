@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from harness.cli import main
-from harness.errors import HarnessError, UsageError
+from harness.errors import ClusterError, HarnessError, UsageError
 from harness.experiments import loading
 from harness.experiments.config import LocalCluster
+from harness.provisioning.clocks import HostClock
 from harness.provisioning.config import Cluster, load
-from harness.provisioning.remote import require_provisioned
+from harness.provisioning.remote import _require_comparable, require_provisioned
 from harness.provisioning.state import State
 from harness.stores import Stores
 
@@ -110,22 +112,64 @@ def test_a_cluster_of_another_version_is_refused(shape: LocalCluster, jars: Path
         require_provisioned(shape, jars)
 
 
-def test_hosts_of_another_kind_are_refused(tmp_path: Path, shape: LocalCluster, jars: Path) -> None:
+def test_hosts_in_a_network_of_their_own_are_refused(tmp_path: Path, shape: LocalCluster, jars: Path) -> None:
+    file = tmp_path / "far.yaml"
+    file.write_text("""\
+name: far
+hosts:
+  kind: hetzner
+  caller_cidr: 192.0.2.1/32
+  machines:
+    - { name: only, roles: [zookeeper, nimbus, kafka, supervisor] }
+""")
+    made(load(file))
+    with pytest.raises(
+        UsageError, match="the cluster far has hosts of kind hetzner, in a network of their o"
+    ):
+        require_provisioned(shape.model_copy(update={"name": "far"}), jars)
+
+
+def test_an_existing_host_that_takes_no_connection_is_named(tmp_path: Path, jars: Path) -> None:
+    """Port 1 of this machine, which refuses."""
     key = tmp_path / "key"
     key.touch()
-    file = tmp_path / "far.yaml"
+    file = tmp_path / "near.yaml"
     file.write_text(f"""\
-name: far
+name: near
 hosts:
   kind: existing
   ssh_user: somebody
   ssh_key: {key}
+  ssh_port: 1
   machines:
-    - {{ name: only, roles: [zookeeper, nimbus, kafka, supervisor], address: 192.0.2.1 }}
+    - {{ name: only, roles: [zookeeper, nimbus, kafka, supervisor], address: 127.0.0.1 }}
 """)
     made(load(file))
-    with pytest.raises(UsageError, match="the cluster far has hosts of kind existing: experiments need kind"):
-        require_provisioned(shape.model_copy(update={"name": "far"}), jars)
+    State("near").write_addresses({"only": "127.0.0.1"})
+    shape = loading.load("quick", [f"cluster={file}", "steps.plan=[{executors: 1, workers: 1}]"]).cluster
+    with pytest.raises(HarnessError, match="host only of the cluster near is gone"):
+        require_provisioned(shape, jars)
+
+
+CLOCK = HostClock(offset_ms=50.2, uncertainty_ms=0.3, shared=False)
+
+
+@pytest.mark.parametrize(
+    ("clock", "one_machine", "said"),
+    [
+        (CLOCK, True, "a clock of its own, not this machine's"),
+        (CLOCK._replace(offset_ms=50.4), False, r"its time of day is \+50 ms from this machine's"),
+        (CLOCK._replace(offset_ms=-50.4), False, "its time of day is -50 ms from this machine's"),
+        (CLOCK, False, ""),
+        (CLOCK._replace(offset_ms=0.0, shared=True), True, ""),
+    ],
+)
+def test_clocks_that_are_not_what_times_are_taken_for_are_refused(
+    clock: HostClock, one_machine: bool, said: str
+) -> None:
+    refused = pytest.raises(ClusterError, match=f"node-1: {said}") if said else nullcontext()
+    with refused:
+        _require_comparable({"node-1": clock}, one_machine)
 
 
 STORES = ("metrics.store=influxdb", "plans.store=neo4j")

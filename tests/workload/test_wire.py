@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.workload.tables import RECEIVED
-from harness.workload.wire import Hop, Member, OwnWire, decode, encode
+from harness.workload.wire import Hop, Member, OwnWire, at_the_broker, decode, encode
 
 int32 = st.integers(-(2**31), 2**31 - 1)
 int64 = st.integers(-(2**63), 2**63 - 1)
@@ -128,6 +128,25 @@ def test_input_values_are_json(message_id: int, payload: str) -> None:
         "message_id": message_id,
         "payload": payload.encode("utf-8", "ignore").decode(),
     }
+
+
+@given(st.lists(st.tuples(record_parts(), st.integers(0, 2**40)), max_size=4), st.integers(-(2**50), 2**50))
+def test_what_left_by_the_brokers_clock_entered_at_a_time_that_is_not_known(
+    parts: list[tuple[tuple[str, str, int, list[Member]], int]], offset_ns: int
+) -> None:
+    """All else is as it was read; the thesis's latency, a difference of two of the host's times, too."""
+    read = [Read(0, n, append_ms, encode(*part)) for n, (part, append_ms) in enumerate(parts)]
+    before = decode(read).rows
+    after = at_the_broker(before, offset_ns)
+    moved = {"entered_ns", "left_ns", "thesis_entered_ns"}
+    assert after.drop_columns(list(moved)) == before.drop_columns(list(moved))
+    assert after["entered_ns"].null_count == after.num_rows
+    for old, new in zip(before.to_pylist(), after.to_pylist(), strict=True):
+        assert (
+            new["left_ns"] == old["append_ms"] * 1_000_000 + 500_000 + offset_ns
+        )  # its millisecond's middle
+        latencies = [row["left_ns"] - row["thesis_entered_ns"] for row in (old, new)]
+        assert latencies[0] % 2**64 == latencies[1] % 2**64  # of any 64 bits
 
 
 def test_no_records_no_rows() -> None:
