@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness import secret_files
 from harness.backends.companions import DataServer
-from harness.backends.server_config import LOOPBACK
+from harness.backends.server_config import C1_FLAG, LOOPBACK
 
 PORT = 7687
 HEAP_MB = 512
@@ -18,6 +18,7 @@ JAVA_OPTIONS = (
     f"-Xms{HEAP_MB}m",
     f"-Xmx{HEAP_MB}m",
     "-XX:+UseSerialGC",
+    C1_FLAG,
     "-XX:-UsePerfData",
     "-XX:+ExitOnOutOfMemoryError",
     *(f"--add-opens=java.base/{p}=ALL-UNNAMED" for p in ("java.nio", "java.io", "sun.nio.ch")),
