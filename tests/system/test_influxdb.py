@@ -347,6 +347,7 @@ EXPERIMENT: Mapping[str, object] = {
     "cluster": {"nodes": 2, "slots_per_node": 2},
     "metrics": {"store": "influxdb"},
     "measure": {
+        "attempts": 1,
         "burn_in": {"least_s": 2, "most_s": 4, "drift_pct": 90},
         "interval": {"least_s": 10, "most_s": 10, "looks": 1, "precision_pct": 50},
     },

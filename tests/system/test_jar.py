@@ -40,8 +40,9 @@ def settings(jar: Path, how: str = "plain", **topology: object) -> dict[str, obj
         "cluster": {"nodes": 2, "slots_per_node": 2},
         "measure": {
             "bucket_s": 1,
-            "burn_in": {"least_s": 16, "most_s": 40, "drift_pct": 90},
-            "interval": {"precision_pct": 100, "least_s": 12, "most_s": 12, "looks": 1},
+            "attempts": 1,
+            "burn_in": {"least_s": 6, "most_s": 6, "drift_pct": 90},
+            "interval": {"precision_pct": 100, "least_s": 8, "most_s": 8, "looks": 1},
         },
         "steps": {
             "plan": [{"executors": 1, "workers": 1}, {"executors": {"sum": 4, "twice": 2}, "workers": 2}]

@@ -1,7 +1,7 @@
 """A real topology that gets more than it can do: the step ends finished, says so, and leaves nothing behind.
 
-Bolt A waits 50 ms for each message, so one executor does not reach 20 a second, however fast the machine is.
-It gets 32, and then, without a restart, 8. How many it reaches is not asked, only that it was never idle.
+Bolt A waits 100 ms for each message, so one executor does not reach 10 a second, however fast the machine is.
+It gets 32, and then, without a restart, 4. How many it reaches is not asked, only that it was never idle.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from campaigns import carry_out
 
-from harness.analysis.checks import Samples, run_checks, unusable
+from harness.analysis.checks import Samples, run_checks
 from harness.analysis.inputs import read_raw
 from harness.backends.local import LocalCluster
 from harness.experiments.contracts import Progress
@@ -21,7 +21,7 @@ from harness.runs import Run
 
 pytestmark = pytest.mark.system
 
-DELAY_S = 0.05
+DELAY_S = 0.1
 EXPERIMENT = {
     "name": "overload",
     "topology": {
@@ -34,10 +34,12 @@ EXPERIMENT = {
     "workload": {"rate_tps": 32},
     "cluster": {"nodes": 2, "slots_per_node": 2},
     "measure": {
-        "burn_in": {"least_s": 12, "most_s": 14, "drift_pct": 25},
-        "interval": {"least_s": 14, "most_s": 14, "looks": 1, "precision_pct": 50},
+        "bucket_s": 1,
+        "attempts": 1,
+        "burn_in": {"least_s": 4, "most_s": 4, "drift_pct": 25},
+        "interval": {"least_s": 6, "most_s": 6, "looks": 1, "precision_pct": 50},
     },
-    "steps": {"plan": [{"executors": 1, "workers": 1}, {"executors": 1, "workers": 1, "rate_tps": 8}]},
+    "steps": {"plan": [{"executors": 1, "workers": 1}, {"executors": 1, "workers": 1, "rate_tps": 4}]},
 }
 
 
@@ -63,7 +65,7 @@ def test_the_overloaded_step_is_called_saturated_and_the_other_is_not(run: Run) 
     assert not run.quality(1).saturated
 
 
-@pytest.mark.parametrize(("step", "rate_tps"), [(0, 32), (1, 8)])
+@pytest.mark.parametrize(("step", "rate_tps"), [(0, 32), (1, 4)])
 def test_throughput_is_what_came_out_in_the_interval_and_growth_is_the_rest(
     run: Run, step: int, rate_tps: float
 ) -> None:
@@ -95,8 +97,8 @@ def test_all_of_the_backlog_came_out_and_none_of_it_in_the_next_step(run: Run) -
         assert ledger["complete"]
     assert run.quality(1).ledger["earlier"] == 0
     before, after = (latency(run, step) for step in (0, 1))
-    # 832 messages or more are due in 26 s, and one executor takes 50 ms or more for each: 41.6 s
-    assert before["scheduled_ms"].max() > 15e3
+    # 320 messages or more are due in 10 s, and one executor takes 100 ms or more for each: 32 s
+    assert before["scheduled_ms"].max() > 20e3
     assert before["left_ns"].max() < after["scheduled_ns"].min()
 
 
@@ -104,7 +106,8 @@ def test_the_run_is_not_invalid_for_it(run: Run) -> None:
     (run.path / "predictions.parquet").unlink(missing_ok=True)
     record = read_raw(run.path)
     found = run_checks(record, {s.index: Samples(values=100) for s in record.steps})
-    assert 0 not in unusable(found)
+    # whether the machine was too busy for the generator is another matter
+    assert {r.check for r in found if r.step == 0 and r.status == "invalid"} <= {"generator"}
     said = {r.check: r for r in found if r.step == 0}
     assert said["steady"].status == "valid"
     assert said["steady"].detail.startswith("saturated: the backlog grew by")

@@ -32,6 +32,7 @@ workload: {rate_tps: 50}
 cluster: {nodes: 1, slots_per_node: 2}
 measure:
   bucket_s: 1
+  attempts: 1
   burn_in: {least_s: 1, most_s: 2, drift_pct: 90}
   interval: {least_s: 5, most_s: 5, looks: 1, precision_pct: 50}
 steps:
@@ -140,7 +141,7 @@ def main() -> None:
     second = "step 2/2 spec-1/2x2@50"
     troubles: list[tuple[str, str, Callable[[], None]]] = [
         ("kafka", "measure", lambda: kill("kafka.Kafka")),
-        ("nimbus", "measure", lambda: kill("org.apache.storm.daemon.nimbus.Nimbus")),
+        ("nimbus", "rebalance", lambda: kill("org.apache.storm.daemon.nimbus.Nimbus")),
         ("worker", "submit", lambda: take_the_free_slot(taken)),
         ("disk", "measure", disk.fill),
         ("none", "measure", lambda: None),
