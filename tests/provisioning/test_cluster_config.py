@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 
 import pytest
 
 from harness.errors import UsageError
-from harness.provisioning.config import DATA_SERVERS, Cluster, LocalHosts, load
+from harness.provisioning.config import DATA_SERVERS, Cluster, ExistingHosts, LocalHosts, load
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MACHINES = """
@@ -36,6 +37,22 @@ def test_the_shipped_file() -> None:
         "network": "10.97.0.0/24",
         "disk_mb": {"small": 2048, "medium": 4096, "large": 8192},
     }
+
+
+def test_the_shipped_example_of_hosts_that_exist_needs_only_a_key(tmp_path: Path) -> None:
+    path = ROOT / "configs" / "clusters" / "existing-3.yaml"
+    key = tmp_path / "key"
+    text = path.read_text().replace("~/.ssh/id_ed25519", str(key))
+    with pytest.raises(UsageError, match="there is no file"):
+        read(tmp_path, text)
+    key.touch()
+    hosts = read(tmp_path, text).hosts
+    assert isinstance(hosts, ExistingHosts)
+    local = load(path.with_name("namespaces-3.yaml")).hosts.machines
+    assert [(m.name, m.roles) for m in hosts.machines] == [(m.name, m.roles) for m in local]
+    # addresses of no network (RFC 5737): whoever forgets to put in theirs reaches nobody
+    addresses = [*hosts.controllers, *(str(m.address) for m in hosts.machines)]
+    assert all(ip_address(a) in ip_network("192.0.2.0/24") for a in addresses)
 
 
 @pytest.mark.parametrize(
