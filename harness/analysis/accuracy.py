@@ -47,7 +47,36 @@ def gather(runs: Iterable[Evaluated]) -> Pairs:
             whole | (part & ~frame["measure"].isin(WHOLE))
         )
         frames.append(named[kept])
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+    return with_repeats(pd.concat(frames, ignore_index=True)) if frames else pd.DataFrame()
+
+
+def with_repeats(rows: Pairs) -> Pairs:
+    """Add to the noise what runs of one experiment differ by beyond what their intervals explain.
+
+    The estimate of ``noise.combined``, of runs instead of a run's steps, pooled over the steps of each
+    experiment: a share of the value for each of its measures and statistics. Only of what is measured of the
+    whole topology: executors and workers of two runs of one plan are not the same ones. An experiment with
+    one run keeps the noise that its intervals show, a lower bound.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Rows as ``gather`` puts them together.
+    """
+    usable = (rows["verdict"] != "invalid") & (rows["verdict"] != "unsteady") & ~rows["full"]
+    step = ["experiment", "measure", "statistic", "proposed_step"]
+    once = rows[usable & (rows["subject"] == "")].drop_duplicates([*step, "run"])
+    once = once.assign(explained=once["noise"].fillna(0.0) ** 2)
+    repeats = once.groupby(step)[["actual", "explained"]].agg(["mean", "var", "count"])
+    repeats = repeats[(repeats["actual", "count"] > 1) & (repeats["actual", "mean"] != 0)]
+    excess = (repeats["actual", "var"] - repeats["explained", "mean"]) / repeats["actual", "mean"] ** 2
+    share = (excess.groupby(step[:-1]).mean().clip(lower=0) ** 0.5).rename("between").reset_index()
+    found = rows.merge(share, "left", step[:-1])
+    between = found.pop("between").where(found["subject"] == "", 0.0).fillna(0.0) * found["actual"].abs()
+    total = (found["noise"].fillna(0.0) ** 2 + between**2) ** 0.5
+    noise = total.where(found["noise"].notna() | (between > 0))
+    over = (found["value"] - found["actual"]).abs() / noise.where(noise > 0)
+    return found.assign(noise=noise, error_over_noise=over.where(found["verdict"] == "judged"))
 
 
 def busiest_executor(pairs: pd.DataFrame) -> Mapping[int, float]:

@@ -25,6 +25,8 @@ Errors are of predicted against measured values over all pairs of different step
 in percent of the measured value. A pair is valid when both steps could be used and there is something to
 compare; steps whose backlog grew have no latency and are no source to predict from. Which experiments may be
 tuned on was decided before (`{split}`); figures are over the reporting set unless a table says otherwise.
+Noise is one standard deviation of what measuring again would give: within an interval and, of whole
+topologies whose experiment was run several times, between runs; of the others it is a lower bound.
 """
 SECTIONS = (
     (GROUND_TRUTH, "mean", "Ground-truth latency, mean"),

@@ -52,10 +52,12 @@ def row(model: str, source: int, proposed: int, value: float | None, actual: flo
     return made | other
 
 
-def run(experiment: str, rows: list[dict[str, object]], saturated: tuple[int, ...] = ()) -> Evaluated:
+def run(
+    experiment: str, rows: list[dict[str, object]], saturated: tuple[int, ...] = (), day: int = 1
+) -> Evaluated:
     frame = pa.Table.from_pylist(rows, schema=ERRORS).to_pandas()
     return Evaluated(
-        name=f"{experiment}/20260101T000000Z",
+        name=f"{experiment}/202601{day:02d}T000000Z",
         experiment=experiment,
         part=SPLIT.part(experiment),
         verdict="valid",
@@ -83,6 +85,34 @@ def test_figures_of_pairs() -> None:
     assert found.q_error == pytest.approx(1.1)
     assert found.over_noise == pytest.approx(2)
     assert found.coverage is None
+
+
+def test_runs_of_one_experiment_add_to_its_noise_what_they_differ_by() -> None:
+    """Two runs, by hand: variances of two values a and b are (a - b)^2 / 2."""
+    first = run("two", [row("m", 0, 1, 11.0, actual=10.0), row("m", 1, 0, 21.0, actual=20.0)])
+    second = run("two", [row("m", 0, 1, 11.0, actual=12.0), row("m", 1, 0, 21.0, actual=20.0)], day=2)
+    alone = run("three", [row("m", 0, 1, 11.0, actual=10.0)])
+    rows = gather([first, second, alone])
+    # each has a noise of 0.5 within its interval; of step 0 the runs agree, which says less than nothing
+    share = np.sqrt(np.mean([(2.0 - 0.25) / 11.0**2, (0.0 - 0.25) / 20.0**2]))
+    noise = [np.hypot(0.5, share * actual) for actual in (10.0, 20.0, 12.0, 20.0)] + [0.5]
+    assert rows["noise"].tolist() == pytest.approx(noise)
+    assert rows["error_over_noise"].tolist() == pytest.approx([1.0 / n for n in noise[:-1]] + [2.0])
+
+
+def test_what_runs_differ_by_is_told_of_whole_topologies_and_of_steps_that_can_be_used() -> None:
+    def runs(**other: object) -> list[Evaluated]:
+        return [
+            run("two", [row("m", 0, 1, 11.0, actual=a, **other)], day=d) for d, a in ((1, 10.0), (2, 14.0))
+        ]
+
+    assert gather(runs(subject="", noise=None))["noise"].tolist() == pytest.approx(
+        [np.sqrt(8.0) / 12 * actual for actual in (10.0, 14.0)]
+    )
+    unsteady = gather(runs(verdict="unsteady"))
+    assert unsteady["noise"].tolist() == [0.5, 0.5]
+    by_worker = gather(runs(measure="worker_cpu_cores", subject="node-1:6700"))
+    assert by_worker["noise"].tolist() == [0.5, 0.5]
 
 
 def test_steps_that_were_saturated_are_no_pairs_of_a_latency() -> None:
