@@ -43,7 +43,7 @@ EXPERIMENT = {
     "cluster": {"nodes": 2, "slots_per_node": 2},
     "measure": {
         "attempts": 1,
-        "burn_in": {"least_s": 8, "most_s": 8, "drift_pct": 50},
+        "burn_in": {"least_s": 14, "most_s": 14, "drift_pct": 50},
         "interval": {"least_s": 10, "most_s": 10, "looks": 1, "precision_pct": 50},
     },
     "steps": {"plan": [{"executors": 2, "workers": 4}, {"executors": 4, "workers": 2}]},
@@ -106,10 +106,11 @@ def test_the_hop_records_parts_add_up_to_the_ground_truth(run: Run) -> None:
 def test_a_delay_of_20_ms_is_measured_back_within_a_fifth_of_a_millisecond(run: Run) -> None:
     for step in (0, 1):
         h = hops(run, step)
-        waited = {c: (h[c, "emitted"] - h[c, "received"]) / 1e6 for c in ("bolt-a", "bolt-b")}
-        assert (waited["bolt-a"] >= DELAY_MS).all()
-        # the least of many: what the machine's other work adds to a message is not the delay
-        assert waited["bolt-a"].min() - waited["bolt-b"].min() == pytest.approx(DELAY_MS, abs=0.2)
+        delayed, plain = ((h[c, "emitted"] - h[c, "received"]) / 1e6 for c in ("bolt-a", "bolt-b"))
+        assert (delayed >= DELAY_MS).all()
+        # of the quickest hundredth: the very quickest is one tuple's luck, and what the machine's other
+        # work adds to a message is not the delay
+        assert delayed.quantile(0.01) - plain.quantile(0.01) == pytest.approx(DELAY_MS, abs=0.2)
 
 
 def test_a_delay_of_20_ms_is_measured_back_of_the_median_message(run: Run) -> None:
