@@ -14,7 +14,11 @@ servers: setup ## what not every run needs: InfluxDB (is built once, some minute
 run: setup ## measure EXPERIMENT (default: all-in-one) and judge the models on it
 	@.venv/bin/harness run $(EXPERIMENT)
 
-test: test-java test-python test-system test-hosts ## everything, real servers included, in a private network
+test: ## everything, real servers included, in a private network
+	@$(MAKE) --no-print-directory -j2 test-java servers # Java's tests need one core, InfluxDB's build the other
+	@$(MAKE) --no-print-directory test-python
+	@$(MAKE) --no-print-directory test-system
+	@$(MAKE) --no-print-directory test-hosts
 
 test-java: setup
 	@# Maven fetches its test runner on first use only; one small test outside the sandbox does that.

@@ -31,6 +31,8 @@ NOT_LONG = tuple(
     for key, value in {
         "attempts": 1,
         "burn_in.drift_pct": 90,
+        "burn_in.least_s": 6,
+        "burn_in.most_s": 6,
         "interval.precision_pct": 50,
         "interval.least_s": 10,
         "interval.most_s": 10,
