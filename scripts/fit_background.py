@@ -2,8 +2,8 @@
 
     python scripts/fit_background.py reports/runs/all-in-one/20260102T030405Z ...
 
-Prints the costs and, for each run, by how much steps' measured use is off. Of a step, what its workers use
-beyond their executors' demand is a sum of activities times costs; errors are relative, every run weighs the
+Prints the costs and, for each run, by how much workers' measured use is off. What a worker of a step uses
+beyond its executors' demand is a sum of activities times costs; errors are relative, every run weighs the
 same, and each cost's logarithm has a prior: what was measured of it alone, give or take a factor of e.
 """
 
@@ -30,27 +30,35 @@ PRIOR = {
     "WORKER_CORES": 0.033,
     "LOOK_MS + SLEEP_MS": 0.009,
     "POLL_MS": 0.078,
-    "MESSAGE_MS": 0.3,
+    "FETCH_MS": 0.5,
+    "REQUEST_MS": 0.5,
     "REMOTE_MS": 0.065,
 }
-"""Cores of a worker, and milliseconds of one look and sleep, poll, message and tuple between workers."""
+"""Cores of a worker, and milliseconds of a look and sleep, poll, fetch, request and tuple between workers."""
 NOISE = 0.13
 """Relative error that the sum is expected to have."""
 
 
-def step(run: Run, number: int) -> tuple[FloatArray, float]:
-    """Return a step's activities (worker processes, then thousands a second) and cores to explain by them."""
+def step(run: Run, number: int) -> tuple[FloatArray, FloatArray]:
+    """Return activities by worker (itself, then thousands a second), and cores to explain by them."""
     told = observation(run, load(run.path / "experiment.yaml"), number)
     prepared = composite.prepare(told)
     evidence = prepared.source.evidence
     if evidence.worker_cores is None:
         raise ModelDeclined("no metric of worker processes")
-    builder = Builder(prepared.estimates, evidence.layout, evidence.settings, evidence.rate_tps)
+    layout = evidence.layout
+    builder = Builder(prepared.estimates, layout, evidence.settings, evidence.rate_tps)
     found = builder.activity()
-    used = float(np.nanmean(evidence.worker_cores, axis=1).sum())
-    own = float((builder.demand_cores() + builder.send_cores()).sum())
-    sums = [float(a.sum()) / 1000 for a in (found.looks, found.polls, found.entered, found.remote)]
-    return np.array([found.remote.size, *sums]), used - own
+    workers = found.remote.size
+
+    def by_worker(of_executors: FloatArray) -> FloatArray:
+        return np.bincount(layout.worker, weights=of_executors, minlength=workers)
+
+    sums = [by_worker(a) for a in (found.looks, found.polls, found.fetches, found.requests)]
+    activities = np.column_stack([np.ones(workers), *(a / 1000 for a in (*sums, found.remote))])
+    own = by_worker(builder.demand_cores() + builder.send_cores())
+    known = ~np.isnan(evidence.worker_cores).all(axis=1)
+    return activities[known], np.nanmean(evidence.worker_cores[known], axis=1) - own[known]
 
 
 def fit(activities: FloatArray, cores: FloatArray, runs: Sequence[str]) -> FloatArray:
@@ -84,11 +92,11 @@ def main(runs: tuple[Path, ...]) -> None:
                 continue
             activities.append(done)
             cores.append(used)
-            names.append(path.parent.name)
-    costs = fit(np.array(activities), np.array(cores), names)
+            names += [path.parent.name] * len(used)
+    costs = fit(np.concatenate(activities), np.concatenate(cores), names)
     for name, cost in zip(PRIOR, costs, strict=True):
         click.echo(f"{name} = {cost:.3g}")
-    ratio = np.array(cores) / (np.array(activities) @ costs)
+    ratio = np.concatenate(cores) / (np.concatenate(activities) @ costs)
     for name in dict.fromkeys(names):
         mine = ratio[np.array(names) == name]
         click.echo(f"{name}: measured over fitted {mine.min():.2f} to {mine.max():.2f}")

@@ -1,10 +1,11 @@
 """CPU that a plan uses beside its executors' own work: looking, polling, sending, and all else on its hosts.
 
 Each worker process costs something at all times, each look of an idle executor and each poll of a spout task
-costs something, and so does each message (clients of the brokers, collection of garbage) and each tuple or
-ack sent to or received from another worker. What these cost was fitted to the tuning set's workers
-(docs/model.md, 'CPU'); the source's own CPU use scales them to the machine at hand. What the host's other
-processes use (brokers, supervisors, the harness) shows only as contention (``host_stretch``).
+costs something, and so does each round of a spout that finds messages (a fetch), each time that a sink begins
+to send (a request), and each tuple or ack sent to or received from another worker. What these cost was fitted
+to the tuning set's workers (docs/model.md, 'CPU'); the source's own CPU use scales them to the machine at
+hand. What the host's other processes use (brokers, supervisors, the harness) shows only as contention
+(``host_stretch``).
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ POLL_MS = 0.054
 """CPU of a Kafka poll that finds nothing."""
 REMOTE_MS = 0.029
 """CPU of a tuple or ack at each of its two ends, where it goes to another worker."""
-MESSAGE_MS = 1.47
-"""CPU of a message beside the executors' own threads: half at its spout's worker, half over all of them."""
+FETCH_MS = 1.15
+"""CPU of a spout's round that finds messages, beside the emits: its client's."""
+REQUEST_MS = 0.94
+"""CPU of what a sink's client does each time that its executor begins to work, in its own threads."""
 ACK_MS = 0.025
 """CPU of one message at an acker; no metric says it."""
 
@@ -39,32 +42,33 @@ class Activity:
 
     Attributes
     ----------
-    arrivals : array (executors)
-        Tuples that come to each executor, ackers included.
     looks, sleeps, polls : array (executors)
         Looks at an empty queue; sleeps after them (those shorter than a millisecond count in proportion);
         empty polls of a spout's tasks.
-    entered : array (executors)
-        Messages that spouts emit.
+    fetches, requests : array (executors)
+        Rounds of a spout that find messages; starts of a sink.
     remote : array (workers)
         Tuples and acks that the worker sends to or gets from others.
     """
 
-    arrivals: FloatArray
     looks: FloatArray
     sleeps: FloatArray
     polls: FloatArray
-    entered: FloatArray
+    fetches: FloatArray
+    requests: FloatArray
     remote: FloatArray
 
     def worker_cores(self, layout: Layout) -> FloatArray:
         """Return the cores that each worker process is expected to use beside its executors' demand."""
-        size = self.remote.size
-        messages_ms = self.entered * (MESSAGE_MS / 2)
-        per_executor_ms = self.looks * LOOK_MS + self.sleeps * SLEEP_MS + self.polls * POLL_MS + messages_ms
-        own_ms = np.bincount(layout.worker, weights=per_executor_ms, minlength=size)
-        own_ms += messages_ms.sum() / size + self.remote * REMOTE_MS
-        return np.asarray(WORKER_CORES + own_ms / 1000)
+        per_executor_ms = (
+            self.looks * LOOK_MS
+            + self.sleeps * SLEEP_MS
+            + self.polls * POLL_MS
+            + self.fetches * FETCH_MS
+            + self.requests * REQUEST_MS
+        )
+        own_ms = np.bincount(layout.worker, weights=per_executor_ms, minlength=self.remote.size)
+        return np.asarray(WORKER_CORES + (own_ms + self.remote * REMOTE_MS) / 1000)
 
 
 def remote_traffic(

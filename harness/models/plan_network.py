@@ -16,6 +16,7 @@ from harness.models.idling import batching, waiting
 from harness.models.layout import FloatArray, Layout
 from harness.models.network import Atoms, Input, Network, Service, constant
 from harness.models.plan_flows import flows
+from harness.models.starts import starts
 from harness.models.task_routing import Places, places, round_robin
 from harness.protocols import Settings
 
@@ -116,26 +117,31 @@ class Builder:
     def activity(self) -> Activity:
         """Return what the executors do beside their work."""
         layout, prepared = self.layout, self.prepared
-        entered, arrivals, idle_ms = self.entered, self.arrivals, self.idle_ms
-        busy = np.zeros(len(layout))
+        entered, idle_ms = self.entered, self.idle_ms
+        wall_ms = np.zeros(len(layout))
         for name, demand in prepared.demand.items():
-            busy[layout.of[name]] = demand.wall_ms
-        free = np.maximum(1.0 - arrivals * busy * self.scale / 1000, 0.0)
+            wall_ms[layout.of[name]] = demand.wall_ms
+        wall_ms *= self.scale
+        free = np.maximum(1.0 - self.arrivals * wall_ms / 1000, 0.0)
         looks = free * 1000 / np.maximum(idle_ms, LOOK_MS)
         sleeps = looks * np.minimum(idle_ms, 1.0)
-        polls = np.zeros(len(layout))
+        polls, round_ms = np.zeros(len(layout)), np.zeros(len(layout))
         for name, poll_ms in prepared.inputs.poll_ms.items():
             at = layout.of[name]
             looks[at] = sleeps[at] = 0.0
             tasks = self.held[name]
-            round_ms = tasks * poll_ms
-            empty = np.exp(-entered[at] / 1000 * round_ms)
-            rounds = 1000 / (round_ms + empty * idle_ms[at])
-            polls[at] = np.maximum(tasks * rounds - entered[at], 0.0)
+            polled_ms = tasks * poll_ms
+            empty = np.exp(-entered[at] / 1000 * polled_ms)
+            round_ms[at] = polled_ms + empty * idle_ms[at]
+            polls[at] = np.maximum(tasks * 1000 / round_ms[at] - entered[at], 0.0)
+        begun = starts(layout, self.flows, batching(self.settings), round_ms, idle_ms, wall_ms)
+        sends = np.zeros(len(layout))
+        for name in self.query_plan.sinks:
+            sends[layout.of[name]] = begun[layout.of[name]]
         remote = remote_traffic(
             layout, self.flows.emitted, self.flows.routing, self.at.holder, self.served, entered
         )
-        return Activity(arrivals, looks, sleeps, polls, entered, remote)
+        return Activity(looks, sleeps, polls, np.where(entered > 0, begun, 0.0), sends, remote)
 
     def network(self) -> Network:
         """Put the network together."""
