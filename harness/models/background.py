@@ -18,19 +18,19 @@ import numpy as np
 from harness.models.layout import FloatArray, Layout
 from harness.plans import Stream
 
-WORKER_CORES = 0.047
+WORKER_CORES = 0.071
 """Of a worker process with nothing to do; its transfer thread included."""
 LOOK_MS = 0.009
 """CPU of a look at an empty queue."""
-SLEEP_MS = 0.034
+SLEEP_MS = 0.010
 """What falling asleep for a millisecond or more, and waking, adds to it."""
-POLL_MS = 0.054
+POLL_MS = 0.070
 """CPU of a Kafka poll that finds nothing."""
-REMOTE_MS = 0.029
+REMOTE_MS = 0.023
 """CPU of a tuple or ack at each of its two ends, where it goes to another worker."""
-FETCH_MS = 1.15
+FETCH_MS = 1.52
 """CPU of a spout's round that finds messages, beside the emits: its client's."""
-REQUEST_MS = 0.94
+REQUEST_MS = 0.75
 """CPU of what a sink's client does each time that its executor begins to work, in its own threads."""
 ACK_MS = 0.025
 """CPU of one message at an acker; no metric says it."""
