@@ -16,9 +16,7 @@ run: setup ## measure EXPERIMENT (default: all-in-one) and judge the models on i
 
 test: ## everything, real servers included, in a private network
 	@$(MAKE) --no-print-directory -j2 test-java servers # Java's tests need one core, InfluxDB's build the other
-	@$(MAKE) --no-print-directory test-python
-	@$(MAKE) --no-print-directory test-system
-	@$(MAKE) --no-print-directory test-hosts
+	@$(MAKE) --no-print-directory -j1 test-python test-system test-hosts
 
 test-java: setup
 	@# Maven fetches its test runner on first use only; one small test outside the sandbox does that.

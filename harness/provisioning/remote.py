@@ -388,14 +388,17 @@ def _address_towards(bootstrap: str) -> str:
 
 
 def _cores(name: str, login: Login, address: str) -> int:
-    done = subprocess.run(
-        login.command(address, "nproc"),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=CORES_WITHIN_S,
-        stdin=subprocess.DEVNULL,
-    )
+    try:
+        done = subprocess.run(
+            login.command(address, "nproc"),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=CORES_WITHIN_S,
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired:
+        raise ClusterError(f"{name} does not say within {CORES_WITHIN_S:g} s how many cores it has") from None
     if done.returncode:
         raise ClusterError(f"{name} does not say how many cores it has: {done.stderr.strip()}")
     return int(done.stdout)

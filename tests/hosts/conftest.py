@@ -65,6 +65,6 @@ def existing(provisioned: Provisioned, tmp_path_factory: pytest.TempPathFactory)
         made = cluster.provision(**secrets)
     assert made.status == 0, made.err
     yield cluster
-    if cluster.state.folder.exists():
+    if cluster.state.folder.exists() and provisioned.network.alive:
         with provisioned.network.entered():
             harness("deprovision", EXISTING, "--yes")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -11,28 +10,26 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hosts import NAME, Belongings, Provisioned, Traces, harness
+from hosts import EXISTING, NAME, Belongings, Provisioned, Traces, harness
 
-from harness.backends import ansible
 from harness.backends.host_network import HostNetwork
 from harness.backends.terraform import Terraform
 
 pytestmark = pytest.mark.system
 
 
-def test_software_is_removed_from_hosts_that_stay(provisioned: Provisioned, tmp_path: Path) -> None:
-    """What deprovision does on existing hosts, done to node-2 alone."""
-    state = provisioned.state
-    inventory = tmp_path / "inventory.json"
-    variables = {"ansible_host": provisioned.address("node-2"), "ansible_user": "harness"}
-    inventory.write_text(json.dumps({"all": {"hosts": {"node-2": variables}}}))
-    files = (state.variables, state.secrets)
+def test_deprovision_takes_all_software_off_hosts_that_stay(
+    provisioned: Provisioned, existing: Provisioned
+) -> None:
     with provisioned.network.entered():
-        ansible.play("remove.yml", inventory, files, tmp_path / "log", lambda _: None).require_success()
+        done = harness("deprovision", EXISTING, "--yes")
+    assert done.status == 0, done.err
     traces = "ls -d /opt/harness /etc/harness /var/*/harness /etc/sv/harness-* /etc/service/harness-* /home/*"
-    assert provisioned.on("node-2", traces).stdout.split() == ["/home/harness"]  # who logs in stays
-    assert "storm" not in provisioned.on("node-2", "cat /etc/passwd; ps axww").stdout
-    assert "table" not in provisioned.on("node-2", "sudo nft list tables").stdout
+    for machine in existing.cluster.hosts.machines:
+        assert provisioned.on(machine.name, traces).stdout.split() == ["/home/harness"]  # who logs in stays
+        assert "storm" not in provisioned.on(machine.name, "cat /etc/passwd; ps axww").stdout
+        assert "table" not in provisioned.on(machine.name, "sudo nft list tables").stdout
+    assert not existing.state.folder.exists()
 
 
 def test_deprovision_asks_first(provisioned: Provisioned) -> None:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from campaigns import carry_out
 
-from harness.analysis.checks import Samples, run_checks
+from harness.analysis.checks import Samples, run_checks, unusable
 from harness.analysis.inputs import read_raw
 from harness.backends.local import LocalCluster
 from harness.experiments.contracts import Progress
@@ -35,7 +35,6 @@ EXPERIMENT = {
     "cluster": {"nodes": 2, "slots_per_node": 2},
     "measure": {
         "bucket_s": 1,
-        "attempts": 1,
         "burn_in": {"least_s": 4, "most_s": 4, "drift_pct": 25},
         "interval": {"least_s": 6, "most_s": 6, "looks": 1, "precision_pct": 50},
     },
@@ -106,8 +105,7 @@ def test_the_run_is_not_invalid_for_it(run: Run) -> None:
     (run.path / "predictions.parquet").unlink(missing_ok=True)
     record = read_raw(run.path)
     found = run_checks(record, {s.index: Samples(values=100) for s in record.steps})
-    # whether the machine was too busy for the generator is another matter
-    assert {r.check for r in found if r.step == 0 and r.status == "invalid"} <= {"generator"}
+    assert 0 not in unusable(found)
     said = {r.check: r for r in found if r.step == 0}
     assert said["steady"].status == "valid"
     assert said["steady"].detail.startswith("saturated: the backlog grew by")
