@@ -67,6 +67,8 @@ class Prepared:
         Stretch of computing over what the law says of the workers' CPU use.
     polling : float
         CPU of looking, polling and sending over what the constants of ``background`` say.
+    cold_ms : mapping of component to float
+        CPU of a tuple that goes with how cold the source's executors were.
     notes : tuple of str
     """
 
@@ -78,6 +80,7 @@ class Prepared:
     times: HopTimes
     beyond: float
     polling: float
+    cold_ms: Mapping[str, float]
     notes: tuple[str, ...]
 
     def network(self, proposed: PhysicalPlan | Layout, settings: Settings, rate_tps: float) -> Network:
@@ -196,6 +199,7 @@ def weigh(source: Source, weights: FloatArray, luck: float = 0.0) -> Prepared:
         times=times,
         beyond=1.0,
         polling=1.0,
+        cold_ms={},
         notes=(*inputs.notes, *notes),
     )
     return _with_cores(prepared, evidence, weights, busy)
@@ -221,4 +225,4 @@ def _with_cores(prepared: Prepared, evidence: Evidence, weights: FloatArray, bus
     beyond = busy.beyond
     if beyond is None:
         beyond = beyond_law(evidence, busy.stretched, at_work + polling * expected)
-    return replace(prepared, beyond=beyond, polling=polling, notes=notes)
+    return replace(prepared, beyond=beyond, polling=polling, cold_ms=builder.cold_ms, notes=notes)
