@@ -255,6 +255,8 @@ class Builder:
             demand = self.prepared.demand.get(name)
             if demand is not None:
                 wait = demand.send_wait_ms
-                longer = self.colder[name] * demand.send_cpu_ms * (stretched if np.isfinite(stretched) else 1.0)
+                longer = (
+                    self.colder[name] * demand.send_cpu_ms * (stretched if np.isfinite(stretched) else 1.0)
+                )
                 found[name] = Atoms(wait.values_ms + longer, wait.probabilities)
         return found
