@@ -136,6 +136,11 @@ class Interval(Frozen):
     """Share of the machine's CPU time in the interval that was used, and that its host gave to others."""
 
     @property
+    def by_broker(self) -> bool:
+        """Whether messages were timed by the brokers' stamps, from topic to topic."""
+        return self.latency == "topics"
+
+    @property
     def measured_again(self) -> str:
         """Say that earlier attempts were not kept, and why; empty for a step that was measured once."""
         reasons = "; ".join(attempt.reason for attempt in self.rejected)

@@ -182,7 +182,7 @@ def _ledger(step: StepRecord, _: Samples) -> Outcome:
     sent = int(ledger["sent"])
     counted = ", ".join(f"{k} {v}" for k, v in fates.items())
     detail = f"sent {sent} = {counted}"
-    hint = f"; {FREE_HINT}" if step.interval.latency == "topics" else ""
+    hint = f"; {FREE_HINT}" if step.interval.by_broker else ""
     if not ledger["balanced"] or sum(fates.values()) != sent:
         problems = ledger.get("problems") or [f"sent {sent}, accounted for {sum(fates.values())} ({counted})"]
         return "invalid", "; ".join(str(p) for p in problems) + (hint if ledger.get("foreign") else "")

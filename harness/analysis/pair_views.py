@@ -81,7 +81,7 @@ class PairViews:
 
     @property
     def _by_broker(self) -> bool:
-        return any(s.interval.latency == "topics" for s in self.data.run.steps)
+        return any(s.interval.by_broker for s in self.data.run.steps)
 
     @cached_property
     def _order(self) -> list[tuple[str, str]]:

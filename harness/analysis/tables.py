@@ -67,7 +67,7 @@ def latency(spark: SparkSession, source: Source) -> DataFrame:
     Its ground truth is what each step was measured by (``harness.runs.judged``).
     """
     rows = _steps(spark, source, "latency.parquet")
-    if not any(_by_broker(step) for step in source.steps):
+    if not any(step.interval.by_broker for step in source.steps):
         return rows
     judged = sf.when(sf.col("by_broker"), sf.col("broker_ms")).otherwise(sf.col("ground_truth_ms"))
     return rows.withColumn("ground_truth_ms", judged)
@@ -103,14 +103,10 @@ def _steps(spark: SparkSession, source: Source, name: str) -> DataFrame:
                 "start_ns": step.interval.start_ns,
                 "end_ns": step.interval.end_ns,
                 "bucket_ms": round(run.bucket_s * 1000),
-                "by_broker": _by_broker(step),
+                "by_broker": step.interval.by_broker,
             }
         )
     return _beside_file(spark, read, rows, _FILES).select(*_FILES.names[1:], *schema.names)
-
-
-def _by_broker(step: StepRecord) -> bool:
-    return step.interval.latency == "topics"
 
 
 def _beside_file(
