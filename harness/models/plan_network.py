@@ -12,12 +12,13 @@ import numpy as np
 from harness.models import contention
 from harness.models.atoms import scaled
 from harness.models.background import ACK_MS, LOOK_MS, Activity, acker_arrivals, remote_traffic
+from harness.models.coldness import cold_ms
 from harness.models.host_stretch import HIDDEN_CORES
 from harness.models.idling import batching, waiting
 from harness.models.layout import FloatArray, Layout
 from harness.models.network import Atoms, Input, Network, Service, constant
 from harness.models.plan_flows import flows
-from harness.models.starts import cold_ms, starts
+from harness.models.starts import starts
 from harness.models.task_routing import Places, places, round_robin
 from harness.protocols import Settings
 
@@ -98,28 +99,16 @@ class Builder:
         return self.arrivals * per_tuple * self.scale / 1000
 
     @cached_property
-    def begun(self) -> FloatArray:
-        """Starts a second of each executor."""
-        wall_ms, round_ms = np.zeros(len(self.layout)), np.zeros(len(self.layout))
-        for name, demand in self.prepared.demand.items():
-            wall_ms[self.layout.of[name]] = demand.wall_ms
-        for name, poll_ms in self.prepared.inputs.poll_ms.items():
-            at = self.layout.of[name]
-            polled_ms = self.held[name] * poll_ms
-            round_ms[at] = polled_ms + np.exp(-self.entered[at] / 1000 * polled_ms) * self.idle_ms[at]
-        return starts(
-            self.layout, self.flows, batching(self.settings), round_ms, self.idle_ms, wall_ms * self.scale
-        )
-
-    @cached_property
     def cold_ms(self) -> Mapping[str, float]:
         """CPU of a tuple that goes with how cold its executors are, by component with an input."""
+        worker = self.layout.worker
+        of_worker = np.bincount(worker, weights=self.arrivals)[worker]
         places = {name: self.layout.of[name] for name in self.prepared.demand}
-        return {name: cold_ms(self.begun[at], self.served[at]) for name, at in places.items()}
+        return {name: cold_ms(self.served[at], of_worker[at]) for name, at in places.items()}
 
     @cached_property
     def colder(self) -> Mapping[str, float]:
-        """Factor on the CPU of a component's tuples, as its executors are colder or warmer than in the source."""
+        """Factor on the CPU of a component's tuples: its executors may be colder or warmer than they were."""
         found = {}
         for name, demand in self.prepared.demand.items():
             here_ms, own_ms = self.cold_ms[name], demand.total_cpu_ms
@@ -159,22 +148,23 @@ class Builder:
         free = np.maximum(1.0 - self.arrivals * wall_ms / 1000, 0.0)
         looks = free * 1000 / np.maximum(idle_ms, LOOK_MS)
         sleeps = looks * np.minimum(idle_ms, 1.0)
-        polls = np.zeros(len(layout))
+        polls, round_ms = np.zeros(len(layout)), np.zeros(len(layout))
         for name, poll_ms in prepared.inputs.poll_ms.items():
             at = layout.of[name]
             looks[at] = sleeps[at] = 0.0
             tasks = self.held[name]
             polled_ms = tasks * poll_ms
             empty = np.exp(-entered[at] / 1000 * polled_ms)
-            rounds = 1000 / (polled_ms + empty * idle_ms[at])
-            polls[at] = np.maximum(tasks * rounds - entered[at], 0.0)
+            round_ms[at] = polled_ms + empty * idle_ms[at]
+            polls[at] = np.maximum(tasks * 1000 / round_ms[at] - entered[at], 0.0)
+        begun = starts(layout, self.flows, batching(self.settings), round_ms, idle_ms, wall_ms)
         sends = np.zeros(len(layout))
         for name in self.query_plan.sinks:
-            sends[layout.of[name]] = self.begun[layout.of[name]]
+            sends[layout.of[name]] = begun[layout.of[name]]
         remote = remote_traffic(
             layout, self.flows.emitted, self.flows.routing, self.at.holder, self.served, entered
         )
-        return Activity(looks, sleeps, polls, np.where(entered > 0, self.begun, 0.0), sends, remote)
+        return Activity(looks, sleeps, polls, np.where(entered > 0, begun, 0.0), sends, remote)
 
     def network(self) -> Network:
         """Put the network together."""

@@ -15,10 +15,6 @@ from harness.models.layout import FloatArray, Layout
 from harness.models.plan_flows import Flows
 from harness.plans import Stream
 
-COLD_MS = 0.16
-"""CPU that a tuple takes more when it wakes its executor after a long sleep."""
-WARM_MS = 16.0
-"""Between starts this far apart, half of that is left: caches keep some of the executor's code and data."""
 TOGETHER_MS = 1.0
 """Emits further apart than this are not of one group: each finds the next executor asleep."""
 
@@ -61,25 +57,6 @@ def starts(
         found[at] = begun
         groups |= {s: np.minimum(sent, made) for s, made in flows.emitted.items() if s.source == name}
     return found
-
-
-def cold_ms(begun: FloatArray, served: FloatArray) -> float:
-    """Return the CPU that coldness adds to a tuple of one component, over all its executors.
-
-    Parameters
-    ----------
-    begun, served : array (executors)
-        Starts, and tuples, a second.
-
-    Examples
-    --------
-    >>> float(cold_ms(np.array([1e-9]), np.array([1e-9])))  # each alone, after a long sleep
-    0.16
-    >>> float(cold_ms(np.array([62.5]), np.array([125.0])))  # every second wakes it, 16 ms after the last
-    0.04
-    """
-    tuples = float(served.sum())
-    return float((COLD_MS * begun / (1.0 + begun * WARM_MS / 1000)).sum()) / tuples if tuples > 0 else 0.0
 
 
 def _parts(layout: Layout, flows: Flows, batches: Batching, stream: Stream, groups: FloatArray) -> FloatArray:
