@@ -28,8 +28,9 @@ LEVEL = 0.9
 """Of the models' intervals."""
 
 Pairs = pd.DataFrame
-"""Rows of pair tables with ``run``, ``experiment``, ``full`` (a step that was measured as saturated has no
-latency and is no source) and ``busiest`` (load of the proposed step's busiest executor)."""
+"""Rows of pair tables with ``run``, ``experiment``, ``proposed`` (the configuration proposed), ``full``
+(a step that was measured as saturated has no latency and is no source) and ``busiest`` (load of the proposed
+step's busiest executor)."""
 
 
 def gather(runs: Iterable[Evaluated]) -> Pairs:
@@ -42,7 +43,10 @@ def gather(runs: Iterable[Evaluated]) -> Pairs:
         full = source | (proposed & frame["measure"].isin(LATENCY_MEASURES))
         whole = frame["measure"].isin(WHOLE) & (frame["subject"] == "")
         part = frame["subject"].str.contains("[", regex=False) | (frame["measure"] == WORKER_CPU)
-        named = frame.assign(run=run.name, experiment=run.experiment, full=full, busiest=busiest)
+        asked = frame["proposed_step"].map(dict(run.configurations))
+        named = frame.assign(
+            run=run.name, experiment=run.experiment, proposed=asked, full=full, busiest=busiest
+        )
         kept = (frame["source_step"] != frame["proposed_step"]) & (
             whole | (part & ~frame["measure"].isin(WHOLE))
         )
@@ -53,17 +57,18 @@ def gather(runs: Iterable[Evaluated]) -> Pairs:
 def with_repeats(rows: Pairs) -> Pairs:
     """Add to the noise what runs of one experiment differ by beyond what their intervals explain.
 
-    The estimate of ``noise.combined``, of runs instead of a run's steps, pooled over the steps of each
-    experiment: a share of the value for each of its measures and statistics. Only of what is measured of the
-    whole topology: executors and workers of two runs of one plan are not the same ones. An experiment with
-    one run keeps the noise that its intervals show, a lower bound.
+    The estimate of ``noise.combined``, of runs instead of a run's steps, pooled over the configurations of
+    each experiment (a step whose rate was changed in the meantime repeats nothing): a share of the value for
+    each of its measures and statistics. Only of what is measured of the whole topology: executors and workers
+    of two runs of one plan are not the same ones. An experiment with one run keeps the noise that its
+    intervals show, a lower bound.
 
     Parameters
     ----------
     rows : DataFrame
         Rows as ``gather`` puts them together.
     """
-    step = ["experiment", "measure", "statistic", "proposed_step"]
+    step = ["experiment", "measure", "statistic", "proposed"]
     once = rows[~_unusable(rows) & (rows["subject"] == "")].drop_duplicates([*step, "run"])
     once = once.assign(explained=once["noise"].fillna(0.0) ** 2)
     repeats = once.groupby(step)[["actual", "explained"]].agg(["mean", "var", "count"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +85,8 @@ class Evaluated:
         The set that its experiment is in.
     verdict : str
         Of the measurement.
+    configurations : mapping of int to str
+        Of each finished step what was asked for, its rate included.
     saturated : frozenset of int
         Steps whose backlog grew.
     pairs : DataFrame
@@ -95,10 +97,15 @@ class Evaluated:
     experiment: str
     part: Part
     verdict: str
-    steps: int
+    configurations: Mapping[int, str]
     commit: str
     saturated: frozenset[int]
     pairs: pd.DataFrame
+
+    @property
+    def steps(self) -> int:
+        """How many steps were finished."""
+        return len(self.configurations)
 
 
 def find_runs(paths: Sequence[Path]) -> list[Path]:
@@ -180,7 +187,7 @@ def _evaluated(path: Path, split: Split, verdict: str, pairs: pd.DataFrame) -> E
         experiment=experiment,
         part=split.part(experiment),
         verdict=verdict,
-        steps=len(run.finished_steps),
+        configurations={i: run.interval(i).configuration for i in run.finished_steps},
         commit=str(run.environment.get("commit") or "unknown"),
         saturated=frozenset(i for i in run.finished_steps if run.quality(i).saturated),
         pairs=pairs,

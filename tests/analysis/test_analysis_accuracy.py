@@ -53,7 +53,11 @@ def row(model: str, source: int, proposed: int, value: float | None, actual: flo
 
 
 def run(
-    experiment: str, rows: list[dict[str, object]], saturated: tuple[int, ...] = (), day: int = 1
+    experiment: str,
+    rows: list[dict[str, object]],
+    saturated: tuple[int, ...] = (),
+    day: int = 1,
+    rate_tps: float = 100,
 ) -> Evaluated:
     frame = pa.Table.from_pylist(rows, schema=ERRORS).to_pandas()
     return Evaluated(
@@ -61,7 +65,7 @@ def run(
         experiment=experiment,
         part=SPLIT.part(experiment),
         verdict="valid",
-        steps=3,
+        configurations={step: f"{step}@{rate_tps:g}" for step in range(3)},
         commit="abc",
         saturated=frozenset(saturated),
         pairs=frame,
@@ -109,6 +113,8 @@ def test_what_runs_differ_by_is_told_of_whole_topologies_and_of_steps_that_can_b
     assert gather(runs(subject="", noise=None))["noise"].tolist() == pytest.approx(
         [np.sqrt(8.0) / 12 * actual for actual in (10.0, 14.0)]
     )
+    slower = run("two", [row("m", 0, 1, 11.0, actual=14.0)], day=2, rate_tps=90)
+    assert gather([run("two", [row("m", 0, 1, 11.0, actual=10.0)]), slower])["noise"].tolist() == [0.5, 0.5]
     unsteady = gather(runs(verdict="unsteady"))
     assert unsteady["noise"].tolist() == [0.5, 0.5]
     by_worker = gather(runs(measure="worker_cpu_cores", subject="node-1:6700"))
