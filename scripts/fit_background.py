@@ -3,8 +3,9 @@
     python scripts/fit_background.py reports/runs/all-in-one/20260102T030405Z ...
 
 Prints the costs and, for each run, by how much workers' measured use is off. What a worker of a step uses
-beyond its executors' demand is a sum of activities times costs; errors are relative, every run weighs the
-same, and each cost's logarithm has a prior: what was measured of it alone, give or take a factor of e.
+beyond its executors' demand is a sum of activities times costs, times a factor of its run. Errors are
+relative, every run weighs the same, and each cost's logarithm has a prior: what was measured of it alone,
+give or take a factor of e.
 """
 
 from __future__ import annotations
@@ -28,19 +29,22 @@ from harness.runs import Run
 SPLIT = Path("reports/evaluation-split.yaml")
 PRIOR = {
     "WORKER_CORES": 0.033,
-    "LOOK_MS + SLEEP_MS": 0.009,
+    "LOOK_MS": 0.009,
     "POLL_MS": 0.078,
+    "CONSUMER_CORES": 0.01,
     "FETCH_MS": 0.5,
     "REQUEST_MS": 0.5,
     "REMOTE_MS": 0.065,
 }
-"""Cores of a worker, and milliseconds of a look and sleep, poll, fetch, request and tuple between workers."""
+"""Cores of a worker and of a consumer; milliseconds of a look, poll, fetch, request, remote tuple."""
 NOISE = 0.13
 """Relative error that the sum is expected to have."""
+MACHINE = 0.25
+"""The same of a run's own factor on all costs: of the machine as it was then, and of its topology."""
 
 
 def step(run: Run, number: int) -> tuple[FloatArray, FloatArray]:
-    """Return activities by worker (itself, then thousands a second), and cores to explain by them."""
+    """Return what each worker does (itself and consumers; else thousands a second), and cores to explain."""
     told = observation(run, load(run.path / "experiment.yaml"), number)
     prepared = composite.prepare(told)
     evidence = prepared.source.evidence
@@ -54,24 +58,30 @@ def step(run: Run, number: int) -> tuple[FloatArray, FloatArray]:
     def by_worker(of_executors: FloatArray) -> FloatArray:
         return np.bincount(layout.worker, weights=of_executors, minlength=workers)
 
-    sums = [by_worker(a) for a in (found.looks, found.polls, found.fetches, found.requests)]
-    activities = np.column_stack([np.ones(workers), *(a / 1000 for a in (*sums, found.remote))])
+    times = (found.looks, found.polls, 1000 * found.consumers, found.fetches, found.requests)
+    sums = [by_worker(a) / 1000 for a in times]
+    activities = np.column_stack([np.ones(workers), *sums, found.remote / 1000])
     own = by_worker(builder.demand_cores() + builder.send_cores())
     known = ~np.isnan(evidence.worker_cores).all(axis=1)
     return activities[known], np.nanmean(evidence.worker_cores[known], axis=1) - own[known]
 
 
 def fit(activities: FloatArray, cores: FloatArray, runs: Sequence[str]) -> FloatArray:
-    """Return the costs in the order of ``PRIOR``."""
+    """Return the costs in the order of ``PRIOR``.
+
+    A model scales them by what the source used, so each run has a factor of its own here.
+    """
     prior = np.array(list(PRIOR.values()))
-    names = np.array(runs)
-    weight = np.array([2 / np.sqrt((names == name).sum()) for name in names])
+    names, run = np.unique(np.array(runs), return_inverse=True)
+    weight = 2 / np.sqrt(np.bincount(run))[run]
 
     def errors(logs: FloatArray) -> FloatArray:
-        relative = activities @ (prior * np.exp(logs)) / cores - 1
-        return np.concatenate([weight * relative / NOISE, logs])
+        costs, factors = logs[: prior.size], logs[prior.size :]
+        relative = np.log(activities @ (prior * np.exp(costs)) / cores) + factors[run]
+        return np.concatenate([weight * relative / NOISE, costs, factors / MACHINE])
 
-    return np.asarray(prior * np.exp(least_squares(errors, np.zeros(prior.size)).x))
+    found = least_squares(errors, np.zeros(prior.size + names.size)).x
+    return np.asarray(prior * np.exp(found[: prior.size]))
 
 
 @click.command()

@@ -1,10 +1,10 @@
 """CPU that a plan uses beside its executors' own work: looking, polling, sending, and all else on its hosts.
 
-Each worker process costs something at all times, each look of an idle executor and each poll of a spout task
-costs something, and so does each round of a spout that finds messages (a fetch), each time that a sink begins
-to send (a request), and each tuple or ack sent to or received from another worker. What these cost was fitted
-to the tuning set's workers (docs/model.md, 'CPU'); the source's own CPU use scales them to the machine at
-hand. What the host's other processes use (brokers, supervisors, the harness) shows only as contention
+Each worker process and each spout's client cost something at all times; so do each look of an idle executor,
+each poll of a spout's task, each round of a spout that finds messages (a fetch), each time that a sink begins
+to send (a request), and each tuple or ack that goes to or comes from another worker. What these cost was
+fitted to the tuning set's workers (docs/model.md, 'CPU'); the source's own CPU use scales them to the machine
+at hand. What the host's other processes use (brokers, supervisors, the harness) shows only as contention
 (``host_stretch``).
 """
 
@@ -18,19 +18,19 @@ import numpy as np
 from harness.models.layout import FloatArray, Layout
 from harness.plans import Stream
 
-WORKER_CORES = 0.071
+WORKER_CORES = 0.078
 """Of a worker process with nothing to do; its transfer thread included."""
-LOOK_MS = 0.009
-"""CPU of a look at an empty queue."""
-SLEEP_MS = 0.010
-"""What falling asleep for a millisecond or more, and waking, adds to it."""
-POLL_MS = 0.070
+CONSUMER_CORES = 0.020
+"""Of a spout executor's client with nothing to do."""
+LOOK_MS = 0.007
+"""CPU of a look at an empty queue; falling asleep after it, and waking, included."""
+POLL_MS = 0.079
 """CPU of a Kafka poll that finds nothing."""
-REMOTE_MS = 0.023
+REMOTE_MS = 0.033
 """CPU of a tuple or ack at each of its two ends, where it goes to another worker."""
-FETCH_MS = 1.52
+FETCH_MS = 0.73
 """CPU of a spout's round that finds messages, beside the emits: its client's."""
-REQUEST_MS = 0.75
+REQUEST_MS = 0.59
 """CPU of what a sink's client does each time that its executor begins to work, in its own threads."""
 ACK_MS = 0.025
 """CPU of one message at an acker; no metric says it."""
@@ -42,9 +42,10 @@ class Activity:
 
     Attributes
     ----------
-    looks, sleeps, polls : array (executors)
-        Looks at an empty queue; sleeps after them (those shorter than a millisecond count in proportion);
-        empty polls of a spout's tasks.
+    looks, polls : array (executors)
+        Looks at an empty queue; empty polls of a spout's tasks.
+    consumers : array (executors)
+        1 where a spout is, which has a client of its own; else 0.
     fetches, requests : array (executors)
         Rounds of a spout that find messages; starts of a sink.
     remote : array (workers)
@@ -52,8 +53,8 @@ class Activity:
     """
 
     looks: FloatArray
-    sleeps: FloatArray
     polls: FloatArray
+    consumers: FloatArray
     fetches: FloatArray
     requests: FloatArray
     remote: FloatArray
@@ -62,8 +63,8 @@ class Activity:
         """Return the cores that each worker process is expected to use beside its executors' demand."""
         per_executor_ms = (
             self.looks * LOOK_MS
-            + self.sleeps * SLEEP_MS
             + self.polls * POLL_MS
+            + self.consumers * (CONSUMER_CORES * 1000)
             + self.fetches * FETCH_MS
             + self.requests * REQUEST_MS
         )

@@ -10,11 +10,11 @@ import numpy as np
 
 from harness.models.layout import FloatArray
 
-COLD_MS = 0.25
+COLD_MS = 0.24
 """Of a tuple in a worker where nothing else happens for a long time."""
-OWN_MS = 32.0
+OWN_MS = 45.0
 """Between tuples of an executor this far apart, half of that is left."""
-WORKER_MS = 4.0
+WORKER_MS = 3.2
 """The same of whatever comes to its worker."""
 
 
@@ -29,9 +29,9 @@ def cold_ms(own_tps: FloatArray, worker_tps: FloatArray) -> float:
     Examples
     --------
     >>> cold_ms(np.array([0.0]), np.array([0.0]))
-    0.25
-    >>> round(cold_ms(np.array([31.25]), np.array([250.0])), 4)  # a third: 1 / (1 + 1 + 1)
-    0.0833
+    0.24
+    >>> round(cold_ms(np.array([1000 / 45]), np.array([312.5])), 4)  # a third: 1 / (1 + 1 + 1)
+    0.08
     """
     each = COLD_MS / (1.0 + own_tps * OWN_MS / 1000 + worker_tps * WORKER_MS / 1000)
     return float(np.average(each, weights=own_tps)) if own_tps.sum() > 0 else float(each.mean())

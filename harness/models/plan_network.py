@@ -147,11 +147,11 @@ class Builder:
         wall_ms *= self.scale
         free = np.maximum(1.0 - self.arrivals * wall_ms / 1000, 0.0)
         looks = free * 1000 / np.maximum(idle_ms, LOOK_MS)
-        sleeps = looks * np.minimum(idle_ms, 1.0)
-        polls, round_ms = np.zeros(len(layout)), np.zeros(len(layout))
+        polls, round_ms, consumers = (np.zeros(len(layout)) for _ in range(3))
         for name, poll_ms in prepared.inputs.poll_ms.items():
             at = layout.of[name]
-            looks[at] = sleeps[at] = 0.0
+            looks[at] = 0.0
+            consumers[at] = 1.0
             tasks = self.held[name]
             polled_ms = tasks * poll_ms
             empty = np.exp(-entered[at] / 1000 * polled_ms)
@@ -164,7 +164,7 @@ class Builder:
         remote = remote_traffic(
             layout, self.flows.emitted, self.flows.routing, self.at.holder, self.served, entered
         )
-        return Activity(looks, sleeps, polls, np.where(entered > 0, begun, 0.0), sends, remote)
+        return Activity(looks, polls, consumers, np.where(entered > 0, begun, 0.0), sends, remote)
 
     def network(self) -> Network:
         """Put the network together."""
