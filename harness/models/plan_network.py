@@ -102,7 +102,7 @@ class Builder:
     def cold_ms(self) -> Mapping[str, float]:
         """CPU of a tuple that goes with how cold its executors are, by component with an input."""
         worker = self.layout.worker
-        of_worker = np.bincount(worker, weights=self.arrivals)[worker]
+        of_worker = np.bincount(worker, weights=self.arrivals).astype(np.float64)[worker]
         places = {name: self.layout.of[name] for name in self.prepared.demand}
         return {name: cold_ms(self.served[at], of_worker[at]) for name, at in places.items()}
 
