@@ -38,7 +38,7 @@ WAY, SERVICE, WINDOW = "hop and queue", "service", "window"
 ESTIMATES: Mapping[str, Sequence[str]] = {
     "input and polls": ["inputs"],
     "keys and fan-outs": ["keyed", "fans"],
-    "demand": ["demand"],
+    "demand": ["demand", "cold_ms"],
     "host's other work": ["beyond", "polling"],
     "hops": ["times"],
 }
