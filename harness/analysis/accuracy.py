@@ -28,7 +28,7 @@ LEVEL = 0.9
 """Of the models' intervals."""
 
 Pairs = pd.DataFrame
-"""Rows of pair tables with ``run``, ``experiment``, ``proposed`` (the configuration proposed), ``full``
+"""Rows of pair tables with ``run``, ``experiment``, ``machine``, ``proposed`` (the configuration), ``full``
 (a step that was measured as saturated has no latency and is no source) and ``busiest`` (load of the proposed
 step's busiest executor)."""
 
@@ -44,9 +44,8 @@ def gather(runs: Iterable[Evaluated]) -> Pairs:
         whole = frame["measure"].isin(WHOLE) & (frame["subject"] == "")
         part = frame["subject"].str.contains("[", regex=False) | (frame["measure"] == WORKER_CPU)
         asked = frame["proposed_step"].map(dict(run.configurations))
-        named = frame.assign(
-            run=run.name, experiment=run.experiment, proposed=asked, full=full, busiest=busiest
-        )
+        whose = {"run": run.name, "experiment": run.experiment, "machine": run.machine}
+        named = frame.assign(**whose, proposed=asked, full=full, busiest=busiest)
         kept = (frame["source_step"] != frame["proposed_step"]) & (
             whole | (part & ~frame["measure"].isin(WHOLE))
         )
@@ -58,24 +57,25 @@ def with_repeats(rows: Pairs) -> Pairs:
     """Add to the noise what runs of one experiment differ by beyond what their intervals explain.
 
     The estimate of ``noise.combined``, of runs instead of a run's steps, pooled over the configurations of
-    each experiment (a step whose rate was changed in the meantime repeats nothing): a share of the value for
-    each of its measures and statistics. Only of what is measured of the whole topology: executors and workers
-    of two runs of one plan are not the same ones. An experiment with one run keeps the noise that its
-    intervals show, a lower bound.
+    each experiment: a share of the value for each of its measures and statistics. A step whose rate was
+    changed in the meantime repeats nothing, nor does one on another kind of machine. Only of what is measured
+    of the whole topology: executors and workers of two runs of one plan are not the same ones. An experiment
+    with one run keeps the noise that its intervals show, a lower bound.
 
     Parameters
     ----------
     rows : DataFrame
         Rows as ``gather`` puts them together.
     """
-    step = ["experiment", "measure", "statistic", "proposed"]
+    kind = ["experiment", "measure", "statistic"]
+    step = [*kind, "machine", "proposed"]
     once = rows[~_unusable(rows) & (rows["subject"] == "")].drop_duplicates([*step, "run"])
     once = once.assign(explained=once["noise"].fillna(0.0) ** 2)
     repeats = once.groupby(step)[["actual", "explained"]].agg(["mean", "var", "count"])
     repeats = repeats[(repeats["actual", "count"] > 1) & (repeats["actual", "mean"] != 0)]
     excess = (repeats["actual", "var"] - repeats["explained", "mean"]) / repeats["actual", "mean"] ** 2
-    share = (excess.groupby(step[:-1]).mean().clip(lower=0) ** 0.5).rename("between").reset_index()
-    found = rows.merge(share, "left", step[:-1])
+    share = (excess.groupby(kind).mean().clip(lower=0) ** 0.5).rename("between").reset_index()
+    found = rows.merge(share, "left", kind)
     between = found.pop("between").where(found["subject"] == "", 0.0).fillna(0.0) * found["actual"].abs()
     total = (found["noise"].fillna(0.0) ** 2 + between**2) ** 0.5
     noise = total.where(found["noise"].notna() | (between > 0))

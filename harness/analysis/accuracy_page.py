@@ -26,7 +26,8 @@ in percent of the measured value. A pair is valid when both steps could be used 
 compare; steps whose backlog grew have no latency and are no source to predict from. Which experiments may be
 tuned on was decided before (`{split}`); figures are over the reporting set unless a table says otherwise.
 Noise is one standard deviation of what measuring again would give: within an interval and, of whole
-topologies whose experiment was run several times, between runs; of the others it is a lower bound.
+topologies whose experiment was run several times on one kind of machine, between runs; of the others it is
+a lower bound.
 """
 SECTIONS = (
     (GROUND_TRUTH, "mean", "Ground-truth latency, mean"),
@@ -241,13 +242,14 @@ def _runs(runs: Sequence[Evaluated]) -> str:
             str(r.steps),
             str(r.steps * (r.steps - 1)),
             str(len(r.saturated)),
+            r.machine,
             r.commit,
         ]
         for r in sorted(runs, key=lambda r: (r.part, r.name))
     ]
     steps = sum(r.steps for r in runs)
     pairs = sum(r.steps * (r.steps - 1) for r in runs)
-    head = ["set", "run", "verdict", "steps", "pairs", "saturated steps", "commit"]
+    head = ["set", "run", "verdict", "steps", "pairs", "saturated steps", "machine", "commit"]
     text = _table(head, lines) + f"\nTogether {steps} steps and {pairs} off-diagonal pairs.\n"
     return text + f"\nPredictions are of the models whose text has the digest `{models_digest()}`.\n"
 

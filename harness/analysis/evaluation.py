@@ -85,6 +85,8 @@ class Evaluated:
         The set that its experiment is in.
     verdict : str
         Of the measurement.
+    machine : str
+        Cores and their kind.
     configurations : mapping of int to str
         Of each finished step what was asked for, its rate included.
     saturated : frozenset of int
@@ -97,6 +99,7 @@ class Evaluated:
     experiment: str
     part: Part
     verdict: str
+    machine: str
     configurations: Mapping[int, str]
     commit: str
     saturated: frozenset[int]
@@ -182,11 +185,13 @@ def _judge(
 def _evaluated(path: Path, split: Split, verdict: str, pairs: pd.DataFrame) -> Evaluated:
     run = Run(path)
     experiment = run.path.parent.name
+    machine = run.environment.get("machine") or {}
     return Evaluated(
         name=f"{experiment}/{run.path.name}",
         experiment=experiment,
         part=split.part(experiment),
         verdict=verdict,
+        machine=f"{machine.get('cores', 'unknown')} x {machine.get('cpu', 'unknown')}",
         configurations={i: run.interval(i).configuration for i in run.finished_steps},
         commit=str(run.environment.get("commit") or "unknown"),
         saturated=frozenset(i for i in run.finished_steps if run.quality(i).saturated),

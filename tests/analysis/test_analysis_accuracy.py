@@ -58,6 +58,7 @@ def run(
     saturated: tuple[int, ...] = (),
     day: int = 1,
     rate_tps: float = 100,
+    machine: str = "2 x CPU",
 ) -> Evaluated:
     frame = pa.Table.from_pylist(rows, schema=ERRORS).to_pandas()
     return Evaluated(
@@ -65,6 +66,7 @@ def run(
         experiment=experiment,
         part=SPLIT.part(experiment),
         verdict="valid",
+        machine=machine,
         configurations={step: f"{step}@{rate_tps:g}" for step in range(3)},
         commit="abc",
         saturated=frozenset(saturated),
@@ -114,7 +116,9 @@ def test_what_runs_differ_by_is_told_of_whole_topologies_and_of_steps_that_can_b
         [np.sqrt(8.0) / 12 * actual for actual in (10.0, 14.0)]
     )
     slower = run("two", [row("m", 0, 1, 11.0, actual=14.0)], day=2, rate_tps=90)
-    assert gather([run("two", [row("m", 0, 1, 11.0, actual=10.0)]), slower])["noise"].tolist() == [0.5, 0.5]
+    elsewhere = run("two", [row("m", 0, 1, 11.0, actual=14.0)], day=3, machine="2 x other CPU")
+    one = run("two", [row("m", 0, 1, 11.0, actual=10.0)])
+    assert gather([one, slower, elsewhere])["noise"].tolist() == [0.5, 0.5, 0.5]
     unsteady = gather(runs(verdict="unsteady"))
     assert unsteady["noise"].tolist() == [0.5, 0.5]
     by_worker = gather(runs(measure="worker_cpu_cores", subject="node-1:6700"))
@@ -229,7 +233,7 @@ def test_the_page_says_what_is_reached_and_missed() -> None:
     )
     assert "| complete latency, mean: median error | at most 8 % | - | nothing to judge | - |" in text
     assert "## Causes\n\nA text." in text
-    assert "| reporting | two/20260101T000000Z | valid | 3 | 6 | 0 | abc |" in text
+    assert "| reporting | two/20260101T000000Z | valid | 3 | 6 | 0 | 2 x CPU | abc |" in text
     late = page([run("two", [row("composite", 0, 1, 14.0)])], "composite", "split.yaml")
     assert "| 40.0 % | missed by 35.0 % | - |" in late
     assert "No run of the reporting set" in page([run("one", own)], "composite", "split.yaml")
