@@ -127,7 +127,9 @@ def carry_out(folder: Path, begun: list[str], name: str, moment: str, trouble: C
             p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted((run / "steps/00").iterdir())
         },
         "logs": [path for path in named if (folder / path).is_file()],
-        "left": [p.info["cmdline"] for p in psutil.process_iter(["cmdline"]) if "java" in p.name()],
+        "left": [
+            p.info["cmdline"] for p in psutil.process_iter(["cmdline", "name"]) if p.info["name"] == "java"
+        ],
     }
 
 
