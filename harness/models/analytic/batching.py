@@ -1,12 +1,12 @@
 """How long a tuple waits for its batch to go, as a distribution.
 
-A batch goes when it has ``limit`` tuples, or at the flush, every ``flush_ms``, whichever is first. Tuples
-come ``group`` at a time (a multiplier's outputs), the groups at random: K of them between two flushes is
-Poisson with mean x / group, x = rate times flush. With n = group K tuples, group floor(n / limit) leave in
-full batches and r = n mod limit at the flush, so
+A batch goes when it has ``limit`` tuples and another one comes, or at the flush, every ``flush_ms``,
+whichever is first. Tuples come ``group`` at a time (a multiplier's outputs), the groups at random: K of them
+between two flushes is Poisson with mean x / group, x = rate times flush. Of n = group K tuples,
+r = 1 + (n - 1) mod limit leave at the flush (none of none) and the others in full batches, so
 
-- the share of tuples that leave in a full batch is E [limit floor(n / limit)] / x;
-- the tuples that wait are, at any time since the flush, n(t) mod limit; by Little's law the mean wait is
+- the share of tuples that leave in a full batch is E [n - r] / x;
+- the tuples that wait are, at any time since the flush, r of n(t); by Little's law the mean wait is
   their mean over rate, and the integral over t of P(K(t) = k) up to the flush is P(K > k) over the rate of
   groups;
 - of K groups at random the g-th from the end is g / (K + 1) of the period before the flush, which is the
@@ -31,7 +31,7 @@ from harness.models.layout import FloatArray
 
 SOON, SOON_MS, LATE, LATE_MS, LOOK_MS, FULL, LIMIT, RATE, INDEX, FIRST, SECOND = range(11)
 """Numbers of a holding law. With probability ``SOON`` the wait is anything up to ``SOON_MS``; ``LATE``, up to
-``LATE_MS`` and then up to ``LOOK_MS``; ``FULL``, of 0 to ``LIMIT`` - 1 more arrivals, at ``RATE`` a ms with
+``LATE_MS`` and then up to ``LOOK_MS``; ``FULL``, of 1 to ``LIMIT`` more arrivals, at ``RATE`` a ms with
 an index of dispersion; else nothing. The last two: its first moments."""
 NUMBERS = 11
 
@@ -59,6 +59,12 @@ class Sender(NamedTuple):
     work_ms: float
 
 
+@inlined
+def _left(n: float, limit: int) -> float:
+    """Return how many of n tuples a batch holds that goes when it is full and another one comes."""
+    return 1 + (n - 1) % limit if n > 0 else 0.0
+
+
 @inner
 def _batched(
     rate: float, limit: int, flush_ms: float, group: float, regular: float
@@ -71,11 +77,11 @@ def _batched(
     p = math.exp(low * math.log(mean) - mean - math.lgamma(low + 1.0))
     full = content = rest = waited = below = 0.0
     for k in range(low):
-        content += k * group % limit
+        content += _left(k * group, limit)
     for k in range(low, high):
         below += p
         n = k * group
-        r = n % limit
+        r = _left(n, limit)
         groups = r / group
         full += p * (n - r)
         rest += p * r
@@ -90,15 +96,15 @@ def _batched(
         full, rest, waited = (1 - regular) * full, (1 - regular) * rest, (1 - regular) * waited
         for n in (whole, whole + 1):
             weight = regular * (x - whole if n > whole else whole + 1 - x)
-            r = n % limit
+            r = _left(n, limit)
             full += weight * (n - r)
-            waits += weight * (n - r) / x * (limit - 1) / 2 / rate
+            waits += weight * (n - r) / x * (limit + 1) / 2 / rate
             rest += weight * r
             waited += weight * r * (r + 1) / 2 / (n + 1) * flush_ms
     flushed_ms = waited / rest if rest > 0 else 0.0
     share = full / (full + rest) if full + rest > 0 else 0.0
     full_ms = waits / share if share > 1e-9 else 0.0
-    return share, min(full_ms, (limit - 1) / rate), flushed_ms
+    return share, min(full_ms, limit / rate), flushed_ms
 
 
 @inner
@@ -118,7 +124,7 @@ def hold_law(rate: float, limit: int, flush_ms: float, index: float, sender: Sen
         regular = max(1 - index, 0.0)
         share, full_ms, flushed_ms = _batched(rate, limit, flush_ms, max(index, 1.0), regular)
     law[FULL], law[LIMIT], law[INDEX] = share, limit, index
-    law[RATE] = (limit - 1) / 2 / full_ms if full_ms > 0 else math.inf
+    law[RATE] = (limit + 1) / 2 / full_ms if full_ms > 0 else math.inf
     # the time before sending as two values with its moments, those of flushed tuples' flushes even
     most = 2 * flushed_ms
     spread = math.sqrt(max(sender.before_ms2 - sender.before_ms**2, 0.0))
@@ -138,9 +144,9 @@ def hold_law(rate: float, limit: int, flush_ms: float, index: float, sender: Sen
 
 @inner
 def gather_law(rate: float, limit: int, index: float, law: FloatArray) -> None:
-    """Fill in the law of waiting for a batch that nothing flushes: any number of arrivals short of full.
+    """Fill in the law of waiting for a batch that nothing flushes: any number of arrivals up to full and one.
 
-    However tuples come, what waits is any number below the limit alike; Little's law then says the mean.
+    However tuples come, what waits is any number from 1 to the limit alike; Little's law then says the mean.
     """
     law[:] = 0.0
     law[FULL], law[LIMIT], law[RATE], law[INDEX] = 1.0, limit, rate, index
@@ -154,7 +160,7 @@ def _moments(law: FloatArray) -> None:
     law[SECOND] = law[SOON] * law[SOON_MS] ** 2 / 3
     law[SECOND] += law[LATE] * (late * late / 3 + look * look / 3 + late * look / 2)
     if law[FULL] > 0 and law[RATE] < math.inf:
-        many, square = (law[LIMIT] - 1) / 2, (law[LIMIT] - 1) * (2 * law[LIMIT] - 1) / 6
+        many, square = (law[LIMIT] + 1) / 2, (law[LIMIT] + 1) * (2 * law[LIMIT] + 1) / 6
         law[FIRST] += law[FULL] * many / law[RATE]
         law[SECOND] += law[FULL] * (square + law[INDEX] * many) / (law[RATE] * law[RATE])
 
@@ -174,7 +180,8 @@ def times_hold(law: FloatArray, step: float, found: ComplexArray) -> None:
         value += law[LATE] * _even(late_at, k * step * law[LATE_MS]) * _even(look_at, k * step * law[LOOK_MS])
         if full > 0:
             gap = gap_log(law[RATE], law[INDEX], k * step)
-            value += full * (1 - complex_exp(gap * law[LIMIT])) / (1 - complex_exp(gap)) / law[LIMIT]
+            one = complex_exp(gap)
+            value += full * one * (1 - complex_exp(gap * law[LIMIT])) / (1 - one) / law[LIMIT]
         found[k] *= value
         soon_at *= soon_turn
         late_at *= late_turn

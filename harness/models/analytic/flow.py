@@ -19,6 +19,7 @@ from harness.models.analytic.compiled import compiled, inlined, inner
 from harness.models.analytic.holding import (
     Holds,
     batched,
+    come_together,
     gather,
     let_go,
     link_rate,
@@ -99,11 +100,12 @@ def _flow(f: Flat, r: Rates, s: Service, loop: SpoutLoop, found: Flow) -> None:
         for e in range(f.component[c].first_executor, f.component[c + 1].first_executor):
             if f.component[c].kind == SPOUT:
                 leaving[:] = 1.0  # acks come to it
-                gather(f, s, e, found.holds.far_in[e], leaving, found.holds)
+                gather(f, s, e, found.holds.far_in[e], 1, leaving, found.holds)
                 leaving[:] = arrivals[e]
             else:
                 hold = s.hold[e]
-                come = gather(f, s, e, s.rate[e], arrivals[e], found.holds)
+                together = come_together(f, r, s, c, e, found.holds) if found.holds.gather.shape[0] else 1
+                come = gather(f, s, e, s.rate[e], together, arrivals[e], found.holds)
                 waiting_law(
                     s.load[e], hold[0], hold[1], hold[2], arrivals[e], f.executor[e].idle_ms, come, law[e]
                 )
@@ -451,7 +453,7 @@ def _acks(f: Flat, r: Rates, s: Service, loop: SpoutLoop, found: Flow) -> None:
     for e in range(f.first_acker, law.shape[0]):
         hold = s.hold[e]
         index[:] = 1 + (burst / r.acks / ackers if r.acks > 0 else 0.0)
-        come = gather(f, s, e, s.rate[e], index, found.holds)
+        come = gather(f, s, e, s.rate[e], 1, index, found.holds)
         waiting_law(s.load[e], hold[0], hold[1], hold[2], index, f.executor[e].idle_ms, come, law[e])
         if batched(f):
             reply_holds(f, e, sender_of(f, s, loop, law, -1, e), found.holds)

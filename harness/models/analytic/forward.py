@@ -14,7 +14,7 @@ import numpy as np
 
 from harness.models.analytic.compiled import compiled, inlined, inner
 from harness.models.analytic.flow import Flow
-from harness.models.analytic.holding import batched, hold_mean, hold_second
+from harness.models.analytic.holding import batched, hold_mean, hold_second, whole_batches
 from harness.models.analytic.rates import MEAN_MADE, ROWS, TUPLES, Rates
 from harness.models.analytic.records import Flat
 from harness.models.analytic.service import Service
@@ -216,9 +216,7 @@ def window_step(g: Stages, c: int, t: int) -> int:
     """
     one, h = g.f.component[c], g.w.holds
     e = one.first_executor + g.f.task[t].executor
-    if h.gather.shape[0] == 0 or h.far_in[e] < 0.999 * g.r.task[TUPLES, t]:
-        return 1
-    return math.gcd(int(one.slide), g.f.batch)
+    return math.gcd(int(one.slide), g.f.batch) if whole_batches(h, e, g.r.task[TUPLES, t]) else 1
 
 
 @inner

@@ -3,7 +3,8 @@
 As ``JCQueue`` and ``WorkerTransfer`` of storm-client 2.8.3 do it: an executor has a batch of ``batch`` tuples
 for every executor of its own worker, and one of ``transfer_batch`` for all that goes to other workers, acks
 included; both are flushed. What comes from other workers fills a batch of ``batch`` for each receiving
-executor, which nothing flushes. A limit of 1 is no batch.
+executor, which nothing flushes. A full batch goes when the next tuple comes for it (``tryPublish``). A limit
+of 1 is no batch.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from harness.models.analytic.batching import FIRST, NUMBERS, Sender, gather_law, hold_law
 from harness.models.analytic.batching import SECOND as SECOND_HOLD
 from harness.models.analytic.compiled import compiled, inlined, inner
-from harness.models.analytic.rates import ANCHORS, TUPLES, Rates
+from harness.models.analytic.rates import ANCHORS, MEAN_MADE, SQUARE_MADE, TUPLES, Rates
 from harness.models.analytic.records import Flat
 from harness.models.analytic.service import Service
 from harness.models.analytic.spout_loop import SpoutLoop
@@ -300,21 +301,59 @@ def ack_group(f: Flat, r: Rates, c: int, e: int, h: Holds) -> float:
     return acks
 
 
+@inlined
+def whole_batches(h: Holds, e: int, rate: float) -> bool:
+    """Whether what comes at a rate is all that an executor gets, and whole batches from other workers."""
+    return bool(h.gather.shape[0] > 0 and abs(h.far_in[e] - rate) < 0.001 * rate)
+
+
 @inner
-def gather(f: Flat, s: Service, e: int, rate: float, index: FloatArray, h: Holds) -> Batches:
+def come_together(f: Flat, r: Rates, s: Service, c: int, e: int, h: Holds) -> int:
+    """Return a divisor of the batch that tuples come by from other workers: 1 but where batches keep step.
+
+    One sender that makes as many of each tuple sends what it makes at once; of a whole batch that it got,
+    too. So behind one another all batches hold the same messages, and each waits for the whole next one.
+    """
+    together = 0
+    for cls in range(f.component[c].first_class, f.component[c + 1].first_class):
+        one = f.stream[f.klass[cls].stream]
+        source, after = f.component[one.source], f.component[one.source + 1]
+        for i in range(after.first_executor - source.first_executor):
+            sender = source.first_executor + i
+            p = f.share[one.first_share + i * one.share_step + e - f.component[c].first_executor]
+            if near(f, sender, e) or not p * r.port[TUPLES, f.output[one.output].first_port + i] > 0:
+                continue
+            if together > 0 or p < 1 or source.kind >= COUNT_WINDOW:
+                return 1
+            together = 1
+            if source.kind == SPOUT:
+                continue
+            fan = f.klass[source.first_class].first_fan + one.output - source.first_output
+            made = r.fan[MEAN_MADE, fan]
+            if after.first_class - source.first_class > 1 or r.fan[SQUARE_MADE, fan] > made * made + 1e-9:
+                return 1
+            together = int(made + 0.5) * (f.batch if whole_batches(h, sender, s.rate[sender]) else 1)
+    return math.gcd(max(together, 1), f.batch)
+
+
+@inner
+def gather(f: Flat, s: Service, e: int, rate: float, together: int, index: FloatArray, h: Holds) -> Batches:
     """Fill in how long what comes from other workers is gathered; let the index show it; return what comes.
 
     Parameters
     ----------
     rate : float
         Of all that comes to the executor.
+    together : int
+        What comes from other workers comes by so many, a divisor of the batch.
     index : array (scales)
         Of it.
     """
     far, size = h.far_in[e], 1.0 * f.batch
     if not (h.gather.shape[0] and far > 0 and rate > 0):
         return Batches(0.0, 1.0, 1.0, 1.0)
-    gather_law(far, f.batch, max(at_scale(index, size / far / 2), 1e-4), h.gather[e])
+    dispersion = max(at_scale(index, size / far / 2), 1e-4)
+    gather_law(far / together, f.batch // together, dispersion / together, h.gather[e])
     share, alone = far / rate, min(max(index[0], 1.0), size)
     busy_ms = size * s.hold[e, 0] / max(1 - s.load[e], 0.01)
     even = max(at_scale(index, max(busy_ms, SCALES_MS[0])), 1e-3) / size

@@ -116,7 +116,7 @@ def following(world: World, executor: int, item: int) -> int:
 
 @inlined
 def arrive(world: World, kind: int, item: int, time: float) -> None:
-    """Put an item at the end of a queue, what comes from other workers with its whole batch.
+    """Put an item at the end of a queue; what comes from other workers goes into its batch instead.
 
     An idle executor finds it at its next look.
     """
@@ -128,16 +128,16 @@ def arrive(world: World, kind: int, item: int, time: float) -> None:
         far = world.messages[item]["far"]
     e = world.executors[executor]
     link(world, executor, item, NONE)
-    first = item
+    first = last = item
     if far == 1 and world.batch[BATCH] > 1.0:
-        first = far_batch(world, executor, item, time)
+        first, last = far_batch(world, executor, item, time)
         if first == NONE:
             return
     if e["tail"] == NONE:
         e["head"] = first
     else:
         link(world, executor, int(e["tail"]), first)
-    e["tail"] = item
+    e["tail"] = last
     if e["asleep"] == 1:
         e["asleep"] = 2
         wake = look(e["free"], time, e["idle"])
@@ -147,12 +147,25 @@ def arrive(world: World, kind: int, item: int, time: float) -> None:
 
 
 @inlined
-def far_batch(world: World, executor: int, item: int, time: float) -> int:
-    """Add an item to the batch of what comes from other workers; return its first when it is full.
+def far_batch(world: World, executor: int, item: int, time: float) -> tuple[int, int]:
+    """Add an item to the batch of what comes from other workers; if that was full, return its ends.
 
-    Until then it is not in the queue.
+    Until the next one comes, a batch is not in the queue.
     """
     e = world.executors[executor]
+    first = last = NONE
+    if e["far"] >= world.batch[BATCH]:
+        first, last = int(e["far_head"]), int(e["far_tail"])
+        e["far_head"] = NONE
+        e["far_tail"] = NONE
+        e["far"] = 0
+        waiting = first
+        while waiting != NONE:
+            if e["kind"] <= TIME_WINDOW:
+                world.visits[waiting]["queued"] = time
+            else:
+                world.messages[waiting]["queued"] = time
+            waiting = following(world, executor, waiting)
     if e["kind"] <= TIME_WINDOW:
         world.visits[item]["queued"] = INF
     else:
@@ -163,20 +176,7 @@ def far_batch(world: World, executor: int, item: int, time: float) -> int:
         link(world, executor, int(e["far_tail"]), item)
     e["far_tail"] = item
     e["far"] += 1
-    if e["far"] < world.batch[BATCH]:
-        return NONE
-    first = int(e["far_head"])
-    e["far_head"] = NONE
-    e["far_tail"] = NONE
-    e["far"] = 0
-    waiting = first
-    while waiting != NONE:
-        if e["kind"] <= TIME_WINDOW:
-            world.visits[waiting]["queued"] = time
-        else:
-            world.messages[waiting]["queued"] = time
-        waiting = following(world, executor, waiting)
-    return first
+    return first, last
 
 
 @inlined

@@ -223,14 +223,15 @@ def _take_acks(world: World) -> None:
 
 
 def _fill_far_batches(world: World, executor: int) -> None:
-    """Let a spout's acks from other workers wait for the last of their batch; those without one stay away."""
+    """Let a spout's acks from other workers wait for the one behind their batch; else they stay away."""
     e, size = world.executors[executor], int(world.batch[BATCH])
     tasks = (e["first_task"], e["first_task"] + e["tasks"])
     mine = world.roots[slice(*np.searchsorted(world.roots["task"], tasks))]
     far = np.flatnonzero((mine["far"] == 1) & np.isfinite(mine["back"]))
     far = far[np.argsort(mine["back"][far], kind="stable")]
-    whole = far.size // size * size
-    mine["back"][far[:whole]] = np.repeat(mine["back"][far[size - 1 : whole : size]], size)
+    ends = mine["back"][far[size::size]]
+    whole = ends.size * size
+    mine["back"][far[:whole]] = np.repeat(ends, size)
     mine["back"][far[whole:]] = NAN
 
 

@@ -1,9 +1,9 @@
 """What becomes of an emitted tuple until it is in its receiver's queue: route, batch, hop; and of acks.
 
 Batches (``JCQueue`` and ``WorkerTransfer`` of storm-client 2.8.3): an executor has one for every executor of
-its worker, and one for all other workers; it goes when it is full, or when the executor takes a flush from
-its own queue. What comes from other workers fills a batch for each receiving executor, which goes when full
-and is never flushed: ``events.far_batch``.
+its worker, and one for all other workers; it goes when it is full and another tuple comes for it
+(``tryPublish``), or when the executor takes a flush from its own queue. What comes from other workers fills a
+batch for each receiving executor, which goes in the first way and is never flushed: ``events.far_batch``.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def flush(world: World, sender: int, time: float) -> None:
 
 @inner
 def collect(world: World, sender: int, target: int, item: int, time: float, hop: float) -> None:
-    """Put an item into its batch."""
+    """Put an item into its batch; a full one goes first."""
     many = world.executors.size
     far = world.executors[sender]["worker"] != world.executors[target]["worker"]
     size = world.batch[TRANSFER_BATCH] if far else world.batch[BATCH]
@@ -138,6 +138,8 @@ def collect(world: World, sender: int, target: int, item: int, time: float, hop:
     p["link"] = NONE
     column = many if far else target
     box = world.buffers[sender * (many + 1) + column]
+    if box["count"] >= size:
+        release(world, sender, column, time)
     if box["tail"] == NONE:
         box["head"] = parcel
     else:
@@ -145,8 +147,6 @@ def collect(world: World, sender: int, target: int, item: int, time: float, hop:
     box["tail"] = parcel
     box["count"] += 1
     world.executors[sender]["parcels"] += 1
-    if box["count"] >= size:
-        release(world, sender, column, time)
 
 
 @inlined

@@ -115,8 +115,9 @@ def test_batches_go_when_full_or_at_the_next_flush(flush_ms: float) -> None:
     run = simulate(made, 1, 0, seed=2, tail_s=0)
     sink, spout = at(run, "sink"), run.messages["entered"]
     if not flush_ms:
-        whole = spout.size // 3 * 3
-        assert np.allclose(sink["queued"][:whole], np.repeat(spout[2:whole:3], 3))
+        ends = spout[3::3]  # a full batch goes when the next tuple comes
+        whole = 3 * ends.size
+        assert np.allclose(sink["queued"][:whole], np.repeat(ends, 3))
         assert sink.size - whole == np.isinf(sink["queued"]).sum() + np.isnan(sink["queued"]).sum()
         return
     phase = float(run.world.executors["flush"][0])
@@ -125,10 +126,10 @@ def test_batches_go_when_full_or_at_the_next_flush(flush_ms: float) -> None:
         while held and (due := phase + np.ceil((held[0] - phase) / flush_ms) * flush_ms) < time:
             expected += [due] * len(held)
             held = []
-        held.append(time)
         if len(held) == 3:
             expected += [time] * 3
             held = []
+        held.append(time)
     if held:
         expected += [phase + np.ceil((held[0] - phase) / flush_ms) * flush_ms] * len(held)
     assert np.allclose(np.sort(sink["queued"]), expected)
@@ -203,8 +204,9 @@ def test_what_comes_from_other_workers_waits_for_a_whole_batch() -> None:
     far = worker[sender] != worker[run.network.layout.of["bolt"].start]
     assert 0 < far.sum() < far.size
     sent = np.sort(run.visits["emitted"][bolts["parent"][far]])
-    whole = sent.size // 4 * 4
-    assert np.allclose(np.sort(bolts["queued"][far])[:whole], np.repeat(sent[3:whole:4], 4))
+    ends = sent[4::4]
+    whole = 4 * ends.size
+    assert np.allclose(np.sort(bolts["queued"][far])[:whole], np.repeat(ends, 4))
     assert np.isinf(bolts["queued"][far]).sum() == sent.size - whole
     near = bolts[~far]
     assert (near["queued"] - run.visits["emitted"][near["parent"]] <= 2.0 + 1e-9).all()
