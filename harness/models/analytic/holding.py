@@ -323,7 +323,7 @@ def come_together(f: Flat, r: Rates, s: Service, c: int, e: int, h: Holds) -> in
             p = f.share[one.first_share + i * one.share_step + e - f.component[c].first_executor]
             if near(f, sender, e) or not p * r.port[TUPLES, f.output[one.output].first_port + i] > 0:
                 continue
-            if together > 0 or p < 1 or source.kind >= COUNT_WINDOW:
+            if together > 0 or p < 0.999 or source.kind >= COUNT_WINDOW:
                 return 1
             together = 1
             if source.kind == SPOUT:
