@@ -352,7 +352,9 @@ def gather(f: Flat, s: Service, e: int, rate: float, together: int, index: Float
     far, size = h.far_in[e], 1.0 * f.batch
     if not (h.gather.shape[0] and far > 0 and rate > 0):
         return Batches(0.0, 1.0, 1.0, 1.0)
-    dispersion = max(at_scale(index, size / far / 2), 1e-4)
+    # batches that keep step are as regular as what made the first of them, which shows in the long run
+    seen = at_scale(index, size / far / 2) if together == 1 else float(index[index.size - 1])
+    dispersion = max(seen, 1e-4)
     gather_law(far / together, f.batch // together, dispersion / together, h.gather[e])
     share, alone = far / rate, min(max(index[0], 1.0), size)
     busy_ms = size * s.hold[e, 0] / max(1 - s.load[e], 0.01)
