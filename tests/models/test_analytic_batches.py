@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 
@@ -18,7 +19,7 @@ from harness.models.analytic.stage_means import stage_means
 from harness.models.analytic.waiting import Batches, waiting_law
 from harness.models.network import Network
 from harness.models.simulator import simulate
-from harness.plans import Window
+from harness.plans import PhysicalPlan, Window
 
 AWAKE = Sender(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 """A sender that takes a flush when it is due, and nothing but what is due after it has sent."""
@@ -136,14 +137,18 @@ def test_a_flush_that_came_while_the_tuple_was_in_the_queue_is_right_behind_it()
     assert law[FIRST] == pytest.approx(6.0**2 / 2 / 10)  # the flush is anywhere in its period
 
 
+def placed(plan: PhysicalPlan, workers: Mapping[str, int]) -> PhysicalPlan:
+    """The plan with components' executors on these workers, all others on the first."""
+    executors = tuple(
+        e.model_copy(update={"worker": plan.workers[workers.get(e.component, 0)]}) for e in plan.executors
+    )
+    return plan.model_copy(update={"executors": executors})
+
+
 def apart(rate_tps: float, **more: object) -> Network:
     """A spout, a bolt in its worker and one in another; no acks."""
     plan = deploy(query_plan([("spout", "near"), ("near", "far")]), 1, nodes=2, workers_per_node=1, ackers=1)
-    workers = dict(zip(("spout", "near", "far"), (0, 0, 1), strict=True))
-    placed = tuple(
-        e.model_copy(update={"worker": plan.workers[workers.get(e.component, 0)]}) for e in plan.executors
-    )
-    return replace(network(plan.model_copy(update={"executors": placed}), rate_tps), acks=False, **more)  # type: ignore[arg-type]
+    return replace(network(placed(plan, {"far": 1}), rate_tps), acks=False, **more)  # type: ignore[arg-type]
 
 
 def test_what_comes_from_other_workers_waits_until_the_next_batch_begins() -> None:
@@ -170,11 +175,7 @@ def test_behind_one_another_all_batches_hold_the_same_messages(made: int) -> Non
     """
     names = ("spout", "one", "two", "three")
     plan = deploy(query_plan(list(pairwise(names))), 1, nodes=2, workers_per_node=2, ackers=1)
-    number = {name: k for k, name in enumerate(names)}
-    placed = tuple(
-        e.model_copy(update={"worker": plan.workers[number.get(e.component, 0)]}) for e in plan.executors
-    )
-    plan = plan.model_copy(update={"executors": placed})
+    plan = placed(plan, {name: k for k, name in enumerate(names)})
     fanout = {"one": [0.0] * made + [1.0]}
     net = replace(network(plan, 100.0, fanout=fanout), acks=False, batch=8, flush_ms=1.0)
     waits, _ = stage_means(solve(net))

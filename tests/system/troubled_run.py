@@ -128,7 +128,7 @@ def carry_out(folder: Path, begun: list[str], name: str, moment: str, trouble: C
         },
         "logs": [path for path in named if (folder / path).is_file()],
         "left": [
-            p.info["cmdline"] for p in psutil.process_iter(["cmdline", "name"]) if p.info["name"] == "java"
+            p.info["cmdline"] for p in psutil.process_iter(["cmdline", "name"]) if "java" in p.info["name"]
         ],
     }
 
