@@ -103,8 +103,11 @@ class Builder:
         """CPU of a tuple that goes with how cold its executors are, by component with an input."""
         worker = self.layout.worker
         of_worker = np.bincount(worker, weights=self.arrivals).astype(np.float64)[worker]
-        places = {name: self.layout.of[name] for name in self.prepared.demand}
-        return {name: cold_ms(self.served[at], of_worker[at]) for name, at in places.items()}
+        found = {}
+        for name, demand in self.prepared.demand.items():
+            at = self.layout.of[name]
+            found[name] = cold_ms(demand.total_cpu_ms, self.starts[at], self.served[at], of_worker[at])
+        return found
 
     @cached_property
     def colder(self) -> Mapping[str, float]:
@@ -137,34 +140,49 @@ class Builder:
             found[at] = strategy.between_rounds_ms(finite, round_ms)
         return found
 
+    @cached_property
+    def wall_ms(self) -> FloatArray:
+        """Time of a bolt's tuple by the wall clock, as it was in the source."""
+        found = np.zeros(len(self.layout))
+        for name, demand in self.prepared.demand.items():
+            found[self.layout.of[name]] = demand.wall_ms
+        return found * self.scale
+
+    @cached_property
+    def round_ms(self) -> FloatArray:
+        """Time from one look of a spout's executor at a task to the next one at it; 0 for all others."""
+        found = np.zeros(len(self.layout))
+        for name, poll_ms in self.prepared.inputs.poll_ms.items():
+            at = self.layout.of[name]
+            polled_ms = self.held[name] * poll_ms
+            empty = np.exp(-self.entered[at] / 1000 * polled_ms)
+            found[at] = polled_ms + empty * self.idle_ms[at]
+        return found
+
+    @cached_property
+    def starts(self) -> FloatArray:
+        """How often in a second each executor begins to work; 0 for ackers."""
+        batches = batching(self.settings)
+        return starts(self.layout, self.flows, batches, self.round_ms, self.idle_ms, self.wall_ms)
+
     def activity(self) -> Activity:
         """Return what the executors do beside their work."""
-        layout, prepared = self.layout, self.prepared
-        entered, idle_ms = self.entered, self.idle_ms
-        wall_ms = np.zeros(len(layout))
-        for name, demand in prepared.demand.items():
-            wall_ms[layout.of[name]] = demand.wall_ms
-        wall_ms *= self.scale
-        free = np.maximum(1.0 - self.arrivals * wall_ms / 1000, 0.0)
-        looks = free * 1000 / np.maximum(idle_ms, LOOK_MS)
-        polls, round_ms, consumers = (np.zeros(len(layout)) for _ in range(3))
-        for name, poll_ms in prepared.inputs.poll_ms.items():
+        layout, entered = self.layout, self.entered
+        free = np.maximum(1.0 - self.arrivals * self.wall_ms / 1000, 0.0)
+        looks = free * 1000 / np.maximum(self.idle_ms, LOOK_MS)
+        polls, consumers = (np.zeros(len(layout)) for _ in range(2))
+        for name in self.prepared.inputs.poll_ms:
             at = layout.of[name]
             looks[at] = 0.0
             consumers[at] = 1.0
-            tasks = self.held[name]
-            polled_ms = tasks * poll_ms
-            empty = np.exp(-entered[at] / 1000 * polled_ms)
-            round_ms[at] = polled_ms + empty * idle_ms[at]
-            polls[at] = np.maximum(tasks * 1000 / round_ms[at] - entered[at], 0.0)
-        begun = starts(layout, self.flows, batching(self.settings), round_ms, idle_ms, wall_ms)
+            polls[at] = np.maximum(self.held[name] * 1000 / self.round_ms[at] - entered[at], 0.0)
         sends = np.zeros(len(layout))
         for name in self.query_plan.sinks:
-            sends[layout.of[name]] = begun[layout.of[name]]
+            sends[layout.of[name]] = self.starts[layout.of[name]]
         remote = remote_traffic(
             layout, self.flows.emitted, self.flows.routing, self.at.holder, self.served, entered
         )
-        return Activity(looks, polls, consumers, np.where(entered > 0, begun, 0.0), sends, remote)
+        return Activity(looks, polls, consumers, np.where(entered > 0, self.starts, 0.0), sends, remote)
 
     def network(self) -> Network:
         """Put the network together."""
