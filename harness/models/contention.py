@@ -14,6 +14,9 @@ import numpy as np
 
 from harness.models.layout import FloatArray, IntArray, Layout
 
+SPREAD_MS = 3.0
+"""What lies between executors' work on one message: sleeps and wake-ups, on the way from one to the next."""
+
 
 class Hosts(NamedTuple):
     """Hosts of a plan, numbered from 0; a worker node with a quota of its own is one.
@@ -51,7 +54,7 @@ def hosts(layout: Layout) -> Hosts:
     return Hosts(np.array(of_worker, dtype=np.int64), np.array(cores), np.array(shared))
 
 
-def stretch(others_cores: FloatArray, cores: FloatArray) -> FloatArray:
+def stretch(others_cores: FloatArray, cores: FloatArray, at_once: FloatArray | float = 0.0) -> FloatArray:
     """Return wall-clock time over CPU demand of threads whose host has other demand too.
 
     Parameters
@@ -60,6 +63,10 @@ def stretch(others_cores: FloatArray, cores: FloatArray) -> FloatArray:
         Cores that all other threads of the host ask for, not negative.
     cores : array
         The host's cores; fewer than 1 (a quota) slow down even a thread that is alone.
+    at_once : array or float
+        Others that are at work whenever the thread is. Up to one fewer than there are cores they leave it a
+        core of its own that a third may want, from there on they share what is left for them. Exact for
+        whole numbers and two cores; between them it is on a line.
 
     Returns
     -------
@@ -72,11 +79,47 @@ def stretch(others_cores: FloatArray, cores: FloatArray) -> FloatArray:
 
     >>> stretch(np.array([0.0, 1.0, 2.0]), np.array(2.0)).round(4).tolist()
     [1.0, 1.3333, inf]
+
+    Where one other is always at work, any third is in the way.
+
+    >>> stretch(np.array([0.0, 1.0]), np.array(2.0), 1.0).round(4).tolist()
+    [1.0, 2.0]
     """
-    load = np.asarray(others_cores / cores, dtype=np.float64)
-    left = 1.0 - np.minimum(load, 1.0) ** np.maximum(cores, 1.0)
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.maximum(1.0, 1.0 / cores) / left)
+    load = np.minimum(np.asarray(others_cores / cores, dtype=np.float64), 1.0)
+    there = np.maximum(cores, 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        alone = np.maximum(1.0, 1.0 / cores) / (1.0 - load**there)
+        crowded = np.maximum(1.0, 1.0 / cores) / (1.0 - load)
+        between = alone + at_once / (there - 1.0) * (crowded - alone)
+        beyond = crowded * (1.0 + at_once) / there
+        return np.asarray(np.where(load < 1.0, np.where(at_once < there - 1.0, between, beyond), np.inf))
+
+
+def at_once(work_ms: FloatArray, host: IntArray, together: float) -> FloatArray:
+    """Return how many others are at work on messages that come together whenever an executor is.
+
+    While one executor works on one of them, the others of its host have the other messages to work on, for as
+    long as the busiest needs for all of them and a message is on its way. Fitted to fields-to-fields and
+    noise-floor (docs/model.md, 'CPU').
+
+    Parameters
+    ----------
+    work_ms : array (executors)
+        CPU that each has of a message, on average over all messages.
+    host : array (executors)
+    together : float
+        Messages that come together, at least 1.
+
+    Examples
+    --------
+    >>> at_once(np.array([1.5, 1.5, 1.5]), np.array([0, 0, 0]), 2.0)
+    array([0.5, 0.5, 0.5])
+    >>> at_once(np.array([1.5, 1.5]), np.array([0, 0]), 1.0)  # one message is at one executor at a time
+    array([0., 0.])
+    """
+    more_ms = work_ms * (together - 1.0)
+    others_ms = np.bincount(host, weights=more_ms)[host] - more_ms
+    return np.asarray(others_ms / (together * work_ms.max(initial=0.0) + SPREAD_MS), dtype=np.float64)
 
 
 def others_cores(stretched: float, cores: float) -> float:

@@ -6,8 +6,8 @@ the source, and told apart here:
 - its workers' CPU use, of which the law of ``contention`` makes a stretch, with a constant for what the other
   processes of the host (brokers, supervisors, the harness) get in the way;
 - its component that waits least: its ratio is the stretch. What it is over the law's is taken as the
-  topology's own (executors at work at once, since a message's tuples come together) and goes with it to other
-  plans.
+  topology's own and goes with it to other plans. Executors at work at once, as messages come together, are
+  in the law (``contention.at_once``), since they differ by plan.
 
 A sink's client waits in every send, so a sink's ratio is a bound only; and bolts that wait for most of their
 time say nothing. Then the law alone is taken, and the interval is wide.
@@ -78,20 +78,22 @@ def host_stretch(evidence: Evidence, weights: FloatArray, luck: float = 0.0) -> 
     return HostStretch(stretched, beyond_law(evidence, stretched, workers))
 
 
-def beyond_law(evidence: Evidence, stretched: float, workers: FloatArray) -> float:
+def beyond_law(evidence: Evidence, stretched: float, workers: FloatArray, at_once: float = 0.0) -> float:
     """Return a stretch over what the law says of the source's CPU use.
 
     Parameters
     ----------
     workers : array (workers)
         Cores in use by each.
+    at_once : float
+        Others at work whenever an executor is, on average.
 
     Raises
     ------
     ModelDeclined
         When more was measured than their hosts have. Where it is assumed, the law is taken instead.
     """
-    by_law = _law(evidence.layout, workers)
+    by_law = _law(evidence.layout, workers, at_once)
     if np.isfinite(by_law):
         return stretched / by_law
     if evidence.worker_cores is None:
@@ -99,13 +101,13 @@ def beyond_law(evidence: Evidence, stretched: float, workers: FloatArray) -> flo
     raise ModelDeclined("workers used more CPU than their hosts have: what contention did cannot be told")
 
 
-def _law(layout: Layout, workers: FloatArray) -> float:
+def _law(layout: Layout, workers: FloatArray, at_once: float = 0.0) -> float:
     """Return the law's stretch, averaged over workers; infinite where they use more than there is."""
     hosts = contention.hosts(layout)
     used = np.bincount(hosts.of_worker, weights=workers, minlength=hosts.cores.size)
     left = np.maximum(hosts.cores - used, 0.0)
     asked = used + hosts.shared * np.minimum(HIDDEN_CORES, left / 2)  # not all: the source ran
-    return float(contention.stretch(asked, hosts.cores)[hosts.of_worker].mean())
+    return float(contention.stretch(asked, hosts.cores, at_once)[hosts.of_worker].mean())
 
 
 def explained(layout: Layout, stretched: float) -> float:

@@ -184,6 +184,14 @@ class Builder:
         )
         return Activity(looks, polls, consumers, np.where(entered > 0, self.starts, 0.0), sends, remote)
 
+    @cached_property
+    def at_once(self) -> FloatArray:
+        """Other executors of its host at work, on messages that come together, whenever each one is."""
+        work_ms = (self.demand_cores() + self.send_cores()) * 1000 / self.rate_tps
+        found = float(self.starts[self.entered > 0].sum())
+        together = max(self.rate_tps / found, 1.0) if found > 0 else 1.0
+        return contention.at_once(work_ms, self.hosts.of_worker[self.layout.worker], together)
+
     def network(self) -> Network:
         """Put the network together."""
         layout, prepared = self.layout, self.prepared
@@ -196,7 +204,7 @@ class Builder:
         background = HIDDEN_CORES * hosts.shared + of_workers
         host = hosts.of_worker[layout.worker]
         demand = background + np.bincount(host, weights=own, minlength=hosts.cores.size)
-        stretch = contention.stretch(np.maximum(demand[host] - own**2, 0.0), hosts.cores[host])
+        stretch = contention.stretch(np.maximum(demand[host] - own**2, 0.0), hosts.cores[host], self.at_once)
         stretch = np.maximum(prepared.beyond * stretch, 1.0)
         usual = float(own[own > 0] @ stretch[own > 0] / own.sum()) if own.sum() > 0 else 1.0
         full = tuple(

@@ -224,5 +224,6 @@ def _with_cores(prepared: Prepared, evidence: Evidence, weights: FloatArray, bus
         polling = max(float((measured - at_work[covered]).sum() / expected[covered].sum()), 0.0)
     beyond = busy.beyond
     if beyond is None:
-        beyond = beyond_law(evidence, busy.stretched, at_work + polling * expected)
+        usual = float(own @ builder.at_once / own.sum()) if own.sum() > 0 else 0.0
+        beyond = beyond_law(evidence, busy.stretched, at_work + polling * expected, usual)
     return replace(prepared, beyond=beyond, polling=polling, cold_ms=builder.cold_ms, notes=notes)

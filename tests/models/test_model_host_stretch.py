@@ -11,8 +11,11 @@ import pytest
 from synthetic import SETTINGS, Truth, deploy, fields_to_fields, observation
 
 from harness.errors import ModelDeclined
+from harness.models.contention import stretch
 from harness.models.evidence import read
 from harness.models.host_stretch import HIDDEN_CORES, HostStretch, host_stretch
+from harness.models.layout import lay_out
+from harness.models.plan_network import Builder
 from harness.models.proposal import examine, prepare
 from harness.models.uncertainty import replicates
 from harness.protocols import Observation
@@ -47,7 +50,12 @@ LAW = 1 / (1 - ((4 * 0.15 + HIDDEN_CORES) / 2) ** 2)
 def test_bolts_that_compute_say_the_stretch() -> None:
     ratios = {"bolt-a": 1.5, "bolt-b": 1.5, "sender": 2.0}
     assert found(ratios) == (pytest.approx(1.5), None)
-    assert prepare(source(ratios, 0.15)).beyond == pytest.approx(1.5 / LAW)
+    observed = source(ratios, 0.15)
+    builder = Builder(prepare(observed), lay_out(observed.plan), observed.settings, observed.rate_tps)
+    own = builder.demand_cores()
+    law = stretch(np.array(4 * 0.15 + HIDDEN_CORES), np.array(2.0), float(own @ builder.at_once / own.sum()))
+    assert LAW < law < LAW * 1.02  # few of 50 messages a second come together
+    assert prepare(observed).beyond == pytest.approx(1.5 / law)
 
 
 def test_a_sinks_ratio_is_a_bound_only() -> None:

@@ -29,6 +29,7 @@ from harness.errors import ModelDeclined
 from harness.experiments.loading import load
 from harness.models.layout import Output, lay_out, moved
 from harness.models.network import Input, Network
+from harness.models.plan_network import Builder
 from harness.models.proposal import Prepared, network_of, prepare
 from harness.plans import QueryPlan, Worker
 from harness.protocols import Observation
@@ -179,6 +180,16 @@ def test_contention_is_taken_from_the_source_and_put_back_by_the_plan() -> None:
     assert network.stretch is not None
     bolts = network.layout.of["bolt-a"]
     assert network.stretch[bolts] == pytest.approx(np.full(2, 1.5), rel=0.01)
+
+
+def test_messages_that_come_together_are_worked_on_at_once() -> None:
+    """One spout executor finds what came to its 16 tasks in one round; 16 of them have one each."""
+    prepared = prepared_of("line")
+    one, many = (
+        Builder(prepared, lay_out(deploy(fields_to_fields(), n)), SETTINGS, 200.0).at_once for n in (1, 16)
+    )
+    assert one.max() > 0.2
+    assert many.max() < one.max() / 4
 
 
 def test_one_executor_can_be_moved() -> None:
