@@ -31,7 +31,7 @@ def of(step: RawStep, **measured: float) -> dict[str, float]:
 
 
 def first_step(experiment: str, step: int = 0) -> RawStep:
-    (run,) = (RUNS / experiment).iterdir()
+    run = min((RUNS / experiment).iterdir())
     return read_step(read_raw(run).steps[step])
 
 
