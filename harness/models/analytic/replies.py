@@ -8,7 +8,7 @@ import numpy as np
 
 from harness.models.analytic.batching import FIRST, times_hold
 from harness.models.analytic.compiled import compiled
-from harness.models.analytic.forward import Stages
+from harness.models.analytic.forward import Stages, moments
 from harness.models.analytic.holding import near
 from harness.models.analytic.spectrum import ComplexArray, add_atoms, times_uniform, times_wait
 from harness.models.analytic.spout_loop import SpoutLoop
@@ -19,15 +19,15 @@ from harness.models.layout import FloatArray, IntArray
 class Gathered(NamedTuple):
     """What comes to an acker from other workers and is gathered there; zero where it is not.
 
-    A message's acks fill one acker's batch, and the last of them waits for it, not each by itself. So what
-    counts is whether there is one from another worker (``last``), and whether the acker could begin with one
-    from its own (``first``: none could).
+    A message's acks fill one acker's batch in the order in which they come. So the acker begins with the
+    first word from another worker or, if that is sooner, with one from its own, which is not gathered; it
+    ends when the last from another worker is let go or the last from its own comes.
 
     Attributes
     ----------
     mean_ms : float
     first, last : array (executors)
-        Probabilities, of spout executors.
+        How much later both are than if nothing were gathered, of spout executors, in units of the mean.
     """
 
     mean_ms: float
@@ -36,31 +36,72 @@ class Gathered(NamedTuple):
 
 
 def gathered(g: Stages) -> Gathered:
-    """Return what ackers gather, acks of one component taken to go to its workers independently."""
+    """Return what ackers gather.
+
+    Acks of one component are taken to go to its workers independently; of the times between the components'
+    only the means count; a wait is anything alike up to twice its mean.
+    """
     f, h = g.f, g.w.holds
-    nothing = np.zeros(f.first_acker)
-    if not h.gather.shape[0]:
-        return Gathered(0.0, nothing, nothing)
-    worker = f.executor["worker"]
-    workers = f.kind_between.shape[0]
-    ackers = np.bincount(worker[f.first_acker :], minlength=workers) / (f.executor.size - f.first_acker)
-    spout = np.zeros(f.first_acker, dtype=bool)
-    none_far, none_near = np.ones(workers), np.ones(workers)
-    first, kinds = f.component["first_executor"], f.component["kind"][:-1]
-    messages = sum(h.acks[first[c] : first[c + 1]].sum() for c in np.flatnonzero(kinds == SPOUT))
-    for c in range(kinds.size):
-        at = slice(first[c], first[c + 1])
-        if kinds[c] == SPOUT:
-            spout[at] = True
-        elif h.acks[at].sum() > 0:
-            of_worker = np.bincount(worker[at], h.acks[at], minlength=workers)
-            here, number = of_worker / of_worker.sum(), of_worker.sum() / messages
-            none_far *= here**number
-            none_near *= (1 - here) ** number
-    own = np.equal.outer(worker[: f.first_acker], np.arange(workers))
-    last = np.where(spout, 1 - (own * none_far) @ ackers, 0.0)
-    begins = np.where(spout, (~own * none_near) @ ackers, 0.0)
-    return Gathered(float(h.gather[f.first_acker :, FIRST].mean()), begins, last)
+    first, last = np.zeros(f.first_acker), np.zeros(f.first_acker)
+    if not (h.gather.shape[0] and h.gather[f.first_acker :, FIRST].any()):
+        return Gathered(0.0, first, last)
+    workers, begin = f.kind_between.shape[0], f.component["first_executor"]
+    home, acker_home = f.executor["worker"][: f.first_acker], f.executor["worker"][f.first_acker :]
+    ackers = np.bincount(acker_home, minlength=workers)
+    gather_ms = np.bincount(acker_home, h.gather[f.first_acker :, FIRST], minlength=workers)
+    most_ms: FloatArray = 2 * gather_ms / np.maximum(ackers, 1)
+    near_ms, far_ms = _sent_ms(g)
+
+    bolts, messages, spouts = [], 0.0, np.zeros(f.first_acker, dtype=bool)
+    for c, kind in enumerate(f.component["kind"][:-1]):
+        at = slice(begin[c], begin[c + 1])
+        sent = h.acks[at].sum()
+        if kind == SPOUT:
+            spouts[at] = True
+            messages += sent
+        elif sent > 0:
+            share = h.acks[at] / sent
+            here = np.bincount(home[at], share, minlength=workers)
+            bolts.append((here, sent, share @ near_ms[at], share @ far_ms[at]))
+
+    none = np.ones(workers)  # the probability that no later ack is from another worker
+    latest_ms = 0.0
+    later = np.zeros((workers, f.first_acker))
+    for here, sent, own_ms, sent_ms in sorted(bolts, key=lambda bolt: -bolt[3]):
+        none_here = here ** (sent / messages)
+        later += (none * (1 - none_here) * _beyond(most_ms, max(latest_ms - sent_ms, 0.0)))[:, None]
+        latest_ms = max(latest_ms, own_ms)
+        none *= none_here
+    other = np.arange(workers)[:, None] != home
+    later += none[:, None] * other * _beyond(most_ms[:, None], np.maximum(latest_ms - far_ms, 0.0))
+    last[spouts] = (ackers @ later)[spouts]
+
+    none = np.ones(workers)  # that no earlier one is from the acker's own
+    sooner = np.zeros((workers, f.first_acker))
+    for here, sent, own_ms, _ in sorted(bolts, key=lambda bolt: bolt[2]):
+        none_here = np.maximum(1 - here, 0.0) ** (sent / messages)
+        sooner += (none * (1 - none_here))[:, None] * _beyond(most_ms[:, None], own_ms - far_ms)
+        none *= none_here
+    first[spouts] = ((ackers[:, None] * other) * (most_ms[:, None] / 2 - sooner)).sum(axis=0)[spouts]
+    mean_ms = float(h.gather[f.first_acker :, FIRST].mean())
+    return Gathered(mean_ms, first / (ackers.sum() * mean_ms), last / (ackers.sum() * mean_ms))
+
+
+def _sent_ms(g: Stages) -> tuple[FloatArray, FloatArray]:
+    """Return when acks leave for ackers of their executor's worker and of others, from the emit on."""
+    h = g.w.holds
+    rows = moments(g, np.ones(g.f.first_acker))
+    age_ms = np.divide(rows[:, 1], rows[:, 0], out=np.zeros(len(rows)), where=rows[:, 0] > 0)
+    own = slice(0, g.f.first_acker)
+    near_ms = age_ms + (h.ack[own, FIRST] if h.ack.shape[0] else 0.0)
+    return near_ms, age_ms + (h.out[own, FIRST] if h.out.shape[0] else 0.0)
+
+
+def _beyond(most_ms: FloatArray, ms: float | FloatArray) -> FloatArray:
+    """Return the mean of what a wait of anything alike up to ``most_ms`` lasts beyond ``ms``."""
+    left = np.maximum(most_ms - ms, 0.0)
+    over = left * left / 2 / np.where(most_ms > 0, most_ms, 1.0)
+    return np.asarray(np.where(np.less(ms, 0), most_ms / 2 - ms, over))
 
 
 def reply_ms(g: Stages) -> FloatArray:
