@@ -69,7 +69,7 @@ def with_repeats(rows: Pairs) -> Pairs:
     """
     kind = ["experiment", "measure", "statistic"]
     step = [*kind, "machine", "proposed"]
-    once = rows[~_unusable(rows) & (rows["subject"] == "")].drop_duplicates([*step, "run"])
+    once = rows[~unusable(rows) & (rows["subject"] == "")].drop_duplicates([*step, "run"])
     once = once.assign(explained=once["noise"].fillna(0.0) ** 2)
     repeats = once.groupby(step)[["actual", "explained"]].agg(["mean", "var", "count"])
     repeats = repeats[(repeats["actual", "count"] > 1) & (repeats["actual", "mean"] != 0)]
@@ -129,14 +129,14 @@ class Figures:
         return 100 * self.judged / self.valid if self.valid else None
 
 
-def _unusable(rows: Pairs) -> pd.Series[bool]:
+def unusable(rows: Pairs) -> pd.Series[bool]:
     """Return which rows are of steps that could not be used, or have nothing to compare with."""
     return rows["verdict"].isin(["invalid", "unsteady", "not-measured"]) | rows["full"]
 
 
 def figures(rows: Pairs) -> Figures:
     """Sum up pairs of one model."""
-    valid = rows[~_unusable(rows)]
+    valid = rows[~unusable(rows)]
     judged = valid[valid["verdict"] == "judged"]
     width = (judged["high"] - judged["low"]) / 2 / judged["value"].abs().replace(0, np.nan) * 100
     coverage, low, high = clustered_share(judged["covered"], judged["experiment"])

@@ -8,6 +8,8 @@ from hashlib import blake2b
 from importlib import resources
 from pathlib import Path
 
+import numpy as np
+
 from harness.analysis import accuracy
 from harness.analysis.accuracy import ENDS, GOALS, LEAST_JUDGED_PCT, LEVEL, Figures, Goal, Pairs
 from harness.analysis.capacity import SUSTAINABLE, THROUGHPUT
@@ -71,6 +73,7 @@ def page(runs: Sequence[Evaluated], own: str, split: str, notes: str = "") -> st
             f"## Goals for `{own}`\n\n{_goals(rows, own)}",
             f"## By measure\n\n{_by_measure(rows)}",
             f"## By experiment\n\n{_by_experiment(rows)}",
+            f"## Beside the noise\n\n{_beside_noise(rows, own)}",
             f"## Saturation\n\n{_saturation(reporting)}",
         ]
     if not tuning.empty:
@@ -208,6 +211,30 @@ def _by_experiment(rows: Pairs) -> str:
     return "\n".join(parts)
 
 
+def _beside_noise(rows: Pairs, own: str) -> str:
+    """Tell experiments that were measured several times from those whose noise is a lower bound."""
+    mine = rows[(rows["model"] == own) & rows["measure"].isin(ENDS) & (rows["statistic"] == "mean")]
+    lines = []
+    for experiment, of in mine.groupby("experiment"):
+        judged = of[~accuracy.unusable(of) & (of["verdict"] == "judged")]
+        noise_pct = (judged["noise"] / judged["actual"].abs()).median() * 100
+        lines.append(
+            [
+                str(experiment),
+                str(judged.groupby("machine")["run"].nunique().max() if len(judged) else 0),
+                _plain(None if np.isnan(noise_pct) else float(noise_pct)),
+                _number(accuracy.figures(of).over_noise),
+            ]
+        )
+    text = (
+        "Means of ground truth and complete latency. An experiment that was measured once on a machine has\n"
+        "only the noise within its intervals, so its ratio is an upper bound; one whose runs met a machine\n"
+        "with less and one with more to do has much noise, so its ratio is small.\n\n"
+    )
+    head = ["experiment", "runs on one kind of machine", "noise, median %", "error / noise, median"]
+    return text + _table(head, lines)
+
+
 def _cell(found: Figures | None) -> str:
     if found is None or not found.valid:
         return "-"
@@ -243,14 +270,16 @@ def _runs(runs: Sequence[Evaluated]) -> str:
             str(r.steps * (r.steps - 1)),
             str(len(r.saturated)),
             r.machine,
+            _plain(r.stolen_pct),
             r.commit,
         ]
         for r in sorted(runs, key=lambda r: (r.part, r.name))
     ]
     steps = sum(r.steps for r in runs)
     pairs = sum(r.steps * (r.steps - 1) for r in runs)
-    head = ["set", "run", "verdict", "steps", "pairs", "saturated steps", "machine", "commit"]
-    text = _table(head, lines) + f"\nTogether {steps} steps and {pairs} off-diagonal pairs.\n"
+    head = ["set", "run", "verdict", "steps", "pairs", "saturated steps", "machine", "stolen %", "commit"]
+    text = "Stolen: CPU time that the machine's host gave to others, in the step in which it was most.\n\n"
+    text += _table(head, lines) + f"\nTogether {steps} steps and {pairs} off-diagonal pairs.\n"
     return text + f"\nPredictions are of the models whose text has the digest `{models_digest()}`.\n"
 
 

@@ -91,6 +91,8 @@ class Evaluated:
         Of each finished step what was asked for, its rate included.
     saturated : frozenset of int
         Steps whose backlog grew.
+    stolen_pct : float or None
+        Share of the machine's CPU time that its host gave to others, in the step in which it was most.
     pairs : DataFrame
         Rows of ``errors.parquet``.
     """
@@ -103,6 +105,7 @@ class Evaluated:
     configurations: Mapping[int, str]
     commit: str
     saturated: frozenset[int]
+    stolen_pct: float | None
     pairs: pd.DataFrame
 
     @property
@@ -186,15 +189,18 @@ def _evaluated(path: Path, split: Split, verdict: str, pairs: pd.DataFrame) -> E
     run = Run(path)
     experiment = run.path.parent.name
     machine = run.environment.get("machine") or {}
+    intervals = {i: run.interval(i) for i in run.finished_steps}
+    stolen = [i.machine_steal_pct for i in intervals.values() if i.machine_steal_pct is not None]
     return Evaluated(
         name=f"{experiment}/{run.path.name}",
         experiment=experiment,
         part=split.part(experiment),
         verdict=verdict,
         machine=f"{machine.get('cores', 'unknown')} x {machine.get('cpu', 'unknown')}",
-        configurations={i: run.interval(i).configuration for i in run.finished_steps},
+        configurations={step: i.configuration for step, i in intervals.items()},
         commit=str(run.environment.get("commit") or "unknown"),
         saturated=frozenset(i for i in run.finished_steps if run.quality(i).saturated),
+        stolen_pct=max(stolen, default=None),
         pairs=pairs,
     )
 

@@ -89,7 +89,7 @@ def test_the_section_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert ablation.judged_pairs(frame) == [(0, 1), (1, 0)]
     runs = [
-        Evaluated(name, name, part, "valid", "2 x CPU", {0: "one", 1: "two"}, "abc", frozenset(), frame)
+        Evaluated(name, name, part, "valid", "2 x CPU", {0: "one", 1: "two"}, "abc", frozenset(), None, frame)
         for name, part in (("one", "tuning"), ("two", "reporting"))
     ]
     text = ablation.section([Path("one"), Path("two")], runs)

@@ -70,6 +70,7 @@ def run(
         configurations={step: f"{step}@{rate_tps:g}" for step in range(3)},
         commit="abc",
         saturated=frozenset(saturated),
+        stolen_pct=2.5,
         pairs=frame,
     )
 
@@ -233,7 +234,8 @@ def test_the_page_says_what_is_reached_and_missed() -> None:
     )
     assert "| complete latency, mean: median error | at most 8 % | - | nothing to judge | - |" in text
     assert "## Causes\n\nA text." in text
-    assert "| reporting | two/20260101T000000Z | valid | 3 | 6 | 0 | 2 x CPU | abc |" in text
+    assert "| two | 1 | 5.0 | 0.40 |" in text  # 0.5 of 10; errors of 0.2, 1.5 and 0.1 over 0.5
+    assert "| reporting | two/20260101T000000Z | valid | 3 | 6 | 0 | 2 x CPU | 2.5 | abc |" in text
     late = page([run("two", [row("composite", 0, 1, 14.0)])], "composite", "split.yaml")
     assert "| 40.0 % | missed by 35.0 % | - |" in late
     assert "No run of the reporting set" in page([run("one", own)], "composite", "split.yaml")
