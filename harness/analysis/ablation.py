@@ -1,9 +1,9 @@
 """Where the composite model's error comes from: one thing after the other replaced by its measured value.
 
-Twice, for the mean ground-truth latency. Of the answer: that latency is the sum of its stages' parts, so a
+For the mean ground-truth latency, twice. Of the answer: that latency is the sum of its stages' parts, so a
 stage that is replaced by its measured value takes its own part out of the error. Of what the answer is made
 from: an estimate that was got from the source is replaced by the same estimate got from the proposed step
-itself; what is left with all of them replaced is not the source's fault.
+itself; what is left with all of them replaced is not the source's fault. The latter of service times, too.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from harness.analysis.counters import SERVICE as SERVICE_TIME
 from harness.analysis.evaluation import Evaluated, mean_ground_truth
 from harness.analysis.predicting import observation
 from harness.errors import ModelDeclined
@@ -57,10 +58,13 @@ class Causes(NamedTuple):
         A row a pair and stage: its ``part`` in the error, in percent of the measured latency.
     left : DataFrame
         A row a pair and replacement: the ``error`` that is left, in percent of the measured latency.
+    services : DataFrame
+        A row a pair, replacement and executor: the same of its service time.
     """
 
     parts: pd.DataFrame
     left: pd.DataFrame
+    services: pd.DataFrame
 
 
 def measured(evidence: Evidence) -> dict[Stage, float]:
@@ -155,7 +159,9 @@ def _step(run: Run, experiment: Experiment, number: int) -> Step | None:
     return Step(prepared.estimates, parts_ms, told.plan, told.settings, told.rate_tps)
 
 
-def causes(path: Path, judged: Iterable[tuple[int, int]]) -> Causes:
+def causes(
+    path: Path, judged: Iterable[tuple[int, int]], service_ms: Mapping[int, Mapping[str, float]]
+) -> Causes:
     """Look for the causes of one run's errors.
 
     Parameters
@@ -164,11 +170,13 @@ def causes(path: Path, judged: Iterable[tuple[int, int]]) -> Causes:
         Of the run.
     judged : iterable of (int, int)
         Its pairs of source and proposed step that the model was judged by.
+    service_ms : mapping
+        What was measured, by step and executor.
     """
     run = Run(path)
     experiment = load(run.path / "experiment.yaml")
     seen: dict[int, Step | None] = {}
-    parts, left = [], []
+    parts, left, services = [], [], []
     for source, step in judged:
         for number in {source, step} - set(seen):
             seen[number] = _step(run, experiment, number)
@@ -183,6 +191,9 @@ def causes(path: Path, judged: Iterable[tuple[int, int]]) -> Causes:
         for what, solution in solved.items():
             expected = predicted(solution)
             left.append((source, step, what, 100 * (sum(expected.values()) - latency_ms) / latency_ms))
+            spent_ms = dict(zip(solution.network.layout.labels, solution.service.hold[:, 0], strict=False))
+            for executor, ms in service_ms.get(step, {}).items():
+                services.append((source, step, what, executor, 100 * (spent_ms[executor] - ms) / ms))
             if what == NOTHING:
                 for stage, value in there.parts_ms.items():
                     part = 100 * (expected.get(stage, 0.0) - value) / latency_ms
@@ -190,6 +201,7 @@ def causes(path: Path, judged: Iterable[tuple[int, int]]) -> Causes:
     return Causes(
         pd.DataFrame(parts, columns=["source", "step", "component", "stage", "part"]),
         pd.DataFrame(left, columns=["source", "step", "replaced", "error"]),
+        pd.DataFrame(services, columns=["source", "step", "replaced", "executor", "error"]),
     )
 
 
@@ -210,8 +222,13 @@ def section(
     for path, run in sorted(zip(paths, runs, strict=True), key=_reporting_first):
         if pairs := judged_pairs(run.pairs):
             progress(f"{path}: looking for causes")
-            found.append((run, causes(path, pairs)))
-    return "\n".join([_HEAD, _left_table(found), _BETWEEN, _parts_table(found)]) if found else ""
+            found.append((run, causes(path, pairs, measured_services(run.pairs))))
+    if not found:
+        return ""
+    latencies, services = (
+        _left_table([(run, getattr(of, which)) for run, of in found]) for which in ("left", "services")
+    )
+    return "\n".join([_HEAD, latencies, _SERVICES, services, _BETWEEN, _parts_table(found)])
 
 
 def _reporting_first(of: tuple[Path, Evaluated]) -> tuple[bool, str, str]:
@@ -226,6 +243,11 @@ Of the mean ground-truth latency of `{MODEL}`: median error in percent when one 
 source's but what the proposed step itself says of it. What is left with all of them is the network's and the
 solution's own: mechanisms that are not in it, or not as they are. Pairs that any replacement would overload,
 or whose proposed step says nothing, are in no column.
+"""
+_SERVICES = """\
+The same of service times: medians over these pairs and their executors. What is left with all replaced is
+how a service time follows from its CPU demand on a host that others use, too; "host's other work" is what
+the law on that does not explain in the step itself.
 """
 _BETWEEN = """\
 And each stage of the latency replaced by its measured value: its part in the error (median over pairs, in
@@ -247,13 +269,24 @@ def judged_pairs(pairs: pd.DataFrame) -> list[tuple[int, int]]:
     return [(int(s), int(p)) for s, p in zip(mine["source_step"], mine["proposed_step"], strict=True)]
 
 
-def _left_table(found: Iterable[tuple[Evaluated, Causes]]) -> str:
+def measured_services(pairs: pd.DataFrame) -> dict[int, dict[str, float]]:
+    """Return the service times that the model was judged by, by proposed step and executor."""
+    mine = pairs[(pairs["model"] == MODEL) & (pairs["measure"] == SERVICE_TIME)]
+    mine = mine[(mine["statistic"] == "mean") & mine["subject"].str.contains("[", regex=False)]
+    mine = mine[(mine["verdict"] == "judged") & (mine["protocol"] == "ours")]
+    return {
+        int(str(step)): dict(zip(of["subject"], of["actual"].astype(float), strict=True))
+        for step, of in mine.groupby("proposed_step")
+    }
+
+
+def _left_table(found: Iterable[tuple[Evaluated, pd.DataFrame]]) -> str:
     columns = [NOTHING, *ESTIMATES, EVERYTHING]
     head = ["set", "run", "pairs", *columns]
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-    for run, of in found:
-        pairs = f"{of.left.groupby(['source', 'step']).ngroups} of {len(judged_pairs(run.pairs))}"
-        errors = of.left.assign(error=of.left["error"].abs()).groupby("replaced")["error"].median()
+    for run, left in found:
+        pairs = f"{left.groupby(['source', 'step']).ngroups} of {len(judged_pairs(run.pairs))}"
+        errors = left.assign(error=left["error"].abs()).groupby("replaced")["error"].median()
         cells = (f"{errors[c]:.1f}" if c in errors.index else "–" for c in columns)
         lines.append(f"| {run.part} | {run.name} | {pairs} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
