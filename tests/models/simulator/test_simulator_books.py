@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harness.models.layout import Output
 from harness.models.network import Input
 from harness.models.simulator import simulate
+from harness.models.simulator.building import build
 from harness.models.simulator.loads import loads
 from harness.models.simulator.random_networks import NetworkLimits, random_network
 
@@ -68,9 +69,13 @@ def test_a_runs_books_balance(seed: int, contended: bool) -> None:
 
 
 @given(SEEDS)
+@example(3829)  # batches of 18 that two executors of two cores get at once: busy for 0.6 of the time, not 0.26
 @settings(max_examples=15)
 def test_rates_are_those_of_the_traffic_equations(seed: int) -> None:
-    """Within five standard deviations of as many independent messages, each with its tuples' spread."""
+    """Within five standard deviations of as many independent messages, each with its tuples' spread.
+
+    Executors that wait for cores are busy for longer than the equations say; their CPU time is as it says.
+    """
     network = random_network(seed, NetworkLimits(QUICK.components, QUICK.executors, windows=False))
     run = simulate(network, 10, 0.5, seed)
     expected = loads(network)
@@ -86,7 +91,13 @@ def test_rates_are_those_of_the_traffic_equations(seed: int) -> None:
         assert isinstance(key, Input)
         assert (rate >= 0).all()
     assert all(isinstance(key, Output) for key in expected.emitted_tps)
-    np.testing.assert_allclose(run.use.utilisation, expected.utilisation, atol=0.15)
+    assert (run.use.utilisation >= expected.utilisation - 0.15).all()
+    if build(network).contended:
+        host = network.host[layout.worker]
+        used = np.bincount(host, run.use.cpu_cores, minlength=expected.host_cores.size)
+        np.testing.assert_allclose(used, expected.host_cores, atol=0.15)
+    else:
+        assert (run.use.utilisation <= expected.utilisation + 0.15).all()
 
 
 @given(SEEDS)
