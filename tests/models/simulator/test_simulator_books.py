@@ -69,9 +69,7 @@ def test_a_runs_books_balance(seed: int, contended: bool) -> None:
 
 
 @given(SEEDS)
-@example(
-    3829
-)  # batches of 18 that two executors of two cores get at once: busy for 0.6 of the time, not 0.26
+@example(3829)  # two executors of one core get batches of 18 at once, and are busy for 0.6, not 0.26
 @settings(max_examples=15)
 def test_rates_are_those_of_the_traffic_equations(seed: int) -> None:
     """Within five standard deviations of as many independent messages, each with its tuples' spread.
