@@ -245,9 +245,9 @@ solution's own: mechanisms that are not in it, or not as they are. Pairs that an
 or whose proposed step says nothing, are in no column.
 """
 _SERVICES = """\
-The same of service times: medians over these pairs and their executors. What is left with all replaced is
-how a service time follows from its CPU demand on a host that others use, too; "host's other work" is what
-the law on that does not explain in the step itself.
+The same of service times: medians over these pairs and their executors. "Host's other work" is what the law
+of contention does not explain in the proposed step itself, so with it the step's own contention is met,
+whatever the law says: what it takes off an error is the law's and the host's.
 """
 _BETWEEN = """\
 And each stage of the latency replaced by its measured value: its part in the error (median over pairs, in
