@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from harness.analysis.counters import SERVICE as SERVICE_TIME
-from harness.analysis.evaluation import Evaluated, mean_ground_truth
+from harness.analysis.evaluation import Evaluated, mean_ground_truth, means
 from harness.analysis.predicting import observation
 from harness.errors import ModelDeclined
 from harness.experiments.config import Experiment
@@ -225,9 +225,8 @@ def section(
             found.append((run, causes(path, pairs, measured_services(run.pairs))))
     if not found:
         return ""
-    latencies, services = (
-        _left_table([(run, getattr(of, which)) for run, of in found]) for which in ("left", "services")
-    )
+    latencies = _left_table([(run, of.left) for run, of in found])
+    services = _left_table([(run, of.services) for run, of in found])
     return "\n".join([_HEAD, latencies, _SERVICES, services, _BETWEEN, _parts_table(found)])
 
 
@@ -271,9 +270,8 @@ def judged_pairs(pairs: pd.DataFrame) -> list[tuple[int, int]]:
 
 def measured_services(pairs: pd.DataFrame) -> dict[int, dict[str, float]]:
     """Return the service times that the model was judged by, by proposed step and executor."""
-    mine = pairs[(pairs["model"] == MODEL) & (pairs["measure"] == SERVICE_TIME)]
-    mine = mine[(mine["statistic"] == "mean") & mine["subject"].str.contains("[", regex=False)]
-    mine = mine[(mine["verdict"] == "judged") & (mine["protocol"] == "ours")]
+    mine = means(pairs, MODEL, SERVICE_TIME)
+    mine = mine[(mine["verdict"] == "judged") & mine["subject"].str.contains("[", regex=False)]
     return {
         int(str(step)): dict(zip(of["subject"], of["actual"].astype(float), strict=True))
         for step, of in mine.groupby("proposed_step")

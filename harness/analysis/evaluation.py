@@ -205,13 +205,18 @@ def _evaluated(path: Path, split: Split, verdict: str, pairs: pd.DataFrame) -> E
     )
 
 
-def mean_ground_truth(pairs: pd.DataFrame, model: str) -> pd.DataFrame:
-    """Return a model's off-diagonal rows of ``errors.parquet`` on the mean ground truth, by our protocol."""
+def means(pairs: pd.DataFrame, model: str, measure: str) -> pd.DataFrame:
+    """Return a model's off-diagonal rows of ``errors.parquet`` on a measure's means, by our protocol."""
     return pairs[
         (pairs["model"] == model)
-        & (pairs["measure"] == GROUND_TRUTH)
+        & (pairs["measure"] == measure)
         & (pairs["statistic"] == "mean")
-        & (pairs["subject"] == "")
         & (pairs["protocol"] == "ours")
         & (pairs["source_step"] != pairs["proposed_step"])
     ]
+
+
+def mean_ground_truth(pairs: pd.DataFrame, model: str) -> pd.DataFrame:
+    """Return those on the ground truth of the whole topology."""
+    found = means(pairs, model, GROUND_TRUTH)
+    return found[found["subject"] == ""]

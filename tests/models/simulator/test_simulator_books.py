@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from harness.models.layout import Output
 from harness.models.network import Input
 from harness.models.simulator import simulate
-from harness.models.simulator.building import build
 from harness.models.simulator.loads import loads
 from harness.models.simulator.random_networks import NetworkLimits, random_network
 
@@ -92,7 +91,7 @@ def test_rates_are_those_of_the_traffic_equations(seed: int) -> None:
         assert (rate >= 0).all()
     assert all(isinstance(key, Output) for key in expected.emitted_tps)
     assert (run.use.utilisation >= expected.utilisation - 0.15).all()
-    if build(network).contended:
+    if run.parts.contended:
         host = network.host[layout.worker]
         used = np.bincount(host, run.use.cpu_cores, minlength=expected.host_cores.size)
         np.testing.assert_allclose(used, expected.host_cores, atol=0.15)
