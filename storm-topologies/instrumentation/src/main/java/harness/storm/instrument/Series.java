@@ -107,11 +107,25 @@ public final class Series {
         return value;
     }
 
-    private record Published(Supplier<Series> report) implements IMetric {
+    /** One report after another, each of a later time: of two points with the same one, a store keeps one. */
+    private static final class Published implements IMetric {
+        private final Supplier<Series> report;
+        private long endMs;
+
+        Published(Supplier<Series> report) {
+            this.report = report;
+        }
+
+        /** An executor that was held up is asked for several periods within one millisecond. */
         @Override
         public Object getValueAndReset() {
             Series series = report.get();
-            return series == null ? null : series.value();
+            if (series == null) {
+                return null;
+            }
+            endMs = Math.max((Long) series.value.get(END_MS), endMs + 1);
+            series.value.put(END_MS, endMs);
+            return series.value();
         }
 
         /** Not the interface's immutable empty map, which Kryo has no registration for. */

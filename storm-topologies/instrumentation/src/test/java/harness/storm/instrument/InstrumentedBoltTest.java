@@ -52,6 +52,20 @@ class InstrumentedBoltTest {
         bolt.cleanup();
     }
 
+    /** Ticks that waited are asked for within a millisecond; points of one time would overwrite each other. */
+    @Test
+    void reportsAtTheSameMomentHaveTimesOfTheirOwn() {
+        InstrumentedBolt bolt = new InstrumentedBolt(new Relay());
+        bolt.prepare(CONF, contexts.task(2), new OutputCollector(new FixedCollector(List.of(4, 5))));
+        long before = 0;
+        for (int i = 0; i < 1000; i++) {
+            long endMs = (Long) contexts.report(2, 2, "harness.bolt").get(Series.END_MS);
+            assertTrue(endMs > before, before + " is followed by " + endMs);
+            before = endMs;
+        }
+        bolt.cleanup();
+    }
+
     /** Storm sends a direct tuple to nobody when the task's component does not subscribe to the stream. */
     @Test
     void aDirectEmitToATaskThatDoesNotListenIsNoTransfer() {
