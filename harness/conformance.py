@@ -29,7 +29,7 @@ def example() -> Case:
     """
     folder = Path(str(resources.files("harness"))) / "assets" / "example"
     said: dict[str, Any] = json.loads((folder / "case.json").read_text(encoding="utf-8"))
-    settings = Settings(storm=said["storm"], version=said["version"])
+    settings = Settings(said["storm"], said["version"], said["poll_timeout_ms"])
     source = Observation(
         plan=PhysicalPlan.model_validate(said["source_plan"]),
         settings=settings,

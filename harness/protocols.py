@@ -25,10 +25,14 @@ class Settings:
         Every Storm setting in force (wait strategies, batches, buffers, load-aware messaging ...).
     version : str
         The cluster's Storm version, by which a queue model is chosen.
+    poll_timeout_ms : float, optional
+        How long a poll of a spout's Kafka client may wait for messages; None where nobody says it (no Storm
+        setting does, so not of a jar's topology).
     """
 
     storm: Mapping[str, object]
     version: str
+    poll_timeout_ms: float | None = None
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ def main(run_path: Path) -> None:
         "interval_s": float(SECONDS),
         "version": said.version,
         "storm": dict(said.storm),
+        "poll_timeout_ms": said.poll_timeout_ms,
         "complete_latency_ms": {k: v.mean_ms for k, v in interval.complete_latency_ms.items()},
         "source_plan": json.loads(run.plan(SOURCE).start.model_dump_json()),
         "proposed_plan": json.loads(run.plan(PROPOSED).start.model_dump_json()),

@@ -24,6 +24,7 @@ from harness.plans import PhysicalPlan
 from harness.protocols import Estimate, Model, Observation, Prediction, PreparingModel, Settings
 from harness.runs import Interval, Run, judged, read_table
 from harness.schemas import PREDICTIONS
+from harness.topologies.anybodys import JarTopology
 
 
 def observation(run: Run, experiment: Experiment, step: int) -> Observation:
@@ -78,7 +79,9 @@ def _nested(kind: pa.DataType) -> pd.ArrowDtype | None:
 def settings(run: Run, experiment: Experiment) -> Settings:
     """Return what a model may know of the deployment."""
     version = str(run.environment.get("cluster", {}).get("storm", "unknown"))
-    return Settings(storm=experiment.storm_settings(), version=version)
+    topology = experiment.topology
+    poll_ms = None if isinstance(topology, JarTopology) else float(topology.spout.poll_timeout_ms)
+    return Settings(storm=experiment.storm_settings(), version=version, poll_timeout_ms=poll_ms)
 
 
 def predict(

@@ -18,19 +18,19 @@ import numpy as np
 from harness.models.layout import FloatArray, Layout
 from harness.plans import Stream
 
-WORKER_CORES = 0.078
+WORKER_CORES = 0.076
 """Of a worker process with nothing to do; its transfer thread included."""
-CONSUMER_CORES = 0.020
+CONSUMER_CORES = 0.015
 """Of a spout executor's client with nothing to do."""
-LOOK_MS = 0.007
+LOOK_MS = 0.0069
 """CPU of a look at an empty queue; falling asleep after it, and waking, included."""
-POLL_MS = 0.079
+POLL_MS = 0.105
 """CPU of a Kafka poll that finds nothing."""
-REMOTE_MS = 0.033
+REMOTE_MS = 0.031
 """CPU of a tuple or ack at each of its two ends, where it goes to another worker."""
-FETCH_MS = 0.73
+FETCH_MS = 0.50
 """CPU of a spout's round that finds messages, beside the emits: its client's."""
-REQUEST_MS = 0.59
+REQUEST_MS = 0.61
 """CPU of what a sink's client does each time that its executor begins to work, in its own threads."""
 ACK_MS = 0.025
 """CPU of one message at an acker; no metric says it."""

@@ -28,6 +28,7 @@ from scipy.special import ndtr
 
 from harness.errors import UsageError
 from harness.experiments.config import Experiment
+from harness.models.inputs import BEYOND_MS
 from harness.models.layout import FloatArray, Layout, Output, lay_out, outputs
 from harness.models.network import Atoms, Hops, Input, Network, constant
 from harness.models.network import Service as Cost
@@ -90,7 +91,7 @@ def network(experiment: Experiment, plan: PhysicalPlan, rate_tps: float) -> Netw
         input_tps={s: np.full(len(layout.tasks[s]), rate_tps / len(layout.tasks[s])) for s in spouts},
         input_scv=1 / 16 if experiment.input.arrivals == "poisson" else 0.0,
         in_turn=True,
-        poll_ms=dict.fromkeys(spouts, float(topology.spout.poll_timeout_ms)),
+        poll_ms=dict.fromkeys(spouts, topology.spout.poll_timeout_ms + BEYOND_MS),
         idle_ms=np.full(len(layout), topology.waiting.sleep_ms + SLACK_MS),
         routing=routing,
         round_robin=frozenset(
