@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -24,13 +25,16 @@ WHOLE = (*LATENCY_MEASURES, THROUGHPUT, SUSTAINABLE)
 """Measures with one subject, the whole topology; the others are judged by executor, connection or worker."""
 BUSIEST = 0.9
 """Load of the busiest executor up to which tails are asked for."""
+BUSY_PCT = (0, 60, 70, 80, 90, 100)
+"""Ends of what a machine's use is told by, and their names."""
+BUSY = tuple(f"{low} to {high} %" for low, high in pairwise(BUSY_PCT))
 LEVEL = 0.9
 """Of the models' intervals."""
 
 Pairs = pd.DataFrame
 """Rows of pair tables with ``run``, ``experiment``, ``machine``, ``proposed`` (the configuration), ``full``
-(a step that was measured as saturated has no latency and is no source) and ``busiest`` (load of the proposed
-step's busiest executor)."""
+(a step that was measured as saturated has no latency and is no source), ``busiest`` (load of the proposed
+step's busiest executor) and ``busy_pct`` (of the machine, in the step in which it was busier)."""
 
 
 def gather(runs: Iterable[Evaluated]) -> Pairs:
@@ -45,7 +49,9 @@ def gather(runs: Iterable[Evaluated]) -> Pairs:
         part = frame["subject"].str.contains("[", regex=False) | (frame["measure"] == WORKER_CPU)
         asked = frame["proposed_step"].map(dict(run.configurations))
         whose = {"run": run.name, "experiment": run.experiment, "machine": run.machine}
-        named = frame.assign(**whose, proposed=asked, full=full, busiest=busiest)
+        source_busy, busy = (frame[c].map(dict(run.busy_pct)) for c in ("source_step", "proposed_step"))
+        busy = busy.where(busy >= source_busy, source_busy).where(busy.notna())
+        named = frame.assign(**whose, proposed=asked, full=full, busiest=busiest, busy_pct=busy)
         kept = (frame["source_step"] != frame["proposed_step"]) & (
             whole | (part & ~frame["measure"].isin(WHOLE))
         )
@@ -249,6 +255,13 @@ def by_model(rows: Pairs, measure: str, statistic: str) -> dict[str, Figures]:
 def by_experiment(rows: Pairs, measure: str, statistic: str) -> dict[str, dict[str, Figures]]:
     """Return every experiment's figures of one statistic, by model."""
     return {str(name): by_model(of, measure, statistic) for name, of in rows.groupby("experiment")}
+
+
+def by_busy(rows: Pairs, measure: str) -> dict[str, Figures]:
+    """Return figures of a measure's mean by how busy the machine was, of pairs where that is known."""
+    mine = rows[(rows["measure"] == measure) & (rows["statistic"] == "mean")]
+    part = pd.cut(mine["busy_pct"], BUSY_PCT, labels=BUSY)
+    return {name: figures(mine[part == name]) for name in BUSY}
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,7 @@ def page(runs: Sequence[Evaluated], own: str, split: str, notes: str = "") -> st
             f"## By measure\n\n{_by_measure(rows)}",
             f"## By experiment\n\n{_by_experiment(rows)}",
             f"## Beside the noise\n\n{_beside_noise(rows, own)}",
+            f"## By how busy the machine was\n\n{_by_busy(rows, tuning, own)}",
             f"## Saturation\n\n{_saturation(reporting)}",
         ]
     if not tuning.empty:
@@ -233,6 +234,23 @@ def _beside_noise(rows: Pairs, own: str) -> str:
     )
     head = ["experiment", "runs on one kind of machine", "noise, median %", "error / noise, median"]
     return text + _table(head, lines)
+
+
+def _by_busy(rows: Pairs, tuning: Pairs, own: str) -> str:
+    """Tell how the model does on machines with cores to spare, and on those without."""
+    measures = {"ground truth": GROUND_TRUTH, "service time": SERVICE, "CPU by worker": WORKER_CPU}
+    lines = []
+    for part, of in (("reporting", rows), ("tuning", tuning)):
+        if of.empty:
+            continue
+        mine = of[of["model"] == own]
+        found = [accuracy.by_busy(mine, measure) for measure in measures.values()]
+        lines += [[part, busy, *(_cell(each[busy]) for each in found)] for busy in accuracy.BUSY]
+    text = (
+        "Share of the machine's CPU time that was in use, in the step of a pair in which it was more;\n"
+        "median / 95th percentile of the error of means in percent; of runs that recorded it.\n\n"
+    )
+    return text + _table(["set", "in use", *measures], lines)
 
 
 def _cell(found: Figures | None) -> str:

@@ -93,6 +93,8 @@ class Evaluated:
         Steps whose backlog grew.
     stolen_pct : float or None
         Share of the machine's CPU time that its host gave to others, in the step in which it was most.
+    busy_pct : mapping of int to float
+        Share of the machine's CPU time that was in use in each step's interval, where it was recorded.
     pairs : DataFrame
         Rows of ``errors.parquet``.
     """
@@ -106,6 +108,7 @@ class Evaluated:
     commit: str
     saturated: frozenset[int]
     stolen_pct: float | None
+    busy_pct: Mapping[int, float]
     pairs: pd.DataFrame
 
     @property
@@ -201,6 +204,7 @@ def _evaluated(path: Path, split: Split, verdict: str, pairs: pd.DataFrame) -> E
         commit=str(run.environment.get("commit") or "unknown"),
         saturated=frozenset(i for i in run.finished_steps if run.quality(i).saturated),
         stolen_pct=max(stolen, default=None),
+        busy_pct={n: i.machine_busy_pct for n, i in intervals.items() if i.machine_busy_pct is not None},
         pairs=pairs,
     )
 

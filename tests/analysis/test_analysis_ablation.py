@@ -132,7 +132,9 @@ def test_the_section_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     told = [service | {"subject": "bolt[1-1]"}, service | {"subject": "bolt"}, *others]
     assert measured_services(pd.DataFrame(told)) == {1: {"bolt[1-1]": 2.0}}
     runs = [
-        Evaluated(name, name, part, "valid", "2 x CPU", {0: "one", 1: "two"}, "abc", frozenset(), None, frame)
+        Evaluated(
+            name, name, part, "valid", "2 x CPU", {0: "one", 1: "two"}, "abc", frozenset(), None, {}, frame
+        )
         for name, part in (("one", "tuning"), ("two", "reporting"))
     ]
     text = ablation.section([Path("one"), Path("two")], runs)

@@ -71,6 +71,7 @@ def run(
         commit="abc",
         saturated=frozenset(saturated),
         stolen_pct=2.5,
+        busy_pct={0: 50.0, 1: 85.0},
         pairs=frame,
     )
 
@@ -239,6 +240,16 @@ def test_the_page_says_what_is_reached_and_missed() -> None:
     late = page([run("two", [row("composite", 0, 1, 14.0)])], "composite", "split.yaml")
     assert "| 40.0 % | missed by 35.0 % | - |" in late
     assert "No run of the reporting set" in page([run("one", own)], "composite", "split.yaml")
+
+
+def test_pairs_are_told_apart_by_how_busy_the_machine_was_in_the_busier_step() -> None:
+    """Steps 0 and 1 used 50 and 85 % of the machine; of step 2 it is not known."""
+    rows = [row("m", 0, 1, 11.0), row("m", 1, 0, 8.0), row("m", 0, 2, 30.0)]
+    found = accuracy.by_busy(gather([run("two", rows)]), GROUND_TRUTH)
+    assert {name: of.judged for name, of in found.items() if of.judged} == {"80 to 90 %": 2}
+    assert found["80 to 90 %"].median_pct == pytest.approx(15)
+    own = [dict(r, model="composite") for r in rows]
+    assert "| reporting | 80 to 90 % | 15.0 / 19.5 | - | - |" in page([run("two", own)], "composite", "split")
 
 
 def test_a_page_is_out_of_date_when_runs_or_models_differ() -> None:
