@@ -42,10 +42,11 @@ from harness.models.analytic.variability import (
     departures,
     drawn,
     in_bursts,
-    in_rounds,
     in_turn,
+    looked_at,
     renewal,
     rounding,
+    slept,
 )
 from harness.models.analytic.waiting import MEAN, NUMBERS, SECOND, SLEEP, waiting_law
 from harness.models.layout import FloatArray
@@ -137,7 +138,10 @@ def _blurs(f: Flat) -> FloatArray:
 
 @inner
 def _enter(f: Flat, c: int, s: Service, loop: SpoutLoop, arrivals: FloatArray, joint: FloatArray) -> None:
-    """Messages of a spout's tasks, at the times when the executor comes round to them."""
+    """Messages of a spout's tasks, at the times when the executor comes round to them.
+
+    Over times shorter than a round the looks decide what comes, over longer ones the messages.
+    """
     first = f.component[c].first_executor
     executors = f.component[c + 1].first_executor - first
     total, held = np.zeros(executors), np.zeros(executors)
@@ -148,17 +152,24 @@ def _enter(f: Flat, c: int, s: Service, loop: SpoutLoop, arrivals: FloatArray, j
     if f.input_in_turn:
         _enter_in_turn(f, c, s, loop, total, held, arrivals, joint)
         return
+    for i in range(executors):
+        e = first + i
+        chance = total[i] * loop.round_ms[e] / held[i] if held[i] > 0 else 1.0
+        after_sleep = total[i] * (loop.used_ms[e] + f.executor[e].idle_ms) * (1 - 1 / max(held[i], 1.0))
+        for k in range(SCALES_MS.size):
+            t, blur_ms = SCALES_MS[k], loop.round_ms[e] / 3
+            index = looked_at(t, chance, f.component[c].poll_ms, s.hold[e, 0]) * blur_ms / (t + blur_ms)
+            index += loop.in_empty[e] * slept(t, after_sleep, loop.used_ms[e], f.executor[e].idle_ms)
+            arrivals[e, k] = index if total[i] > 0 else 0.0
     for t in range(f.component[c].first_task, f.component[c + 1].first_task):
         i = f.task[t].executor
         rate = f.task[t].input_tpms
         if rate > 0:
             for k in range(SCALES_MS.size):
-                round_ms = loop.round_ms[first + i]
-                index = blurred(renewal(rate * SCALES_MS[k], f.input_scv), SCALES_MS[k], round_ms / 3)
-                index += in_rounds(
-                    SCALES_MS[k], total[i] * round_ms, held[i], round_ms, loop.used_ms[first + i]
+                own = renewal(rate * SCALES_MS[k], f.input_scv)
+                arrivals[first + i, k] += (
+                    rate / total[i] * blurred(own, SCALES_MS[k], loop.round_ms[first + i] / 3)
                 )
-                arrivals[first + i, k] += rate / total[i] * index
 
 
 @inner

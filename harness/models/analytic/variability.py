@@ -53,26 +53,64 @@ def in_turn(x: float, tasks: float, share: float, scv: float) -> float:
         Of the time between messages of all tasks.
     """
     turns = x / tasks
-    fraction = turns - math.floor(turns)
-    a, b = min(fraction, 1 - fraction), min(share, 1 - share)
-    if a > b:
-        a, b = b, a
-    overlap = a * a * b - a * a * a / 3 - a * a * b * b
-    return share * (renewal(x, scv) - rounding(x)) + rounding(x) + overlap * tasks * tasks / (share * x)
+    both = overlap(turns - math.floor(turns), share)
+    return share * (renewal(x, scv) - rounding(x)) + rounding(x) + both * tasks * tasks / (share * x)
 
 
 @inlined
-def in_rounds(t: float, number: float, tasks: float, round_ms: float, used_ms: float) -> float:
-    """Return what it adds to the index that messages wait for the round in which their tasks are looked at.
+def looked_at(t: float, chance: float, poll_ms: float, emit_ms: float) -> float:
+    """Return what it adds to the index that an executor looks at its tasks one after another.
 
-    ``number`` enter in a round, on average; they do so while its tasks are gone through (``used_ms``), those
-    of neighbouring tasks at once.
+    A look finds a message with probability a, whatever others found, and then lasts c instead of p. So the
+    time between two messages is c and a geometric number of looks of p: a mean of m = c + p (1 - a) / a and a
+    squared coefficient of variation of p^2 (1 - a) / a^2 / m^2, below 1 where an emit lasts longer than an
+    empty look, and above where it lasts shorter and neighbouring tasks' messages come at once. Beside that,
+    counts are of whole looks: by p / m, as a gate that opens every p. Exact for c of 0 and p; messages of
+    one run of successful looks, c apart, are not seen together in a shorter time.
+
+    Parameters
+    ----------
+    chance : float
+        That a look finds a message.
+    poll_ms, emit_ms : float
+        What a look takes that finds nothing, and one that finds a message.
     """
-    if not (round_ms > 0 and tasks > 1):
+    if not poll_ms > 0 or chance >= 1:
         return 0.0
-    at_once = min(1.0, 2 / (tasks - 1))
-    spread = at_once + (1 - at_once) * min(1.0, t / used_ms if used_ms > 0 else 1.0)
-    return number * (tasks - 1) / tasks * released(t / round_ms) * spread
+    gap = chance * emit_ms + poll_ms * (1 - chance)
+    beyond = poll_ms * poll_ms * (1 - chance) / (gap * gap) - 1
+    beyond += released(t / poll_ms) * chance * poll_ms / gap
+    return beyond * max(1 - emit_ms / t / (1 - chance), 0.0) if beyond > 0 else beyond
+
+
+@inlined
+def slept(t: float, number: float, pass_ms: float, sleep_ms: float) -> float:
+    """Return what it adds to the index that an executor sleeps before each pass through its tasks.
+
+    What comes in a sleep enters in the pass behind it, where the rate is higher by V over the pass, V being
+    both together: the variance of the overlap of a time with the passes' share of it (as in ``in_turn``).
+
+    Parameters
+    ----------
+    number : float
+        Of messages in V, other than of the same task.
+    """
+    period = pass_ms + sleep_ms
+    if not sleep_ms > 0:
+        return 0.0
+    if not pass_ms > 0:
+        return number * released(t / period)
+    x, on = t / period, pass_ms / period
+    return number * overlap(x - math.floor(x), on) / (on * on * x)
+
+
+@inlined
+def overlap(part: float, share: float) -> float:
+    """Return the variance of the overlap of a part of a turn, anywhere in it, with a certain share of it."""
+    a, b = min(part, 1 - part), min(share, 1 - share)
+    if a > b:
+        a, b = b, a
+    return a * a * b - a * a * a / 3 - a * a * b * b
 
 
 @inlined
