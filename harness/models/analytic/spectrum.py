@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from harness.models.analytic.compiled import inlined, inner
 from harness.models.analytic.records import Records
-from harness.models.analytic.waiting import AGAIN, LONG, PART, PROBABILITY, SLEEP, WIDTH
+from harness.models.analytic.waiting import AGAIN, APART, LONG, PART, PROBABILITY, SLEEP, WIDTH
 from harness.models.layout import FloatArray
 
 ComplexArray = NDArray[np.complex128]
@@ -186,6 +186,7 @@ def times_wait(law: FloatArray, step: float, found: ComplexArray) -> None:
     more, again = law[PROBABILITY], law[AGAIN]
     if more > 0:
         mean, long = law[PART], law[LONG]
+        near, far = 1 + law[APART], 1 - law[APART]
         half = mean * law[WIDTH]
         turn = complex(math.cos(mean * step), math.sin(mean * step))
         turn_half = complex(math.cos(half * step), math.sin(half * step))
@@ -194,7 +195,9 @@ def times_wait(law: FloatArray, step: float, found: ComplexArray) -> None:
             x = mean * k * step
             # a mean, and half a width to both sides of it
             even = middle * (side.imag / (half * k * step))
-            part = long * complex(1.0, x) / (1 + x * x) + (1 - long) * even
+            part = (1 - long) * even
+            part += long / 2 * near * near * complex(near, x) / (near * near + x * x)
+            part += long / 2 * far * far * complex(far, x) / (far * far + x * x)
             middle *= turn
             side *= turn_half
             rest, aside = 1 - again * part.real, again * part.imag  # conjugate of 1 - again part

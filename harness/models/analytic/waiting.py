@@ -30,11 +30,12 @@ from harness.models.analytic.compiled import inlined, inner
 from harness.models.analytic.variability import RATIO, SCALES_MS, at_scale
 from harness.models.layout import FloatArray
 
-PROBABILITY, AGAIN, PART, LONG, WIDTH, MEAN, SECOND, SLEEP = range(8)
+PROBABILITY, AGAIN, PART, LONG, APART, WIDTH, MEAN, SECOND, SLEEP = range(9)
 """Numbers of a waiting law: probability of a first and of a further part; a part's mean, the probability that
-it is exponential, and the half-width, as a share of its mean, within which it is even otherwise; first and
-second moment of the wait without the sleep; length of a sleep."""
-NUMBERS = 8
+it is exponential, how far the two means are apart that it then has, and the half-width, as a share of its
+mean, within which it is even otherwise; first and second moment of the wait without the sleep; length of a
+sleep."""
+NUMBERS = 9
 
 
 class Batches(NamedTuple):
@@ -229,13 +230,15 @@ def waiting_law(load: float, first: float, second: float, third: float, index: F
         part_scv += (1 - load) * behind / more * (0.7 - part_scv)
     else:
         more = min(load, mean / (mean + part))
-    again, part_scv = more, min(max(part_scv, _LEAST_SCV), 1.0)
+    again, part_scv = more, max(part_scv, _LEAST_SCV)
     power = _power(load, first, scv, index, work)
     if power < 1:
         # the squared coefficient of variation of u^power is power^1.85, to 0.02
         waiting_scv = (part_scv * (1 - more) + more) * power**1.85
-        again = (waiting_scv - part_scv) / (1 - part_scv) if waiting_scv > part_scv else 0.0
-        part_scv = max(min(part_scv, waiting_scv), _LEAST_SCV)
+        if (waiting_scv - part_scv) * (1 - part_scv) > 0 and (waiting_scv - 1) * (1 - part_scv) < 0:
+            again = (waiting_scv - part_scv) / (1 - part_scv)
+        else:  # one part is not shorter
+            again, part_scv = 0.0, max(waiting_scv, _LEAST_SCV)
     waiting = mean / more
     _parts(waiting * (1 - again), part_scv, law)
     law[PROBABILITY] = more
@@ -246,12 +249,15 @@ def waiting_law(load: float, first: float, second: float, third: float, index: F
 
 @inlined
 def _parts(mean: float, scv: float, law: FloatArray) -> None:
-    """Fit a part: exponential at times, even otherwise (scv up to 1; larger ones are taken as 1).
+    """Fit a part: exponential at times, even otherwise; beyond a variation of 1, one of two exponentials.
 
     As the rest of a service is where services are exponential (scv 1) or constant (1 / 3); a part longer than
-    a certain time is unheard of in the second case, which no sum of exponential stages could say.
+    a certain time is unheard of in the second case, which no sum of exponential stages could say. Of two
+    exponentials each brings half of the mean: with a root z of (scv - 1) / (scv + 1), one of the mean over
+    1 + z with probability (1 + z) / 2, or one over 1 - z (balanced means: Tijms, Stochastic Models, 1994).
     """
-    scv = min(max(scv, _LEAST_SCV), 1.0)
+    scv = max(scv, _LEAST_SCV)
     law[PART] = mean
-    law[LONG] = max((3 * scv - 1) / 2, 0.0)
+    law[LONG] = min(max((3 * scv - 1) / 2, 0.0), 1.0)
+    law[APART] = math.sqrt((scv - 1) / (scv + 1)) if scv > 1 else 0.0
     law[WIDTH] = min(math.sqrt(3 * scv), 1.0)
