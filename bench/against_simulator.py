@@ -4,8 +4,10 @@
 
 The generator is ``harness.models.simulator.random_networks``. Deviations are in percent, solver against
 simulator; a simulation has noise of its own, about a percent of a mean and several of a p99, and deviations
-hold it too. A simulation lasts ten times as long as the slowest window, or batch that nothing flushes, takes
-to be full: what is not out at its end is in no mean. Networks with batches are told apart.
+hold it too. A simulation also draws once at which phases windows tick and sources of equal gaps send, which
+the solver takes any way alike: with ``--draws`` each network is simulated several times, and compared with
+the mean of each statistic. A simulation lasts ten times as long as the slowest window, or batch that nothing
+flushes, takes to be full: what is not out at its end is in no mean. Networks with batches are told apart.
 """
 
 from __future__ import annotations
@@ -20,14 +22,14 @@ from harness.models.analytic.batching import FIRST
 from harness.models.analytic.solve import LEVELS, solve
 from harness.models.simulator.loads import loads
 from harness.models.simulator.random_networks import random_network
-from harness.models.simulator.simulation import simulate
+from harness.models.simulator.simulation import SimulatedRun, simulate
 
 VISITS = 400_000
 LEAST_S, MOST_S = 20.0, 900.0
 OUTCOMES = ("mean", *LEVELS, "complete", "ack")
 
 
-def deviations(seed: int) -> dict[str, float]:
+def deviations(seed: int, draws: int = 1) -> dict[str, float]:
     """Return by how much the solver is off, in percent, of one random network; and what the network is."""
     net = random_network(seed)
     expected = loads(net)
@@ -36,25 +38,35 @@ def deviations(seed: int) -> dict[str, float]:
     slowest_s = max(expected.slowest_window_s(), 2 * held_s)
     length_s = float(np.clip(VISITS / max(expected.visits_per_s, 1.0), LEAST_S, MOST_S))
     begun = time.process_time()
-    run = simulate(net, max(length_s, 10 * slowest_s), 2 + 3 * slowest_s, seed)
+    runs = [
+        simulate(net, max(length_s, 10 * slowest_s), 2 + 3 * slowest_s, seed + 1000 * k) for k in range(draws)
+    ]
     seconds = time.process_time() - begun
     found = {
         "seed": float(seed),
         "executors": float(len(net.layout)),
         "busiest": float(solution.loads.max()),
         "batch": float(max(net.batch, net.transfer_batch)),
-        "visits": float(run.visits_played),
+        "visits": float(sum(run.visits_played for run in runs)),
         "seconds": seconds,
     }
-    times = run.latencies.ground_truth_ms
     mine = solution.ground_truth()[""]
-    found["mean"] = mine.mean_ms / times.mean()
-    for (name, level), value in zip(LEVELS.items(), mine.percentiles_ms, strict=True):
-        found[name] = value / float(np.quantile(times, level))
-    complete, ack = run.complete_latency_ms, run.ack_latency_ms
-    found["complete"] = solution.complete_mean_ms()[""] / complete[~np.isnan(complete)].mean()
-    found["ack"] = solution.ack()[""].mean_ms / ack[~np.isnan(ack)].mean()
+    answers = (
+        mine.mean_ms,
+        *mine.percentiles_ms,
+        solution.complete_mean_ms()[""],
+        solution.ack()[""].mean_ms,
+    )
+    played = np.mean([_played(run) for run in runs], axis=0)
+    found |= dict(zip(OUTCOMES, (answers / played).tolist(), strict=True))
     return {name: 100 * (v - 1) if name in OUTCOMES else v for name, v in found.items()}
+
+
+def _played(run: SimulatedRun) -> list[float]:
+    """Return what a simulation says of the outcomes."""
+    times = run.latencies.ground_truth_ms
+    levels = np.quantile(times, list(LEVELS.values()))
+    return [times.mean(), *levels, np.nanmean(run.complete_latency_ms), np.nanmean(run.ack_latency_ms)]
 
 
 def summary(rows: pd.DataFrame) -> pd.DataFrame:
@@ -69,10 +81,11 @@ def summary(rows: pd.DataFrame) -> pd.DataFrame:
 @click.command()
 @click.option("--first", default=0, show_default=True)
 @click.option("--seeds", default=40, show_default=True)
-def main(first: int, seeds: int) -> None:
+@click.option("--draws", default=1, show_default=True, help="Simulations of each network.")
+def main(first: int, seeds: int, draws: int) -> None:
     """Print every network's deviations, and their medians."""
     deviations(first)  # what is compiled has been called before
-    rows = pd.DataFrame([deviations(seed) for seed in range(first, first + seeds)])
+    rows = pd.DataFrame([deviations(seed, draws) for seed in range(first, first + seeds)])
     click.echo(rows.round(1).to_string(index=False))
     click.echo(f"simulator: {rows['visits'].sum() / rows['seconds'].sum() / 1e6:.2f} M visits/s")
     for what, mine in (("without batches", rows["batch"] == 1), ("with batches", rows["batch"] > 1)):
