@@ -19,6 +19,7 @@ from synthetic import deploy
 
 from harness.errors import ModelDeclined
 from harness.models.analytic.solve import LEVELS, Solution, solve
+from harness.models.analytic.waiting import APART, MEAN, SECOND
 from harness.models.analytic.window_law import mean_residence
 from harness.models.answers import Saturated
 from harness.models.atoms import even
@@ -37,6 +38,20 @@ def test_one_server_waits_as_pollaczek_and_khinchine_say(load: float, scv: float
     second = times.second_moment_ms2
     expected = 1.0 + load * second / (2 * (1 - load))
     assert mean(solve(station(1000 * load, times))) == pytest.approx(expected, rel=0.005)
+
+
+@pytest.mark.parametrize("load", [0.3, 0.7])
+@pytest.mark.parametrize("scv", [1.0, 2.0, 4.0])
+def test_waits_behind_services_of_much_variation_vary_as_pollaczek_and_khinchine_say(
+    load: float, scv: float
+) -> None:
+    times = spread(1.0, scv)
+    third = float(times.values_ms**3 @ times.probabilities)
+    first = load * times.second_moment_ms2 / (2 * (1 - load))
+    law = solve(station(1000 * load, times)).flow.law
+    found = law[law[:, MEAN] > 0.01][0]
+    assert found[SECOND] == pytest.approx(2 * first**2 + load * third / (3 * (1 - load)), rel=0.02)
+    assert found[APART] > 0 or scv == 1.0  # a tail beyond an exponential's
 
 
 @pytest.mark.parametrize(("load", "off"), [(0.1, 0.003), (0.2, 0.005), (0.5, 0.12), (0.8, 0.15), (0.9, 0.25)])
