@@ -52,7 +52,7 @@ def step(run: Run, number: int) -> tuple[FloatArray, FloatArray]:
         raise ModelDeclined("no metric of worker processes")
     layout = evidence.layout
     builder = Builder(prepared.estimates, layout, evidence.settings, evidence.rate_tps)
-    found = builder.activity()
+    found = builder.traffic.activity
     workers = found.remote.size
 
     def by_worker(of_executors: FloatArray) -> FloatArray:
@@ -61,7 +61,7 @@ def step(run: Run, number: int) -> tuple[FloatArray, FloatArray]:
     times = (found.looks, found.polls, 1000 * found.consumers, found.fetches, found.requests)
     sums = [by_worker(a) / 1000 for a in times]
     activities = np.column_stack([np.ones(workers), *sums, found.remote / 1000])
-    own = by_worker(builder.demand_cores() + builder.send_cores())
+    own = by_worker(builder.demand_cores + builder.send_cores)
     known = ~np.isnan(evidence.worker_cores).all(axis=1)
     return activities[known], np.nanmean(evidence.worker_cores[known], axis=1) - own[known]
 

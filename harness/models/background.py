@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from harness.models.layout import FloatArray, Layout
+from harness.models.layout import FloatArray, IntArray, Layout
 from harness.plans import Stream
 
 WORKER_CORES = 0.076
@@ -59,17 +60,30 @@ class Activity:
     requests: FloatArray
     remote: FloatArray
 
-    def worker_cores(self, layout: Layout) -> FloatArray:
-        """Return the cores that each worker process is expected to use beside its executors' demand."""
-        per_executor_ms = (
+    @cached_property
+    def own_ms(self) -> FloatArray:
+        """CPU time a second that goes with each executor, beside its tuples' demand."""
+        return (
             self.looks * LOOK_MS
             + self.polls * POLL_MS
             + self.consumers * (CONSUMER_CORES * 1000)
             + self.fetches * FETCH_MS
             + self.requests * REQUEST_MS
         )
-        own_ms = np.bincount(layout.worker, weights=per_executor_ms, minlength=self.remote.size)
-        return np.asarray(WORKER_CORES + (own_ms + self.remote * REMOTE_MS) / 1000)
+
+    def worker_cores(self, worker: IntArray, remote: FloatArray | None = None) -> FloatArray:
+        """Return the cores that each worker process is expected to use beside its executors' demand.
+
+        Parameters
+        ----------
+        worker : array (executors)
+            Where they are.
+        remote : array (workers), optional
+            Where they are elsewhere than was said.
+        """
+        remote = self.remote if remote is None else remote
+        own_ms = np.bincount(worker, weights=self.own_ms, minlength=remote.size)
+        return np.asarray(WORKER_CORES + (own_ms + remote * REMOTE_MS) / 1000)
 
 
 def remote_traffic(
@@ -111,6 +125,49 @@ def remote_traffic(
         crossing += np.outer(acker, np.bincount(layout.worker, weights=entered, minlength=number))
     np.fill_diagonal(crossing, 0.0)
     return np.asarray(crossing.sum(axis=0) + crossing.sum(axis=1))
+
+
+def exchanged(
+    layout: Layout,
+    emitted: Mapping[Stream, FloatArray],
+    routing: Mapping[Stream, FloatArray],
+    holder: Mapping[str, np.ndarray],
+    served: FloatArray,
+    entered: FloatArray,
+    position: int,
+) -> FloatArray:
+    """Return the tuples and acks between one executor and all of each worker's (workers), a second.
+
+    Parameters
+    ----------
+    emitted, routing, holder, served, entered
+        As for ``remote_traffic``.
+    position : int
+        Of the executor.
+    """
+    worker, number = layout.worker, int(layout.worker.max()) + 1
+    found = np.zeros(number)
+    component = layout.executors[position].component
+    at = position - layout.of[component].start
+    for stream, rate in emitted.items():
+        rows = routing[stream]
+        if stream.source == component:
+            to = worker[layout.of[stream.target]][holder[stream.target]]
+            found += np.bincount(to, weights=rate[at] * rows[at], minlength=number)
+        if stream.target == component:
+            mine = np.flatnonzero(holder[component] == at)
+            come = rate * rows[:, mine].sum(axis=1)
+            found += np.bincount(worker[layout.of[stream.source]], weights=come, minlength=number)
+    if layout.ackers.stop > layout.ackers.start:
+        acker = np.bincount(worker[layout.ackers], minlength=number) / (
+            layout.ackers.stop - layout.ackers.start
+        )
+        if position < layout.ackers.start:
+            found += (served[position] + 2 * entered[position]) * acker
+        else:
+            told = np.bincount(worker, weights=served + 2 * entered, minlength=number)
+            found += told / (layout.ackers.stop - layout.ackers.start)
+    return found
 
 
 def acker_arrivals(layout: Layout, served: FloatArray, entered: FloatArray) -> FloatArray:

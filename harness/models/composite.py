@@ -28,6 +28,7 @@ from harness.models.answers import (
     declined,
 )
 from harness.models.layout import FloatArray, component_paths, outputs
+from harness.models.neighbourhood import Neighbourhood
 from harness.models.network import Network
 from harness.models.no_change import no_change
 from harness.models.observe import io_label
@@ -162,6 +163,16 @@ class Prepared:
             When the plan does not fit.
         """
         return solve(self.estimates.network(proposed, settings, rate_tps))
+
+    def around(self, proposed: PhysicalPlan, settings: Settings, rate_tps: float) -> Neighbourhood:
+        """Return the plans around a proposed one: those with one executor in another worker.
+
+        Raises
+        ------
+        ModelDeclined
+            When the plan does not fit.
+        """
+        return Neighbourhood(self.estimates.builder(proposed, settings, rate_tps))
 
     def predict(self, proposed: PhysicalPlan, settings: Settings, rate_tps: float) -> Prediction:
         """Return every measure of a proposed plan with its interval, or a named gap."""

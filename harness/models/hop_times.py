@@ -240,7 +240,7 @@ class HopTimes:
 
     def hops(self, excess: float) -> Hops:
         """Return the hops of a plan whose contention adds that much to a unit of CPU time."""
-        more = WAKE_MS * (min(excess, _MOST_EXCESS) ** 2 - min(self.excess, _MOST_EXCESS) ** 2)
+        more = WAKE_MS * (squared(excess) - squared(self.excess))
         mean_ms, scv = np.maximum(self.mean_ms + more, 0.0).tolist(), self.scv.tolist()
         own = [lognormal(*both) for both in zip(mean_ms, scv, strict=True)]
         within, workers, nodes = own[WITHIN], *(sum_of(_SLEEP, o) for o in own[BETWEEN_WORKERS:])
@@ -255,6 +255,11 @@ class HopTimes:
 
 _MOST_EXCESS = 3.0
 """Beyond, the host is all but saturated and the square says too much."""
+
+
+def squared(excess: float) -> float:
+    """Return what delays of wake-ups grow with, where contention adds that much to a unit of CPU time."""
+    return min(excess, _MOST_EXCESS) ** 2
 
 
 def hop_times(

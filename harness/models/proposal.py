@@ -101,6 +101,21 @@ class Prepared:
             When the plan does not fit the source's query plan, the rate is not positive, or a setting is
             unknown or unreadable.
         """
+        return self.builder(proposed, settings, rate_tps).network()
+
+    def builder(self, proposed: PhysicalPlan | Layout, settings: Settings, rate_tps: float) -> Builder:
+        """Return what makes the network of a proposed plan.
+
+        Parameters
+        ----------
+        proposed, settings, rate_tps
+            As for ``network``.
+
+        Raises
+        ------
+        ModelDeclined
+            As ``network``.
+        """
         require_rate(rate_tps, "proposed")
         if isinstance(proposed, PhysicalPlan):
             require_same_query_plan(self.source.plan, proposed)
@@ -108,7 +123,7 @@ class Prepared:
             require_same_tasks(self.source, layout)
         else:
             layout = proposed
-        return Builder(self, layout, settings, rate_tps).network()
+        return Builder(self, layout, settings, rate_tps)
 
 
 def network_of(source: Observation, proposed: PhysicalPlan, settings: Settings, rate_tps: float) -> Network:
@@ -208,9 +223,9 @@ def weigh(source: Source, weights: FloatArray, luck: float = 0.0) -> Prepared:
 def _with_cores(prepared: Prepared, evidence: Evidence, weights: FloatArray, busy: HostStretch) -> Prepared:
     """Fit what the source's CPU use says: the cost of looking, polling and sending, and of contention."""
     builder = Builder(prepared, evidence.layout, evidence.settings, evidence.rate_tps)
-    own = builder.demand_cores()
-    expected = builder.activity().worker_cores(evidence.layout)
-    at_work = np.bincount(evidence.layout.worker, weights=own + builder.send_cores(), minlength=expected.size)
+    own = builder.demand_cores
+    expected = builder.traffic.activity.worker_cores(evidence.layout.worker)
+    at_work = np.bincount(evidence.layout.worker, weights=own + builder.send_cores, minlength=expected.size)
     notes = prepared.notes
     if evidence.worker_cores is None:
         left = explained(evidence.layout, busy.stretched) - at_work.sum()

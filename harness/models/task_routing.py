@@ -23,7 +23,7 @@ from harness.models.evidence import Evidence
 from harness.models.idling import DEFAULTS, number
 from harness.models.layout import FloatArray, IntArray, Layout, Output
 from harness.models.routing import KEYED, keyed_input
-from harness.plans import Stream
+from harness.plans import QueryPlan, Stream
 from harness.protocols import Settings
 
 LOAD_AWARE_OFF = "topology.disable.loadaware.messaging"
@@ -238,6 +238,12 @@ def load_aware(
             settled[key] = reported if reported.any() else scope
         found[i] = settled[key]
     return found
+
+
+def asks_where_executors_are(query_plan: QueryPlan, settings: Settings) -> bool:
+    """Return whether some stream's routing depends on which workers executors are in."""
+    groupings = {s.grouping for s in query_plan.streams}
+    return "local-or-shuffle" in groupings or ("shuffle" in groupings and is_load_aware(settings))
 
 
 def round_robin(layout: Layout, settings: Settings) -> frozenset[Stream]:

@@ -52,7 +52,7 @@ def test_bolts_that_compute_say_the_stretch() -> None:
     assert found(ratios) == (pytest.approx(1.5), None)
     observed = source(ratios, 0.15)
     builder = Builder(prepare(observed), lay_out(observed.plan), observed.settings, observed.rate_tps)
-    own = builder.demand_cores()
+    own = builder.demand_cores
     law = stretch(np.array(4 * 0.15 + HIDDEN_CORES), np.array(2.0), float(own @ builder.at_once / own.sum()))
     assert LAW < law < LAW * 1.02  # few of 50 messages a second come together
     assert prepare(observed).beyond == pytest.approx(1.5 / law)

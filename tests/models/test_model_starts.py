@@ -155,5 +155,5 @@ def test_a_sinks_starts_are_those_in_the_hop_records(experiment: str) -> None:
         evidence = source.evidence
         prepared = weigh(source, np.ones(evidence.blocks))
         builder = Builder(prepared, evidence.layout, evidence.settings, evidence.rate_tps)
-        predicted = builder.activity().requests.sum()
+        predicted = builder.traffic.activity.requests.sum()
         assert predicted == pytest.approx(measured(evidence, "sender"), rel=0.25)

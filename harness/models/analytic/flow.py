@@ -86,7 +86,7 @@ def flow(f: Flat, r: Rates, s: Service, loop: SpoutLoop) -> Flow:
 @compiled
 def _flow(f: Flat, r: Rates, s: Service, loop: SpoutLoop, found: Flow) -> None:
     arrivals, ports, law = found.arrivals, found.ports, found.law
-    blur = _blurs(f)
+    blur = hop_blurs(f)
     fade = np.zeros((blur.size, SCALES_MS.size))
     for kind in range(blur.size):
         fade[kind] = SCALES_MS / (SCALES_MS + blur[kind])
@@ -125,7 +125,7 @@ def _flow(f: Flat, r: Rates, s: Service, loop: SpoutLoop, found: Flow) -> None:
 
 
 @inner
-def _blurs(f: Flat) -> FloatArray:
+def hop_blurs(f: Flat) -> FloatArray:
     """Return how far apart two tuples' hops are on average, by kind of hop."""
     found = np.zeros(f.first_hop.size - 1)
     for kind in range(found.size):
@@ -253,7 +253,7 @@ def _meet(f: Flat, r: Rates, s: Service, c: int, fade: FloatArray, found: Flow) 
                     if limit > 1:
                         at_once = near(f, e, to + j)
                         filled = link_rate(f, r, a, c, e, j) if at_once else found.holds.far_out[e]
-                    _join(ports[port], rate, p, dealt_to, rate * p / s.rate[to + j],
+                    join(ports[port], rate, p, dealt_to, rate * p / s.rate[to + j],
                           by_hop, filled, limit, f.flush_ms, arrivals[to + j])  # fmt: skip
 
 
@@ -349,7 +349,7 @@ def _pass_on(f: Flat, s: Service, law: FloatArray, c: int, joint: FloatArray) ->
 @inner
 def _meet_alike(f: Flat, r: Rates, s: Service, stream: int, round_size: int, fade: FloatArray,
                 ports: FloatArray, arrivals: FloatArray) -> None:  # fmt: skip
-    """Do what ``_join`` does for all connections of a stream whose sources route alike, by worker.
+    """Do what ``join`` does for all connections of a stream whose sources route alike, by worker.
 
     What comes to an executor is then a function of its share and its worker only.
     """
@@ -384,7 +384,7 @@ def _meet_alike(f: Flat, r: Rates, s: Service, stream: int, round_size: int, fad
 
 
 @inlined
-def _join(index: FloatArray, rate: float, p: float, round_size: int, weight: float, fade: FloatArray,
+def join(index: FloatArray, rate: float, p: float, round_size: int, weight: float, fade: FloatArray,
           filled: float, limit: int, flush_ms: float, found: FloatArray) -> None:  # fmt: skip
     """Add one connection's flow to what arrives: split off, gathered in batches, blurred by the hop.
 

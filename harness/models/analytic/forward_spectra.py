@@ -40,12 +40,15 @@ def spectra(g: Stages, through: FloatArray, size: int, span: float) -> ComplexAr
     """
     found = np.zeros((g.f.component.size - 1, size), dtype=np.complex128)
     ports = np.zeros((g.f.output["first_port"][-1], size), dtype=np.complex128)
-    _spectra(g, through, np.pi / span, ports, found)
+    fill_spectra(g, through, np.pi / span, ports, found)
     return found
 
 
 @compiled
-def _spectra(g: Stages, through: FloatArray, step: float, ports: ComplexArray, found: ComplexArray) -> None:
+def fill_spectra(
+    g: Stages, through: FloatArray, step: float, ports: ComplexArray, found: ComplexArray
+) -> None:
+    """Fill in what leaves on each port, and what comes to each sink; frequencies are ``step`` apart."""
     f = g.f
     size = ports.shape[1]
     hops = np.zeros((f.first_hop.size - 1, size), dtype=np.complex128)

@@ -74,6 +74,11 @@ def no_holds(f: Flat, r: Rates) -> Holds:
     return found
 
 
+def has_batches(f: Flat) -> bool:
+    """Whether tuples wait for batches, for code that is not compiled."""
+    return f.batch > 1 or f.transfer_batch > 1
+
+
 @inlined
 def batched(f: Flat) -> bool:
     """Whether tuples wait for batches."""

@@ -54,7 +54,7 @@ def service(f: Flat, r: Rates, stretch: FloatArray) -> Service:
         np.zeros((f.first_hop.size - 1, 3)),
     )
     slow = np.where(np.isfinite(stretch), stretch, 1.0)
-    _service(f, r, slow, cell, hold, rate, send, hop)
+    fill_service(f, r, slow, 0, everybody, cell, hold, rate, send, hop)
     return Service(slow, cell, hold, rate, rate * hold[:, 0], send, hop)
 
 
@@ -124,31 +124,37 @@ def _sum(a: FloatArray, x: float, b: FloatArray, y: float, found: FloatArray) ->
 
 
 @compiled
-def _service(f: Flat, r: Rates, slow: FloatArray, cell: FloatArray, hold: FloatArray, rate: FloatArray,
-             send: FloatArray, hop: FloatArray) -> None:  # fmt: skip
+def fill_service(f: Flat, r: Rates, slow: FloatArray, begin: int, end: int, cell: FloatArray,
+                 hold: FloatArray, rate: FloatArray, send: FloatArray, hop: FloatArray) -> None:  # fmt: skip
+    """Fill in what ``Service`` has, of some executors: those from ``begin`` on and before ``end``."""
     cpu, wait, whole = np.zeros(3), np.zeros(3), np.zeros(3)
+    hold[begin:end] = 0.0
+    rate[begin:end] = 0.0
     for c in range(f.component.size - 1):
         _moments(f.atom[f.component[c].first_send : f.component[c + 1].first_send], send[c])
     for k in range(hop.shape[0]):
         _moments(f.atom[f.first_hop[k] : f.first_hop[k + 1]], hop[k])
     for k in range(f.klass.size - 1):
         c = f.klass[k].component
+        first, last = max(begin, f.component[c].first_executor), min(end, f.component[c + 1].first_executor)
+        if first >= last:
+            continue
         _moments(f.atom[f.klass[k].first_cpu : f.klass[k + 1].first_cpu], cpu)
         _moments(f.atom[f.klass[k].first_wait : f.klass[k + 1].first_wait], wait)
-        for i in range(f.component[c + 1].first_executor - f.component[c].first_executor):
-            e, at = f.component[c].first_executor + i, f.klass[k].first_cell + i
+        for e in range(first, last):
+            at = f.klass[k].first_cell + e - f.component[c].first_executor
             _sum(cpu, f.executor[e].scale * slow[e], wait, f.executor[e].scale, cell[at])
             _sum(cell[at], 1.0, send[c], 1.0, whole)
             rate[e] += r.cell[TUPLES, at]
             hold[e] += r.cell[TUPLES, at] * whole
-    ackers = rate.size - f.first_acker
-    if ackers:
+    ackers, first = rate.size - f.first_acker, max(begin, f.first_acker)
+    if first < end:
         _moments(f.atom[f.acker_atoms : f.last_atom], cpu)
         wait[:] = 0.0
-        for e in range(f.first_acker, rate.size):
+        for e in range(first, end):
             _sum(cpu, f.executor[e].scale * slow[e], wait, 0.0, whole)
             hold[e] = r.acks / ackers * whole
-        rate[f.first_acker :] = r.acks / ackers
-    for e in range(rate.size):
+        rate[first:end] = r.acks / ackers
+    for e in range(begin, end):
         if rate[e] > 0:
             hold[e] /= rate[e]

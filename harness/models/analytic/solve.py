@@ -24,6 +24,7 @@ from harness.models.analytic.records import Flat
 from harness.models.analytic.replies import Gathered, gathered, reply_ms, times_end
 from harness.models.analytic.service import Service, service, service_levels
 from harness.models.analytic.spectrum import (
+    ComplexArray,
     grid,
     mean_below,
     quantiles,
@@ -187,13 +188,15 @@ class Solution:
         return found
 
     @property
-    def _size(self) -> int:
+    def frequencies(self) -> int:
+        """Number that distributions are kept at."""
         if self.size is not None:
             return self.size
         return next((size for most, size in _SIZES if self.flat.first_acker <= most), 64)
 
     @cached_property
     def _rows(self) -> FloatArray:
+        self.require_steady()
         return moments(self.stages, np.ones(self.flat.first_acker))
 
     def ground_truth(self, through: FloatArray | None = None) -> dict[str, Latency]:
@@ -211,8 +214,26 @@ class Solution:
         ModelDeclined
             When no row comes to a sink.
         """
+        at, span = self.ends if through is None else self._ends(moments(self.stages, through))
+        everywhere = np.ones(self.flat.first_acker) if through is None else through
+        cf = spectra(self.stages, everywhere, self.frequencies, span)
+        rows = np.array([np.sum([m for _, m in at.values()], axis=0), *(m for _, m in at.values())])
+        whole = np.array([cf.sum(axis=0), *(cf[c] for c, _ in at.values())]) / rows[:, :1]
+        return latencies(at, whole, span, rows[:, 1] / rows[:, 0])
+
+    @cached_property
+    def ends(self) -> tuple[dict[str, tuple[int, FloatArray]], float]:
+        """Number and moments of each sink that rows come to, and the span (ms) that percentiles are read in.
+
+        Raises
+        ------
+        Saturated, ModelDeclined
+            As for ``ground_truth``.
+        """
+        return self._ends(self._rows)
+
+    def _ends(self, found: FloatArray) -> tuple[dict[str, tuple[int, FloatArray]], float]:
         self.require_steady()
-        found = self._rows if through is None else moments(self.stages, through)
         component = self.flat.component
         first = component["first_executor"]
         at = {
@@ -222,14 +243,7 @@ class Solution:
         at = {name: (c, m) for name, (c, m) in at.items() if m[0] > 0}
         if not at:
             raise ModelDeclined("no path from a spout to a sink is expected to be taken")
-        span = max(_span(m) for _, m in at.values())
-        everywhere = np.ones(self.flat.first_acker) if through is None else through
-        cf = spectra(self.stages, everywhere, self._size, span)
-        rows = np.array([np.sum([m for _, m in at.values()], axis=0), *(m for _, m in at.values())])
-        whole = np.array([cf.sum(axis=0), *(cf[c] for c, _ in at.values())]) / rows[:, :1]
-        levels = quantiles(grid(self._size), span, whole, _LEVELS)
-        means = (rows[:, 1] / rows[:, 0]).tolist()
-        return dict(zip(["", *at], map(Latency, means, levels), strict=True))
+        return at, max(_span(m) for _, m in at.values())
 
     def same_node_mean_ms(self) -> float:
         """Return the mean over rows that begin and end on one worker node, up to the mean complete latency.
@@ -260,7 +274,7 @@ class Solution:
         if not found:
             raise ModelDeclined("no path begins and ends on one worker node")
         span = max(_span(rows) for _, rows in found)
-        size = min(self._size, _FEW)
+        size = min(self.frequencies, _FEW)
         cf = np.sum([spectra(self.stages, t, size, span).sum(axis=0) for t, _ in found], axis=0)
         value = mean_below(grid(size), span, cf / sum(rows[0] for _, rows in found), cut_ms)
         if not np.isfinite(value):
@@ -289,7 +303,7 @@ class Solution:
             + self._replies_ms.max()
             + self._gathered.mean_ms
         )
-        known = back(self.stages, grid(self._size), span, seats, sizes)
+        known = back(self.stages, grid(self.frequencies), span, seats, sizes)
         return span, trees(known), known
 
     @cached_property
@@ -379,6 +393,23 @@ def solve(network: Network, size: int | None = None) -> Solution:
     s = service(f, r, use.stretch)
     loop = spout_loop(f, s.hold[: f.first_acker, 0])
     return Solution(network, names, f, r, use, s, loop, size)
+
+
+def latencies(names: Iterable[str], cf: ComplexArray, span: float, means: FloatArray) -> dict[str, Latency]:
+    """Return latencies, whole (key empty) and by name.
+
+    Parameters
+    ----------
+    names : iterable of str
+        All but the first.
+    cf : array (latencies, frequencies)
+        Characteristic functions.
+    span : float
+        Of their grid, ms.
+    means : array (latencies)
+    """
+    levels = quantiles(grid(cf.shape[1]), span, cf, _LEVELS)
+    return dict(zip(["", *names], map(Latency, means.tolist(), levels), strict=True))
 
 
 def _span(m: FloatArray) -> float:

@@ -84,6 +84,7 @@ def _sines(k: NDArray[np.int64], points: FloatArray) -> FloatArray:
     return np.vstack([points[None, :], _heights(k.size)[:, None] * np.sin(np.pi * k[1:, None] * points)])
 
 
+@lru_cache(maxsize=8)
 def _heights(size: int) -> FloatArray:
     """Return the heights of the sines, damped, that make a distribution function of a series' real parts."""
     k = np.arange(1, size)
