@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
@@ -29,16 +30,20 @@ from harness.analysis.predicting import observation as observed  # noqa: E402
 from harness.experiments.loading import load  # noqa: E402
 from harness.models import MODELS  # noqa: E402
 from harness.models.analytic.solve import solve  # noqa: E402
-from harness.models.layout import lay_out, moved  # noqa: E402
+from harness.models.layout import lay_out  # noqa: E402
+from harness.models.neighbourhood import Neighbourhood  # noqa: E402
 from harness.models.network import Atoms  # noqa: E402
-from harness.models.proposal import examine, prepare  # noqa: E402
+from harness.models.proposal import Prepared, examine, prepare  # noqa: E402
 from harness.models.simulator import simulate  # noqa: E402
 from harness.models.simulator.distributions import exponential  # noqa: E402
 from harness.models.uncertainty import replicates  # noqa: E402
+from harness.plans import PhysicalPlan  # noqa: E402
 from harness.protocols import PreparingModel  # noqa: E402
 from harness.runs import Run  # noqa: E402
 
 ROUNDS = 7
+MOVES = 5
+"""Of executors of each component."""
 CORES = 64.0
 """Of the host with 1,000 executors."""
 
@@ -81,20 +86,42 @@ def thousand() -> None:
     def intervals() -> object:
         return [solve(p.network(layout, SETTINGS, 2000.0)).ground_truth() for p in (prepared, *others)]
 
-    # of the second component: what comes after it is another network then
-    at = layout.of["bolt-a"].start
-    target = next(w for w in plan.workers if w != layout.executors[at].worker)
-
-    def move() -> object:
-        return solve(prepared.network(moved(layout, at, target), SETTINGS, 2000.0)).ground_truth()
-
     whole()
     row(f"{len(plan.executors)} executors, laying out", quickest_ms(lambda: lay_out(plan)), None)
     row("  network alone", quickest_ms(lambda: prepared.network(layout, SETTINGS, 2000.0)), None)
     row("  network and all stages but latencies", quickest_ms(means), None)
     row("  one prediction with percentiles", quickest_ms(whole), 5)
     row(f"  with intervals ({len(others)} replicates)", quickest_ms(intervals, 3), 100)
-    row("  one executor moved", quickest_ms(move), 0.5)
+    moves(prepared, plan)
+
+
+def moves(prepared: Prepared, plan: PhysicalPlan) -> None:
+    """Time one executor's moves around a plan, some of each component, and say how far off they are."""
+
+    def around() -> Neighbourhood:
+        near = Neighbourhood(prepared.builder(lay_out(plan), SETTINGS, 2000.0))
+        near.prepare()
+        return near
+
+    near, rng = around(), np.random.default_rng(1)
+    layout, workers = near.layout, plan.workers
+    took, off, solved = [], [], []
+    for at in layout.of.values():
+        for e in rng.integers(at.start, at.stop, MOVES).tolist():
+            target = rng.choice([w for w in range(len(workers)) if w != layout.worker[e]])
+            move = partial(near.moved, e, workers[target])
+            full = partial(lambda *given: near.solve(*given).ground_truth(), e, workers[target])
+            answer, expected = move()[""], full()[""]
+            took.append(quickest_ms(move))
+            solved.append(quickest_ms(full, 2))
+            percentiles = np.abs(answer.percentiles_ms / expected.percentiles_ms - 1).max()
+            off.append((abs(answer.mean_ms / expected.mean_ms - 1), percentiles))
+    row("  around it", quickest_ms(around, 3), None)
+    row("  one executor moved, laid out and solved again", float(np.median(solved)), None)
+    row(f"  one executor moved, median of {len(took)} moves", float(np.median(took)), 0.5)
+    row("    the slowest of them", max(took), None)
+    mean, percentile = np.max(off, axis=0)
+    click.echo(f"    off by at most: mean {mean:.1e}, percentiles {percentile:.1e} of themselves")
 
 
 def evaluation(path: Path) -> None:

@@ -75,6 +75,16 @@ class Neighbourhood:
         """The plan's."""
         return self.builder.layout
 
+    def prepare(self) -> None:
+        """Do now what the first move would have to wait for.
+
+        Raises
+        ------
+        ModelDeclined
+            When no row comes to a sink.
+        """
+        _ = self._linear
+
     def moved(self, executor: int | Executor, worker: Worker) -> dict[str, Latency]:
         """Return the ground-truth latency with one executor in another worker process.
 

@@ -40,6 +40,8 @@ class Around(NamedTuple):
         From the arrival at a seat to a sink.
     whole, slope : array (sinks, executors, frequencies)
         Rows that pass an executor; how they change with the logarithm of what it is slowed down by.
+    group, together : array (executors), array (sinks, groups, frequencies)
+        Executors of one component on one host, and the sums of their ``slope``.
     come : array (streams, workers, frequencies)
         Of streams whose sources route alike: all that is sent, where it arrives in a worker.
     go : array (sinks, streams, workers, frequencies)
@@ -55,6 +57,8 @@ class Around(NamedTuple):
     seats: ComplexArray
     whole: ComplexArray
     slope: ComplexArray
+    group: IntArray
+    together: ComplexArray
     come: ComplexArray
     go: ComplexArray
 
@@ -208,6 +212,8 @@ def _look_on(g: Stages, slower: Stages, change: float, c: int, e: int, a: Around
                 a.seats[q, a.first_seat[cls] + j] = stay * way
                 a.whole[q, e] += here * stay * way
                 a.slope[q, e] += here * (longer - stay) / change * way
+    for q in range(sinks):
+        a.together[q, a.group[e]] += a.slope[q, e]
 
 
 @inner

@@ -33,6 +33,8 @@ from harness.models.network import Network
 
 _SLOWER = 1e-3
 """Relative change of contention from which derivatives are taken."""
+_ALIKE = 1e-6
+"""Relative change of contention up to which executors of one component and host are taken alike."""
 _LEAST = 2e-4
 """Change of another executor's wait that is looked at, over the least mean latency of a sink."""
 _NEAR = 3e-3
@@ -97,6 +99,10 @@ class Neighbours:
         own, f = self.solution, self.solution.flat
         slower = np.log(slow[: f.first_acker] / own.service.slow[: f.first_acker])
         slower[e : e + 1] = 0.0  # the moved one's own part is not of first order
+        group = self.grids[0].group
+        common = np.bincount(group, weights=slower) / np.maximum(np.bincount(group), 1)
+        slower -= common[group]
+        slower[np.abs(slower) < _ALIKE] = 0.0
         s = own.service
         s = s._replace(slow=slow, cell=s.cell.copy(), hold=s.hold.copy(), load=s.load.copy())
         g = Stages(f, own.rates, s, own.flow._replace(law=own.flow.law.copy()))
@@ -104,7 +110,7 @@ class Neighbours:
         cf, near = (
             total + _sum_of(shares, more) for total, more in zip(self.total, self.others, strict=True)
         )
-        add_move(g, e, worker, slower, index, *self.grids, cf, near, self.least_ms)
+        add_move(g, e, worker, common, slower, index, *self.grids, cf, near, self.least_ms)
         cf, near = _with_whole(cf), _with_whole(near)
         means = self.means + _slopes(near) / self.grids[1].step
         return latencies(self.names, cf / cf[:, :1].real, self.span, means)
@@ -181,6 +187,10 @@ def _slopes(near: ComplexArray) -> FloatArray:
 
 def _nothing(solution: Solution, step: float, sink: IntArray, size: int) -> Around:
     f, seats = solution.flat, first_seats(solution.flat)
+    group = (
+        np.repeat(np.arange(sink.size), np.diff(f.component["first_executor"])) * f.host.size
+        + f.executor["host"][: f.first_acker]
+    )
     sinks, streams, workers = int(sink.max()) + 1, f.stream.size - 1, f.kind_between.shape[0]
 
     def zeros(*shape: int) -> ComplexArray:
@@ -196,6 +206,8 @@ def _nothing(solution: Solution, step: float, sink: IntArray, size: int) -> Arou
         seats=zeros(sinks, seats[-1]),
         whole=zeros(sinks, f.first_acker),
         slope=zeros(sinks, f.first_acker),
+        group=group,
+        together=zeros(sinks, int(group.max()) + 1),
         come=zeros(streams, workers),
         go=zeros(sinks, streams, workers),
     )

@@ -24,8 +24,8 @@ _TINY = 1e-9
 
 @compiled
 def add_move(
-    g: Stages, e: int, worker: int, slower: FloatArray, index: FloatArray, fine: Around, near: Around,
-    fine_total: ComplexArray, near_total: ComplexArray, least_ms: float,
+    g: Stages, e: int, worker: int, common: FloatArray, slower: FloatArray, index: FloatArray,
+    fine: Around, near: Around, fine_total: ComplexArray, near_total: ComplexArray, least_ms: float,
 ) -> None:  # fmt: skip
     """Add to both grids' totals what an executor's move to a worker changes.
 
@@ -33,8 +33,8 @@ def add_move(
     ----------
     g : Stages
         With what slows executors after the move; the executor's service and waiting law are filled in.
-    slower : array (executors)
-        Changes of the logarithm of contention; 0 for the executor itself.
+    common, slower : array (groups), array (executors)
+        Changes of the logarithm of contention: of each group, and what executors' own have beyond that.
     index : array (1, scales)
         Of what comes to it, as it was; is made that after the move. Empty for ackers, which no row passes.
     least_ms : float
@@ -43,6 +43,8 @@ def add_move(
     f, c = g.f, 0
     for a, total in ((fine, fine_total), (near, near_total)):
         for q in range(total.shape[0]):
+            for group in range(common.size):
+                add_scaled(common[group], a.together[q, group], total[q])
             for other in range(slower.size):
                 if slower[other] != 0:
                     add_scaled(slower[other], a.slope[q, other], total[q])
