@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "models"))
 sys.path.insert(0, str(ROOT / "tests" / "models" / "simulator"))
 
-import ciw  # noqa: E402
+from rivals import by_ciw, by_line, by_line_events, cpu_ms, line_network, stages  # noqa: E402
 from simulated_networks import network, waiting  # noqa: E402
 from simulated_networks import plan as line  # noqa: E402
 from synthetic import SETTINGS, Truth, deploy, fields_to_fields, observation  # noqa: E402
@@ -29,16 +29,15 @@ from synthetic import SETTINGS, Truth, deploy, fields_to_fields, observation  # 
 from harness.analysis.predicting import observation as observed  # noqa: E402
 from harness.experiments.loading import load  # noqa: E402
 from harness.models import MODELS  # noqa: E402
-from harness.models.analytic.solve import solve  # noqa: E402
+from harness.models.analytic.solve import Solution, solve  # noqa: E402
 from harness.models.layout import lay_out  # noqa: E402
 from harness.models.neighbourhood import Neighbourhood  # noqa: E402
-from harness.models.network import Atoms  # noqa: E402
 from harness.models.proposal import Prepared, examine, prepare  # noqa: E402
 from harness.models.simulator import simulate  # noqa: E402
 from harness.models.simulator.distributions import exponential  # noqa: E402
 from harness.models.uncertainty import replicates  # noqa: E402
 from harness.plans import PhysicalPlan  # noqa: E402
-from harness.protocols import PreparingModel  # noqa: E402
+from harness.protocols import Observation, PreparingModel  # noqa: E402
 from harness.runs import Run  # noqa: E402
 
 ROUNDS = 7
@@ -68,7 +67,7 @@ def thousand() -> None:
     """Time predictions of a plan of 1,000 executors, from a source of as many tasks in 4 a component."""
     query_plan = fields_to_fields(tasks=240)
     truth = Truth.random(query_plan, 2000.0, 1, service_ms=0.2)
-    source = observation(deploy(query_plan, 4, nodes=4), truth, buckets=4)
+    source = observation(deploy(query_plan, 4, nodes=4, ackers=40), truth, buckets=4)
     prepared = prepare(source)
     plan = deploy(query_plan, 240, nodes=4, workers_per_node=4, ackers=40)
     # polling alone keeps more cores busy than the tests' small hosts have
@@ -93,6 +92,21 @@ def thousand() -> None:
     row("  one prediction with percentiles", quickest_ms(whole), 5)
     row(f"  with intervals ({len(others)} replicates)", quickest_ms(intervals, 3), 100)
     moves(prepared, plan)
+    rivals(source, plan, solve(prepared.network(layout, SETTINGS, 2000.0)))
+
+
+def rivals(source: Observation, plan: PhysicalPlan, solution: Solution) -> None:
+    """Time what others take for the same plan, once: of latencies they tell means only."""
+    for name in ("jackson", "storm-tracer"):
+        begun = time.process_time()
+        said = MODELS[name](source, plan, SETTINGS, 2000.0).estimates
+        took = (time.process_time() - begun) * 1e3
+        latency = next(e for e in said if e.measure == "ground_truth_latency_ms")
+        row(f"  {name}, all that it answers (latency: {latency.status})", took, None)
+    queues = stages(solution)
+    row("  line-solver, its network", quickest_ms(lambda: line_network(queues), 1), None)
+    model = line_network(queues)
+    row("  line-solver (NC), mean latency", quickest_ms(lambda: by_line(model), 2), None)
 
 
 def moves(prepared: Prepared, plan: PhysicalPlan) -> None:
@@ -145,7 +159,7 @@ def evaluation(path: Path) -> None:
 
 
 def simulators() -> None:
-    """Time the same queues, three components of four executors each, by our simulator and by ciw."""
+    """Time the same queues, three components of four executors each, by our simulator and by others'."""
     service, executors, rate_tps = exponential(1.0), 4, 1000.0
     edges = [("spout", "a"), ("a", "b"), ("b", "c")]
     made = network(line(edges, {"spout": 1, **dict.fromkeys("abc", executors)}), rate_tps,
@@ -157,31 +171,19 @@ def simulators() -> None:
         quickest_ms(lambda: simulate(made, seconds, 0.0, 1), 3),
         None,
     )
+    events = 1_000_000  # of line-solver each is a message that comes, or a visit that ends
+    queues = line_network([[(0.25, service.mean_ms)] * executors] * len(edges))
+    row(
+        f"line-solver (LDES), {events:,} tuple visits",
+        cpu_ms(lambda: by_line_events(queues, events), 3),
+        None,
+    )
     theirs = 2.0
     row(
         f"ciw, {3 * rate_tps * theirs:,.0f} tuple visits",
         quickest_ms(lambda: by_ciw(service, theirs), 1),
         None,
     )
-
-
-def by_ciw(service: Atoms, seconds: float) -> None:
-    """Play the queues of ``simulators`` with ciw: a node an executor."""
-    nodes, executors = 12, 4
-    routing = [[0.0] * nodes for _ in range(nodes)]
-    for i in range(nodes - executors):
-        after = i // executors * executors + executors
-        routing[i][after : after + executors] = [1 / executors] * executors
-    served = ciw.dists.Pmf(service.values_ms.tolist(), service.probabilities.tolist())
-    first = [ciw.dists.Exponential(rate=1.0 / executors)] * executors
-    queues = ciw.create_network(
-        arrival_distributions=[*first, *[None] * (nodes - executors)],
-        service_distributions=[served] * nodes,
-        routing=routing,
-        number_of_servers=[1] * nodes,
-    )
-    ciw.seed(1)
-    ciw.Simulation(queues).simulate_until_max_time(1000 * seconds)
 
 
 @click.command()
