@@ -13,7 +13,6 @@ from harness.models.analytic.holding import batched
 from harness.models.analytic.products import add_product, add_scaled
 from harness.models.analytic.records import Flat
 from harness.models.analytic.spectrum import ComplexArray
-from harness.models.analytic.structure import COUNT_WINDOW
 from harness.models.analytic.trees import Back, chance, kind_of, times_holds
 from harness.models.layout import FloatArray, IntArray
 
@@ -115,16 +114,11 @@ def _last(b: Back, stream: int, i: int, number: float, table: FloatArray, produc
     A seat is done by a time or not, all its tuples with it. With X the probability that a tuple goes to a
     seat that is done, all n are done with probability E X^n. For few tuples X is taken as beta distributed
     with its own mean and variance (exact for one and two); for many, each seat is taken to be hit by itself.
-    Count windows that get nothing but copies count the same tuples, and let them go at the same time.
     """
     f = b.g.f
     s = f.stream[stream]
     points = product.size
     few = number <= _FEW and not s.copies
-    target = f.component[s.target]
-    in_step = s.copies and target.kind == COUNT_WINDOW
-    in_step = in_step and f.component[s.target + 1].first_class - target.first_class == 1
-    least = np.ones(points if in_step else 0)
     mean, variance = np.zeros(points if few else 0), np.zeros(points if few else 0)
     for j in range(b.first_seat[s.klass + 1] - b.first_seat[s.klass]):
         p = chance(f, stream, i, j)
@@ -135,15 +129,10 @@ def _last(b: Back, stream: int, i: int, number: float, table: FloatArray, produc
             for m in range(points):
                 mean[m] += p * row[m]
                 variance[m] += p * p * row[m] * (1 - row[m])
-        elif in_step:
-            for m in range(points):
-                least[m] = min(least[m], row[m])
         else:
             h = 1.0 if s.copies else hit(p, number)
             for m in range(points):
                 product[m] *= 1 - h * (1 - row[m])
-    for m in range(least.size):
-        product[m] *= least[m]
     for m in range(mean.size):
         product[m] *= _power(min(mean[m], 1.0), variance[m], number)
 

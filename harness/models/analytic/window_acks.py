@@ -1,9 +1,7 @@
 """From a member's arrival in its window to its last ack.
 
-The member is acked when it falls out of the window (``window_law``) or when all is acked that the windows
-made which had it, whichever is later. Windows that slide by less than their length have it several times:
-what an earlier one made is acked by a time t after the last one's firing with the probability G(t + j gaps)
-for the j-th before it, G being that for the last. What they made goes different ways, so these multiply.
+The member is acked when it falls out of the window (``window_law``) or when what the last window that had it
+made is acked, whichever is later.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ from __future__ import annotations
 import math
 
 from harness.models.analytic.cdf import from_cdf, mean_of, to_cdf
-from harness.models.analytic.compiled import inlined, inner
+from harness.models.analytic.compiled import inner
 from harness.models.analytic.forward import window_index
 from harness.models.analytic.rates import TUPLES
 from harness.models.analytic.spectrum import ComplexArray, complex_exp, gap_log, times_shift, times_uniform
@@ -40,44 +38,10 @@ def members(b: Back, c: int, i: int, made: FloatArray) -> None:
     for t in range(one.first_task, f.component[c + 1].first_task):
         if f.task[t].executor == i and b.g.r.task[TUPLES, t] > 0:
             seat = b.first_seat[one.first_class] + t - one.first_task
-            gap_ms = one.slide if one.kind == TIME_WINDOW else one.slide / b.g.r.task[TUPLES, t]
-            every = _of_every(b, made, gap_ms, one.length / one.slide)
             if one.kind == TIME_WINDOW:
-                b.rest_mean[seat] = _by_time(b, c, way, every, b.rest[seat])
+                b.rest_mean[seat] = _by_time(b, c, way, made, b.rest[seat])
             else:
-                b.rest_mean[seat] = _by_count(b, c, t, way, every, b.rest[seat])
-
-
-@inner
-def _of_every(b: Back, made: FloatArray, gap_ms: float, windows: float) -> FloatArray:
-    """Return the distribution function of the time from the last firing until what all made is acked.
-
-    Parameters
-    ----------
-    gap_ms : float
-        Mean time between two firings.
-    windows : float
-        That have a member, on average.
-    """
-    every = made.copy()
-    j = 1
-    while j < windows and _read(b, made, j * gap_ms / b.span) < _SURE:
-        for m in range(made.size):
-            every[m] *= math.pow(
-                _read(b, made, b.grid.points[m] + j * gap_ms / b.span), min(windows - j, 1.0)
-            )
-        j += 1
-    return every
-
-
-@inlined
-def _read(b: Back, cdf: FloatArray, at: float) -> float:
-    """Return a distribution function between the grid's points; ``at``: share of the span."""
-    k = int(min(at, 1.0) ** (2.0 / 3.0) * (cdf.size - 1))
-    if k >= cdf.size - 1:
-        return 1.0
-    x = (at - b.grid.points[k]) / (b.grid.points[k + 1] - b.grid.points[k])
-    return float(cdf[k] + min(max(x, 0.0), 1.0) * (cdf[k + 1] - cdf[k]))
+                b.rest_mean[seat] = _by_count(b, c, t, way, made, b.rest[seat])
 
 
 @inner
