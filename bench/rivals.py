@@ -1,4 +1,4 @@
-"""What others take for the plans that ``models.py`` times: line-solver, ciw, and the thesis's model."""
+"""What others take for the plans that ``models.py`` times: line-solver and ciw."""
 
 from __future__ import annotations
 

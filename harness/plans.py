@@ -31,6 +31,13 @@ class Frozen(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    def __copy__(self) -> Self:
+        """Copy the fields; what was derived of them is not kept, since ``model_copy`` may change them."""
+        found = super().__copy__()
+        for name in found.__dict__.keys() - type(self).model_fields.keys():
+            del found.__dict__[name]
+        return found
+
 
 class Window(Frozen):
     """A window of a bolt; ``length`` and ``slide`` are tuples (count) or milliseconds (time).

@@ -27,7 +27,8 @@ class Settings:
         The cluster's Storm version, by which a queue model is chosen.
     poll_timeout_ms : float, optional
         How long a poll of a spout's Kafka client may wait for messages; None where nobody says it (no Storm
-        setting does, so not of a jar's topology).
+        setting does, so not of a jar's topology). All steps of a run have the same: ``composite`` reads the
+        source's.
     """
 
     storm: Mapping[str, object]

@@ -214,15 +214,16 @@ def spout_inputs(evidence: Evidence, weights: FloatArray, arrivals: Arriving | N
     polls = dict(arrivals.poll_ms) if arrivals else {}
     quicker = dict.fromkeys(emitted, 1.0)
     timeout_ms = evidence.settings.poll_timeout_ms
-    if timeout_ms is not None:
-        polls = dict.fromkeys(emitted, timeout_ms + BEYOND_MS) | polls
-    elif set(polls) != set(emitted):
+    unseen_ms = POLL_MS if timeout_ms is None else timeout_ms + BEYOND_MS
+    if timeout_ms is None and set(polls) != set(emitted):
         notes.append(f"an empty poll of a spout task is taken to last {POLL_MS} ms")
     if arrivals is None:
         notes.append("no hop records: messages are taken to come at random")
     if evidence.hops is None:
         total = evidence.rate_tps * evidence.seconds  # of several streams a message can be on more than one
-        quicker = {n: _quicker(evidence, n, v / evidence.seconds / 1000) for n, v in emitted.items()}
+        quicker = {
+            n: _quicker(evidence, n, v / evidence.seconds / 1000, unseen_ms) for n, v in emitted.items()
+        }
         notes += [
             f"{n} emits so often that it is taken to do it {1 / q:.2g} times as fast"
             for n, q in quicker.items()
@@ -233,13 +234,13 @@ def spout_inputs(evidence: Evidence, weights: FloatArray, arrivals: Arriving | N
         copies=copies,
         scv=arrivals.scv if arrivals else 1.0,
         in_turn=arrivals.in_turn if arrivals else False,
-        poll_ms={n: polls.get(n, POLL_MS * quicker[n]) for n in emitted},
+        poll_ms={n: polls.get(n, unseen_ms * quicker[n]) for n in emitted},
         emit_cpu_ms={n: EMIT_CPU_MS * quicker[n] for n in emitted},
         notes=tuple(notes),
     )
 
 
-def _quicker(evidence: Evidence, spout: str, rate_tpms: FloatArray) -> float:
+def _quicker(evidence: Evidence, spout: str, rate_tpms: FloatArray, poll_ms: float) -> float:
     """Return the factor on polls and emits with which the source's spout is busy for ``BUSY`` at most.
 
     What it did, it could do: a spout that makes its own messages needs less than one that reads a topic. The
@@ -248,5 +249,5 @@ def _quicker(evidence: Evidence, spout: str, rate_tpms: FloatArray) -> float:
     membership = evidence.layout.membership[spout]
     tasks, total = membership.sum(axis=1), membership @ rate_tpms
     busiest = np.array([rate_tpms[mine > 0].max(initial=0.0) for mine in membership])
-    load = busiest * tasks * POLL_MS + total * (EMIT_CPU_MS - POLL_MS)
+    load = busiest * tasks * poll_ms + total * (EMIT_CPU_MS - poll_ms)
     return float(min(1.0, BUSY / max(load.max(), 1e-12)))

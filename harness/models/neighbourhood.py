@@ -62,7 +62,8 @@ class Neighbourhood:
     - tuples wait for batches;
     - any other executor's CPU time takes ``MOST_SLOWER`` longer or shorter, or its services by more than
       percentiles can be told apart by (``MOST_SHIFT``), which they then see as a jump;
-    - an executor or host is loaded more than ``MOST_LOAD``, before or after the move;
+    - an executor or host is loaded more than ``MOST_LOAD``, before or after the move, or so busy before it
+      that hops take no longer (``hop_times.squared``);
     - a mean latency changes by more than ``MOST_CHANGE``.
     """
 
@@ -112,7 +113,7 @@ class Neighbourhood:
         place = (worker.node, worker.port)
         number = self.layout.workers.index(place) if place in self.layout.workers else -1
         if number == self.layout.worker[position]:
-            return self._own
+            return {name: Latency(v.mean_ms, v.percentiles_ms.copy()) for name, v in self._own.items()}
         found = self.quick(position, number) if number >= 0 else None
         return self.solve(position, worker).ground_truth() if found is None else found
 
@@ -174,7 +175,10 @@ class Neighbourhood:
             return None
         if own.overloaded or own.loads.max() > MOST_LOAD:
             return None
-        hops = self.builder.prepared.times.hops(self.builder.loads.usual - 1.0 + _STEP)
+        loads, hosts = self.builder.loads, self.builder.hosts
+        if (loads.own_load(hosts) > MOST_LOAD).any() or not self._hop_step > 0:
+            return None
+        hops = self.builder.prepared.times.hops(loads.usual - 1.0 + _STEP)
         changed = [replace(own.network, hops=hops)]
         for name in self._clients:
             send = own.network.send_ms[name]
@@ -191,11 +195,16 @@ class Neighbourhood:
     def _client_step(self, name: str) -> float:
         return _STEP * self.builder.prepared.demand[name].send_cpu_ms
 
+    @property
+    def _hop_step(self) -> float:
+        """Step of what delays of wake-ups grow with; 0 on hosts so busy that they grow no more."""
+        own = self.builder.loads.usual
+        return squared(own - 1.0 + _STEP) - squared(own - 1.0)
+
     def _shares(self, builder: Builder) -> FloatArray:
         """Return how much of each changed network there is in a moved plan."""
         usual, own = builder.loads.usual, self.builder.loads.usual
-        step = squared(own - 1.0 + _STEP) - squared(own - 1.0)
-        found = [(squared(usual - 1.0) - squared(own - 1.0)) / step if step > 0 else 0.0]
+        found = [(squared(usual - 1.0) - squared(own - 1.0)) / self._hop_step]
         send = builder.send(usual) if self._clients else {}
         for name in self._clients:
             longer_ms = send[name].mean_ms - self.solution.network.send_ms[name].mean_ms

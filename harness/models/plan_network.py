@@ -81,8 +81,9 @@ class Builder:
         return self.traffic.prepared
 
     def moved(self, position: int, worker: int) -> Builder:
-        """Return the plan with one executor in another of its workers, of which only ``loads`` may be asked.
+        """Return the plan with one executor in another of its workers.
 
+        Of it only ``loads``, ``colder`` and ``send`` may be asked: its layout's plan is still the old one.
         What comes to executors stays as it is: of groupings that ask where they are (``task_routing``) it is
         not true.
 

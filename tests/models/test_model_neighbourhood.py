@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 from synthetic import SETTINGS, Truth, deploy, fields_to_fields, join_split, observation
 
+from harness.analysis.predicting import observation as observed
 from harness.errors import ModelDeclined
+from harness.experiments.loading import load
 from harness.models.analytic.forward_spectra import spectra
 from harness.models.analytic.solve import Latency, Solution
 from harness.models.analytic.spectrum import grid, quantiles
@@ -21,6 +24,9 @@ from harness.models.proposal import prepare
 from harness.models.simulator.random_plans import Limits, random_plan
 from harness.plans import PhysicalPlan, Worker
 from harness.protocols import Settings
+from harness.runs import Run
+
+RUNS = Path(__file__).resolve().parents[2] / "reports" / "runs"
 
 MEAN = 1.5e-3
 """Largest relative deviation of a mean; 9.4e-4 was seen of 5,800 answers, 3e-7 in the median."""
@@ -77,8 +83,8 @@ def same(one: dict[str, Latency], other: dict[str, Latency]) -> None:
         assert latency.percentiles_ms.tolist() == other[name].percentiles_ms.tolist()
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_a_move_is_answered_as_the_moved_plans_solution_does(seed: int) -> None:
+def quick_answers(seed: int) -> int:
+    """Compare moves of a random plan; how many there were, 0 where the plan is no example."""
     rng = np.random.default_rng([seed, 5])
     plan = with_cores(random_plan(rng, Limits(workers=(2, 8))), float(rng.choice([2, 4, 16])))
     rate_tps, service_ms = float(rng.choice([50, 200, 500])), float(rng.choice([0.1, 0.5, 2.0]))
@@ -86,7 +92,8 @@ def test_a_move_is_answered_as_the_moved_plans_solution_does(seed: int) -> None:
         near = around(plan, rate_tps, seed, service_ms)
         near.solution.require_steady()
     except (ModelDeclined, Saturated):
-        return  # the observation or the plan is no example
+        return 0
+    answers = 0
     for _ in range(5):
         position, worker = int(rng.integers(len(near.layout))), int(rng.integers(len(plan.workers)))
         if worker == near.layout.worker[position]:
@@ -94,6 +101,31 @@ def test_a_move_is_answered_as_the_moved_plans_solution_does(seed: int) -> None:
         quick = near.quick(position, worker)
         if quick is not None:
             compare(quick, near.solve(position, plan.workers[worker]))
+            answers += 1
+    return answers
+
+
+@pytest.mark.parametrize("seeds", range(4))
+def test_moves_are_answered_as_the_moved_plans_solutions_do(seeds: int) -> None:
+    """Of every ten plans at least fifteen answers: some plans are no examples, some moves solved in full."""
+    assert sum(quick_answers(seed) for seed in range(seeds, 40, 4)) >= 15
+
+
+def test_sinks_with_clients_of_their_own() -> None:
+    """Of a measured run: what the harness's sinks do after the ground truth's end is their clients'."""
+    run = Run(sorted((RUNS / "fields-to-fields").iterdir())[0])
+    seen = observed(run, load(run.path / "experiment.yaml"), 3)
+    source = prepare(seen)
+    assert source.demand["sender"].send_cpu_ms > 0
+    near = Neighbourhood(source.builder(with_cores(seen.plan, 16.0), seen.settings, seen.rate_tps))
+    workers, answers = near.layout.plan.workers, 0
+    for position in range(0, len(near.layout), 3):
+        target = (near.layout.worker[position] + 1) % len(workers)
+        quick = near.quick(position, int(target))
+        if quick is not None:
+            compare(quick, near.solve(position, workers[target]))
+            answers += 1
+    assert answers >= 5
 
 
 def test_most_moves_in_a_plan_of_some_size_are_quick() -> None:
@@ -117,6 +149,12 @@ def test_ways_of_different_length_and_several_sinks() -> None:
         quick = near.quick(position, int(target))
         assert quick is not None
         compare(quick, near.solve(position, workers[target]))
+
+
+def test_a_copied_plan_derives_its_nodes_anew() -> None:
+    plan = deploy(fields_to_fields(8), 4)
+    assert plan.node_names[plan.nodes[0].name].cores != 16.0
+    assert with_cores(plan, 16.0).node_names[plan.nodes[0].name].cores == 16.0
 
 
 def test_nothing_changes_where_the_executor_is_already() -> None:
