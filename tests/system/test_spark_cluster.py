@@ -32,6 +32,8 @@ from harness.analysis.analyse import OUTPUTS
 pytestmark = pytest.mark.system
 
 WAIT_S = 120.0
+SHORT_LIVED = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""No JVM here lives for long: the optimising compiler would take more than half of all processor time."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ def server(*command: str, log: Path) -> Iterator[None]:
     home = Path(pyspark.__file__).parent
     environment = {
         **os.environ,
+        **SHORT_LIVED,
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "1g",
@@ -161,7 +164,7 @@ def answers(port: int) -> bool:
 
 def report(run: Path, *options: str, remote: str = "") -> subprocess.CompletedProcess[str]:
     asked = [sys.executable, "-m", "harness", "report", str(run), *options]
-    environment = {**os.environ, "SPARK_REMOTE": remote}
+    environment = {**os.environ, **SHORT_LIVED, "SPARK_REMOTE": remote}
     return subprocess.run(asked, capture_output=True, text=True, check=False, env=environment)
 
 
