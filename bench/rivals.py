@@ -5,21 +5,14 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
+import ciw
+import line_solver as line
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "models"))
-sys.path.insert(0, str(ROOT / "tests" / "models" / "simulator"))
-
-import ciw  # noqa: E402
-import line_solver as line  # noqa: E402
-
-from harness.models.analytic.solve import Solution  # noqa: E402
-from harness.models.network import Atoms  # noqa: E402
+from harness.models.analytic.solve import Solution
+from harness.models.network import Atoms
 
 Stage = Sequence[tuple[float, float]]
 """Arrival rate (a ms) and mean service (ms) of each of a component's executors."""
@@ -73,16 +66,17 @@ def line_network(of: Sequence[Stage]) -> line.Network:
 
 def by_line(model: line.Network) -> float:
     """Return the mean time through a network by line-solver's product-form solver (NC), in ms."""
-    with contextlib.redirect_stdout(io.StringIO()):
-        table = line.NC(model).avg_table()
-    queues = table[~table["Station"].isin(["in", "out"])]
-    return float(queues["ResidT"].sum())
+    return _through(line.NC(model))
 
 
 def by_line_events(model: line.Network, events: int) -> float:
     """Return the same by line-solver's simulator (LDES), a program of its own."""
+    return _through(line.LDES(model, samples=events, seed=1))
+
+
+def _through(solver: line.Solver) -> float:
     with contextlib.redirect_stdout(io.StringIO()):
-        table = line.LDES(model, samples=events, seed=1).avg_table()
+        table = solver.avg_table()
     queues = table[~table["Station"].isin(["in", "out"])]
     return float(queues["ResidT"].sum())
 
