@@ -1,6 +1,6 @@
 # Wraps the installable package: what is real is in `harness`, scripts/setup.sh and storm-topologies/.
 PY := .venv/bin/python
-SANDBOX := $(PY) -m harness.backends.sandbox where-allowed
+SANDBOX := $(PY) -m harness.machine.sandbox where-allowed
 EXPERIMENT ?= configs/experiments/all-in-one.yaml
 
 # System tests that need no cluster of others: theirs are in sandboxes of their own, their servers at free ports.

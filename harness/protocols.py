@@ -8,7 +8,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 import pandas as pd
 
-from harness.plans import PhysicalPlan, TopologyConfiguration
+from harness.plans import PhysicalPlan
 
 Scalar = str | int | float | bool | None
 PredictionStatus = Literal["ok", "saturated", "declined"]
@@ -120,18 +120,6 @@ class PreparingModel(Model, Protocol):
 
     def prepare(self, source: Observation) -> PreparedSource:
         """Read the source; ``ModelDeclined`` where it cannot be used."""
-        ...
-
-
-class Cluster(Protocol):
-    """A place where topologies run."""
-
-    def physical_plan(self, topology: str) -> PhysicalPlan:
-        """Read the plan now in force from the cluster."""
-        ...
-
-    def rebalance(self, topology: str, configuration: TopologyConfiguration) -> None:
-        """Ask for a configuration; returns when the request was taken, not when it is in force."""
         ...
 
 

@@ -7,7 +7,7 @@ import runpy
 from pathlib import Path
 from typing import Any
 
-from harness.models.conformance import CHECKS
+from harness.models.contract.conformance import CHECKS
 from harness.schemas import LATENCY, METRICS
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -51,8 +51,9 @@ def list_(runs: Path, as_json: bool) -> None:
 @json_option
 def doctor(install: bool, optional: bool, as_json: bool) -> None:
     """Say what is missing on this machine, and the command that mends it."""
-    from harness.backends import optional_servers, servers
-    from harness.backends.machine import doctor as examine
+    from harness.app.doctor import doctor as examine
+    from harness.backends import optional_servers
+    from harness.machine import servers
 
     findings = examine()
     for finding in findings:

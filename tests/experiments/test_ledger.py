@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from harness.errors import StepInvalid
 from harness.experiments.ledger import (
     NO_PAIRS,
-    Evidence,
     Ledger,
+    LedgerEvidence,
     held_at_the_end,
     parse_failed,
     parse_held,
     settle,
 )
-from harness.workload.tables import SENT
+from harness.experiments.workload_tables import SENT
 
 INTERVAL_NS = (1_000, 2_000)
 FATES = ("received", "absorbed", "failed", "lost")
@@ -78,7 +78,7 @@ class World:
     def fail(self, message_id: int) -> None:
         self.failed.append([message_id % 16, message_id // 16])
 
-    def evidence(self, **changes: object) -> Evidence:
+    def evidence(self, **changes: object) -> LedgerEvidence:
         kinds = pa.schema(
             [
                 ("message_id", pa.int64()),
@@ -98,7 +98,7 @@ class World:
             "held": np.array(self.held, dtype=np.int64).reshape(-1, 2),
             "failed": np.array(self.failed, dtype=np.int64).reshape(-1, 2),
         }
-        return Evidence(**{**known, **changes})  # type: ignore[arg-type]
+        return LedgerEvidence(**{**known, **changes})  # type: ignore[arg-type]
 
     def settle(self, **changes: object) -> Ledger:
         return settle(self.evidence(**changes))

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 import pytest
 from campaigns import carry_out
 
-from harness.analysis.predicting import predict
-from harness.backends.local import LocalCluster
+from harness.analysis.judge.predicting import predict
+from harness.backends.local.cluster import LocalCluster
 from harness.experiments.contracts import Progress
 from harness.runs import Run
 

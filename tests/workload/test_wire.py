@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.workload.tables import RECEIVED
+from harness.experiments.workload_tables import RECEIVED
 from harness.workload.wire import Hop, Member, OwnWire, at_the_broker, decode, encode
 
 int32 = st.integers(-(2**31), 2**31 - 1)
