@@ -18,6 +18,11 @@ def test_the_command_reference_is_what_help_says() -> None:
     assert (ROOT / "docs" / "commands.md").read_text(encoding="utf-8") == made, "run make docs"
 
 
+def test_the_architecture_names_every_module_once() -> None:
+    made = runpy.run_path(str(ROOT / "scripts" / "module_index.py"))["index"]()
+    assert made in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"), "run make docs"
+
+
 def test_every_column_of_the_latency_table_is_described() -> None:
     text = (ROOT / "docs" / "run-directory.md").read_text(encoding="utf-8")
     described = text.split("## latency.parquet")[1].split("## ")[0]
