@@ -1,6 +1,6 @@
 """Writes the reading order of docs/architecture.md: every module with the first line of its docstring.
 
-    python scripts/module_index.py [--check]
+Usage: ``python scripts/module_index.py [--check]``.
 """
 
 from __future__ import annotations
