@@ -18,18 +18,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil, floor
 
-from harness.errors import UsageError
 from harness.protocols import BatchSetting, Scalar, TuningDecision
+from harness.tuning.bounds import MOST_BATCH_BYTES, batch_bound, bounded_by_tasks
 from harness.tuning.dataflow import DataflowLink, DataflowNode, MessageCost, producers_first
-
-MOST_BATCH_BYTES = 65_536
-"""B_max of the paper: as much as one packet of TCP/IP holds."""
-TRANSPORT_BYTES = 2_000_000_000
-"""Bytes of one tuple that Storm 2.8.3 can serialise (the buffer's end in ``KryoTupleSerializer``).
-
-``MessageBatch`` and ``MessageDecoder`` know no smaller limit: ``storm.messaging.netty.transfer.batch.size``
-(262,144 bytes) says when gathered messages are handed on, and a larger message travels alone.
-"""
 
 
 def required_executors(ppt_s: Fraction, rate_tps: Fraction) -> int:
@@ -83,38 +74,6 @@ def required_batch(gap_s: Fraction, ppt_s: Fraction, overhead_s: Fraction, sendi
     if left_s <= 0:
         return None
     return max(ceil(overhead_s / left_s), 1)  # eq. 4
-
-
-def batch_bound(tuple_bytes: Fraction, most_bytes: int = MOST_BATCH_BYTES) -> int:
-    """Return B_max: how many tuples of that size a message of so many bytes holds, at least 1.
-
-    Examples
-    --------
-    >>> batch_bound(Fraction(200))
-    327
-    """
-    return max(floor(most_bytes / tuple_bytes), 1) if tuple_bytes > 0 else most_bytes
-
-
-def batch_warning(component: str, size: int, tuple_bytes: Fraction) -> str:
-    """Return a warning where a batch is larger than one packet of TCP/IP; empty where it is not.
-
-    Raises
-    ------
-    UsageError
-        When Storm's transport cannot take the batch.
-    """
-    size_bytes = size * tuple_bytes
-    tuples = f"{size} tuples of {float(tuple_bytes):g} bytes"
-    said = f"{component}: a batch of {tuples} has {float(size_bytes):,.0f} bytes"
-    if size_bytes > TRANSPORT_BYTES:
-        most = floor(TRANSPORT_BYTES / tuple_bytes)
-        raise UsageError(
-            f"{said}, and Storm serialises at most {TRANSPORT_BYTES:,}", f"use at most {most} tuples"
-        )
-    if size_bytes > MOST_BATCH_BYTES:
-        return f"{said}, more than the {MOST_BATCH_BYTES:,} of one TCP/IP packet: little more is gained"
-    return ""
 
 
 @dataclass(frozen=True)
@@ -303,11 +262,8 @@ class NodeStep:
         return least
 
     def _cap(self) -> None:
-        tasks = self.node.tasks
-        if tasks is not None and self.executors > tasks:
-            why = f"{self.executors} executors are wanted, and a component has no more executors than tasks."
-            self._note("dop <= tasks (Storm)", {"dop": self.executors, "tasks": tasks}, tasks, why)
-            self.executors = tasks
+        self.executors, bound = bounded_by_tasks(self.node.name, self.executors, self.node.tasks)
+        self.decisions += bound
 
     def _note_batch(self, batch: int, why: str) -> None:
         values = {

@@ -14,16 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
-from harness.tuning.aeolus import (
-    MOST_BATCH_BYTES,
-    TRANSPORT_BYTES,
-    Optimizer,
-    batch_bound,
-    batch_warning,
-    output_rate_tps,
-    required_batch,
-    required_executors,
-)
+from harness.tuning.aeolus import Optimizer, output_rate_tps, required_batch, required_executors
+from harness.tuning.bounds import MOST_BATCH_BYTES, TRANSPORT_BYTES, batch_bound, batch_warning
 from harness.tuning.dataflow import (
     CyclicDataflow,
     DataflowLink,
