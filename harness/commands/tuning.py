@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import click
@@ -12,6 +13,9 @@ from rich.table import Table
 
 from harness.commands.common import RunPath, err, finish, json_option
 from harness.errors import UsageError
+
+MOST_REASON = 200
+"""Characters of a reason that are shown; the last line of --json has all of it."""
 
 
 @click.command()
@@ -95,7 +99,9 @@ def tune(
         "most/s",
     ):
         shown.add_column(column, justify="left" if column in ("tuner", "executors", "batches") else "right")
-    shown.add_row("(as measured)", *_executors(own, counts.workers), "", *_performance(table.as_measured()))
+    shown.add_row(
+        f"(step {step} as it is)", *_executors(own, counts.workers), "", *_performance(table.as_measured())
+    )
     for p in proposals:
         said = p.proposal
         if said.status == "declined":
@@ -108,7 +114,7 @@ def tune(
     for p in proposals:
         for reason in (p.proposal.reason, p.predicted.reason if p.predicted else ""):
             if reason:
-                click.echo(f"{p.proposal.tuner}: {reason}")
+                click.echo(f"{p.proposal.tuner}: {shorten(reason, MOST_REASON, placeholder=' ...')}")
     for p in proposals if explain else ():
         _explain(p.proposal)
     finish(as_json, {"step": step, "proposals": [p.as_json() for p in proposals]})
@@ -188,4 +194,6 @@ def _explain(proposal: Any) -> None:
 
 
 def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
+    return str(value)

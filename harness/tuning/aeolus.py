@@ -209,7 +209,7 @@ class NodeStep:
         return sum((share / tuples for share, tuples in shares), Fraction(0))
 
     def _buffer_tps(self, link: DataflowLink) -> Fraction:
-        """Tuples that one sending task puts on a link a second; batches are gathered by task."""
+        """Tuples a second that one sending task has for a link; batches are gathered by task."""
         return self.input_tps * link.fan_out / (self.node.tasks or self.executors)
 
     def _require_executors(self) -> None:
@@ -230,18 +230,20 @@ class NodeStep:
         most = batch_bound(node.largest_tuple_bytes, self.optimizer.most_bytes)
         batch = self._least_batch(most)  # line 5
         if batch is None:  # lines 6 and 7
-            self._note_batch(most, f"No batch of at most {most} tuples keeps up with the input: b = B_max.")
+            largest = self._first_batch(1, most, self.tuple_s(most))
+            why = f"No batch of at most {most} tuples keeps up with the input: {_bound(largest, most)}"
+            self._note_batch(largest, why)
             if self.is_source:
-                return most  # it keeps its executors, and r_o is what (3) says
-            wanted = ceil(self.input_tps * self.tuple_s(most))
-            values = {**self._costs(), "b": most, "r_i_tps": float(self.input_tps)}
+                return largest  # it keeps its executors, and r_o is what (3) says
+            wanted = ceil(self.input_tps * self.tuple_s(largest))
+            values = {**self._costs(), "b": largest, "r_i_tps": float(self.input_tps)}
             self.executors = wanted
             formula = "min dop >= r_i (ppt + f t s + f n / b) (lines 6, 7)"
             self._note(formula, values, wanted, "More executors leave each one more time for a tuple.")
             self._cap()
             batch = self._least_batch(most)
             if batch is None:
-                return most
+                return largest
         self._note_batch(batch, "The least batch with which the executors keep up with their input.")
         return batch
 
@@ -253,9 +255,16 @@ class NodeStep:
         )
         if least is None or least > most or self.tuple_s(most) > self.gap_s:
             return None
-        while least < most:  # where batches leave before they are full, a larger size costs less: by halves
+        return self._first_batch(least, most, self.gap_s)
+
+    def _first_batch(self, least: int, most: int, within_s: Fraction) -> int:
+        """Return the least size between two at which a tuple takes no longer; at the larger one it does not.
+
+        A larger size never costs more, but it may cost as much where batches leave before they are full.
+        """
+        while least < most:
             middle = (least + most) // 2
-            if self.tuple_s(middle) <= self.gap_s:
+            if self.tuple_s(middle) <= within_s:
                 most = middle
             else:
                 least = middle + 1
@@ -324,6 +333,13 @@ class NodeStep:
         self.decisions.append(
             TuningDecision(node=self.node.name, formula=formula, values=values, result=result, why=why)
         )
+
+
+def _bound(largest: int, most: int) -> str:
+    """Say which batch size is taken where none keeps up."""
+    if largest == most:
+        return "b = B_max."
+    return f"with {largest} as much goes through as with more, since batches leave before they are full."
 
 
 def _ms(seconds: Fraction) -> float:

@@ -2,7 +2,7 @@
 
 From DS2's counts, local search: of all plans with one executor more or fewer, or one moved from a component
 to another, the one with the lowest latency is taken, until none is better. A plan that the model calls
-saturated is worse than every other; of two of them the one whose bottleneck comes later is better. Plans are
+saturated is worse than every other; of two of them the one that sustains a higher rate is better. Plans are
 placed as Storm's default scheduler places them. Batch sizes are not searched, since the model knows none.
 """
 
@@ -18,7 +18,7 @@ from pydantic import Field
 from harness.errors import ModelDeclined
 from harness.models.analytic.solve import LEVELS
 from harness.models.composite import Prepared, composite
-from harness.plans import Frozen, Positive, TopologyConfiguration
+from harness.plans import Frozen, PhysicalPlan, Positive, TopologyConfiguration
 from harness.protocols import Observation, Scalar, TuningDecision, TuningProposal
 from harness.tuning.ds2 import scale
 from harness.tuning.measured import StepReading
@@ -26,6 +26,9 @@ from harness.tuning.placement import Placement, deal_evenly
 
 Counts = Mapping[str, int]
 Statistic = Literal["mean", "p50", "p90", "p95", "p99"]
+STEP_RULE = "best of all plans one step away: least {} latency, of saturated plans the highest rate"
+CLOSE = 0.01
+"""Share of the input rate to which the rate is known that a saturated plan sustains."""
 
 
 class PlanScore(NamedTuple):
@@ -33,13 +36,13 @@ class PlanScore(NamedTuple):
 
     saturated: bool
     value: float
-    """Predicted latency in ms; of a saturated plan, minus the share of the input rate that it sustains."""
+    """Predicted latency in ms; of a saturated plan, minus the messages a second that it sustains."""
 
     @property
     def text(self) -> str:
         """The score in words."""
         if self.saturated:
-            return f"saturated, sustains {-100 * self.value:.0f} % of the rate"
+            return f"saturated: sustains {-self.value:.4g} messages/s"
         return f"{self.value:.3g} ms"
 
 
@@ -50,7 +53,7 @@ class ModelGuidedTuner(Frozen):
     ----------
     most_executors : int, optional
         The budget: executors of all components together, spouts included. By default as many as the measured
-        step has or, where that is more, as DS2 proposes.
+        step has or, where that is more, as DS2 proposes and one more for each bolt.
     most_predictions : int
         The search ends after so many plans.
     statistic : {"mean", "p50", "p90", "p95", "p99"}
@@ -70,7 +73,8 @@ class ModelGuidedTuner(Frozen):
         try:
             start = scale(StepReading().nodes(source, rate_tps)).executors
             now = {name: len(source.plan.of(name)) for name in start}
-            most = self.most_executors or max(sum(now.values()), sum(start.values()))
+            bolts = [name for name in start if source.plan.query_plan.inputs(name)]
+            most = self.most_executors or max(sum(now.values()), sum(start.values()) + len(bolts))
             search = CountSearch(self, composite.prepare(source), source, rate_tps, most)
             return search.run(start, now)
         except ModelDeclined as why:
@@ -111,7 +115,7 @@ class CountSearch:
             values = {**_named(following), "before": score.text, "executors": sum(following.values())}
             self._note(
                 name,
-                f"least {self._what} of all plans one step away",
+                STEP_RULE.format(self.tuner.statistic),
                 values,
                 after.text,
                 _gain(score, after),
@@ -122,11 +126,11 @@ class CountSearch:
             why = f"{self.tuner.most_predictions} plans are predicted: the search ends."
         self._note("", "end of the search", {**_named(counts), "plans": len(self.scores)}, score.text, why)
         if score.saturated:
-            rate = f"{self.rate_tps:g} messages/s"
             return TuningProposal(
                 tuner="model-guided",
                 status="declined",
-                reason=f"no plan of {self.most_executors} executors sustains {rate}; the best: {score.text}",
+                reason=f"no plan of at most {self.most_executors} executors that was looked at sustains"
+                f" {self.rate_tps:g} messages/s; the best is {score.text}",
                 decisions=tuple(self.decisions),
             )
         return TuningProposal(
@@ -149,15 +153,22 @@ class CountSearch:
         plan = self.place(self.source.plan, configuration)
         solution = self.model.solve(plan, self.source.settings, self.rate_tps)
         if solution.overloaded:
-            return PlanScore(True, -float(solution.bottleneck.factor))
+            return PlanScore(True, -self._sustained_tps(plan))
         latency = solution.ground_truth()[""]
         if self.tuner.statistic == "mean":
             return PlanScore(False, float(latency.mean_ms))
         return PlanScore(False, float(latency.percentiles_ms[list(LEVELS).index(self.tuner.statistic)]))
 
-    @property
-    def _what(self) -> str:
-        return f"{self.tuner.statistic} ground-truth latency"
+    def _sustained_tps(self, plan: PhysicalPlan) -> float:
+        """Return the highest rate at which a plan is not overloaded, to 1 % of the rate asked for."""
+        least, most = 0.0, self.rate_tps
+        while most - least > CLOSE * self.rate_tps:
+            middle = (least + most) / 2
+            if self.model.solve(plan, self.source.settings, middle).overloaded:
+                most = middle
+            else:
+                least = middle
+        return least
 
     def _best_step(self, counts: Counts, score: PlanScore) -> tuple[str, Counts, PlanScore] | None:
         """Return the best plan one step away, if it is better by enough, and the component that changed."""

@@ -92,7 +92,7 @@ class AeolusTuner(Frozen):
         warnings = [batch_warning(c, b.size, by_name[c].largest_tuple_bytes) for c, b in batching.items()]
         return TuningProposal(
             tuner="aeolus",
-            reason="; ".join(filter(None, [*warnings, *self._assumed(nodes)])),
+            reason="; ".join(filter(None, [bound_reason(tuned.decisions), *warnings, *self._assumed(nodes)])),
             executors={name: node.executors for name, node in tuned.nodes.items()},
             workers=len(source.plan.workers),
             batching=batching,
@@ -147,5 +147,5 @@ class DS2Tuner(Frozen):
 
 def bound_reason(decisions: tuple[TuningDecision, ...]) -> str:
     """Name the components that would need more tasks; empty where none would."""
-    bound = [d.node for d in decisions if "tasks" in d.values]
+    bound = dict.fromkeys(d.node for d in decisions if "tasks" in d.values)
     return f"fewer executors than wanted, for want of tasks: {', '.join(bound)}" if bound else ""
