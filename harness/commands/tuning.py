@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from textwrap import shorten
@@ -63,6 +64,8 @@ def tune(
     from harness.tuning import TUNERS, make_tuner
     from harness.tuning.side_by_side import TuningTable
 
+    if rate is not None and not math.isfinite(rate):
+        raise UsageError(f"--rate {rate}: not a number of messages a second")
     asked = tuple(dict.fromkeys(names)) or tuple(TUNERS)
     parameters = tuner_parameters(options, asked)
     tuners = {name: make_tuner(name, parameters[name]) for name in asked}
@@ -82,8 +85,10 @@ def tune(
     components = [c.name for c in query_plan.components]
     counts = source.plan.configuration()
     own = {name: counts.executors[name] for name in components}
+    as_it_is = table.as_measured()
+    latency = as_it_is.latency.removesuffix("_ms").replace("_", " ")
     title = (
-        f"step {step} for {table.rate_tps:g} messages/s; latency and rates as the composite model predicts"
+        f"step {step} for {table.rate_tps:g} messages/s; {latency} and rates as the composite model predicts"
     )
     shown = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for column in (
@@ -99,9 +104,7 @@ def tune(
         "most/s",
     ):
         shown.add_column(column, justify="left" if column in ("tuner", "executors", "batches") else "right")
-    shown.add_row(
-        f"(step {step} as it is)", *_executors(own, counts.workers), "", *_performance(table.as_measured())
-    )
+    shown.add_row(f"(step {step} as it is)", *_executors(own, counts.workers), "", *_performance(as_it_is))
     for p in proposals:
         said = p.proposal
         if said.status == "declined":
