@@ -9,6 +9,9 @@ Deviations, each of which is the paper's own case where it does not apply:
 - Where a grouping fixes the receiving task, each receiving task has a batch of its own. A batch that is not
   full after ``flush_ms`` leaves with what is in it, so a rare key's batches cost more for each tuple.
 - Executors beyond a component's tasks are impossible on Storm; the output rate is then that of its tasks.
+- Where no batch size keeps up, the paper's b is B_max. Here the least size is taken that passes as much on.
+
+As in the paper, every tuple costs a message, also one that stays in its worker process.
 """
 
 from __future__ import annotations
@@ -141,7 +144,7 @@ class Optimizer:
 
 @dataclass(frozen=True)
 class OptimizedDataflow:
-    """What algorithm 1 decided: nodes in the order of their decisions, and a record of each decision."""
+    """The outcome of algorithm 1: nodes in the order of their decisions, and a record of each decision."""
 
     nodes: Mapping[str, TunedNode]
     decisions: tuple[TuningDecision, ...]

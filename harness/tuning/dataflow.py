@@ -95,7 +95,7 @@ class DataflowNode:
     tasks : int, optional
         More executors than tasks are impossible on Storm; None where tasks do not bound executors.
     rate_tps : Fraction
-        Of a source, tuples a second that wait to be fetched. 0 for other nodes, whose rate follows.
+        Tuples a second that a source can fetch. 0 for other nodes, whose rate follows.
     ppt_origin : str
         Where ``ppt_s`` comes from.
     """

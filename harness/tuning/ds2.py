@@ -19,7 +19,7 @@ from harness.tuning.dataflow import DataflowNode, producers_first
 
 FORMULA = "p = ceil(sum of upstream true output rates at target / (u true processing rate / p now))"
 EVEN = Fraction(5, 4)
-"""Of a component whose busiest task gets more than so many times the mean, the record has the remark."""
+"""The record has the remark where a component's busiest task gets more than so many times the mean."""
 
 
 def scaled_executors(
@@ -32,7 +32,7 @@ def scaled_executors(
     target_tps : Fraction
         Tuples that would arrive a second.
     true_rate_tps : Fraction
-        What its executors of today would process a second if they never waited.
+        Tuples a second that its executors of today would process if they never waited.
     executors : int
         As many as it has.
     utilisation : Fraction

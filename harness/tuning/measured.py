@@ -29,7 +29,7 @@ ASSUMED_BYTES = 100
 
 @dataclass(frozen=True)
 class StepReading:
-    """How a step is read, and what the user says where nothing was measured.
+    """A way to read a step: by which clock, and with what the user says instead of measurements.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class StepReading:
 def arrivals(measured: Measured) -> dict[str, Fraction]:
     """Return the tuples that each component processed; those of a spout are its emits.
 
-    Of a spout with several output streams the busiest one's emits count.
+    A spout with several output streams counts by the busiest one.
 
     Raises
     ------

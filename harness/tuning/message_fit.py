@@ -33,7 +33,7 @@ class FittedCost(NamedTuple):
 
 
 class FittedMessageCost(NamedTuple):
-    """What a fit says.
+    """Estimates of a fit.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ def fit_message_cost(rows: Sequence[ThroughputRow], level: float = 0.95) -> Fitt
     rows : sequence of ThroughputRow
         At least four, of two batch sizes and two tuple sizes or more; repeats are rows of their own.
     level : float
-        Of the confidence intervals, which are Student's.
+        Level of the confidence intervals, which are Student's.
 
     Raises
     ------

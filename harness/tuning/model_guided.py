@@ -32,7 +32,7 @@ CLOSE = 0.01
 
 
 class PlanScore(NamedTuple):
-    """How good a plan is: the lower, the better."""
+    """A plan's place among others: the lower, the better."""
 
     saturated: bool
     value: float
@@ -57,7 +57,7 @@ class ModelGuidedTuner(Frozen):
     most_predictions : int
         The search ends after so many plans.
     statistic : {"mean", "p50", "p90", "p95", "p99"}
-        Of the ground-truth latency.
+        Statistic of the ground-truth latency that is lowered.
     least_gain_pct : float
         An executor more has to lower the latency by so much. Of two plans that differ less, measurements
         cannot tell the better one either.
@@ -184,7 +184,7 @@ class CountSearch:
         return best
 
     def _better(self, after: PlanScore, before: PlanScore, more: int) -> bool:
-        """Whether a plan with so many executors more is better; one with fewer may be as much worse."""
+        """Return True for a plan that is better by enough; one with fewer executors may be as much worse."""
         if after.saturated or before.saturated:
             return after < before
         return after.value < before.value * float(1 - more * Fraction(str(self.tuner.least_gain_pct)) / 100)

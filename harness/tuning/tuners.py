@@ -18,14 +18,14 @@ from harness.tuning.measured import Clock, StepReading
 
 
 class GivenMessageCost(Frozen):
-    """The cost of a message to its sender, n + bytes s.
+    """Time that a message takes its sender, n + bytes s.
 
     Attributes
     ----------
     n_us : float
-        Of the message itself.
+        A message's own time.
     s_ns_per_byte : float
-        Of each byte.
+        Each byte's time.
     origin : str
         Where the two come from, as records say it.
     """
