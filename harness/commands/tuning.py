@@ -57,9 +57,9 @@ def tune(
     harness tune reports/runs/loaded-ramp/20261124T052131Z --step 1 --tuner ds2 --set ds2.utilisation=0.7
     harness tune reports/runs/loaded-ramp/20261124T052131Z --tuner aeolus --explain
     """
-    from harness.analysis.predicting import observation
+    from harness.analysis.judge.predicting import observation
+    from harness.analysis.plan_answers import RunPlans, require_step
     from harness.experiments.loading import load
-    from harness.plan_answers import RunPlans, require_step
     from harness.runs import Run
     from harness.tuning import TUNERS, make_tuner
     from harness.tuning.side_by_side import TuningTable

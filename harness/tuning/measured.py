@@ -15,9 +15,9 @@ from typing import Literal
 import numpy as np
 
 from harness.errors import ModelDeclined, UsageError
-from harness.models.answers import require_rate
-from harness.models.layout import FloatArray, outputs
-from harness.models.observe import Measured, Rows, observe
+from harness.models.contract.answers import require_rate
+from harness.models.contract.layout import FloatArray, outputs
+from harness.models.contract.observe import Measured, Rows, observe
 from harness.plans import Stream
 from harness.protocols import Observation
 from harness.tuning.dataflow import DataflowLink, DataflowNode, rational

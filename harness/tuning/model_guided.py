@@ -16,8 +16,8 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import Field
 
 from harness.errors import ModelDeclined
-from harness.models.analytic.solve import LEVELS
-from harness.models.composite import Prepared, composite
+from harness.models.composite.model import Prepared, composite
+from harness.models.solver.solve import LEVELS
 from harness.plans import Frozen, PhysicalPlan, Positive, TopologyConfiguration
 from harness.protocols import Observation, Scalar, TuningDecision, TuningProposal
 from harness.tuning.ds2 import scale

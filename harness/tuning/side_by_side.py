@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.errors import HarnessError, ModelDeclined, UsageError
-from harness.models.answers import LATENCIES, SUSTAINABLE, THROUGHPUT
-from harness.models.composite import Prepared, composite
+from harness.models.composite.model import Prepared, composite
+from harness.models.contract.answers import LATENCIES, SUSTAINABLE, THROUGHPUT
 from harness.plans import Frozen, TopologyConfiguration
 from harness.protocols import Estimate, Observation, PredictionStatus, Tuner, TuningProposal
 from harness.tuning.placement import Placement, deal_evenly

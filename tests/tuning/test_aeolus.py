@@ -12,6 +12,7 @@ from math import ceil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_dataflows import dataflows, messages, micros, rates, sizes
 
 from harness.errors import UsageError
 from harness.tuning.aeolus import Optimizer, output_rate_tps, required_batch, required_executors
@@ -230,12 +231,6 @@ def test_wrong_dataflows_are_refused(make, said: str) -> None:  # type: ignore[n
         make()
 
 
-micros = st.integers(1, 2000).map(lambda n: F(n, 1_000_000))
-rates = st.integers(1, 50_000).map(F)
-messages = st.builds(MessageCost, micros, st.integers(0, 1000).map(lambda n: F(n, 10**9)))
-sizes = st.integers(1, 4000).map(F)
-
-
 @given(rates, st.integers(1, 200), micros, messages, sizes)
 def test_throughput_grows_with_the_batch_until_it_is_what_arrives(
     rate: F, batch: int, ppt: F, message: MessageCost, size: F
@@ -254,41 +249,6 @@ def test_the_batch_is_the_least_that_keeps_up(rate: F, ppt: F, message: MessageC
         return
     assert output_rate_tps(gap, batch, ppt, message, size) == rate
     assert batch == 1 or output_rate_tps(gap, batch - 1, ppt, message, size) < rate
-
-
-@st.composite
-def dataflows(draw: st.DrawFn, keyed: bool = False) -> list[DataflowNode]:
-    """Nodes 0..n-1 with links to later ones, in any order; those that nothing is sent to are sources."""
-    number = draw(st.integers(1, 7))
-    pairs = [(i, j) for i in range(number) for j in range(i + 1, number)]
-    chosen = draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
-    nodes = []
-    for i in range(number):
-        links = []
-        for a, b in chosen:
-            if a == i:
-                weights = draw(st.lists(st.integers(0, 9), min_size=1, max_size=5)) if keyed else [1]
-                weights = weights if sum(weights) else [1]
-                links.append(
-                    DataflowLink(
-                        f"n{b}",
-                        draw(st.integers(0, 30)) * F(1, 10),
-                        draw(sizes),
-                        tuple(F(w, sum(weights)) for w in weights),
-                    )
-                )
-        is_source = i not in {b for _, b in chosen}
-        nodes.append(
-            DataflowNode(
-                f"n{i}",
-                draw(micros),
-                tuple(links),
-                executors=draw(st.integers(1, 4)),
-                tasks=draw(st.integers(4, 60)) if keyed else None,
-                rate_tps=draw(rates) if is_source else F(0),
-            )
-        )
-    return draw(st.permutations(nodes))
 
 
 @given(dataflows(), messages)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from fractions import Fraction as F
 from pathlib import Path
@@ -12,8 +11,9 @@ import pandas as pd
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from synthetic import Truth, deploy, join_split, observation
 
-from harness.analysis.predicting import observation as observation_of
+from harness.analysis.judge.predicting import observation as observation_of
 from harness.errors import ModelDeclined, UsageError
 from harness.experiments.loading import load
 from harness.plans import PhysicalPlan
@@ -22,9 +22,6 @@ from harness.runs import Run
 from harness.tuning.dataflow import DataflowNode
 from harness.tuning.measured import StepReading, tuple_sizes
 from harness.tuning.placement import deal_evenly
-
-sys.path.append(str(Path(__file__).resolve().parents[1] / "models"))
-from synthetic import Truth, deploy, join_split, observation
 
 RUNS = Path(__file__).resolve().parents[2] / "reports" / "runs"
 RAMP = RUNS / "loaded-ramp" / "20261124T052131Z"

@@ -6,7 +6,7 @@ from fractions import Fraction as F
 
 import pytest
 from hypothesis import given
-from test_tuning_aeolus import dataflows
+from made_dataflows import dataflows
 
 from harness.tuning.dataflow import CyclicDataflow, DataflowLink, DataflowNode
 from harness.tuning.ds2 import scale, scaled_executors

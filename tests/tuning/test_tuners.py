@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import pytest
 
-from harness.analysis.predicting import observation as observation_of
-from harness.errors import ModelDeclined, UsageError
+from harness.analysis.judge.predicting import observation as observation_of
+from harness.errors import UsageError
 from harness.experiments.loading import load
-from harness.models.composite import composite
+from harness.models.composite.model import composite
 from harness.plans import PhysicalPlan, QueryPlan, Stream
 from harness.protocols import Observation, TuningProposal
 from harness.runs import Run
@@ -223,22 +223,6 @@ def test_the_table_predicts_each_proposal_as_the_model_does(ramp: Observation) -
     json.dumps(row.as_json(), allow_nan=False)
 
 
-@dataclass
-class OwnTuner:
-    """A user's tuner."""
-
-    mood: str = "good"
-
-    def propose(self, source: Observation, rate_tps: float) -> TuningProposal:
-        if self.mood == "bad":
-            raise ZeroDivisionError("no luck")
-        if self.mood == "declining":
-            raise ModelDeclined("not today")
-        if self.mood == "wordless":
-            return "more executors"  # type: ignore[return-value]
-        return TuningProposal(tuner="mine", executors=dict.fromkeys(("spout", *BOLTS), 1), workers=1)
-
-
 @pytest.mark.parametrize(
     ("mood", "reason"),
     [
@@ -248,13 +232,13 @@ class OwnTuner:
     ],
 )
 def test_a_users_tuner_that_fails_has_declined(mood: str, reason: str, ramp: Observation) -> None:
-    tuner = make_tuner("test_tuning_tuners:OwnTuner", {"mood": mood})
+    tuner = make_tuner("made_tuners:OwnTuner", {"mood": mood})
     row = TuningTable(ramp, 100.0).propose("own", tuner)
     assert (row.proposal.status, row.proposal.reason, row.predicted) == ("declined", reason, None)
 
 
 def test_a_users_tuner_is_asked_by_module_and_name(ramp: Observation) -> None:
-    row = TuningTable(ramp, 50.0).propose("own", make_tuner("test_tuning_tuners:OwnTuner"))
+    row = TuningTable(ramp, 50.0).propose("own", make_tuner("made_tuners:OwnTuner"))
     assert row.proposal.tuner == "own"
     assert row.predicted is not None
     assert row.predicted.status == "ok"
@@ -275,7 +259,7 @@ def test_a_users_tuner_is_asked_by_module_and_name(ramp: Observation) -> None:
         ("no_such_module:tuner", {}, "tuner 'no_such_module:tuner' cannot be loaded"),
         ("json:dumps", {"obj": 1}, "tuner json:dumps has no method propose"),
         ("json:__doc__", {}, "tuner 'json:__doc__' is not callable"),
-        ("test_tuning_tuners:OwnTuner", {"temper": 1}, "tuner test_tuning_tuners:OwnTuner cannot be made"),
+        ("made_tuners:OwnTuner", {"temper": 1}, "tuner made_tuners:OwnTuner cannot be made"),
     ],
 )
 def test_wrong_names_and_parameters_are_one_line(name: str, parameters: dict[str, object], said: str) -> None:
