@@ -24,6 +24,9 @@ from harness.analysis.spark.counters import ACK, ARRIVALS, IO, ROUTING, SERVICE,
 from harness.analysis.spark.latencies import COMPLETE, GROUND_TRUTH
 from harness.errors import UsageError
 
+Drawing = Figure
+"""What is drawn, for modules that know no plotting library."""
+
 
 @dataclass(frozen=True)
 class FigureKind:
