@@ -1,7 +1,9 @@
 package harness.storm.cluster;
 
 import java.io.IOException;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.storm.shade.net.minidev.json.JSONValue;
@@ -44,8 +46,11 @@ record PinnedPlan(long generation, Map<String, Worker> executors) {
         try {
             json = new JSONParser(STRICT).parse(text, new Unique());
         } catch (ParseException e) {
-            throw new PlanException(e.getErrorType() == ParseException.ERROR_UNEXPECTED_DUPLICATE_KEY
-                ? e.getUnexpectedObject() + " is there twice" : "it is not JSON: " + e.getMessage());
+            throw new PlanException(switch (e.getErrorType()) {
+                case ParseException.ERROR_UNEXPECTED_DUPLICATE_KEY -> e.getUnexpectedObject() + " is there twice";
+                case ParseException.ERROR_UNEXPECTED_EOF -> "it is not JSON: it ends too soon";
+                default -> "it is not JSON: " + e.getMessage();
+            });
         }
         if (!(json instanceof Map<?, ?> map)) {
             throw new PlanException("it is not a JSON object");
@@ -92,13 +97,18 @@ record PinnedPlan(long generation, Map<String, Worker> executors) {
         }
 
         @Override
+        public Object createArray() {
+            return new ArrayList<Object>();
+        }
+
+        @Override
         public JsonReaderI<?> startObject(String key) {
             return this;
         }
 
         @Override
         public JsonReaderI<?> startArray(String key) {
-            return base.DEFAULT;
+            return this;
         }
 
         @Override
@@ -109,6 +119,12 @@ record PinnedPlan(long generation, Map<String, Worker> executors) {
                 throw new ParseException(0, ParseException.ERROR_UNEXPECTED_DUPLICATE_KEY, key);
             }
             map.put(key, value);
+        }
+
+        @Override
+        @SuppressWarnings("unchecked") // what createArray made
+        public void addValue(Object array, Object value) {
+            ((List<Object>) array).add(value);
         }
     }
 }

@@ -96,7 +96,10 @@ final class Placement {
         return "plan " + plan.generation() + ": " + placed + " of " + workers.size() + " executors placed" + waiting();
     }
 
-    /** Whether executors are assigned, and each of them where the plan says: as after a restart of Nimbus. */
+    /**
+     * Whether executors are assigned, and each of them where the plan says: so is a plan that was in force when Nimbus was
+     * started again.
+     */
     private boolean agrees() {
         return !current.isEmpty() && current.entrySet().stream().allMatch(
             entry -> entry.getValue().stream().allMatch(
