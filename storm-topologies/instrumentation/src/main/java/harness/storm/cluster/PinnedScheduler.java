@@ -47,21 +47,27 @@ public class PinnedScheduler implements IScheduler {
 
     @Override
     public void schedule(Topologies topologies, Cluster cluster) {
+        try {
+            OtherTopologies.schedule(cluster, pin(topologies, cluster));
+        } catch (Exception | LinkageError e) {
+            LOG.error("this pass of the scheduler ends early", e);
+        }
+    }
+
+    /** Applies all plans; returns the ids of topologies that have one. */
+    private Set<String> pin(Topologies topologies, Cluster cluster) {
         Set<String> pinned = new HashSet<>();
-        if (folder != null) {
-            forget(topologies);
-            WorkerNodes nodes = new WorkerNodes(cluster);
-            for (TopologyDetails topology : topologies) {
-                if (isPinned(topology, cluster, nodes)) {
-                    pinned.add(topology.getId());
-                }
+        if (folder == null) {
+            return pinned;
+        }
+        forget(topologies);
+        WorkerNodes nodes = new WorkerNodes(cluster);
+        for (TopologyDetails topology : topologies) {
+            if (isPinned(topology, cluster, nodes)) {
+                pinned.add(topology.getId());
             }
         }
-        try {
-            OtherTopologies.schedule(cluster, pinned);
-        } catch (Exception | LinkageError e) {
-            LOG.error("topologies without a plan are not scheduled in this pass", e);
-        }
+        return pinned;
     }
 
     @Override
