@@ -63,6 +63,28 @@ class PinnedSchedulerPropertiesTest {
         assertTrue(kept > CASES / 20 && moved > CASES, kept + " workers were kept, " + moved + " topologies moved");
     }
 
+    /** Makes one thing of a plan wrong, and returns what the status has to name; the last two kinds are of the text. */
+    private static String spoil(Map<String, String> plan, String label, int kind) {
+        switch (kind) {
+            case 0:
+                plan.remove(label);
+                return label;
+            case 1:
+                plan.put("ghost[1-1]", plan.get(label));
+                return "ghost[1-1]";
+            case 2:
+                plan.put(label, "node-99:6700");
+                return "node-99";
+            case 3:
+                plan.put(label, "node-1:1");
+                return "slot 1";
+            case 4:
+                return label + " is there twice";
+            default:
+                return "not JSON";
+        }
+    }
+
     @Test
     void aPlanWithOneThingWrongChangesNothing() throws Exception {
         Set<Integer> kinds = new HashSet<>();
@@ -80,14 +102,7 @@ class PinnedSchedulerPropertiesTest {
                 String label = wrong.keySet().stream().toList().get(random.random.nextInt(wrong.size()));
                 int kind = random.random.nextInt(6);
                 kinds.add(kind);
-                String named = switch (kind) {
-                    case 0 -> label + (wrong.remove(label) == null ? "" : "");
-                    case 1 -> "ghost[1-1]" + (wrong.put("ghost[1-1]", wrong.get(label)) == null ? "" : "");
-                    case 2 -> "node-99" + (wrong.put(label, "node-99:6700") == null ? "" : "");
-                    case 3 -> "slot 1" + (wrong.put(label, "node-1:1") == null ? "" : "");
-                    case 4 -> label;
-                    default -> "not JSON";
-                };
+                String named = spoil(wrong, label, kind);
                 nimbus.plan(id, 8, wrong);
                 if (kind >= 4) {
                     String text = Files.readString(folder.resolve("case-" + seed).resolve(id + ".json"));
