@@ -69,7 +69,7 @@ import org.apache.storm.utils.Utils;
  * one priority in the order of the list, and ignores {@code workers}. A status is what the scheduler said of a topology.
  *
  * <p>Needs Storm's jars only, so that a JDK runs it from source:
- * {@code java -cp 'STORM_HOME/lib/*' SchedulerOracle.java < cases.jsonl}. Storm's log goes where its configuration says.
+ * {@code java -cp 'STORM_HOME/lib/*' SchedulerOracle.java < cases.jsonl}. Storm's log goes to standard error.
  */
 public final class SchedulerOracle {
     /**
@@ -84,7 +84,10 @@ public final class SchedulerOracle {
         }
     }
 
-    private static final Map<String, Object> DEFAULTS = Utils.readDefaultConfig();
+    /** A class of its own, as to read them begins Storm's logging, which keeps the standard output that it finds. */
+    private static final class Defaults {
+        static final Map<String, Object> SETTINGS = Utils.readDefaultConfig();
+    }
 
     private SchedulerOracle() {
     }
@@ -161,9 +164,9 @@ public final class SchedulerOracle {
             String id, String host, String name, Collection<Integer> ports, Double cpuPct, Double memoryMb) {
         Map<String, Double> resources = new HashMap<>();
         resources.put(Config.SUPERVISOR_CPU_CAPACITY,
-            cpuPct == null ? ((Number) DEFAULTS.get(Config.SUPERVISOR_CPU_CAPACITY)).doubleValue() : cpuPct);
+            cpuPct == null ? ((Number) Defaults.SETTINGS.get(Config.SUPERVISOR_CPU_CAPACITY)).doubleValue() : cpuPct);
         resources.put(Config.SUPERVISOR_MEMORY_CAPACITY_MB,
-            memoryMb == null ? ((Number) DEFAULTS.get(Config.SUPERVISOR_MEMORY_CAPACITY_MB)).doubleValue() : memoryMb);
+            memoryMb == null ? ((Number) Defaults.SETTINGS.get(Config.SUPERVISOR_MEMORY_CAPACITY_MB)).doubleValue() : memoryMb);
         return new SupervisorDetails(id, host, Map.of("name", name), ports, resources);
     }
 
@@ -249,7 +252,7 @@ public final class SchedulerOracle {
 
     /** Storm's settings where nobody says otherwise. */
     static Map<String, Object> defaults() {
-        return new HashMap<>(DEFAULTS);
+        return new HashMap<>(Defaults.SETTINGS);
     }
 
     /** The workers of all executors that have one, by topology and label. */
