@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 import pytest
 from submitted import WAIT_S, asked, submitted_topology, until
 
-from harness.backends.local import LocalCluster
-from harness.backends.pinned_plans import placement, plan_status, plan_text, write_plan
-from harness.backends.worker_output import starts
+from harness.backends.local.cluster import LocalCluster
 from harness.experiments.config import Experiment
 from harness.experiments.loading import load
 from harness.plans import TopologyConfiguration
+from harness.storm.pinned_plans import placement, plan_status, plan_text, write_plan
+from harness.storm.worker_output import starts
 
 pytestmark = pytest.mark.system
 

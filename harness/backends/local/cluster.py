@@ -152,7 +152,7 @@ class LocalCluster:
 
     @property
     def plans(self) -> Path:
-        """Folder of the plan files that Nimbus' scheduler follows (``harness.backends.pinned_plans``)."""
+        """Folder of the plan files that Nimbus' scheduler follows (``harness.storm.pinned_plans``)."""
         return self.home / "plans"
 
     @property

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import psutil
 
-from harness.backends.kafka import Topics
-from harness.backends.local import LocalCluster
-from harness.backends.submission import submit
-from harness.deployment import MAIN
+from harness.app.jars import jars
+from harness.backends.kafka.client import Topics
+from harness.backends.local.cluster import LocalCluster
 from harness.experiments.config import Experiment
-from harness.experiments.submission import submit_settings, topology_settings
-from harness.jars import jars
 from harness.plans import ACKER, TopologyConfiguration
+from harness.storm.deployment import MAIN
+from harness.storm.submission import submit_settings, topology_settings
+from harness.storm.submitter import submit
 
 WAIT_S = 120.0
 NOBODY = "http://127.0.0.1:9/api/v2/write"  # the discard port: metrics are not looked at here

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.backends.pinned_plans import (
+from harness.plans import Component, Executor, PhysicalPlan, QueryPlan, Worker, WorkerNode
+from harness.storm.pinned_plans import (
     PlanStatus,
     placement,
     plan_status,
@@ -18,7 +19,6 @@ from harness.backends.pinned_plans import (
     write_command,
     write_plan,
 )
-from harness.plans import Component, Executor, PhysicalPlan, QueryPlan, Worker, WorkerNode
 
 names = st.text(st.characters(codec="utf-8", exclude_categories=["C"]), min_size=1, max_size=20)
 
