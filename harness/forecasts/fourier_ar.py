@@ -171,7 +171,7 @@ def _fit(rates: FloatArray, power: float, seasons: tuple[float, ...], harmonics:
 
 
 def _floor(values: FloatArray) -> float:
-    return max(float(np.mean(values**2)), np.finfo(float).tiny) * _NOTHING**2
+    return max(float(np.mean(values**2)) * _NOTHING**2, float(np.finfo(float).tiny))
 
 
 def _memory(values: FloatArray, residuals: FloatArray) -> FloatArray:
