@@ -73,6 +73,16 @@ def test_models_touch_nothing_outside(path: Path) -> None:
             assert name.startswith(allowed), name
 
 
+@pytest.mark.parametrize("path", sorted((HARNESS / "forecasts").glob("*.py")), ids=lambda p: p.name)
+def test_forecasts_touch_nothing_outside(path: Path) -> None:
+    forbidden = ("time", "os", "pathlib", "socket", "subprocess", "random", "tempfile")
+    allowed = ("harness.forecasts", "harness.protocols", "harness.errors")
+    for name in imports(path):
+        assert not any(name == f or name.startswith(f"{f}.") for f in forbidden), name
+        if name.startswith("harness."):
+            assert name.startswith(allowed), name
+
+
 def test_experiments_join_no_backend() -> None:
     for path in (HARNESS / "experiments").glob("*.py"):
         assert not any(n.startswith("harness.backends") for n in imports(path)), path.name

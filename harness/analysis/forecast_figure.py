@@ -92,8 +92,13 @@ def check_figure_path(path: Path) -> None:
         raise UsageError(f"{path}: its folder does not exist", "make it first")
 
 
-def write_forecasts(panels: Sequence[ForecastPanel], path: Path) -> None:
+def write_forecasts(panels: Sequence[ForecastPanel], path: Path) -> int:
     """Write the figure, whole or not at all, in the format that the file's ending names.
+
+    Returns
+    -------
+    int
+        How many panels were drawn, at most ``MOST_PANELS``.
 
     Raises
     ------
@@ -105,3 +110,4 @@ def write_forecasts(panels: Sequence[ForecastPanel], path: Path) -> None:
     with TemporaryDirectory() as folder, style.styled(chosen):
         (drawn,) = style.save(draw_forecasts(panels), Path(folder), "forecast")
         write_atomically(path, drawn.read_bytes())
+    return min(len(panels), MOST_PANELS)

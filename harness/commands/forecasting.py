@@ -117,8 +117,9 @@ def forecast(
         "alerts": [vars(alert) for alert in alerts],
     }
     if plot:
-        _plot(forecasts, limit_of, plot)
-        click.echo(f"figure: {relative(plot)}")
+        drawn = _plot(forecasts, limit_of, plot)
+        left_out = f" ({drawn} of {len(asked)} subjects)" if drawn < len(asked) else ""
+        click.echo(f"figure: {relative(plot)}{left_out}")
         result["plot"] = str(plot)
     finish(as_json, result, ALERT_STATUS if alerts else 0)
 
@@ -164,7 +165,7 @@ def _as_json(one: SubjectForecast, horizons_s: Sequence[float]) -> dict[str, Any
     return {**named, "status": "ok", "horizons": rates}
 
 
-def _plot(forecasts: Sequence[SubjectForecast], limit_of: Mapping[str, float], path: Path) -> None:
+def _plot(forecasts: Sequence[SubjectForecast], limit_of: Mapping[str, float], path: Path) -> int:
     from harness.analysis.forecast_figure import ForecastPanel, write_forecasts
 
     by_subject: dict[int, list[SubjectForecast]] = {}
@@ -178,4 +179,4 @@ def _plot(forecasts: Sequence[SubjectForecast], limit_of: Mapping[str, float], p
         limit = limit_of.get(subject.component) if subject.task is None else None
         title = f"{subject.component}{task} ({subject.stream})"
         panels.append(ForecastPanel(title, subject.history, models, limit))
-    write_forecasts(panels, path)
+    return write_forecasts(panels, path)

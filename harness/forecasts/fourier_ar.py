@@ -24,11 +24,11 @@ NOTES = """\
 Dynamic harmonic regression: a constant and up to eight harmonics of each season, with autoregressive errors
 of order 3. The scale (rate, its square root, its logarithm) and the number of harmonics are those which the
 history supports best (Bayesian information criterion). No trend: a level that moves is left to the errors.
-Without a season it is an autoregression around a mean. Intervals are of Student's t and in closed form,
+Without a season, or where none is seen, it is an autoregression around a mean. Intervals are of Student's t and in closed form,
 parameters' errors included."""
 
 ORDER = 3
-HARMONICS = (1, 2, 3, 4, 6, 8)
+HARMONICS = (0, 1, 2, 3, 4, 6, 8)
 POWERS = (1.0, 0.5, 0.0)
 """Rate, square root, logarithm."""
 LEAST = 12
@@ -138,7 +138,7 @@ def _choose(history: RateHistory, season_s: tuple[float, ...]) -> _Fit:
     most = max((_most_harmonics(s) for s in seasons), default=1)
     # A regression needs more buckets than terms by far, or its errors are too small.
     room = max(1, (len(rates) // 3 - 1) // max(1, 2 * len(seasons)))
-    harmonics = [k for k in HARMONICS if k <= min(most, room)] if seasons else [1]
+    harmonics = [k for k in HARMONICS if k <= min(most, room)] if seasons else [0]
     powers = POWERS if (rates > 0).all() else POWERS[:1]
     fits = [_fit(rates, power, seasons, k) for power in powers for k in harmonics]
     return min(fits, key=lambda fit: fit.cost)

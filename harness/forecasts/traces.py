@@ -15,6 +15,8 @@ from harness.protocols import RateHistory
 
 NOISE_MEMORY = 0.6
 """Correlation of a bucket's noise with that of the bucket before."""
+OFFICE = ((0.0, 0.25), (0.3, 0.25), (0.35, 1.75), (0.8, 1.75), (0.85, 0.25), (1.0, 0.25))
+"""Points of the steep day: share of the day, and rate as a multiple of the mean."""
 WEEKEND = 0.75
 """Traffic of the last two days of each week, as a share of the others'."""
 BURST_SHAPE = 1.5
@@ -31,8 +33,12 @@ def seasonal_trace(
     mean_tps: float = 200.0,
     noise: float = 0.05,
     weekly: bool = False,
+    steep: bool = False,
 ) -> RateHistory:
     """Return traffic of people: a morning's and an evening's peak each day, and a quiet night.
+
+    The smooth day has two harmonics. The steep one is that of an office: a level of the night and one of the
+    day, each rise and fall within a twentieth of a day.
 
     Parameters
     ----------
@@ -49,6 +55,8 @@ def seasonal_trace(
         (Poisson) beside this.
     weekly : bool
         Whether the last two days of seven are quieter.
+    steep : bool
+        Whether the day is that of an office.
 
     Returns
     -------
@@ -66,6 +74,8 @@ def seasonal_trace(
     day = (np.arange(buckets) + 0.5) * bucket_s / day_s
     angle = 2 * np.pi * day
     shape = 1 - 0.5 * np.cos(angle) - 0.3 * np.cos(2 * angle - 0.4)
+    if steep:
+        shape = np.interp(day % 1, *zip(*OFFICE, strict=True))
     if weekly:
         shape = np.where(day % 7 >= 5, WEEKEND, 1.0) * shape
     innovations = rng.normal(0, noise * np.sqrt(1 - NOISE_MEMORY**2), buckets)

@@ -184,6 +184,14 @@ def test_a_seasonal_trace_has_its_mean_day_and_weekend() -> None:
     assert noiseless / 1e7 == pytest.approx(1 - 0.5 * np.cos(angle) - 0.3 * np.cos(2 * angle - 0.4), rel=0.01)
 
 
+def test_a_steep_day_is_an_offices() -> None:
+    """Half of the day at 1.75 and half at 0.25, ramps counted: a mean of 1. 1e7 tuples a second have no noise."""
+    rates = seasonal_trace(seed=1, days=2, noise=0.0, mean_tps=1e7, steep=True).rate_tps / 1e7
+    assert rates.mean() == pytest.approx(1, rel=0.001)
+    assert rates[[0, 17, 59]] == pytest.approx(0.25, rel=0.01)
+    assert rates[[21, 40, 47]] == pytest.approx(1.75, rel=0.01)
+
+
 def test_a_bursty_trace_has_its_mean_and_no_season() -> None:
     """100,000 s hold 3,333 bursts; deviations of height and length make their half's mean sure to 4 %."""
     rates = bursty_trace(seed=1, length_s=100_000.0).rate_tps
