@@ -24,8 +24,8 @@ NOTES = """\
 Dynamic harmonic regression: a constant and up to eight harmonics of each season, with autoregressive errors
 of order 3. The scale (rate, its square root, its logarithm) and the number of harmonics are those which the
 history supports best (Bayesian information criterion). No trend: a level that moves is left to the errors.
-Without a season, or where none is seen, it is an autoregression around a mean. Intervals are of Student's t and in closed form,
-parameters' errors included."""
+Without a season, or where none is seen, it is an autoregression around a mean. Intervals are of Student's t
+and in closed form, parameters' errors included."""
 
 ORDER = 3
 HARMONICS = (0, 1, 2, 3, 4, 6, 8)

@@ -75,7 +75,7 @@ def seasonal_trace(
     angle = 2 * np.pi * day
     shape = 1 - 0.5 * np.cos(angle) - 0.3 * np.cos(2 * angle - 0.4)
     if steep:
-        shape = np.interp(day % 1, *zip(*OFFICE, strict=True))
+        shape = np.interp(day % 1, [at for at, _ in OFFICE], [level for _, level in OFFICE])
     if weekly:
         shape = np.where(day % 7 >= 5, WEEKEND, 1.0) * shape
     innovations = rng.normal(0, noise * np.sqrt(1 - NOISE_MEMORY**2), buckets)

@@ -185,7 +185,7 @@ def test_a_seasonal_trace_has_its_mean_day_and_weekend() -> None:
 
 
 def test_a_steep_day_is_an_offices() -> None:
-    """Half of the day at 1.75 and half at 0.25, ramps counted: a mean of 1. 1e7 tuples a second have no noise."""
+    """Half of the day at 1.75 and half at 0.25, ramps counted: a mean of 1; 1e7 tuples/s have no noise."""
     rates = seasonal_trace(seed=1, days=2, noise=0.0, mean_tps=1e7, steep=True).rate_tps / 1e7
     assert rates.mean() == pytest.approx(1, rel=0.001)
     assert rates[[0, 17, 59]] == pytest.approx(0.25, rel=0.01)
