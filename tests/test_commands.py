@@ -103,12 +103,12 @@ def test_the_table_that_ends_a_run_says_of_how_many_pairs_its_errors_are() -> No
     none = {"comparisons": 42, "judged": 0, "median_abs_error_pct": None, "worst_abs_error_pct": None}
     rows = [
         {**kind, **judged, "protocol": "ours"},
-        {**kind, **none, "protocol": "ours", "model": "linear"},
+        {**kind, **none, "protocol": "ours", "model": "caladrius"},
         {**kind, **judged, "protocol": "thesis"},
     ]
     assert headline({"errors": rows}, [kind["measure"]]) == [
         ("composite", "ground_truth_latency_ms", "30 of 42", "12.0", "33.3"),
-        ("linear", "ground_truth_latency_ms", "0 of 42", "-", "-"),
+        ("caladrius", "ground_truth_latency_ms", "0 of 42", "-", "-"),
     ]
 
 

@@ -78,7 +78,7 @@ MEASURE_NAMES = {
     "window_residence_ms": "window residence",
 }
 
-MODELS = ("composite", "storm-tracer", "no-change", "linear", "jackson", "simulator")
+MODELS = ("composite", "storm-tracer", "no-change", "caladrius", "jackson", "simulator")
 """The harness's own models keep their look in all figures; others get what is left."""
 
 _SIZES = {

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from harness.plans import Frozen, NotNegative, Positive, PositiveFloat, TopologyConfiguration
 from harness.topologies.anybodys import ACKERS, JarTopology, StormValue
@@ -27,6 +27,8 @@ rarest key (0.7 %) still frequent enough to fill its windows in a short interval
 
 MOST_PAYLOAD_BYTES = 1_000_000
 """Kafka takes messages of up to 1 MiB; the rest is for what is around the payload."""
+RENAMED_MODELS = {"linear": "caladrius"}
+"""Models by the names that files of before have."""
 LEAST_BUCKETS = 5
 """Metric buckets in the shortest interval, which is rounded up to whole ones."""
 
@@ -211,10 +213,15 @@ class Experiment(Frozen):
     models: Annotated[tuple[str, ...], Field(min_length=1)] = (
         "composite",
         "no-change",
-        "linear",
+        "caladrius",
         "jackson",
         "storm-tracer",
     )
+
+    @field_validator("models")
+    @classmethod
+    def _by_names_of_today(cls, models: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(RENAMED_MODELS.get(name, name) for name in models))
 
     @property
     def slots(self) -> int:

@@ -21,14 +21,14 @@ from harness.forecasts.answers import FloatArray, answer_with, require_history
 from harness.protocols import RateForecast, RateHistory
 
 NOTES = """\
-Dynamic harmonic regression: a constant and up to eight harmonics of each season, with autoregressive errors
+Dynamic harmonic regression: a constant and up to twelve harmonics of each season, with autoregressive errors
 of order 3. The scale (rate, its square root, its logarithm) and the number of harmonics are those which the
 history supports best (Bayesian information criterion). No trend: a level that moves is left to the errors.
 Without a season, or where none is seen, it is an autoregression around a mean. Intervals are of Student's t
 and in closed form, parameters' errors included."""
 
 ORDER = 3
-HARMONICS = (0, 1, 2, 3, 4, 6, 8)
+HARMONICS = (0, 1, 2, 3, 4, 6, 8, 12)
 POWERS = (1.0, 0.5, 0.0)
 """Rate, square root, logarithm."""
 LEAST = 12

@@ -12,9 +12,9 @@ from importlib.metadata import entry_points
 from inspect import getdoc
 
 from harness.errors import UsageError
+from harness.models import caladrius as _caladrius
 from harness.models import composite as _composite
 from harness.models import jackson as _jackson
-from harness.models import linear as _linear
 from harness.models import no_change as _no_change
 from harness.models import storm_tracer as _storm_tracer
 from harness.protocols import Model
@@ -23,7 +23,7 @@ MODELS: dict[str, Model] = {
     "composite": _composite.composite,
     "storm-tracer": _storm_tracer.storm_tracer,
     "no-change": _no_change.no_change,
-    "linear": _linear.linear,
+    "caladrius": _caladrius.caladrius,
     "jackson": _jackson.jackson,
 }
 """The harness's own models."""
@@ -32,7 +32,7 @@ _NOTES = {
     "composite": _composite.NOTES,
     "storm-tracer": _storm_tracer.NOTES,
     "no-change": _no_change.NOTES,
-    "linear": _linear.NOTES,
+    "caladrius": _caladrius.NOTES,
     "jackson": _jackson.NOTES,
 }
 

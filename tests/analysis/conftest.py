@@ -40,7 +40,7 @@ def results(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Re
     """What the analysis finds of a run that the harness's own models predicted."""
     steps = [FakeStep(e, latency_ms=lognormal(m)) for e, m in ((1, 12.0), (2, 9.0), (4, 7.0), (4, 7.2))]
     path = build(tmp_path_factory.mktemp("runs") / "predicted", FakeRun(steps=steps))
-    predict(Run(path), ("no-change", "linear", "storm-tracer"))
+    predict(Run(path), ("no-change", "caladrius", "storm-tracer"))
     return compute(spark, read_run(path))
 
 

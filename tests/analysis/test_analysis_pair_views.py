@@ -44,8 +44,8 @@ def test_each_model_is_shown_in_what_it_predicts(views: PairViews, results: Resu
     lines = {r["name"]: r for r in (*view["whole"], *view["parts"])}
     assert {"mean ground-truth latency", "bolt-a: service time", "bolt-b: arrival rate"} <= set(lines)
     predicted = dict(zip(results.models, lines["mean ground-truth latency"]["predicted"], strict=True))
-    assert predicted["linear"]["value"] is None
-    assert "no latency" in predicted["linear"]["reason"]
+    assert predicted["caladrius"]["value"] is None
+    assert "no latency" in predicted["caladrius"]["reason"]
     source = lines["mean ground-truth latency"]["source"]
     assert predicted["no-change"]["value"] == pytest.approx(source)
 

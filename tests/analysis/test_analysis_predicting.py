@@ -74,10 +74,10 @@ def test_a_wrong_answer_is_a_gap_and_ends_nothing(run_folder: Path, model: str, 
 
 
 def test_what_other_models_predicted_before_stays(run_folder: Path) -> None:
-    predict(Run(run_folder), ("no-change", "linear"))
+    predict(Run(run_folder), ("no-change", "caladrius"))
     predict(Run(run_folder), ("no-change", f"{__name__}:crashing"))
     kept = pq.read_table(run_folder / "predictions.parquet").to_pandas()
-    assert {"no-change", "linear", f"{__name__}:crashing"} <= set(kept["model"])
+    assert {"no-change", "caladrius", f"{__name__}:crashing"} <= set(kept["model"])
     keys = ["model", "source_step", "proposed_step", "measure", "subject", "statistic"]
     assert not kept.duplicated(keys).any()
 

@@ -53,7 +53,7 @@ def only(prediction: Prediction, measure: str, statistic: str = "mean", subject:
 @settings(max_examples=25, deadline=None)
 @given(
     st.sampled_from(QUERY_PLANS),
-    st.sampled_from(["storm-tracer", "no-change", "linear"]),
+    st.sampled_from(["storm-tracer", "no-change", "caladrius"]),
     st.sampled_from([1, 2, 4]),  # eq. 4.3 needs executors that hold the same number of tasks
     st.integers(0, 1000),
 )
@@ -76,7 +76,7 @@ def test_the_source_plan_itself_gives_its_measured_rates(query_plan, name, execu
         assert found[c.name] == pytest.approx(by_task.sum())
     routing = values(prediction, "routing_probability")
     for s, i, j in plan.connections():
-        if name == "linear" and s.grouping == "fields":
+        if name == "caladrius" and s.grouping == "fields":
             continue  # it knows the target's shares only
         a, b = (plan.of(x)[0].first_task for x in (s.source, s.target))
         sent = rates.transferred[s][i.first_task - a : i.last_task - a + 1]
@@ -104,7 +104,7 @@ def test_rates_scale_with_the_input_rate() -> None:
     query_plan = all_in_one()
     truth = Truth.random(query_plan, 60.0, 1, service_ms=0.01)
     source, plan = observation(deploy(query_plan, 1), truth), deploy(query_plan, 2)
-    for name in ("storm-tracer", "linear"):
+    for name in ("storm-tracer", "caladrius"):
         once = values(MODELS[name](source, plan, SETTINGS, 60.0), "arrival_rate_tps")
         twice = values(MODELS[name](source, plan, SETTINGS, 120.0), "arrival_rate_tps")
         assert twice == pytest.approx({k: 2 * v for k, v in once.items()})
@@ -124,8 +124,9 @@ def test_overloaded_executors_are_named_and_there_is_no_latency() -> None:
         assert (gap.status, gap.value) == ("saturated", None)
         assert f"{label} (load 1.50)" in gap.reason
     assert only(prediction, "arrival_rate_tps", subject=label).value == pytest.approx(50.0)
-    gap = only(MODELS["linear"](source, plan, SETTINGS, 50.0), "arrival_rate_tps", subject=label)
-    assert (gap.status, gap.value) == ("saturated", None)
+    lines = MODELS["caladrius"](source, plan, SETTINGS, 50.0)  # bend at 1 / 30 ms
+    assert only(lines, "arrival_rate_tps", subject=label).value == pytest.approx(1000 / 30)
+    assert only(lines, "utilisation", subject=label).value == pytest.approx(1.5)
     assert (
         only(MODELS["storm-tracer"](source, deploy(query_plan, 4), SETTINGS, 50.0), LATENCIES[0]).status
         == "ok"
@@ -227,7 +228,7 @@ def test_a_spoilt_observation_is_declined_with_its_reason(name, kind) -> None:
             assert pd.Series([e.reason]).str.contains(SPOILT[kind])[0], e.reason
 
 
-@pytest.mark.parametrize("name", ["storm-tracer", "linear"])
+@pytest.mark.parametrize("name", ["storm-tracer", "caladrius"])
 @pytest.mark.parametrize("rate", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_rate_that_is_none_is_declined(name, rate) -> None:
     query_plan = fields_to_fields()
@@ -402,7 +403,7 @@ def test_no_path_is_enumerated() -> None:
 
 def test_models_are_found_by_name() -> None:
     assert resolve("storm-tracer") is MODELS["storm-tracer"]
-    assert resolve("harness.models.linear:linear") is MODELS["linear"]
+    assert resolve("harness.models.caladrius:caladrius") is MODELS["caladrius"]
     for wrong, why in {
         "nobody": "unknown model",
         "no.such.module:f": "cannot be loaded",

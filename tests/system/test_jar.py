@@ -47,7 +47,7 @@ def settings(jar: Path, how: str = "plain", **topology: object) -> dict[str, obj
         "steps": {
             "plan": [{"executors": 1, "workers": 1}, {"executors": {"sum": 4, "twice": 2}, "workers": 2}]
         },
-        "models": ["no-change", "linear", "jackson"],
+        "models": ["no-change", "caladrius", "jackson"],
     }
 
 
@@ -221,7 +221,7 @@ def test_a_jar_is_measured_and_judged_by_its_acks(jar: Path, cluster: LocalClust
     asked = {(e["model"], e["measure"]) for e in errors}
     assert {
         ("no-change", "ack_latency_ms"),
-        ("linear", "arrival_rate_tps"),
+        ("caladrius", "arrival_rate_tps"),
         ("no-change", "io_ratio"),
     } <= asked
     assert "from the spout&#39;s emit to the ack" in (run.path / "report.html").read_text()

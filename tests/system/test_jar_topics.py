@@ -84,7 +84,7 @@ def test_two_steps_are_measured_from_topic_to_topic(jar: Path, cluster: LocalClu
     """
     asked = settings(jar, "header", header=HEADER)
     asked["steps"] = {"plan": [{"executors": 1, "workers": 1}, {"executors": 2, "workers": 2}]}
-    asked["models"] = ["no-change", "linear", "storm-tracer", "composite"]
+    asked["models"] = ["no-change", "caladrius", "storm-tracer", "composite"]
     run = measured(asked, cluster, tmp_path)
     for step in run.finished_steps:
         interval, quality = run.interval(step), run.quality(step)
