@@ -18,11 +18,11 @@ import click
 import numpy as np
 import pandas as pd
 
-from harness.models.analytic.batching import FIRST
-from harness.models.analytic.solve import LEVELS, solve
 from harness.models.simulator.loads import loads
 from harness.models.simulator.random_networks import random_network
 from harness.models.simulator.simulation import SimulatedRun, simulate
+from harness.models.solver.batching import FIRST
+from harness.models.solver.solve import LEVELS, solve
 
 VISITS = 400_000
 LEAST_S, MOST_S = 20.0, 900.0

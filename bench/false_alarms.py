@@ -23,9 +23,10 @@ import numpy as np
 import pyarrow as pa
 from scipy import stats
 
-from harness.analysis.inputs import read_raw
-from harness.analysis.raw_steps import RawStep
-from harness.analysis.rescoring import Scorer
+from harness.analysis.judge.raw_steps import RawStep
+from harness.analysis.judge.rescoring import Scorer
+from harness.analysis.judge.scores import RunScores
+from harness.analysis.spark.inputs import read_raw
 from harness.errors import UsageError
 from harness.models import MODELS, resolve
 from harness.plans import PhysicalPlan
@@ -33,7 +34,6 @@ from harness.protocols import Model, Observation, Prediction, Settings
 from harness.regression import baseline
 from harness.regression.outcomes import Limits
 from harness.regression.regress import regress
-from harness.regression.scores import RunScores
 
 Existing = click.Path(path_type=Path, exists=True)
 BARE = Limits(mean_points=0, step_pct=0, noise_factor=1, seconds_factor=1, between_pct=0)

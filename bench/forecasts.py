@@ -6,7 +6,7 @@
 Every forecaster sees the same origins of the same traces (harness/forecasts/traces.py), all of the past up to
 each, and the length of a day. ``prophet-trend`` is Prophet with its default trend, as Caladrius uses it. The
 limits are multiples of the traces' mean rate. Tables are Markdown; mstl and prophet need the extra
-``forecast``.
+``forecast-rivals``.
 """
 
 from __future__ import annotations

@@ -31,17 +31,18 @@ from numpy.typing import NDArray
 from rich.console import Console
 from scipy.stats import t as student
 
-from harness.backends import sandbox, servers
-from harness.backends.kafka import Topics
-from harness.backends.local import LocalCluster
-from harness.backends.metrics_receiver import MetricsReceiver
-from harness.campaigning import environment, jars
-from harness.deployment import OfTheHarness, StormDeployment, local_cluster
+from harness.app.campaigning import environment, jars
+from harness.backends.kafka.client import Topics
+from harness.backends.local.cluster import LocalCluster
+from harness.backends.local.opened import local_cluster
+from harness.backends.metrics.receiver import MetricsReceiver
 from harness.errors import ClusterError
 from harness.experiments.config import Experiment
 from harness.experiments.loading import expand_steps
 from harness.experiments.schedule import Constant
+from harness.machine import sandbox, servers
 from harness.runs import write_atomically
+from harness.storm.deployment import OfTheHarness, StormDeployment
 from harness.workload.generator import Generator
 from harness.workload.receiver import Receiver
 from harness.workload.wire import OwnWire

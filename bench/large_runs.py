@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-sys.path.append(str(Path(__file__).resolve().parent.parent / "tests" / "analysis"))
+sys.path.append(str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 
 from synthetic_run import FakeRun, FakeStep, build, metrics_table, physical_plan
 

@@ -18,24 +18,25 @@ import click
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "models"))
-sys.path.insert(0, str(ROOT / "tests" / "models" / "simulator"))
+sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 from rivals import by_ciw, by_line, by_line_events, cpu_ms, line_network, stages  # noqa: E402
 from simulated_networks import network, waiting  # noqa: E402
 from simulated_networks import plan as line  # noqa: E402
 from synthetic import SETTINGS, Truth, deploy, fields_to_fields, observation  # noqa: E402
 
-from harness.analysis.predicting import observation as observed  # noqa: E402
+from harness.analysis.judge.predicting import observation as observed  # noqa: E402
 from harness.experiments.loading import load  # noqa: E402
 from harness.models import MODELS  # noqa: E402
-from harness.models.analytic.solve import Solution, solve  # noqa: E402
-from harness.models.layout import lay_out  # noqa: E402
-from harness.models.neighbourhood import Neighbourhood  # noqa: E402
-from harness.models.proposal import Prepared, examine, prepare  # noqa: E402
+from harness.models.composite.neighbourhood import Neighbourhood  # noqa: E402
+from harness.models.composite.plan.network_builder import build_network, network_builder  # noqa: E402
+from harness.models.composite.proposal import examine, prepare  # noqa: E402
+from harness.models.composite.source_estimates import SourceEstimates  # noqa: E402
+from harness.models.composite.uncertainty import replicates  # noqa: E402
+from harness.models.contract.layout import lay_out  # noqa: E402
 from harness.models.simulator import simulate  # noqa: E402
 from harness.models.simulator.distributions import exponential  # noqa: E402
-from harness.models.uncertainty import replicates  # noqa: E402
+from harness.models.solver.solve import Solution, solve  # noqa: E402
 from harness.plans import PhysicalPlan  # noqa: E402
 from harness.protocols import Observation, PreparingModel  # noqa: E402
 from harness.runs import Run  # noqa: E402
@@ -75,24 +76,24 @@ def thousand() -> None:
     layout = lay_out(plan)
 
     def whole() -> object:
-        return solve(prepared.network(layout, SETTINGS, 2000.0)).ground_truth()
+        return solve(build_network(prepared, layout, SETTINGS, 2000.0)).ground_truth()
 
     def means() -> object:
-        return solve(prepared.network(layout, SETTINGS, 2000.0)).stages
+        return solve(build_network(prepared, layout, SETTINGS, 2000.0)).stages
 
     others = replicates(examine(source))
 
     def intervals() -> object:
-        return [solve(p.network(layout, SETTINGS, 2000.0)).ground_truth() for p in (prepared, *others)]
+        return [solve(build_network(p, layout, SETTINGS, 2000.0)).ground_truth() for p in (prepared, *others)]
 
     whole()
     row(f"{len(plan.executors)} executors, laying out", quickest_ms(lambda: lay_out(plan)), None)
-    row("  network alone", quickest_ms(lambda: prepared.network(layout, SETTINGS, 2000.0)), None)
+    row("  network alone", quickest_ms(lambda: build_network(prepared, layout, SETTINGS, 2000.0)), None)
     row("  network and all stages but latencies", quickest_ms(means), None)
     row("  one prediction with percentiles", quickest_ms(whole), 5)
     row(f"  with intervals ({len(others)} replicates)", quickest_ms(intervals, 3), 100)
     moves(prepared, plan)
-    rivals(source, plan, solve(prepared.network(layout, SETTINGS, 2000.0)))
+    rivals(source, plan, solve(build_network(prepared, layout, SETTINGS, 2000.0)))
 
 
 def rivals(source: Observation, plan: PhysicalPlan, solution: Solution) -> None:
@@ -109,11 +110,11 @@ def rivals(source: Observation, plan: PhysicalPlan, solution: Solution) -> None:
     row("  line-solver (NC), mean latency", quickest_ms(lambda: by_line(model), 2), None)
 
 
-def moves(prepared: Prepared, plan: PhysicalPlan) -> None:
+def moves(prepared: SourceEstimates, plan: PhysicalPlan) -> None:
     """Time one executor's moves around a plan, some of each component, and say how far off they are."""
 
     def around() -> Neighbourhood:
-        near = Neighbourhood(prepared.builder(lay_out(plan), SETTINGS, 2000.0))
+        near = Neighbourhood(network_builder(prepared, lay_out(plan), SETTINGS, 2000.0))
         near.prepare()
         return near
 

@@ -11,8 +11,8 @@ import ciw
 import line_solver as line
 import numpy as np
 
-from harness.models.analytic.solve import Solution
 from harness.models.network import Atoms
+from harness.models.solver.solve import Solution
 
 Stage = Sequence[tuple[float, float]]
 """Arrival rate (a ms) and mean service (ms) of each of a component's executors."""

@@ -42,12 +42,12 @@ from scale_sql import (
     database,
 )
 
-from harness.analysis import counters, distribution, latencies, stages, tables, timeline
-from harness.analysis.figure_files import predicted
-from harness.analysis.inputs import Archive, RunRecord, Source, read_run
-from harness.analysis.judging import all_judged
-from harness.analysis.session import spark_session
-from harness.analysis.summary import matrices, summaries
+from harness.analysis.judge.computing import predicted
+from harness.analysis.judge.judging import all_judged
+from harness.analysis.judge.summary import matrices, summaries
+from harness.analysis.spark import counters, distribution, latencies, stages, tables, timeline
+from harness.analysis.spark.inputs import Archive, RunRecord, Source, read_run
+from harness.analysis.spark.session import spark_session
 
 MEMORY = "2GB"
 """Of DuckDB, as much as Spark's driver may take."""

@@ -15,7 +15,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from harness.analysis.inputs import RunRecord, Source
+from harness.analysis.spark.inputs import RunRecord, Source
 from harness.errors import HarnessError
 
 THREADS = 2

@@ -9,8 +9,8 @@ from typing import Any
 import duckdb
 import pandas as pd
 
-from harness.analysis.inputs import RunRecord
-from harness.analysis.latencies import complete_mean_ms
+from harness.analysis.spark.inputs import RunRecord
+from harness.analysis.spark.latencies import complete_mean_ms
 
 VIEWS = """
 CREATE VIEW measured AS

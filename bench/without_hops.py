@@ -17,10 +17,10 @@ from pathlib import Path
 import click
 import pandas as pd
 
-from harness.analysis.predicting import ask, observation, rate_tps, reader
+from harness.analysis.judge.predicting import ask, observation, rate_tps, reader
 from harness.experiments.loading import load
-from harness.models.composite import composite
-from harness.models.no_change import no_change
+from harness.models.baselines.no_change import no_change
+from harness.models.composite.model import composite
 from harness.protocols import Observation, Prediction
 from harness.runs import Run
 

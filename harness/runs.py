@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from pydantic import ConfigDict, ValidationError, model_validator
 
 from harness.errors import HarnessError, UsageError
-from harness.locks import held
+from harness.machine.locks import held
 from harness.plans import Frozen, PhysicalPlan, TopologyConfiguration
 from harness.schemas import LATENCY, METRICS, SCHEMA_VERSION
 

@@ -15,14 +15,14 @@ import click
 import numpy as np
 import pandas as pd
 
-from harness.analysis import accuracy
-from harness.analysis.evaluation import evaluate, find_runs, read_split
-from harness.analysis.predicting import observation, rate_tps
+from harness.analysis.judge import accuracy
+from harness.analysis.judge.evaluation import evaluate, find_runs, read_split
+from harness.analysis.judge.predicting import observation, rate_tps
 from harness.errors import UsageError
 from harness.experiments.loading import load
-from harness.models import uncertainty
-from harness.models.composite import Composite
-from harness.models.uncertainty import Calibration, Z, fit
+from harness.models.composite import uncertainty
+from harness.models.composite.model import Composite
+from harness.models.composite.uncertainty import Calibration, Z, fit
 from harness.runs import Run
 
 SPLIT = Path("reports/evaluation-split.yaml")

@@ -12,7 +12,7 @@ import click
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from harness.analysis.predicting import settings
+from harness.analysis.judge.predicting import settings
 from harness.experiments.loading import load
 from harness.runs import Run
 

@@ -1,4 +1,4 @@
-"""Fits what CPU costs beside executors' own work (harness/models/background.py) to runs of the tuning set.
+"""Fits CPU beside executors' own work (harness/models/composite/background.py) to runs of the tuning set.
 
     python scripts/fit_background.py reports/runs/all-in-one/20260102T030405Z ...
 
@@ -17,13 +17,13 @@ import click
 import numpy as np
 from scipy.optimize import least_squares
 
-from harness.analysis.evaluation import find_runs, read_split
-from harness.analysis.predicting import observation
+from harness.analysis.judge.evaluation import find_runs, read_split
+from harness.analysis.judge.predicting import observation
 from harness.errors import ModelDeclined, UsageError
 from harness.experiments.loading import load
-from harness.models.composite import composite
-from harness.models.layout import FloatArray
-from harness.models.plan_network import Builder
+from harness.models.composite.model import composite
+from harness.models.composite.plan.network_builder import Builder
+from harness.models.contract.layout import FloatArray
 from harness.runs import Run
 
 SPLIT = Path("reports/evaluation-split.yaml")

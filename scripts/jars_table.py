@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.analysis.inputs import read_raw
+from harness.analysis.spark.inputs import read_raw
 from harness.experiments.loading import load
 from harness.runs import Run
-from harness.topologies.anybodys import JarTopology
+from harness.topologies.jar import JarTopology
 
 EXPERIMENTS = Path(__file__).resolve().parent.parent / "configs" / "experiments" / "jars"
 LATENCIES = {"ack": "emit to ack", "service": "none (no spout tracks its messages)"}

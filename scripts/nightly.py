@@ -13,8 +13,8 @@ from pathlib import Path
 
 import click
 
-from harness.analysis import trends
-from harness.analysis.rescoring import rescore
+from harness.analysis.figures import trends
+from harness.analysis.judge.rescoring import rescore
 from harness.errors import HarnessError
 from harness.regression import baseline, history, nightly, outputs
 from harness.regression.outcomes import NOT_ENOUGH, PASSED

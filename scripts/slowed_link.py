@@ -19,12 +19,12 @@ from typing import Any
 
 import click
 
-from harness.analysis.slowed_link import MODEL, between, publish
-from harness.backends.host_network import HostNetwork
-from harness.backends.slow_link import End, slowed
+from harness.analysis.figures.slowed_link import MODEL, between, publish
+from harness.backends.hosts.host_network import HostNetwork
+from harness.backends.hosts.slow_link import LinkEnd, slowed
+from harness.backends.hosts.state import ProvisionedState, known
 from harness.errors import HarnessError
-from harness.provisioning.config import load
-from harness.provisioning.state import State, known
+from harness.experiments.cluster_file import load
 from harness.runs import Run
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,13 +46,13 @@ def harness(*arguments: str, ends: tuple[int, ...] = (0,)) -> dict[str, Any]:
 
 
 @contextmanager
-def provisioned(file: Path) -> Iterator[State]:
+def provisioned(file: Path) -> Iterator[ProvisionedState]:
     """Provision a cluster, and take it away again if it was not there before."""
     name = load(file).name
     there = name in known()
     try:
         harness("provision", str(file))
-        yield State(name)
+        yield ProvisionedState(name)
     finally:
         if not there and name in known():
             harness("deprovision", name, "--yes")
@@ -72,7 +72,7 @@ def measure(options: argparse.Namespace) -> tuple[Path, Path]:
     with provisioned(options.cluster) as state:
         fast = measured(options)
         addresses = state.addresses()
-        one, other = (End(name, addresses[name]) for name in between(Run(fast)))
+        one, other = (LinkEnd(name, addresses[name]) for name in between(Run(fast)))
         click.echo(
             f"the link between {one.name} and {other.name} is slowed by {options.delay_ms:g} ms each way"
         )

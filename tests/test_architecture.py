@@ -4,12 +4,38 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from itertools import permutations
 from pathlib import Path
 
 import pytest
 
 HARNESS = Path(__file__).resolve().parent.parent / "harness"
-ONE_FILE_OF_BACKENDS = ("thriftpy2", "kafka", "influxdb_client", "neo4j", "ansible_runner")
+ROOMS = (
+    *("errors", "plans", "schemas", "protocols", "machine", "runs"),
+    *("topologies", "experiments"),
+    *("models", "schedulers", "tuning", "forecasts"),
+    *("analysis", "regression"),
+    *("storm", "backends", "workload"),
+    *("app", "commands", "cli"),
+)
+"""From the bottom up: a room imports only from itself and from rooms before it (docs/architecture.md)."""
+WITHIN = {
+    "models": (
+        *("compiling", "contract", "contention", "network"),
+        *("simulator", "solver"),
+        *("baselines", "thesis", "composite"),
+    ),
+    "analysis": ("spark", "judge", "plan_answers", "figures", "report", "analyse"),
+}
+"""The same within a room, for its modules and rooms of its own."""
+APART = (
+    *(("models", one, other) for one, other in permutations(("baselines", "thesis", "composite"), 2)),
+    *(("models", one, other) for one, other in permutations(("simulator", "solver"), 2)),
+)
+"""Of these no one imports the other."""
+NOUNS = {"errors", "plans", "schemas", "protocols", "runs"}
+ONE_FILE_OF_BACKENDS = ("kafka", "influxdb_client", "neo4j", "ansible_runner")
 ONLY_ANALYSIS = ("pyspark", "matplotlib", "seaborn")
 PRINTING = {"cli.py", "console.py"}
 
@@ -35,11 +61,100 @@ def importers(package: str) -> list[Path]:
     ]
 
 
+def edges() -> Iterator[tuple[str, str]]:
+    """Every import of one of our modules by another, also in functions and under ``TYPE_CHECKING``."""
+    modules = {module_name(p) for p in sources()}
+    for path in sources():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module in modules:
+                for alias in node.names:
+                    inner = f"{node.module}.{alias.name}"
+                    yield module_name(path), inner if inner in modules else node.module
+            elif isinstance(node, ast.Import):
+                yield from ((module_name(path), a.name) for a in node.names if a.name in modules)
+
+
+def module_name(path: Path) -> str:
+    parts = ("harness", *path.relative_to(HARNESS).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def part(module: str, depth: int) -> str:
+    parts = module.split(".")
+    return parts[depth] if len(parts) > depth else ""
+
+
+def test_every_module_is_in_a_room_that_has_its_place() -> None:
+    first = {part(module_name(p), 1) for p in sources()} - {"", "__main__"}
+    assert first <= set(ROOMS)
+    assert {p.stem for p in HARNESS.glob("*.py")} - {"__init__", "__main__"} == NOUNS | {"cli"}
+    for room, places in WITHIN.items():
+        inner = {part(module_name(p), 2) for p in (HARNESS / room).rglob("*.py")} - {""}
+        assert inner == set(places)
+
+
+def test_rooms_import_downwards_only() -> None:
+    upwards = [
+        (a, b)
+        for a, b in edges()
+        if part(a, 1) in ROOMS and part(b, 1) and ROOMS.index(part(a, 1)) < ROOMS.index(part(b, 1))
+    ]
+    assert upwards == []
+
+
+@pytest.mark.parametrize("room", WITHIN)
+def test_so_they_do_within_a_room(room: str) -> None:
+    places = WITHIN[room]
+    upwards = [
+        (a, b)
+        for a, b in edges()
+        if part(a, 1) == part(b, 1) == room
+        and part(a, 2)
+        and part(b, 2)
+        and places.index(part(a, 2)) < places.index(part(b, 2))
+    ]
+    assert upwards == []
+
+
+@pytest.mark.parametrize(("room", "one", "other"), APART)
+def test_a_model_never_imports_another(room: str, one: str, other: str) -> None:
+    own, others = f"harness.{room}.{one}.", f"harness.{room}.{other}."
+    assert [(a, b) for a, b in edges() if a.startswith(own) and b.startswith(others)] == []
+
+
+def test_estimates_of_the_source_know_no_proposed_plan() -> None:
+    source, plan = "harness.models.composite.source.", "harness.models.composite.plan."
+    assert not [e for e in edges() if e[0].startswith(source) and e[1].startswith(plan)]
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    graph: dict[str, set[str]] = {}
+    for a, b in edges():
+        if a != b:
+            graph.setdefault(a, set()).add(b)
+    TopologicalSorter(graph).prepare()  # CycleError names one
+
+
+def test_class_names_are_unique() -> None:
+    places: dict[str, list[str]] = {}
+    for path in sources():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name.lstrip("_"), []).append(
+                    f"{path.relative_to(HARNESS)}:{node.lineno}"
+                )
+    assert {name: at for name, at in places.items() if len(at) > 1} == {}
+
+
 @pytest.mark.parametrize("package", ONE_FILE_OF_BACKENDS)
 def test_a_client_of_an_outside_system_lives_in_one_file_of_backends(package: str) -> None:
     found = importers(package)
     assert len(found) <= 1
     assert all(p.parts[0] == "backends" for p in found)
+
+
+def test_storm_is_spoken_to_in_one_file() -> None:
+    assert [p.as_posix() for p in importers("thriftpy2")] == ["storm/nimbus.py"]
 
 
 def test_the_two_clients_in_use_are_found_at_all() -> None:
@@ -54,38 +169,19 @@ def test_spark_and_plotting_stay_in_analysis(package: str) -> None:
     assert all(p.parts[0] == "analysis" for p in found)
 
 
-@pytest.mark.parametrize("path", sorted((HARNESS / "models").rglob("*.py")), ids=lambda p: p.name)
-def test_models_touch_nothing_outside(path: Path) -> None:
-    forbidden = (
-        "time",
-        "os",
-        "pathlib",
-        "socket",
-        "subprocess",
-        "random",
-        "harness.backends",
-        "harness.runs",
-    )
-    allowed = ("harness.models", "harness.plans", "harness.protocols", "harness.errors")
+PURE = ("models", "schedulers", "tuning", "forecasts")
+"""Rooms of pure functions; ``models/compiling.py`` alone keeps machine code on disk."""
+
+
+def pure_modules() -> list[Path]:
+    return [p for room in PURE for p in sorted((HARNESS / room).rglob("*.py")) if p.stem != "compiling"]
+
+
+@pytest.mark.parametrize("path", pure_modules(), ids=lambda p: p.relative_to(HARNESS).as_posix())
+def test_pure_rooms_touch_nothing_outside(path: Path) -> None:
+    forbidden = ("time", "os", "pathlib", "socket", "subprocess", "random")
     for name in imports(path):
         assert not any(name == f or name.startswith(f"{f}.") for f in forbidden), name
-        if name.startswith("harness."):
-            assert name.startswith(allowed), name
-
-
-@pytest.mark.parametrize("path", sorted((HARNESS / "forecasts").glob("*.py")), ids=lambda p: p.name)
-def test_forecasts_touch_nothing_outside(path: Path) -> None:
-    forbidden = ("time", "os", "pathlib", "socket", "subprocess", "random", "tempfile")
-    allowed = ("harness.forecasts", "harness.protocols", "harness.errors")
-    for name in imports(path):
-        assert not any(name == f or name.startswith(f"{f}.") for f in forbidden), name
-        if name.startswith("harness."):
-            assert name.startswith(allowed), name
-
-
-def test_experiments_join_no_backend() -> None:
-    for path in (HARNESS / "experiments").glob("*.py"):
-        assert not any(n.startswith("harness.backends") for n in imports(path)), path.name
 
 
 @pytest.mark.parametrize("path", [p for p in sources() if p.name not in PRINTING], ids=lambda p: p.name)

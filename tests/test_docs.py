@@ -7,7 +7,7 @@ import runpy
 from pathlib import Path
 from typing import Any
 
-from harness.models.conformance import CHECKS
+from harness.models.contract.conformance import CHECKS
 from harness.schemas import LATENCY, METRICS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -16,6 +16,11 @@ ROOT = Path(__file__).resolve().parent.parent
 def test_the_command_reference_is_what_help_says() -> None:
     made = runpy.run_path(str(ROOT / "scripts" / "command_reference.py"))["reference"]()
     assert (ROOT / "docs" / "commands.md").read_text(encoding="utf-8") == made, "run make docs"
+
+
+def test_the_architecture_names_every_module_once() -> None:
+    made = runpy.run_path(str(ROOT / "scripts" / "module_index.py"))["index"]()
+    assert made in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"), "run make docs"
 
 
 def test_every_column_of_the_latency_table_is_described() -> None:

@@ -13,18 +13,14 @@ from importlib import import_module
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 
-from harness.analysis import checks, tables
-from harness.analysis.inputs import Archive, RunRecord, read_run
-from harness.analysis.judging import all_judged, of_run
-from harness.analysis.results import Results
-from harness.analysis.session import spark_session
-from harness.analysis.stages import stages
-from harness.analysis.summary import Summary, matrices, summaries, summary
-from harness.analysis.timeline import pace, timeline
+from harness.analysis.judge.computing import compute
+from harness.analysis.judge.results import Results
+from harness.analysis.judge.summary import Summary
+from harness.analysis.spark.inputs import read_run
+from harness.analysis.spark.session import spark_session
 from harness.protocols import CheckResult
-from harness.schemas import ERRORS, SCHEMA_VERSION
+from harness.schemas import SCHEMA_VERSION
 
 OUTPUTS = ("errors.parquet", "summary.json", "verdict.json", "figures", "report.html")
 
@@ -52,7 +48,7 @@ def analyse(run_dir: Path, master: str | None = None) -> Summary:
     run = read_run(run_dir)
     with ThreadPoolExecutor(max_workers=1) as aside:
         # Spark's JVM takes as long to start as the plotting libraries to import: neither waits for the other.
-        pages = aside.submit(import_module, "harness.analysis.pages")
+        pages = aside.submit(import_module, "harness.analysis.report.writing")
         with spark_session(run.rows, master, remember_classes=True, aside=aside) as spark:
             results = compute(spark, run)
         write(results, run.path, pages.result().write)
@@ -66,40 +62,6 @@ def write(results: Results, run_path: Path, write_pages: Callable[[Results, Path
         _write_json(folder / "summary.json", results.summary)
         _write_json(folder / "verdict.json", verdict_json(results.summary["verdict"], results.checks))
         write_pages(results, folder)
-
-
-def compute(spark: SparkSession, run: RunRecord) -> Results:
-    """Return all that is drawn and written of a run, from its raw tables."""
-    (found,) = compute_all(spark, [run])
-    return found
-
-
-def compute_all(spark: SparkSession, runs: Sequence[RunRecord]) -> Iterator[Results]:
-    """Yield all that is drawn and written of runs, computed in one job; pair tables come one at a time."""
-    source = Archive.of(runs)
-    # Spark plans a query on one core; what needs nothing of the others is planned and run beside them.
-    with ThreadPoolExecutor(max_workers=1) as beside:
-        parts = beside.submit(stages, spark, source)
-        over_time = beside.submit(timeline, spark, source)
-        of_metrics = beside.submit(pace, spark, source)
-        with all_judged(spark, source) as found:
-            of_pairs = beside.submit(matrices, found.pairs)
-            errors = summaries(found.pairs)
-            cells = of_pairs.result()
-            for place, run in enumerate(runs):
-                own = found.of(place)
-                yield Results(
-                    run=run,
-                    summary=summary(run, checks.verdict(own.checks), errors.get(place, [])),
-                    checks=own.checks,
-                    pairs=tables.collect(own.pairs, "pair table").cast(ERRORS),
-                    actuals=own.actuals,
-                    matrices=of_run(cells, place, "source_step", "proposed_step"),
-                    histogram=own.histogram,
-                    stages=of_run(parts.result(), place),
-                    timeline=of_run(over_time.result(), place),
-                    pace=of_run(of_metrics.result(), place),
-                )
 
 
 def verdict_json(verdict: str, results: Sequence[CheckResult]) -> dict[str, object]:

@@ -1,1 +1,1 @@
-"""Where parts are joined: what reads runs and files gives values to what is pure."""
+"""Where parts are joined: a run on any kind of cluster, its stores, its folder."""

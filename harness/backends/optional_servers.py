@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 
-from harness.backends import influxdb_build, servers
-from harness.backends.servers import MANIFEST, Assembly, cache_folder, fetch, only_one, quiet, require_free
+from harness.backends.influxdb import build as influxdb_build
 from harness.errors import MissingTool
+from harness.machine import servers
+from harness.machine.servers import MANIFEST, Assembly, cache_folder, fetch, only_one, quiet, require_free
 
 INFLUXDB_VERSION = influxdb_build.VERSION
 NEO4J_VERSION = "5.26.30"

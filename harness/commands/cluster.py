@@ -7,10 +7,10 @@ import shutil
 
 import click
 
-from harness.backends.server_config import MOST_NODES, MOST_SLOTS
 from harness.commands.common import err, finish, json_option, require_tools, stop_as_by_ctrl_c
 from harness.commands.hosts import status_of
 from harness.errors import UsageError
+from harness.machine.server_config import MOST_NODES, MOST_SLOTS
 
 
 @click.group()
@@ -35,8 +35,9 @@ def cluster() -> None:
 @json_option
 def up(nodes: int, slots_per_node: int, worker_heap_mb: int, as_json: bool) -> None:
     """Start ZooKeeper, Nimbus, supervisors and Kafka, and leave them running."""
-    from harness.backends import cluster_daemon, servers
-    from harness.jars import jars
+    from harness.app.jars import jars
+    from harness.backends.local import daemon as cluster_daemon
+    from harness.machine import servers
 
     stop_as_by_ctrl_c()
     require_tools()
@@ -55,7 +56,7 @@ def up(nodes: int, slots_per_node: int, worker_heap_mb: int, as_json: bool) -> N
 @json_option
 def down(as_json: bool) -> None:
     """End the cluster that is up, every server and worker of it."""
-    from harness.backends import cluster_daemon
+    from harness.backends.local import daemon as cluster_daemon
 
     ended = cluster_daemon.down()
     click.echo("down" if ended else "no cluster was up")
@@ -72,7 +73,7 @@ def status(name: str | None, as_json: bool) -> None:
     harness cluster status
     harness cluster status namespaces-3
     """
-    from harness.backends import cluster_daemon
+    from harness.backends.local import daemon as cluster_daemon
 
     if name is not None:
         status_of(name, as_json)
@@ -99,7 +100,7 @@ def exec_(command: tuple[str, ...]) -> None:
     \b
     harness cluster exec bash
     """
-    from harness.backends import cluster_daemon
+    from harness.backends.local import daemon as cluster_daemon
 
     if shutil.which(command[0]) is None:
         raise UsageError(f"there is no program {command[0]}")

@@ -120,7 +120,7 @@ FilePath = click.Path(path_type=Path, dir_okay=False)
 
 def require_tools() -> None:
     """Raise for a tool that every run needs and this machine lacks."""
-    from harness.backends.machine import doctor as examine
+    from harness.app.doctor import doctor as examine
 
     for finding in examine():
         if finding.needed and not finding.ok:

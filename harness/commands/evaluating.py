@@ -44,7 +44,7 @@ def figures(
     harness figures reports/runs/*/* --out reports/figures --style web
     harness figures runs/quick/20260102T030405Z --only latency-by-step --style screen
     """
-    from harness.analysis.figure_files import publish
+    from harness.analysis.report.figure_files import publish
 
     made = publish(run_paths, out, style_name, only, lambda text: err.print(text, highlight=False), master)
     for name, drawn in made.runs.items():
@@ -81,7 +81,8 @@ def compare(
     harness compare runs/quick/20260102T030405Z runs/quick/20260103T030405Z
     harness compare runs/quick/20260102T030405Z --model storm-tracer --model no-change
     """
-    from harness.analysis import comparing, comparison_figure
+    from harness.analysis.figures import comparison_figure
+    from harness.analysis.judge import comparing
 
     given = comparing.sides(run_paths, lambda text: err.print(text, highlight=False), master)
     found = comparing.compare(given, models)
@@ -96,7 +97,7 @@ def compare(
 
 
 def _errors_compared(found: Any) -> Table:
-    from harness.analysis.comparison_figure import name, shown
+    from harness.analysis.figures.comparison_figure import name, shown
 
     table = Table(title="median errors in percent, and their difference in points with 95 % intervals")
     for column in ("what", "pairs", found.first, found.second, "difference", "from", "to", "errs less"):
@@ -111,7 +112,7 @@ def _errors_compared(found: Any) -> Table:
 
 
 def _measured_compared(found: Any) -> Table:
-    from harness.analysis.error_figures import what
+    from harness.analysis.figures.error_figures import what
 
     table = Table(title="what was measured: difference in percent, 95 % intervals from both runs' noise")
     for column in ("configuration", "what", found.first, found.second, "difference %", "from", "to"):
@@ -178,9 +179,9 @@ def accuracy(
     With --check nothing is computed and the exit status is 1 when a run is missing from the page, or the
     models have changed since it was made.
     """
-    from harness.analysis import ablation
-    from harness.analysis.accuracy_page import out_of_date, page
-    from harness.analysis.evaluation import evaluate, find_runs, read_split
+    from harness.analysis.judge import ablation
+    from harness.analysis.judge.evaluation import evaluate, find_runs, read_split
+    from harness.analysis.report.accuracy_page import out_of_date, page
     from harness.runs import write_atomically
 
     split = read_split(split_file)
@@ -209,9 +210,9 @@ def conformance(models: tuple[str, ...], as_json: bool) -> None:
     \b
     harness conformance --model mypackage.mymodule:model
     """
-    from harness.conformance import example
+    from harness.app.conformance import example
     from harness.models import MODELS, resolve
-    from harness.models.conformance import conform
+    from harness.models.contract.conformance import conform
 
     case = example()
     failed: dict[str, dict[str, str]] = {}

@@ -96,7 +96,7 @@ def forecast(
         raise UsageError(f"--alert-probability {alert_probability:g}", "give a number between 0 and 1")
     levels = _read_levels(quantiles)
     if plot:
-        from harness.analysis.forecast_figure import check_figure_path
+        from harness.analysis.figures.forecast_figure import check_figure_path
 
         check_figure_path(plot)
     subjects = read_subjects(source, step, components, bucket_s)
@@ -166,7 +166,7 @@ def _as_json(one: SubjectForecast, horizons_s: Sequence[float]) -> dict[str, Any
 
 
 def _plot(forecasts: Sequence[SubjectForecast], limit_of: Mapping[str, float], path: Path) -> int:
-    from harness.analysis.forecast_figure import ForecastPanel, write_forecasts
+    from harness.analysis.figures.forecast_figure import ForecastPanel, write_forecasts
 
     by_subject: dict[int, list[SubjectForecast]] = {}
     for one in forecasts:

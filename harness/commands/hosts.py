@@ -19,10 +19,10 @@ def provision(cluster_file: Path, as_json: bool) -> None:
     \b
     harness provision configs/clusters/namespaces-3.yaml
     """
-    from harness.console import HostsDisplay
-    from harness.jars import jars
-    from harness.provisioning.config import load
-    from harness.provisioning.provision import provision as make
+    from harness.app.jars import jars
+    from harness.backends.hosts.provision import provision as make
+    from harness.commands.console import HostsDisplay
+    from harness.experiments.cluster_file import load
 
     wanted = load(cluster_file)
     instrumentation = jars() / "instrumentation.jar"
@@ -45,11 +45,11 @@ def deprovision(name: str, yes: bool, as_json: bool) -> None:
     \b
     harness deprovision namespaces-3 --yes
     """
-    from harness.console import HostsDisplay
-    from harness.provisioning.provision import deprovision as take_down
-    from harness.provisioning.state import State
+    from harness.backends.hosts.provision import deprovision as take_down
+    from harness.backends.hosts.state import ProvisionedState
+    from harness.commands.console import HostsDisplay
 
-    there = State(name).record().cluster.hosts
+    there = ProvisionedState(name).record().cluster.hosts
     machines = ", ".join(m.name for m in there.machines)
     what = "remove the software from" if there.kind == "existing" else "destroy"
     if not yes and not click.confirm(f"{what} {len(there.machines)} hosts of {name} ({machines})?", err=True):
@@ -62,7 +62,7 @@ def deprovision(name: str, yes: bool, as_json: bool) -> None:
 
 def status_of(name: str, as_json: bool) -> None:
     """Tell what a provisioned cluster's hosts and servers say of themselves, and end the command."""
-    from harness.provisioning.provision import status as ask
+    from harness.backends.hosts.provision import status as ask
 
     now = ask(name)
     click.echo(f"{name}: {now.phase if now.phase == 'ready' else 'half-provisioned'}")

@@ -50,9 +50,10 @@ def plans(
     harness plans runs/quick/20260102T030405Z --difference 0 1
     harness plans runs/quick/20260102T030405Z --step 1 --list-paths 5 --json
     """
-    from harness import plan_answers, stores
-    from harness.backends import sandbox
-    from harness.homes import temporary_home
+    from harness.analysis import plan_answers
+    from harness.app import stores
+    from harness.app.homes import temporary_home
+    from harness.machine import sandbox
     from harness.runs import Run
 
     run_ = Run(run_path)

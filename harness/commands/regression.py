@@ -56,7 +56,7 @@ def regress(
     harness regress reports/runs/*/*
     harness regress runs/all-in-one/20260102T030405Z --junit regress.xml
     """
-    from harness.analysis.rescoring import NIGHTS, rescore
+    from harness.analysis.judge.rescoring import NIGHTS, rescore
     from harness.regression import baseline, outputs
     from harness.regression.outcomes import Limits
     from harness.regression.regress import regress as compare

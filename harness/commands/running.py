@@ -54,11 +54,11 @@ def run(
     harness run --resume runs/quick/20260102T030405Z
     harness run quick --set cluster.kind=simulator
     """
-    from harness import campaigning
-    from harness.backends import sandbox, servers
-    from harness.console import ProgressDisplay
+    from harness.app import campaigning
+    from harness.app.jars import jars
+    from harness.commands.console import ProgressDisplay
     from harness.experiments.loading import expand_steps, files, load
-    from harness.jars import jars
+    from harness.machine import sandbox, servers
     from harness.runs import Run
 
     if (experiment is None) == (resume is None):
@@ -117,11 +117,11 @@ def check(experiment: str, overrides: tuple[str, ...], as_json: bool) -> None:
     harness check configs/experiments/all-in-one.yaml
     harness check configs/experiments/jars/sliding-window.yaml
     """
-    from harness.backends import servers
+    from harness.app.jars import jars
+    from harness.backends.hosts import remote
     from harness.experiments.loading import expand_steps, load
-    from harness.jars import jars
-    from harness.provisioning import remote
-    from harness.topologies.anybodys import JarTopology
+    from harness.machine import servers
+    from harness.topologies.jar import JarTopology
 
     loaded = load(experiment, overrides)
     if isinstance(loaded.topology, JarTopology):
@@ -196,11 +196,11 @@ def _show_findings(experiment: Any) -> list[str]:
 
 def _simulate(experiment: Any, resumed: Any, runs: Path, as_json: bool) -> None:
     """Play an experiment instead of measuring it, judge the models on what came of it, and end."""
-    from harness.backends.servers import STORM_VERSION
-    from harness.environment import describe
+    from harness.app.simulated.campaign import carry_out
     from harness.experiments.loading import expand_steps, files
+    from harness.machine.environment import describe
+    from harness.machine.servers import STORM_VERSION
     from harness.runs import Run
-    from harness.simulated.campaign import carry_out
 
     _show_findings(experiment)
     environment = describe("simulator", {"storm": STORM_VERSION})
@@ -227,8 +227,8 @@ def _resumable(run_: Any, steps: int) -> Iterator[None]:
 
 def _captured(experiment: Any, homes: Any, show: bool = True) -> Any:
     """Return the experiment with what its jar's main submits, where it has one; show its findings."""
-    from harness import capturing
-    from harness.jars import jars
+    from harness.app.jars import jars
+    from harness.storm import capturing
 
     known = capturing.known(experiment, homes, jars())
     if show and known is not experiment:
@@ -238,8 +238,8 @@ def _captured(experiment: Any, homes: Any, show: bool = True) -> Any:
 
 def _show_topology(topology: Any) -> None:
     """Show what was captured of a jar's topology."""
-    from harness.capturing import CAPTURED_AS
-    from harness.topologies.anybodys import NAME
+    from harness.storm.capturing import CAPTURED_AS
+    from harness.topologies.jar import NAME
 
     found = topology.captured
     name = found.topology.replace(CAPTURED_AS, NAME)
@@ -262,7 +262,7 @@ def _show_topology(topology: Any) -> None:
 
 
 def _predict(run_: Any, models: tuple[str, ...]) -> int:
-    from harness.analysis.predicting import predict as predict_pairs
+    from harness.analysis.judge.predicting import predict as predict_pairs
 
     table = predict_pairs(run_, models, lambda name: err.print(f"predicting with {name}"))
     return int(table.num_rows)
@@ -271,7 +271,7 @@ def _predict(run_: Any, models: tuple[str, ...]) -> int:
 def _report(run_: Any, as_json: bool, master: str | None = None) -> None:
     """Analyse a run and end with its verdict's exit status."""
     from harness.analysis.analyse import analyse
-    from harness.analysis.summary import leading
+    from harness.analysis.judge.summary import leading
 
     if not (run_.path / "predictions.parquet").is_file():
         _predict(run_, ())

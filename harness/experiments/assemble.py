@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.experiments.workload_tables import entered_ns as entered
 from harness.schemas import LATENCY
-from harness.workload.tables import entered_ns as entered
 
 Int64 = npt.NDArray[np.int64]
 NS_PER_MS = 1e6
@@ -42,8 +42,8 @@ def assemble(
     Parameters
     ----------
     sent, received : Table
-        ``harness.workload.tables.SENT`` and ``RECEIVED``. Rows without hops (of a jar's output topic) have
-        an empty path.
+        ``harness.experiments.workload_tables.SENT`` and ``RECEIVED``. Rows without hops (of a jar's output
+        topic) have an empty path.
     components : mapping of int to str
         The component of each task.
     interval_ns : tuple of int

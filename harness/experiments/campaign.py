@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from harness.errors import ClusterError, StepInvalid
-from harness.experiments import records
+from harness.experiments import draws, records
 from harness.experiments.config import Experiment, Step
 from harness.experiments.contracts import (
     Deployment,
@@ -31,14 +31,13 @@ from harness.experiments.contracts import (
     unprobed,
 )
 from harness.experiments.loading import expand_steps
-from harness.experiments.measuring import Measured, Measurement, Report
+from harness.experiments.measuring import MeasuredInterval, Measurement, Report
 from harness.experiments.precision import Look
-from harness.experiments.watching import Messages, Reports, Watched
+from harness.experiments.watching import Reports, Watched, WatchedMessages
 from harness.plans import PhysicalPlan, QueryPlan, TopologyConfiguration
 from harness.runs import Finding, Quality, Rejected, Run, StepPlan, Submission
 from harness.schemas import LATENCY
-from harness.topologies import draws
-from harness.topologies.anybodys import JarTopology
+from harness.topologies.jar import JarTopology
 
 POLL_S = 0.25
 """How often the cluster is looked at while waiting for it."""
@@ -66,7 +65,7 @@ LOGGED: tuple[Phase, ...] = ("submit", "rebalance", "drain", "done")
 log = logging.getLogger(__name__)
 
 
-class Times(NamedTuple):
+class CampaignTimes(NamedTuple):
     """When a step's parts began and ended: monotonic ns, and epoch ms."""
 
     first_asked_ns: int
@@ -202,19 +201,21 @@ class Campaign:
             self._show(step, "drain")
             self._load.stop()
             left_before, self._left = self._left, self._drain(start)
-            times = Times(first_asked_ns, asked_ns, up_ns, up_epoch_ms, settled_ns, time.monotonic_ns())
+            times = CampaignTimes(
+                first_asked_ns, asked_ns, up_ns, up_epoch_ms, settled_ns, time.monotonic_ns()
+            )
             self._write(step, submission, tuple(rejected), times, start, end, measured, left_before)
             return
 
     def _watched(self, plan: PhysicalPlan, up_ns: int, up_epoch_ms: int) -> Watched:
         """Return where the results of a step are seen."""
         if self._experiment.workload is not None:
-            return Messages(self._load, self._topics.named_by if self._topics else "")
+            return WatchedMessages(self._load, self._topics.named_by if self._topics else "")
         spouts = plan.query_plan.spouts
         bolts = [c.name for c in plan.query_plan.components if c.name not in spouts]
         return Reports(self._metrics, spouts, bolts, up_ns, up_epoch_ms, self._experiment.measure.bucket_s)
 
-    def _shortcoming(self, measured: Measured) -> str:
+    def _shortcoming(self, measured: MeasuredInterval) -> str:
         """Say why the step should be measured again; a saturated one has no steady state to wait for."""
         precision_pct = self._experiment.measure.interval.precision_pct
         if self._experiment.workload is None:
@@ -324,10 +325,10 @@ class Campaign:
         step: Step,
         submission: Submission,
         rejected: tuple[Rejected, ...],
-        times: Times,
+        times: CampaignTimes,
         start: PhysicalPlan,
         end: PhysicalPlan,
-        measured: Measured,
+        measured: MeasuredInterval,
         left_before: str,
     ) -> None:
         self._load.catch_up()
@@ -389,9 +390,9 @@ class Campaign:
     def _kept(
         self,
         step: Step,
-        times: Times,
+        times: CampaignTimes,
         plan: PhysicalPlan,
-        measured: Measured,
+        measured: MeasuredInterval,
         metrics: pa.Table,
         *,
         plan_as_asked: Finding,
@@ -426,10 +427,10 @@ class Campaign:
         look = records.settled_look(assembled, measured, precision_pct)
         return Kept(quality, assembled.latency, look, step.rate_tps)
 
-    def _gather(self, since_ms: int) -> records.Gathered:
+    def _gather(self, since_ms: int) -> records.GatheredStep:
         sent, received = self._load.sent(), self._load.received()
         input_records, output_records = self._load.counts()  # of what has been received by now
-        return records.Gathered(
+        return records.GatheredStep(
             sent=sent,
             received=received,
             input_records=input_records,

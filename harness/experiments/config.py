@@ -13,8 +13,8 @@ from typing import Annotated, Literal, Self
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from harness.plans import Frozen, NotNegative, Positive, PositiveFloat, TopologyConfiguration
-from harness.topologies.anybodys import ACKERS, JarTopology, StormValue
-from harness.topologies.ours import Topology
+from harness.topologies.jar import ACKERS, JarTopology, StormValue
+from harness.topologies.test_topology import Topology
 
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 TAGS = ("of-the-harness", "of-a-jar")
@@ -63,7 +63,7 @@ class Workload(Frozen):
         return self
 
 
-class LocalCluster(Frozen):
+class ClusterSpec(Frozen):
     """A real cluster on this machine: one supervisor a worker node, each on its own loopback address.
 
     Kind ``remote``: the one called ``name``, which ``harness provision`` made of ``file``; an experiment
@@ -100,7 +100,7 @@ class BurnIn(Frozen):
     drift_pct: PositiveFloat = 10
 
 
-class Interval(Frozen):
+class IntervalSettings(Frozen):
     """The measured interval: it ends when the mean's 95 % interval is narrow enough, or at its most."""
 
     precision_pct: PositiveFloat = 3
@@ -114,7 +114,7 @@ class Measure(Frozen):
 
     bucket_s: Positive = 2
     burn_in: BurnIn = BurnIn()
-    interval: Interval = Interval()
+    interval: IntervalSettings = IntervalSettings()
     attempts: Positive = 2
     instrument: bool = True
 
@@ -205,7 +205,7 @@ class Experiment(Frozen):
     topology: AnyTopology
     workload: Workload | None = None
     """None where the topology makes its own messages."""
-    cluster: LocalCluster = LocalCluster()
+    cluster: ClusterSpec = ClusterSpec()
     measure: Measure = Measure()
     metrics: MetricStore = MetricStore()
     plans: PlanStore = PlanStore()

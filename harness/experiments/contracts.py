@@ -8,9 +8,9 @@ from typing import Literal, Protocol
 
 import pyarrow as pa
 
+from harness.experiments.workload_tables import RECEIVED, SENT
 from harness.plans import PhysicalPlan, TopologyConfiguration
 from harness.schemas import METRICS
-from harness.workload.tables import RECEIVED, SENT
 
 Phase = Literal["submit", "rebalance", "burn-in", "measure", "drain", "again", "done"]
 """What a step is in; ``again`` says that it was not usable and will be measured once more, ``done`` that it

@@ -27,7 +27,7 @@ WINDOWS_PER_INTERVAL = 2
 
 
 @dataclass(frozen=True)
-class Finding:
+class FeasibilityFinding:
     """Something wrong with an experiment: how bad, at which key of its file, what and what to do."""
 
     severity: Literal["error", "warning"]
@@ -86,7 +86,7 @@ def check_precision(
     looks: int = 1,
     share_fate: float = 1.0,
     key: str = "measure.interval.precision_pct",
-) -> list[Finding]:
+) -> list[FeasibilityFinding]:
     """Warn when the rate is too low for the precision asked in the time given.
 
     Parameters
@@ -105,7 +105,7 @@ def check_precision(
         return []
     reachable_pct = precision_pct * sqrt(needed / (rate_tps * interval_s))
     return [
-        Finding(
+        FeasibilityFinding(
             "warning",
             key,
             f"a mean within {precision_pct:g} % needs about {needed} messages, {needed / rate_tps:.0f} s at "
@@ -122,7 +122,7 @@ def check_window(
     max_spout_pending: int | None,
     message_timeout_s: float,
     key: str = "topology.window",
-) -> list[Finding]:
+) -> list[FeasibilityFinding]:
     """Report a window that Storm's windowed bolt refuses when it starts.
 
     Parameters
@@ -147,7 +147,7 @@ def check_window(
             return []
         limit = f"the message timeout, {1000 * message_timeout_s:g} ms"
     return [
-        Finding(
+        FeasibilityFinding(
             "error",
             key,
             f"window length {length} plus slide {slide} is more than {limit}, and Storm refuses to start: "
@@ -163,7 +163,7 @@ def check_rarest_window(
     message_timeout_s: float,
     interval_s: float,
     key: str = "workload.rate_tps",
-) -> list[Finding]:
+) -> list[FeasibilityFinding]:
     """Warn when the slowest count window outlives its tuples or the interval.
 
     A tuple is acked only after the window that follows its own, so it may live for two of them.
@@ -188,7 +188,7 @@ def check_rarest_window(
     found = []
     if lasts_s >= message_timeout_s / 2:
         found.append(
-            Finding(
+            FeasibilityFinding(
                 "warning",
                 key,
                 f"the slowest window takes {lasts_s:.3g} s to fill, not less than half the message timeout "
@@ -197,7 +197,7 @@ def check_rarest_window(
         )
     if lasts_s * WINDOWS_PER_INTERVAL > interval_s:
         found.append(
-            Finding(
+            FeasibilityFinding(
                 "warning",
                 key,
                 f"the slowest window takes {lasts_s:.3g} s to fill: fewer than {WINDOWS_PER_INTERVAL} fit "
@@ -213,7 +213,7 @@ def check_load_aware(
     tasks: int,
     executors: Mapping[str, int],
     key: str = "topology.load_aware",
-) -> list[Finding]:
+) -> list[FeasibilityFinding]:
     """Warn when load-aware shuffle starves tasks of a windowed component.
 
     Only an executor's first task reports its load, so its other tasks get no tuples: windows begun
@@ -236,7 +236,7 @@ def check_load_aware(
     if not load_aware or grouping not in ("shuffle", "local-or-shuffle") or not starved:
         return []
     return [
-        Finding(
+        FeasibilityFinding(
             "warning",
             key,
             f"load-aware {grouping} grouping starves the windows of all but one task an executor in "

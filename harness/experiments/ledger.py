@@ -38,13 +38,13 @@ _SPOUT_ID = re.compile(
 
 
 @dataclass(frozen=True)
-class Evidence:
+class LedgerEvidence:
     """What is known of a step's messages.
 
     Attributes
     ----------
     sent : Table
-        ``harness.workload.tables.SENT``: every message handed to the Kafka client in the step.
+        ``harness.experiments.workload_tables.SENT``: every message handed to the Kafka client in the step.
     received : Table
         A row a member that reached a sink: message_id, child, sink, output_partition, output_offset.
     interval_ns : tuple of int
@@ -167,7 +167,7 @@ class Ledger:
         return json.dumps({**asdict(self), "balanced": self.balanced, "complete": self.complete})
 
 
-def settle(evidence: Evidence) -> Ledger:
+def settle(evidence: LedgerEvidence) -> Ledger:
     """Count every fate.
 
     Examples
@@ -239,7 +239,7 @@ def _column(table: pa.Table, name: str) -> Ids:
     return np.asarray(table[name].to_numpy(), dtype=np.int64)
 
 
-def _failed_ids(evidence: Evidence) -> Ids:
+def _failed_ids(evidence: LedgerEvidence) -> Ids:
     """Messages whose input record a spout reported as failed."""
     sent = evidence.sent.filter(evidence.sent["error"].is_null())
     place = _pack(_column(sent, "partition"), _column(sent, "offset"))
@@ -251,7 +251,7 @@ def _pack(partition: Ids, offset: Ids) -> Ids:
     return (partition << 48) | offset
 
 
-def _duplicates(evidence: Evidence, sent: Ids) -> int:
+def _duplicates(evidence: LedgerEvidence, sent: Ids) -> int:
     """Count the rows beyond those that each message, child and sink may have."""
     rows = evidence.received.filter(pa.array(np.isin(_column(evidence.received, "message_id"), sent)))
     member = ["message_id", "child", "sink"]
@@ -266,7 +266,7 @@ def _appearances(counts: pa.ChunkedArray) -> Ids:
     return np.asarray(counts.to_numpy(), dtype=np.int64)
 
 
-def _children(evidence: Evidence, sent: Ids) -> tuple[int, int]:
+def _children(evidence: LedgerEvidence, sent: Ids) -> tuple[int, int]:
     """Count children of the messages sent without any evidence, and those beyond the known number."""
     ids = np.concatenate([_column(evidence.received, "message_id"), evidence.held[:, 0]])
     children = np.concatenate([_column(evidence.received, "child"), evidence.held[:, 1]])
@@ -300,7 +300,7 @@ def _fate_problems(sent: int, fates: Mapping[str, int], overlapping: int) -> lis
     return problems
 
 
-def _count_problems(evidence: Evidence, confirmed: int, unconfirmed: int) -> list[str]:
+def _count_problems(evidence: LedgerEvidence, confirmed: int, unconfirmed: int) -> list[str]:
     """Compare our own counts with the broker's, over the whole step."""
     problems = []
     if not confirmed <= evidence.input_records <= confirmed + unconfirmed:

@@ -16,9 +16,9 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import YAMLError
 
 from harness.errors import UsageError
+from harness.experiments.cluster_file import load as load_cluster
 from harness.experiments.config import TAGS, Experiment, Step, StepSpec
-from harness.provisioning.config import load as load_cluster
-from harness.topologies.anybodys import JarTopology
+from harness.topologies.jar import JarTopology
 
 TRACE = "trace.txt"
 """The name of a trace's copy in a run directory."""

@@ -44,7 +44,7 @@ class Disturbed(StepInvalid):
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredInterval:
     """The outcome of a step's measurement; ``latency`` says what was measured."""
 
     latency: Latency
@@ -140,7 +140,7 @@ class Measurement:
         self._tolerant = tolerant
         self._disturbance = ""
 
-    def carry_out(self) -> Measured:
+    def carry_out(self) -> MeasuredInterval:
         """Discard the start, measure, and return what was found.
 
         Raises
@@ -171,7 +171,7 @@ class Measurement:
             sent_s=self._watched.due_s(start_ns),
             weights=now.weight[inside],
         )
-        return Measured(
+        return MeasuredInterval(
             latency=self._watched.latency,
             start_ns=start_ns,
             end_ns=end_ns,

@@ -89,7 +89,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class _Batches:
+class _BatchMeans:
     count: int
     standard_error: float
     autocorrelation: float
@@ -288,7 +288,7 @@ def von_neumann(z: Floats) -> float:
     return (1 - ratio / 2) / sqrt((n - 2) / (n * n - 1))
 
 
-def _choose_batches(fine: Floats) -> _Batches:
+def _choose_batches(fine: Floats) -> _BatchMeans:
     """Merge fine batches until neighbours pass as uncorrelated, or the batches are the longest."""
     accepted = float(ndtri(1 - CORRELATION_ALPHA))
     for count in BATCH_COUNTS:
@@ -301,4 +301,4 @@ def _choose_batches(fine: Floats) -> _Batches:
     # The estimate's bias is about -1/count; only positive correlation is allowed for.
     excess = max(lag_1 + 1 / count, 0.0)
     variance = square / (count * (count - 1)) * (1 + excess) / (1 - excess)
-    return _Batches(count, sqrt(variance), lag_1, independent=statistic <= accepted)
+    return _BatchMeans(count, sqrt(variance), lag_1, independent=statistic <= accepted)

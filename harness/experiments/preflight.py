@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from harness.experiments.config import Experiment
 from harness.experiments.feasibility import (
     WINDOW_FATE,
-    Finding,
+    FeasibilityFinding,
     check_load_aware,
     check_precision,
     check_rarest_window,
@@ -15,8 +15,8 @@ from harness.experiments.feasibility import (
     windowed_cv,
 )
 from harness.experiments.schedule import Trace
-from harness.topologies.anybodys import JarTopology
-from harness.topologies.ours import Topology
+from harness.topologies.jar import JarTopology
+from harness.topologies.test_topology import Topology
 
 TRACE_RATE_TOLERANCE = 0.01
 """Share by which a trace's own rate may differ from the rate that the experiment names."""
@@ -24,7 +24,7 @@ SERVICE_CV = 1.0
 """Coefficient of variation assumed of a latency without windows: at most that of an exponential one."""
 
 
-def findings(experiment: Experiment) -> list[Finding]:
+def findings(experiment: Experiment) -> list[FeasibilityFinding]:
     """Return what is wrong or risky about an experiment, errors first."""
     if not isinstance(experiment.topology, Topology):
         return _of_a_jar(experiment, experiment.topology)
@@ -32,13 +32,13 @@ def findings(experiment: Experiment) -> list[Finding]:
     return sorted(found, key=lambda f: f.severity != "error")
 
 
-def _of_a_jar(experiment: Experiment, topology: JarTopology) -> list[Finding]:
+def _of_a_jar(experiment: Experiment, topology: JarTopology) -> list[FeasibilityFinding]:
     """Say what is known to spoil the measurement of anybody's topology; nothing before it was captured."""
     found = []
     settings = experiment.storm_settings()
     if settings.get("topology.debug") is True:
         message = "the workers write every tuple to their logs: put topology.debug: false there"
-        found.append(Finding("warning", "topology.storm", message))
+        found.append(FeasibilityFinding("warning", "topology.storm", message))
     captured = topology.captured
     if (
         captured
@@ -50,18 +50,22 @@ def _of_a_jar(experiment: Experiment, topology: JarTopology) -> list[Finding]:
             "topology.max.spout.pending has no limit: a spout that emits as fast as it can fills the queues"
             " without end, and its latency has no mean"
         )
-        found.append(Finding("warning", "topology.storm", message))
+        found.append(FeasibilityFinding("warning", "topology.storm", message))
     if captured and not experiment.ackers and topology.topics is None:
         message = "no ackers: there is no latency to measure, only rates, routing and service times"
-        found.append(Finding("warning", "topology.ackers", message))
+        found.append(FeasibilityFinding("warning", "topology.ackers", message))
     for name, reason in (captured.unwrapped if captured else {}).items():
-        found.append(Finding("warning", "topology.jar", f"component {name} is not instrumented: it {reason}"))
+        found.append(
+            FeasibilityFinding(
+                "warning", "topology.jar", f"component {name} is not instrumented: it {reason}"
+            )
+        )
     if topology.topics is not None:
         found += _trace(experiment)
     return sorted(found, key=lambda f: f.severity != "error")
 
 
-def _trace(experiment: Experiment) -> list[Finding]:
+def _trace(experiment: Experiment) -> list[FeasibilityFinding]:
     """Compare a trace, which has a rate and a length of its own, with what is said of it."""
     workload, measure = experiment.input, experiment.measure
     if workload.trace is None:
@@ -70,15 +74,15 @@ def _trace(experiment: Experiment) -> list[Finding]:
     for rate_tps in sorted(set(_rates(experiment))):
         if abs(trace.rate_tps / rate_tps - 1) > TRACE_RATE_TOLERANCE:
             message = f"{workload.trace} has {trace.rate_tps:.6g} messages a second, not {rate_tps:g}"
-            found.append(Finding("error", "workload.rate_tps", message))
+            found.append(FeasibilityFinding("error", "workload.rate_tps", message))
     lasts_s, most_s = trace.offsets_ns[-1] / 1e9, measure.burn_in.most_s + measure.interval.most_s
     if lasts_s < most_s:
         message = f"{workload.trace} ends after {lasts_s:.3g} s, and a step may take {most_s:g} s"
-        found.append(Finding("warning", "workload.trace", message))
+        found.append(FeasibilityFinding("warning", "workload.trace", message))
     return found
 
 
-def _windows(experiment: Experiment) -> list[Finding]:
+def _windows(experiment: Experiment) -> list[FeasibilityFinding]:
     topology, found = _own(experiment), []
     if topology.window is None:
         return []
@@ -108,7 +112,7 @@ def _windows(experiment: Experiment) -> list[Finding]:
     return found
 
 
-def _precision(experiment: Experiment) -> list[Finding]:
+def _precision(experiment: Experiment) -> list[FeasibilityFinding]:
     interval = experiment.measure.interval
     windowed = [c for c in _own(experiment).query_plan().components if c.window is not None]
     cv, fate = SERVICE_CV, _tuples_per_message(experiment)

@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 from harness.experiments import backlog as flow
 from harness.experiments.assemble import Assembled, assemble
 from harness.experiments.config import Step
-from harness.experiments.ledger import Evidence, Ids, held_at_the_end, of_topic, parse_failed, settle
-from harness.experiments.measuring import Measured
+from harness.experiments.ledger import Ids, LedgerEvidence, held_at_the_end, of_topic, parse_failed, settle
+from harness.experiments.measuring import MeasuredInterval
 from harness.experiments.precision import Look, look
 from harness.plans import PhysicalPlan
 from harness.runs import Backlog, Finding, Interval, Quality, Submission, Tracked, judged
 from harness.schemas import METRICS
-from harness.topologies.anybodys import Topics
+from harness.topologies.jar import JarTopics
 
 LATE_P99_MS = 20.0
 """A generator later than this at its 99th percentile did not keep its schedule."""
@@ -39,13 +39,13 @@ Texts = Sequence[Mapping[str, object]]
 
 
 @dataclass(frozen=True)
-class Gathered:
+class GatheredStep:
     """What the outside world says of a step.
 
     Attributes
     ----------
     sent, received : Table
-        ``harness.workload.tables``.
+        ``harness.experiments.workload_tables``.
     input_records, output_records : int
         The broker's own counts.
     records_read, foreign_records : int
@@ -60,7 +60,7 @@ class Gathered:
         Given message identifiers, how many members of each come out; None where that is not known.
     appearances : int
         How often a sink may rightly see one member.
-    jar : Topics, optional
+    jar : JarTopics, optional
         How messages go through the topology where it is a jar's.
     foreign : str
         The first record of the run that could not be decoded, with the reason.
@@ -80,7 +80,7 @@ class Gathered:
     topic: str
     members: Callable[[Ids], Ids] | None
     appearances: int
-    jar: Topics | None = None
+    jar: JarTopics | None = None
     foreign: str = ""
     drained: bool = True
 
@@ -100,7 +100,7 @@ class Moments(NamedTuple):
     done: int
 
 
-def latency(gathered: Gathered, plan: PhysicalPlan, measured: Measured) -> Assembled:
+def latency(gathered: GatheredStep, plan: PhysicalPlan, measured: MeasuredInterval) -> Assembled:
     """Return the rows of ``latency.parquet``, and what is wrong with them."""
     node_host = {name: node.host for name, node in plan.node_names.items()}
     components = {task: e.component for task, e in plan.by_task.items()}
@@ -142,13 +142,13 @@ def _sum(rows: pa.Table, measurement: str, field: str) -> float:
     return float(pc.sum(rows["value"].filter(mine)).as_py() or 0.0)
 
 
-def ledger(gathered: Gathered, measured: Measured) -> dict[str, Any]:
+def ledger(gathered: GatheredStep, measured: MeasuredInterval) -> dict[str, Any]:
     """Return the ledger of the messages due in the interval, as ``quality.json`` has it."""
     failed = _failed_ids(gathered.failed)
     if gathered.jar is not None:  # its other spouts' messages are its own affair
         failed = [i for i in failed if of_topic(i, gathered.topic)]
     found = settle(
-        Evidence(
+        LedgerEvidence(
             sent=gathered.sent,
             received=gathered.received,
             interval_ns=(measured.start_ns, measured.end_ns),
@@ -180,7 +180,7 @@ def _failed_ids(texts: Texts) -> list[str]:
     return [str(i) for t in texts if t["field"] == "failed_ids" for i in json.loads(str(t["value"]))]
 
 
-def on_schedule(sent: pa.Table, measured: Measured) -> Finding:
+def on_schedule(sent: pa.Table, measured: MeasuredInterval) -> Finding:
     """Return whether the interval's messages were sent when they were due."""
     due = pc.and_(
         pc.greater_equal(sent["scheduled_ns"], measured.start_ns),
@@ -195,7 +195,7 @@ def on_schedule(sent: pa.Table, measured: Measured) -> Finding:
     )
 
 
-def kept_up(sent: pa.Table, received: pa.Table, measured: Measured, *, free: bool = False) -> Backlog:
+def kept_up(sent: pa.Table, received: pa.Table, measured: MeasuredInterval, *, free: bool = False) -> Backlog:
     """Return whether the topology kept up with its input.
 
     One that is free to leave messages out is judged by those that came out in the end.
@@ -215,7 +215,7 @@ def kept_up(sent: pa.Table, received: pa.Table, measured: Measured, *, free: boo
     )
 
 
-def settled_look(assembled: Assembled, measured: Measured, precision_pct: float) -> Look:
+def settled_look(assembled: Assembled, measured: MeasuredInterval, precision_pct: float) -> Look:
     """Return what is known of the mean once all that was in the topology has come out.
 
     The look that ended the interval waited some seconds at most: of what was still on its way then, the
@@ -235,7 +235,7 @@ def settled_look(assembled: Assembled, measured: Measured, precision_pct: float)
 
 def interval(
     step: Step,
-    measured: Measured,
+    measured: MeasuredInterval,
     mean: Look,
     *,
     rate_tps: float,
@@ -348,7 +348,7 @@ def _in_flight(rows: pa.Table, spouts: Sequence[str], until_ms: int) -> int:
 
 
 def quality_of_own_messages(
-    measured: Measured,
+    measured: MeasuredInterval,
     found: Tracked,
     *,
     errors: Sequence[str],
@@ -368,7 +368,7 @@ def quality_of_own_messages(
     )
 
 
-def _steady(measured: Measured) -> Finding:
+def _steady(measured: MeasuredInterval) -> Finding:
     return Finding(
         ok=measured.steadiness.steady and measured.burn_in.found,
         detail=f"burn-in: {measured.burn_in.reason}; interval: {measured.steadiness.reason}",
@@ -380,8 +380,8 @@ def _no_errors(errors: Sequence[str]) -> Finding:
 
 
 def quality(
-    gathered: Gathered,
-    measured: Measured,
+    gathered: GatheredStep,
+    measured: MeasuredInterval,
     assembled: Assembled,
     *,
     plan_as_asked: Finding,

@@ -1,7 +1,7 @@
 """What a step is watched by while it is measured: when results came out, and how late.
 
-Where the harness sends the messages itself, each output is one result (``Messages``). A topology that makes
-its own messages is watched by what its wrappers report every bucket (``Reports``): by the spouts'
+Where the harness sends the messages itself, each output is one result (``WatchedMessages``). A topology
+that makes its own messages is watched by what its wrappers report every bucket (``Reports``): by the spouts'
 times from emit to ack; or, where no spout tracks its messages, by the bolts' service times. The reports have
 sums, no single values: a bucket's results are taken to have come out evenly over it, each with its mean.
 That leaves every sum as it is, and batches shorter than a bucket are alike, which the test for independent
@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from harness.experiments.contracts import Load, Metrics
+from harness.experiments.workload_tables import entered_ns
 from harness.runs import Latency
-from harness.workload.tables import entered_ns
 
 Floats = NDArray[np.float64]
 Int64 = NDArray[np.int64]
@@ -107,7 +107,7 @@ class Watched(Protocol):
         """Return when each message so far was due, in seconds; None where that is not known."""
 
 
-class Messages:
+class WatchedMessages:
     """Results of messages that the harness sends and receives.
 
     Parameters

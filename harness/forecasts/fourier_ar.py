@@ -10,13 +10,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
-from statsmodels.regression.linear_model import GLSAR, OLS, yule_walker
-from statsmodels.tsa.arima_process import arma2ma
 
+from harness.errors import ForecastDeclined
 from harness.forecasts.answers import FloatArray, answer_with, require_history
 from harness.protocols import RateForecast, RateHistory
 
@@ -102,7 +103,8 @@ class _Fit:
         for _ in range(buckets):
             errors.append(float(self.memory @ np.array(errors[: -ORDER - 1 : -1])))
         # The error h buckets ahead is a sum of h innovations, weighted by the moving-average form.
-        weights = arma2ma(np.r_[1.0, -self.memory], [1.0], buckets)
+        process = import_module("statsmodels.tsa.arima_process")
+        weights = process.arma2ma(np.r_[1.0, -self.memory], [1.0], buckets)
         of_errors = self.variance * np.cumsum(weights**2)
         of_terms = np.einsum("ij,jk,ik->i", terms, self.covariance, terms)
         return terms @ self.coefficients + errors[ORDER:], np.sqrt(of_errors + np.maximum(of_terms, 0.0))
@@ -148,8 +150,9 @@ def _fit(rates: FloatArray, power: float, seasons: tuple[float, ...], harmonics:
     values = _values(rates, power)
     n = len(values)
     terms = _terms(np.arange(n), seasons, harmonics)
-    memory = _memory(values, OLS(values, terms).fit().resid)
-    whitened = GLSAR(values, terms, rho=memory).fit()
+    regression = _regression()
+    memory = _memory(values, regression.OLS(values, terms).fit().resid)
+    whitened = regression.GLSAR(values, terms, rho=memory).fit()
     errors = values - terms @ whitened.params
     variance = max(float(whitened.scale), _floor(values))
     # The density of a rate is that of its value times the slope of the scale at that rate.
@@ -170,6 +173,13 @@ def _fit(rates: FloatArray, power: float, seasons: tuple[float, ...], harmonics:
     )
 
 
+def _regression() -> Any:
+    try:
+        return import_module("statsmodels.regression.linear_model")
+    except ImportError:
+        raise ForecastDeclined("statsmodels is missing: install the extra forecast") from None
+
+
 def _floor(values: FloatArray) -> float:
     return max(float(np.mean(values**2)) * _NOTHING**2, float(np.finfo(float).tiny))
 
@@ -180,5 +190,5 @@ def _memory(values: FloatArray, residuals: FloatArray) -> FloatArray:
         return np.zeros(ORDER)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # the kind of tuple that is returned will change
-        memory, _ = yule_walker(residuals, ORDER, method="mle", demean=False)
+        memory, _ = _regression().yule_walker(residuals, ORDER, method="mle", demean=False)
     return np.asarray(memory, dtype=float)

@@ -14,7 +14,7 @@ from harness.protocols import RateForecast, RateHistory
 NOTES = """\
 statsforecast's MSTL (Bandara, Hyndman and Bergmeir 2021): each season is smoothed out of the history in turn
 and repeats as it was last; what remains is forecast by exponential smoothing without a season (AutoETS). Slow
-where a season has thousands of buckets. Needs the extra "forecast"."""
+where a season has thousands of buckets. Needs the extra "forecast-rivals"."""
 
 
 def mstl(
@@ -40,7 +40,7 @@ def mstl(
         try:
             models = import_module("statsforecast.models")
         except ImportError:
-            raise ForecastDeclined("statsforecast is missing: install the extra forecast") from None
+            raise ForecastDeclined("statsforecast is missing: install the extra forecast-rivals") from None
         require_history(history, season_s)
         seasons = sorted({season_buckets(history, s) for s in season_s})
         if not history.rate_tps.any():

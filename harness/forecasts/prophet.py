@@ -18,7 +18,7 @@ NOTES = """\
 Prophet (Taylor and Letham 2018; appendix D.3.1 of the thesis): a level and ten harmonics of each season. The
 level is flat; Prophet's own default, which Caladrius uses, is a trend that bends and runs on into the future.
 Quantiles of 1,000 drawn futures with a fixed seed. Its fit runs in a program of its own (CmdStan), through
-temporary files. Needs the extra "forecast"."""
+temporary files. Needs the extra "forecast-rivals"."""
 
 HARMONICS = 10
 DRAWS = 1000
@@ -66,7 +66,7 @@ def _forecast(
         try:
             library = import_module("prophet")
         except ImportError:
-            raise ForecastDeclined("prophet is missing: install the extra forecast") from None
+            raise ForecastDeclined("prophet is missing: install the extra forecast-rivals") from None
         require_history(history, season_s, LEAST)
         seasonality = {f"{k}ly_seasonality": False for k in ("year", "week")}
         model = library.Prophet(

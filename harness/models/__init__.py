@@ -12,11 +12,11 @@ from importlib.metadata import entry_points
 from inspect import getdoc
 
 from harness.errors import UsageError
-from harness.models import caladrius as _caladrius
-from harness.models import composite as _composite
-from harness.models import jackson as _jackson
-from harness.models import no_change as _no_change
-from harness.models import storm_tracer as _storm_tracer
+from harness.models.baselines import caladrius as _caladrius
+from harness.models.baselines import jackson as _jackson
+from harness.models.baselines import no_change as _no_change
+from harness.models.composite import model as _composite
+from harness.models.thesis import model as _storm_tracer
 from harness.protocols import Model
 
 MODELS: dict[str, Model] = {

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.models.layout import FloatArray, IntArray, Layout
+from harness.models.contract.layout import FloatArray, IntArray, Layout
 
 SPREAD_MS = 3.0
 """What lies between executors' work on one message: sleeps and wake-ups, on the way from one to the next."""

@@ -1,8 +1,8 @@
 """A proposed plan as queues and delays: what the composite model solves and the simulator plays.
 
 A network is made from one observation and a proposed plan by the stages routing, I/O ratios, arrivals,
-service, transfer and contention (``harness.models.proposal``), or from random numbers in tests. It says what
-Storm 2.x does with a tuple, mechanism by mechanism, and nothing of how the answer is computed:
+service, transfer and contention (``harness.models.composite.proposal``), or from random numbers in tests. It
+says what Storm 2.x does with a tuple, mechanism by mechanism, and nothing of how the answer is computed:
 
 - A spout executor looks at its tasks in turn. A task that has a message emits it; one that has none holds
   the executor for ``poll_ms``. When no task had one it sleeps for ``idle_ms``. Acks to it wait meanwhile.
@@ -12,7 +12,8 @@ Storm 2.x does with a tuple, mechanism by mechanism, and nothing of how the answ
 - A bolt executor serves its tasks' tuples in the order of arrival. When it finds its queue empty it sleeps
   for ``idle_ms`` and looks again, so a tuple that meets an idle executor waits for the rest of a sleep.
 - A tuple's service is CPU demand and waiting, drawn apart. Executors of one host share its cores: wall-clock
-  time is ``stretch`` times the CPU demand, plus the waiting (``harness.models.contention`` has the law).
+  time is ``stretch`` times the CPU demand, plus the waiting (``harness.models.contention`` has the
+  law).
 - What an executor emits for a tuple of one input is drawn by ``fanout``; a window's, at its firing.
 - Windows belong to tasks. A member is acked when it expires (``WindowManager``), other tuples when served.
 - An acked tuple's tree is complete when its acker executor has served the last ack.
@@ -26,22 +27,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.models.layout import FloatArray, IntArray, Layout, Output
+from harness.models.contract.layout import FloatArray, IntArray, Layout, NodePair, Output
 from harness.plans import Stream, Window
-
-NodePair = tuple[str, str]
-"""Names of two worker nodes, the smaller first: what is between them is the same either way."""
-
-
-def node_pair(one: str, other: str) -> NodePair:
-    """Return two nodes' pair.
-
-    Examples
-    --------
-    >>> node_pair("node-2", "node-1")
-    ('node-1', 'node-2')
-    """
-    return (one, other) if one < other else (other, one)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from harness.analysis.judge.scores import RunScores
 from harness.errors import UsageError
-from harness.regression.scores import RunScores
 from harness.runs import write_atomically
 
 KIND = "harness-baseline"

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from harness.analysis.judge.scores import RunScores
 from harness.errors import UsageError
 from harness.regression.regress import noise_pct
-from harness.regression.scores import RunScores
 
 VERSION = 1
 _TEXTS = (

@@ -15,11 +15,11 @@ from pydantic import Field, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from harness.analysis.judge.scores import RunScores
 from harness.errors import UsageError
 from harness.plans import Frozen
 from harness.regression.outcomes import Limits, Regression
 from harness.regression.outputs import COLUMNS, table, verdict
-from harness.regression.scores import RunScores
 
 RUN_ENDED = (0, 3, 4)
 """Exit statuses of ``harness run`` that leave a whole run: valid, invalid, unknown."""

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from harness.analysis.judge.scores import FEWEST_BLOCKS, Accuracy, MeasuredValues, RunScores
 from harness.regression.chance import Chance, Floats, between_nights
 from harness.regression.outcomes import Family, Limits, Outcome
-from harness.regression.scores import FEWEST_BLOCKS, Accuracy, Measured, RunScores
 
 FEWEST_STEPS = 3
 """Times and noise are compared over the steps, which needs so many."""
@@ -113,7 +113,7 @@ def _floats(values: Sequence[float | None]) -> Floats:
     return np.array([np.nan if v is None else v for v in values], dtype=float)
 
 
-def _measured(group: Group, of: Measured, limits: Limits) -> Outcome:
+def _measured(group: Group, of: MeasuredValues, limits: Limits) -> Outcome:
     """Compare a measured statistic; the step that moved most counts, as one of as many as there are."""
     before, after = (group.measured(of.key, side, "values") for side in (group.base, group.now))
     within = group.measured(of.key, group.base, "within")

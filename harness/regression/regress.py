@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.analysis.judge.scores import RunScores
 from harness.errors import UsageError
 from harness.regression.nights import Group, compare_nights, sees_pct
 from harness.regression.outcomes import Limits, Outcome, Regression, corrected
 from harness.regression.replay import changed_data, compare_replay
-from harness.regression.scores import RunScores
 
 NOISY_FACTOR = 2.0
 """A night whose noise is above the usual by this factor is noisy."""

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from harness.analysis.judge.scores import Accuracy, RunScores
 from harness.regression.chance import Floats
 from harness.regression.nights import GROUND_TRUTH_MEAN, NAMED, Group, name_pairs
 from harness.regression.outcomes import Limits, Outcome
-from harness.regression.scores import Accuracy, RunScores
 
 SAME = 1e-6
 """Relative: what the same samples give again may differ by the order of sums, and by nothing else."""

@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.backends.kafka import Delivery, Producer, require_reachable
+from harness.backends.kafka.client import Delivery, Producer, require_reachable
 from harness.errors import ClusterError
 from harness.experiments.schedule import Schedule
+from harness.experiments.workload_tables import SENT
 from harness.workload.process import Inbox, Outbox, Process, Ready
-from harness.workload.tables import SENT
 from harness.workload.wire import OwnWire, Wire
 
 LEAD_NS = 100_000_000
@@ -35,7 +35,7 @@ SILENCE_NS = 5_000_000_000
 
 
 @dataclass(frozen=True)
-class Settings:
+class GeneratorSettings:
     """What the generator's process needs to know."""
 
     bootstrap: str
@@ -61,7 +61,7 @@ class Stopped(NamedTuple):
     next_id: int
 
 
-class Rows(NamedTuple):
+class SentRows(NamedTuple):
     """Messages whose fate became known: tuples in the order of the columns of ``SENT``.
 
     Plain values: the first pyarrow array of a process imports pandas, for longer than most gaps
@@ -127,7 +127,7 @@ class Generator:
     """
 
     def __init__(self, bootstrap: str, topic: str, wire: Wire | None = None, first_id: int = 0) -> None:
-        settings = Settings(bootstrap, topic, wire or OwnWire())
+        settings = GeneratorSettings(bootstrap, topic, wire or OwnWire())
         self._process = Process("generator", _run, settings)
         self.next_id = first_id
         self.sending = False
@@ -187,7 +187,7 @@ class Generator:
         while True:
             result = self._process.result(0.2 if until_stopped else 0.0)
             match result:
-                case Rows():
+                case SentRows():
                     tables.append(result.table())
                 case Exhausted():
                     self.exhausted = True
@@ -214,7 +214,7 @@ class Generator:
 # ---- in the child ----
 
 
-def _run(inbox: Inbox, results: Outbox, settings: Settings) -> None:
+def _run(inbox: Inbox, results: Outbox, settings: GeneratorSettings) -> None:
     # The client's thread must give way soon when a message is due (Python's default is 5 ms).
     sys.setswitchinterval(0.0005)
     producer = Producer(settings.bootstrap, settings.topic)
@@ -293,7 +293,7 @@ class _Sender:
         rows = [
             (d.tag, *self._times.pop(d.tag), d.partition, d.offset, d.append_ms, d.error) for d in self._done
         ]
-        self._results.put(Rows(rows))
+        self._results.put(SentRows(rows))
         self._done = []
 
 

@@ -7,11 +7,11 @@ from typing import Self
 
 import pyarrow as pa
 
-from harness.backends.kafka import Topics
+from harness.backends.kafka.client import Topics
 from harness.experiments.schedule import Poisson, Schedule
+from harness.experiments.workload_tables import RECEIVED, SENT
 from harness.workload.generator import Generator
 from harness.workload.receiver import Receiver
-from harness.workload.tables import RECEIVED, SENT
 from harness.workload.wire import Foreign, OwnWire, Wire
 
 READ_TIMEOUT_S = 30.0

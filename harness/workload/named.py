@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
+from harness.experiments.workload_tables import RECEIVED
 from harness.workload.broker_time import appended_ns, monotonic_minus_stamps_ns
-from harness.workload.tables import RECEIVED
 from harness.workload.wire import Decoded, Foreign, NamedRecord, Outgoing
 
 MESSAGE, KEY, PAYLOAD = "{message}", "{key}", "{payload}"

@@ -9,10 +9,10 @@ from typing import NamedTuple, Self
 import numpy as np
 import pyarrow as pa
 
-from harness.backends.kafka import Consumer, Offsets, require_reachable
+from harness.backends.kafka.client import Consumer, Offsets, require_reachable
 from harness.errors import ClusterError
+from harness.experiments.workload_tables import RECEIVED
 from harness.workload.process import Inbox, Outbox, Process, Ready
-from harness.workload.tables import RECEIVED
 from harness.workload.wire import Foreign, OwnWire, Wire
 
 POLL_MS = 500
@@ -23,7 +23,7 @@ NAMED_FOREIGN = 20
 
 
 @dataclass(frozen=True)
-class Settings:
+class ReceiverSettings:
     """What the receiver's process needs to know."""
 
     bootstrap: str
@@ -67,7 +67,7 @@ class Receiver:
         self.foreign_records = 0
         self.foreign: tuple[Foreign, ...] = ()
         self.positions: Offsets = np.zeros(0, dtype=np.int64)
-        settings = Settings(bootstrap, topic, offsets, wire or OwnWire())
+        settings = ReceiverSettings(bootstrap, topic, offsets, wire or OwnWire())
         self._process = Process("receiver", _run, settings)
         try:
             self._process.wait_ready()
@@ -125,7 +125,7 @@ class Receiver:
         self.close()
 
 
-def _run(inbox: Inbox, results: Outbox, settings: Settings) -> None:
+def _run(inbox: Inbox, results: Outbox, settings: ReceiverSettings) -> None:
     consumer = Consumer(settings.bootstrap, settings.topic, settings.offsets)
     results.put(Ready())
     # The parent learns where reading begins, also when nothing ever comes.

@@ -27,9 +27,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.experiments.workload_tables import RECEIVED
 from harness.schemas import HOP
 from harness.workload.broker_time import appended_ns, monotonic_minus_stamps_ns
-from harness.workload.tables import RECEIVED
 
 VERSION = 1
 HOP_DTYPE = np.dtype([("task", ">i4"), ("received_ns", ">i8"), ("emitted_ns", ">i8")])
@@ -211,7 +211,7 @@ class _Header(NamedTuple):
 
 
 @dataclass
-class _Group:
+class _FieldGroup:
     """Records whose members all have the same number of hops: their members form one array."""
 
     headers: list[_Header] = field(default_factory=list)
@@ -252,7 +252,7 @@ def decode(records: Iterable[OutputRecord]) -> Decoded:
     -------
     Decoded
     """
-    groups: dict[int, _Group] = defaultdict(_Group)
+    groups: dict[int, _FieldGroup] = defaultdict(_FieldGroup)
     foreign: list[Foreign] = []
     number = 0
     for record in records:
@@ -326,7 +326,7 @@ def _one_by_one(header: _Header) -> Iterator[tuple[int, int, bytes]]:
         raise _Malformed(f"{len(value) - at} bytes follow its {header.members} members")
 
 
-def _columns(hops: int, group: _Group) -> pa.RecordBatch:
+def _columns(hops: int, group: _FieldGroup) -> pa.RecordBatch:
     """Turn the members of a group into columns."""
     members: Members = np.frombuffer(b"".join(group.bodies), member_dtype(hops))
     n = len(members)

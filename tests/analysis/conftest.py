@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql import SparkSession
 from synthetic_run import UNUSUAL, FakeRun, FakeStep, build, lognormal
 
-from harness.analysis.analyse import compute, compute_all
-from harness.analysis.inputs import RunRecord, read_run
-from harness.analysis.predicting import predict
-from harness.analysis.results import Results
-from harness.analysis.session import spark_session
+from harness.analysis.judge.computing import compute, compute_all
+from harness.analysis.judge.predicting import predict
+from harness.analysis.judge.results import Results
+from harness.analysis.spark.inputs import RunRecord, read_run
+from harness.analysis.spark.session import spark_session
 from harness.runs import Run
 
 

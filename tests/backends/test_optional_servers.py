@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from harness.backends import influxdb_build
 from harness.backends import optional_servers as optional
+from harness.backends.influxdb import build as influxdb_build
 from harness.errors import HarnessError, MissingTool
 
 POM = "{http://maven.apache.org/POM/4.0.0}"

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.experiments.assemble import assemble
+from harness.experiments.workload_tables import RECEIVED, SENT
 from harness.schemas import LATENCY
-from harness.workload.tables import RECEIVED, SENT
 
 COMPONENTS = {1: "spout", 20: "bolt-a", 40: "sender"}
 

@@ -27,12 +27,12 @@ from harness.experiments.campaign import Campaign
 from harness.experiments.config import Experiment
 from harness.experiments.contracts import Probes, Progress, Watcher, unprobed
 from harness.experiments.loading import load
-from harness.experiments.measuring import Disturbed, Measured
+from harness.experiments.measuring import Disturbed, MeasuredInterval
 from harness.experiments.precision import look
+from harness.experiments.workload_tables import RECEIVED
 from harness.plans import PhysicalPlan, TopologyConfiguration
 from harness.runs import Run
 from harness.schemas import METRICS
-from harness.workload.tables import RECEIVED
 
 EXPERIMENT = load("quick", ["steps.plan=[{executors: 1}, {executors: 2}, {executors: 4}]"])
 DUE_S = np.arange(0, END_S - START_S, 0.05)
@@ -143,7 +143,7 @@ def carried_out(
     world: World,
     run: Run,
     monkeypatch: pytest.MonkeyPatch,
-    outcomes: Callable[[int], Measured] | None = None,
+    outcomes: Callable[[int], MeasuredInterval] | None = None,
     watch: Watcher = lambda _: None,
     probes: Probes = unprobed,
     experiment: Experiment = EXPERIMENT,
@@ -155,7 +155,7 @@ def carried_out(
         def __init__(self, *_: Any, **__: Any) -> None:
             pass
 
-        def carry_out(self) -> Measured:
+        def carry_out(self) -> MeasuredInterval:
             n = next(count)
             return outcomes(n) if outcomes else STEADY
 
@@ -273,7 +273,7 @@ def test_one_submission_is_led_through_all_steps(
 def test_a_resumed_run_comes_from_the_configuration_before(
     world: World, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stops_in_the_third(n: int) -> Measured:
+    def stops_in_the_third(n: int) -> MeasuredInterval:
         if n == 2:
             raise ClusterError("kafka stopped")
         return STEADY
@@ -290,7 +290,7 @@ def test_a_resumed_run_comes_from_the_configuration_before(
 def test_a_disturbed_step_is_measured_once_more_and_the_reason_kept(
     world: World, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def disturbed_once(n: int) -> Measured:
+    def disturbed_once(n: int) -> MeasuredInterval:
         if n == 1:
             raise Disturbed("workers restarted: node-1:6700")
         return STEADY
@@ -401,7 +401,7 @@ def test_a_server_that_died_is_named_instead_of_what_its_clients_say(
     """Its connections have broken before it is seen to be gone."""
     looks = iter([None, None, ClusterError("nimbus stopped with signal SIGKILL")])
 
-    def nothing_answers(_: int) -> Measured:
+    def nothing_answers(_: int) -> MeasuredInterval:
         monkeypatch.setattr(world, "check", die_at_last)
         raise ClusterError("connection refused")
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 import pytest
+from budgets import budget
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -17,14 +18,14 @@ from numpy.typing import NDArray
 from harness.errors import StepInvalid
 from harness.experiments.ledger import (
     NO_PAIRS,
-    Evidence,
     Ledger,
+    LedgerEvidence,
     held_at_the_end,
     parse_failed,
     parse_held,
     settle,
 )
-from harness.workload.tables import SENT
+from harness.experiments.workload_tables import SENT
 
 INTERVAL_NS = (1_000, 2_000)
 FATES = ("received", "absorbed", "failed", "lost")
@@ -78,7 +79,7 @@ class World:
     def fail(self, message_id: int) -> None:
         self.failed.append([message_id % 16, message_id // 16])
 
-    def evidence(self, **changes: object) -> Evidence:
+    def evidence(self, **changes: object) -> LedgerEvidence:
         kinds = pa.schema(
             [
                 ("message_id", pa.int64()),
@@ -98,7 +99,7 @@ class World:
             "held": np.array(self.held, dtype=np.int64).reshape(-1, 2),
             "failed": np.array(self.failed, dtype=np.int64).reshape(-1, 2),
         }
-        return Evidence(**{**known, **changes})  # type: ignore[arg-type]
+        return LedgerEvidence(**{**known, **changes})  # type: ignore[arg-type]
 
     def settle(self, **changes: object) -> Ledger:
         return settle(self.evidence(**changes))
@@ -127,7 +128,7 @@ messages = st.builds(
 
 
 @given(st.lists(messages, max_size=60), st.integers(0, 1000), st.randoms(use_true_random=False))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=budget(150), deadline=None)
 def test_every_fate_is_seen_as_it_was_dealt(dealt: list[Message], first_id: int, random: object) -> None:
     world = World(first_id=first_id)
     expected: Counter[str] = Counter()
@@ -161,7 +162,7 @@ def test_every_fate_is_seen_as_it_was_dealt(dealt: list[Message], first_id: int,
 
 
 @given(st.integers(1, 80), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=budget(100), deadline=None)
 def test_k_dropped_and_j_duplicated_are_exactly_k_and_j(total: int, data: st.DataObject) -> None:
     world = World()
     ids = [world.send(1_000 + i) for i in range(total)]

@@ -10,7 +10,7 @@ from harness.errors import UsageError
 from harness.experiments.config import Experiment
 from harness.experiments.loading import dump, expand_steps, files, load, shipped_folders
 from harness.experiments.preflight import findings
-from harness.topologies.anybodys import JarTopology
+from harness.topologies.jar import JarTopology
 
 GOOD = """\
 name: quick

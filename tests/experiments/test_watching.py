@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from harness.backends.metric_rows import MetricRows
+from harness.backends.metrics.rows import MetricRows
 from harness.experiments import watching
 from harness.experiments.contracts import OwnMessages
 from harness.experiments.precision import batch_totals, look
 from harness.experiments.steady import burn_in
-from harness.experiments.watching import Messages, Reports
-from harness.workload.tables import RECEIVED, SENT
+from harness.experiments.watching import Reports, WatchedMessages
+from harness.experiments.workload_tables import RECEIVED, SENT
 
 UP_MS, UP_NS = 1_700_000_000_000, 5_000_000_000
 
@@ -135,7 +135,7 @@ class Topics(OwnMessages):
 def test_a_jars_message_entered_when_the_broker_appended_it() -> None:
     """The output of 3, appended 12 ms later; that of 4, whose append nobody confirmed, has no latency."""
     out = {"left_ns": 20_000_000, "append_ms": 1012}
-    watched = Messages(Topics([{"message_id": 3, **out}, {"message_id": 4, **out}]), "key")
+    watched = WatchedMessages(Topics([{"message_id": 3, **out}, {"message_id": 4, **out}]), "key")
     assert watched.latency == "topics"
     view = watched.view()
     assert view.latency_ms.tolist() == [12.0]
@@ -145,17 +145,17 @@ def test_a_jars_message_entered_when_the_broker_appended_it() -> None:
 
 def test_what_a_stamp_is_wrong_by_makes_nothing_come_out_before_it_was_sent() -> None:
     """Message 3 was due at 1 ms and came out 12 ms after it went in, but by its stamp 0.5 ms too early."""
-    view = Messages(Topics([{"message_id": 3, "left_ns": 500_000, "append_ms": 1012}]), "key").view()
+    view = WatchedMessages(Topics([{"message_id": 3, "left_ns": 500_000, "append_ms": 1012}]), "key").view()
     assert view.late_ms.tolist() == view.latency_ms.tolist() == [12.0]
 
 
 def test_silence_says_what_came_instead() -> None:
-    assert Messages(Topics()).silence() == ""
-    assert Messages(Topics(), "key").silence() == (
+    assert WatchedMessages(Topics()).silence() == ""
+    assert WatchedMessages(Topics(), "key").silence() == (
         "of 2 messages sent none came out named by its key: nothing was written to out"
     )
     wrong = Topics(records_read=2, foreign_records=1, foreign=("partition 0 offset 1: it has no key",))
-    assert Messages(wrong, "key").silence() == (
+    assert WatchedMessages(wrong, "key").silence() == (
         "of 2 messages sent none came out named by its key: the 2 records in out have other names"
         " (the first that has none at all: partition 0 offset 1: it has no key)"
     )

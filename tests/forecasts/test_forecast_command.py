@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from matplotlib.image import imread
 
-from harness.analysis.forecast_figure import ForecastPanel, draw_forecasts
+from harness.analysis.figures.forecast_figure import ForecastPanel, draw_forecasts
 from harness.app.forecasting import read_subjects
 from harness.cli import main
 from harness.errors import UsageError
@@ -126,9 +126,12 @@ def test_forecast_of_a_trace_by_several_models(day: Path) -> None:
     assert by_model["fourier-ar"]["horizons"][0]["rate_tps"][0] == pytest.approx(noon_tps, rel=0.1)
     assert by_model["stats-summary"]["horizons"][0]["rate_tps"][0] == pytest.approx(55, rel=0.1)
     mstl = by_model["mstl"]
-    assert mstl["status"] == "ok" or mstl["reason"] == "statsforecast is missing: install the extra forecast"
+    assert (
+        mstl["status"] == "ok"
+        or mstl["reason"] == "statsforecast is missing: install the extra forecast-rivals"
+    )
     if mstl["status"] == "declined":
-        assert "mstl: declined: statsforecast is missing: install the extra forecast" in done.stdout
+        assert "mstl: declined: statsforecast is missing: install the extra forecast-rivals" in done.stdout
 
 
 def test_an_alert_ends_with_status_5_and_prints_component_time_and_probability(day: Path) -> None:

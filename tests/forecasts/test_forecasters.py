@@ -71,7 +71,7 @@ def test_an_extra_forecaster_follows_a_seasonal_trace_or_names_the_extra(name: s
     first = forecaster(past, 120.0, (120.0,), LEVELS)
     if importlib.util.find_spec(EXTRA[name]) is None:
         assert (first.status, len(first.time_s)) == ("declined", 0)
-        assert first.reason == f"{EXTRA[name]} is missing: install the extra forecast"
+        assert first.reason == f"{EXTRA[name]} is missing: install the extra forecast-rivals"
         return
     assert first.status == "ok"
     assert (np.diff(first.rate_tps, axis=1) >= 0).all()

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from hosts import EXISTING, NAME, Provisioned, Traces, cluster_file, existing_file, harness
 
-from harness.backends import host_network
-from harness.provisioning.state import SECRETS
+from harness.backends.hosts import host_network
+from harness.backends.hosts.state import SECRETS
 
 
 def obstacle() -> str:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from altered_runs import ALL_IN_ONE, REPORTS
 
-from harness.analysis.rescoring import rescore
+from harness.analysis.judge.rescoring import rescore
+from harness.analysis.judge.scores import RunScores
 from harness.regression import baseline
-from harness.regression.scores import RunScores
 
 
 @pytest.fixture(scope="session")

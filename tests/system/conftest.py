@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from ports import free_port
 
-from harness.backends import optional_servers, sandbox, servers
-from harness.backends.influxdb_server import InfluxServer
-from harness.backends.local import LocalCluster
-from harness.backends.neo4j import set_first_password
-from harness.backends.neo4j_server import Neo4jServer
-from harness.backends.servers import ServerHomes, quiet
-from harness.jars import jars
+from harness.app.jars import jars
+from harness.backends import optional_servers
+from harness.backends.influxdb.server import InfluxServer
+from harness.backends.local.cluster import LocalCluster
+from harness.backends.neo4j.server import Neo4jServer
+from harness.backends.neo4j.store import set_first_password
+from harness.machine import sandbox, servers
+from harness.machine.servers import ServerHomes, quiet
 
 
 @pytest.fixture(scope="session")

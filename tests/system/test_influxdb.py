@@ -26,25 +26,25 @@ import pytest
 from ports import free_port
 from relay import Relay
 
-from harness import secret_files
-from harness.backends import influxdb_api
-from harness.backends.influxdb import CHUNK_MS, Event, InfluxStore
-from harness.backends.influxdb_server import InfluxServer
-from harness.backends.kafka import Topics
-from harness.backends.local import LocalCluster
-from harness.backends.metric_rows import MetricRows
-from harness.backends.servers import quiet
-from harness.campaigning import environment, jars, schedule
-from harness.deployment import OfTheHarness, StormDeployment
+from harness.app.campaigning import environment, jars, schedule
+from harness.app.stores import InfluxTarget, Recorder, Stores, events_of, influx_store, local_influxdb
+from harness.backends.influxdb import api as influxdb_api
+from harness.backends.influxdb.server import InfluxServer
+from harness.backends.influxdb.store import CHUNK_MS, Event, InfluxStore
+from harness.backends.kafka.client import Topics
+from harness.backends.local.cluster import LocalCluster
+from harness.backends.metrics.rows import MetricRows
 from harness.errors import ClusterError, HarnessError, UsageError
 from harness.experiments import records
 from harness.experiments.campaign import Campaign
 from harness.experiments.config import Experiment
 from harness.experiments.contracts import Progress
 from harness.experiments.loading import files
+from harness.machine import secret_files
+from harness.machine.servers import quiet
 from harness.runs import Run
 from harness.schemas import METRICS
-from harness.stores import InfluxTarget, Recorder, Stores, events_of, influx_store, local_influxdb
+from harness.storm.deployment import OfTheHarness, StormDeployment
 from harness.workload.load import KafkaLoad
 from harness.workload.wire import OwnWire
 

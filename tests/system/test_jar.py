@@ -13,17 +13,17 @@ from campaigns import carry_out
 from click.testing import CliRunner
 from foreign_jars import compiled
 
-from harness import capturing
 from harness.analysis.analyse import analyse
-from harness.analysis.predicting import predict
-from harness.backends.local import LocalCluster
-from harness.backends.servers import ServerHomes
+from harness.analysis.judge.predicting import predict
+from harness.app.jars import jars
+from harness.backends.local.cluster import LocalCluster
 from harness.cli import main
 from harness.errors import ClusterError, UsageError
 from harness.experiments.config import Experiment
-from harness.jars import jars
+from harness.machine.servers import ServerHomes
 from harness.runs import Run
-from harness.topologies.anybodys import JarTopology
+from harness.storm import capturing
+from harness.topologies.jar import JarTopology
 
 pytestmark = pytest.mark.system
 

@@ -16,11 +16,11 @@ from campaigns import carry_out
 from foreign_jars import compiled
 
 from harness.analysis.analyse import analyse
-from harness.analysis.predicting import predict
-from harness.backends.local import LocalCluster
-from harness.backends.servers import ServerHomes
+from harness.analysis.judge.predicting import predict
+from harness.app.jars import jars
+from harness.backends.local.cluster import LocalCluster
 from harness.errors import NoOutput
-from harness.jars import jars
+from harness.machine.servers import ServerHomes
 from harness.runs import Run, read_table
 
 pytestmark = pytest.mark.system

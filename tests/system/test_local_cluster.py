@@ -13,19 +13,19 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
-from harness.backends import servers
-from harness.backends.class_archive import class_archive
-from harness.backends.kafka import Topics
-from harness.backends.local import LocalCluster
-from harness.backends.submission import submit
-from harness.backends.topology_state import WorkerStarts
-from harness.deployment import MAIN
+from harness.app.jars import jars
+from harness.backends.kafka.client import Topics
+from harness.backends.local.cluster import LocalCluster
 from harness.errors import ClusterError
 from harness.experiments.config import Experiment
 from harness.experiments.loading import load
-from harness.experiments.submission import submit_settings, topology_settings
-from harness.jars import jars
+from harness.machine import servers
+from harness.machine.class_archive import class_archive
 from harness.plans import ACKER, TopologyConfiguration
+from harness.storm.deployment import MAIN
+from harness.storm.submission import submit_settings, topology_settings
+from harness.storm.submitter import submit
+from harness.storm.topology_state import WorkerStarts
 
 pytestmark = pytest.mark.system
 

@@ -19,17 +19,16 @@ from made_runs import placed, write_run
 from neo4j import GraphDatabase
 from ports import free_port
 
-from harness import secret_files
-from harness.backends import neo4j as neo4j_backend
-from harness.backends import sandbox
-from harness.backends.companions import RESTARTS
-from harness.backends.neo4j import PlanGraph, set_first_password
-from harness.backends.neo4j_server import Neo4jServer
-from harness.backends.plan_rows import GRAPH_VERSION, run_id
-from harness.backends.servers import quiet
+from harness.analysis.plan_answers import RunPlans, answers, difference
+from harness.backends.neo4j import store as neo4j_backend
+from harness.backends.neo4j.plan_rows import GRAPH_VERSION, run_id
+from harness.backends.neo4j.server import Neo4jServer
+from harness.backends.neo4j.store import PlanGraph, set_first_password
 from harness.cli import main
 from harness.errors import ClusterError, UsageError
-from harness.plan_answers import RunPlans, answers, difference
+from harness.machine import sandbox, secret_files
+from harness.machine.companions import RESTARTS
+from harness.machine.servers import quiet
 from harness.plans import Window
 from harness.runs import Run
 from harness.topologies import TOPOLOGIES, query_plan

@@ -19,9 +19,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.backends import sandbox
-from harness.backends.servers import ServerHomes
-from harness.homes import PREFIX
+from harness.app.homes import PREFIX
+from harness.machine import sandbox
+from harness.machine.servers import ServerHomes
 
 pytestmark = pytest.mark.system
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from harness.backends import sandbox
-from harness.backends.servers import ServerHomes
+from harness.machine import sandbox
+from harness.machine.servers import ServerHomes
 
 pytestmark = pytest.mark.system
 
@@ -28,8 +28,8 @@ def ended(server_homes: ServerHomes, tmp_path_factory: pytest.TempPathFactory) -
     if reason := sandbox.obstacle():
         pytest.skip(f"no sandbox on this machine: {reason}")
     folder = tmp_path_factory.mktemp("troubled")
-    script = Path(__file__).with_name("troubled_run.py")
-    enter = [sys.executable, "-m", "harness.backends.sandbox", "new"]
+    script = Path(__file__).parents[1] / "support" / "troubled_run.py"
+    enter = [sys.executable, "-m", "harness.machine.sandbox", "new"]
     environment = {k: v for k, v in os.environ.items() if k != sandbox.MARK}
     done = subprocess.run(
         [*enter, sys.executable, str(script), str(folder)],

@@ -15,9 +15,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.backends import cluster_daemon, sandbox, servers
+from harness.app.jars import jars
+from harness.backends.local import daemon as cluster_daemon
 from harness.errors import UsageError
-from harness.jars import jars
+from harness.machine import sandbox, servers
 
 pytestmark = pytest.mark.system
 
@@ -37,7 +38,7 @@ def in_a_sandbox(script: str, tmp_path: Path) -> subprocess.CompletedProcess[str
     command = [
         sys.executable,
         "-m",
-        "harness.backends.sandbox",
+        "harness.machine.sandbox",
         "new",
         sys.executable,
         str(file),
@@ -55,7 +56,7 @@ def test_a_dead_server_is_named_and_stop_leaves_nothing(tmp_path: Path) -> None:
         from pathlib import Path
         import psutil
         from harness.backends import servers
-        from harness.backends.local import LocalCluster
+        from harness.backends.local.cluster import LocalCluster
         from harness.errors import ClusterError
 
         cluster = LocalCluster(servers.install(), Path(sys.argv[1]) / "home", nodes=1, slots_per_node=1)
@@ -117,8 +118,8 @@ def test_a_server_that_cannot_start_is_one_clear_error(tmp_path: Path) -> None:
         from pathlib import Path
         import psutil
         from harness.backends import servers
-        from harness.backends.local import LocalCluster
-        from harness.backends.server_config import Heaps
+        from harness.backends.local.cluster import LocalCluster
+        from harness.machine.server_config import Heaps
         from harness.errors import ClusterError
 
         cluster = LocalCluster(
@@ -146,7 +147,7 @@ def test_outside_a_sandbox_only_workers_listen_beyond_loopback_and_nothing_outli
         import os, sys
         from pathlib import Path
         from harness.backends import sandbox, servers
-        from harness.backends.local import LocalCluster
+        from harness.backends.local.cluster import LocalCluster
         from harness.errors import UsageError
 
         os.environ.pop(sandbox.MARK)

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from campaigns import carry_out
 
-from harness.analysis.checks import Samples, run_checks, unusable
-from harness.analysis.inputs import read_raw
-from harness.backends.local import LocalCluster
+from harness.analysis.judge.checks import Samples, run_checks, unusable
+from harness.analysis.spark.inputs import read_raw
+from harness.backends.local.cluster import LocalCluster
 from harness.experiments.contracts import Progress
 from harness.runs import Run
 

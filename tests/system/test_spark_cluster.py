@@ -22,9 +22,6 @@ import pandas as pd
 import pyspark
 import pytest
 from ports import free_ports
-
-sys.path.append(str(Path(__file__).resolve().parent.parent / "analysis"))
-
 from synthetic_run import FakeRun, FakeStep, build, lognormal
 
 from harness.analysis.analyse import OUTPUTS

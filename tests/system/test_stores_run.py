@@ -24,14 +24,14 @@ import pyarrow.parquet as pq
 import pytest
 from ports import free_port
 
-from harness import secret_files
-from harness.backends import optional_servers, sandbox
-from harness.backends.influxdb_server import InfluxServer
-from harness.backends.neo4j_server import MAIN
-from harness.backends.servers import ServerHomes, quiet
+from harness.app.stores import events_of, influx_store
+from harness.backends import optional_servers
+from harness.backends.influxdb.server import InfluxServer
+from harness.backends.neo4j.server import MAIN
 from harness.experiments import records
+from harness.machine import sandbox, secret_files
+from harness.machine.servers import ServerHomes, quiet
 from harness.runs import Run
-from harness.stores import events_of, influx_store
 
 pytestmark = pytest.mark.system
 

@@ -15,7 +15,7 @@ import psutil
 import pytest
 from campaigns import carry_out
 
-from harness.backends.local import LocalCluster
+from harness.backends.local.cluster import LocalCluster
 from harness.errors import ClusterError
 from harness.experiments.contracts import Progress
 from harness.runs import Run

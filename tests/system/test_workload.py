@@ -21,10 +21,10 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from harness.backends.kafka import NO_COORDINATOR_YET, Consumer, Producer, Record, Topics
+from harness.backends.kafka.client import NO_COORDINATOR_YET, Consumer, Producer, Record, Topics
 from harness.errors import ClusterError
 from harness.experiments.assemble import assemble
-from harness.experiments.ledger import Evidence, settle
+from harness.experiments.ledger import LedgerEvidence, settle
 from harness.experiments.schedule import Constant, Poisson, Trace
 from harness.workload.generator import Generator, Lateness
 from harness.workload.load import KafkaLoad
@@ -243,7 +243,9 @@ def test_the_ledger_sees_exactly_what_was_dropped_and_repeated(
         load.catch_up()
         sent, received, counts = load.sent(), load.received(), load.counts()
         due = sent["scheduled_ns"].to_numpy()
-        ledger = settle(Evidence(sent, received, (int(due[0]), int(due[-1]) + 1), *counts, load.records_read))
+        ledger = settle(
+            LedgerEvidence(sent, received, (int(due[0]), int(due[-1]) + 1), *counts, load.records_read)
+        )
         assert counts == (sent.num_rows, sent.num_rows - len(drop) + len(repeat))
         assert (ledger.sent, ledger.lost, ledger.duplicates) == (sent.num_rows, 4, 3)
         assert set(ledger.lost_ids) == drop

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.experiments.workload_tables import RECEIVED
 from harness.workload.named import NamedWire
-from harness.workload.tables import RECEIVED
 from harness.workload.wire import Outgoing
 
 

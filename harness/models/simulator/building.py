@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from harness.errors import ModelDeclined
-from harness.models.answers import Saturated
-from harness.models.layout import FloatArray, IntArray, Output, outputs
+from harness.models.contract.answers import Saturated
+from harness.models.contract.layout import FloatArray, IntArray, Output, outputs
 from harness.models.network import Atoms, Input, Network, hop_kinds
 from harness.models.simulator.draws import Drawables
 from harness.models.simulator.kinds import (

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.models.layout import FloatArray
+from harness.models.contract.layout import FloatArray
 from harness.models.simulator.compiled import inlined
 from harness.models.simulator.kinds import CELL, TABLE, Records, Words
 

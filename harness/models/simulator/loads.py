@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.models.layout import FloatArray, Output, outputs
+from harness.models.contract.layout import FloatArray, Output, outputs
 from harness.models.network import Input, Network
 from harness.plans import Window
 

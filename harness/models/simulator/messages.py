@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.models.layout import FloatArray, IntArray
+from harness.models.contract.layout import FloatArray, IntArray
 from harness.models.network import Network
 
 

@@ -38,11 +38,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from harness.models.layout import FloatArray, Layout, Output, lay_out, outputs
+from harness.models.contract.layout import FloatArray, Layout, Output, lay_out, outputs
 from harness.models.network import Atoms, Hops, Input, Network, Service, constant
 from harness.models.simulator.distributions import exponential, lognormal, scaled, uniform
 from harness.models.simulator.loads import loads
-from harness.models.simulator.random_plans import Limits, pick, random_plan
+from harness.models.simulator.random_plans import PlanLimits, pick, random_plan
 from harness.plans import Stream
 
 MOST_VISITS, MOST_TOLD = 100.0, 2000.0
@@ -52,7 +52,7 @@ ATTEMPTS = 1000
 
 
 @dataclass(frozen=True)
-class NetworkLimits(Limits):
+class NetworkLimits(PlanLimits):
     """What random networks may be like.
 
     Attributes

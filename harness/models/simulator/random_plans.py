@@ -44,7 +44,7 @@ LENGTHS_MS = (50, 100, 200, 500, 1000)
 
 
 @dataclass(frozen=True)
-class Limits:
+class PlanLimits:
     """What random plans may be like.
 
     Attributes
@@ -66,7 +66,7 @@ def pick(rng: np.random.Generator, choices: tuple[Choice, ...]) -> Choice:
     return choices[int(rng.integers(len(choices)))]
 
 
-def random_plan(rng: np.random.Generator, limits: Limits) -> PhysicalPlan:
+def random_plan(rng: np.random.Generator, limits: PlanLimits) -> PhysicalPlan:
     """Draw a plan."""
     query_plan, executors = _query_plan(rng, limits)
     number = int(rng.integers(limits.workers[0], limits.workers[1] + 1))
@@ -98,7 +98,7 @@ def random_plan(rng: np.random.Generator, limits: Limits) -> PhysicalPlan:
     return PhysicalPlan(query_plan=query_plan, nodes=worker_nodes, executors=tuple(moved))
 
 
-def _query_plan(rng: np.random.Generator, limits: Limits) -> tuple[QueryPlan, dict[str, int]]:
+def _query_plan(rng: np.random.Generator, limits: PlanLimits) -> tuple[QueryPlan, dict[str, int]]:
     number = int(rng.integers(limits.components[0], limits.components[1] + 1))
     spouts = 2 if number >= 4 and rng.random() < 0.2 else 1
     names = [f"spout-{i + 1}" for i in range(spouts)] + [f"bolt-{i + 1}" for i in range(number - spouts)]

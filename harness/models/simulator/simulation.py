@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from harness.errors import ModelDeclined
-from harness.models.layout import FloatArray, IntArray
+from harness.models.contract.layout import FloatArray, IntArray
 from harness.models.network import Network
 from harness.models.simulator.building import Parts, build
 from harness.models.simulator.kinds import Records, World

@@ -2,7 +2,7 @@
 # What supervisors take for "java". Storm starts a worker as the child of a second Java process that only
 # copies the worker's output into its log; on few cores that makes a restart a third longer, and it stays
 # in memory. Here a worker is started by itself; its output, with a line for every start, goes to a file of
-# its slot, where harness/backends/worker_output.py finds why one does not come up.
+# its slot, where harness/storm/worker_output.py finds why one does not come up.
 if [ "$HARNESS_JAVA" = "" ]; then
   echo "HARNESS_JAVA, the real java, is not set" >&2
   exit 1

@@ -1,0 +1,1 @@
+"""Figures, with one style."""

@@ -1,0 +1,1 @@
+"""Judging: actual values, pairs, errors, checks and verdicts."""

@@ -1,0 +1,303 @@
+"""How good the models are on the evaluation set: figures over pairs, and the goals that are set for them.
+
+Works on judged pairs (``errors.parquet``) of several runs, off-diagonal, by our own protocol. Percentages are
+of the measured value; half-widths of the predicted one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t as student
+
+from harness.analysis.judge.capacity import SUSTAINABLE, THROUGHPUT
+from harness.analysis.judge.evaluation import Evaluated, mean_ground_truth
+from harness.analysis.spark.counters import ACK, ARRIVALS, SERVICE, WORKER_CPU
+from harness.analysis.spark.latencies import COMPLETE, GROUND_TRUTH
+
+LATENCY_MEASURES = (GROUND_TRUTH, COMPLETE, ACK)
+WHOLE = (*LATENCY_MEASURES, THROUGHPUT, SUSTAINABLE)
+"""Measures with one subject, the whole topology; the others are judged by executor, connection or worker."""
+BUSIEST = 0.9
+"""Load of the busiest executor up to which tails are asked for."""
+BUSY_PCT = (0, 60, 70, 80, 90, 100)
+"""Ends of what a machine's use is told by, and their names."""
+BUSY = tuple(f"{low} to {high} %" for low, high in pairwise(BUSY_PCT))
+LEVEL = 0.9
+"""Of the models' intervals."""
+
+Pairs = pd.DataFrame
+"""Rows of pair tables with ``run``, ``experiment``, ``machine``, ``proposed`` (the configuration), ``full``
+(a step that was measured as saturated has no latency and is no source), ``busiest`` (load of the proposed
+step's busiest executor) and ``busy_pct`` (of the machine, in the step in which it was busier)."""
+
+
+def gather(runs: Iterable[Evaluated]) -> Pairs:
+    """Put runs' pair tables together: what models are judged by, off the diagonal, by our protocol."""
+    frames = []
+    for run in runs:
+        frame = run.pairs[run.pairs["protocol"] == "ours"]
+        busiest = frame["proposed_step"].map(busiest_executor(frame))
+        source, proposed = (frame[c].isin(list(run.saturated)) for c in ("source_step", "proposed_step"))
+        full = source | (proposed & frame["measure"].isin(LATENCY_MEASURES))
+        whole = frame["measure"].isin(WHOLE) & (frame["subject"] == "")
+        part = frame["subject"].str.contains("[", regex=False) | (frame["measure"] == WORKER_CPU)
+        asked = frame["proposed_step"].map(dict(run.configurations))
+        whose = {"run": run.name, "experiment": run.experiment, "machine": run.machine}
+        source_busy, busy = (frame[c].map(dict(run.busy_pct)) for c in ("source_step", "proposed_step"))
+        busy = busy.where(busy >= source_busy, source_busy).where(busy.notna())
+        named = frame.assign(**whose, proposed=asked, full=full, busiest=busiest, busy_pct=busy)
+        kept = (frame["source_step"] != frame["proposed_step"]) & (
+            whole | (part & ~frame["measure"].isin(WHOLE))
+        )
+        frames.append(named[kept])
+    return with_repeats(pd.concat(frames, ignore_index=True)) if frames else pd.DataFrame()
+
+
+def with_repeats(rows: Pairs) -> Pairs:
+    """Add to the noise what runs of one experiment differ by beyond what their intervals explain.
+
+    The estimate of ``noise.combined``, of runs instead of a run's steps, pooled over the configurations of
+    each experiment: a share of the value for each of its measures and statistics. A step whose rate was
+    changed in the meantime repeats nothing, nor does one on another kind of machine. Only of what is measured
+    of the whole topology: executors and workers of two runs of one plan are not the same ones. An experiment
+    with one run keeps the noise that its intervals show, a lower bound.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Rows as ``gather`` puts them together.
+    """
+    kind = ["experiment", "measure", "statistic"]
+    step = [*kind, "machine", "proposed"]
+    once = rows[~unusable(rows) & (rows["subject"] == "")].drop_duplicates([*step, "run"])
+    once = once.assign(explained=once["noise"].fillna(0.0) ** 2)
+    repeats = once.groupby(step)[["actual", "explained"]].agg(["mean", "var", "count"])
+    repeats = repeats[(repeats["actual", "count"] > 1) & (repeats["actual", "mean"] != 0)]
+    excess = (repeats["actual", "var"] - repeats["explained", "mean"]) / repeats["actual", "mean"] ** 2
+    share = (excess.groupby(kind).mean().clip(lower=0) ** 0.5).rename("between").reset_index()
+    found = rows.merge(share, "left", kind)
+    between = found.pop("between").where(found["subject"] == "", 0.0).fillna(0.0) * found["actual"].abs()
+    total = (found["noise"].fillna(0.0) ** 2 + between**2) ** 0.5
+    noise = total.where(found["noise"].notna() | (between > 0))
+    over = (found["value"] - found["actual"]).abs() / noise.where(noise > 0)
+    return found.assign(noise=noise, error_over_noise=over.where(found["verdict"] == "judged"))
+
+
+def busiest_executor(pairs: pd.DataFrame) -> Mapping[int, float]:
+    """Return the measured load of each step's busiest executor, from its arrivals and service times."""
+    means = pairs[(pairs["statistic"] == "mean") & pairs["subject"].str.contains("[", regex=False)]
+    wide = means[means["measure"].isin([ARRIVALS, SERVICE])].pivot_table(
+        index=["proposed_step", "subject"], columns="measure", values="actual", aggfunc="first"
+    )
+    if not {ARRIVALS, SERVICE} <= set(wide.columns):
+        return {}
+    load = (wide[ARRIVALS] * wide[SERVICE] / 1e3).groupby(level="proposed_step").max()
+    return {int(str(step)): float(value) for step, value in load.items()}
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What is known of one model, measure and statistic over some pairs; None where nothing is.
+
+    Attributes
+    ----------
+    valid, judged : int
+        Rows with something measured in steps that can be used, and those among them that were judged.
+    median_pct, p95_pct, worst_pct : float or None
+        Of the absolute errors.
+    q_error, over_noise, half_width_pct : float or None
+        Medians.
+    coverage, coverage_low, coverage_high : float or None
+        Share of intervals that hold what was measured, and its 95 % interval, clustered by experiment.
+    """
+
+    valid: int
+    judged: int
+    median_pct: float | None = None
+    p95_pct: float | None = None
+    worst_pct: float | None = None
+    q_error: float | None = None
+    over_noise: float | None = None
+    half_width_pct: float | None = None
+    coverage: float | None = None
+    coverage_low: float | None = None
+    coverage_high: float | None = None
+
+    @property
+    def judged_pct(self) -> float | None:
+        """Share of valid rows that were judged."""
+        return 100 * self.judged / self.valid if self.valid else None
+
+
+def unusable(rows: Pairs) -> pd.Series[bool]:
+    """Return which rows are of steps that could not be used, or have nothing to compare with."""
+    return rows["verdict"].isin(["invalid", "unsteady", "not-measured"]) | rows["full"]
+
+
+def figures(rows: Pairs) -> Figures:
+    """Sum up pairs of one model."""
+    valid = rows[~unusable(rows)]
+    judged = valid[valid["verdict"] == "judged"]
+    width = (judged["high"] - judged["low"]) / 2 / judged["value"].abs().replace(0, np.nan) * 100
+    coverage, low, high = clustered_share(judged["covered"], judged["experiment"])
+    errors = judged["abs_error_pct"]
+    return Figures(
+        valid=len(valid),
+        judged=len(judged),
+        median_pct=_median(errors),
+        p95_pct=float(np.quantile(errors, 0.95)) if len(errors) else None,
+        worst_pct=float(errors.max()) if len(errors) else None,
+        q_error=_median(judged["q_error"]),
+        over_noise=_median(judged["error_over_noise"]),
+        half_width_pct=_median(width),
+        coverage=coverage,
+        coverage_low=low,
+        coverage_high=high,
+    )
+
+
+def _median(values: pd.Series[float]) -> float | None:
+    known = values.dropna()
+    return float(known.median()) if len(known) else None
+
+
+def clustered_share(
+    covered: pd.Series[bool], cluster: pd.Series[str]
+) -> tuple[float | None, float | None, float | None]:
+    """Return a share and its 95 % interval where rows of one cluster are not independent.
+
+    The ratio estimator over clusters (rows covered over rows), with Student's t for their number: pairs of
+    one experiment share steps, so an experiment is worth one observation, not as many as it has pairs. The
+    ends are None with a single cluster.
+
+    Examples
+    --------
+    >>> clustered_share(pd.Series([True, True, False, True]), pd.Series(["a", "a", "b", "b"]))[0]
+    0.75
+    """
+    known = covered.notna()
+    if not known.any():
+        return None, None, None
+    hits = covered[known].astype(float).groupby(cluster[known]).agg(["sum", "count"])
+    share = float(hits["sum"].sum() / hits["count"].sum())
+    clusters = len(hits)
+    if clusters < 2:
+        return share, None, None
+    deviation = hits["sum"] - share * hits["count"]
+    variance = clusters / (clusters - 1) * float((deviation**2).sum()) / float(hits["count"].sum()) ** 2
+    half = float(student.ppf(0.975, clusters - 1)) * math.sqrt(variance)
+    return share, share - half, share + half
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A figure that a model should reach: at most ``limit``."""
+
+    name: str
+    figure: str
+    limit: float
+    unit: str
+    measures: Sequence[str]
+    statistic: str | None = "mean"
+    up_to_busiest: float = math.inf
+
+    def of(self, rows: Pairs) -> Pairs:
+        """Return the rows that the goal is about."""
+        wanted = rows["measure"].isin(list(self.measures))
+        if self.statistic is not None:
+            wanted &= rows["statistic"] == self.statistic
+        if math.isfinite(self.up_to_busiest):
+            wanted &= rows["busiest"] <= self.up_to_busiest
+        return rows[wanted]
+
+    def reached(self, rows: Pairs) -> float | None:
+        """Return the figure that a model's rows have."""
+        found: float | None = getattr(figures(self.of(rows)), self.figure)
+        return found
+
+
+ENDS = (GROUND_TRUTH, COMPLETE)
+GOALS = (
+    Goal("ground-truth latency, mean: median error", "median_pct", 5, "%", [GROUND_TRUTH]),
+    Goal("ground-truth latency, mean: 95th percentile", "p95_pct", 15, "%", [GROUND_TRUTH]),
+    Goal("complete latency, mean: median error", "median_pct", 8, "%", [COMPLETE]),
+    Goal("complete latency, mean: 95th percentile", "p95_pct", 20, "%", [COMPLETE]),
+    Goal(
+        f"ground-truth latency, p99, busiest executor up to {BUSIEST:g}: median error",
+        *("median_pct", 12, "%", [GROUND_TRUTH], "p99", BUSIEST),
+    ),
+    Goal("latency, mean: median q-error", "q_error", 1.05, "", ENDS),
+    Goal("arrival rate: median error", "median_pct", 3, "%", [ARRIVALS]),
+    Goal("throughput: median error", "median_pct", 5, "%", [THROUGHPUT]),
+    Goal("maximum sustainable rate: median error", "median_pct", 10, "%", [SUSTAINABLE]),
+    Goal("service time: median error", "median_pct", 10, "%", [SERVICE]),
+    Goal("CPU by worker: median error", "median_pct", 10, "%", [WORKER_CPU]),
+    Goal("latency, mean: error over measurement noise, median", "over_noise", 1.5, "", ENDS),
+    Goal("90 % intervals of latency: median half-width", "half_width_pct", 15, "%", LATENCY_MEASURES, None),
+)
+"""Issue's goals for a model on the reporting set, but for the two below that are no upper limits."""
+LEAST_JUDGED_PCT = 95.0
+
+
+def by_model(rows: Pairs, measure: str, statistic: str) -> dict[str, Figures]:
+    """Return every model's figures of one statistic, best first."""
+    wanted = rows[(rows["measure"] == measure) & (rows["statistic"] == statistic)]
+    found = {str(model): figures(of) for model, of in wanted.groupby("model")}
+    return dict(sorted(found.items(), key=lambda f: math.inf if f[1].median_pct is None else f[1].median_pct))
+
+
+def by_experiment(rows: Pairs, measure: str, statistic: str) -> dict[str, dict[str, Figures]]:
+    """Return every experiment's figures of one statistic, by model."""
+    return {str(name): by_model(of, measure, statistic) for name, of in rows.groupby("experiment")}
+
+
+def by_busy(rows: Pairs, measure: str) -> dict[str, Figures]:
+    """Return figures of a measure's mean by how busy the machine was, of pairs where that is known."""
+    mine = rows[(rows["measure"] == measure) & (rows["statistic"] == "mean")]
+    part = pd.cut(mine["busy_pct"], BUSY_PCT, labels=BUSY)
+    return {name: figures(mine[part == name]) for name in BUSY}
+
+
+@dataclass(frozen=True)
+class SaturationScore:
+    """Pairs whose source kept up: did the proposed step too, and did the model say that it would."""
+
+    called: int
+    missed: int
+    false_alarms: int
+    kept_up: int
+
+
+def saturation(runs: Iterable[Evaluated], model: str) -> SaturationScore:
+    """Count where a model says saturated, against where the backlog grew."""
+    called = missed = alarms = kept = 0
+    for run in runs:
+        rows = mean_ground_truth(run.pairs, model)
+        mine = rows[
+            ~rows["source_step"].isin(list(run.saturated)) & ~rows["verdict"].isin(["invalid", "unsteady"])
+        ]
+        full = mine["proposed_step"].isin(list(run.saturated))
+        said = mine["status"] == "saturated"
+        answered = mine["status"] == "ok"
+        called += int((full & said).sum())
+        missed += int((full & answered).sum())
+        alarms += int((~full & said).sum())
+        kept += int((~full & answered).sum())
+    return SaturationScore(called, missed, alarms, kept)
+
+
+def best_rival(rows: Pairs, goal: Goal, own: str) -> tuple[str, float] | None:
+    """Return the rival with the least of a goal's figure, and that figure."""
+    found: dict[str, float] = {}
+    for model, of in rows[rows["model"] != own].groupby("model"):
+        value = goal.reached(of)
+        if value is not None:
+            found[str(model)] = value
+    key: Callable[[str], float] = found.__getitem__
+    return (best, found[best]) if (best := min(found, key=key, default="")) else None

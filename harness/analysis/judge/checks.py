@@ -1,0 +1,352 @@
+"""Whether a run can be believed: named checks over what the campaign recorded, and the verdict.
+
+Pure: a run's small files and the counts of its samples in, results out. A check that crashes is
+``unknown``, never a pass. A run is invalid when any check is, else unknown when any is, else valid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from harness.analysis.spark.distribution import BATCHES, MISSING, NEGATIVE, NOT_A_NUMBER
+from harness.analysis.spark.inputs import RunRecord, StepRecord
+from harness.experiments.precision import MOST_MISSED_FACTOR
+from harness.protocols import CheckResult, Verdict
+from harness.runs import Finding
+
+UNSTEADY = ("steady", "burn-in")
+"""Checks whose failure makes a step's pairs ``unsteady``; any other failure makes them ``invalid``."""
+MOST_ASTRAY_SHARE = 0.001
+"""Share of the messages that may have been lost, failed, repeated or left without a child, all together: a
+tenth of the last percent, so that the 99th percentile is not decided by what is missing."""
+ASTRAY = ("failed", "lost", "unconfirmed", "duplicates", "children_missing")
+"""Terms of the ledger that make it incomplete."""
+FREE_HINT = "where a jar's topology filters, splits or adds messages, say topology.topics.outputs: any"
+FREELY = ("without_output", "repeated", "foreign")
+"""Terms that are told and not judged: of a jar that says that it drops and multiplies messages."""
+MOST_ABSORBED_SHARE = 0.01
+"""Share of the messages that windows may still hold at the end. They are in no mean, and they are those that
+wait longest: above this the mean and the 99th percentile are of the quick windows only."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What the interval's latencies of one step are made of, in rows, and which tasks did not report."""
+
+    values: int = 0
+    missing: int = 0
+    not_a_number: int = 0
+    negative: int = 0
+    outside: int = 0
+    silent_tasks: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, histogram: pd.DataFrame, step: int, silent_tasks: tuple[int, ...] = ()) -> Samples:
+        """Count from the latency histogram; ``silent_tasks`` have no metric bucket in the interval."""
+        mine = histogram[histogram["step"] == step]
+
+        def rows(of: pd.Series[bool]) -> int:
+            return int(mine.loc[of, "n"].sum())
+
+        return cls(
+            values=rows(mine["bin"] >= NEGATIVE),
+            missing=rows(mine["bin"] == MISSING),
+            not_a_number=rows(mine["bin"] == NOT_A_NUMBER),
+            negative=rows(mine["bin"] == NEGATIVE),
+            outside=rows(~mine["batch"].between(0, BATCHES - 1)),
+            silent_tasks=silent_tasks,
+        )
+
+
+Outcome = tuple[Verdict, str]
+StepCheck = Callable[[StepRecord, Samples], Outcome]
+RunCheck = Callable[[RunRecord], Outcome]
+
+
+def run_checks(run: RunRecord, samples: Mapping[int, Samples]) -> tuple[CheckResult, ...]:
+    """Carry out every check.
+
+    Parameters
+    ----------
+    run : RunRecord
+        The run directory's small files.
+    samples : mapping of int to Samples
+        By step; a step that is not in it has no samples.
+    """
+    return tuple(_all(run, samples))
+
+
+def _all(run: RunRecord, samples: Mapping[int, Samples]) -> Iterator[CheckResult]:
+    for name, check in RUN_CHECKS.items():
+        status, detail = _guarded(lambda check=check: check(run))  # type: ignore[misc]
+        yield CheckResult(name, status, None, detail)
+    for step in run.steps:
+        counted = samples.get(step.index, Samples())
+        for name, of_step in STEP_CHECKS.items():
+            if name in step.quality.absent:
+                yield CheckResult(name, "valid", step.index, f"does not apply: {step.quality.absent[name]}")
+                continue
+            status, detail = _guarded(lambda c=of_step, s=step, n=counted: c(s, n))  # type: ignore[misc]
+            yield CheckResult(name, status, step.index, detail)
+
+
+def _guarded(check: Callable[[], Outcome]) -> Outcome:
+    try:
+        return check()
+    except Exception as error:  # a broken check must not look like a pass, nor end the report
+        return "unknown", f"the check failed: {type(error).__name__}: {error}"
+
+
+def verdict(results: Iterable[CheckResult]) -> Verdict:
+    """Return the run's verdict: the worst of its checks, ``invalid`` before ``unknown``.
+
+    Examples
+    --------
+    >>> verdict([CheckResult("a", "valid"), CheckResult("b", "unknown")])
+    'unknown'
+    """
+    found = {r.status for r in results}
+    return "invalid" if "invalid" in found else "unknown" if "unknown" in found or not found else "valid"
+
+
+def unusable(results: Iterable[CheckResult]) -> dict[int, tuple[str, str]]:
+    """Return the verdict and reason of the pairs of every step that failed a check."""
+    found: dict[int, tuple[str, str]] = {}
+    for r in results:
+        if r.status != "invalid" or r.step is None:
+            continue
+        kind = "unsteady" if r.check in UNSTEADY else "invalid"
+        if r.step not in found or (found[r.step][0] == "unsteady" and kind == "invalid"):
+            found[r.step] = kind, f"step {r.step}: {r.check}: {r.detail}"
+    return found
+
+
+def _ok(ok: bool, detail: str) -> Outcome:
+    return ("valid" if ok else "invalid"), detail
+
+
+def _cluster(run: RunRecord) -> Outcome:
+    kind = run.environment.get("cluster_kind")
+    if kind is None:
+        return "unknown", "environment.json does not say what kind of cluster was measured"
+    simulated = "" if run.measured else "; not real servers, so nothing was measured"
+    return _ok(run.measured, f"cluster: {kind}{simulated}")
+
+
+def _all_steps(run: RunRecord) -> Outcome:
+    steps = run.experiment["steps"]
+    asked = len(steps["plan"]) * int(steps.get("repeats", 1))
+    found = len(run.steps)
+    detail = f"{found} of {asked} steps finished"
+    return ("valid" if found == asked else "unknown"), detail
+
+
+def _plan_as_asked(step: StepRecord, _: Samples) -> Outcome:
+    """Compare the applied plan with the asked configuration, and believe the campaign's finding too."""
+    asked, applied = step.plan.asked, step.plan.start.configuration()
+    wrong = [
+        f"{name}: {count} executors asked, {applied.executors.get(name, 0)} applied"
+        for name, count in asked.executors.items()
+        if applied.executors.get(name, 0) != count
+    ]
+    if applied.workers != asked.workers:
+        wrong.append(f"{asked.workers} workers asked, {applied.workers} applied")
+    found = step.quality.plan_as_asked
+    if not found.ok:
+        wrong.append(found.detail or "the campaign found that it is not")
+    return _ok(not wrong, "; ".join(wrong))
+
+
+def _plan_unchanged(step: StepRecord, _: Samples) -> Outcome:
+    found = step.quality.plan_unchanged
+    moved = set(step.plan.start.executors) ^ set(step.plan.end.executors)
+    labels = sorted({e.label for e in moved})
+    detail = found.detail or (f"moved during the step: {', '.join(labels[:5])}" if labels else "")
+    return _ok(found.ok and not moved, detail)
+
+
+def _ledger(step: StepRecord, _: Samples) -> Outcome:
+    """Add up the fates again, sent = received + absorbed + failed + lost, and look for what went astray.
+
+    A jar that may leave messages out has them without output, instead of lost.
+    """
+    ledger = step.quality.ledger
+    if ledger is None:
+        return "unknown", "the step has no ledger"
+    fates = {k: int(ledger[k]) for k in ("received", "absorbed", "failed", "lost")}
+    freely = {k.replace("_", " "): int(ledger[k]) for k in FREELY if ledger.get(k)}
+    fates |= {k: n for k, n in freely.items() if k == "without output"}
+    sent = int(ledger["sent"])
+    counted = ", ".join(f"{k} {v}" for k, v in fates.items())
+    detail = f"sent {sent} = {counted}"
+    hint = f"; {FREE_HINT}" if step.interval.by_broker else ""
+    if not ledger["balanced"] or sum(fates.values()) != sent:
+        problems = ledger.get("problems") or [f"sent {sent}, accounted for {sum(fates.values())} ({counted})"]
+        return "invalid", "; ".join(str(p) for p in problems) + (hint if ledger.get("foreign") else "")
+    astray = {k.replace("_", " "): int(ledger[k]) for k in ASTRAY if ledger[k]}
+    if astray:
+        detail = f"of {sent} messages: " + ", ".join(f"{k} {v}" for k, v in astray.items())
+    wrong = sum(astray.values()) > MOST_ASTRAY_SHARE * sent
+    if wrong:
+        detail += hint
+    if told := ", ".join(f"{k} {n}" for k, n in freely.items() if k != "without output"):
+        detail += f"; {told}"
+    if (held := fates["absorbed"]) > MOST_ABSORBED_SHARE * sent:
+        wrong = True
+        detail += (
+            f"; windows still held {held} of {sent} messages at the end, more than"
+            f" {100 * MOST_ABSORBED_SHARE:g} %: the longest waits are cut off"
+        )
+    return _ok(not wrong, detail)
+
+
+def _tracked(step: StepRecord, _: Samples) -> Outcome:
+    """Add up what became of the messages that a topology made itself; few may fail."""
+    found = step.quality.tracked
+    if found is None:
+        return "valid", "the harness sends the messages: see the check ledger"
+    if not found.balanced:
+        return "invalid", f"{found}: the two sides differ"
+    unnamed = f"{found.unnamed} messages without an identifier, whose fate nobody knows"
+    if not found.emitted:
+        return "valid", f"no spout tracks its messages: {unnamed}"
+    detail = f"{found}" + (f"; {unnamed}" if found.unnamed else "")
+    return _ok(found.failed <= MOST_ASTRAY_SHARE * found.emitted, detail)
+
+
+MEASURED = {
+    "ground-truth": "from the spout's emit to the sink's send (ground truth)",
+    "topics": "from the append to the input topic to the append to the output topic (ground truth; in whole"
+    " milliseconds)",
+    "ack": "from the spout's emit to the ack (ack_latency_ms); there is no ground truth",
+    "service": "none: no spout tracks its messages and there is no ground truth; judged are rates, routing,"
+    " I/O ratios and service times",
+}
+"""What the latency of a step is."""
+
+
+def _measured_latency(step: StepRecord, _: Samples) -> Outcome:
+    """Say which latency was measured."""
+    return "valid", MEASURED[step.interval.latency]
+
+
+def _backlog(step: StepRecord, _: Samples) -> Outcome:
+    """Say whether the topology kept up; a saturated step is a result, and no mistake."""
+    found = step.quality.backlog
+    if found is None:
+        return "unknown", "not recorded"
+    return "valid", step.quality.saturated or f"kept up: {found}"
+
+
+def _unless_saturated(check: StepCheck) -> StepCheck:
+    """Pass a step whose backlog grew: its latency drifts, and has no mean to be precise about."""
+
+    def of(step: StepRecord, samples: Samples) -> Outcome:
+        return ("valid", step.quality.saturated) if step.quality.saturated else check(step, samples)
+
+    return of
+
+
+def _attempts(step: StepRecord, _: Samples) -> Outcome:
+    """Say that a step was measured again, and why, which is never how large its latency is."""
+    return "valid", step.interval.measured_again
+
+
+def _steady(step: StepRecord, _: Samples) -> Outcome:
+    return _ok(step.quality.steady.ok, step.quality.steady.detail)
+
+
+def _burn_in(step: StepRecord, _: Samples) -> Outcome:
+    found = step.interval.burn_in
+    return _ok(found.found, f"{found.seconds:.0f} s" + (f", {found.reason}" if found.reason else ""))
+
+
+def _precision(step: StepRecord, _: Samples) -> Outcome:
+    asked, reached = step.interval.precision_pct_asked, step.interval.precision_pct_reached
+    detail = f"±{reached:.1f} % of the mean reached, ±{asked:.1f} % asked"
+    if not reached >= 0:
+        return "unknown", "no precision was computed"
+    if not step.interval.independent:  # the half-width was widened for it, by an estimate
+        detail += ", from batches that depend on each other"
+    if reached <= asked:
+        return "valid", detail
+    # a look ends the interval as soon as it is precise enough; what came out after it is in what was reached
+    when = "at the time limit" if step.interval.stop_reason == "time-limit" else "by what came out last"
+    return _ok(reached <= MOST_MISSED_FACTOR * asked, f"{detail}, missed {when}")
+
+
+def _found(finding: Finding | None) -> Outcome:
+    return _ok(finding.ok, finding.detail) if finding is not None else ("unknown", "not recorded")
+
+
+def _began_empty(step: StepRecord, _: Samples) -> Outcome:
+    found = step.quality.began_empty
+    return _ok(found.ok, found.detail) if found is not None else ("valid", "not recorded")
+
+
+def _generator(step: StepRecord, _: Samples) -> Outcome:
+    return _found(step.quality.generator)
+
+
+def _receiver(step: StepRecord, _: Samples) -> Outcome:
+    return _found(step.quality.receiver)
+
+
+def _errors_reported(step: StepRecord, _: Samples) -> Outcome:
+    return _ok(step.quality.errors_reported.ok, step.quality.errors_reported.detail)
+
+
+def _samples(step: StepRecord, samples: Samples) -> Outcome:
+    """Look for latencies that are negative, not numbers, missing, or not there at all."""
+    wrong = []
+    if samples.values == 0:
+        wrong.append("no latency was measured in the interval")
+    if samples.negative:
+        wrong.append(f"{samples.negative} latencies are negative")
+    if samples.not_a_number:
+        wrong.append(f"{samples.not_a_number} latencies are not numbers")
+    if samples.outside:
+        wrong.append(f"{samples.outside} rows are marked as in the interval and were scheduled outside it")
+    hosts = {n.host for n in step.plan.start.nodes}
+    if samples.missing and len(hosts) == 1:
+        wrong.append(f"{samples.missing} latencies are missing though all nodes share one clock")
+    detail = f"{samples.values} latencies"
+    if samples.missing and len(hosts) > 1:
+        detail += f"; {samples.missing} between hosts that share no clock"
+    return _ok(not wrong, "; ".join(wrong) or detail)
+
+
+def _metrics(step: StepRecord, samples: Samples) -> Outcome:
+    """Require metrics of every task of the topology and none lost, unless the run was not instrumented."""
+    found = step.quality.metrics
+    if found is not None and not found.ok:
+        return "invalid", found.detail
+    if step.metrics_rows == 0:
+        return ("unknown", "no metrics, and no word on why") if found is None else ("valid", found.detail)
+    if silent := [f"{step.plan.start.by_task[t].component}:{t}" for t in samples.silent_tasks]:
+        return "invalid", f"no metrics in the interval from {', '.join(silent[:5])}"
+    return ("unknown", "whether any was lost is not recorded") if found is None else ("valid", "")
+
+
+RUN_CHECKS: Mapping[str, RunCheck] = {"real-cluster": _cluster, "all-steps": _all_steps}
+STEP_CHECKS: Mapping[str, StepCheck] = {
+    "plan-as-asked": _plan_as_asked,
+    "plan-unchanged": _plan_unchanged,
+    "measured-latency": _measured_latency,
+    "ledger": _ledger,
+    "tracked": _tracked,
+    "attempts": _attempts,
+    "backlog": _backlog,
+    "steady": _unless_saturated(_steady),
+    "burn-in": _unless_saturated(_burn_in),
+    "precision": _unless_saturated(_precision),
+    "began-empty": _began_empty,
+    "generator": _generator,
+    "receiver": _receiver,
+    "errors-reported": _errors_reported,
+    "samples": _samples,
+    "metrics": _metrics,
+}

@@ -1,0 +1,227 @@
+"""The evaluation set: its split into tuning and reporting experiments, and every run's judged pairs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Self
+
+import pandas as pd
+import pyarrow.parquet as pq
+from pydantic import ValidationError, model_validator
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from harness.analysis.judge import checks
+from harness.analysis.judge.judging import all_judged
+from harness.analysis.judge.predicting import predict
+from harness.analysis.judge.rescoring import linked_copy
+from harness.analysis.spark import tables
+from harness.analysis.spark.inputs import MEASURED_KINDS, Archive, check_parquet, read_raw, read_run
+from harness.analysis.spark.latencies import GROUND_TRUTH
+from harness.analysis.spark.session import spark_session
+from harness.errors import UsageError
+from harness.plans import Frozen
+from harness.runs import Run
+from harness.schemas import ERRORS
+
+Part = Literal["tuning", "reporting", "neither"]
+
+
+class Split(Frozen):
+    """Experiments by what their runs may be used for."""
+
+    tuning: tuple[str, ...]
+    reporting: tuple[str, ...]
+
+    @model_validator(mode="after")
+    def _disjoint(self) -> Self:
+        if both := sorted(set(self.tuning) & set(self.reporting)):
+            raise ValueError(f"{', '.join(both)}: in both sets")
+        return self
+
+    def part(self, experiment: str) -> Part:
+        """Return the set that an experiment is in.
+
+        Examples
+        --------
+        >>> Split(tuning=("a",), reporting=("b",)).part("b")
+        'reporting'
+        """
+        if experiment in self.reporting:
+            return "reporting"
+        return "tuning" if experiment in self.tuning else "neither"
+
+
+def read_split(path: Path) -> Split:
+    """Read a split.
+
+    Raises
+    ------
+    UsageError
+        When the file is missing or is no split.
+    """
+    try:
+        return Split.model_validate(YAML(typ="safe").load(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", "give one with --split") from error
+    except (YAMLError, ValidationError) as error:
+        first = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error).splitlines()[0]
+        problem = str(first).removeprefix("Value error, ")
+        raise UsageError(f"{path}: {problem}", "a split has the keys tuning and reporting, lists") from error
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """One run of the evaluation set.
+
+    Attributes
+    ----------
+    name : str
+        ``<experiment>/<UTC start>``.
+    part : str
+        The set that its experiment is in.
+    verdict : str
+        Of the measurement.
+    machine : str
+        Cores and their kind.
+    configurations : mapping of int to str
+        Of each finished step what was asked for, its rate included.
+    saturated : frozenset of int
+        Steps whose backlog grew.
+    stolen_pct : float or None
+        Share of the machine's CPU time that its host gave to others, in the step in which it was most.
+    busy_pct : mapping of int to float
+        Share of the machine's CPU time that was in use in each step's interval, where it was recorded.
+    pairs : DataFrame
+        Rows of ``errors.parquet``.
+    """
+
+    name: str
+    experiment: str
+    part: Part
+    verdict: str
+    machine: str
+    configurations: Mapping[int, str]
+    commit: str
+    saturated: frozenset[int]
+    stolen_pct: float | None
+    busy_pct: Mapping[int, float]
+    pairs: pd.DataFrame
+
+    @property
+    def steps(self) -> int:
+        """How many steps were finished."""
+        return len(self.configurations)
+
+
+def find_runs(paths: Sequence[Path]) -> list[Path]:
+    """Return the run directories that paths name or hold, ``<folder>/<experiment>/<UTC start>``.
+
+    Raises
+    ------
+    UsageError
+        When a path holds none.
+    """
+    found = []
+    for path in paths:
+        runs = [p.parent for p in sorted(path.glob("*/*/environment.json"))]
+        if (path / "environment.json").is_file():
+            runs = [path]
+        if not runs:
+            raise UsageError(f"{path}: no run directory", "give runs, or a folder of runs")
+        found += runs
+    return found
+
+
+def evaluate(
+    paths: Sequence[Path],
+    split: Split,
+    progress: Callable[[str], None] = lambda _: None,
+    master: str | None = None,
+) -> list[Evaluated]:
+    """Return every run's judged pairs, in the order given.
+
+    A run that was reported is taken as it was judged then. An archived one, which keeps no pair table, is
+    predicted and judged anew with all registered models, in a temporary folder.
+
+    Raises
+    ------
+    UsageError
+        Naming the first file that is missing or unreadable.
+    """
+    for path in paths:
+        if Run(path).environment.get("cluster_kind") not in MEASURED_KINDS:
+            raise UsageError(f"{path}: simulated, not measured", "accuracy is told of measured runs only")
+    anew = [p for p in paths if not (p / "errors.parquet").is_file()]
+    judged_anew = dict(_judge(anew, progress, master)) if anew else {}
+    return [_evaluated(p, split, *(judged_anew[p] if p in judged_anew else _as_reported(p))) for p in paths]
+
+
+def _as_reported(path: Path) -> tuple[str, pd.DataFrame]:
+    check_parquet(path / "errors.parquet", ERRORS)
+    try:
+        verdict = json.loads((path / "verdict.json").read_text(encoding="utf-8"))["verdict"]
+    except (OSError, ValueError, KeyError) as error:
+        raise UsageError(f"{path / 'verdict.json'}: not readable", "report the run again") from error
+    frame: pd.DataFrame = pq.read_table(path / "errors.parquet").to_pandas()
+    return str(verdict), frame
+
+
+def _judge(
+    paths: Sequence[Path], progress: Callable[[str], None], master: str | None
+) -> Iterator[tuple[Path, tuple[str, pd.DataFrame]]]:
+    rows = sum(read_raw(path).rows for path in paths)  # every mistake is found before Spark is started
+    with spark_session(rows, master, remember_classes=True) as spark, ExitStack() as copies:
+        runs = []
+        for path in paths:
+            progress(f"{path}: predicting")
+            copy = copies.enter_context(linked_copy(path))
+            predict(Run(copy))
+            runs.append(read_run(copy))
+        progress(f"judging {len(runs)} run{'s' * (len(runs) > 1)} with Spark")
+        with all_judged(spark, Archive.of(runs)) as found:
+            for place, path in enumerate(paths):
+                own = found.of(place)
+                yield path, (checks.verdict(own.checks), tables.collect_frame(own.pairs, "pair table"))
+
+
+def _evaluated(path: Path, split: Split, verdict: str, pairs: pd.DataFrame) -> Evaluated:
+    run = Run(path)
+    experiment = run.path.parent.name
+    machine = run.environment.get("machine") or {}
+    intervals = {i: run.interval(i) for i in run.finished_steps}
+    stolen = [i.machine_steal_pct for i in intervals.values() if i.machine_steal_pct is not None]
+    return Evaluated(
+        name=f"{experiment}/{run.path.name}",
+        experiment=experiment,
+        part=split.part(experiment),
+        verdict=verdict,
+        machine=f"{machine.get('cores', 'unknown')} x {machine.get('cpu', 'unknown')}",
+        configurations={step: i.configuration for step, i in intervals.items()},
+        commit=str(run.environment.get("commit") or "unknown"),
+        saturated=frozenset(i for i in run.finished_steps if run.quality(i).saturated),
+        stolen_pct=max(stolen, default=None),
+        busy_pct={n: i.machine_busy_pct for n, i in intervals.items() if i.machine_busy_pct is not None},
+        pairs=pairs,
+    )
+
+
+def means(pairs: pd.DataFrame, model: str, measure: str) -> pd.DataFrame:
+    """Return a model's off-diagonal rows of ``errors.parquet`` on a measure's means, by our protocol."""
+    return pairs[
+        (pairs["model"] == model)
+        & (pairs["measure"] == measure)
+        & (pairs["statistic"] == "mean")
+        & (pairs["protocol"] == "ours")
+        & (pairs["source_step"] != pairs["proposed_step"])
+    ]
+
+
+def mean_ground_truth(pairs: pd.DataFrame, model: str) -> pd.DataFrame:
+    """Return those on the ground truth of the whole topology."""
+    found = means(pairs, model, GROUND_TRUTH)
+    return found[found["subject"] == ""]

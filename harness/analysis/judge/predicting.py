@@ -1,0 +1,215 @@
+"""Every source -> proposed pair of a run through every model; writes ``predictions.parquet``.
+
+Needs no Spark and no cluster: a model gets the source step's observation and the proposed plan,
+settings and input rate, and nothing else of the run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from numbers import Real
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from harness.errors import HarnessError, ModelDeclined, UsageError
+from harness.experiments.config import Experiment
+from harness.experiments.loading import load
+from harness.models import MODELS, resolve
+from harness.plans import PhysicalPlan
+from harness.protocols import Estimate, Model, Observation, Prediction, PreparingModel, Settings
+from harness.runs import Interval, Run, judged, read_table
+from harness.schemas import PREDICTIONS
+from harness.topologies.jar import JarTopology
+
+
+def observation(run: Run, experiment: Experiment, step: int) -> Observation:
+    """Return what was measured of one step, cut to its measured interval."""
+    folder = run.step_path(step)
+    return observed(
+        run.plan(step).start,
+        settings(run, experiment),
+        run.interval(step),
+        read_table(folder / "metrics.parquet"),
+        read_table(folder / "latency.parquet"),
+    )
+
+
+def observed(
+    plan: PhysicalPlan, settings_: Settings, interval: Interval, metrics: pa.Table, latency: pa.Table
+) -> Observation:
+    """Return a step's tables as a model gets to see them, cut to the measured interval."""
+    # Every task has buckets of its own phase. Those that end within the interval are, for each task, the
+    # interval's length over the bucket's: the part before the start belongs to the steady burn-in.
+    end = metrics["bucket_end_ms"]
+    inside = pc.and_(pc.greater(end, interval.start_epoch_ms), pc.less_equal(end, interval.end_epoch_ms))
+    return Observation(
+        plan=plan,
+        settings=settings_,
+        rate_tps=interval.rate_tps,
+        interval_s=(interval.end_epoch_ms - interval.start_epoch_ms) / 1e3,
+        metrics=metrics.filter(inside).to_pandas(),
+        latency=_shown(latency.filter(latency["in_interval"]), interval).to_pandas(types_mapper=_nested),
+        complete_latency_ms={
+            name: c.mean_ms for name, c in interval.complete_latency_ms.items() if c.mean_ms is not None
+        },
+        hop_records=interval.latency == "ground-truth",
+    )
+
+
+def _shown(latency: pa.Table, interval: Interval) -> pa.Table:
+    """Return the rows as they are judged; times of hops that are not by one clock are no model's business."""
+    latency = judged(latency, interval.latency)
+    if interval.latency == "ground-truth":
+        return latency
+    at = latency.schema.get_field_index("hops")
+    none = pa.array([[]] * latency.num_rows, latency.schema.field(at).type)
+    return latency.set_column(at, latency.schema.field(at), none)
+
+
+def _nested(kind: pa.DataType) -> pd.ArrowDtype | None:
+    """Leave lists as Arrow has them: made into Python objects they take longer than all else."""
+    return pd.ArrowDtype(kind) if pa.types.is_list(kind) else None
+
+
+def settings(run: Run, experiment: Experiment) -> Settings:
+    """Return what a model may know of the deployment."""
+    version = str(run.environment.get("cluster", {}).get("storm", "unknown"))
+    topology = experiment.topology
+    poll_ms = None if isinstance(topology, JarTopology) else float(topology.spout.poll_timeout_ms)
+    return Settings(storm=experiment.storm_settings(), version=version, poll_timeout_ms=poll_ms)
+
+
+def predict(
+    run: Run, names: Sequence[str] = (), progress: Callable[[str], None] = lambda _: None
+) -> pa.Table:
+    """Let models predict every pair of the run's finished steps and write ``predictions.parquet``.
+
+    What other models than the named ones predicted before stays in it.
+
+    Parameters
+    ----------
+    run : Run
+    names : sequence of str
+        Models; all that are registered when empty.
+    progress : callable
+        Told each model's name when it begins.
+
+    Returns
+    -------
+    Table
+        ``harness.schemas.PREDICTIONS``, the diagonal included.
+
+    Raises
+    ------
+    UsageError
+        No finished step, or an unknown model.
+    """
+    steps = run.finished_steps
+    if not steps:
+        raise UsageError(f"{run.path}: no finished step", "measure it with harness run --resume")
+    chosen: Mapping[str, Model] = {name: resolve(name) for name in (names or tuple(MODELS))}
+    experiment = load(run.path / "experiment.yaml")
+    observations = {step: observation(run, experiment, step) for step in steps}
+    rows: list[dict[str, object]] = []
+    for name, model in chosen.items():
+        progress(name)
+        for source in steps:
+            answers = reader(model, observations[source])
+            for proposed in steps:
+                prediction = ask(
+                    answers,
+                    run.plan(proposed).start,
+                    observations[proposed].settings,
+                    rate_tps(experiment, observations[source], observations[proposed]),
+                )
+                rows.extend(_row(name, source, proposed, estimate) for estimate in prediction.estimates)
+    table = pa.Table.from_pylist(rows, schema=PREDICTIONS)
+    target = run.path / "predictions.parquet"
+    kept = PREDICTIONS.empty_table()
+    if names and target.is_file():
+        earlier = pq.read_table(target, schema=PREDICTIONS)
+        kept = earlier.filter(pc.invert(pc.is_in(earlier["model"], pa.array(list(chosen)))))
+    temporary = target.with_name(".predictions.partial")
+    pq.write_table(pa.concat_tables([kept, table]), temporary, compression="zstd")
+    temporary.rename(target)
+    return table
+
+
+def rate_tps(experiment: Experiment, source: Observation, proposed: Observation) -> float:
+    """Return the input rate that a model is told for a proposed step.
+
+    A topology that makes its own messages has no rate that was asked for. What it does in the proposed step
+    is a measurement, which a model must not see: it is told the source's.
+    """
+    return source.rate_tps if experiment.workload is None else proposed.rate_tps
+
+
+Answers = Callable[[PhysicalPlan, Settings, float], Prediction]
+
+
+def reader(model: Model, source: Observation) -> Answers:
+    """Return the model with its source read, where it can read it once for all proposed plans."""
+    if isinstance(model, PreparingModel):
+        try:
+            return model.prepare(source).predict
+        except Exception:  # asked pair by pair, the model says itself what is wrong
+            return partial(model, source)
+    return partial(model, source)
+
+
+def ask(answers: Answers, proposed: PhysicalPlan, settings_: Settings, rate_tps: float) -> Prediction:
+    """Return the model's answer; a refusal or a crash becomes a gap with a name."""
+    try:
+        return _checked(answers(proposed, settings_, rate_tps))
+    except ModelDeclined as declined:
+        reason = f"declined: {declined.message}"
+    except HarnessError as error:
+        reason = f"declined: {error}"
+    except Exception as error:  # a user's model may raise anything; one pair's crash must not end the rest
+        reason = f"declined: the model failed with {type(error).__name__}: {error}"
+    gap = Estimate("ground_truth_latency_ms", "mean", None, status="declined", reason=reason)
+    return Prediction((gap,))
+
+
+def _checked(answer: object) -> Prediction:
+    """Return a model's answer, if it is what the contract says.
+
+    Raises
+    ------
+    TypeError
+        Something else than a prediction, or values that are not numbers.
+    """
+    if not isinstance(answer, Prediction):
+        raise TypeError(f"it answered {type(answer).__name__}, not a Prediction")
+    for estimate in answer.estimates:
+        if not isinstance(estimate, Estimate):
+            raise TypeError(f"its prediction holds {type(estimate).__name__}, not Estimate")
+        for number in (estimate.value, estimate.low, estimate.high):
+            if not (number is None or isinstance(number, Real)):
+                raise TypeError(f"its {estimate.measure} is {number!r}, not a number")
+    return answer
+
+
+def _row(model: str, source: int, proposed: int, estimate: Estimate) -> dict[str, object]:
+    value, status, reason = estimate.value, estimate.status, estimate.reason
+    numbers = (estimate.value, estimate.low, estimate.high)
+    if wrong := [n for n in numbers if n is not None and not math.isfinite(n)]:
+        value, status, reason = None, "declined", f"declined: the model answered {wrong[0]}"
+    return {
+        "model": model,
+        "source_step": source,
+        "proposed_step": proposed,
+        "measure": estimate.measure,
+        "subject": estimate.subject,
+        "statistic": estimate.statistic,
+        "value": value,
+        "low": None if value is None else estimate.low,
+        "high": None if value is None else estimate.high,
+        "status": status,
+        "reason": reason,
+    }

@@ -1,0 +1,212 @@
+"""One step's raw tables in memory, read once: what checks, models and the regression take from them.
+
+No Spark: a step's samples are in the models' observations anyway, and what is added here is a few sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from harness.analysis.judge.checks import Samples
+from harness.analysis.judge.predicting import observed
+from harness.analysis.spark.distribution import BATCHES
+from harness.analysis.spark.inputs import StepRecord
+from harness.analysis.spark.noise import quantile_error
+from harness.errors import UsageError
+from harness.protocols import Observation, Settings
+from harness.runs import Interval, judged
+
+Ints = npt.NDArray[np.int64]
+
+NS_PER_MS = 1e6
+OWN_BUCKETS = ("received", "emitted", "ack")
+"""Measurements that every task of a topology reports in every bucket, as spout or as bolt."""
+
+
+@dataclass(frozen=True)
+class RawStep:
+    """A step's tables.
+
+    Attributes
+    ----------
+    record : StepRecord
+        Its small files as they were read.
+    interval : Interval
+        The record's, or that of a resampled night.
+    latency : Table
+        The interval's rows of ``latency.parquet``.
+    metrics : Table
+        All rows of ``metrics.parquet``.
+    """
+
+    record: StepRecord
+    interval: Interval
+    latency: pa.Table
+    metrics: pa.Table
+
+    @property
+    def inside(self) -> pa.Table:
+        """The metrics of the interval: of the buckets that ended in it."""
+        return self.metrics.filter(inside(self.metrics, self.interval))
+
+    def observation(self, settings: Settings) -> Observation:
+        """Return what a model gets to see."""
+        return observed(self.record.plan.start, settings, self.interval, self.metrics, self.latency)
+
+
+def inside(metrics: pa.Table, interval: Interval) -> pa.Array:
+    """Return which metric rows belong to an interval."""
+    end = metrics["bucket_end_ms"]
+    return pc.and_(pc.greater(end, interval.start_epoch_ms), pc.less_equal(end, interval.end_epoch_ms))
+
+
+def read_step(record: StepRecord) -> RawStep:
+    """Read a step's raw tables.
+
+    Raises
+    ------
+    UsageError
+        Naming the file that cannot be read to its end.
+    """
+    latency, metrics = (_read(record, name) for name in ("latency.parquet", "metrics.parquet"))
+    inside = latency.filter(latency["in_interval"])
+    return RawStep(record, record.interval, judged(inside, record.interval.latency), metrics)
+
+
+def _read(record: StepRecord, name: str) -> pa.Table:
+    path = record.folder / name
+    try:
+        return pq.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        raise UsageError(f"{path}: damaged", str(error).splitlines()[0]) from None
+
+
+def samples(step: RawStep) -> Samples:
+    """Count what the interval's latencies are made of, and name the tasks that did not report."""
+    values = step.latency["ground_truth_ms"]
+    known = values.drop_null().to_numpy()
+    finite = known[np.isfinite(known)]
+    scheduled = step.latency["scheduled_ns"].to_numpy()
+    at = step.interval
+    return Samples(
+        values=len(finite),
+        missing=values.null_count,
+        not_a_number=len(known) - len(finite),
+        negative=int((np.round(finite * NS_PER_MS) < 0).sum()),
+        outside=int(((scheduled < at.start_ns) | (scheduled >= at.end_ns)).sum()),
+        silent_tasks=tuple(_silent_tasks(step)),
+    )
+
+
+def _silent_tasks(step: RawStep) -> Iterator[int]:
+    plan = step.record.plan.start
+    names = {c.name for c in plan.query_plan.components}
+    rows = step.inside
+    own = pc.is_in(rows["measurement"].cast(pa.string()), pa.array(OWN_BUCKETS))
+    seen = set(rows.filter(own)["task"].unique().to_pylist())
+    yield from (t for t, e in sorted(plan.by_task.items()) if e.component in names and t not in seen)
+
+
+def noise_pct(step: RawStep) -> float | None:
+    """Return the standard error of the mean ground truth in percent of it, from batches of the interval."""
+    ns = np.round(step.latency["ground_truth_ms"].to_numpy() * NS_PER_MS)
+    at = step.interval
+    since = (step.latency["scheduled_ns"].to_numpy() - at.start_ns) / (at.end_ns - at.start_ns)
+    kept = np.isfinite(ns) & (since >= 0) & (since < 1)
+    batch = (since[kept] * BATCHES).astype(int)
+    count = np.bincount(batch, minlength=BATCHES)
+    total = np.bincount(batch, weights=ns[kept], minlength=BATCHES)
+    used = count > 0
+    if not used.any() or not total.sum() > 0:
+        return None
+    mean = total.sum() / count.sum()
+    error = quantile_error(total[used] / count[used], count[used], mean)
+    return None if error is None else float(100 * error / mean)
+
+
+def blocks(step: RawStep) -> int:
+    """Return how many metric buckets the interval holds: as many as most tasks have in it.
+
+    Storm's own components report oftener, so the most that any task has would be too many.
+    """
+    rows = step.inside.select(["task", "bucket_end_ms"])
+    counted = rows.group_by("task").aggregate([("bucket_end_ms", "count_distinct")])
+    counts = counted["bucket_end_ms_count_distinct"].to_numpy()
+    return int(np.median(counts)) if len(counts) else 0
+
+
+def latency_blocks(scheduled_ns: Ints, interval: Interval, number: int) -> Ints:
+    """Return the blocks that messages were due in, of so many in an interval."""
+    length_ns = (interval.end_ns - interval.start_ns) / number
+    return np.asarray((scheduled_ns - interval.start_ns) // length_ns, dtype=np.int64)
+
+
+def metric_blocks(bucket_end_ms: Ints, interval: Interval, number: int) -> Ints:
+    """Return the blocks that metric buckets of an interval are in, of so many."""
+    length_ms = (interval.end_epoch_ms - interval.start_epoch_ms) / number
+    return np.asarray((bucket_end_ms - interval.start_epoch_ms - 1) // length_ms, dtype=np.int64)
+
+
+def worker_cpu_cores(step: RawStep) -> dict[str, float]:
+    """Return each worker's CPU time a second, as ``harness.analysis.spark.counters`` has it."""
+    plan = step.record.plan.start
+    names = {c.name for c in plan.query_plan.components}
+    worker_of = {t: e.worker.label for t, e in plan.by_task.items() if e.component in names}
+    kind = step.metrics["measurement"].cast(pa.string())
+    own = step.metrics.filter(pc.is_in(kind, pa.array(OWN_BUCKETS))).select(["task", "bucket_end_ms"])
+    ends = own.to_pandas().drop_duplicates().sort_values(["task", "bucket_end_ms"])
+    at = step.interval
+    ends["ms"] = (
+        ends.groupby("task")["bucket_end_ms"].diff().fillna(ends["bucket_end_ms"] - at.start_epoch_ms)
+    )
+    within = ends["bucket_end_ms"].between(at.start_epoch_ms, at.end_epoch_ms, inclusive="right")
+    by_task = ends[within & ends["task"].isin(list(worker_of))].groupby("task")["ms"].sum()
+    covered_ms = by_task.groupby(by_task.index.map(worker_of)).mean()
+    rows = step.inside
+    mine = pc.and_(
+        pc.equal(rows["measurement"].cast(pa.string()), "worker"),
+        pc.equal(rows["field"].cast(pa.string()), "cpu_ns"),
+    )
+    used = rows.filter(mine).select(["task", "value"]).to_pandas()
+    used = used[used["task"].isin(list(worker_of))]
+    cpu_ns = used.groupby(used["task"].map(worker_of))["value"].sum()
+    found = (cpu_ns / NS_PER_MS / covered_ms).dropna()
+    return {str(label): float(value) for label, value in found.items()}
+
+
+def contents(step: RawStep) -> dict[str, str]:
+    """Sum up a step's data so that any change of a value shows, and an order of rows does not.
+
+    Tasks are left out of it: Storm numbers them anew when a topology has other components of its own.
+    """
+    latency = step.latency
+    plain = pd.DataFrame(
+        {name: latency[name].to_numpy() for name in ("message_id", "child", "scheduled_ns", "sent_ns")}
+    )
+    plain["taken_ns"] = latency["left_ns"].to_numpy() - latency["entered_ns"].to_numpy()
+    for name in ("ground_truth_ms", "thesis_ground_truth_ms"):
+        plain[name] = np.nan_to_num(np.round(latency[name].to_numpy() * NS_PER_MS), nan=-1).astype(np.int64)
+    hops = latency["hops"].combine_chunks()
+    passed, sizes = hops.flatten(), hops.value_lengths().to_numpy()
+    of_hops = pd.DataFrame({k: passed.field(k).to_numpy() for k in ("received_ns", "emitted_ns")})
+    of_hops["message_id"] = np.repeat(plain["message_id"].to_numpy(), sizes)
+    columns = ["bucket_end_ms", "measurement", "component", "stream", "field", "value"]
+    metrics = step.metrics.select(columns).to_pandas()
+    complete = sorted(c.model_dump_json() for c in step.interval.complete_latency_ms.values())
+    return {
+        "latency.parquet": f"{len(plain)}:{_sum(plain):016x}{_sum(of_hops):016x}",
+        "metrics.parquet": f"{len(metrics)}:{_sum(metrics):016x}",
+        "interval.json": f"{step.interval.start_ns}-{step.interval.end_ns}:{'/'.join(complete)}",
+    }
+
+
+def _sum(frame: pd.DataFrame) -> int:
+    return int(pd.util.hash_pandas_object(frame, index=False).to_numpy().sum(dtype=np.uint64))

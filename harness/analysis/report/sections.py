@@ -1,0 +1,365 @@
+"""What the report shows, as plain values: sentences, rows of tables, matrices of cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness.analysis.figures import plan_drawing, style
+from harness.analysis.figures.error_figures import what
+from harness.analysis.judge.bootstrap import ConfidenceInterval
+from harness.analysis.judge.checks import MEASURED
+from harness.analysis.judge.pairs import THESIS_STATISTICS, TOPOLOGY_MEASURES
+from harness.analysis.judge.ranking import intervals
+from harness.analysis.judge.results import WITHIN_NOISE, Results, executors
+from harness.analysis.judge.summary import ErrorSummary, JudgedWith, leading
+from harness.analysis.report.pairs import pair_id
+from harness.analysis.spark.counters import ACK
+from harness.analysis.spark.latencies import COMPLETE, GROUND_TRUTH
+
+WORST_ROWS = 4
+"""Largest errors shown for each measure."""
+
+Row = dict[str, Any]
+
+
+def none(value: Any) -> bool:
+    """Whether there is no number."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def number(value: Any, digits: int = 3) -> str:
+    """Return a number with so many significant digits, and a dash for none.
+
+    Examples
+    --------
+    >>> number(12.3456), number(None), number(12345.6)
+    ('12.3', '–', '12346')
+    """
+    return "–" if none(value) else style.number(float(value), digits)
+
+
+def headline(data: Results) -> list[Row]:
+    """Return the answer in sentences: how large the errors are, where the largest, and the noise floor.
+
+    Each has a text, and the worst pairs to link to (model, text, anchor).
+    """
+    latencies = {s.interval.latency for s in data.run.steps}
+    kinds = sorted(latencies - {"ground-truth"})
+    out: list[Row] = [{"text": f"Latency measured: {MEASURED[kind]}.", "worst": []} for kind in kinds]
+    for name, reason in data.run.unwrapped.items():
+        out.append({"text": f"Component {name} is not instrumented: it {reason}.", "worst": []})
+    for measure in leading(latencies):
+        rows = [
+            e
+            for e in data.summary["errors"]
+            if (e["measure"], e["protocol"], e["statistic"]) == (measure, "ours", "mean")
+        ]
+        judged = sorted(
+            (e for e in rows if e["median_abs_error_pct"] is not None),
+            key=lambda e: e["median_abs_error_pct"] or 0.0,
+        )
+        name = f"Mean {style.measure_name(measure)}"
+        if not rows:
+            continue
+        if not judged:
+            out.append({"text": f"{name}: no off-diagonal pair could be judged.", "worst": []})
+            continue
+        parts = [f"{e['model']} {e['median_abs_error_pct']:.1f} %" for e in judged]
+        floor = noise_floor_pct(data, measure)
+        noise = f" Noise of the measurement itself: {floor:.1f} %." if floor is not None else ""
+        first = judged[0]
+        over = f"{first['judged']} of {first['pairs']} pairs"
+        if first["comparisons"] > first["pairs"]:
+            over = f"{first['judged']} of {first['comparisons']} comparisons in {first['pairs']} pairs"
+        out.append(
+            {
+                "text": f"{name}, median error over {over}: {', '.join(parts)}.{noise}",
+                "worst": _worst_pairs(data, measure),
+            }
+        )
+    return out
+
+
+def _worst_pairs(data: Results, measure: str) -> list[Row]:
+    """Return each model's worst pair of a measure's mean: its error, or the median over its subjects."""
+    cells = data.cells(measure)
+    cells = cells[(cells["source_step"] != cells["proposed_step"]) & (cells["judged"] > 0)]
+    found = []
+    for model, of in cells.groupby("model"):
+        worst = of.nlargest(1, "abs_error_pct").iloc[0]
+        ends = int(worst["source_step"]), int(worst["proposed_step"])
+        whole = worst["comparisons"] == 1
+        size = style.signed(100 * worst["relative_error"]) if whole else f"{worst['abs_error_pct']:.0f}"
+        text = f"{size} %{'' if whole else ' in the median'} from step {ends[0]} to {ends[1]}"
+        found.append({"model": model, "text": text, "anchor": pair_id(*ends)})
+    return found
+
+
+def noise_floor_pct(data: Results, measure: str) -> float | None:
+    """Return the median over the steps of the mean's noise, in percent of the mean."""
+    rows = data.measured(measure)
+    share = (rows["noise"] / rows["value"]).dropna() * 100
+    return float(share.median()) if len(share) else None
+
+
+def repeats(data: Results) -> Row:
+    """Say what the noise column holds: how many configurations were repeated, and how they spread."""
+    rows = data.measured(GROUND_TRUTH)
+    if not len(rows):
+        rows = data.measured(ACK)
+    share = rows["between_share"].dropna()
+    times = rows["configuration"].value_counts()
+    repeated = times[times > 1]
+    return {
+        "configurations": len(repeated),
+        "steps": int(repeated.sum()),
+        "between_pct": float(share.iloc[0] * 100) if len(share) else None,
+    }
+
+
+def check_grid(data: Results) -> list[Row]:
+    """One row a check: its result for the run, or for every step."""
+    rows: dict[str, Row] = {}
+    for c in data.checks:
+        row = rows.setdefault(c.check, {"check": c.check, "run": None, "steps": {}})
+        if c.step is None:
+            row["run"] = c
+        else:
+            row["steps"][c.step] = c
+    return list(rows.values())
+
+
+def step_rows(data: Results) -> list[Row]:
+    """One row a step: its configuration, and what was measured with the noise beside it."""
+    out = []
+    for s in data.run.steps:
+        row: Row = {
+            "step": s.index,
+            "executors": executors(s),
+            "workers": len(s.plan.start.workers),
+            "rate_tps": s.interval.rate_tps,
+            "seconds": (s.interval.end_ns - s.interval.start_ns) / 1e9,
+            "burn_in_s": s.interval.burn_in.seconds,
+            "overhead_s": s.interval.overhead_s,
+            "stop": s.interval.stop_reason,
+            "precision_pct": s.interval.precision_pct_reached,
+        }
+        of_acks = s.interval.latency == "ack"  # then they are what there is
+        percentiles = ACK if of_acks else GROUND_TRUTH
+        for key, measure, statistic in (
+            ("mean", GROUND_TRUTH, "mean"),
+            ("p50", percentiles, "p50"),
+            ("p95", percentiles, "p95"),
+            ("p99", percentiles, "p99"),
+            ("complete", COMPLETE, "mean"),
+            ("ack", ACK, "mean"),
+        ):
+            found = data.measured(measure, statistic)
+            found = found[found["step"] == s.index]
+            row[key] = found["value"].iloc[0] if len(found) else None
+            if key == ("ack" if of_acks else "mean"):
+                row["noise"] = found["noise"].iloc[0] if len(found) else None
+                row["n"] = found["n"].iloc[0] if len(found) else 0
+        mean = row["ack"] if of_acks else row["mean"]
+        row["noise_pct"] = None if none(row["noise"]) or none(mean) or not mean else 100 * row["noise"] / mean
+        out.append(row)
+    return out
+
+
+def plans(data: Results) -> Row:
+    """Return the drawings of the steps' plans, and what their colours mean."""
+    return {
+        "legend": plan_drawing.legend(data.run.steps[0].plan.start),
+        "steps": [(s.index, executors(s), plan_drawing.draw(s.plan.start)) for s in data.run.steps],
+    }
+
+
+def leaderboard(data: Results) -> list[tuple[ErrorSummary, ConfidenceInterval | None]]:
+    """Means of what sums the run up, each measure's models by median error.
+
+    With the median's interval where a pair is one comparison, as of latencies.
+    """
+    order = {m: i for i, m in enumerate(leading({s.interval.latency for s in data.run.steps}))}
+    rows = [
+        e
+        for e in data.summary["errors"]
+        if e["measure"] in order and (e["statistic"] == "mean" or e["protocol"] == "thesis")
+    ]
+
+    def place(e: ErrorSummary) -> tuple[int, str, float]:
+        error = e["median_abs_error_pct"]
+        return order[e["measure"]], e["protocol"], float("inf") if error is None else error
+
+    whole = [e for e in rows if e["measure"] in TOPOLOGY_MEASURES]
+    found = intervals([data], {(e["protocol"], e["measure"], e["statistic"]) for e in whole})
+    return [
+        (e, found.get((e["protocol"], e["measure"], e["statistic"], e["model"])))
+        for e in sorted(rows, key=place)
+    ]
+
+
+def matrix_views(data: Results) -> list[Row]:
+    """Every error matrix as rows of cells, the latencies' means first, what nobody was judged on last."""
+    steps = data.steps
+    names = list(style.MEASURE_NAMES)
+    views: dict[tuple[str, ...], dict[tuple[int, int], Row]] = {}
+    for cell in data.matrices.to_dict("records"):
+        key = tuple(str(cell[k]) for k in ("model", "protocol", "measure", "statistic"))
+        views.setdefault(key, {})[cell["source_step"], cell["proposed_step"]] = {
+            str(k): v for k, v in cell.items()
+        }
+
+    judged_kinds = {key[1:] for key, cells in views.items() if any(c["judged"] for c in cells.values())}
+
+    def place(key: tuple[str, ...]) -> tuple[Any, ...]:
+        model, protocol, measure, statistic = key
+        order = names.index(measure) if measure in names else len(names)
+        nothing = key[1:] not in judged_kinds
+        return nothing, protocol != "ours", statistic != "mean", order, measure, statistic, model
+
+    found = []
+    for model, protocol, measure, statistic in sorted(views, key=place):
+        cells = views[model, protocol, measure, statistic]
+        signed = all(c["comparisons"] == 1 for c in cells.values())
+        judged = any(c["judged"] for c in cells.values())
+        reasons = sorted({str(c["reason"]) for c in cells.values()})
+        found.append(
+            {
+                "model": model,
+                "kind": f"{style.measure_name(measure)}, {statistic.replace('_', ' ')}{_theirs(protocol)}",
+                "signed": signed,
+                "nothing": "" if judged else "; ".join(reasons),
+                "steps": steps,
+                "noise": _noise_row(cells, steps),
+                "rows": [(s, [_cell(cells.get((s, p)), s, p, signed) for p in steps]) for s in steps],
+            }
+        )
+    return found
+
+
+def _theirs(protocol: str) -> str:
+    """Name the protocol beside a measure, where it is not the harness's own."""
+    return " (the thesis's protocol)" if protocol == "thesis" else ""
+
+
+def _noise_row(cells: Mapping[tuple[int, int], Row], steps: Sequence[int]) -> list[str]:
+    """Return each proposed step's noise floor in percent (two standard deviations); empty without any."""
+    row = []
+    for p in steps:
+        of_step = [c for (_, proposed), c in cells.items() if proposed == p and c["judged"]]
+        known = [
+            WITHIN_NOISE * 100 * c["noise"] / abs(c["actual"])
+            for c in of_step
+            if not none(c["noise"]) and c["actual"]
+        ]
+        row.append(f"±{sum(known) / len(known):.1f}" if known else "–")
+    return row if any(text != "–" for text in row) else []
+
+
+def worst_rows(data: Results) -> list[Row]:
+    """Return the largest errors of each measure's means, latencies first."""
+    rows = data.judged()
+    rows = rows[rows["statistic"].isin(["mean", *THESIS_STATISTICS.values()])]
+    whole = rows["measure"].isin(TOPOLOGY_MEASURES)
+    rows = rows[(whole & (rows["subject"] == "")) | (~whole & rows["subject"].str.contains("[", regex=False))]
+    found = (
+        rows.sort_values("abs_error_pct", ascending=False).groupby(["measure", "protocol"]).head(WORST_ROWS)
+    )
+    names = list(style.MEASURE_NAMES)
+    order = found["measure"].map(lambda m: names.index(m) if m in names else len(names))
+    ranked = found.assign(order=order).sort_values(
+        ["order", "protocol", "abs_error_pct"], ascending=[True, True, False]
+    )
+    return [
+        {str(k): v for k, v in row.items()}
+        | {
+            "what": what(row["measure"], row["statistic"]) + _theirs(row["protocol"]),
+            "anchor": pair_id(row["source_step"], row["proposed_step"]),
+        }
+        for row in ranked.to_dict("records")
+    ]
+
+
+def _cell(found: Mapping[str, Any] | None, source: int, proposed: int, signed: bool) -> Row:
+    title = f"step {source} → step {proposed}"
+    cell = {
+        "text": "",
+        "colour": "",
+        "gap": True,
+        "within": False,
+        "diagonal": source == proposed,
+        "anchor": pair_id(source, proposed),
+    }
+    if found is None:
+        return cell | {"title": f"{title}: no prediction"}
+    if not found["judged"]:
+        return cell | {
+            "text": found["verdict"].replace("not-", "not "),
+            "title": f"{title}; {found['verdict']}: {found['reason']}",
+        }
+    error = found["relative_error"] * 100 if signed else found["abs_error_pct"]
+    if found["comparisons"] > 1:
+        lines = [title, f"median of {found['judged']} of {found['comparisons']} comparisons"]
+    else:
+        noise = "" if none(found["noise"]) else f" ± {number(found['noise'])}"
+        lines = [
+            title,
+            f"predicted {number(found['predicted'], 4)}, measured {number(found['actual'], 4)}{noise}",
+        ]
+        if not none(found["low"]):
+            lines.append(f"interval {number(found['low'])} to {number(found['high'])}")
+        if not none(found["error_over_noise"]):
+            lines.append(f"error / noise {number(found['error_over_noise'])}")
+    lines.append("click: stage by stage")
+    return cell | {
+        "text": style.signed(error, 1) if signed else f"{error:.1f}",
+        "colour": colour(error, signed),
+        "title": "; ".join(lines),
+        "gap": False,
+        "within": bool(found["error_over_noise"] <= WITHIN_NOISE),
+    }
+
+
+def colour(error_pct: float, signed: bool) -> str:
+    """Return a cell's background: red for over, blue for under, by the size of the error up to 50 %.
+
+    Examples
+    --------
+    >>> colour(0.0, True), colour(80.0, True)
+    ('rgb(255,255,255)', 'rgb(214,96,77)')
+    """
+    share = min(abs(error_pct) / 50.0, 1.0)
+    end = (214, 96, 77) if signed and error_pct > 0 else (67, 147, 195)
+    return "rgb({},{},{})".format(*(round(255 + (e - 255) * share) for e in end))
+
+
+def provenance(environment: Mapping[str, Any], judged_with: JudgedWith) -> list[tuple[str, str]]:
+    """Return what is worth knowing of where the numbers come from, in words, the rest as it stands."""
+    machine = environment.get("machine", {})
+    memory = machine.get("memory_bytes")
+    said = [
+        ("measured at", environment.get("started", "")),
+        ("commit", environment.get("commit") or "not known"),
+        ("judged with", f"harness {judged_with['harness']}, commit {judged_with['commit'] or 'not known'}"),
+        ("machine", f"{machine.get('cores', '?')} cores {machine.get('cpu', '')}".strip()),
+        ("memory", f"{memory / 2**30:.0f} GiB" if memory else ""),
+        ("kernel", machine.get("kernel", "")),
+    ]
+    shown = {"started", "commit", "machine"}
+    rest = {k: v for k, v in environment.items() if k not in shown}
+    rest["machine"] = {
+        k: v for k, v in machine.items() if k not in ("cores", "cpu", "memory_bytes", "kernel")
+    }
+    return [(k, str(v)) for k, v in said if v] + flattened(rest)
+
+
+def flattened(value: Any, prefix: str = "") -> list[tuple[str, str]]:
+    """Return every leaf of nested mappings with its dotted name."""
+    if isinstance(value, Mapping):
+        inner = [flattened(v, f"{prefix}.{key}" if prefix else str(key)) for key, v in value.items()]
+        return [leaf for leaves in inner for leaf in leaves]
+    if isinstance(value, list) and any(isinstance(v, Mapping | list) for v in value):
+        return [leaf for i, v in enumerate(value) for leaf in flattened(v, f"{prefix}.{i}")]
+    return [(prefix, ", ".join(map(str, value)) if isinstance(value, list) else str(value))]

@@ -1,0 +1,1 @@
+"""Spark: from samples and metric rows to sums."""

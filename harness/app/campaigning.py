@@ -1,0 +1,290 @@
+"""Measuring a run on the cluster that its experiment names: one of this machine, or a provisioned one."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from harness.app.homes import temporary_home
+from harness.app.jars import jars
+from harness.app.stores import Stores
+from harness.backends.hosts import remote
+from harness.backends.kafka.client import Topics
+from harness.backends.local.opened import local_cluster
+from harness.errors import ClusterError, HarnessError, UsageError
+from harness.experiments.campaign import Campaign
+from harness.experiments.config import Experiment, Workload
+from harness.experiments.contracts import Load, OwnMessages, Watcher
+from harness.experiments.loading import expand_steps
+from harness.experiments.schedule import Constant, Poisson, Schedule, Trace
+from harness.machine import cgroups, room, sandbox
+from harness.machine.environment import describe
+from harness.machine.niceness import NICENESS, giving_way
+from harness.machine.servers import KAFKA_VERSION, STORM_VERSION, ServerHomes
+from harness.runs import Run, read_table, write_atomically
+from harness.storm.deployment import (
+    OfAJar,
+    OfTheHarness,
+    RunningCluster,
+    StormDeployment,
+    Submitter,
+)
+from harness.topologies.jar import JarTopology
+from harness.topologies.test_topology import Topology
+from harness.workload.load import KafkaLoad
+from harness.workload.named import NamedWire
+from harness.workload.wire import OwnWire, Wire
+
+STORE_MEMORY_MB = {"influxdb": 300, "neo4j": 900}
+"""Resident set of each optional server, at most about."""
+
+UNKNOWN_SINK = "?"
+"""Stands for the component that writes the output topic of a jar that has several without successors."""
+
+
+def environment(experiment: Experiment | None = None) -> dict[str, Any]:
+    """Return ``environment.json`` of a run that begins now, on a local cluster if no experiment says else."""
+    versions: dict[str, Any] = {"storm": STORM_VERSION, "kafka": KAFKA_VERSION, "servers_niceness": NICENESS}
+    if experiment is not None and experiment.cluster.kind == "remote":
+        there = remote.describe(experiment.cluster, jars())
+        return describe("remote", {**versions, **Stores.of(experiment).versions, **there})
+    if experiment is not None:
+        versions |= Stores.of(experiment).versions
+    isolation = "private network and process namespaces" if sandbox.inside() else "loopback addresses only"
+    return describe("local", {**versions, "isolation": isolation})
+
+
+def note_resumption(run: Run, experiment: Experiment | None = None) -> None:
+    """Add to ``environment.json`` that a run is taken up again, with what may differ from its start."""
+    now = environment(experiment)
+    entry = {key: now[key] for key in ("started", "commit", "harness", "cluster")}
+    entry["load_1min"] = now["machine"]["load_1min"]
+    known = run.environment
+    known["resumed"] = [*known.get("resumed", []), entry]
+    write_atomically(run.path / "environment.json", json.dumps(known, indent=2))
+
+
+def require_room(runs: Path, experiment: Experiment) -> None:
+    """Check that disk and memory suffice, and that the machine allows what is asked of it.
+
+    Raises
+    ------
+    UsageError
+        When they do not, or a CPU quota is asked for where none can be set, or a store
+        that is not installed, or a cluster that is not provisioned.
+    """
+    if experiment.cluster.kind == "remote":
+        remote.require_provisioned(experiment.cluster, jars())
+    stores = Stores.of(experiment)
+    if experiment.cluster.cpu_quota_cores and (reason := cgroups.obstacle()):
+        raise UsageError(f"cluster.cpu_quota_cores: {reason}", "leave it out, or see harness doctor")
+    room.require_room(
+        (runs, Path(tempfile.gettempdir())),  # for the results; for the servers
+        experiment.slots,
+        experiment.cluster.worker_heap_mb,
+        sum(STORE_MEMORY_MB[server.name] for server in stores.companions),
+    )
+
+
+def schedule(workload: Workload, rate_tps: float) -> Schedule:
+    """Return the send times of a step; a trace keeps its own rate."""
+    if workload.arrivals == "constant":
+        return Constant(rate_tps)
+    if workload.arrivals == "poisson":
+        return Poisson(rate_tps, workload.seed)
+    assert workload.trace is not None  # checked when the experiment was loaded
+    return Trace.read(workload.trace)
+
+
+class _RunLog(logging.FileHandler):
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Pass over a line that cannot be written: a disk that is full is told of where a step is."""
+
+
+@contextmanager
+def logging_to(run: Run) -> Iterator[None]:
+    """Append the harness's log to the run's ``log.txt``."""
+    handler = _RunLog(run.path / "log.txt", encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logger = logging.getLogger("harness")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        with suppress(OSError):  # what it could not write before, it cannot write now
+            handler.close()
+
+
+def keep_logs(logs: Path, target: Path) -> bool:
+    """Copy the servers' logs, which say why a run ended, into the run; return whether there was room."""
+    shutil.rmtree(target, ignore_errors=True)
+    try:
+        shutil.copytree(logs, target)
+    except OSError:
+        shutil.rmtree(target, ignore_errors=True)  # the room that a part of them takes is needed more
+        return False
+    return True
+
+
+def first_free_id(run: Run) -> int:
+    """Return a message identifier above all that the run's finished steps used.
+
+    Raises
+    ------
+    UsageError
+        When a step's table cannot be read.
+    """
+    highest = -1
+    for step in run.finished_steps:
+        used = read_table(run.step_path(step) / "latency.parquet", ["message_id"])["message_id"]
+        if len(used):
+            highest = max(highest, int(used.to_numpy().max()))
+    # The unfinished step of the interrupted attempt sent more than any file knows of.
+    return 0 if highest < 0 else highest + 10_000_000
+
+
+def measure(
+    experiment: Experiment, run: Run, homes: ServerHomes, watch: Watcher, progress: Callable[[str], None]
+) -> None:
+    """Measure the steps that a run does not have yet, on a local cluster of its own or a provisioned one."""
+    if len(run.finished_steps) == len(expand_steps(experiment)):
+        return
+    first_id = first_free_id(run)  # reads every finished step: none is found cut after the servers' start
+    logger = logging.getLogger(__name__)
+    name = _name(experiment, run)
+    ending = "leaving the cluster" if experiment.cluster.kind == "remote" else "ending the servers"
+
+    def say(line: str) -> None:
+        logger.info(line)
+        progress(line)
+
+    with temporary_home() as home, logging_to(run):
+        logger.info("steps finished before: %s", list(run.finished_steps))
+        try:
+            stores = Stores.of(experiment)
+            with _cluster(experiment, homes, home, say, stores) as cluster:
+                try:
+                    folder = cluster.logs / "submission"
+                    carry_out_on(experiment, run, cluster, name, folder, stores, watch, first_id)
+                except KeyboardInterrupt as stop:
+                    say(f"told to stop{f' by {stop}' if str(stop) else ''}, {ending}")
+                    raise
+        except Exception as error:
+            logger.error("stopped: %s", error)
+            kept = keep_logs(home / "logs", run.path / "servers")
+            if isinstance(error, HarnessError):
+                _refer_to_kept(error, home / "logs", run.path / "servers" if kept else None)
+            raise
+
+
+def _name(experiment: Experiment, run: Run) -> str:
+    """Return a name that no other run or attempt has: a provisioned cluster may remember those before."""
+    attempts = len(run.environment.get("resumed", ()))
+    return f"{experiment.name}-{run.path.name.lower()}" + (f"-{attempts}" if attempts else "")
+
+
+def _cluster(
+    experiment: Experiment, homes: ServerHomes, home: Path, say: Callable[[str], None], stores: Stores
+) -> AbstractContextManager[RunningCluster]:
+    if experiment.cluster.kind == "remote":
+        return remote.remote_cluster(experiment.cluster, homes, home, jars(), say)
+    return local_cluster(experiment, homes, home, jars(), say, stores.companions)
+
+
+def carry_out_on(
+    experiment: Experiment,
+    run: Run,
+    cluster: RunningCluster,
+    name: str,
+    folder: Path,
+    stores: Stores,
+    watch: Watcher,
+    first_id: int,
+) -> str:
+    """Measure on a cluster that is up, and return Storm's name for the topology, which is left running.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        With what its topology is made of (``harness.storm.capturing``).
+    run : Run
+        Gets the steps that it does not have yet.
+    name : str
+        A name that nothing else on the cluster has: of the topology and its topics.
+    folder : Path
+        Where the settings of each submission are kept.
+    stores : Stores
+        Where metrics and plans go beside the run; its servers are up.
+    watch : Watcher
+        Told how far each step is.
+    first_id : int
+        Identifier of the first message (``first_free_id``).
+    """
+    with ExitStack() as stack:
+        measuring = stores.measuring(experiment, run, watch, cluster.here)
+        target, metrics, watcher = stack.enter_context(measuring)
+        topics = (f"{name}-in", f"{name}-out")
+        load: Load = OwnMessages()
+        if experiment.workload is not None:
+            load = stack.enter_context(
+                _load(experiment, experiment.workload, cluster, name, topics, first_id)
+            )
+        submitter: Submitter
+        if isinstance(experiment.topology, JarTopology):
+            submitter = OfAJar(experiment, experiment.topology, name, cluster.bootstrap, topics)
+        else:
+            submitter = OfTheHarness(experiment, name, cluster.bootstrap, topics, jars(), folder)
+        deployment = StormDeployment(experiment, cluster, submitter, target, jars(), folder)
+        stack.enter_context(giving_way())  # to generator and receiver, which run by now
+        Campaign(experiment, run, deployment, load, metrics, watcher, cluster.round_trips).carry_out()
+    return submitter.topology
+
+
+def _load(
+    experiment: Experiment,
+    workload: Workload,
+    cluster: RunningCluster,
+    name: str,
+    topics: tuple[str, str],
+    first_id: int,
+) -> KafkaLoad:
+    """Make the two topics, and what sends to one and reads the other."""
+    with Topics(cluster.bootstrap) as broker:
+        for topic in topics:
+            cluster.remember("topic", topic)
+            broker.create(topic)
+    # anybody's spouts have a consumer group of their own
+    group = "" if isinstance(experiment.topology, JarTopology) else name
+    wire = wire_of(experiment.topology, workload, cluster.one_clock, cluster.broker_ahead_ms)
+    return KafkaLoad(cluster.bootstrap, *topics, partial(schedule, workload), wire, first_id, group=group)
+
+
+def wire_of(
+    topology: Topology | JarTopology, workload: Workload, one_clock: bool, broker_ahead_ms: float
+) -> Wire:
+    """Return what records look like on the way to a topology and back, and by whose clocks they are timed."""
+    payload = "x" * workload.payload_bytes
+    if not isinstance(topology, JarTopology) or topology.topics is None:
+        return OwnWire(payload, one_clock=one_clock, broker_ahead_ms=broker_ahead_ms)
+    sinks, named = topology.query_plan().sinks, topology.topics
+    sink = sinks[0] if len(sinks) == 1 else UNKNOWN_SINK
+    drawn = (workload.keys, workload.seed)
+    return NamedWire(named.header, named.value, payload, *drawn, sink, broker_ahead_ms)
+
+
+def _refer_to_kept(error: HarnessError, logs: Path, kept: Path | None) -> None:
+    """Make an error name the copy of a log, where there is one: the log itself goes with the cluster."""
+    if not error.log and isinstance(error, ClusterError):
+        error.log = str(logs)
+    if error.log and Path(error.log).is_relative_to(logs):
+        error.log = os.path.relpath(kept / Path(error.log).relative_to(logs)) if kept else ""

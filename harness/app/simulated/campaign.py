@@ -1,0 +1,254 @@
+"""Carrying out an experiment on the ``simulator`` cluster: each step is played, judged and written.
+
+As in a measured step there are burn-in, interval and time for its last messages to come out; the burn-in is
+as long as the experiment asks at least and twice the slowest window, the interval as long as it allows at
+most. What is judged of a measured step is judged here by the same code. Times are those of a virtual clock
+that only playing moves on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.app.campaigning import schedule
+from harness.app.simulated import tables
+from harness.app.simulated.metrics import metrics
+from harness.app.simulated.networks import FETCH_MS, HOST_CORES, network
+from harness.app.simulated.placing import place, worker_nodes
+from harness.experiments import records
+from harness.experiments.config import Experiment, Step
+from harness.experiments.loading import expand_steps
+from harness.experiments.measuring import MeasuredInterval
+from harness.experiments.precision import look
+from harness.experiments.schedule import NS_PER_S, Schedule
+from harness.experiments.steady import interval as steadiness
+from harness.models.contract.layout import IntArray
+from harness.models.simulator import simulate_messages
+from harness.models.simulator.loads import loads
+from harness.models.simulator.messages import Messages
+from harness.plans import ACKER, PhysicalPlan, TopologyConfiguration
+from harness.runs import BurnInFound, CompleteLatency, Finding, Interval, Run, StepPlan, utc_now
+from harness.schemas import METRICS
+
+MESSAGES_A_STEP = 100_000_000
+"""More than any has: their identifiers begin anew at its multiples."""
+BETWEEN_STEPS_S = 10.0
+
+
+@dataclass(frozen=True)
+class _Span:
+    """Lengths of a step's parts."""
+
+    burn_in_s: float
+    interval_s: float
+    settle_s: float
+
+    @property
+    def start_ms(self) -> float:
+        """Of the interval, after the plan was up."""
+        return 1000 * self.burn_in_s
+
+    @property
+    def end_ms(self) -> float:
+        """Of the interval."""
+        return 1000 * (self.burn_in_s + self.interval_s)
+
+
+def carry_out(experiment: Experiment, run: Run, say: Callable[[str], None]) -> None:
+    """Play the steps that a run does not have yet.
+
+    Parameters
+    ----------
+    say : callable
+        Told one line a step.
+
+    Raises
+    ------
+    UsageError, ModelDeclined
+        When the experiment asks for what the simulator does not play.
+    """
+    finished = run.finished_steps
+    now_ns = max((run.interval(step).done_ns for step in finished), default=0)
+    epoch_ms = round(utc_now().timestamp() * 1000)
+    for step in expand_steps(experiment):
+        if step.index in finished:
+            continue
+        up_ns = now_ns + round(BETWEEN_STEPS_S * NS_PER_S)
+        played, span = _play(experiment, step, up_ns, epoch_ms)
+        written = _write(experiment, run, step, played, span)
+        now_ns, epoch_ms = written.done_ns, epoch_ms + (written.done_ns - up_ns) // 1_000_000
+        say(
+            f"step {step.index} {step.label}, simulated: mean {written.mean_ms:.2f} ms"
+            f" ± {written.precision_pct_reached:.1f} %"
+        )
+
+
+def _play(experiment: Experiment, step: Step, up_ns: int, epoch_ms: int) -> tuple[tables.Played, _Span]:
+    rate_tps = step.rate_tps or experiment.input.rate_tps
+    made = network(experiment, _plan(experiment, step), rate_tps)
+    slowest_s = loads(made).slowest_window_s()
+    measure = experiment.measure
+
+    def whole(seconds: float) -> float:
+        return math.ceil(seconds / measure.bucket_s) * float(measure.bucket_s)
+
+    burn_in_s = whole(min(max(measure.burn_in.least_s, 2 * slowest_s), measure.burn_in.most_s))
+    interval_s = whole(measure.interval.most_s)
+    span = _Span(burn_in_s, interval_s, max(1.0, min(2 * slowest_s, interval_s)))
+    workload = experiment.input
+    own = workload.model_copy(update={"seed": workload.seed + step.index})
+    until_ms = span.end_ms + 1000 * span.settle_s
+    offsets = _sent_until(schedule(own, rate_tps), round(until_ms * 1e6))
+    spouts = np.concatenate([made.layout.tasks[name] for name in made.input_tps])
+    partition = np.arange(offsets.size) % tables.PARTITIONS
+    messages = Messages(offsets / 1e6 + FETCH_MS, spouts[partition % spouts.size])
+    played = simulate_messages(made, messages, (span.start_ms, span.end_ms), own.seed)
+    first_id = step.index * MESSAGES_A_STEP
+    return tables.Played(played, offsets, first_id, up_ns, epoch_ms), span
+
+
+def _asked(experiment: Experiment, step: Step) -> TopologyConfiguration:
+    executors = {**step.configuration.executors, ACKER: experiment.ackers}
+    return step.configuration.model_copy(update={"executors": executors})
+
+
+def _plan(experiment: Experiment, step: Step) -> PhysicalPlan:
+    cluster = experiment.cluster
+    nodes = worker_nodes(cluster.nodes, cluster.slots_per_node, HOST_CORES)
+    own_tasks = {ACKER: experiment.ackers}
+    return place(experiment.topology.query_plan(), _asked(experiment, step), own_tasks, nodes)
+
+
+def _sent_until(planned: Schedule, until_ns: int) -> IntArray:
+    """Return when messages are sent."""
+    parts = [np.empty(0, dtype=np.int64)]
+    for chunk in planned.chunks():
+        parts.append(chunk[chunk < until_ns])
+        if parts[-1].size < chunk.size:
+            break
+    return np.concatenate(parts)
+
+
+def _gather(experiment: Experiment, played: tables.Played) -> records.GatheredStep:
+    query_plan = experiment.topology.query_plan()
+    sent, received = tables.sent(played), tables.received(played, experiment.input.seed)
+    members = tables.members(played)
+    outputs = pc.count_distinct(
+        pc.add(pc.multiply(received["output_offset"], tables.PARTITIONS), received["output_partition"])
+    ).as_py()
+    return records.GatheredStep(
+        sent=sent,
+        received=received,
+        input_records=sent.num_rows,
+        output_records=outputs,
+        records_read=outputs,
+        foreign_records=0,
+        held=tables.held(played),
+        failed=(),
+        errors=[],
+        topic="simulated",
+        members=lambda ids: members[ids - played.first_id],
+        appearances=math.prod(
+            query_plan.component(s.target).tasks for s in query_plan.streams if s.grouping == "all"
+        ),
+    )
+
+
+def _measured(
+    experiment: Experiment, played: tables.Played, span: _Span, gathered: records.GatheredStep
+) -> MeasuredInterval:
+    """Return what is found of the interval, as of a measured one."""
+    start_ns, end_ns = (int(t) for t in played.ns(np.array([span.start_ms, span.end_ms])))
+    epoch = played.epoch_ms(np.array([span.start_ms, span.end_ms]))
+    sent_s = (gathered.sent["scheduled_ns"].to_numpy() - start_ns) / 1e9
+    rows = gathered.received
+    scheduled_s = sent_s[rows["message_id"].to_numpy() - played.first_id]
+    entered_s, left_s = ((rows[n].to_numpy() - start_ns) / 1e9 for n in ("entered_ns", "left_ns"))
+    due = (scheduled_s >= 0) & (scheduled_s < span.interval_s)
+    left = (left_s >= 0) & (left_s < span.interval_s)
+    seen = look(
+        scheduled_s[due],
+        (left_s - entered_s)[due] * 1000,
+        start_s=0.0,
+        end_s=span.interval_s,
+        precision_pct=experiment.measure.interval.precision_pct,
+        looks=1,
+    )
+    return MeasuredInterval(
+        latency="ground-truth",
+        start_ns=start_ns,
+        end_ns=end_ns,
+        start_epoch_ms=int(epoch[0]),
+        end_epoch_ms=int(epoch[1]),
+        burn_in=BurnInFound(found=True, seconds=span.burn_in_s, reason="simulated, of a length set before"),
+        look=seen,
+        looks=1,
+        looks_planned=1,
+        stop_reason="precision" if seen.enough else "time-limit",
+        steadiness=steadiness(
+            left_s[left],
+            (left_s - scheduled_s)[left] * 1000,
+            start_s=0.0,
+            end_s=span.interval_s,
+            drift_pct=experiment.measure.burn_in.drift_pct,
+            sent_s=sent_s,
+        ),
+        complete_latency_ms=_complete_latency(played),
+        machine_busy_pct=0.0,
+        machine_steal_pct=0.0,
+        disturbance="",
+    )
+
+
+def _complete_latency(played: tables.Played) -> dict[str, CompleteLatency]:
+    run, layout = played.run, played.run.network.layout
+    values = run.complete_latency_ms
+    owner = run.world.tasks["executor"][run.messages["task"][run.in_interval]]
+    found = {}
+    for name in layout.plan.query_plan.spouts:
+        for e in range(*layout.of[name].indices(len(layout))):
+            mine = values[(owner == e) & ~np.isnan(values)]
+            mean = float(mine.mean()) if mine.size else None
+            found[layout.executors[e].label] = CompleteLatency(mean_ms=mean, acked=mine.size)
+    return found
+
+
+def _write(experiment: Experiment, run: Run, step: Step, played: tables.Played, span: _Span) -> Interval:
+    gathered = _gather(experiment, played)
+    measured = _measured(experiment, played, span, gathered)
+    plan, instrumented = played.run.network.layout.plan, experiment.measure.instrument
+    assembled = records.latency(gathered, plan, measured)
+    settled_ns = measured.end_ns + round(span.settle_s * NS_PER_S)
+    drained_ns = max(settled_ns, int(played.ns(np.array([played.last_ms]))[0]) + 1)
+    rows: pa.Table = METRICS.empty_table()
+    if instrumented:
+        bucket_s = experiment.measure.bucket_s
+        rows = metrics(played, bucket_s, math.ceil((drained_ns - played.up_ns) / NS_PER_S / bucket_s))
+    quality = records.quality(
+        gathered,
+        measured,
+        assembled,
+        plan_as_asked=Finding(ok=True, detail="simulated"),
+        plan_unchanged=Finding(ok=True),
+        metrics=records.delivery(rows, instrumented=instrumented),
+    )
+    precision_pct = experiment.measure.interval.precision_pct
+    written = records.interval(
+        step,
+        measured,
+        records.settled_look(assembled, measured, precision_pct),
+        rate_tps=step.rate_tps or experiment.input.rate_tps,
+        precision_pct=precision_pct,
+        moments_ns=records.Moments(played.up_ns, played.up_ns, settled_ns, drained_ns, drained_ns),
+        submission="first" if step.index == 0 else "rebalance",
+    )
+    step_plan = StepPlan(asked=_asked(experiment, step), start=plan, end=plan)
+    return run.write_step(
+        step.index, step_plan, written, quality, assembled.latency, rows, lambda: drained_ns
+    )

@@ -1,0 +1,251 @@
+"""A played step's metrics, as the instrumented bolts and spouts would report them: rows of ``METRICS``.
+
+What a server alone knows is not there: garbage collection, heap, lines lost on their way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from harness.app.simulated.networks import ACK_MS, EMIT_MS, SEND_MS
+from harness.app.simulated.tables import Played
+from harness.models.contract.layout import FloatArray, IntArray
+from harness.models.simulator.kinds import NONE
+from harness.schemas import METRICS
+
+BINS_LOG2 = 4
+"""Logarithm of a histogram's bins an octave."""
+NS_PER_MS = 1e6
+
+
+def metrics(played: Played, bucket_s: float, buckets: int) -> pa.Table:
+    """Return the rows of so many buckets, from the time at which the plan was up."""
+    book = _Book(played, 1000 * bucket_s, buckets)
+    frame = pd.concat([*book.arrivals(), *book.emits(), *book.services(), *book.acks(), *book.workers()])
+    columns = {}
+    for field in METRICS:
+        column = pa.array(frame[field.name].to_numpy(), from_pandas=False)
+        columns[field.name] = column.dictionary_encode() if pa.types.is_dictionary(field.type) else column
+    return pa.table(columns).cast(METRICS)
+
+
+def upper_bounds_ns(durations_ns: IntArray) -> IntArray:
+    """Return the bin of each duration by its upper bound: 16 of equal width an octave, 1 ns wide below 32.
+
+    Examples
+    --------
+    >>> upper_bounds_ns(np.array([0, 15, 31, 32, 33, 1000])).tolist()
+    [1, 16, 32, 34, 34, 1024]
+    """
+    octave = np.floor(np.log2(np.maximum(durations_ns, 1))).astype(np.int64)
+    shift = np.maximum(octave - BINS_LOG2, 0)
+    return np.asarray(((durations_ns >> shift) + 1) << shift)
+
+
+class _Book:
+    """Counts by task and bucket."""
+
+    def __init__(self, played: Played, bucket_ms: float, buckets: int) -> None:
+        self.played, self.run = played, played.run
+        self.layout = self.run.network.layout
+        self.plan = self.layout.plan.query_plan
+        self.bucket_ms, self.buckets = bucket_ms, buckets
+        ends = np.asarray(bucket_ms * np.arange(1, buckets + 1), dtype=np.float64)
+        self.ends_ms = played.epoch_ms(ends)
+        self.identifiers = self.run.parts.identifiers
+        by_task = self.layout.plan.by_task
+        self.workers_of = np.array([by_task[t].worker.label for t in self.identifiers.tolist()], dtype=object)
+        records = self.run.world.components
+        self.tasks_of = {
+            name: slice(int(r["first_task"]), int(r["first_task"] + r["tasks"]))
+            for name, r in zip(self.layout.order, records, strict=False)
+        }
+        self.tasks = self.run.visits["task"].astype(np.int64)
+        self.input = self.run.visits["input"]
+
+    def added(self, tasks: IntArray, times_ms: FloatArray, values: FloatArray | None = None) -> FloatArray:
+        """Add up by task and bucket."""
+        bucket = np.floor(times_ms / self.bucket_ms).astype(np.int64)
+        inside = (bucket >= 0) & (bucket < self.buckets)
+        cells = tasks[inside] * self.buckets + bucket[inside]
+        weights = None if values is None else values[inside]
+        size = self.identifiers.size
+        return np.bincount(cells, weights, size * self.buckets).reshape(size, self.buckets).astype(np.float64)
+
+    def dense(
+        self,
+        component: str,
+        measurement: str,
+        field: str,
+        values: FloatArray,
+        stream: str = "",
+        peer: str = "",
+    ) -> pd.DataFrame:
+        """Return a row a task of the component and bucket."""
+        mine = self.tasks_of[component]
+        return self.rows(
+            component,
+            measurement,
+            np.repeat(np.arange(mine.start, mine.stop), self.buckets),
+            np.tile(np.arange(self.buckets), mine.stop - mine.start),
+            values[mine].ravel(),
+            field=field,
+            stream=stream,
+            peer=peer,
+        )
+
+    def rows(
+        self,
+        component: str,
+        measurement: str,
+        tasks: IntArray,
+        buckets: IntArray,
+        values: FloatArray,
+        **labels: object,
+    ) -> pd.DataFrame:
+        """Return rows, with the labels that they have beside measurement, component, task and worker."""
+        columns = {"stream": "", "peer": "", **labels}
+        return pd.DataFrame(
+            {
+                "bucket_end_ms": self.ends_ms[buckets],
+                "measurement": measurement,
+                "component": component,
+                "task": self.identifiers[tasks].astype(np.int32),
+                "worker": self.workers_of[tasks],
+                "value": values,
+                **columns,
+            }
+        )
+
+    def sparse(
+        self, component: str, measurement: str, tasks: IntArray, times_ms: FloatArray, by: str, key: IntArray
+    ) -> pd.DataFrame:
+        """Count by task, bucket and a key, which is told in the column ``by``; zeros are left out."""
+        bucket = np.floor(times_ms / self.bucket_ms).astype(np.int64)
+        inside = (bucket >= 0) & (bucket < self.buckets)
+        found, count = np.unique(
+            np.stack([tasks[inside], bucket[inside], key[inside]]), axis=1, return_counts=True
+        )
+        labels = {"field": "count", by: found[2].astype(str).astype(object)}  # a histogram's field is its bin
+        return self.rows(component, measurement, found[0], found[1], count.astype(np.float64), **labels)
+
+    def arrivals(self) -> Iterator[pd.DataFrame]:
+        """Yield tuples taken up by each bolt, and the time between them."""
+        visits = self.run.visits
+        for number, key in enumerate(self.run.parts.inputs_by_number):
+            mine = np.flatnonzero(self.input == number)
+            counts = self.added(self.tasks[mine], visits["received"][mine])
+            yield self.dense(key.component, "received", "count", counts, key.stream, key.source)
+        bolts = np.flatnonzero((self.input != NONE) & np.isfinite(visits["received"]))
+        bolts = bolts[np.lexsort((visits["received"][bolts], self.tasks[bolts]))]
+        tasks, times = self.tasks[bolts], visits["received"][bolts]
+        same = np.flatnonzero(tasks[1:] == tasks[:-1]) + 1
+        gaps_ns = (times[same] - times[same - 1]) * NS_PER_MS
+        for field, values in (("count", None), ("sum_ns", gaps_ns), ("sumsq_ns2", gaps_ns**2)):
+            added = self.added(tasks[same], times[same], values)
+            for name in self.bolts:
+                yield self.dense(name, "interarrival", field, added)
+
+    @property
+    def bolts(self) -> list[str]:
+        """Components with an input."""
+        return [name for name in self.layout.order if self.plan.inputs(name)]
+
+    def emits(self) -> Iterator[pd.DataFrame]:
+        """Yield calls of emit by output, and the tuples that they made by task of the target."""
+        visits, firings = self.run.visits, self.run.world.firings
+        told: set[tuple[str, str]] = set()
+        streams = {(s.target, s.source, s.stream): s for s in self.plan.streams}
+        for number, key in enumerate(self.run.parts.inputs_by_number):
+            mine = np.flatnonzero(self.input == number)
+            parent = visits["parent"][mine].astype(np.int64)
+            sources, times = np.empty(mine.size, dtype=np.int64), np.empty(mine.size)
+            one = parent >= 0
+            sources[one] = visits["task"][parent[one]]
+            times[one] = visits["emitted"][parent[one]]
+            sources[~one] = firings["task"][~parent[~one]]
+            times[~one] = firings["time"][~parent[~one]]
+            stream = streams[key]
+            if (key.source, key.stream) not in told:
+                told.add((key.source, key.stream))
+                copies = self.plan.component(key.component).tasks if stream.grouping == "all" else 1
+                counts = self.added(sources, times) / copies
+                yield self.dense(key.source, "emitted", "count", counts, key.stream)
+            to = self.identifiers[self.tasks[mine]]
+            yield self.sparse(key.source, "transferred", sources, times, "peer", to).assign(stream=key.stream)
+
+    def services(self) -> Iterator[pd.DataFrame]:
+        """Yield what executing tuples took, by the wall clock and in CPU time."""
+        visits = self.run.visits
+        for name in self.bolts:
+            mine = self.tasks_of[name]
+            at = np.flatnonzero(
+                (self.tasks >= mine.start) & (self.tasks < mine.stop) & np.isfinite(visits["received"])
+            )
+            tasks, held_ms = self.tasks[at], SEND_MS if name in self.plan.sinks else 0.0
+            ended = visits["served"][at] + held_ms
+            wall, cpu = (ended - visits["received"][at]) * NS_PER_MS, visits["cpu"][at] * NS_PER_MS
+            count = self.added(tasks, ended)
+            for field in ("count", "cpu_count"):
+                yield self.dense(name, "service", field, count)
+            for clock, times in (("wall", wall), ("cpu", cpu)):
+                yield self.dense(name, "service", f"{clock}_sum_ns", self.added(tasks, ended, times))
+                yield self.dense(name, "service", f"{clock}_sumsq_ns2", self.added(tasks, ended, times**2))
+                bins = upper_bounds_ns(np.rint(times).astype(np.int64))
+                yield self.sparse(name, "service_hist", tasks, ended, "field", bins).assign(peer=clock)
+
+    def acks(self) -> Iterator[pd.DataFrame]:
+        """Yield the times from emit to ack."""
+        roots = self.run.messages
+        mine = np.flatnonzero(np.isfinite(roots["acked"]))
+        tasks, times = roots["task"][mine].astype(np.int64), roots["acked"][mine]
+        took = (times - roots["entered"][mine]) * NS_PER_MS
+        count = self.added(tasks, times)
+        fields = {
+            "acked": count,
+            "failed": 0 * count,
+            "count": count,
+            "sum_ns": self.added(tasks, times, took),
+            "sumsq_ns2": self.added(tasks, times, took**2),
+        }
+        for name in self.plan.spouts:
+            for field, values in fields.items():
+                yield self.dense(name, "ack", field, values)
+            own = (tasks >= self.tasks_of[name].start) & (tasks < self.tasks_of[name].stop)
+            bins = upper_bounds_ns(np.rint(took[own]).astype(np.int64))
+            yield self.sparse(name, "ack_hist", tasks[own], times[own], "field", bins)
+
+    def workers(self) -> Iterator[pd.DataFrame]:
+        """Yield the CPU time of each worker process: its tuples', its messages' at spouts, its acks'."""
+        world, visits = self.run.world, self.run.visits
+        worker = world.executors["worker"]
+        cpu = np.where(self.input == NONE, EMIT_MS, visits["cpu"])
+        acks = world.messages[np.isfinite(world.messages["received"])]
+        parts = [
+            (worker[world.tasks["executor"][self.tasks]], visits["received"], cpu),
+            (worker[acks["acker"]], acks["received"], np.full(acks.size, ACK_MS)),
+        ]
+        found = np.zeros((len(self.layout.workers), self.buckets))
+        for who, times, cpu_ms in parts:
+            bucket = np.floor(np.nan_to_num(times, nan=-1.0) / self.bucket_ms).astype(np.int64)
+            inside = (bucket >= 0) & (bucket < self.buckets)
+            np.add.at(found, (who[inside], bucket[inside]), cpu_ms[inside] * NS_PER_MS)
+        for number in range(found.shape[0]):
+            first = self.layout.executors[int(np.argmax(self.layout.worker == number))]
+            yield pd.DataFrame(
+                {
+                    "bucket_end_ms": self.ends_ms,
+                    "measurement": "worker",
+                    "component": first.component,
+                    "task": np.int32(first.first_task),
+                    "worker": first.worker.label,
+                    "stream": "",
+                    "peer": "",
+                    "field": "cpu_ns",
+                    "value": found[number],
+                }
+            )

@@ -1,0 +1,206 @@
+"""The network that an experiment describes: what its settings say, and constants for what they do not.
+
+The constants are of the size that was measured of Storm 2.8.3 on one small machine; they make a run look
+like one, and claim nothing about any machine:
+
+====================  =====================================================================
+a bolt's own work     0.15 ms of CPU a tuple, coefficient of variation 0.5
+a spout's emit        0.05 ms of CPU
+a sink's client       0.05 ms after the send
+an acker              0.02 ms of CPU a message
+a hop in a worker     0.03 ms, exponential
+between workers       the rest of the transfer thread's sleep of 1.06 ms, and 0.3 ms, exponential
+a sleep               0.06 ms longer than asked
+from broker to spout  0.5 ms
+====================  =====================================================================
+
+Cores: 4 on one host, which all worker nodes share. Not simulated: garbage collection, the CPU use of polling
+and of Storm's own threads, max spout pending, message time-outs, replays, back-pressure, load-aware routing
+as it adapts (with it, each executor's first task gets its executor's share, near or far).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from scipy.special import ndtr
+
+from harness.errors import UsageError
+from harness.experiments.config import Experiment
+from harness.models.composite.source.inputs import BEYOND_MS
+from harness.models.contract.layout import FloatArray, Layout, Output, lay_out, outputs
+from harness.models.network import Atoms, Hops, Input, Network, Service, constant
+from harness.models.simulator.distributions import exponential, lognormal, uniform
+from harness.plans import PhysicalPlan, Stream
+from harness.topologies.jar import JarTopology
+from harness.topologies.test_topology import Multiplier, ServiceTime
+
+WORK = lognormal(0.15, 0.5)
+EMIT_MS, SEND_MS, ACK_MS = 0.05, 0.05, 0.02
+WITHIN = exponential(0.03)
+TRANSFER_SLEEP_MS, FAR_MS = 1.06, 0.3
+SLACK_MS = 0.06
+FETCH_MS = 0.5
+"""From the log append of a message to its being there for the spout."""
+HOST_CORES = 4.0
+JAVA_INT = 2**32
+
+
+def network(experiment: Experiment, plan: PhysicalPlan, rate_tps: float) -> Network:
+    """Return the network of an experiment's topology on a physical plan.
+
+    Raises
+    ------
+    UsageError
+        For the topology of a jar, and for ``routing: parity``: what a window makes on one output depends on
+        the other there.
+    """
+    layout, topology = lay_out(plan), experiment.topology
+    if isinstance(topology, JarTopology):
+        raise UsageError("cluster.kind: the simulator does not know what the bolts of a jar do")
+    if topology.routing == "parity":
+        raise UsageError("cluster.kind: the simulator does not play routing: parity", "use one-per-window")
+    roles = topology.roles
+    storm = experiment.storm_settings()
+    service: dict[Input, Service] = {}
+    fanout: dict[Input, dict[Output, FloatArray]] = {}
+    windows = {c.name: c.window for c in plan.query_plan.components if c.window is not None}
+    for name in layout.order:
+        made = outputs(plan.query_plan, name)
+        if roles[name] == "spout":
+            service[Input(name, "", "")] = Service(constant(EMIT_MS), constant(0.0))
+            continue
+        numbers = np.array([0.0, 1.0])
+        if roles[name] == "multiplier" and topology.multiplier is not None:
+            numbers = children(topology.multiplier)
+        for s in plan.query_plan.inputs(name):
+            key = Input(name, s.source, s.stream)
+            service[key] = _cost(topology.service.get(name))
+            fanout[key] = {} if name in windows else dict.fromkeys(made, numbers)
+        if name in windows:
+            fanout[Input(name, "", "")] = dict.fromkeys(made, numbers)
+    batch = int(str(storm.get("topology.producer.batch.size", 1)))
+    transfer = int(str(storm.get("topology.transfer.batch.size", 1)))
+    flush = float(str(storm.get("topology.batch.flush.interval.millis", 1)))
+    routing = {s: routing_of(experiment, layout, s) for s in plan.query_plan.streams}
+    spouts = plan.query_plan.spouts
+    return Network(
+        layout=layout,
+        input_tps={s: np.full(len(layout.tasks[s]), rate_tps / len(layout.tasks[s])) for s in spouts},
+        input_scv=1 / 16 if experiment.input.arrivals == "poisson" else 0.0,
+        in_turn=True,
+        poll_ms=dict.fromkeys(spouts, topology.spout.poll_timeout_ms + BEYOND_MS),
+        idle_ms=np.full(len(layout), topology.waiting.sleep_ms + SLACK_MS),
+        routing=routing,
+        round_robin=frozenset(
+            s for s in routing if s.grouping in ("shuffle", "local-or-shuffle") and not topology.load_aware
+        ),
+        fanout=fanout,
+        service=service,
+        service_scale=np.ones(len(layout)),
+        windows=windows,
+        hops=Hops(WITHIN, _far(), _far()),
+        batch=batch,
+        transfer_batch=transfer,
+        flush_ms=flush if max(batch, transfer) > 1 else 0.0,
+        send_ms=dict.fromkeys(plan.query_plan.sinks, constant(SEND_MS)),
+        acks=True,
+        acker_service_ms=constant(ACK_MS),
+        host=np.zeros(len(layout.workers), dtype=np.int64),
+        cores=np.array([HOST_CORES]),
+        background_cores=np.zeros(1),
+    )
+
+
+def _far() -> Atoms:
+    """Return the rest of a sleep and the network's part: every pair of 20 equal shares of each."""
+    sleep, network_ms = uniform(0.0, TRANSFER_SLEEP_MS, 20), exponential(FAR_MS, 20)
+    values = np.sort(np.add.outer(sleep.values_ms, network_ms.values_ms).ravel())
+    return Atoms(values, np.full(values.size, 1 / values.size))
+
+
+def _cost(asked: ServiceTime | None) -> Service:
+    """Return a bolt's own work, and what the experiment adds to it."""
+    none = constant(0.0)
+    if asked is None:
+        return Service(WORK, none)
+    added = {
+        "constant": lambda: constant(asked.mean_ms),
+        "exponential": lambda: exponential(asked.mean_ms),
+        "uniform": lambda: uniform(0.0, 2 * asked.mean_ms),
+        "lognormal": lambda: lognormal(asked.mean_ms, asked.cv or 0.0),
+    }[asked.distribution]()
+    if asked.kind == "wait":
+        return Service(WORK, added)
+    both = np.sort(np.add.outer(WORK.values_ms[::10], added.values_ms).ravel())
+    both *= (WORK.mean_ms + added.mean_ms) / both.mean()
+    return Service(Atoms(both, np.full(both.size, 1 / both.size)), none)
+
+
+def children(multiplier: Multiplier) -> FloatArray:
+    """Return the probabilities of 0, 1, 2 ... children: a rounded normal, drawn anew until within bounds.
+
+    Examples
+    --------
+    >>> children(Multiplier(min=1, max=3, mean=2, sd=0)).tolist()
+    [0.0, 0.0, 1.0, 0.0]
+    """
+    numbers = np.arange(multiplier.max + 1)
+    if multiplier.sd == 0:
+        weights = (numbers == np.rint(multiplier.mean)).astype(np.float64)
+    else:
+        edges = (np.append(numbers, multiplier.max + 1) - 0.5 - multiplier.mean) / multiplier.sd
+        weights = np.diff(ndtr(edges))
+    weights[: multiplier.min] = 0.0
+    return np.asarray(weights / weights.sum())
+
+
+def string_hash(text: str) -> int:
+    """Return Java's ``String.hashCode``.
+
+    Examples
+    --------
+    >>> string_hash("A"), string_hash("storm")
+    (65, 109770985)
+    """
+    value = 0
+    for unit in text:
+        value = (31 * value + ord(unit)) % JAVA_INT
+    return value - JAVA_INT if value >= JAVA_INT // 2 else value
+
+
+def routing_of(experiment: Experiment, layout: Layout, stream: Stream) -> FloatArray:
+    """Return where a stream's tuples go (source's executors, target's tasks)."""
+    sources = layout.executors[layout.of[stream.source]]
+    tasks = len(layout.tasks[stream.target])
+    held = layout.membership[stream.target]
+    row = np.zeros(tasks)
+    match stream.grouping:
+        case "all":
+            row += 1.0
+        case "global":
+            row[0] = 1.0
+        case "fields" | "partial-key":
+            row = _by_key(experiment.input.keys, tasks, stream.grouping == "partial-key")
+        case "local-or-shuffle":
+            here = layout.worker[layout.of[stream.source], None] == layout.worker[layout.of[stream.target]]
+            near = (here @ held > 0).astype(np.float64)
+            near[near.sum(axis=1) == 0] = 1.0
+            return np.asarray(near / near.sum(axis=1, keepdims=True))
+        case "shuffle" if experiment.topology.load_aware:
+            row[held.argmax(axis=1)] = 1 / held.shape[0]
+        case _:
+            row += 1 / tasks
+    return np.tile(row, (len(sources), 1))
+
+
+def _by_key(keys: Mapping[str, float], tasks: int, two: bool) -> FloatArray:
+    """Return the tasks' shares of the keys; ``two``: each key's tuples go to two tasks alike."""
+    row = np.zeros(tasks)
+    for key, weight in keys.items():
+        first = ((31 + string_hash(key) + JAVA_INT // 2) % JAVA_INT - JAVA_INT // 2) % tasks
+        row[first] += weight / 2 if two else weight
+        if two:
+            row[(first + 1 + string_hash(key) // 7) % tasks] += weight / 2
+    return np.asarray(row / row.sum())

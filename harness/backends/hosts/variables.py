@@ -1,0 +1,108 @@
+"""What Ansible's roles are told: the settings of the local cluster, where they mean the same on hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from harness.backends.influxdb import api as influxdb_api
+from harness.backends.influxdb import server as influxdb_server
+from harness.backends.neo4j import server as neo4j_server
+from harness.experiments.cluster_file import ClusterFile, LocalHosts
+from harness.machine import server_config
+from harness.machine.niceness import NICENESS
+from harness.machine.server_archive import ServerArchive
+
+NOTICING: Mapping[str, object] = {
+    "storm.zookeeper.session.timeout": 30_000,
+    "nimbus.supervisor.timeout.secs": 60,
+    "nimbus.task.launch.secs": 90,  # so long after its assignment no worker is missed, even one that was up
+    "nimbus.task.timeout.secs": 60,
+}
+"""A host may be gone, as no node of a local cluster can be. Nimbus moves its workers after a minute, when its
+supervisor's session, which ends sooner, no longer offers their slots; a campaign waits three for what spouts
+have not taken (``harness.experiments.campaign.DRAIN_MOST_S``)."""
+
+
+TOKEN_FILE = "/etc/harness/storm/influxdb.token"
+"""On every host that runs workers: what their metrics consumers show to InfluxDB; only they read it."""
+SPOOL = "/var/lib/harness/metrics"
+"""There, too: where metrics wait that InfluxDB has not taken yet."""
+
+
+def variables(
+    cluster: ClusterFile, archive: ServerArchive, data_servers: Mapping[str, ServerArchive], ssh: str
+) -> dict[str, object]:
+    """Return the variables of ``infra/ansible`` for a cluster.
+
+    Parameters
+    ----------
+    cluster : ClusterFile
+        What was asked.
+    archive : ServerArchive
+        The class paths of Storm and Kafka.
+    data_servers : mapping
+        Role -> InfluxDB's program, Neo4j's class path; without those that are left out.
+    ssh : str
+        Options of ssh.
+    """
+    hosts = cluster.hosts
+    influxdb, neo4j = data_servers.get("influxdb"), data_servers.get("neo4j")
+    if isinstance(hosts, LocalHosts):
+        controllers = [hosts.gateway]
+    else:
+        controllers = list(getattr(hosts, "controllers", ()))
+    ports = server_config.Ports()
+    heaps = server_config.Heaps()
+    return {
+        "ssh_options": ssh,
+        "controllers": controllers,
+        "servers_archive": str(archive.path),
+        "servers_version": archive.version,
+        "servers_bytes": archive.size_bytes,
+        "influxdb_archive": str(influxdb.path) if influxdb else "",
+        "influxdb_version": influxdb.version if influxdb else "",
+        "influxdb_options": list(influxdb_server.OPTIONS),
+        "influxdb_token_file": TOKEN_FILE,
+        "metrics_spool": SPOOL,
+        "neo4j_archive": str(neo4j.path) if neo4j else "",
+        "neo4j_version": neo4j.version if neo4j else "",
+        "neo4j_java_options": list(neo4j_server.JAVA_OPTIONS),
+        "neo4j_settings": dict(neo4j_server.SETTINGS),
+        "niceness": NICENESS,
+        "probes_period_s": cluster.probes.period_s,
+        "probes_packets": cluster.probes.packets,
+        "slots": cluster.storm.slots_per_node,
+        "ports": {
+            "zookeeper": ports.zookeeper,
+            "nimbus": ports.nimbus,
+            "kafka": ports.kafka,
+            "kafka_controller": ports.kafka_controller,
+            "supervisor": ports.supervisor_base,
+            "first_slot": ports.slot_base,
+            "influxdb": influxdb_api.PORT,
+            "neo4j": neo4j_server.PORT,
+        },
+        "heaps_mb": {
+            "zookeeper": heaps.zookeeper,
+            "nimbus": heaps.nimbus,
+            "supervisor": heaps.supervisor,
+            "kafka": heaps.kafka,
+        },
+        "java_options": [*server_config.JVM_FLAGS, server_config.C1_FLAG],
+        "storm_settings": {
+            **server_config.PERIODS,
+            **server_config.PATIENCE,
+            **NOTICING,
+            "topology.worker.logwriter.childopts": server_config.log_writer_options(heaps),
+            **cluster.storm.settings,
+        },
+        "worker_java_options": [
+            f"-Xms{cluster.storm.worker_heap_mb}m",
+            f"-Xmx{cluster.storm.worker_heap_mb}m",
+            *server_config.JVM_FLAGS,
+            server_config.C1_FLAG,
+            "-Xrs",  # as in server_config.worker_childopts
+        ],
+        "zookeeper_settings": dict(server_config.ZOOKEEPER),
+        "kafka_settings": dict(server_config.KAFKA),
+    }

@@ -1,0 +1,1 @@
+"""A cluster of this machine: ZooKeeper, Nimbus, supervisors and Kafka as processes."""

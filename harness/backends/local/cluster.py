@@ -1,0 +1,406 @@
+"""A real Storm cluster and a real Kafka broker on this machine, each worker node on its own loopback address.
+
+Meant to be started inside a sandbox (``harness.machine.sandbox``), whose network nothing outside can
+reach. Everything it writes lies below its home folder.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+import shutil
+import uuid
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+from harness.errors import ClusterError, UsageError
+from harness.machine import sandbox
+from harness.machine import server_config as config
+from harness.machine.cgroups import CpuQuotas
+from harness.machine.class_archive import class_archive
+from harness.machine.companions import Companion
+from harness.machine.server_config import LOOPBACK, Heaps, Jit, Ports, node_address
+from harness.machine.server_process import ServerProcess, kafka_answers, port_is_free, zookeeper_answers
+from harness.machine.servers import ServerHomes, quiet
+from harness.plans import WorkerNode
+from harness.schemas import METRICS
+from harness.storm.nimbus import Nimbus
+from harness.storm.worker_output import WorkerOutput
+
+START_TIMEOUT_S = 120.0
+STOP_TIMEOUT_S = 10.0
+
+
+class LocalCluster:
+    """ZooKeeper, Nimbus, a supervisor a worker node, and Kafka in KRaft mode.
+
+    Parameters
+    ----------
+    homes : ServerHomes
+        The servers' jars.
+    home : Path
+        Folder for everything the servers write; made when it is not there.
+    nodes, slots_per_node : int
+        Worker nodes, and workers that each may run.
+    worker_heap_mb : int
+        Heap of a worker, the same from start to end.
+    jit : {"c1", "full"}
+        Compilers of the workers' JVMs. ``c1`` (the default) leaves the optimising one out: workers are
+        restarted by every rebalance, and on few cores its threads disturb the first minutes of each step.
+    extlib : sequence of Path
+        Jars put on the class path of workers, beside the topology's own.
+    cpu_quota_cores : mapping
+        CPU that a node's workers may use together, by node name; needs a cgroup that may be written to.
+    ports, heaps
+        Where servers listen, and how large they grow.
+    companions : sequence of Companion
+        Servers beside Storm and Kafka, which start, are watched and end with the cluster.
+
+    Examples
+    --------
+    >>> with LocalCluster(install(), Path("cluster"), nodes=2, slots_per_node=2) as cluster:  # doctest: +SKIP
+    ...     cluster.nimbus.cluster_summary().version
+    '2.8.3'
+    """
+
+    def __init__(
+        self,
+        homes: ServerHomes,
+        home: Path,
+        *,
+        nodes: int,
+        slots_per_node: int,
+        worker_heap_mb: int = 256,
+        jit: Jit = "c1",
+        extlib: Sequence[Path] = (),
+        cpu_quota_cores: Mapping[str, float] | None = None,
+        ports: Ports | None = None,
+        heaps: Heaps | None = None,
+        companions: Sequence[Companion] = (),
+    ) -> None:
+        self.homes = homes
+        self.home = home.resolve()
+        self.ports = ports or Ports()
+        self.heaps = heaps or Heaps()
+        self.worker_heap_mb = worker_heap_mb
+        self.jit: Jit = jit
+        self.extlib = tuple(path.resolve() for path in extlib)
+        self._companions = tuple(companions)
+        quotas = dict(cpu_quota_cores or {})
+        self._quota_cores = quotas
+        self._quotas: CpuQuotas | None = None
+        self.nodes: tuple[WorkerNode, ...] = tuple(
+            WorkerNode(
+                name=f"node-{i + 1}",
+                address=node_address(i),
+                host=platform.node(),
+                cores=os.cpu_count() or 1,
+                slots=self.ports.slots(i, slots_per_node),
+                cpu_quota_cores=quotas.get(f"node-{i + 1}"),
+            )
+            for i in range(nodes)
+        )
+        self.nimbus = Nimbus(LOOPBACK, self.ports.nimbus)
+        self.worker_output = WorkerOutput(self.logs, {port: n.name for n in self.nodes for port in n.slots})
+        # Outside a sandbox: what keeps daemons on loopback addresses.
+        self._loopback_jar: Path | None = None
+        self._secret = secrets.token_hex(16)
+        self._servers: list[ServerProcess] = []
+
+    @property
+    def bootstrap(self) -> str:
+        """``host:port`` of the Kafka broker."""
+        return f"{LOOPBACK}:{self.ports.kafka}"
+
+    @property
+    def here(self) -> str:
+        """The address by which workers reach this machine."""
+        return LOOPBACK
+
+    @property
+    def one_clock(self) -> bool:
+        """Whether its workers' monotonic clocks are this machine's: they run on it."""
+        return True
+
+    @property
+    def broker_ahead_ms(self) -> float:
+        """What the broker's time of day is ahead of this machine's: it is the same."""
+        return 0.0
+
+    @property
+    def lost(self) -> tuple[WorkerNode, ...]:
+        """Worker nodes that are gone, while the cluster goes on: none, as it ends with any of its servers."""
+        return ()
+
+    @property
+    def logs(self) -> Path:
+        """Folder of the servers' logs; those of workers lie in ``workers/<topology>/<port>``.
+
+        ``worker-<port>.log`` has a line for each start of a slot's worker, and what it printed.
+        """
+        return self.home / "logs"
+
+    @property
+    def hosts(self) -> Path:
+        """Hosts file for Java programs that run beside the servers (``-Djdk.net.hosts.file``)."""
+        return self.home / "hosts"
+
+    def start(self, progress: Callable[[str], None] = quiet) -> None:
+        """Start every server and return when each has answered a request.
+
+        Outside a sandbox the servers end with the thread that called this, however that ends.
+
+        Raises
+        ------
+        ClusterError
+            When a port is taken, or a server dies or does not answer in time; what was started is
+            stopped again.
+        UsageError
+            When CPU quotas are asked for and no control group can be made; or outside a sandbox, when
+            no jar of ``extlib`` keeps the daemons on loopback addresses.
+        MissingTool
+            When there is no Java.
+        """
+        self._require_free_ports()
+        if not sandbox.inside():
+            self._loopback_jar = self._require_loopback_jar()
+        progress("preparing the servers' folders")
+        self._write_configuration()
+        if self._quota_cores:
+            self._quotas = CpuQuotas(self._quota_cores)
+        try:
+            self._start(progress)
+            for companion in self._companions:
+                companion.start(self.logs, progress)
+        except BaseException:
+            self.stop()
+            raise
+
+    def watch(self) -> ServerProcess | None:
+        """Return the first server that has died, or None."""
+        return next((s for s in self._servers if s.exit_status is not None), None)
+
+    def check(self) -> None:
+        """Raise ClusterError when a server has died, saying which, why and where its log is.
+
+        A companion that has died is started again first.
+        """
+        if dead := self.watch():
+            raise dead.death()
+        for companion in self._companions:
+            companion.check()
+
+    def remember(self, kind: str, name: str) -> None:
+        """Do nothing: whatever is on it ends with it."""
+
+    def round_trips(self, _since_ms: int, _until_ms: int, /) -> pa.Table:
+        """Return none: nodes on one loopback have no network between them."""
+        return METRICS.empty_table()
+
+    def stop(self) -> None:
+        """End every server and worker; nothing is left running."""
+        zookeeper = [s for s in self._servers if s.name == "zookeeper"]
+        for stage in ([s for s in self._servers if s not in zookeeper], zookeeper):
+            for server in stage:
+                server.terminate()
+            for server in stage:
+                server.wait_ended(STOP_TIMEOUT_S)
+        self._servers.clear()
+        for companion in self._companions:  # last: workers write to them
+            companion.stop()
+        if self._quotas:
+            self._quotas.remove()
+            self._quotas = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, e: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # -- start, in the order that the servers need each other --------------------------------------
+
+    def _start(self, progress: Callable[[str], None]) -> None:
+        progress("starting zookeeper and kafka")
+        zookeeper = self._zookeeper()
+        formatting = self._format_kafka()
+        zookeeper.wait_ready(lambda: zookeeper_answers(LOOPBACK, self.ports.zookeeper), START_TIMEOUT_S)
+        progress("starting nimbus and supervisors")
+        nimbus = self._daemon("nimbus", "org.apache.storm.daemon.nimbus.Nimbus", self.heaps.nimbus)
+        for node in self.nodes:
+            main = "org.apache.storm.daemon.supervisor.Supervisor"
+            supervisor = self._daemon(node.name, main, self.heaps.supervisor)
+            if self._quotas:
+                self._quotas.add(node.name, supervisor.pid)  # before it has any worker
+        formatting.wait_ready(lambda: formatting.exit_status == 0, START_TIMEOUT_S)
+        self._servers.remove(formatting)
+        kafka = self._kafka("kafka", "kafka.Kafka", str(self.home / "conf" / "server.properties"))
+        progress("waiting for nimbus, supervisors and kafka")
+        nimbus.wait_ready(self._all_registered, START_TIMEOUT_S, self._servers)
+        kafka.wait_ready(lambda: kafka_answers(LOOPBACK, self.ports.kafka), START_TIMEOUT_S, self._servers)
+
+    def _all_registered(self) -> bool:
+        try:
+            state = self.nimbus.cluster_summary()
+        except ClusterError:
+            return False
+        registered = {s.address: s.slots for s in state.supervisors}
+        return bool(state.version) and registered == {n.address: len(n.slots) for n in self.nodes}
+
+    def _zookeeper(self) -> ServerProcess:
+        main = "org.apache.storm.shade.org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        # forceSync: what a local cluster keeps need not survive a power cut
+        properties = {**self._common("zookeeper"), "zookeeper.forceSync": "no"}
+        command = config.java(
+            self.heaps.zookeeper,
+            f"{self.homes.storm}/lib/*",
+            main,
+            str(self.home / "conf" / "zoo.cfg"),
+            properties=properties,
+            class_archive=class_archive(self.homes, "daemons"),
+        )
+        return self._run("zookeeper", command)
+
+    def _daemon(self, name: str, main: str, heap_mb: int) -> ServerProcess:
+        conf = self.home / "conf" / name
+        properties = {
+            **self._common(name),
+            "storm.home": self.homes.storm,
+            "storm.log.dir": self.logs,
+            "storm.conf.file": "",
+            "storm.options": "",
+        }
+        # the jars first, as the archive asks for
+        class_path = f"{self.homes.storm}/lib/*:{conf}"
+        if self._loopback_jar:
+            class_path += f":{self._loopback_jar}"
+        archive = class_archive(self.homes, "daemons")
+        command = config.java(heap_mb, class_path, main, properties=properties, class_archive=archive)
+        environment = {
+            "STORM_CONF_DIR": str(conf),
+            "STORM_EXT_CLASSPATH": f"{self.home}/extlib/*",
+            # the java of workers, see its comment
+            "JAVA_HOME": str(self.home / "java"),
+            "HARNESS_JAVA": shutil.which("java") or "java",
+            "HARNESS_WORKER_OUTPUT": str(self.logs),
+            "HARNESS_DIES_WITH_PARENT": "" if sandbox.inside() else shutil.which("setpriv") or "",
+        }
+        return self._run(name, command, environment)
+
+    def _format_kafka(self) -> ServerProcess:
+        properties = str(self.home / "conf" / "server.properties")
+        identifier = uuid.uuid4().hex[:22]
+        arguments = ("format", "-t", identifier, "-c", properties, "--ignore-formatted")
+        return self._kafka("kafka-format", "kafka.tools.StorageTool", *arguments)
+
+    def _kafka(self, name: str, main: str, *arguments: str) -> ServerProcess:
+        properties = {
+            **self._common(name),
+            "org.slf4j.simpleLogger.defaultLogLevel": "info",
+            "org.slf4j.simpleLogger.showDateTime": "true",
+        }
+        class_path = f"{self.homes.kafka}/lib/*"
+        archive = class_archive(self.homes, "kafka")
+        command = config.java(
+            self.heaps.kafka, class_path, main, *arguments, properties=properties, class_archive=archive
+        )
+        return self._run(name, command)
+
+    def _common(self, name: str) -> dict[str, object]:
+        return {
+            "daemon.name": name,
+            "logfile.name": f"{name}.log",
+            "log4j.configurationFile": self.home / "log4j2" / "cluster.xml",
+            "java.io.tmpdir": self.home / "tmp",
+            "jdk.net.hosts.file": self.hosts,
+        }
+
+    def _run(
+        self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> ServerProcess:
+        server = ServerProcess(name, command, self.logs / f"{name}.log", environment)
+        self._servers.append(server)
+        return server
+
+    # -- files -------------------------------------------------------------------------------------
+
+    def _write_configuration(self) -> None:
+        for folder in ("conf", "logs", "tmp", "log4j2", "extlib", "java/bin", "data/zookeeper", "data/kafka"):
+            (self.home / folder).mkdir(parents=True, exist_ok=True)
+        assets = files("harness") / "assets" / "servers" / "storm"
+        for name in ("cluster.xml", "worker.xml"):
+            (self.home / "log4j2" / name).write_bytes((assets / "log4j2" / name).read_bytes())
+        java = self.home / "java" / "bin" / "java"
+        java.write_bytes((assets / "java-of-workers.sh").read_bytes())
+        java.chmod(0o755)
+        for jar in self.extlib:
+            (self.home / "extlib" / jar.name).symlink_to(jar)
+        self.hosts.write_text(config.hosts_file(platform.node(), len(self.nodes)))
+        conf = self.home / "conf"
+        (conf / "zoo.cfg").write_text(config.zookeeper_cfg(self.home / "data" / "zookeeper", self.ports))
+        (conf / "server.properties").write_text(
+            config.kafka_properties(self.home / "data" / "kafka", self.ports)
+        )
+        self._write_storm_yaml("nimbus", LOOPBACK)
+        for i, node in enumerate(self.nodes):
+            self._write_storm_yaml(node.name, node.address, i, node.slots)
+
+    def _write_storm_yaml(
+        self, name: str, host: str, node: int | None = None, slots: Sequence[int] = ()
+    ) -> None:
+        folder, data = self.home / "conf" / name, self.home / "data" / name
+        folder.mkdir(exist_ok=True)
+        data.mkdir(exist_ok=True)
+        archive = class_archive(self.homes)
+        options = config.worker_childopts(self.worker_heap_mb, self.jit, self.hosts, self.logs, archive)
+        (folder / "storm.yaml").write_text(
+            config.storm_yaml(
+                host=host,
+                local_dir=data,
+                workers_artifacts=self.logs / "workers",
+                log4j2=self.home / "log4j2",
+                ports=self.ports,
+                heaps=self.heaps,
+                worker_childopts=options,
+                node=node,
+                slots=slots,
+                secret=self._secret if self._loopback_jar else "",
+            )
+        )
+
+    def _require_loopback_jar(self) -> Path:
+        wanted = config.LOOPBACK_TRANSPORT.replace(".", "/") + ".class"
+        for jar in self.extlib:
+            with zipfile.ZipFile(jar) as opened:
+                if wanted in opened.namelist():
+                    return jar
+        raise UsageError(
+            "outside a sandbox nimbus would listen on every address of this machine",
+            "give LocalCluster the instrumentation jar as extlib",
+        )
+
+    def _require_free_ports(self) -> None:
+        p = self.ports
+        wanted = {
+            "zookeeper": [p.zookeeper],
+            "nimbus": [p.nimbus],
+            "kafka": [p.kafka, p.kafka_controller],
+            **{n.name: [p.supervisor_base + i, *n.slots] for i, n in enumerate(self.nodes)},
+        }
+        for name, ports in wanted.items():
+            for port in ports:
+                if not port_is_free("" if name.startswith("n") else LOOPBACK, port):
+                    raise ClusterError(
+                        f"port {port}, which {name} needs, is taken",
+                        "is another cluster up? harness cluster status",
+                    )

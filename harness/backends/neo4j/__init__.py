@@ -1,0 +1,1 @@
+"""Neo4j as a store of plans: its client, its server, plans as rows."""

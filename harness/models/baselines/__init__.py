@@ -1,0 +1,1 @@
+"""Models to be better than: no change, linear scaling, a Jackson network."""

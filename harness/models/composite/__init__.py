@@ -1,0 +1,1 @@
+"""The composite model: the source's estimates, the proposed plan's network, its solution with intervals."""

@@ -1,0 +1,465 @@
+"""The harness's own model: the proposed plan as a network of queues and delays, solved stage by stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import ModelDeclined
+from harness.models.composite import proposal
+from harness.models.composite.anchoring import anchored
+from harness.models.composite.neighbourhood import Neighbourhood
+from harness.models.composite.plan.network_builder import build_network, network_builder
+from harness.models.composite.sensitivity import dearer
+from harness.models.composite.source_estimates import SourceEstimates
+from harness.models.composite.uncertainty import Calibrations, calibrations, replicates
+from harness.models.composite.values import Known, Others, Values, estimated
+from harness.models.contract.answers import (
+    LATENCIES,
+    QUEUE_WAIT,
+    RESIDENCE,
+    SUSTAINABLE,
+    THROUGHPUT,
+    UTILISATION,
+    WORKER_CPU,
+    Saturated,
+    answer,
+    declined,
+)
+from harness.models.contract.layout import FloatArray, component_paths, outputs
+from harness.models.contract.measured_answers import measured_answers
+from harness.models.contract.observe import io_label
+from harness.models.network import Network
+from harness.models.solver.solve import LEVELS, Latency, Solution, solve
+from harness.models.solver.stage_means import stage_means
+from harness.plans import PhysicalPlan, Stream, connection_label
+from harness.protocols import Estimate, Observation, Prediction, Settings
+
+NOTES = """\
+The source observation is turned into what a tuple costs and meets (CPU demand and waiting apart, hops,
+sleeps, fan-outs, keys), the proposed plan into a network of these (harness.models.composite.proposal), and
+the network is solved (harness.models.solver): rates along the plan; contention for cores; variability by an
+index that sees bursts; each executor a single server that sleeps when idle; windows and their acks by task;
+distributions carried along the edges as characteristic functions. Nothing is cut. Between two nodes whose
+round trips were probed a hop takes half of one on top; without probes the network takes no time of its own.
+Complete latency: from the acker's receipt of a message's first word to that of its tree's last ack, a maximum
+over all that was made of it. The statistics of the thesis's protocol are answered by the mean over rows that
+begin and end on one worker node, up to the mean complete latency (mean_same_node) and, since no path is
+listed, by the mean complete latency itself (p90_paths).
+Intervals: what the source would have said in other intervals (its blocks weighted at random), and the model's
+own error on the tuning set of reports/evaluation-split.yaml, by how much of a value what tuples cost makes.
+A plan in which an executor, a spout or a host's cores would be overloaded is saturated: then there is no
+latency, and throughput is what is sustainable. For a source without hop records (a jar's) what hops take is
+assumed, and its latencies are anchored at the source's measured ones (harness.models.composite.anchoring)."""
+
+BoolArray = NDArray[np.bool_]
+
+GROUND_TRUTH, COMPLETE, ACK = LATENCIES
+NODE_CPU = "node_cpu_cores"
+"""CPU time of a worker node's worker processes for each second."""
+ROUTING = "routing_probability"
+COARSE = 64
+"""Frequencies for what replicates spread: it is compared with the prediction at as many."""
+_CLOSE = 0.005
+"""Relative width to which the highest rate is searched for."""
+
+
+@dataclass(frozen=True)
+class Composite:
+    """The model; ``prepare`` reads a source once, for predictions of one plan after another.
+
+    Attributes
+    ----------
+    calibrations : mapping of (measure, statistic) to Calibration
+        By default what is committed.
+    """
+
+    calibrations: Calibrations = field(default_factory=calibrations)
+
+    def __call__(
+        self, source: Observation, proposed: PhysicalPlan, settings: Settings, rate_tps: float
+    ) -> Prediction:
+        """Predict a proposed plan's performance.
+
+        Parameters
+        ----------
+        source : Observation
+            What was measured of the source plan.
+        proposed : PhysicalPlan
+            Of the same query plan.
+        settings : Settings
+            Of the proposed step.
+        rate_tps : float
+            Messages a second in the proposed step.
+
+        Returns
+        -------
+        Prediction
+            Every measure with its 90 % interval, or a named gap.
+        """
+        try:
+            prepared = self.prepare(source)
+        except ModelDeclined as why:
+            return declined(proposed, why)
+        return prepared.predict(proposed, settings, rate_tps)
+
+    def prepare(self, source: Observation) -> Prepared:
+        """Read a source.
+
+        Raises
+        ------
+        ModelDeclined
+            When it cannot be used.
+        """
+        found = proposal.examine(source)
+        if found.hops is not None:
+            return Prepared(found, self.calibrations)
+        if source.hop_records:
+            raise ModelDeclined("the source step has no hop records: no message of it reached a sink")
+        measured = measured_answers(source, source.plan)
+        return Prepared(found, self.calibrations, measured)
+
+
+composite = Composite()
+"""The model as it is registered."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A source that was read.
+
+    Attributes
+    ----------
+    source : Source
+    calibrations : mapping of (measure, statistic) to Calibration
+    measured : Prediction, optional
+        The source's own latencies, at which predictions are anchored; None where hop records make that
+        unnecessary.
+    """
+
+    source: proposal.Source
+    calibrations: Calibrations
+    measured: Prediction | None = None
+
+    @cached_property
+    def estimates(self) -> SourceEstimates:
+        """What the source says."""
+        return proposal.weigh(self.source, np.ones(self.source.evidence.blocks))
+
+    @cached_property
+    def replicates(self) -> tuple[SourceEstimates, ...]:
+        """What it would have said in other intervals."""
+        return replicates(self.source)
+
+    def solve(self, proposed: PhysicalPlan, settings: Settings, rate_tps: float) -> Solution:
+        """Return the proposed plan's solution, of which latencies can be asked one by one.
+
+        Raises
+        ------
+        ModelDeclined
+            When the plan does not fit.
+        """
+        return solve(build_network(self.estimates, proposed, settings, rate_tps))
+
+    def around(self, proposed: PhysicalPlan, settings: Settings, rate_tps: float) -> Neighbourhood:
+        """Return the plans around a proposed one: those with one executor in another worker.
+
+        Raises
+        ------
+        ModelDeclined
+            When the plan does not fit.
+        """
+        return Neighbourhood(network_builder(self.estimates, proposed, settings, rate_tps))
+
+    def predict(self, proposed: PhysicalPlan, settings: Settings, rate_tps: float) -> Prediction:
+        """Return every measure of a proposed plan with its interval, or a named gap."""
+        try:
+            own = self.solve(proposed, settings, rate_tps)
+            layout = own.network.layout
+            networks = [own.network, dearer(own.network)]
+            networks += [build_network(r, layout, settings, rate_tps) for r in self.replicates]
+            others = [solve(network, COARSE) for network in networks]
+        except ModelDeclined as why:
+            return declined(proposed, why)
+        limit = self._limit(own, settings, rate_tps)
+        found = predicted(own, others, rate_tps, self.calibrations, limit)
+        if self.measured is None:
+            return found
+        try:
+            return anchored(found, self._of_source, self.measured)
+        except ModelDeclined as why:
+            return declined(proposed, why)
+
+    @cached_property
+    def _of_source(self) -> Prediction:
+        """What is predicted for the source itself."""
+        evidence = self.source.evidence
+        own = self.solve(evidence.plan, evidence.settings, evidence.rate_tps)
+        return predicted(own, [], evidence.rate_tps, self.calibrations)
+
+    def _limit(self, own: Solution, settings: Settings, rate_tps: float) -> Limit | None:
+        """Return the rate that would overload the plan; what its hosts do besides grows with it."""
+        layout, high = own.network.layout, own
+        most = rate_tps * max(own.bottleneck.factor, 1.0)
+        if not np.isfinite(most):
+            return None
+        least = 0.0 if own.overloaded else rate_tps
+        while most - least > _CLOSE * most:
+            middle = (least + most) / 2
+            solution = solve(build_network(self.estimates, layout, settings, middle), COARSE)
+            if solution.overloaded:
+                most, high = middle, solution
+            else:
+                least = middle
+        return Limit((least + most) / 2, high.bottleneck_name)
+
+
+class Limit(NamedTuple):
+    """The highest rate that does not overload a plan, and what is full first."""
+
+    rate_tps: float
+    name: str
+
+
+def predicted(
+    own: Solution,
+    others: Sequence[Solution],
+    rate_tps: float,
+    calibrations: Calibrations,
+    limit: Limit | None = None,
+) -> Prediction:
+    """Return every measure of a solved network.
+
+    Parameters
+    ----------
+    own : Solution
+    others : sequence of Solution
+        The same with fewer frequencies, with ``dearer`` costs, and then of the replicates; fewer than two of
+        these give no intervals.
+    rate_tps : float
+        Messages a second.
+    calibrations : mapping of (measure, statistic) to Calibration
+    limit : Limit, optional
+        By default what follows when all rates grow and the hosts' other work stays as it is.
+    """
+    mine = Answers(own, rate_tps, limit=limit)
+    theirs = [Answers(s, rate_tps, mine) for s in others]
+
+    def known(part: Part, answers: Answers) -> Known:
+        try:
+            return {v.key: v.values for v in part(answers)}
+        except ModelDeclined:  # it would be saturated: it has no say in what the latency would be
+            return {}
+
+    def estimates(part: Part) -> list[Estimate]:
+        coarse, dear, *many = [known(part, a) for a in theirs] or [{}, {}]
+        return estimated(part(mine), Others(coarse, dear, many), calibrations)
+
+    parts = [(measures, partial(estimates, part)) for measures, part in PARTS]
+    return answer(own.network.layout.plan, parts)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """A solution's numbers by measure."""
+
+    solution: Solution
+    rate_tps: float
+    like: Answers | None = None
+    """Of the same plan, whose names are then not made again."""
+    limit: Limit | None = None
+
+    @property
+    def network(self) -> Network:
+        """What was solved."""
+        return self.solution.network
+
+    @cached_property
+    def bolts(self) -> list[str]:
+        """Components with an input, downstream."""
+        query_plan = self.network.layout.plan.query_plan
+        return [name for name in self.network.layout.order if query_plan.inputs(name)]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Executors' labels by position."""
+        return self.network.layout.labels
+
+    @cached_property
+    def connections(self) -> Mapping[Stream, list[str]]:
+        """Labels of the connections of each stream, source by source."""
+        if self.like is not None:
+            return self.like.connections
+        plan = self.network.layout.plan
+        found: dict[Stream, list[str]] = {s: [] for s in plan.query_plan.streams}
+        for stream, i, j in plan.connections():
+            found[stream].append(connection_label(stream, i, j))
+        return found
+
+    @cached_property
+    def full(self) -> BoolArray:
+        """Whether each executor's host is asked for more cores than it has."""
+        return np.asarray(self.solution.contention.host_load[self.solution.flat.executor["host"]] >= 1)
+
+    def _by_executor(self, measure: str, values: FloatArray, weights: FloatArray | None) -> list[Values]:
+        """Return a measure of all bolts' executors, and of components: their sum, or mean by weights."""
+        found = []
+        for name in self.bolts:
+            at = self.network.layout.of[name]
+            mine = values[at]
+            total = float(mine.sum())
+            if weights is not None:
+                used = weights[at] > 0
+                weight = weights[at][used]
+                total = float(mine[used] @ weight / weight.sum()) if used.any() else np.nan
+            unknown = f"nothing is expected to arrive at {name}, or at this executor of it"
+            found.append(Values(measure, "mean", [*self.labels[at], name], np.append(mine, total), unknown))
+        return found
+
+    def routing(self) -> list[Values]:
+        """Return the routing probability of every logical connection."""
+        layout, found = self.network.layout, []
+        for stream, rows in self.network.routing.items():
+            share = rows @ layout.membership[stream.target].T
+            total = share.sum(axis=1, keepdims=True)
+            share = np.divide(share, total, out=np.full(share.shape, np.nan), where=total > 0)
+            unknown = f"nothing is expected on {stream.label} from this executor"
+            found.append(Values(ROUTING, "mean", self.connections[stream], share.ravel(), unknown))
+        return found
+
+    def io_ratios(self) -> list[Values]:
+        """Return output over input of bolts' executors and components."""
+        layout, found = self.network.layout, []
+        rate = self.solution.service.rate
+        for name in self.bolts:
+            arriving = rate[layout.of[name]]
+            for output in outputs(layout.plan.query_plan, name):
+                emitted = self.solution.port_rate(output)
+                into = np.append(arriving, arriving.sum())
+                out = np.append(emitted, emitted.sum())
+                ratio = np.divide(out, into, out=np.full(into.shape, np.nan), where=into > 0)
+                subjects = [io_label(o, output.stream) for o in (*self.labels[layout.of[name]], name)]
+                found.append(Values("io_ratio", "mean", subjects, ratio, f"nothing is expected at {name}"))
+        return found
+
+    def arrivals(self) -> list[Values]:
+        """Return arrival rates of bolts' executors and components."""
+        return self._by_executor("arrival_rate_tps", self.solution.service.rate * 1000, None)
+
+    def service(self) -> list[Values]:
+        """Return service times by the wall clock of bolts' executors and components, with percentiles."""
+        service = self.solution.service
+        mean = np.where(service.rate > 0, np.where(self.full, np.inf, service.hold[:, 0]), np.nan)
+        found = self._by_executor("service_time_ms", mean, service.rate)
+        if not self.full.any() and (levels := self.solution.service_percentiles(self.bolts)):
+            by_level = np.array(list(levels.values())).T
+            found += [
+                Values("service_time_ms", name, list(levels), values)
+                for name, values in zip(LEVELS, by_level, strict=True)
+            ]
+        return found
+
+    def ground_truth(self) -> list[Values]:
+        """Return the ground-truth latency of all rows, by sink and, where there are several, by path."""
+        found = self.solution.ground_truth()
+        layout = self.network.layout
+        paths = component_paths(layout.plan.query_plan)
+        for path in paths if len(paths) > len(layout.plan.query_plan.sinks) else ():
+            through = np.zeros(layout.ackers.start)
+            for name in path:
+                through[layout.of[name]] = 1.0
+            try:
+                found["/".join(path)] = self.solution.ground_truth(through)[""]
+            except ModelDeclined:  # no row is expected to take it
+                continue
+        return _latencies(GROUND_TRUTH, found)
+
+    def same_node(self) -> list[Values]:
+        """Return the statistic of the thesis's protocol."""
+        value, unknown = np.nan, ""
+        try:
+            value = self.solution.same_node_mean_ms()
+        except Saturated:
+            raise
+        except ModelDeclined as why:
+            unknown = str(why)
+        return [Values(GROUND_TRUTH, "mean_same_node", [""], np.array([value]), unknown)]
+
+    def complete(self) -> list[Values]:
+        """Return the mean complete latency, whole and by spout executor."""
+        means = self.solution.complete_mean_ms()
+        values = np.array(list(means.values()))
+        plain = values.copy()
+        plain[0] = values[1:].mean()
+        return [
+            Values(COMPLETE, "mean", list(means), values),
+            Values(COMPLETE, "p90_paths", list(means), plain),
+        ]
+
+    def ack(self) -> list[Values]:
+        """Return the time from emit to ack, whole and by spout executor."""
+        return _latencies(ACK, self.solution.ack())
+
+    def stages(self) -> list[Values]:
+        """Return what the rows of each component meet: way and queue, and a window's hold."""
+        if self.solution.overloaded:
+            return []
+        return [
+            Values(measure, "mean", list(means), np.array(list(means.values())))
+            for measure, means in zip((QUEUE_WAIT, RESIDENCE), stage_means(self.solution), strict=True)
+            if means
+        ]
+
+    def capacity(self) -> list[Values]:
+        """Return loads, CPU use, and what goes through."""
+        solution, layout = self.solution, self.network.layout
+        loads = np.where(self.full, np.inf, solution.loads)
+        found = self._by_executor(UTILISATION, loads, np.ones(len(layout)))
+        if np.isfinite(solution.bottleneck.factor):
+            most, name = self.limit or (
+                self.rate_tps * solution.bottleneck.factor,
+                solution.bottleneck_name,
+            )
+            why = f"bottleneck: {name}"
+            found.append(Values(SUSTAINABLE, "mean", [""], np.array([most]), reason=why))
+            found.append(Values(THROUGHPUT, "mean", [""], np.array([min(self.rate_tps, most)])))
+        if self.network.worker_cores is not None:
+            own = np.bincount(
+                layout.worker, weights=solution.contention.cores, minlength=self.network.worker_cores.size
+            )
+            full = self.solution.contention.host_load[self.network.host] >= 1
+            cores = np.where(full, np.inf, own + self.network.worker_cores)
+            found.append(Values(WORKER_CPU, "mean", layout.worker_labels, cores))
+            by_node = np.asarray(np.bincount(layout.node, weights=cores), dtype=np.float64)
+            found.append(Values(NODE_CPU, "mean", layout.nodes, by_node))
+        return found
+
+
+def _latencies(measure: str, found: Mapping[str, Latency]) -> list[Values]:
+    subjects = list(found)
+    levels = np.array([(v.mean_ms, *v.percentiles_ms) for v in found.values()])
+    return [
+        Values(measure, name, subjects, column)
+        for name, column in zip(("mean", *LEVELS), levels.T, strict=True)
+    ]
+
+
+Part = Callable[[Answers], list[Values]]
+PARTS: Sequence[tuple[tuple[str, ...], Part]] = (
+    ((ROUTING,), Answers.routing),
+    (("io_ratio",), Answers.io_ratios),
+    (("arrival_rate_tps",), Answers.arrivals),
+    (("service_time_ms",), Answers.service),
+    ((GROUND_TRUTH,), Answers.ground_truth),
+    ((), Answers.same_node),
+    ((COMPLETE,), Answers.complete),
+    ((ACK,), Answers.ack),
+    ((), Answers.stages),
+    ((), Answers.capacity),
+)
+"""Measures that become gaps where a part has no answer, and the part."""

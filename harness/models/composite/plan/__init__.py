@@ -1,0 +1,1 @@
+"""A proposed plan's network, built from the source's estimates."""

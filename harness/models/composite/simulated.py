@@ -1,0 +1,232 @@
+"""The simulator as a model: the network that the composite model solves, played instead.
+
+Not among the defaults: ``harness predict RUN --model harness.models.composite.simulated:simulator``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.errors import ModelDeclined
+from harness.models.composite.proposal import network_of
+from harness.models.contract.answers import (
+    LATENCIES,
+    STATISTICS,
+    THROUGHPUT,
+    UTILISATION,
+    Saturated,
+    answer,
+    by_executor,
+    declined,
+    number,
+    routing_estimates,
+)
+from harness.models.contract.layout import FloatArray, outputs
+from harness.models.contract.observe import io_label
+from harness.models.simulator.loads import Loads, loads
+from harness.models.simulator.simulation import SimulatedRun, simulate
+from harness.plans import PhysicalPlan
+from harness.protocols import Estimate, Observation, Prediction, Settings
+
+NOTES = """\
+The composite model's network of the proposed plan (harness.models.composite.proposal), played by discrete
+events from a fixed seed instead of solved: what remains between the two is the solution's
+approximation, what remains to the measurement is the network's. Its own noise is about a percent of a mean.
+Complete latency is at the acker, ack latency at the spout. The thesis's statistic over paths is not given."""
+
+GROUND_TRUTH, COMPLETE, ACK = LATENCIES
+SEED = 1
+VISITS = 300_000
+"""Services that a simulation aims at."""
+LEAST_S, MOST_S = 20.0, 1200.0
+"""Shortest and longest interval simulated."""
+WINDOWS = 20
+"""Of the slowest windows, so many in an interval, if the longest allows."""
+PERCENTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
+
+
+def simulator(source: Observation, proposed: PhysicalPlan, settings: Settings, rate_tps: float) -> Prediction:
+    """Predict a proposed plan's performance by playing it.
+
+    Parameters
+    ----------
+    source : Observation
+        What was measured of the source plan.
+    proposed : PhysicalPlan
+        Of the same query plan.
+    settings : Settings
+        Of the proposed step.
+    rate_tps : float
+        Messages a second in the proposed step.
+    """
+    try:
+        network = network_of(source, proposed, settings, rate_tps)
+        expected = loads(network)
+        require_capacity(expected)
+        run = play_long_enough(expected)
+    except ModelDeclined as why:
+        return declined(proposed, why)
+    it = _PlayedAnswers(run, expected, rate_tps)
+    return answer(
+        proposed,
+        [
+            (("routing_probability",), it.routing),
+            (("io_ratio",), it.io_ratios),
+            (("arrival_rate_tps",), it.arrivals),
+            (("service_time_ms",), it.service),
+            ((GROUND_TRUTH,), it.ground_truth),
+            ((COMPLETE,), it.complete),
+            ((ACK,), it.ack),
+            ((), it.capacity),
+        ],
+    )
+
+
+simulator.notes = NOTES  # type: ignore[attr-defined]  # what the report shows of it
+
+
+def require_capacity(expected: Loads) -> None:
+    """Refuse a network that is overloaded.
+
+    Raises
+    ------
+    Saturated
+        Naming executors, or the host.
+    """
+    over = np.flatnonzero(expected.utilisation >= 1)
+    if over.size:
+        names = [
+            f"{expected.network.layout.executors[i].label} (load {expected.utilisation[i]:.2f})" for i in over
+        ]
+        raise Saturated(f"overloaded: {', '.join(names[:5])}")
+    if (expected.host_load >= 1).any():
+        raise Saturated(f"a host's cores are overloaded (load {expected.host_load.max():.2f})")
+
+
+def play_long_enough(expected: Loads) -> SimulatedRun:
+    """Play a network for as long as its answers need."""
+    layout = expected.network.layout
+    told = expected.acker_tps * (layout.ackers.stop - layout.ackers.start)
+    slowest_s = expected.slowest_window_s()
+    wanted_s = max(VISITS / (expected.visits_per_s + told), WINDOWS * slowest_s, LEAST_S)
+    warm_up_s = max(2.0, 2 * slowest_s)
+    return simulate(expected.network, min(wanted_s, MOST_S), warm_up_s, SEED)
+
+
+@dataclass(frozen=True)
+class _PlayedAnswers:
+    """A run's numbers as estimates."""
+
+    run: SimulatedRun
+    expected: Loads
+    rate_tps: float
+
+    @property
+    def bolts(self) -> list[str]:
+        plan = self.run.network.layout.plan.query_plan
+        return [name for name in self.run.network.layout.order if plan.inputs(name)]
+
+    def routing(self) -> list[Estimate]:
+        layout = self.run.network.layout
+        shares = {}
+        for stream, rows in self.run.network.routing.items():
+            total = rows.sum(axis=1, keepdims=True)
+            shares[stream] = rows @ layout.membership[stream.target].T / np.where(total > 0, total, np.nan)
+        return routing_estimates(layout, shares)
+
+    def io_ratios(self) -> list[Estimate]:
+        layout, found = self.run.network.layout, []
+        for name in self.bolts:
+            received = layout.membership[name] @ self.expected.task_tps[name]
+            for output in outputs(layout.plan.query_plan, name):
+                emitted = self.expected.emitted_tps[output]
+                both = zip(
+                    [*(e.label for e in layout.executors[layout.of[name]]), name],
+                    np.append(emitted, emitted.sum()),
+                    np.append(received, received.sum()),
+                    strict=True,
+                )
+                for owner, made, got in both:
+                    ratio = float(made / got) if got > 0 else float("nan")
+                    why = f"nothing is expected to arrive at {owner}"
+                    found.append(number("io_ratio", io_label(owner, output.stream), ratio, why))
+        return found
+
+    def arrivals(self) -> list[Estimate]:
+        seconds = (self.run.interval_ms[1] - self.run.interval_ms[0]) / 1000
+        return self._by_executor("arrival_rate_tps", self.run.use.served / seconds, "", total=True)
+
+    def service(self) -> list[Estimate]:
+        why = "no tuple of its came in the simulated time"
+        return self._by_executor("service_time_ms", self.run.use.service_ms, why)
+
+    def _by_executor(
+        self, measure: str, values: FloatArray, unknown: str, *, total: bool = False
+    ) -> list[Estimate]:
+        layout, served, found = self.run.network.layout, self.run.use.served, []
+        for name in self.bolts:
+            mine = layout.of[name]
+            weights = served[mine].sum()
+            mean = float(np.nan_to_num(values[mine]) @ served[mine] / weights) if weights else float("nan")
+            whole = float(values[mine].sum()) if total else mean
+            found += by_executor(measure, layout.executors[mine], values[mine], name, whole, unknown)
+        return found
+
+    def ground_truth(self) -> list[Estimate]:
+        latencies = self.run.latencies
+        values = latencies.ground_truth_ms
+        if not values.size:
+            raise ModelDeclined("nothing reached a sink in the simulated time")
+        found = _statistics(GROUND_TRUTH, "", values)
+        for sink in np.unique(latencies.sink):
+            found += _statistics(
+                GROUND_TRUTH, self.run.network.layout.order[sink], values[latencies.sink == sink]
+            )
+        return [*found, self._same_node()]
+
+    def _same_node(self) -> Estimate:
+        """Return the mean over rows that begin and end on one worker node."""
+        run, measure, statistic = self.run, GROUND_TRUTH, STATISTICS[GROUND_TRUTH][1]
+        steps, first = run.paths.visits, run.paths.first
+        node = run.world.executors["node"][run.world.tasks["executor"][run.visits["task"]]]
+        mine = node[steps[first[:-1]]] == node[steps[first[1:] - 1]]
+        mine &= run.in_interval[run.all_latencies.message]
+        if not mine.any():
+            why = "no path begins and ends on one worker node"
+            return Estimate(measure, statistic, None, status="declined", reason=why)
+        return Estimate(measure, statistic, float(run.all_latencies.ground_truth_ms[mine].mean()))
+
+    def complete(self) -> list[Estimate]:
+        why = "the simulator follows messages, not paths between executors"
+        gap = Estimate(COMPLETE, STATISTICS[COMPLETE][1], None, status="declined", reason=why)
+        return [*self._by_spout(COMPLETE, self.run.complete_latency_ms), gap]
+
+    def ack(self) -> list[Estimate]:
+        return self._by_spout(ACK, self.run.ack_latency_ms)
+
+    def _by_spout(self, measure: str, values: FloatArray) -> list[Estimate]:
+        """Return the whole topology's and each spout executor's; open trees have no latency yet."""
+        known = ~np.isnan(values)
+        if not known.any():
+            raise ModelDeclined("no message's tree was complete in the simulated time")
+        run = self.run
+        owner = run.world.tasks["executor"][run.messages["task"][run.in_interval]]
+        found = _statistics(measure, "", values[known])
+        for executor in np.unique(owner[known]):
+            label = run.network.layout.executors[executor].label
+            found += _statistics(measure, label, values[known & (owner == executor)])
+        return found
+
+    def capacity(self) -> list[Estimate]:
+        found = [Estimate(THROUGHPUT, "mean", self.rate_tps)]
+        return found + self._by_executor(UTILISATION, self.run.use.utilisation, "")
+
+
+def _statistics(measure: str, subject: str, values: FloatArray) -> list[Estimate]:
+    quantiles = np.quantile(values, list(PERCENTILES.values()))
+    return [Estimate(measure, "mean", float(values.mean()), subject)] + [
+        Estimate(measure, name, float(value), subject)
+        for name, value in zip(PERCENTILES, quantiles, strict=True)
+    ]

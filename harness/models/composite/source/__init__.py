@@ -1,0 +1,1 @@
+"""Estimates that the composite model takes from an observation."""

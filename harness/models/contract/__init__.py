@@ -1,0 +1,1 @@
+"""Common ground of models: observations laid out, answers put together, checks that every model passes."""

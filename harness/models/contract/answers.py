@@ -1,0 +1,138 @@
+"""Predictions put together: estimates by subject, and named gaps where there is no answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+
+from harness.errors import ModelDeclined
+from harness.models.contract.layout import FloatArray, Layout, outputs
+from harness.models.contract.observe import io_label
+from harness.plans import Executor, PhysicalPlan, Stream, connection_label
+from harness.protocols import Estimate, Prediction, PredictionStatus
+
+MEASURES = (
+    "routing_probability",
+    "io_ratio",
+    "arrival_rate_tps",
+    "service_time_ms",
+    "ground_truth_latency_ms",
+    "complete_latency_ms",
+    "ack_latency_ms",
+)
+"""What every model answers or declines."""
+LATENCIES = ("ground_truth_latency_ms", "complete_latency_ms", "ack_latency_ms")
+"""Measures of the whole topology (the others have a subject)."""
+UTILISATION = "utilisation"
+"""Share of time that an executor, or the mean executor of a component, is busy; 1 and more: overloaded."""
+THROUGHPUT, SUSTAINABLE = "throughput_tps", "max_sustainable_rate_tps"
+"""Messages a second that come out, and the highest input rate at which the backlog does not grow."""
+QUEUE_WAIT, RESIDENCE = "queue_wait_ms", "window_residence_ms"
+"""From the emit upstream to the receipt, and from there to the window's output: means of a component."""
+WORKER_CPU = "worker_cpu_cores"
+"""CPU time of a worker process (subject: its label) for each second."""
+
+STATISTICS: Mapping[str, tuple[str, ...]] = {
+    "ground_truth_latency_ms": ("mean", "mean_same_node"),
+    "complete_latency_ms": ("mean", "p90_paths"),
+}
+"""Statistics that a model without an answer names a gap for; of the other measures, the mean."""
+
+Part = tuple[tuple[str, ...], Callable[[], list[Estimate]]]
+"""Measures, and what estimates them or raises ModelDeclined."""
+
+
+class Saturated(ModelDeclined):
+    """Executors that would be overloaded, so that there is no latency; the message names them."""
+
+
+def subjects(plan: PhysicalPlan, measure: str) -> list[str]:
+    """Return the subjects that a measure has in a plan; the empty one for latencies."""
+    query_plan = plan.query_plan
+    if measure in LATENCIES:
+        return [""]
+    if measure == "routing_probability":
+        return [connection_label(s, i, j) for s, i, j in plan.connections()]
+    found = []
+    for component in query_plan.components:
+        if not query_plan.inputs(component.name):
+            continue
+        owners = [e.label for e in plan.of(component.name)] + [component.name]
+        if measure == "io_ratio":
+            found += [io_label(o, out.stream) for out in outputs(query_plan, component.name) for o in owners]
+        else:
+            found += owners
+    return found
+
+
+def gaps(plan: PhysicalPlan, measure: str, why: ModelDeclined) -> list[Estimate]:
+    """Return the measure without a value for each of its subjects, with the reason."""
+    status: PredictionStatus = "saturated" if isinstance(why, Saturated) else "declined"
+    return [
+        Estimate(measure, statistic, None, subject, status=status, reason=str(why))
+        for subject in subjects(plan, measure)
+        for statistic in STATISTICS.get(measure, ("mean",))
+    ]
+
+
+def declined(plan: PhysicalPlan, why: ModelDeclined) -> Prediction:
+    """Return a prediction that answers nothing: every measure is a gap with the reason."""
+    return Prediction(tuple(gap for measure in MEASURES for gap in gaps(plan, measure, why)))
+
+
+def answer(plan: PhysicalPlan, parts: Iterable[Part]) -> Prediction:
+    """Collect the parts' estimates; a part that declines becomes gaps for its measures."""
+    found: list[Estimate] = []
+    for measures, estimate in parts:
+        try:
+            found += estimate()
+        except ModelDeclined as why:
+            found += [gap for measure in measures for gap in gaps(plan, measure, why)]
+    return Prediction(tuple(found))
+
+
+def require_rate(rate_tps: float, whose: str) -> None:
+    """Refuse an input rate that is not a positive number.
+
+    Raises
+    ------
+    ModelDeclined
+        Naming whose rate it is.
+    """
+    if not (np.isfinite(rate_tps) and rate_tps > 0):
+        raise ModelDeclined(f"the {whose} input rate is {rate_tps:g} messages/s, not a positive number")
+
+
+def by_executor(
+    measure: str,
+    executors: Iterable[Executor],
+    values: FloatArray,
+    component: str,
+    total: float,
+    unknown: str,
+) -> list[Estimate]:
+    """Return a measure of executors and their component; NaN becomes a gap with the reason ``unknown``."""
+    subject_values = [*((e.label, v) for e, v in zip(executors, values, strict=True)), (component, total)]
+    return [number(measure, subject, value, unknown) for subject, value in subject_values]
+
+
+def number(measure: str, subject: str, value: float, unknown: str, statistic: str = "mean") -> Estimate:
+    """Return an estimate, or a gap with the reason ``unknown`` where the value is NaN."""
+    if np.isnan(value):
+        return Estimate(measure, statistic, None, subject, status="declined", reason=unknown)
+    return Estimate(measure, statistic, float(value), subject)
+
+
+def routing_estimates(layout: Layout, routing: Mapping[Stream, FloatArray]) -> list[Estimate]:
+    """Return the routing probability of every logical connection; NaN becomes a gap."""
+    found = []
+    for stream, probabilities in routing.items():
+        sources, targets = (layout.executors[layout.of[end]] for end in (stream.source, stream.target))
+        for i, row in zip(sources, probabilities, strict=True):
+            unknown = f"{i.label} emitted nothing on {stream.stream} in the source step"
+            found += [
+                number("routing_probability", connection_label(stream, i, j), p, unknown)
+                for j, p in zip(targets, row, strict=True)
+            ]
+    return found

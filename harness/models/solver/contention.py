@@ -1,0 +1,194 @@
+"""How much longer a tuple's CPU time takes because executors share a host's cores.
+
+Threads in need of a core share them equally, none getting more than one. Executors are the sources of a
+closed processor-sharing system: one that serves a tuple needs a core for the tuple's CPU time, one that waits
+or idles does not. With odds r of needing one, the probability that the executors of a set S need one at once
+is proportional to the product of their odds times prod_{k <= |S|} max(1, k / cores), which depends on the
+executors only through how many they are; so the elementary symmetric functions of the odds give all that is
+asked. The odds follow from the rates: what starts is what comes, r = rate x CPU / (1 - P(needs a core)).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.models import contention as law
+from harness.models.contract.layout import FloatArray, IntArray
+from harness.models.solver.compiled import compiled, inlined, inner
+from harness.models.solver.rates import TUPLES, Rates
+from harness.models.solver.records import Flat
+
+_ROUNDS = 60
+_CLOSE = 1e-7
+_MOST = 120
+
+
+class Contention(NamedTuple):
+    """CPU use.
+
+    Attributes
+    ----------
+    stretch : array (executors and ackers)
+        Time on a core's queue over CPU time; infinite where the host's cores do not suffice.
+    cores : array (executors and ackers)
+        Cores that the executor's tuples need.
+    host_load : array (hosts)
+        Cores needed over cores left by all else.
+    """
+
+    stretch: FloatArray
+    cores: FloatArray
+    host_load: FloatArray
+
+
+def cores_needed(f: Flat, r: Rates) -> FloatArray:
+    """Return the cores that each executor's tuples need, and each acker's messages."""
+    needed = np.zeros(f.executor.size)
+    _demand(f, r, needed)
+    return needed
+
+
+def contention(f: Flat, cores: FloatArray, given: FloatArray | None = None) -> Contention:
+    """Return the CPU use.
+
+    Parameters
+    ----------
+    cores : array (executors and ackers)
+        Needed.
+    given : array (executors and ackers), optional
+        Stretch, which whoever made the network knows better.
+    """
+    stretch, load = _shared(f, cores, given is not None)
+    return Contention(stretch if given is None else given, cores, load)
+
+
+def stretch_at(f: Flat, cores: FloatArray, given: FloatArray | None = None) -> Callable[[float], FloatArray]:
+    """Return the stretch when all rates are multiplied by a factor, as a function of that.
+
+    Parameters
+    ----------
+    cores, given
+        As for ``contention``, at the rates themselves. At others what is given is changed as
+        ``harness.models.contention`` says, by all other demand on the host.
+    """
+    if given is None:
+        return lambda factor: _shared(f, cores * factor, False)[0]
+    host = f.executor["host"]
+    background, there = f.host["background"], f.host["cores"][host]
+
+    def by_law(needed: FloatArray) -> FloatArray:
+        on_host = np.bincount(host, weights=needed, minlength=f.host.size) + background
+        return law.stretch(on_host[host] - needed, there)
+
+    own = by_law(cores)
+    known = np.isfinite(given) & np.isfinite(own)
+    beyond = np.divide(given, own, out=np.ones(own.size), where=known)
+    return lambda factor: np.maximum(beyond * by_law(cores * factor), 1.0)
+
+
+def _shared(f: Flat, needed: FloatArray, known: bool) -> tuple[FloatArray, FloatArray]:
+    """Return executors' stretch, which may be ``known`` otherwise, and hosts' loads."""
+    stretch, load = np.ones(needed.size), np.zeros(f.host.size)
+    host = np.ascontiguousarray(f.executor["host"])
+    _share(host, needed, f.host["cores"] - f.host["background"], known, stretch, load)
+    return stretch, load
+
+
+@compiled
+def _demand(f: Flat, r: Rates, needed: FloatArray) -> None:
+    for k in range(f.klass.size - 1):
+        mean = 0.0
+        for i in range(f.klass[k].first_cpu, f.klass[k + 1].first_cpu):
+            mean += f.atom[i].value * f.atom[i].p
+        first = f.component[f.klass[k].component].first_executor
+        for i in range(f.klass[k + 1].first_cell - f.klass[k].first_cell):
+            needed[first + i] += (
+                r.cell[TUPLES, f.klass[k].first_cell + i] * mean * f.executor[first + i].scale
+            )
+    mean = 0.0
+    for i in range(f.acker_atoms, f.last_atom):
+        mean += f.atom[i].value * f.atom[i].p
+    for i in range(f.first_acker, needed.size):
+        needed[i] = r.acks / (needed.size - f.first_acker) * mean * f.executor[i].scale
+
+
+@compiled
+def _share(
+    host: IntArray, needed: FloatArray, free: FloatArray, known: bool, stretch: FloatArray, load: FloatArray
+) -> None:
+    """Fill in the hosts' loads and, where it is not ``known`` otherwise, the stretch."""
+    for h in range(free.size):
+        mine = np.flatnonzero((host == h) & (needed > 0))
+        demand = needed[mine]
+        total = demand.sum()
+        load[h] = total / free[h] if free[h] > 0 else (np.inf if total > 0 else 0.0)
+        if load[h] >= 1:
+            stretch[mine] = np.inf
+        elif mine.size and not known:
+            stretch[mine] = _stretch(demand, free[h])
+
+
+@inlined
+def _weight(number: int, free: float) -> float:
+    return max(1.0, number / free)
+
+
+@inner
+def _stretch(demand: FloatArray, free: float) -> FloatArray:
+    executors = demand.size
+    busy = np.minimum(demand, 0.999)
+    odds = np.zeros(executors)
+    for rounds in range(_ROUNDS):
+        share = np.zeros(executors)
+        mean = variance = 0.0
+        for e in range(executors):
+            odds[e] = demand[e] / (1 - busy[e])
+            share[e] = odds[e] / (1 + odds[e])
+            mean += share[e]
+            variance += share[e] * (1 - share[e])
+        most = min(executors, int(mean + 10 * math.sqrt(variance) + 10), _MOST)
+        number = _poisson_binomial(share, -1, most)
+        scale = np.ones(most + 2)
+        for k in range(1, most + 2):
+            scale[k] = scale[k - 1] * _weight(k, free)
+        whole = 0.0
+        for k in range(most + 1):
+            whole += number[k] * scale[k]
+        change = 0.0
+        for e in range(executors):
+            q = share[e]
+            found = 0.0
+            if q < 0.5:
+                without = 0.0
+                for k in range(most + 1):
+                    without = max((number[k] - q * without) / (1 - q), 0.0)
+                    found += without * scale[k + 1]
+            else:
+                others = _poisson_binomial(share, e, most)
+                for k in range(most + 1):
+                    found += others[k] * scale[k + 1]
+            found = min(q * found / whole, 0.9999)
+            step = found if rounds < 8 else 0.5 * (found + busy[e])
+            change = max(change, abs(step - busy[e]))
+            busy[e] = step
+        if change < _CLOSE:
+            break
+    return np.maximum(busy / demand, 1.0)  # asked for more than a core: it falls behind
+
+
+@inner
+def _poisson_binomial(share: FloatArray, left_out: int, most: int) -> FloatArray:
+    """Return the probabilities that 0, 1, ... of independent events happen, one event left out."""
+    found = np.zeros(most + 1)
+    found[0] = 1.0
+    for e in range(share.size):
+        if e != left_out:
+            q = share[e]
+            for k in range(min(e + 1, most), 0, -1):
+                found[k] = found[k] * (1 - q) + found[k - 1] * q
+            found[0] *= 1 - q
+    return found

@@ -1,0 +1,234 @@
+"""The index of dispersion for counts, I(t) = Var N(t) / E N(t), over time scales from 10 us to minutes.
+
+One number (a squared coefficient of variation) cannot tell a burst of ten tuples from a slow change of rate;
+this index can, since it says at which time scale the variance is. Poisson arrivals have 1 at all scales,
+evenly
+spaced ones 1 falling to 0, batches of ten at random times 10. What happens to a flow happens to its index by
+the formulas here. Waiting is got from it by robust queueing (Whitt and You 2018), and departures by their
+weighting of arrivals and services.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from harness.models.contract.layout import FloatArray
+from harness.models.solver.compiled import inlined, inner
+
+RATIO = 1.8
+SCALES_MS: FloatArray = np.asarray(0.01 * RATIO ** np.arange(28), dtype=np.float64)
+"""Time scales, 0.01 ms to 78 s."""
+_LOG_RATIO = math.log(RATIO)
+
+
+@inlined
+def rounding(x: float) -> float:
+    """Return Var / mean of a count that is x for sure but for where its boundaries fall.
+
+    Exactly it is f (1 - f) / x with the fraction f of x; beyond the first fifth its mean over f is used.
+    """
+    return 1 - x if x < 0.2113 else 1 / (6 * x)
+
+
+@inlined
+def renewal(x: float, scv: float) -> float:
+    """Return the index of independent intervals of a squared coefficient of variation; x intervals long."""
+    return scv + (1 - scv) * rounding(x)
+
+
+@inlined
+def in_turn(x: float, tasks: float, share: float, scv: float) -> float:
+    """Return the index of an executor's messages where all tasks get theirs one after another.
+
+    Of the x messages of all tasks, in rounds of ``tasks``, those to its neighbouring tasks come together: the
+    variance of the overlap of a time with the share of each round that is theirs.
+
+    Parameters
+    ----------
+    share : float
+        Of the tasks.
+    scv : float
+        Of the time between messages of all tasks.
+    """
+    turns = x / tasks
+    both = overlap(turns - math.floor(turns), share)
+    return share * (renewal(x, scv) - rounding(x)) + rounding(x) + both * tasks * tasks / (share * x)
+
+
+@inlined
+def looked_at(t: float, chance: float, poll_ms: float, emit_ms: float) -> float:
+    """Return what it adds to the index that an executor looks at its tasks one after another.
+
+    A look finds a message with probability a, whatever others found, and then lasts c instead of p. So the
+    time between two messages is c and a geometric number of looks of p: a mean of m = c + p (1 - a) / a and a
+    squared coefficient of variation of p^2 (1 - a) / a^2 / m^2, below 1 where an emit lasts longer than an
+    empty look, and above where it lasts shorter and neighbouring tasks' messages come at once. Beside that,
+    counts are of whole looks: by p / m, as a gate that opens every p. Exact for c of 0 and p; messages of
+    one run of successful looks, c apart, are not seen together in a shorter time.
+
+    Parameters
+    ----------
+    chance : float
+        That a look finds a message.
+    poll_ms, emit_ms : float
+        What a look takes that finds nothing, and one that finds a message.
+    """
+    if not poll_ms > 0 or chance >= 1:
+        return 0.0
+    gap = chance * emit_ms + poll_ms * (1 - chance)
+    beyond = poll_ms * poll_ms * (1 - chance) / (gap * gap) - 1
+    beyond += released(t / poll_ms) * chance * poll_ms / gap
+    return beyond * max(1 - emit_ms / t / (1 - chance), 0.0) if beyond > 0 else beyond
+
+
+@inlined
+def slept(t: float, number: float, pass_ms: float, sleep_ms: float) -> float:
+    """Return what it adds to the index that an executor sleeps before each pass through its tasks.
+
+    What comes in a sleep enters in the pass behind it, where the rate is higher by V over the pass, V being
+    both together: the variance of the overlap of a time with the passes' share of it (as in ``in_turn``).
+
+    Parameters
+    ----------
+    number : float
+        Of messages in V, other than of the same task.
+    """
+    period = pass_ms + sleep_ms
+    if not sleep_ms > 0:
+        return 0.0
+    if not pass_ms > 0:
+        return number * released(t / period)
+    x, on = t / period, pass_ms / period
+    return number * overlap(x - math.floor(x), on) / (on * on * x)
+
+
+@inlined
+def overlap(part: float, share: float) -> float:
+    """Return the variance of the overlap of a part of a turn, anywhere in it, with a certain share of it."""
+    a, b = min(part, 1 - part), min(share, 1 - share)
+    if a > b:
+        a, b = b, a
+    return a * a * b - a * a * a / 3 - a * a * b * b
+
+
+@inlined
+def in_bursts(t: float, number: float, period_ms: float, apart_ms: float, scv: float) -> float:
+    """Return what it adds to the index that messages come out in bursts, evenly spaced ones or at random.
+
+    An executor that looks at tasks whose messages come in turn catches up with them once in a period: those
+    of neighbouring tasks come out one after another, and then none until it has gone round. In a window of t
+    they are as many as t is long, up to a burst, which brings E [B (B - 1)] / E B tuples beside each.
+
+    Parameters
+    ----------
+    number : float
+        Of a burst, on average.
+    apart_ms : float
+        Between two of them.
+    scv : float
+        Of the time between messages of all tasks: from 0, bursts of the whole numbers next to the average,
+        to 1, of numbers that vary like Poisson's.
+    """
+    if not (number > 0 and period_ms > 0):
+        return 0.0
+    whole = math.floor(number)
+    even = whole * (whole - 1 + 2 * (number - whole)) / number
+    weight = min(scv, 1.0)
+    beside = weight * number + (1 - weight) * even
+    return beside * released(t / period_ms) * min(1.0, t / max(number * apart_ms, 1e-9))
+
+
+@inlined
+def blurred(index: float, t: float, blur_ms: float) -> float:
+    """Return the index after delays drawn apart for each tuple; ``blur_ms``: mean distance of two of them."""
+    return 1 + (index - 1) * t / (t + blur_ms) if blur_ms > 0 else index
+
+
+@inlined
+def drawn(index: float, p: float) -> float:
+    """Return the index of the part of a flow that is taken by chance, each tuple with probability p."""
+    return p * index + 1 - p
+
+
+@inlined
+def dealt(index: float, p: float, rounds: float) -> float:
+    """Return the index of the share p of a flow that is dealt out in turn; in t it makes ``rounds``."""
+    return p * index + (1 - p) * (1 - rounds * 5 / 6 if rounds < 1 else 1 / (6 * rounds))
+
+
+@inlined
+def released(x: float) -> float:
+    """Return what a gate that opens every V adds to the index, over rate times V, at time x V."""
+    fraction = x - math.floor(x)
+    return fraction * (1 - fraction) / x
+
+
+@inlined
+def at_scale(index: FloatArray, t: float) -> float:
+    """Return an index at any time, between the scales."""
+    x = math.log(t / SCALES_MS[0]) / _LOG_RATIO
+    if x <= 0:
+        return float(index[0])
+    k = int(x)
+    if k >= index.size - 1:
+        return float(index[index.size - 1])
+    return float(index[k] + (x - k) * (index[k + 1] - index[k]))
+
+
+def _weight(t: float) -> float:
+    """Return 1 - (1 - c(t)) / 2t with c the correlation function of canonical reflected Brownian motion."""
+    root = math.sqrt(t)
+    beyond = 0.5 * math.erfc(root / math.sqrt(2.0))
+    density = math.exp(-t / 2) / math.sqrt(2 * math.pi)
+    correlation = 2 * (1 - 2 * t - t * t) * beyond + 2 * root * density * (1 + t)
+    return min(max(1 - (1 - correlation) / (2 * t), 0.0), 1.0)
+
+
+_FINE = 8
+_LEAST, _MOST = 1e-3, 60.0
+"""Below, the weight grows from 0 with a square root; beyond, its correlation is nothing."""
+_STEP = _LOG_RATIO / _FINE
+_WEIGHTS: FloatArray = np.array(
+    [_weight(_LEAST * math.exp(i * _STEP)) for i in range(math.ceil(math.log(_MOST / _LEAST) / _STEP) + 1)]
+)
+"""The weight at times so many of ``_STEP`` (of the logarithm) from the least: read off on straight lines."""
+
+
+@inlined
+def _weight_at(t: float, at: float) -> float:
+    """Return the weight at time t, which is ``at`` steps of the logarithm from the least."""
+    if at < 0:
+        return math.sqrt(t) * 1.06
+    k = int(at)
+    if k >= _WEIGHTS.size - 1:
+        return 1 - 1 / (2 * t)
+    return float(_WEIGHTS[k] + (at - k) * (_WEIGHTS[k + 1] - _WEIGHTS[k]))
+
+
+@inner
+def departures(index: FloatArray, load: float, service_ms: float, scv: float, sleep_ms: float, rate: float,
+               found: FloatArray) -> None:  # fmt: skip
+    """Fill ``found`` with the index of what leaves an executor.
+
+    What comes in a sleep leaves when it ends, one service apart; behind that, departures are a mixture of
+    arrivals and services (Whitt and You 2018, with the weight of a reflected Brownian motion).
+    """
+    limit = index[index.size - 1] + scv
+    pace = (1 - load) ** 2 / (service_ms * limit) if service_ms > 0 and limit > 0 and load > 0 else 0.0
+    at = math.log(pace * SCALES_MS[0] / _LEAST) / _STEP if pace > 0 else 0.0
+    in_sleep = at_scale(index, sleep_ms) if sleep_ms > 0 else 0.0
+    for k in range(index.size):
+        t = SCALES_MS[k]
+        value = index[k]
+        if sleep_ms > 0:
+            asleep = index[k] if t >= sleep_ms else in_sleep
+            value = load * index[k] + (1 - load) * (asleep + rate * sleep_ms * released(t / sleep_ms))
+        if value > 1 and service_ms > 0:
+            value = 1 + min(value - 1, t / service_ms)
+        weight = 1.0
+        if pace > 0:
+            weight = _weight_at(pace * t, at)
+            at += _FINE
+        found[k] = weight * value + (1 - weight) * renewal(t / service_ms if service_ms > 0 else 1e9, scv)

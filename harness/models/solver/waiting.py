@@ -1,0 +1,263 @@
+"""How long a tuple waits in an executor's queue, as a distribution.
+
+An executor that finds its queue empty sleeps and looks again: a single server with vacations, whose wait is
+that of the server without them plus the rest of a sleep (Fuhrmann and Cooper 1985), exact for tuples or
+batches that come at random. The first part, W, has
+
+- a mean between two limits, that of light load where the work comes in less than a service and that of heavy
+  load where it takes many; they are the same, and exact, where the index I of arrivals is 1 at all scales
+  (M/G/1). At light load tuples meet in
+  pairs: an earlier one is still served with probability P(S > u) after a time u, in which I says how many
+  came, so (1 - rho) W = rate E[S^2] / 2 + E[S (I(S) - 1)] / 2. At heavy load robust queueing (Whitt and You
+  2018): the mean work Z = sup_s { -(1 - rho) s + sqrt(2 rho s S (I(s) + c_s^2)) }, and W = Z / rho -
+  (1 + c_s^2) S / 2 (Brumelle 1971), which includes waiting for the tuples of the same batch. Bursts whose
+  tuples come apart are too short for both when they are rare; below a bound that the index gives too the
+  mean is not taken (``least_wait``);
+- the shape of a number of independent parts that is 0 or geometric, as in M/G/1 (Pollaczek and Khinchine),
+  whose first part's probability is that of waiting at all, and whose parts are like the rest of a service.
+  Where arrivals are more regular the longer one looks, long waits are rarer. A wait of x or more has
+  the probability exp(-u) for x(u) = sup_s { -(1 - rho) s + sqrt(2 u rho s S (I(s) + c_s^2)) }, by the most
+  likely way to it (Choe and Shroff 2000), of which the mean above is the case u = 1: the power of u that x
+  grows with, 1 for arrivals at random, shortens the parts' number and then the parts.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from harness.models.contract.layout import FloatArray
+from harness.models.solver.compiled import inlined, inner
+from harness.models.solver.variability import RATIO, SCALES_MS, at_scale
+
+PROBABILITY, AGAIN, PART, LONG, APART, WIDTH, MEAN, SECOND, SLEEP = range(9)
+"""Numbers of a waiting law: probability of a first and of a further part; a part's mean, the probability that
+it is exponential, how far the two means are apart that it then has, and the half-width, as a share of its
+mean, within which it is even otherwise; first and second moment of the wait without the sleep; length of a
+sleep."""
+NUMBERS = 9
+
+
+class Batches(NamedTuple):
+    """What of an executor's tuples comes in batches of one size.
+
+    Attributes
+    ----------
+    share : float
+        0 where there are none: what comes together is then in the index only.
+    size : float
+        Of a batch.
+    alone : float
+        Tuples that come together in what is not batched.
+    even : float
+        Index of dispersion of batches, over the time that a few are served.
+    """
+
+    share: float
+    size: float
+    alone: float
+    even: float
+
+
+_LEAST_SCV = 1e-3
+"""Of a part's length."""
+_DEEP = 4.0
+"""Depth that a tail's shape is told from: a probability of 2 %."""
+
+
+@inner
+def least_wait(load: float, service_ms: float, index: FloatArray) -> float:
+    """Return a wait that the mean cannot be below: the work that comes in any time before a tuple, less it.
+
+    With N tuples expected in the time t before one, its mean wait is N S - t or more, whatever t. The index
+    says N: with E the excess over rate times t, t (I(t) - 1) / 2 is the integral of E.
+    """
+    found = 0.0
+    for k in range(index.size - 1):
+        t, after = SCALES_MS[k], SCALES_MS[k + 1]
+        excess = (after * (index[k + 1] - 1) - t * (index[k] - 1)) / (after - t) / 2
+        middle = (t + after) / 2
+        found = max(found, excess * service_ms + (load - 1) * middle)
+    return found
+
+
+@inner
+def light_wait(load: float, first: float, second: float, third: float, index: FloatArray) -> float:
+    """Return the mean wait where tuples meet in pairs only, times 1 / (1 - load).
+
+    The mean over services is taken of two values that have the service's first three moments.
+    """
+    variance = second - first * first
+    pairs = load * second / (2 * first)
+    if not variance > 1e-12 * first * first:
+        pairs += _excess(first, index)
+    else:
+        spread = math.sqrt(variance)
+        skew = (third - 3 * first * second + 2 * first * first * first) / (variance * spread)
+        root = math.sqrt(1 + skew * skew / 4)
+        low, high = first + spread * (skew / 2 - root), first + spread * (skew / 2 + root)
+        of_low = (1 + skew / 2 / root) / 2
+        pairs += of_low * _excess(max(low, 0.0), index) + (1 - of_low) * _excess(high, index)
+    return max(pairs, 0.0) / (1 - load)
+
+
+@inlined
+def _excess(t: float, index: FloatArray) -> float:
+    """Return the integral up to t of what is expected to come after a tuple beyond what comes at any time."""
+    return t * (at_scale(index, t) - 1) / 2 if t > 0 else 0.0
+
+
+@inner
+def _work(load: float, service_ms: float, scv: float, index: FloatArray, depth: float) -> float:
+    """Return the work that is there with a probability of exp(-depth)."""
+    half = math.sqrt(RATIO)
+    slope = 1 - load
+    work = 0.0
+    for k in range(index.size):
+        square = 2 * depth * load * service_ms * (index[k] + scv)
+        low = SCALES_MS[k] / half if k > 0 else 0.0
+        s = max(square / (4 * slope * slope), low)
+        if k < index.size - 1:
+            s = min(s, SCALES_MS[k] * half)
+        work = max(work, math.sqrt(square * s) - slope * s)
+    return work
+
+
+@inner
+def _power(load: float, service_ms: float, scv: float, index: FloatArray, shallow: float) -> float:
+    """Return the power of the depth that the work grows with; 1 for an exponential tail, and at most.
+
+    Parameters
+    ----------
+    shallow : float
+        Work at a depth of 1.
+    """
+    deep = _work(load, service_ms, scv, index, _DEEP)
+    return min(math.log(deep / shallow) / math.log(_DEEP), 1.0) if shallow > 0 else 1.0
+
+
+@inner
+def mean_wait(
+    load: float, first: float, second: float, third: float, index: FloatArray, work: float
+) -> float:
+    """Return the mean wait without sleeps, from moments of the service.
+
+    By pairs where the work comes in less than a service, by robust queueing where it takes many. How long it
+    takes is told from how much it is (equal where the supremum is inside a scale, and without jumps).
+
+    Parameters
+    ----------
+    work : float
+        Of heavy load.
+    """
+    scv = max(second / (first * first) - 1, 0.0)
+    heavy = max(work / load - (1 + scv) * first / 2, 0.0)
+    light = light_wait(load, first, second, third, index)
+    time = work / (1 - load)
+    weight = time * time / (time * time + 4 * first * first)
+    return max(light + weight * (heavy - light), least_wait(load, first, index))
+
+
+@inner
+def _batch_law(load: float, first: float, second: float, come: Batches, law: FloatArray) -> None:
+    """Fill in the law where tuples come in batches: those wait, and a tuple then for those before it.
+
+    A batch waits as one customer whose service is that of all its tuples, and a tuple, one of its batch's at
+    random, for the (X - 1) / 2 before it (Burke 1975; Chaudhry and Templeton 1983, chapter 3). Batches that
+    come more evenly than at random meet each other less: their part is that of heavy traffic, times the
+    factor of Kraemer and Langenbach-Belz (1976). What comes by itself sees the queue as at any time, whose
+    mean work is rho_i (W_i + the rest of a service) summed over both kinds (Brumelle 1971). Exact for batches
+    and single tuples that all come at random, of services with any distribution.
+    """
+    share, size, alone, even = come.share, come.size, come.alone, come.even
+    variance = second - first * first
+    before = (share * (size - 1) + (1 - share) * (alone - 1)) / 2
+    pairs = share * (size - 1) * (2 * size - 1) / 6 + (1 - share) * (alone - 1) * (2 * alone - 1) / 6
+    inside, inside_second = before * first, pairs * first * first + before * variance
+    batch, scv = size * first, variance / (size * first * first)
+    of_batches = share * load * batch * (1 + scv) / 2
+    of_others = (1 - share) * load * (alone * first + variance / first) / 2
+    among = share * load * batch * (even + scv) / 2
+    if even < 1:
+        among *= math.exp(-2 * (1 - load) * (1 - even) ** 2 / (3 * load * (even + scv)))
+    wait_batch = (of_others + among) / (1 - load)
+    wait_alone = (share * load * wait_batch + of_batches + of_others) / (1 - (1 - share) * load)
+    wait = share * wait_batch + (1 - share) * wait_alone
+    law[MEAN] = wait + inside
+    law[SECOND] = 2 * wait * wait / load + 2 * wait * inside + inside_second
+    batches = share / size + (1 - share) / alone
+    rest = (share * batch + (1 - share) * alone * first + variance / first) / 2
+    more = 1 - batches * (1 - min(load, wait / (wait + rest)))
+    law[PROBABILITY] = more
+    waiting = law[MEAN] / more
+    _parts(waiting, law[SECOND] / (law[MEAN] * waiting) - 1, law)
+
+
+@inner
+def waiting_law(load: float, first: float, second: float, third: float, index: FloatArray, sleep_ms: float,
+                come: Batches, law: FloatArray) -> None:  # fmt: skip
+    """Fill in the law of waiting at an executor.
+
+    Parameters
+    ----------
+    load : float
+        Below 1.
+    first, second, third : float
+        Moments of the time that a tuple holds the executor.
+    index : array
+        Of dispersion of arrivals.
+    come : Batches
+        Of which the index holds what comes together, too.
+    """
+    law[:] = 0.0
+    law[SLEEP] = sleep_ms
+    if not (0 < load < 1 and first > 0):
+        return
+    if come.share > 0:
+        _batch_law(load, first, second, come, law)
+        return
+    scv = max(second / (first * first) - 1, 0.0)
+    work = _work(load, first, scv, index, 1.0)
+    mean = mean_wait(load, first, second, third, index, work)
+    if not mean > 1e-12 * first:
+        return
+    part, part_second = second / (2 * first), third / (3 * first)
+    part_scv = max(part_second / (part * part) - 1, 0.0)
+    burst = at_scale(index, first) - 1
+    if burst > 1e-9:
+        behind = 1 + math.expm1(-burst) / burst  # share of tuples that are not the first of their burst
+        more = 1 - (1 - load) * (1 - behind)
+        part_scv += (1 - load) * behind / more * (0.7 - part_scv)
+    else:
+        more = min(load, mean / (mean + part))
+    again, part_scv = more, max(part_scv, _LEAST_SCV)
+    power = _power(load, first, scv, index, work)
+    if power < 1:
+        # the squared coefficient of variation of u^power is power^1.85, to 0.02
+        waiting_scv = (part_scv * (1 - more) + more) * power**1.85
+        if (waiting_scv - part_scv) * (1 - part_scv) > 0 and (waiting_scv - 1) * (1 - part_scv) < 0:
+            again = (waiting_scv - part_scv) / (1 - part_scv)
+        else:  # one part is not shorter
+            again, part_scv = 0.0, max(waiting_scv, _LEAST_SCV)
+    waiting = mean / more
+    _parts(waiting * (1 - again), part_scv, law)
+    law[PROBABILITY] = more
+    law[AGAIN] = again
+    law[MEAN] = mean
+    law[SECOND] = mean * waiting * (1 + part_scv * (1 - again) + again)
+
+
+@inlined
+def _parts(mean: float, scv: float, law: FloatArray) -> None:
+    """Fit a part: exponential at times, even otherwise; beyond a variation of 1, one of two exponentials.
+
+    As the rest of a service is where services are exponential (scv 1) or constant (1 / 3); a part longer than
+    a certain time is unheard of in the second case, which no sum of exponential stages could say. Of two
+    exponentials each brings half of the mean: with a root z of (scv - 1) / (scv + 1), one of the mean over
+    1 + z with probability (1 + z) / 2, or one over 1 - z (balanced means: Tijms, Stochastic Models, 1994).
+    """
+    scv = max(scv, _LEAST_SCV)
+    law[PART] = mean
+    law[LONG] = min(max((3 * scv - 1) / 2, 0.0), 1.0)
+    law[APART] = math.sqrt((scv - 1) / (scv + 1)) if scv > 1 else 0.0
+    law[WIDTH] = min(math.sqrt(3 * scv), 1.0)

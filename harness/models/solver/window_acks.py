@@ -1,0 +1,94 @@
+"""From a member's arrival in its window to its last ack.
+
+The member is acked when it falls out of the window (``window_law``) or when what the last window that had it
+made is acked, whichever is later.
+"""
+
+from __future__ import annotations
+
+import math
+
+from harness.models.contract.layout import FloatArray
+from harness.models.solver.cdf import from_cdf, mean_of, to_cdf
+from harness.models.solver.compiled import inner
+from harness.models.solver.forward import window_index
+from harness.models.solver.rates import TUPLES
+from harness.models.solver.spectrum import ComplexArray, complex_exp, gap_log, times_shift, times_uniform
+from harness.models.solver.structure import TIME_WINDOW
+from harness.models.solver.trees import Back
+from harness.models.solver.window_law import THRESHOLD
+
+_SURE = 0.999
+"""Where what the window made is acked before the member falls out with this probability, it does not
+count."""
+
+
+@inner
+def members(b: Back, c: int, i: int, made: FloatArray) -> None:
+    """Fill in the seats of one executor's tasks, in the component's first class, from arrival in the window.
+
+    Parameters
+    ----------
+    made : array (points)
+        Distribution function of the time from a firing until all that it made is acked.
+    """
+    f = b.g.f
+    one = f.component[c]
+    way = b.way.of[one.first_executor + i]
+    for t in range(one.first_task, f.component[c + 1].first_task):
+        if f.task[t].executor == i and b.g.r.task[TUPLES, t] > 0:
+            seat = b.first_seat[one.first_class] + t - one.first_task
+            if one.kind == TIME_WINDOW:
+                b.rest_mean[seat] = _by_time(b, c, way, made, b.rest[seat])
+            else:
+                b.rest_mean[seat] = _by_count(b, c, t, way, made, b.rest[seat])
+
+
+@inner
+def _by_time(b: Back, c: int, way: int, made: FloatArray, out: ComplexArray) -> float:
+    length, slide = b.g.f.component[c].length, b.g.f.component[c].slide
+    step = math.pi / b.span
+    out[:] = b.way.cf[way]
+    times_shift(slide, step, out)
+    mean = _later(b, out, slide + b.way.mean_ms[way], slide, made)
+    times_uniform(slide, step, out)
+    times_shift(length - slide, step, out)
+    return float(mean + length - slide / 2)
+
+
+@inner
+def _by_count(b: Back, c: int, t: int, way: int, made: FloatArray, out: ComplexArray) -> float:
+    length, slide = b.g.f.component[c].length, b.g.f.component[c].slide
+    rate, index = b.g.r.task[TUPLES, t], window_index(b.g, c, t)
+    size, step = b.grid.size, math.pi / b.span
+    out[:] = 0.0
+    mean, begin, end = 0.0, 1.0, min(THRESHOLD - 1.0, slide)
+    while begin <= slide:
+        # places begin to end of the slide are acked at its arrival number end
+        last = b.way.cf[way].copy()
+        for k in range(1, size):
+            last[k] *= complex_exp(gap_log(rate, index, k * step) * end)
+        least = max(end - 3 * math.sqrt(index * end), 0.0) / rate
+        last_mean = _later(b, last, end / rate + b.way.mean_ms[way], least, made)
+        places = end - begin + 1
+        mean += places / slide * (last_mean + (length - (begin + end) / 2) / rate)
+        out[0] += places / slide
+        for k in range(1, size):
+            gap = gap_log(rate, index, k * step)
+            some = (1 - complex_exp(gap * places)) / (1 - complex_exp(gap))
+            out[k] += last[k] * complex_exp(gap * (length - end)) * some / slide
+        begin, end = end + 1, min(end + THRESHOLD, slide)
+    return mean
+
+
+@inner
+def _later(b: Back, own: ComplexArray, own_mean: float, least: float, made: FloatArray) -> float:
+    """Replace a time by the later of it and what was made; return the mean."""
+    at = min(least / b.span, 1.0) ** (2.0 / 3.0) * (made.size - 1)
+    if made[int(at)] >= _SURE:
+        return own_mean
+    cdf = to_cdf(own, b.grid)
+    alone = mean_of(cdf, b.grid, b.span)
+    cdf *= made
+    own[:] = from_cdf(cdf, b.grid)
+    return own_mean + mean_of(cdf, b.grid, b.span) - alone

@@ -1,0 +1,72 @@
+"""When a window gives its members' output, and when it acks them, in arrivals or time after a member's own.
+
+Storm's ``WindowManager`` fires a count window at every ``slide``-th arrival at its task. It evicts, and so
+acks, what is older than ``length`` arrivals when it fires and also, so as not to grow too long, at arrivals
+99,
+199, 299, ... since it last fired (``EXPIRE_EVENTS_THRESHOLD`` = 100). A time window's reference time moves
+only when it fires, so it evicts only then.
+
+For a member whose arrival ``length`` arrivals later falls at place r = 1 .. slide of a slide, the last window
+that has it fires length - r arrivals after it, and it is acked at the first chance at or after r, counted
+from that firing. All r are alike.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.models.contract.layout import FloatArray
+from harness.plans import Window
+
+THRESHOLD = 100
+"""``WindowManager.EXPIRE_EVENTS_THRESHOLD``."""
+
+
+class Chances(NamedTuple):
+    """Chances to be acked after a firing, for places 1 to 99, 100 to 199 ... of a slide.
+
+    Attributes
+    ----------
+    first, last : array
+        Places (arrivals into the slide).
+    chance : array
+        Arrivals after the firing at which members of those places are acked.
+    """
+
+    first: FloatArray
+    last: FloatArray
+    chance: FloatArray
+
+
+def chances(slide: int) -> Chances:
+    """Return when members of a count window are acked.
+
+    Examples
+    --------
+    >>> chances(200).chance
+    array([ 99., 199., 200.])
+    """
+    last = np.append(np.arange(THRESHOLD - 1, slide, THRESHOLD), slide).astype(np.float64)
+    return Chances(np.append(1.0, last[:-1] + 1), last, last)
+
+
+def mean_output_delay(window: Window) -> float:
+    """Return the mean delay of a member's first output, in arrivals (count) or ms (time)."""
+    return (window.slide - 1) / 2 if window.kind == "count" else window.slide / 2
+
+
+def mean_residence(window: Window) -> float:
+    """Return the mean time from a member's arrival to its ack, in arrivals (count) or ms (time).
+
+    Examples
+    --------
+    >>> mean_residence(Window(kind="count", length=200, slide=200))
+    249.0...
+    """
+    if window.kind == "time":
+        return window.length + window.slide / 2
+    c = chances(window.slide)
+    places = c.last - c.first + 1
+    return float(window.length + places @ (c.chance - (c.first + c.last) / 2) / window.slide)

@@ -1,0 +1,1 @@
+"""The thesis's model, storm-tracer, one stage a module."""

@@ -1,0 +1,128 @@
+"""What the main of anybody's jar submits: captured without a cluster, before anything is measured."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.errors import ClusterError, UsageError
+from harness.experiments.config import Experiment
+from harness.experiments.loading import completed
+from harness.machine.servers import ServerHomes
+from harness.plans import Component, QueryPlan, Stream, Window
+from harness.storm.submission import submit_settings
+from harness.storm.submitter import submit
+from harness.topologies.jar import Captured, JarTopology
+
+CAPTURED_AS = "captured-topology"
+"""What ``{name}`` becomes in arguments while a topology is captured."""
+NOBODY = "127.0.0.1:9"
+"""What ``{bootstrap}`` is then: nothing listens there."""
+CHECKPOINTS = "$checkpoint"
+"""Storm's stream between stateful bolts."""
+
+
+def known(experiment: Experiment, homes: ServerHomes, jars: Path) -> Experiment:
+    """Return the experiment with what its topology is made of, captured from its jar where it has one.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    homes : ServerHomes
+        Storm's jars, which main runs with.
+    jars : Path
+        Folder of ``instrumentation.jar``.
+
+    Raises
+    ------
+    UsageError
+        When there is no such jar or class, its main fails, submits nothing or more than one topology; when
+        steps ask for what the topology has not; or when the jar is another than the run began with.
+    """
+    topology = experiment.topology
+    if not isinstance(topology, JarTopology):
+        return experiment
+    if not topology.jar.is_file():
+        raise UsageError(f"topology.jar: there is no file {topology.jar}")
+    if topology.captured is not None:
+        if topology.captured.sha256 != _sha256(topology.jar):
+            raise UsageError(f"{topology.jar}: another jar than the run began with", "start a new run")
+        return experiment
+    with tempfile.TemporaryDirectory(prefix="harness-capture-") as folder:
+        submit_json = Path(folder) / "submit.json"
+        settings = submit_settings(
+            experiment,
+            topology.jar,
+            topology.main,
+            topology.arguments(CAPTURED_AS, NOBODY, (f"{CAPTURED_AS}-in", f"{CAPTURED_AS}-out")),
+            metrics_url="http://127.0.0.1:9/",
+            nimbus=None,
+            storm=experiment.overrides(),
+        )
+        submit_json.write_text(json.dumps(settings))
+        instrumentation = jars / "instrumentation.jar"
+        try:
+            answer = submit(
+                homes, submit_json, instrumentation=instrumentation, topology_jar=topology.jar, hosts=None
+            )
+        except (ClusterError, UsageError) as error:
+            reason = error.message.removeprefix("submitting failed: ")
+            raise UsageError(f"{topology.main} of {topology.jar.name}: {reason}") from None
+    found = captured(topology, answer)
+    return completed(experiment, topology.model_copy(update={"captured": found}))
+
+
+def captured(topology: JarTopology, answer: Mapping[str, Any]) -> Captured:
+    """Return what the submitter's answer says of a topology.
+
+    Components that Storm added are left out of the query plan, with their streams.
+    """
+    description = answer["description"]
+    own = {n: c for n, c in description["components"].items() if not c["storms"]}
+    asked = topology.tasks
+    # spouts first, as a reader expects
+    names = sorted(own, key=lambda n: (own[n]["kind"] != "spout", n))
+    plan = QueryPlan(
+        name=topology.main.rpartition(".")[2],
+        components=tuple(_component(n, own[n], asked.get(n)) for n in names),
+        streams=tuple(
+            Stream.model_validate(s)
+            for s in description["streams"]
+            if s["source"] in own and s["target"] in own and s["stream"] != CHECKPOINTS
+        ),
+    )
+    return Captured(
+        sha256=_sha256(topology.jar),
+        topology=answer["topology"],
+        plan=plan,
+        executors={n: own[n]["executors"] for n in names},
+        storms={n: c["executors"] for n, c in description["components"].items() if c["storms"]},
+        unwrapped={n: reason for n, reason in answer["unwrapped"].items() if n in own},
+        settings={
+            key: value
+            for key, value in {**description["defaults"], **description["settings"]}.items()
+            if value is not None
+        },
+    )
+
+
+def _component(name: str, described: Mapping[str, Any], tasks: int | None) -> Component:
+    window = described["window"]
+    if window and window["slide"] > window["length"]:
+        window = None  # it leaves tuples out: nothing here has a word for that
+    spout = described["kind"] == "spout"
+    return Component(
+        name=name,
+        role="spout" if spout else "window" if window else "other",
+        tasks=tasks or described["tasks"],
+        window=Window.model_validate(window) if window else None,
+    )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,426 @@
+"""The real deployment: joins a cluster and what submits a topology to the campaign."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import pyarrow as pa
+
+from harness.errors import ClusterError
+from harness.experiments.config import Experiment
+from harness.machine.servers import ServerHomes
+from harness.plans import ACKER, METRICS_CONSUMER_PREFIX, PhysicalPlan, TopologyConfiguration, WorkerNode
+from harness.storm.capturing import CAPTURED_AS, captured
+from harness.storm.nimbus import Nimbus
+from harness.storm.submission import submit_settings, topology_settings
+from harness.storm.submitter import submit
+from harness.storm.topology_state import TopologyState, WorkerStarts, physical_plan
+from harness.topologies.jar import JarTopology
+
+METRICS_CONSUMER = f"{METRICS_CONSUMER_PREFIX}_harness.storm.instrument.LineProtocolConsumer"
+"""What Storm calls the component of our metrics consumer."""
+MAIN = "harness.storm.topologies.Main"
+"""Builds the harness's own topologies."""
+COMMIT_WAIT_S = 1
+"""How long the spouts of an earlier submission are deactivated before it ends, as in a rebalance."""
+
+
+class MetricsTarget(Protocol):
+    """Where a topology sends its metrics."""
+
+    @property
+    def url(self) -> str:
+        """What lines are posted to, as InfluxDB's write interface."""
+
+    @property
+    def token_file(self) -> str:
+        """What holds the token, on the workers' hosts; empty for none."""
+
+    @property
+    def spool(self) -> str:
+        """Folder for lines that are not delivered yet, on the workers' hosts; empty for none."""
+
+
+class Submitter(Protocol):
+    """A jar whose main submits a topology, and what it has to be told for one submission."""
+
+    @property
+    def topology(self) -> str:
+        """Storm's name for what it submits."""
+
+    @property
+    def jar(self) -> Path:
+        """The jar that is uploaded."""
+
+    def settings(
+        self, configuration: TopologyConfiguration, metrics: MetricsTarget, nimbus: tuple[str, int]
+    ) -> dict[str, Any]:
+        """Return ``submit.json``; what it refers to is there."""
+
+    def check(self, answer: Mapping[str, Any]) -> None:
+        """Raise ClusterError when it submitted something else than it should."""
+
+
+class OfTheHarness:
+    """Submits one of the harness's topologies.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    topology : str
+        Storm's name for it.
+    bootstrap : str
+        The Kafka broker.
+    topics : (str, str)
+        Input and output.
+    jars : Path
+        Folder of ``topologies.jar``.
+    folder : Path
+        Where ``topology.json`` is put.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        topology: str,
+        bootstrap: str,
+        topics: tuple[str, str],
+        jars: Path,
+        folder: Path,
+    ) -> None:
+        self.topology = topology
+        self.jar = jars / "topologies.jar"
+        self._experiment = experiment
+        self._bootstrap = bootstrap
+        self._topics = topics
+        self._folder = folder
+
+    def settings(
+        self, configuration: TopologyConfiguration, metrics: MetricsTarget, nimbus: tuple[str, int]
+    ) -> dict[str, Any]:
+        """Write ``topology.json``, and return ``submit.json``."""
+        topology_json = self._folder / "topology.json"
+        settings = topology_settings(
+            self._experiment,
+            self.topology,
+            configuration,
+            bootstrap=self._bootstrap,
+            input_topic=self._topics[0],
+            output_topic=self._topics[1],
+        )
+        topology_json.write_text(json.dumps(settings, indent=1))
+        return submit_settings(
+            self._experiment,
+            self.jar,
+            MAIN,
+            [str(topology_json)],
+            metrics_url=metrics.url,
+            token_file=metrics.token_file,
+            spool=metrics.spool,
+            nimbus=nimbus,
+        )
+
+    def check(self, answer: Mapping[str, Any]) -> None:
+        """Check nothing: the plan is compared once it is in force."""
+
+
+class OfAJar:
+    """Submits what anybody's jar submits, with the executors of a step.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    topology : JarTopology
+        The experiment's, captured.
+    name : str
+        What ``{name}`` becomes in arguments.
+    bootstrap : str
+        The Kafka broker.
+    topics : (str, str)
+        Input and output, where the topology is told of them.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        topology: JarTopology,
+        name: str,
+        bootstrap: str,
+        topics: tuple[str, str],
+    ) -> None:
+        self.jar = topology.jar
+        self._experiment = experiment
+        self._of = topology
+        self._args = topology.arguments(name, bootstrap, topics)
+        self.topology = topology.name.replace(CAPTURED_AS, name)
+
+    def settings(
+        self, configuration: TopologyConfiguration, metrics: MetricsTarget, nimbus: tuple[str, int]
+    ) -> dict[str, Any]:
+        """Return ``submit.json``."""
+        tasks = self._of.task_counts()
+        return submit_settings(
+            self._experiment,
+            self.jar,
+            self._of.main,
+            self._args,
+            metrics_url=metrics.url,
+            token_file=metrics.token_file,
+            spool=metrics.spool,
+            nimbus=nimbus,
+            components={
+                name: {"executors": executors, "tasks": tasks[name]}
+                for name, executors in configuration.executors.items()
+            },
+            storm={**self._experiment.overrides(), "topology.workers": configuration.workers},
+        )
+
+    def check(self, answer: Mapping[str, Any]) -> None:
+        """Compare what main submitted with what it was seen to submit when the run began.
+
+        Raises
+        ------
+        ClusterError
+            When main does not submit the same every time.
+        """
+        if answer["topology"] != self.topology:
+            raise ClusterError(
+                f"{self._of.main} submitted {answer['topology']}, not {self.topology}: it makes names up",
+                "let an argument with {name} give its name",
+            )
+        again = captured(self._of, answer)
+        if again.plan.components != self._of.query_plan().components:
+            raise ClusterError(
+                f"{self._of.main} submits other components than when the run began",
+                "its main must submit the same topology every time",
+            )
+
+
+Kind = Literal["topology", "topic"]
+
+
+class Starts(Protocol):
+    """What is known of the starts of workers."""
+
+    def mark(self) -> None:
+        """Forget the starts until now: another plan is asked for."""
+
+    def check(self, ports: Iterable[int], now_s: float) -> None:
+        """Raise ClusterError when a worker died at its start, since the mark."""
+
+
+class RunningCluster(Protocol):
+    """A cluster that is up, on this machine or on hosts of its own: what a campaign needs of it."""
+
+    homes: ServerHomes
+    nimbus: Nimbus
+    nodes: tuple[WorkerNode, ...]
+
+    @property
+    def worker_output(self) -> Starts:
+        """Why a worker cannot start."""
+
+    @property
+    def bootstrap(self) -> str:
+        """``host:port`` of the Kafka broker."""
+
+    @property
+    def hosts(self) -> Path:
+        """Hosts file for Java programs that run beside the servers."""
+
+    @property
+    def logs(self) -> Path:
+        """Folder of logs on this machine."""
+
+    @property
+    def here(self) -> str:
+        """The address by which the cluster's workers reach this machine."""
+
+    @property
+    def one_clock(self) -> bool:
+        """Whether its workers' monotonic clocks are this machine's."""
+
+    @property
+    def broker_ahead_ms(self) -> float:
+        """What the broker's time of day is ahead of this machine's."""
+
+    @property
+    def lost(self) -> tuple[WorkerNode, ...]:
+        """Worker nodes that are gone, while the cluster goes on without them."""
+
+    def check(self) -> None:
+        """Raise ClusterError when a server that the whole cluster needs has died."""
+
+    def remember(self, kind: Kind, name: str) -> None:
+        """Take note of what was put on the cluster, and must not outlive the run there."""
+
+    def round_trips(self, since_ms: int, until_ms: int, /) -> pa.Table:
+        """Return what probes between worker nodes saw in a span of epoch ms, as rows of metrics."""
+
+
+class StormDeployment:
+    """A topology on a cluster (``harness.experiments.contracts.Deployment``).
+
+    Parameters
+    ----------
+    experiment : Experiment
+    cluster : RunningCluster
+        Started.
+    submitter : Submitter
+        What submits the topology.
+    metrics : MetricsTarget
+        Where its metrics go.
+    jars : Path
+        Folder of ``instrumentation.jar``.
+    folder : Path
+        Where the settings of each submission are kept; made when it is not there.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        cluster: RunningCluster,
+        submitter: Submitter,
+        metrics: MetricsTarget,
+        jars: Path,
+        folder: Path,
+    ) -> None:
+        self._experiment = experiment
+        self._cluster = cluster
+        self._submitter = submitter
+        self._name = submitter.topology
+        self._metrics = metrics
+        self._jars = jars
+        self._folder = folder
+        self._query_plan = experiment.topology.query_plan()
+        self._whole: Callable[[TopologyState], bool] = _is_up
+        self._state: TopologyState | None = None
+        self._starts = WorkerStarts()
+        self._submitted = False
+        self._workers = 0
+        self.wrapped: Mapping[str, object] = {}
+
+    def submit(self, configuration: TopologyConfiguration) -> None:
+        """Submit the topology anew, removing an earlier submission of it first.
+
+        Raises
+        ------
+        ClusterError
+            Also when somebody else's topology has that name: it is left alone.
+        """
+        nimbus = self._cluster.nimbus
+        if self._submitted:
+            nimbus.kill(self._name, wait_s=COMMIT_WAIT_S)
+        else:
+            self._take_name(nimbus)
+        self._cluster.worker_output.mark()
+        self._require_room(configuration.workers)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        submit_json = self._folder / "submit.json"
+        settings = self._submitter.settings(configuration, self._metrics, (nimbus.host, nimbus.port))
+        submit_json.write_text(json.dumps(settings, indent=1))
+        self.wrapped = submit(
+            self._cluster.homes,
+            submit_json,
+            instrumentation=self._jars / "instrumentation.jar",
+            topology_jar=self._submitter.jar,
+            hosts=self._cluster.hosts,
+        )
+        self._submitted = True
+        self._cluster.remember("topology", str(self.wrapped["topology"]))  # main's own choice may be another
+        self._submitter.check(self.wrapped)
+        self._begin(_is_up)
+
+    def _take_name(self, nimbus: Nimbus) -> None:
+        """Remember what will be submitted before it is: this process may be killed at any time."""
+        if self._name in nimbus.cluster_summary().topologies:
+            raise ClusterError(f"topology name {self._name} is in use", "kill that topology first")
+        self._cluster.remember("topology", self._name)
+
+    def rebalance(self, configuration: TopologyConfiguration) -> None:
+        """Ask for another configuration."""
+        self._require_room(configuration.workers)
+        self._cluster.worker_output.mark()
+        self._begin(self._cluster.nimbus.rebalance(self._name, configuration).whole)
+
+    def _begin(self, whole: Callable[[TopologyState], bool]) -> None:
+        self._whole, self._state, self._starts = whole, None, WorkerStarts()
+
+    def plan(self) -> PhysicalPlan:
+        """Read the physical plan now in force; one without executors while there is none."""
+        self._state = self._cluster.nimbus.topology(self._name)
+        if not self._state.assigned(self._query_plan):
+            return PhysicalPlan(query_plan=self._query_plan, nodes=self._cluster.nodes, executors=())
+        return physical_plan(self._state, self._query_plan, self._cluster.nodes)
+
+    def whole(self) -> bool:
+        """Whether every executor of the plan that was read last is up.
+
+        Of a node that is gone Nimbus still has the last reports, until it has noticed and moved its workers.
+        """
+        if self._state is None or not self._lost().isdisjoint(address for address, _ in self._state.slots()):
+            return False
+        return self._whole(self._state)
+
+    def expected(self, configuration: TopologyConfiguration) -> TopologyConfiguration:
+        """Return the configuration with Storm's own executors (ackers, metrics consumers) added."""
+        own = {ACKER: self._experiment.ackers} if self._experiment.ackers else {}
+        if self._experiment.measure.instrument:
+            own[METRICS_CONSUMER] = self._experiment.topology.metrics_consumers
+        own |= self._experiment.topology.others
+        return configuration.model_copy(update={"executors": {**configuration.executors, **own}})
+
+    def generation(self) -> Mapping[str, int]:
+        """Return the start time of every worker in use: it changes when one restarts or its node is gone."""
+        lost = self._lost()
+        state = self._cluster.nimbus.topology(self._name)
+        starts = self._starts.update(state.uptimes_s(), time.monotonic())
+        return {f"{a}:{port}": round(start) for (a, port), start in starts.items() if a not in lost}
+
+    def complete_latency(self) -> Mapping[str, tuple[float, int]]:
+        """Return mean (ms) and number of complete latencies of every spout executor, since its start."""
+        state = self._cluster.nimbus.topology(self._name)
+        return {
+            e.label: (e.complete_latency_ms or 0.0, e.acked)
+            for e in state.executors
+            if e.is_spout and e.component in self._query_plan.spouts
+        }
+
+    def reported_errors(self, since_epoch_ms: int) -> list[str]:
+        """Return what the topology's tasks reported as errors since then, one line each, newest last.
+
+        Nimbus keeps them for as long as the topology lives, to the second.
+        """
+        errors = self._cluster.nimbus.topology(self._name).errors
+        return [e.text for e in errors if e.epoch_s >= since_epoch_ms // 1000]
+
+    def check(self) -> None:
+        """Raise ClusterError when a server has died, or so many nodes that the workers have no room."""
+        self._cluster.check()
+        self._require_room(self._workers)
+
+    def _require_room(self, workers: int) -> None:
+        self._workers, lost = workers, self._cluster.lost
+        left = sum(len(node.slots) for node in self._cluster.nodes if node not in lost)
+        if lost and left < workers:
+            names = " and ".join(node.name for node in lost)
+            raise ClusterError(
+                f"{names} is gone, and the {left} slots left are too few for {workers} workers",
+                "harness provision makes it anew, then resume the run",
+            )
+
+    def _lost(self) -> set[str]:
+        return {node.address for node in self._cluster.lost}
+
+    def check_start(self) -> None:
+        """Raise ClusterError when a worker of the plan that was asked for cannot start."""
+        slots = self._state.slots() if self._state is not None else {}
+        self._cluster.worker_output.check((port for _, port in slots), time.monotonic())
+
+
+def _is_up(state: TopologyState) -> bool:
+    return state.status == "ACTIVE" and state.all_up

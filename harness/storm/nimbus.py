@@ -1,0 +1,261 @@
+"""Nimbus: what runs where, and asking for something else. The only module that imports ``thriftpy2``.
+
+Each request opens a connection of its own, so a ``Nimbus`` may be used by several threads and survives
+a restart of the server. Whatever goes wrong leaves as one line in a ``ClusterError``.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from typing import Any
+
+import thriftpy2
+from thriftpy2.protocol import TBinaryProtocolFactory
+from thriftpy2.rpc import client_context
+from thriftpy2.thrift import TException
+from thriftpy2.transport import TFramedTransportFactory
+
+from harness.errors import ClusterError
+from harness.plans import PhysicalPlan, QueryPlan, TopologyConfiguration, WorkerNode
+from harness.storm.topology_state import ExecutorState, Rebalance, ReportedError, TopologyState, physical_plan
+
+CONNECT_TIMEOUT_MS = 3_000
+ANSWER_TIMEOUT_MS = 30_000
+POLL_S = 0.25
+"""How often Nimbus is asked while something is waited for."""
+ALL_TIME = ":all-time"
+"""Storm's name of the statistics since the start of an executor."""
+
+_PROTOCOL: Any = TBinaryProtocolFactory()  # type: ignore[no-untyped-call]
+_TRANSPORT: Any = TFramedTransportFactory()
+with as_file(files("harness") / "assets" / "nimbus.thrift") as _idl:
+    _thrift = thriftpy2.load(str(_idl), module_name="nimbus_thrift")
+
+
+def _nothing() -> None:
+    """Check nothing."""
+
+
+@dataclass(frozen=True)
+class Supervisor:
+    """A worker node that has registered: its address and how many slots it has."""
+
+    address: str
+    slots: int
+    used: int
+
+
+@dataclass(frozen=True)
+class ClusterState:
+    """What Nimbus says of the cluster.
+
+    Attributes
+    ----------
+    version : str
+        Storm's version; empty as long as no Nimbus leads.
+    supervisors : tuple of Supervisor
+        The worker nodes.
+    topologies : mapping
+        Status of each topology by name.
+    """
+
+    version: str
+    supervisors: tuple[Supervisor, ...]
+    topologies: Mapping[str, str]
+
+
+class Nimbus:
+    """A client of Nimbus.
+
+    Parameters
+    ----------
+    host, port
+        Where Nimbus listens.
+
+    Raises
+    ------
+    ClusterError
+        By every method, when Nimbus is not there, does not answer or refuses.
+
+    Examples
+    --------
+    >>> Nimbus("127.0.0.1").cluster_summary().version  # doctest: +SKIP
+    '2.8.3'
+    """
+
+    def __init__(self, host: str, port: int = 6627) -> None:
+        self.host = host
+        self.port = port
+
+    def cluster_summary(self) -> ClusterState:
+        """Return version, supervisors and topologies."""
+        answer = self._ask("getClusterInfo")
+        leaders = [n.version for n in answer.nimbuses if n.isLeader]
+        return ClusterState(
+            version=leaders[0] if leaders else "",
+            supervisors=tuple(
+                Supervisor(s.host, s.num_workers, s.num_used_workers) for s in answer.supervisors
+            ),
+            topologies={t.name: t.status for t in answer.topologies},
+        )
+
+    def topology(self, name: str) -> TopologyState:
+        """Return a topology's status, executors and reported errors."""
+        options = _thrift.GetInfoOptions(num_err_choice=_thrift.NumErrorsChoice.ALL)
+        return topology_state(self._ask("getTopologyInfoByNameWithOpts", name, options))
+
+    def topology_settings(self, name: str) -> dict[str, Any]:
+        """Return a topology's Storm settings, as submitted and completed by Nimbus."""
+        settings = json.loads(self._ask("getTopologyConf", self.topology(name).id))
+        if not isinstance(settings, dict):
+            raise ClusterError(f"nimbus at {self.host}:{self.port} sent no settings of topology {name}")
+        return settings
+
+    def physical_plan(self, name: str, query_plan: QueryPlan, nodes: Sequence[WorkerNode]) -> PhysicalPlan:
+        """Return the plan now in force."""
+        return physical_plan(self.topology(name), query_plan, nodes)
+
+    def rebalance(self, name: str, asked: TopologyConfiguration, wait_s: int = 0) -> Rebalance:
+        """Ask for a configuration; returns when Nimbus has taken the request.
+
+        Parameters
+        ----------
+        asked : TopologyConfiguration
+            Executors of each component (Storm's own, such as ackers, may be among them) and workers.
+        wait_s : int
+            How long spouts are switched off before workers are restarted.
+
+        Returns
+        -------
+        Rebalance
+            To be asked whether the new plan is whole.
+        """
+        before = self.topology(name)
+        options = _thrift.RebalanceOptions(
+            wait_secs=wait_s, num_workers=asked.workers, num_executors=dict(asked.executors)
+        )
+        started = time.monotonic()
+        self._ask("rebalance", name, options)
+        return Rebalance(before, asked, started)
+
+    def wait_active(
+        self, name: str, timeout_s: float = 120.0, check: Callable[[], None] = _nothing
+    ) -> TopologyState:
+        """Wait until a topology that was submitted is active with every executor up.
+
+        Parameters
+        ----------
+        check : callable
+            Called between requests; raises when it is no use to wait (a server has died).
+        """
+        return self._wait(name, lambda s: s.status == "ACTIVE" and s.all_up, timeout_s, check)
+
+    def wait_rebalanced(
+        self, name: str, rebalance: Rebalance, timeout_s: float = 120.0, check: Callable[[], None] = _nothing
+    ) -> TopologyState:
+        """Wait until the configuration that was asked for is in force with every executor up."""
+        return self._wait(name, rebalance.whole, timeout_s, check)
+
+    def kill(self, name: str, wait_s: int = 0, timeout_s: float = 60.0) -> None:
+        """Kill a topology and wait until Nimbus has forgotten it; none of that name is fine.
+
+        For ``wait_s`` seconds its spouts are deactivated before its workers end, so that they commit what
+        they have emitted. Killed at once they do not, and the next submission would read all of it again.
+        """
+        if name not in self.cluster_summary().topologies:
+            return
+        self._ask("killTopologyWithOpts", name, _thrift.KillOptions(wait_secs=wait_s))
+        deadline = time.monotonic() + timeout_s
+        while name in self.cluster_summary().topologies:
+            if time.monotonic() > deadline:
+                raise ClusterError(f"topology {name} is still there {timeout_s:g} s after it was killed")
+            time.sleep(POLL_S)
+
+    def _wait(
+        self, name: str, done: Callable[[TopologyState], bool], timeout_s: float, check: Callable[[], None]
+    ) -> TopologyState:
+        deadline = time.monotonic() + timeout_s
+        while not done(state := self.topology(name)):
+            check()
+            if time.monotonic() > deadline:
+                missing = sorted({f"{e.address}:{e.port}" for e in state.executors if not e.up})
+                what = f"no report from {', '.join(missing)}" if missing else f"it is {state.status}"
+                if state.errors:
+                    what += f"; {state.errors[-1].text}"
+                raise ClusterError(f"topology {name} is not up after {timeout_s:g} s: {what}")
+            time.sleep(POLL_S)
+        return state
+
+    def _ask(self, method: str, *arguments: object) -> Any:
+        with (
+            _one_line(f"nimbus at {self.host}:{self.port}"),
+            client_context(
+                _thrift.Nimbus,
+                self.host,
+                self.port,
+                connect_timeout=CONNECT_TIMEOUT_MS,
+                socket_timeout=ANSWER_TIMEOUT_MS,
+                proto_factory=_PROTOCOL,
+                trans_factory=_TRANSPORT,
+            ) as client,
+        ):
+            try:
+                return getattr(client, method)(*arguments)
+            except _thrift.NotAliveException:
+                raise ClusterError(
+                    f"nimbus at {self.host}:{self.port}: there is no topology {arguments[0]}"
+                    " (it was killed, or never submitted)"
+                ) from None
+
+
+def topology_state(info: Any) -> TopologyState:
+    """Return the state that a Thrift ``TopologyInfo`` holds."""
+    errors = (e for listed in (info.errors or {}).values() for e in listed)
+    return TopologyState(
+        id=info.id,
+        status=info.status,
+        executors=tuple(_executor_state(e) for e in info.executors),
+        errors=tuple(
+            ReportedError(e.error_time_secs, f"{e.host}:{e.port}: {e.error.strip().splitlines()[0]}")
+            for e in sorted(errors, key=lambda e: e.error_time_secs)
+            if e.error.strip()
+        ),
+    )
+
+
+def _executor_state(e: Any) -> ExecutorState:
+    spout = e.stats.specific.spout if e.stats is not None and e.stats.specific is not None else None
+    acked: dict[str, int] = spout.acked.get(ALL_TIME, {}) if spout else {}
+    failed: dict[str, int] = spout.failed.get(ALL_TIME, {}) if spout else {}
+    means: dict[str, float] = spout.complete_ms_avg.get(ALL_TIME, {}) if spout else {}
+    total = sum(acked.values())
+    return ExecutorState(
+        component=e.component_id,
+        first_task=e.executor_info.task_start,
+        last_task=e.executor_info.task_end,
+        address=e.host,
+        port=e.port,
+        worker_uptime_s=e.uptime_secs or 0,
+        up=e.stats is not None,
+        is_spout=spout is not None,
+        acked=total,
+        failed=sum(failed.values()),
+        complete_latency_ms=sum(means[s] * n for s, n in acked.items() if n) / total if total else None,
+    )
+
+
+@contextmanager
+def _one_line(server: str) -> Iterator[None]:
+    """Turn the library's exceptions into one line."""
+    try:
+        yield
+    except TException as e:
+        reason = " ".join(str(getattr(e, "msg", None) or getattr(e, "message", None) or e).split())
+        raise ClusterError(f"{server}: {reason or type(e).__name__}") from e
+    except OSError as e:
+        raise ClusterError(f"{server} does not answer: {e}") from e

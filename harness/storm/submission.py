@@ -1,0 +1,127 @@
+"""What is sent to the jar: the query plan and settings as JSON, every value resolved here.
+
+The Java side has no defaults of its own, so what ``experiment.yaml`` of a run says is what ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.experiments.config import Experiment
+from harness.plans import TopologyConfiguration
+from harness.topologies.jar import StormValue
+from harness.topologies.test_topology import Topology
+
+PATIENCE_S = 60
+"""How long a main may take until it submits."""
+
+
+def topology_settings(
+    experiment: Experiment,
+    topology: str,
+    configuration: TopologyConfiguration,
+    *,
+    bootstrap: str,
+    input_topic: str,
+    output_topic: str,
+) -> dict[str, Any]:
+    """Return ``topology.json`` of the test topologies.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        The experiment as loaded.
+    topology : str
+        Storm's name for this submission.
+    configuration : TopologyConfiguration
+        Executors and workers to submit with.
+    bootstrap, input_topic, output_topic : str
+        The Kafka broker and topics.
+    """
+    t = experiment.topology
+    assert isinstance(t, Topology)  # others bring what builds them
+    plan, workload = t.query_plan(), experiment.input
+    components = {
+        c.name: {
+            "role": c.role,
+            "executors": configuration.executors[c.name],
+            "tasks": c.tasks,
+            "service": t.service[c.name].model_dump(mode="json") if c.name in t.service else None,
+            "window": c.window.model_dump(mode="json") if c.window else None,
+        }
+        for c in plan.components
+    }
+    return {
+        "name": topology,
+        "components": components,
+        "streams": [s.model_dump(mode="json") for s in plan.streams],
+        "multiplier": t.multiplier.model_dump(mode="json") if t.multiplier else None,
+        "routing": t.routing,
+        "keys": {
+            "names": list(workload.keys),
+            "weights": list(workload.keys.values()),
+        },
+        "seed": workload.seed,
+        "spout": {
+            "bootstrap": bootstrap,
+            "topic": input_topic,
+            "group": topology,
+            **t.spout.model_dump(mode="json"),
+        },
+        "sink": {"bootstrap": bootstrap, "topic": output_topic, "producer": dict(t.producer)},
+        "storm": {**experiment.storm_settings(), "topology.workers": configuration.workers},
+    }
+
+
+def submit_settings(
+    experiment: Experiment,
+    jar: Path,
+    main: str,
+    args: Sequence[str],
+    *,
+    metrics_url: str,
+    token_file: str = "",
+    spool: str = "",
+    nimbus: tuple[str, int] | None,
+    components: Mapping[str, Mapping[str, int]] | None = None,
+    storm: Mapping[str, StormValue] | None = None,
+) -> dict[str, Any]:
+    """Return ``submit.json``: how what a jar's main submits is captured, instrumented and sent to Nimbus.
+
+    Parameters
+    ----------
+    jar, main, args
+        The jar, its class, and the arguments of its main.
+    metrics_url : str
+        Where the wrappers report to.
+    token_file, spool : str
+        On the workers' hosts: what holds the token for it, and the folder for metrics that could not be
+        delivered; empty where there is no such thing.
+    nimbus : (str, int), optional
+        Host and port; None to have the topology described only.
+    components : mapping, optional
+        Executors and tasks of components that shall not have those of the jar.
+    storm : mapping, optional
+        Settings in place of the topology's own.
+    """
+    return {
+        "nimbus": {"host": nimbus[0], "port": nimbus[1]} if nimbus else None,
+        "jar": str(jar),
+        "main": main,
+        "args": list(args),
+        "patience_s": PATIENCE_S,
+        "instrument": experiment.measure.instrument,
+        "metrics": {
+            "url": metrics_url,
+            "token_file": token_file,
+            "spool": spool,
+            # the experiment's name, not the run's: the same series every night
+            "topology": experiment.name,
+            "bucket_s": experiment.measure.bucket_s,
+            "consumers": experiment.topology.metrics_consumers,
+        },
+        "components": dict(components or {}),
+        "storm": dict(storm or {}),
+    }

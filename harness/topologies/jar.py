@@ -1,0 +1,224 @@
+"""A topology that nobody here wrote: a jar, the class whose main submits it, and what it submits.
+
+What the topology is made of is only known from its own ``main``. So a run begins by capturing what main
+submits (``harness.storm.capturing``) and keeps it in its ``experiment.yaml``: everything later reads it
+there and needs no jar.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from harness.plans import METRICS_CONSUMER_PREFIX, Frozen, Positive, QueryPlan, Role
+
+StormValue = str | int | float | bool | None | list[object] | dict[str, object]
+
+ACKERS = "topology.acker.executors"
+LOAD_AWARE_OFF = "topology.disable.loadaware.messaging"
+CONSUMERS = "topology.metrics.consumer.register"
+MANAGED = {
+    ACKERS: "topology.ackers",
+    LOAD_AWARE_OFF: "topology.load_aware",
+    "topology.worker.max.heap.size.mb": "cluster.worker_heap_mb",
+    "topology.workers": "workers of a step",
+    "topology.stats.sample.rate": "none: every tuple is counted",
+    "topology.tasks": "topology.tasks",
+}
+"""Storm settings that have a key of their own, or none."""
+NAME = "{name}"
+"""Stands in ``args`` for a name that no other run has."""
+BOOTSTRAP, INPUT_TOPIC, OUTPUT_TOPIC = "{bootstrap}", "{input_topic}", "{output_topic}"
+"""Stand in ``args`` for the run's Kafka and the two topics that the harness makes there."""
+
+
+class Captured(Frozen):
+    """What main was seen to submit, before the harness changed anything.
+
+    Attributes
+    ----------
+    sha256 : str
+        Of the jar.
+    topology : str
+        Storm's name for it.
+    plan : QueryPlan
+        Spouts and bolts with their tasks (those asked for, where the experiment asks for others), windows and
+        streams.
+    executors : mapping
+        Executors that main asks for, of every component of the plan.
+    storms : mapping
+        Executors of the components that Storm added: those of checkpoints. Not part of the plan.
+    unwrapped : mapping
+        Components that cannot be instrumented, and why.
+    settings : mapping
+        Storm's settings in force: its defaults for topologies, and the topology's own.
+    """
+
+    sha256: str
+    topology: str
+    plan: QueryPlan
+    executors: Mapping[str, Positive]
+    storms: Mapping[str, Positive] = {}
+    unwrapped: Mapping[str, str] = {}
+    settings: Mapping[str, StormValue] = {}
+
+    @property
+    def consumers(self) -> Mapping[str, int]:
+        """Executors of the topology's own metrics consumers, by the names that Storm gives the components."""
+        registered = self.settings.get(CONSUMERS)
+        found: dict[str, int] = {}
+        times: Counter[str] = Counter()
+        for each in registered if isinstance(registered, list) else []:
+            if isinstance(each, Mapping) and "class" in each:
+                name = str(each["class"])
+                times[name] += 1
+                number = f"#{times[name]}" if times[name] > 1 else ""
+                hint = each.get("parallelism.hint")
+                found[f"{METRICS_CONSUMER_PREFIX}_{name}{number}"] = hint if isinstance(hint, int) else 1
+        return found
+
+
+class JarTopics(Frozen):
+    """How messages go through a topology whose input and output are Kafka topics.
+
+    Attributes
+    ----------
+    header : str, optional
+        The header that names a message, which the topology has to carry from input to output. Without it the
+        record's key does.
+    value : str
+        Template of the input records' values: ``{payload}`` becomes the workload's payload, ``{key}`` one of
+        its keys, ``{message}`` the message's name.
+    outputs : {'one', 'any'}
+        Whether each message comes out once, or some of them not at all and others several times.
+    """
+
+    header: Annotated[str, Field(min_length=1)] | None = None
+    value: str = "{payload}"
+    outputs: Literal["one", "any"] = "one"
+
+    @property
+    def named_by(self) -> str:
+        """What names a message, in words."""
+        return "key" if self.header is None else f"header {self.header}"
+
+
+class JarTopology(Frozen):
+    """A topology as its own jar submits it; what is not said here stays as the jar has it.
+
+    Attributes
+    ----------
+    jar : Path
+        The jar, as one would give it to ``storm jar``.
+    main : str
+        The class whose main submits the topology.
+    args : tuple of str
+        Its arguments; ``{name}`` in one becomes a name that no other run has. With ``topics`` they give main
+        ``{bootstrap}``, ``{input_topic}`` and ``{output_topic}``.
+    topics : JarTopics, optional
+        Where it reads one Kafka topic and writes another: then the harness sends and receives its messages.
+    tasks : mapping, optional
+        Tasks of components that shall not have as many as the jar says.
+    load_aware : bool, optional
+        Storm's load-aware shuffle on or off.
+    storm : mapping
+        Storm settings that take the place of the topology's own.
+    captured : Captured, optional
+        Filled in when a run begins.
+    """
+
+    jar: Path
+    main: Annotated[str, Field(pattern=r"^[\w$]+(\.[\w$]+)*$")]
+    args: tuple[str, ...] = ()
+    topics: JarTopics | None = None
+    tasks: Mapping[str, Positive] = {}
+    ackers: Annotated[int, Field(ge=0)] | None = None
+    metrics_consumers: Positive = 1
+    load_aware: bool | None = None
+    storm: Mapping[str, StormValue] = {}
+    captured: Captured | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is called in one word: Storm's name for it, or its class's name."""
+        return self.captured.topology if self.captured else self.main.rpartition(".")[2]
+
+    def arguments(self, name: str, bootstrap: str, topics: tuple[str, str]) -> list[str]:
+        """Return main's arguments with what they stand for."""
+        known = {NAME: name, BOOTSTRAP: bootstrap, INPUT_TOPIC: topics[0], OUTPUT_TOPIC: topics[1]}
+        stands = re.compile("|".join(map(re.escape, known)))
+        return [stands.sub(lambda found: known[found[0]], a) for a in self.args]
+
+    @property
+    def window(self) -> None:
+        """None: windows here do not say which messages they hold."""
+        return None
+
+    @property
+    def roles(self) -> Mapping[str, Role]:
+        """Components and their roles; none before it was captured."""
+        return {c.name: c.role for c in self.captured.plan.components} if self.captured else {}
+
+    def task_counts(self) -> dict[str, int]:
+        """Return the number of tasks of every component; none before it was captured."""
+        return {c.name: c.tasks for c in self.captured.plan.components} if self.captured else {}
+
+    def query_plan(self) -> QueryPlan:
+        """Return the query plan that was captured.
+
+        Raises
+        ------
+        ValueError
+            When it was not.
+        """
+        if self.captured is None:
+            raise ValueError(f"{self.jar}: what its main submits was not captured")
+        return self.captured.plan
+
+    def executors(self, asked: int | Mapping[str, int]) -> dict[str, int]:
+        """Return the executors of every component: as asked, or else as the jar has them."""
+        own = dict(self.captured.executors) if self.captured else {}
+        return dict.fromkeys(own, asked) if isinstance(asked, int) else own | dict(asked)
+
+    @property
+    def own_settings(self) -> Mapping[str, StormValue]:
+        """Storm settings that are in force where the experiment asks for nothing else."""
+        return self.captured.settings if self.captured else {}
+
+    @property
+    def others(self) -> Mapping[str, int]:
+        """Executors of Storm's own components, and of the topology's own metrics consumers."""
+        return {**self.captured.storms, **self.captured.consumers} if self.captured else {}
+
+    def overrides(self) -> dict[str, StormValue]:
+        """Return the Storm settings that take the place of the topology's own."""
+        aware = {} if self.load_aware is None else {LOAD_AWARE_OFF: not self.load_aware}
+        return {**aware, **self.storm}
+
+    @model_validator(mode="after")
+    def _told_of_topics(self) -> Self:
+        for stands in (BOOTSTRAP, INPUT_TOPIC, OUTPUT_TOPIC):
+            given = any(stands in a for a in self.args)
+            if self.topics is not None and not given:
+                raise ValueError(f"args: with topics, one of them has to give main {stands}")
+            if self.topics is None and given:
+                raise ValueError(
+                    f"args: {stands} has a meaning only with the key 'topics' (topics: {{}} at least)"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        for setting in self.storm:
+            if setting in MANAGED:
+                raise ValueError(f"storm: {setting} is set by the harness; its key is {MANAGED[setting]}")
+        known = self.roles
+        for name in self.tasks:
+            if known and name not in known:
+                raise ValueError(f"tasks: there is no component {name!r}; there are {', '.join(known)}")
+        return self

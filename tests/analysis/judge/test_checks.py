@@ -1,0 +1,294 @@
+"""The verdict: every check passes on a good run, and each kind of trouble is named by its own check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from synthetic_run import FakeRun, FakeStep, build
+
+from harness.analysis.judge import checks
+from harness.analysis.judge.checks import Samples, run_checks, unusable, verdict
+from harness.analysis.spark.distribution import MISSING, NEGATIVE, NOT_A_NUMBER, ZERO
+from harness.analysis.spark.inputs import RunRecord, read_run
+from harness.protocols import CheckResult
+from harness.runs import BurnInFound, Finding, Rejected, Tracked
+
+LEDGER = {
+    "sent": 100,
+    "received": 99,
+    "absorbed": 1,
+    "failed": 0,
+    "lost": 0,
+    "unconfirmed": 0,
+    "duplicates": 0,
+    "children_missing": 0,
+    "balanced": True,
+}
+
+
+def made(tmp_path: Path, **step: Any) -> RunRecord:
+    steps = [FakeStep(1, seconds=4, burn_in_s=2), FakeStep(2, seconds=4, burn_in_s=2, **step)]
+    return read_run(build(tmp_path / "run", FakeRun(steps=steps)))
+
+
+def results(run: RunRecord, samples: Samples | None = None) -> dict[tuple[str, int | None], CheckResult]:
+    counted = samples or Samples(values=100)
+    found = run_checks(run, {s.index: counted for s in run.steps})
+    return {(r.check, r.step): r for r in found}
+
+
+def failed(run: RunRecord, samples: Samples | None = None) -> Mapping[tuple[str, int | None], str]:
+    return {k: r.detail for k, r in results(run, samples).items() if r.status != "valid"}
+
+
+def test_a_good_run_is_valid(tmp_path: Path) -> None:
+    run = made(tmp_path)
+    assert failed(run) == {}
+    assert verdict(results(run).values()) == "valid"
+    assert unusable(results(run).values()) == {}
+
+
+@pytest.mark.parametrize(
+    ("step", "check", "says"),
+    [
+        ({"quality": {"steady": Finding(ok=False, detail="drift of 14 %")}}, "steady", "drift of 14 %"),
+        ({"quality": {"plan_as_asked": Finding(ok=False, detail="3 workers")}}, "plan-as-asked", "3 workers"),
+        ({"quality": {"generator": Finding(ok=False, detail="late by 80 ms")}}, "generator", "late by 80 ms"),
+        ({"quality": {"receiver": Finding(ok=False, detail="stopped")}}, "receiver", "stopped"),
+        (
+            {"quality": {"errors_reported": Finding(ok=False, detail="bolt-a: oom")}},
+            "errors-reported",
+            "bolt-a: oom",
+        ),
+        ({"same_plan": False}, "plan-unchanged", "bolt-a["),
+        (
+            {"interval": {"burn_in": BurnInFound(found=False, seconds=60, reason="drifts")}},
+            "burn-in",
+            "drifts",
+        ),
+        (
+            {"interval": {"precision_pct_reached": 6.5}},
+            "precision",
+            "±6.5 % of the mean reached, ±3.0 % asked",
+        ),
+        ({"quality": {"ledger": LEDGER | {"lost": 1, "sent": 100}}}, "ledger", "accounted for 101"),
+        (
+            {"quality": {"ledger": LEDGER | {"balanced": False, "problems": ["2 phantoms"]}}},
+            "ledger",
+            "2 phantoms",
+        ),
+        (
+            {"quality": {"ledger": LEDGER | {"lost": 3, "received": 96}}},
+            "ledger",
+            "of 100 messages: lost 3",
+        ),
+        ({"quality": {"ledger": LEDGER | {"duplicates": 1}}}, "ledger", "of 100 messages: duplicates 1"),
+        ({"quality": {"ledger": LEDGER | {"children_missing": 7}}}, "ledger", "children missing 7"),
+        (
+            {"quality": {"ledger": LEDGER | {"absorbed": 2, "received": 98}}},
+            "ledger",
+            "windows still held 2 of 100 messages at the end, more than 1 %: the longest waits are cut off",
+        ),
+        (
+            {"quality": {"began_empty": Finding(ok=False, detail="still coming")}},
+            "began-empty",
+            "still coming",
+        ),
+        ({"quality": {"metrics": Finding(ok=False, detail="no metrics arrived")}}, "metrics", "no metrics"),
+    ],
+)
+def test_each_trouble_makes_its_step_invalid(
+    tmp_path: Path, step: dict[str, Any], check: str, says: str
+) -> None:
+    run = made(tmp_path, **step)
+    found = failed(run)
+    assert set(found) == {(check, 1)}
+    assert says in found[check, 1]
+    assert verdict(results(run).values()) == "invalid"
+    kind = "unsteady" if check in ("steady", "burn-in") else "invalid"
+    assert unusable(results(run).values())[1][0] == kind
+
+
+BALANCED = Tracked(emitted=1000, acked=995, failed=0, pending_before=2, pending=7, unnamed=0)
+
+
+@pytest.mark.parametrize(
+    ("tracked", "status", "says"),
+    [
+        (BALANCED, "valid", "2 pending + 1000 emitted = 995 acked + 0 failed + 7 pending"),
+        (BALANCED.model_copy(update={"acked": 994, "failed": 1}), "valid", "1 failed"),
+        (BALANCED.model_copy(update={"acked": 993, "failed": 2}), "invalid", "2 failed"),
+        (BALANCED.model_copy(update={"pending": 8}), "invalid", "the two sides differ"),
+        (
+            Tracked(emitted=0, acked=0, failed=0, pending_before=0, pending=0, unnamed=9),
+            "valid",
+            "no spout tracks its messages: 9 messages without an identifier",
+        ),
+    ],
+)
+def test_messages_that_the_topology_made_are_added_up(
+    tmp_path: Path, tracked: Tracked, status: str, says: str
+) -> None:
+    found = results(made(tmp_path, quality={"tracked": tracked}))["tracked", 1]
+    assert found.status == status
+    assert says in found.detail
+
+
+def test_what_does_not_apply_is_no_failure_and_says_why(tmp_path: Path) -> None:
+    absent = {"generator": "it makes its own", "ledger": "see tracked", "samples": "no ground truth"}
+    quality = {"absent": absent, "generator": None, "ledger": None, "tracked": BALANCED}
+    found = results(made(tmp_path, quality=quality, interval={"latency": "ack"}))
+    for name, reason in absent.items():
+        assert (found[name, 1].status, found[name, 1].detail) == ("valid", f"does not apply: {reason}")
+    assert "ack_latency_ms" in found["measured-latency", 1].detail
+    assert "ground truth" in found["measured-latency", 0].detail
+
+
+@pytest.mark.parametrize(
+    ("stop_reason", "says"),
+    [("time-limit", "missed at the time limit"), ("precision", "missed by what came out last")],
+)
+def test_a_precision_missed_by_less_than_twice_is_noted(tmp_path: Path, stop_reason: str, says: str) -> None:
+    run = made(tmp_path, interval={"precision_pct_reached": 5.9, "stop_reason": stop_reason})
+    found = results(run)["precision", 1]
+    assert found.status == "valid"
+    assert says in found.detail
+
+
+@pytest.mark.parametrize("check", ["ledger", "backlog", "metrics", "generator", "receiver"])
+def test_what_was_not_recorded_is_unknown_and_never_a_pass(tmp_path: Path, check: str) -> None:
+    run = made(tmp_path, quality={check: None})
+    assert {where: r.status for where, r in results(run).items() if r.status != "valid"} == {
+        (check, 1): "unknown"
+    }
+    assert verdict(results(run).values()) == "unknown"
+
+
+def test_a_step_that_was_measured_twice_says_so_and_why(tmp_path: Path) -> None:
+    rejected = (Rejected(reason="burn-in: drift of 14 %", mean_ms=9.0),)
+    run = made(tmp_path, interval={"attempt": 2, "rejected": rejected})
+    assert results(run)["attempts", 0].detail == ""
+    found = results(run)["attempts", 1]
+    assert (found.status, found.detail) == ("valid", "measured again; before: burn-in: drift of 14 %")
+
+
+def test_one_lost_message_in_a_thousand_is_noted(tmp_path: Path) -> None:
+    ledger = LEDGER | {"sent": 2000, "received": 1998, "lost": 1, "duplicates": 1}
+    found = results(made(tmp_path, quality={"ledger": ledger}))["ledger", 1]
+    assert found.status == "valid"
+    assert "lost 1" in found.detail
+    assert "duplicates 1" in found.detail
+
+
+def test_what_a_jar_may_drop_and_repeat_is_told_and_not_judged(tmp_path: Path) -> None:
+    ledger = LEDGER | {"received": 60, "absorbed": 0, "without_output": 40, "repeated": 7, "foreign": 3}
+    found = results(made(tmp_path, quality={"ledger": ledger}, interval={"latency": "topics"}))
+    assert found["ledger", 1].status == "valid"
+    assert found["ledger", 1].detail.endswith("lost 0, without output 40; repeated 7, foreign 3")
+    assert found["measured-latency", 1].detail.startswith("from the append to the input topic to the append")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"received": 60, "absorbed": 0, "lost": 40},
+        {"duplicates": 7},
+        {"balanced": False, "problems": ["3 records have no name"], "foreign": 3},
+    ],
+)
+def test_a_jar_that_drops_and_repeats_without_saying_so_is_told_how(
+    tmp_path: Path, wrong: Mapping[str, object]
+) -> None:
+    step: dict[str, Any] = {"quality": {"ledger": LEDGER | wrong}}
+    found = results(made(tmp_path, **step, interval={"latency": "topics"}))["ledger", 1]
+    assert found.status == "invalid"
+    assert "say topology.topics.outputs: any" in found.detail
+    own = results(made(tmp_path / "own", **step))["ledger", 1]
+    assert own.status == "invalid"
+    assert "topics" not in own.detail
+
+
+def test_what_went_astray_counts_together(tmp_path: Path) -> None:
+    """Each alone is one in a thousand, both are two."""
+    ledger = LEDGER | {"sent": 1000, "received": 998, "lost": 1, "duplicates": 1}
+    found = results(made(tmp_path, quality={"ledger": ledger}))["ledger", 1]
+    assert (found.status, found.detail) == ("invalid", "of 1000 messages: lost 1, duplicates 1")
+
+
+@pytest.mark.parametrize(("reached_pct", "status"), [(2.0, "valid"), (5.9, "valid"), (6.1, "invalid")])
+def test_a_precision_from_dependent_batches_is_noted(tmp_path: Path, reached_pct: float, status: str) -> None:
+    run = made(tmp_path, interval={"independent": False, "precision_pct_reached": reached_pct})
+    found = results(run)["precision", 1]
+    assert found.status == status
+    assert "batches that depend on each other" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("samples", "says"),
+    [
+        (Samples(), "no latency"),
+        (Samples(values=5, negative=1), "1 latencies are negative"),
+        (Samples(values=5, not_a_number=2), "2 latencies are not numbers"),
+        (Samples(values=5, outside=3), "3 rows are marked"),
+        (Samples(values=5, missing=4), "4 latencies are missing"),
+    ],
+)
+def test_odd_samples_are_an_error_to_explain(tmp_path: Path, samples: Samples, says: str) -> None:
+    found = failed(made(tmp_path), samples)
+    assert set(found) == {("samples", 0), ("samples", 1)}
+    assert says in found["samples", 0]
+
+
+def test_silent_tasks_are_named(tmp_path: Path) -> None:
+    run = made(tmp_path)
+    task = run.steps[0].plan.start.of("sender")[0].first_task
+    assert f"sender:{task}" in failed(run, Samples(values=9, silent_tasks=(task,)))["metrics", 0]
+
+
+def test_an_unfinished_run_is_unknown(tmp_path: Path) -> None:
+    whole = made(tmp_path)
+    run = RunRecord(whole.path, whole.experiment, whole.environment, whole.steps[:1], whole.predictions_rows)
+    assert failed(run) == {("all-steps", None): "1 of 2 steps finished"}
+    assert verdict(results(run).values()) == "unknown"
+
+
+def test_what_no_server_ran_was_not_measured(tmp_path: Path) -> None:
+    steps = [FakeStep(1, seconds=4, burn_in_s=2)]
+    run = read_run(build(tmp_path / "run", FakeRun(steps=steps, cluster_kind="simulator")))
+    assert set(failed(run)) == {("real-cluster", None)}
+    assert verdict(results(run).values()) == "invalid"
+
+
+def test_a_crashed_check_is_unknown(tmp_path: Path) -> None:
+    run = made(tmp_path, quality={"ledger": {"sent": 3}})
+    found = results(run)["ledger", 1]
+    assert found.status == "unknown"
+    assert "KeyError" in found.detail
+    assert verdict(results(run).values()) == "unknown"
+
+
+def test_invalid_goes_before_unknown_and_nothing_checked_is_unknown() -> None:
+    assert (
+        verdict([CheckResult("a", "unknown"), CheckResult("b", "invalid"), CheckResult("c", "valid")])
+        == "invalid"
+    )
+    assert verdict([]) == "unknown"
+
+
+def test_samples_are_counted_from_the_histogram() -> None:
+    rows = [
+        (0, 0, MISSING, 1),
+        (0, 0, NOT_A_NUMBER, 2),
+        (0, 0, NEGATIVE, 3),
+        (0, 1, ZERO, 4),
+        (0, 25, 900, 5),
+        (1, 0, 7, 9),
+    ]
+    frame = pd.DataFrame(rows, columns=["step", "batch", "bin", "n"])
+    assert Samples.of(frame, 0) == Samples(values=12, missing=1, not_a_number=2, negative=3, outside=5)
+    assert Samples.of(frame, 3) == Samples()
+    assert checks.Samples.of(frame, 1).values == 9

@@ -1,0 +1,204 @@
+"""The pair table, row by row, from numbers that are easy to divide."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from harness.analysis.judge import pairs as errors
+from harness.analysis.judge import summary
+from harness.analysis.spark.inputs import RunRecord, read_run
+from harness.analysis.spark.latencies import GROUND_TRUTH, actual
+from harness.schemas import ERRORS, PREDICTIONS
+
+NONE = pa.schema(
+    [
+        ("step", pa.int32()),
+        *((k, pa.string()) for k in ("measure", "subject", "statistic")),
+        *((k, pa.float64()) for k in ("value", "within", "n")),
+    ]
+)
+
+
+def prediction(
+    source: int, proposed: int, value: float | None, model: str = "m", **other: Any
+) -> dict[str, Any]:
+    row = {
+        "model": model,
+        "source_step": source,
+        "proposed_step": proposed,
+        "measure": GROUND_TRUTH,
+        "subject": "",
+        "statistic": "mean",
+        "value": value,
+        "low": None,
+        "high": None,
+        "status": "ok",
+        "reason": "",
+    }
+    return row | other
+
+
+def pair_rows(
+    spark: SparkSession,
+    run: RunRecord,
+    predicted: list[dict[str, Any]],
+    measured: list[dict[str, Any]],
+    unusable: dict[int, tuple[str, str]] | None = None,
+) -> list[dict[str, Any]]:
+    pq.write_table(pa.Table.from_pylist(predicted, schema=PREDICTIONS), run.path / "predictions.parquet")
+    table = errors.actuals(spark, run, measured, spark.createDataFrame(NONE.empty_table()))
+    found = errors.pairs(spark, run, table, unusable or {})
+    rows: list[dict[str, Any]] = found.toArrow().cast(ERRORS).to_pylist()
+    return sorted(rows, key=lambda r: (r["model"], r["source_step"], r["proposed_step"], r["protocol"]))
+
+
+@pytest.fixture
+def copy(run: RunRecord, tmp_path: Path) -> RunRecord:
+    """A run directory of our own to put predictions into."""
+    shutil.copytree(run.path, tmp_path / "copy")
+    return read_run(tmp_path / "copy")
+
+
+def test_errors_of_a_judged_pair(spark: SparkSession, copy: RunRecord) -> None:
+    """By hand: P = 12, A = 10, noise 0.5."""
+    measured = [actual(1, GROUND_TRUTH, "mean", 10.0, within=0.5, n=100)]
+    predicted = [prediction(0, 1, 12.0, low=9.0, high=13.0), prediction(2, 1, 8.0, low=7.0, high=9.0)]
+    high, low = pair_rows(spark, copy, predicted, measured)
+    assert high["verdict"] == low["verdict"] == "judged"
+    assert high["relative_error"] == pytest.approx(0.2)
+    assert high["abs_error_pct"] == pytest.approx(20)
+    assert high["q_error"] == pytest.approx(1.2)
+    assert high["error_over_noise"] == pytest.approx(4)
+    assert high["covered"] is True
+    assert low["relative_error"] == pytest.approx(-0.2)
+    assert low["q_error"] == pytest.approx(1.25)
+    assert low["covered"] is False
+    assert high["actual"] == 10.0
+    assert high["noise"] == 0.5
+
+
+DECLINED: dict[str, Any] = {"status": "declined", "reason": "declined: cycle"}
+SATURATED: dict[str, Any] = {"status": "saturated", "reason": "b[1-1]"}
+UNUSABLE = {2: ("unsteady", "step 2: drift"), 3: ("invalid", "step 3: moved")}
+NOT_JUDGED: dict[str, tuple[dict[str, Any], float | None, tuple[str, str]]] = {
+    "declined": (prediction(0, 1, None, **DECLINED), 10.0, ("not-predicted", "declined: cycle")),
+    "null": (prediction(0, 1, None), 10.0, ("not-predicted", "the model gave no number")),
+    "nan": (prediction(0, 1, float("nan")), 10.0, ("not-predicted", "the model gave no number")),
+    "saturated": (prediction(0, 1, None, **SATURATED), 10.0, ("saturated", "b[1-1]")),
+    "not measured": (prediction(0, 1, 3.0), None, ("not-measured", "no path within a node")),
+    "not known": (prediction(1, 0, 3.0), None, ("not-measured", "not measured in the proposed step")),
+    "0": (prediction(0, 1, 3.0), 0.0, ("not-measured", "measured as 0: no relative error")),
+    "unsteady": (prediction(0, 2, 3.0), 10.0, UNUSABLE[2]),
+    "invalid": (prediction(3, 1, 3.0), 10.0, UNUSABLE[3]),
+    "both": (prediction(2, 3, 3.0), 10.0, UNUSABLE[3]),
+    "both, turned": (prediction(3, 2, 3.0), 10.0, UNUSABLE[3]),
+}
+"""What is predicted of a subject of this name, what is measured of it, and the verdict with its reason."""
+
+
+def test_what_cannot_be_judged_says_why_and_has_no_error(spark: SparkSession, copy: RunRecord) -> None:
+    predicted = [{**row, "subject": name} for name, (row, _, _) in NOT_JUDGED.items()]
+    measured = [
+        actual(
+            row["proposed_step"],
+            GROUND_TRUTH,
+            "mean",
+            value,
+            subject=name,
+            within=0.5,
+            note="no path within a node" if value is None else "",
+        )
+        for name, (row, value, _) in NOT_JUDGED.items()
+        if name != "not known"
+    ]
+    rows = pair_rows(spark, copy, predicted, measured, UNUSABLE)
+    assert {r["subject"]: (r["verdict"], r["reason"]) for r in rows} == {
+        name: expected for name, (_, _, expected) in NOT_JUDGED.items()
+    }
+    errors_ = ("relative_error", "abs_error_pct", "q_error", "error_over_noise", "covered")
+    assert [r[k] for r in rows for k in errors_] == [None] * len(rows) * len(errors_)
+    assert len(rows) == len(NOT_JUDGED)
+
+
+def test_a_negative_prediction_is_judged_and_has_no_q_error(spark: SparkSession, copy: RunRecord) -> None:
+    (row,) = pair_rows(spark, copy, [prediction(0, 1, -5.0)], [actual(1, GROUND_TRUTH, "mean", 10.0)])
+    assert row["relative_error"] == pytest.approx(-1.5)
+    assert row["q_error"] is None
+    assert row["error_over_noise"] is None, "no noise is known"
+
+
+def test_what_a_model_leaves_out_is_a_named_gap(spark: SparkSession, copy: RunRecord) -> None:
+    measured = [
+        actual(1, GROUND_TRUTH, "mean", 10.0),
+        actual(2, GROUND_TRUTH, "mean", 10.0),
+        actual(1, GROUND_TRUTH, "mean_same_node", 9.0, protocol="thesis"),
+        actual(1, GROUND_TRUTH, "mean", 10.0, subject="sender"),
+    ]
+    rows = pair_rows(spark, copy, [prediction(0, 1, 11.0), prediction(0, 2, 11.0, statistic="p50")], measured)
+    gaps = {
+        (r["protocol"], r["proposed_step"], r["statistic"]): r["reason"] for r in rows if r["value"] is None
+    }
+    assert gaps == {
+        ("thesis", 1, "mean_same_node"): "the model gives no mean_same_node",
+        ("ours", 2, "mean"): "the model gives no mean",
+    }
+    assert {r["verdict"] for r in rows if r["value"] is None} == {"not-predicted"}
+
+
+def summarised(spark: SparkSession, rows: list[dict[str, Any]]) -> dict[str, summary.ErrorSummary]:
+    table = spark.createDataFrame(pa.Table.from_pylist(rows, schema=ERRORS))
+    return {s["model"]: s for s in summary.summarise(table)}
+
+
+def test_summary_over_off_diagonal_pairs(spark: SparkSession, copy: RunRecord) -> None:
+    """By hand: errors 10, 20, 60 % (q 1.1, 1.25, 1.6); no-change errs 20, 40, 50 %; no diagonal."""
+    measured = [actual(s, GROUND_TRUTH, "mean", 10.0, within=1.0) for s in (1, 2, 3)]
+    predicted = [
+        prediction(0, 1, 11.0, low=9.0, high=13.2),
+        prediction(0, 2, 8.0, low=7.0, high=9.0),
+        prediction(0, 3, 16.0),
+        prediction(1, 1, 99.0),
+        prediction(1, 2, None, status="declined", reason="no"),
+        *(prediction(0, p, v, model="no-change") for p, v in ((1, 12.0), (2, 14.0), (3, 15.0))),
+        prediction(1, 2, 13.0, model="no-change"),
+    ]
+    found = summarised(spark, pair_rows(spark, copy, predicted, measured))
+    m = found["m"]
+    assert (m["pairs"], m["comparisons"], m["judged"], m["judged_share"]) == (4, 4, 3, 0.75)
+    assert m["median_abs_error_pct"] == pytest.approx(20)
+    assert m["p95_abs_error_pct"] == pytest.approx(20 + 0.9 * 40)
+    assert m["worst_abs_error_pct"] == pytest.approx(60)
+    assert m["median_q_error"] == pytest.approx(1.25)
+    assert m["coverage"] == 0.5
+    assert m["median_width_pct"] == pytest.approx((4.2 / 11 + 2 / 8) / 2 * 100)
+    assert m["median_error_over_noise"] == pytest.approx(2)
+    assert m["skill"] == pytest.approx(1 - 20 / 40), "on the three pairs judged for both"
+    assert found["no-change"]["skill"] == 0
+    assert found["no-change"]["median_width_pct"] is None
+
+
+def test_an_experiment_without_change_is_called_no_evidence(spark: SparkSession, copy: RunRecord) -> None:
+    measured = [actual(s, GROUND_TRUTH, "mean", 10.0) for s in (1, 2)]
+    predicted = [prediction(0, p, 10.9, model="no-change") for p in (1, 2)]
+    found = summarised(spark, pair_rows(spark, copy, predicted, measured))
+    (evidence,) = summary.evidence(list(found.values()))
+    assert evidence["is_evidence"] is False
+    assert evidence["no_change_median_abs_error_pct"] == pytest.approx(9.0)
+
+
+def test_a_matrix_cell_is_the_median_over_its_subjects(spark: SparkSession, copy: RunRecord) -> None:
+    subjects = {"a[1-1]": 11.0, "a[2-2]": 12.0, "a[3-3]": 17.0, "a": 50.0}
+    measured = [actual(1, "arrival_rate_tps", "mean", 10.0, subject=k) for k in subjects]
+    predicted = [prediction(0, 1, v, measure="arrival_rate_tps", subject=k) for k, v in subjects.items()]
+    rows = pair_rows(spark, copy, predicted, measured)
+    cells = summary.matrices(spark.createDataFrame(pa.Table.from_pylist(rows, schema=ERRORS)))
+    (cell,) = cells.to_dict("records")
+    assert cell["abs_error_pct"] == pytest.approx(20), "of the executors; the component has a row of its own"
+    assert (cell["judged"], cell["comparisons"]) == (3, 3)

@@ -1,0 +1,206 @@
+"""The report as a reader meets it, in headless Chromium: opened, hovered, clicked, sorted and printed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, Request, sync_playwright
+from pypdf import PdfReader
+
+from harness.analysis.judge.results import Results
+from harness.analysis.report import writing
+
+PRINTED_PX = round((297 - 2 * 11) / 25.4 * 96)
+"""Width of the printed part of the page: A4 landscape less the margins that the style sheet asks for."""
+
+
+@pytest.fixture(scope="module")
+def report(results: Results, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    writing.write(results, folder)
+    return folder / "report.html"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        said = "no chromium: the report was not tried in a browser (Debian: apt-get install chromium)"
+        if os.environ.get("CI"):
+            pytest.fail(said)
+        pytest.skip(said)
+    quiet = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
+    with sync_playwright() as play:
+        opened = play.chromium.launch(executable_path=found, args=list(quiet))
+        yield opened
+        opened.close()
+
+
+class Opened:
+    """A page and what happened while it was open."""
+
+    def __init__(self, page: Page, path: Path) -> None:
+        self.page = page
+        self.requests: list[str] = []
+        self.errors: list[str] = []
+        page.on("request", self._request)
+        page.on("pageerror", lambda e: self.errors.append(str(e)))
+        page.on("console", lambda m: self.errors.append(m.text) if m.type in ("error", "warning") else None)
+        page.goto(path.as_uri())
+
+    def _request(self, request: Request) -> None:
+        self.requests.append(request.url)
+
+
+@pytest.fixture
+def opened(browser: Browser, report: Path) -> Iterator[Opened]:
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    yield Opened(context.new_page(), report)
+    context.close()
+
+
+def test_it_opens_without_errors_and_asks_nobody_for_anything(opened: Opened, report: Path) -> None:
+    page = opened.page
+    page.wait_for_load_state("networkidle")
+    for name in ("answer", "matrices", "pairs", "plans", "provenance"):
+        page.locator(f"#{name}").scroll_into_view_if_needed()
+    assert opened.errors == []
+    others = [url for url in opened.requests if not url.startswith("data:")]
+    assert others == [report.as_uri()]
+    loaded = page.evaluate("performance.getEntriesByType('resource').map(r => r.name)")
+    assert [url for url in loaded if not url.startswith("data:")] == []
+    sizes = page.evaluate("[...document.images].map(i => i.naturalWidth)")
+    assert len(sizes) >= 5
+    assert all(width > 100 for width in sizes)
+
+
+def test_hovering_over_a_cell_shows_its_numbers(opened: Opened) -> None:
+    page = opened.page
+    tip = page.locator("#tip")
+    assert tip.is_hidden()
+    cell = page.locator(".view:not([hidden]) .matrix td:not(.gap):not(.diagonal)").first
+    cell.hover()
+    assert tip.is_visible()
+    text = tip.inner_text()
+    assert text.startswith("step ")
+    assert "predicted" in text
+    assert "measured" in text
+    box = tip.bounding_box()
+    assert box is not None
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 1280
+    page.locator("h1").hover()
+    assert tip.is_hidden()
+
+
+def test_a_cell_that_has_the_keyboards_focus_shows_them_too(opened: Opened) -> None:
+    page = opened.page
+    page.locator("#kind").focus()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('td') !== null")
+    assert page.locator("#tip").is_visible()
+
+
+def test_a_click_opens_the_pair_stage_by_stage(opened: Opened, results: Results) -> None:
+    page = opened.page
+    assert page.locator("section.pair:visible").count() == 0
+    assert page.locator(".none-chosen").is_visible()
+    page.locator('.view:not([hidden]) .matrix a[href="#pair-0-2"]').first.click()
+    shown = page.locator("section.pair:visible")
+    assert shown.count() == 1
+    assert page.url.endswith("#pair-0-2")
+    assert "Step 0" in shown.inner_text()
+    assert page.locator(".none-chosen").is_hidden()
+    mean = results.measured("ground_truth_latency_ms").set_index("step")["value"]
+    total = shown.locator("tr.total td").all_inner_texts()
+    assert float(total[2]) == pytest.approx(mean[2], rel=0.01)
+    page.locator('.view:not([hidden]) .matrix a[href="#pair-2-1"]').first.click()
+    assert page.locator("section.pair:visible").get_attribute("id") == "pair-2-1"
+
+
+def test_another_measure_shows_other_matrices(opened: Opened) -> None:
+    page = opened.page
+    before = page.locator(".view:visible h3").all_inner_texts()
+    page.locator("#kind").select_option(index=2)
+    after = page.locator(".view:visible h3").all_inner_texts()
+    assert after
+    assert before != after
+
+
+def test_a_click_on_a_heading_sorts_by_it_with_gaps_last(opened: Opened) -> None:
+    page = opened.page
+    table = page.locator("#answer table.sortable")
+    heads = table.locator("thead th")
+    at = heads.all_inner_texts().index("median error %")
+
+    def column() -> list[str]:
+        return table.locator(f"tbody td:nth-child({at + 1})").all_inner_texts()
+
+    def numbers() -> list[float]:
+        return [float(t) for t in column() if t != "–"]
+
+    heads.nth(at).locator("button").click()
+    assert heads.nth(at).get_attribute("aria-sort") == "ascending"
+    assert numbers() == sorted(numbers())
+    gaps = [i for i, t in enumerate(column()) if t == "–"]
+    assert gaps == list(range(len(numbers()), len(column()))), "what has no number is at the end"
+    heads.nth(at).locator("button").click()
+    assert heads.nth(at).get_attribute("aria-sort") == "descending"
+    assert numbers() == sorted(numbers(), reverse=True)
+    heads.nth(3).locator("button").click()
+    assert heads.nth(at).get_attribute("aria-sort") is None
+    names = table.locator("tbody td:nth-child(4)").all_inner_texts()
+    assert names == sorted(names)
+
+
+def test_plans_are_drawn_with_every_executor(opened: Opened, results: Results) -> None:
+    page = opened.page
+    plans = page.locator("svg.plan")
+    assert plans.count() == len(results.steps)
+    for i, s in enumerate(results.run.steps):
+        executors = plans.nth(i).locator("g[data-tip]")
+        assert executors.count() == len(s.plan.start.executors)
+    first = plans.first.locator("g[data-tip]").first
+    first.hover()
+    assert "task" in page.locator("#tip").inner_text()
+
+
+def test_on_a_narrow_screen_only_tables_scroll(browser: Browser, report: Path) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 800})
+    page = context.new_page()
+    page.goto(f"{report.as_uri()}#pair-0-1")
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    context.close()
+    assert wide <= 390
+
+
+def test_it_prints_well(browser: Browser, report: Path) -> None:
+    """No table is wider than the paper, no page is empty, and what was chosen is printed."""
+    context = browser.new_context(viewport={"width": PRINTED_PX, "height": 700})
+    page = context.new_page()
+    page.goto(f"{report.as_uri()}#pair-0-2")
+    page.emulate_media(media="print")
+    too_wide = page.evaluate(
+        """w => [...document.querySelectorAll("table, figure, svg, .view")]
+            .filter(e => e.getBoundingClientRect().right > w + 1)
+            .map(e => `${e.tagName} in ${e.closest("section").id}: ${e.getBoundingClientRect().right}`)""",
+        PRINTED_PX,
+    )
+    assert too_wide == []
+    data = page.pdf(prefer_css_page_size=True, print_background=True)
+    context.close()
+    paper = PdfReader(BytesIO(data))
+    assert 4 <= len(paper.pages) <= 40
+    texts = [p.extract_text() for p in paper.pages]
+    for number, (sheet, text) in enumerate(zip(paper.pages, texts, strict=True), start=1):
+        assert float(sheet.mediabox.width) > float(sheet.mediabox.height), "landscape"
+        assert len(text.split()) > 10 or sheet.images, f"page {number} is empty"
+    whole = " ".join(" ".join(texts).split())
+    for said in ("How large are the errors", "Step 0", "What was measured", "Provenance"):
+        assert said in whole
+    assert "hover over a cell" not in whole, "controls are no use on paper"

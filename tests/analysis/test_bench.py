@@ -1,0 +1,49 @@
+"""The eight queries on raw tables: Spark finds what DuckDB finds, by SQL that was written apart."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+pytest.importorskip("duckdb")
+sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
+
+import scale
+import scale_figures
+from large_runs import Size, make
+
+from harness.analysis.spark.inputs import read_run
+
+
+@pytest.mark.parametrize("topology", ["fields-to-fields", "windowed"])
+def test_spark_and_duckdb_find_the_same(spark: SparkSession, tmp_path: Path, topology: str) -> None:
+    run = read_run(make(tmp_path / "run", Size(20_000, 20_000, topology=topology)))
+    asked = scale.queries(windowed=topology == "windowed")
+    ours = {q.name: q.spark(spark, run) for q in asked}
+    theirs = scale.measure_duckdb(run, asked).found
+    for query in asked:
+        rows = len(ours[query.name])
+        assert rows > 0
+        assert scale_figures.differences(query, ours[query.name], theirs[query.name]) == f"same {rows} rows"
+
+
+def test_what_duckdb_cannot_do_leaves_the_other_figures(spark: SparkSession, tmp_path: Path) -> None:
+    """In 1 MB DuckDB reads no Parquet file: each row says so, and keeps Spark's time."""
+    run = read_run(make(tmp_path / "run", Size(20_000, 20_000)))
+    asked = [q for q in scale.queries(windowed=False) if q.name in ("latency-histogram", "metric-cover")]
+    ours = scale_figures.Measured(memory_mb={"driver": 1.0, "python": 1.0})
+    for query in asked:
+        ours.add(query.name, partial(query.spark, spark, run))
+    theirs = scale.measure_duckdb(run, asked, memory="1MB")
+    found = scale_figures.figures(run, asked, ours, theirs, "1MB")
+    for row in found["queries"]:
+        assert row["spark_s"] > 0
+        assert row["duckdb_s"] is row["results"] is None
+        assert "Out of Memory" in row["duckdb_failed"]
+    said = "\n".join(scale_figures.lines(found | {"whole_s": 1.0}))
+    assert said.count("DuckDB failed after") == 2
+    assert "in 1MB" in said.splitlines()[0]

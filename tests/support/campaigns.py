@@ -1,0 +1,26 @@
+"""Runs a small experiment on the shared cluster, for the tests that look at what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from harness.app.campaigning import carry_out_on, environment, jars
+from harness.app.stores import Stores
+from harness.backends.local.cluster import LocalCluster
+from harness.experiments.config import Experiment
+from harness.experiments.contracts import Watcher
+from harness.experiments.loading import files
+from harness.runs import Run
+from harness.storm import capturing
+
+
+def carry_out(settings: Mapping[str, object], cluster: LocalCluster, folder: Path, watch: Watcher) -> Run:
+    """Measure every step and return the run."""
+    experiment = capturing.known(Experiment.model_validate(settings), cluster.homes, jars())
+    name = experiment.name
+    run = Run.create(folder, name, files(experiment), environment())
+    stores = Stores.of(experiment)
+    topology = carry_out_on(experiment, run, cluster, name, folder / "submission", stores, watch, first_id=0)
+    cluster.nimbus.kill(topology)
+    return run
