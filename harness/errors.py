@@ -65,3 +65,7 @@ class NoOutput(HarnessError):
 
 class ModelDeclined(HarnessError):
     """A model cannot answer for this plan; the message is the reason shown in the matrix."""
+
+
+class SchedulerDeclined(HarnessError):
+    """A scheduler has no plan for this question; the message is the reason shown beside other proposals."""
