@@ -17,11 +17,16 @@ from pydantic import ValidationError
 
 from harness.errors import UsageError
 from harness.protocols import Scheduler
+from harness.schedulers.aniello_offline import AnielloOfflineCodeScheduler, AnielloOfflineScheduler
+from harness.schedulers.aniello_online import AnielloOnlineScheduler
 from harness.schedulers.drawn import RandomScheduler
 from harness.schedulers.even import EvenScheduler
 
 SCHEDULERS: dict[str, Callable[..., Scheduler]] = {
     "even": EvenScheduler,
+    "aniello-offline": AnielloOfflineScheduler,
+    "aniello-offline-code": AnielloOfflineCodeScheduler,
+    "aniello-online": AnielloOnlineScheduler,
     "random": RandomScheduler,
 }
 """The harness's own schedulers."""
