@@ -19,6 +19,7 @@ from harness.errors import UsageError
 from harness.protocols import Scheduler
 from harness.schedulers.aniello_offline import AnielloOfflineCodeScheduler, AnielloOfflineScheduler
 from harness.schedulers.aniello_online import AnielloOnlineScheduler
+from harness.schedulers.balance import BalanceScheduler
 from harness.schedulers.drawn import RandomScheduler
 from harness.schedulers.even import EvenScheduler
 
@@ -27,6 +28,7 @@ SCHEDULERS: dict[str, Callable[..., Scheduler]] = {
     "aniello-offline": AnielloOfflineScheduler,
     "aniello-offline-code": AnielloOfflineCodeScheduler,
     "aniello-online": AnielloOnlineScheduler,
+    "balance": BalanceScheduler,
     "random": RandomScheduler,
 }
 """The harness's own schedulers."""

@@ -107,7 +107,7 @@ class PairPacking:
         return bool(fits and self.load[at] + load <= self.most_load[at])
 
     def _least_loaded(self, items: int, load: float, among: np.ndarray | None = None) -> int:
-        """Return the least loaded bin that takes so many items of so much load, the first of several, or -1."""
+        """Return the least loaded bin that takes so many items of so much load; -1 where none does."""
         fits = (self.number + items <= self.most_items) & (self.load + load <= self.most_load)
         if among is not None:
             fits &= among

@@ -76,7 +76,7 @@ def test_a_cycle_is_declined_by_name() -> None:
 
 
 def running(slots: str, traffic: dict[tuple[str, str], float], cores: float = 0.1) -> object:
-    """The slides' topology, one character a component: the number of its worker on two nodes of four slots."""
+    """The slides' topology; for each component the number of its worker, on two nodes of four slots."""
     nodes = nodes_of([4, 4])
     places = [f"node-{1 + k // 4}:{6700 + k % 4}" for k in map(int, slots)]
     labels = [f"C{i}[{i}-{i}]" for i in range(1, 7)]
