@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from harness.errors import UsageError
 from harness.protocols import Scheduler
+from harness.schedulers.albic import AlbicScheduler
 from harness.schedulers.aniello_offline import AnielloOfflineCodeScheduler, AnielloOfflineScheduler
 from harness.schedulers.aniello_online import AnielloOnlineScheduler
 from harness.schedulers.balance import BalanceScheduler
@@ -29,6 +30,7 @@ SCHEDULERS: dict[str, Callable[..., Scheduler]] = {
     "aniello-offline-code": AnielloOfflineCodeScheduler,
     "aniello-online": AnielloOnlineScheduler,
     "balance": BalanceScheduler,
+    "albic": AlbicScheduler,
     "random": RandomScheduler,
 }
 """The harness's own schedulers."""
