@@ -23,6 +23,8 @@ from harness.schedulers.aniello_online import AnielloOnlineScheduler
 from harness.schedulers.balance import BalanceScheduler
 from harness.schedulers.drawn import RandomScheduler
 from harness.schedulers.even import EvenScheduler
+from harness.schedulers.r_storm import RStormScheduler
+from harness.schedulers.traffic_cut import TrafficCutScheduler
 
 SCHEDULERS: dict[str, Callable[..., Scheduler]] = {
     "even": EvenScheduler,
@@ -31,6 +33,8 @@ SCHEDULERS: dict[str, Callable[..., Scheduler]] = {
     "aniello-online": AnielloOnlineScheduler,
     "balance": BalanceScheduler,
     "albic": AlbicScheduler,
+    "r-storm": RStormScheduler,
+    "traffic-cut": TrafficCutScheduler,
     "random": RandomScheduler,
 }
 """The harness's own schedulers."""

@@ -126,7 +126,7 @@ def test_period_after_period_more_traffic_stays_on_a_node_and_loads_stay_even() 
 
 
 def test_flux_pairs_the_fullest_with_the_emptiest() -> None:
-    """Loads 7, 5, 3, 1 by node. 7 and 1: the group of 4 narrows 6 to 2; 5 and 3: the group of 1. 3, 4, 4, 5."""
+    """Loads 7, 5, 3, 1 by node. 7 and 1: the group of 4 narrows 6 to 2; 5 and 3: that of 1. 3, 4, 4, 5."""
     loads = np.array([4.0, 3, 4, 1, 3, 1])
     problem = equal_nodes(loads, np.array([0, 0, 1, 1, 2, 3]), 4, 2.0)
     assert flux_allocation(problem).tolist() == [3, 0, 1, 2, 2, 3]
