@@ -1,7 +1,9 @@
 """Load distances and times of balancing at the sizes of 003, and of ALBIC periods; medians of seeded series.
 
 Loads are log-normal, balanced in the last period by placing the heaviest first, and each multiplied by a
-log-normal factor of 0.25. A node's mean load is 60 points, and a migration costs 1. Times are CPU time. Run it as
+log-normal factor of 0.25. A node's mean load is 60 points, and a migration costs 1. Times are CPU time.
+
+Run it as
 
     python bench/schedulers.py [SERIES]
 """
@@ -71,12 +73,13 @@ def compare_balancing(number: int) -> None:
             )
         b, low, s, st, p, pt, f = np.median(rows, axis=0)
         click.echo(
-            f"{nodes:5} {groups:6} {budget:5} | {b:6.2f} {low:5.2f} | {s:6.3f} {st:3.1f} | {p:12.3f} {pt:3.1f} | {f:4.2f}",
+            f"{nodes:5} {groups:6} {budget:5} | {b:6.2f} {low:5.2f} | {s:6.3f} {st:3.1f}"
+            f" | {p:12.3f} {pt:3.1f} | {f:4.2f}",
         )
 
 
 def run_albic(nodes: int, per_node: int, periods: int) -> None:
-    """Print an ALBIC run on two operators whose groups pair up, as the first two of 003's second experiment."""
+    """Print an ALBIC run on groups that pair up, as those of the first two steps of 003's second experiment."""
     rng = np.random.default_rng(1)
     half = nodes * per_node
     loads = rng.lognormal(0, 0.3, 2 * half)
@@ -88,7 +91,8 @@ def run_albic(nodes: int, per_node: int, periods: int) -> None:
     problem = equal_nodes(loads, places, nodes, 10.0)
     cola = cola_allocation(problem, traffic)
     click.echo(
-        f"COLA: collocation {collocation_factor(traffic, cola):.2f}, distance {problem.load_distance(cola):.2f},"
+        f"COLA: collocation {collocation_factor(traffic, cola):.2f},"
+        f" distance {problem.load_distance(cola):.2f},"
         f" migrations {problem.migration_cost(cola):.0f}"
     )
     limits = CollocationLimits(score_factor=1.5, max_partition_load=30.0, max_load_distance=5.0)
