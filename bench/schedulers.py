@@ -79,7 +79,7 @@ def compare_balancing(number: int) -> None:
 
 
 def run_albic(nodes: int, per_node: int, periods: int) -> None:
-    """Print an ALBIC run on groups that pair up, as those of the first two steps of 003's second experiment."""
+    """Print ALBIC periods on groups that pair up, as in the second experiment of 003."""
     rng = np.random.default_rng(1)
     half = nodes * per_node
     loads = rng.lognormal(0, 0.3, 2 * half)
