@@ -69,3 +69,7 @@ class ModelDeclined(HarnessError):
 
 class ForecastDeclined(HarnessError):
     """A forecaster cannot answer for this history; the message is the reason shown instead of a forecast."""
+
+
+class SchedulerDeclined(HarnessError):
+    """A scheduler has no plan for this question; the message is the reason shown beside other proposals."""

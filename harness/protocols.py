@@ -12,7 +12,7 @@ import pandas as pd
 from pydantic import Field
 
 from harness.errors import UsageError
-from harness.plans import Frozen, PhysicalPlan, Positive, TopologyConfiguration
+from harness.plans import Frozen, PhysicalPlan, Positive, QueryPlan, TopologyConfiguration, WorkerNode
 
 Scalar = str | int | float | bool | None
 PredictionStatus = Literal["ok", "saturated", "declined"]
@@ -124,6 +124,51 @@ class PreparingModel(Model, Protocol):
 
     def prepare(self, source: Observation) -> PreparedSource:
         """Read the source; ``ModelDeclined`` where it cannot be used."""
+        ...
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A scheduler's answer: every executor in a slot.
+
+    Attributes
+    ----------
+    plan : PhysicalPlan
+        The proposed plan, Storm's own executors included.
+    notes : tuple of str
+        One line each: a worker that could not be given, a node that the plan overloads, a bound proved.
+    """
+
+    plan: PhysicalPlan
+    notes: tuple[str, ...] = ()
+
+
+class Scheduler(Protocol):
+    """A pure function from a topology and the slots that are free to a physical plan.
+
+    ``harness.schedulers`` has the implementers. ``SchedulerDeclined`` is raised, with the reason, where a
+    scheduler has no plan.
+    """
+
+    def propose(
+        self,
+        query_plan: QueryPlan,
+        configuration: TopologyConfiguration,
+        nodes: tuple[WorkerNode, ...],
+        source: Observation | None = None,
+    ) -> Proposal:
+        """Place the configuration's executors.
+
+        Parameters
+        ----------
+        configuration : TopologyConfiguration
+            Executors by component, and the worker processes asked for. Of Storm's own components those that
+            it leaves out keep the executors that they have in ``source``.
+        nodes : tuple of WorkerNode
+            Each with the slots that the topology may use: the free ones and its own.
+        source : Observation, optional
+            The topology as it runs now. None before it ran.
+        """
         ...
 
 
