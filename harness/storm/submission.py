@@ -123,5 +123,6 @@ def submit_settings(
             "consumers": experiment.topology.metrics_consumers,
         },
         "components": dict(components or {}),
+        "batching": {},
         "storm": dict(storm or {}),
     }
