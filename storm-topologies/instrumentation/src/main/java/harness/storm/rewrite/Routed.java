@@ -9,6 +9,7 @@ import org.apache.storm.generated.Grouping;
 import org.apache.storm.grouping.LoadAwareCustomStreamGrouping;
 import org.apache.storm.grouping.LoadMapping;
 import org.apache.storm.task.WorkerTopologyContext;
+import org.apache.storm.utils.Utils;
 
 /**
  * A grouping that chooses as a subscriber's own would, notes the tasks, and has Storm send to none.
@@ -23,7 +24,7 @@ final class Routed implements LoadAwareCustomStreamGrouping {
     private static final ThreadLocal<Note> NOTES = ThreadLocal.withInitial(Note::new);
 
     private final String stream;
-    private final Grouping grouping;
+    private final byte[] grouping; // as Thrift writes it: Java cannot serialise one that is serialised itself
     private transient LoadAwareCustomStreamGrouping own;
 
     /**
@@ -32,7 +33,7 @@ final class Routed implements LoadAwareCustomStreamGrouping {
      */
     Routed(String stream, Grouping grouping) {
         this.stream = stream;
-        this.grouping = grouping;
+        this.grouping = Utils.thriftSerialize(grouping);
     }
 
     /**
@@ -56,7 +57,7 @@ final class Routed implements LoadAwareCustomStreamGrouping {
     public void prepare(WorkerTopologyContext context, GlobalStreamId hidden, List<Integer> targetTasks) {
         String component = hidden.get_componentId();
         own = GrouperFactory.mkGrouper(context, component, stream, context.getComponentOutputFields(component, stream),
-            grouping, targetTasks, context.getConf());
+            Utils.thriftDeserialize(Grouping.class, grouping), targetTasks, context.getConf());
     }
 
     @Override
