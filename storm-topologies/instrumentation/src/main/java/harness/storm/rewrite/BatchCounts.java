@@ -1,7 +1,7 @@
 package harness.storm.rewrite;
 
-import harness.storm.instrument.Series;
 import java.util.LinkedHashMap;
+import java.util.Locale;
 import java.util.Map;
 
 /** What became of one task's batches of one stream, since the last report. */
@@ -18,7 +18,6 @@ final class BatchCounts {
         FORCED
     }
 
-    private final String stream;
     private final int size;
     private final long[] messages = new long[Reason.values().length];
     private long unbatched;
@@ -26,8 +25,8 @@ final class BatchCounts {
     private long bytes;
     private long bytesTuples;
 
-    BatchCounts(String stream, int size) {
-        this.stream = stream;
+    /** @param size tuples of a full batch */
+    BatchCounts(int size) {
         this.size = size;
     }
 
@@ -49,8 +48,8 @@ final class BatchCounts {
         bytes += length;
     }
 
-    /** Adds {@code batch} and starts again from zero. */
-    synchronized void drainTo(Series series) {
+    /** The fields of {@code batch}; starts again from zero. */
+    synchronized Map<String, Object> drain() {
         Map<String, Object> fields = new LinkedHashMap<>();
         long all = unbatched;
         for (long count : messages) {
@@ -60,15 +59,15 @@ final class BatchCounts {
         fields.put("tuples", tuples);
         fields.put("capacity", all * size);
         for (Reason reason : Reason.values()) {
-            fields.put(reason.name().toLowerCase(java.util.Locale.ROOT), messages[reason.ordinal()]);
+            fields.put(reason.name().toLowerCase(Locale.ROOT), messages[reason.ordinal()]);
             messages[reason.ordinal()] = 0;
         }
         fields.put("bytes", bytes);
         fields.put("bytes_tuples", bytesTuples);
-        series.add("batch", stream, "", fields);
         unbatched = 0;
         tuples = 0;
         bytes = 0;
         bytesTuples = 0;
+        return fields;
     }
 }

@@ -140,8 +140,9 @@ final class Outgoing<C> {
         return earliestNs;
     }
 
+    /** Adds {@code batch} for every stream that may be batched; starts again from zero. */
     void drainTo(Series series) {
-        batched.forEach(stream -> stream.counts.drainTo(series));
+        batched.forEach(stream -> series.add("batch", stream.name, "", stream.counts.drain()));
     }
 
     /** A stream that may be batched. */
@@ -163,7 +164,7 @@ final class Outgoing<C> {
                 .collect(Collectors.toSet());
             this.regularly = targets.keySet().stream().filter(target -> !targets.get(target).is_set_direct())
                 .collect(Collectors.toSet());
-            this.counts = new BatchCounts(name, size.size());
+            this.counts = new BatchCounts(size.size());
         }
 
         /** The hidden stream whose groupings choose tasks. */
