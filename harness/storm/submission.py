@@ -123,6 +123,6 @@ def submit_settings(
             "consumers": experiment.topology.metrics_consumers,
         },
         "components": dict(components or {}),
-        "batching": {},
+        "batching": {key: rule.model_dump() for key, rule in experiment.topology.batching.items()},
         "storm": dict(storm or {}),
     }
