@@ -60,7 +60,7 @@ final class BoltOutputs implements IOutputCollector {
     Tuple row(Delivery delivery, List<Object> values, String stream) {
         Tuple outer = delivery.outer();
         return new TupleImpl(context, values, outer.getSourceComponent(), outer.getSourceTask(), stream,
-            new RowId(delivery));
+            new RowId(List.of(delivery)));
     }
 
     @Override
@@ -106,12 +106,10 @@ final class BoltOutputs implements IOutputCollector {
         Outgoing<Delivery>.Buffer buffer = outgoing.open(stream, task, values);
         if (anchors != null) {
             for (Tuple anchor : anchors) {
-                Delivery delivery = RowId.deliveryOf(anchor);
-                if (delivery == null && Delivery.isTracked(anchor)) {
-                    delivery = Delivery.anchor(anchor);
-                }
-                if (delivery != null && delivery.tracked() && buffer.cause(delivery)) {
-                    delivery.expect();
+                for (Delivery delivery : RowId.behind(anchor)) {
+                    if (delivery.tracked() && buffer.cause(delivery)) {
+                        delivery.expect();
+                    }
                 }
             }
         }
@@ -138,14 +136,13 @@ final class BoltOutputs implements IOutputCollector {
         }
         List<Tuple> outers = new ArrayList<>(anchors.size());
         for (Tuple anchor : anchors) {
-            outers.add(outer(anchor));
+            if (anchor.getMessageId() instanceof RowId row) {
+                row.deliveries().forEach(delivery -> outers.add(delivery.outer()));
+            } else {
+                outers.add(anchor);
+            }
         }
         return outers;
-    }
-
-    private static Tuple outer(Tuple tuple) {
-        Delivery delivery = RowId.deliveryOf(tuple);
-        return delivery == null ? tuple : delivery.outer();
     }
 
     @Override
@@ -153,8 +150,12 @@ final class BoltOutputs implements IOutputCollector {
         synchronized (this) {
             if (!(input.getMessageId() instanceof RowId row)) {
                 collector.ack(input);
-            } else if (row.acked()) {
-                collector.ack(row.delivery().outer());
+            } else if (row.answer()) {
+                for (Delivery delivery : row.deliveries()) {
+                    if (delivery.done()) {
+                        collector.ack(delivery.outer());
+                    }
+                }
             }
         }
     }
@@ -164,15 +165,23 @@ final class BoltOutputs implements IOutputCollector {
         synchronized (this) {
             if (!(input.getMessageId() instanceof RowId row)) {
                 collector.fail(input);
-            } else if (row.failed()) {
-                collector.fail(row.delivery().outer());
+            } else if (row.answer()) {
+                for (Delivery delivery : row.deliveries()) {
+                    if (delivery.failed()) {
+                        collector.fail(delivery.outer());
+                    }
+                }
             }
         }
     }
 
     @Override
     public void resetTimeout(Tuple input) {
-        collector.resetTimeout(outer(input));
+        if (input.getMessageId() instanceof RowId row) {
+            row.deliveries().forEach(delivery -> collector.resetTimeout(delivery.outer()));
+        } else {
+            collector.resetTimeout(input);
+        }
     }
 
     @Override

@@ -1,42 +1,49 @@
 package harness.storm.rewrite;
 
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
 import org.apache.storm.tuple.MessageId;
 import org.apache.storm.tuple.Tuple;
 
 /**
- * The message identifier of a row. It knows the delivery, and stays with the row where user code copies the tuple.
+ * The message identifier of a row. It knows the deliveries that wait for the row, and stays with it where user code copies
+ * the tuple.
  *
- * <p>Its roots are the outer tuple's, so that a row looks anchored to whoever asks; Storm never gets it.
+ * <p>Its roots are the outer tuples', so that a row looks anchored to whoever asks; Storm never gets it.
  */
 final class RowId extends MessageId {
-    private final Delivery delivery;
+    private final List<Delivery> deliveries;
     private boolean answered;
 
-    RowId(Delivery delivery) {
-        super(delivery.outer().getMessageId().getAnchorsToIds());
-        this.delivery = delivery;
+    RowId(List<Delivery> deliveries) {
+        super(roots(deliveries));
+        this.deliveries = deliveries;
     }
 
-    /** The delivery that a tuple is a row of, or null. */
-    static Delivery deliveryOf(Tuple tuple) {
-        return tuple.getMessageId() instanceof RowId id ? id.delivery : null;
+    private static Map<Long, Long> roots(List<Delivery> deliveries) {
+        if (deliveries.size() == 1) {
+            return deliveries.get(0).outer().getMessageId().getAnchorsToIds();
+        }
+        Map<Long, Long> roots = new HashMap<>();
+        deliveries.forEach(delivery -> roots.putAll(delivery.outer().getMessageId().getAnchorsToIds()));
+        return roots;
     }
 
-    Delivery delivery() {
-        return delivery;
+    /** The deliveries that wait for a tuple; one of its own for a tuple that is no row, none where nobody waits. */
+    static List<Delivery> behind(Tuple tuple) {
+        if (tuple.getMessageId() instanceof RowId id) {
+            return id.deliveries;
+        }
+        return Delivery.isTracked(tuple) ? List.of(Delivery.anchor(tuple)) : List.of();
     }
 
-    /** The row is acked; returns whether to ack the delivery. A second answer counts for nothing. */
-    boolean acked() {
-        return first() && delivery.done();
+    List<Delivery> deliveries() {
+        return deliveries;
     }
 
-    /** The row is failed; returns whether to fail the delivery. */
-    boolean failed() {
-        return first() && delivery.failed();
-    }
-
-    private boolean first() {
+    /** The row is acked or failed; returns whether it is the first time: a second answer counts for nothing. */
+    boolean answer() {
         boolean first = !answered;
         answered = true;
         return first;
