@@ -1,14 +1,18 @@
 package harness.storm.rewrite;
 
 import harness.storm.instrument.Series;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Queue;
 import java.util.concurrent.TimeUnit;
 import org.apache.storm.Config;
 import org.apache.storm.task.IOutputCollector;
 import org.apache.storm.task.TopologyContext;
+import org.apache.storm.tuple.MessageId;
 import org.apache.storm.tuple.Tuple;
 import org.apache.storm.tuple.TupleImpl;
 import org.apache.storm.tuple.Values;
@@ -24,17 +28,25 @@ final class BoltOutputs implements IOutputCollector {
     private final IOutputCollector collector;
     private final TopologyContext context;
     private final Outgoing<Delivery> outgoing;
+    private final Map<String, Helper> helpers = new HashMap<>();
+    private final Queue<Runnable> toHelp = new ArrayDeque<>();
+    private Thread executing;
     private final boolean stormBatches;
     private boolean timed;
     private long timedForNs;
     private boolean closed;
     private volatile RuntimeException failure;
 
-    BoltOutputs(
-            Map<String, BatchSize> sizes, Map<String, Object> conf, TopologyContext plain, IOutputCollector collector) {
+    /**
+     * @param context with hidden streams
+     * @param plain what rows know of
+     */
+    BoltOutputs(Map<String, BatchSize> sizes, List<Helper> helpers, Map<String, Object> conf, TopologyContext context,
+            TopologyContext plain, IOutputCollector collector) {
         this.collector = collector;
         this.context = plain;
-        this.outgoing = new Outgoing<>(sizes, plain, this::send);
+        this.outgoing = new Outgoing<>(sizes, context, this::send);
+        helpers.forEach(helper -> this.helpers.put(helper.stream(), helper));
         this.stormBatches = ObjectReader.getInt(conf.get(Config.TOPOLOGY_PRODUCER_BATCH_SIZE), 1) > 1
             || ObjectReader.getInt(conf.get(Config.TOPOLOGY_TRANSFER_BATCH_SIZE), 1) > 1;
     }
@@ -45,12 +57,12 @@ final class BoltOutputs implements IOutputCollector {
     }
 
     /**
-     * An input as user code shall get it: one whose ack has to wait for batches is a row of its own.
+     * An input as user code shall get it: one whose ack has to wait for what is emitted is a row of its own.
      *
      * <p>Storm's own tuples, and those nobody waits for, stay as they are.
      */
     Tuple incoming(Tuple tuple) {
-        if (!outgoing.any() || !Delivery.isTracked(tuple)) {
+        if (!outgoing.any() && helpers.isEmpty() || !Delivery.isTracked(tuple)) {
             return tuple;
         }
         return row(new Delivery(tuple, 1), tuple.getValues(), tuple.getSourceStreamId());
@@ -63,9 +75,62 @@ final class BoltOutputs implements IOutputCollector {
             new RowId(List.of(delivery)));
     }
 
+    /** A tuple for user code that comes from a helper, in the name of the component that it helps. */
+    Tuple row(Delivery delivery, List<Object> values, Alias alias) {
+        int task = context.getComponentTasks(alias.component()).get(0); // which one would have sent it nobody can say
+        return new TupleImpl(context, values, alias.component(), task, alias.stream(), new RowId(List.of(delivery)));
+    }
+
+    /** Runs user code's execute, and then what the next bolt is to serve of what it emitted. */
+    void executing(Runnable execute) {
+        if (helpers.isEmpty()) {
+            execute.run();
+            return;
+        }
+        executing = Thread.currentThread();
+        try {
+            execute.run();
+        } finally {
+            executing = null;
+        }
+        for (Runnable next = toHelp.poll(); next != null; next = toHelp.poll()) {
+            next.run();
+        }
+    }
+
+    /**
+     * Keeps a tuple to a helped component for the next bolt here, if it is its turn.
+     *
+     * <p>The next bolt is run by the executor's thread, as any bolt. What user code emits from other threads is not helped.
+     */
+    private boolean helps(String stream, Collection<Tuple> anchors, List<Object> values) {
+        Helper helper = helpers.get(stream);
+        if (helper == null || executing != Thread.currentThread() || !helper.takes()) {
+            return false;
+        }
+        List<Delivery> behind = new ArrayList<>();
+        if (anchors != null) {
+            for (Tuple anchor : anchors) {
+                for (Delivery delivery : RowId.behind(anchor)) {
+                    if (delivery.tracked()) {
+                        delivery.expect();
+                        behind.add(delivery);
+                    }
+                }
+            }
+        }
+        Tuple row = new TupleImpl(context, values, context.getThisComponentId(), context.getThisTaskId(), stream,
+            behind.isEmpty() ? MessageId.makeUnanchored() : new RowId(behind));
+        toHelp.add(() -> helper.serve(row));
+        return true;
+    }
+
     @Override
     public List<Integer> emit(String stream, Collection<Tuple> anchors, List<Object> values) {
         synchronized (this) {
+            if (!helpers.isEmpty() && helps(stream, anchors, values)) {
+                return new ArrayList<>(0); // none of the helped component's tasks, and there is no other subscriber
+            }
             Outgoing.Stream out = outgoing.stream(stream);
             if (out == null || out.alone()) {
                 outgoing.before(stream);
@@ -202,6 +267,7 @@ final class BoltOutputs implements IOutputCollector {
 
     synchronized void drainTo(Series series) {
         outgoing.drainTo(series);
+        helpers.values().forEach(helper -> helper.drainTo(series));
     }
 
     /** Sees to it that what waits leaves in time. */

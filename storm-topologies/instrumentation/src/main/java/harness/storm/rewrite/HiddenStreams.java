@@ -13,10 +13,14 @@ import org.apache.storm.generated.StormTopology;
  * <p>Of every stream that may be batched there are two. {@code harness.batch/<stream>} carries {@link Batch}es directly to
  * tasks. {@code harness.route/<stream>} carries nothing: its groupings are the stream's own, run by Storm itself, and what
  * they choose is noted and not sent to ({@link Routed}).
+ *
+ * <p>Of every stream of a helped component, each of its helpers has {@code harness.help/<component>/<stream>}, with the same
+ * fields, subscribers and groupings. It is a stream like any other, and may be batched.
  */
 final class HiddenStreams {
     private static final String BATCH = "harness.batch/";
     private static final String ROUTE = "harness.route/";
+    private static final String HELP = "harness.help/";
 
     private HiddenStreams() {
     }
@@ -38,8 +42,17 @@ final class HiddenStreams {
         return hidden.substring(BATCH.length());
     }
 
-    static boolean isHidden(String stream) {
+    static String help(String component, String stream) {
+        return HELP + component + "/" + stream;
+    }
+
+    /** Whether it only carries what belongs to another stream. */
+    static boolean isCarrier(String stream) {
         return stream.startsWith(BATCH) || stream.startsWith(ROUTE);
+    }
+
+    static boolean isHidden(String stream) {
+        return isCarrier(stream) || stream.startsWith(HELP);
     }
 
     /** The topology as its author knows it, without hidden streams. What components are serialised to is shared. */

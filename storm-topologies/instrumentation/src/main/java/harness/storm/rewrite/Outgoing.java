@@ -36,11 +36,14 @@ final class Outgoing<C> {
 
     /**
      * @param sizes of the task's streams that may be batched
-     * @param context one without hidden streams
+     * @param context with hidden streams
      */
     Outgoing(Map<String, BatchSize> sizes, TopologyContext context, Sender<C> sender) {
         this.sender = sender;
         context.getThisTargets().forEach((stream, targets) -> {
+            if (HiddenStreams.isCarrier(stream)) {
+                return;
+            }
             subscribers.put(stream, targets.keySet().stream()
                 .flatMap(component -> context.getComponentTasks(component).stream()).mapToInt(Integer::intValue).toArray());
             BatchSize size = sizes.get(stream);

@@ -8,18 +8,14 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import org.apache.storm.Config;
-import org.apache.storm.generated.ComponentCommon;
 import org.apache.storm.generated.ComponentObject;
 import org.apache.storm.generated.GlobalStreamId;
 import org.apache.storm.generated.Grouping;
 import org.apache.storm.generated.NullStruct;
 import org.apache.storm.generated.StormTopology;
 import org.apache.storm.generated.StreamInfo;
-import org.apache.storm.spout.CheckpointSpout;
 import org.apache.storm.spout.ISpout;
-import org.apache.storm.spout.ShellSpout;
 import org.apache.storm.task.IBolt;
-import org.apache.storm.task.ShellBolt;
 import org.apache.storm.utils.ObjectReader;
 import org.apache.storm.utils.Utils;
 
@@ -36,6 +32,9 @@ public final class Rewriter {
     private final Map<String, Map<String, BatchSize>> sizes = new TreeMap<>();
     private final Set<String> rewritten = new TreeSet<>();
     private final Map<String, String> left = new TreeMap<>();
+    private final Map<String, List<Helper>> helpers = new TreeMap<>();
+    private final Map<String, List<Alias>> helpStreams = new TreeMap<>();
+    private final Map<String, Map<String, Alias>> aliases = new TreeMap<>();
 
     private Rewriter() {
     }
@@ -57,6 +56,16 @@ public final class Rewriter {
      * @throws RewriteException naming a component or stream that is not there, or one that nothing can be batched of
      */
     public static Rewriter plan(StormTopology topology, Map<String, Object> conf, Map<String, BatchSize> batching) {
+        return plan(topology, conf, batching, Map.of());
+    }
+
+    /**
+     * Finds out what is to be rewritten for batching and for helping.
+     *
+     * @param helping by component that is stateless, and may be helped by those directly before it
+     */
+    static Rewriter plan(StormTopology topology, Map<String, Object> conf, Map<String, BatchSize> batching,
+            Map<String, HelpSettings> helping) {
         Rewriter rewriter = new Rewriter();
         Components components = new Components(topology);
         int timeoutS = ObjectReader.getInt(conf.get(Config.TOPOLOGY_MESSAGE_TIMEOUT_SECS), DEFAULT_TIMEOUT_S);
@@ -66,7 +75,7 @@ public final class Rewriter {
                 throw new RewriteException(KEY + ": " + key + " waits for " + batching.get(key).flushMs()
                     + " ms, and messages time out after " + timeoutS + " s; make flush_ms smaller");
             }
-            Chosen chosen = components.chosen(key);
+            Components.Chosen chosen = components.chosen(key);
             for (String stream : chosen.streams()) {
                 Map<String, String> byStream = keys.computeIfAbsent(chosen.component(), id -> new TreeMap<>());
                 if (chosen.one() || !byStream.containsKey(stream)) {
@@ -87,7 +96,7 @@ public final class Rewriter {
             rewriter.rewritten.addAll(components.subscribers(component, stream).keySet());
         }));
         for (String key : idle) {
-            Chosen chosen = components.chosen(key);
+            Components.Chosen chosen = components.chosen(key);
             boolean replaced = chosen.streams().stream()
                 .anyMatch(stream -> !key.equals(keys.get(chosen.component()).get(stream)));
             if (!replaced) {
@@ -95,12 +104,37 @@ public final class Rewriter {
                     + components.reasons(chosen));
             }
         }
+        helping.forEach((helped, settings) -> rewriter.help(components, helped, settings, helping.keySet(), conf));
         return rewriter;
+    }
+
+    private void help(Components components, String helped, HelpSettings settings, Set<String> all,
+            Map<String, Object> conf) {
+        components.require("topology.helping", helped);
+        String reason = components.unhelped(helped, all, conf);
+        if (reason != null) {
+            throw new RewriteException("topology.helping: " + helped + " cannot be helped: it " + reason);
+        }
+        GlobalStreamId input = components.common(helped).get_inputs().keySet().iterator().next();
+        IBolt next = Utils.javaDeserialize(components.object(helped).get_serialized_java(), IBolt.class);
+        String helper = input.get_componentId();
+        helpers.computeIfAbsent(helper, id -> new ArrayList<>())
+            .add(new Helper(next, helped, input.get_streamId(), settings));
+        rewritten.add(helper);
+        for (String stream : components.streams(helped)) {
+            helpStreams.computeIfAbsent(helper, id -> new ArrayList<>()).add(new Alias(helped, stream));
+            components.subscribers(helped, stream).keySet().forEach(subscriber -> {
+                aliases.computeIfAbsent(subscriber, id -> new TreeMap<>())
+                    .put(HiddenStreams.help(helped, stream), new Alias(helped, stream));
+                rewritten.add(subscriber);
+            });
+        }
     }
 
     /** Changes the topology in place, and its settings. */
     public Result apply(StormTopology topology, Map<String, Object> conf) {
         Components components = new Components(topology);
+        helpStreams.forEach((helper, streams) -> streams.forEach(stream -> addHelp(components, helper, stream)));
         sizes.forEach((component, streams) -> {
             for (String stream : streams.keySet()) {
                 hide(components, component, stream);
@@ -110,15 +144,31 @@ public final class Rewriter {
             ComponentObject object = components.object(id);
             Map<String, BatchSize> own = sizes.getOrDefault(id, Map.of());
             Object inner = Utils.javaDeserialize(object.get_serialized_java(), Object.class);
-            Object outer = inner instanceof IBolt bolt ? new RewrittenBolt(bolt, own) : new RewrittenSpout((ISpout) inner, own);
+            Object outer = inner instanceof IBolt bolt
+                ? new RewrittenBolt(bolt, own, helpers.getOrDefault(id, List.of()), aliases.getOrDefault(id, Map.of()))
+                : new RewrittenSpout((ISpout) inner, own);
             object.set_serialized_java(Utils.javaSerialize(outer));
         }
         if (!sizes.isEmpty()) {
             register(conf);
         }
         List<String> batched = new ArrayList<>();
-        sizes.forEach((component, streams) -> streams.keySet().forEach(stream -> batched.add(component + ":" + stream)));
+        sizes.forEach((component, streams) -> streams.keySet().stream().filter(stream -> !HiddenStreams.isHidden(stream))
+            .forEach(stream -> batched.add(component + ":" + stream)));
         return new Result(List.copyOf(batched), Map.copyOf(left));
+    }
+
+    /** A helper's stream beside a helped component's, with the same subscribers, groupings and batches. */
+    private void addHelp(Components components, String helper, Alias of) {
+        String hidden = HiddenStreams.help(of.component(), of.stream());
+        components.common(helper).get_streams().put(hidden,
+            components.common(of.component()).get_streams().get(of.stream()));
+        components.subscribers(of.component(), of.stream()).forEach((subscriber, grouping) ->
+            components.common(subscriber).get_inputs().put(new GlobalStreamId(helper, hidden), grouping));
+        BatchSize size = sizes.getOrDefault(of.component(), Map.of()).get(of.stream());
+        if (size != null) {
+            sizes.computeIfAbsent(helper, id -> new TreeMap<>()).put(hidden, size);
+        }
     }
 
     private static void hide(Components components, String component, String stream) {
@@ -147,124 +197,6 @@ public final class Rewriter {
             List<Object> all = before instanceof List<?> list ? new ArrayList<>(list) : new ArrayList<>();
             all.add(mine);
             conf.put(Config.TOPOLOGY_KRYO_REGISTER, all);
-        }
-    }
-
-    /** Streams of a component; one if the key names it. */
-    private record Chosen(String component, Set<String> streams, boolean one) {
-    }
-
-    /** A topology's components by identifier, whichever their kind. */
-    private static final class Components {
-        private final Map<String, ComponentCommon> commons = new TreeMap<>();
-        private final Map<String, ComponentObject> objects = new TreeMap<>();
-
-        Components(StormTopology topology) {
-            topology.get_spouts().forEach((id, spout) -> {
-                commons.put(id, spout.get_common());
-                objects.put(id, spout.get_spout_object());
-            });
-            topology.get_bolts().forEach((id, bolt) -> {
-                commons.put(id, bolt.get_common());
-                objects.put(id, bolt.get_bolt_object());
-            });
-        }
-
-        ComponentCommon common(String id) {
-            return commons.get(id);
-        }
-
-        ComponentObject object(String id) {
-            return objects.get(id);
-        }
-
-        Map<String, Grouping> subscribers(String component, String stream) {
-            GlobalStreamId id = new GlobalStreamId(component, stream);
-            Map<String, Grouping> subscribers = new TreeMap<>();
-            commons.forEach((other, common) -> {
-                if (common.get_inputs().containsKey(id)) {
-                    subscribers.put(other, common.get_inputs().get(id));
-                }
-            });
-            return subscribers;
-        }
-
-        /** What a key means: identifiers of components and streams may have colons themselves. */
-        Chosen chosen(String key) {
-            if (commons.containsKey(key)) {
-                return new Chosen(key, streams(key), false);
-            }
-            String known = null;
-            for (int colon = key.indexOf(':'); colon >= 0; colon = key.indexOf(':', colon + 1)) {
-                String component = key.substring(0, colon);
-                if (commons.containsKey(component)) {
-                    known = component;
-                    String stream = key.substring(colon + 1);
-                    if (streams(component).contains(stream)) {
-                        return new Chosen(component, Set.of(stream), true);
-                    }
-                }
-            }
-            if (known == null) {
-                throw new RewriteException(KEY + ": there is no component "
-                    + (key.contains(":") ? key.substring(0, key.indexOf(':')) : key) + "; the topology has "
-                    + String.join(", ", commons.keySet()));
-            }
-            throw new RewriteException(KEY + ": component " + known + " has no stream " + key.substring(known.length() + 1)
-                + "; it has " + (streams(known).isEmpty() ? "none" : String.join(", ", streams(known))));
-        }
-
-        /** Those that the topology's author declared. */
-        private Set<String> streams(String component) {
-            Set<String> streams = new TreeSet<>(commons.get(component).get_streams().keySet());
-            streams.remove(CheckpointSpout.CHECKPOINT_STREAM_ID);
-            return streams;
-        }
-
-        String reasons(Chosen chosen) {
-            if (chosen.streams().isEmpty()) {
-                return "it has no streams";
-            }
-            Set<String> reasons = new TreeSet<>();
-            chosen.streams().forEach(stream -> reasons.add(reason(chosen.component(), stream)));
-            return String.join("; ", reasons);
-        }
-
-        /** Why a stream cannot be batched; null if it can. */
-        String reason(String component, String stream) {
-            String own = reason(component);
-            if (own != null) {
-                return component + " " + own;
-            }
-            Map<String, Grouping> subscribers = subscribers(component, stream);
-            for (String subscriber : subscribers.keySet()) {
-                String theirs = reason(subscriber);
-                if (theirs != null) {
-                    return "its subscriber " + subscriber + " " + theirs;
-                }
-            }
-            return subscribers.isEmpty() ? "nothing subscribes to its stream " + stream : null;
-        }
-
-        private String reason(String id) {
-            ComponentObject component = objects.get(id);
-            if (component.is_set_shell()) {
-                return "runs in a process of its own (shell component)";
-            }
-            if (!component.is_set_serialized_java()) {
-                return "is made by the worker from a class name (Java object specification)";
-            }
-            Object object = Utils.javaDeserialize(component.get_serialized_java(), Object.class);
-            if (object instanceof ShellBolt || object instanceof ShellSpout) {
-                return "runs in a process of its own (" + object.getClass().getSimpleName() + ")";
-            }
-            if (object instanceof CheckpointSpout) {
-                return "is Storm's own (checkpoint spout)";
-            }
-            if (object.getClass().getName().startsWith("org.apache.storm.trident.")) {
-                return "is part of a Trident topology, which has batches of its own";
-            }
-            return object instanceof IBolt || object instanceof ISpout ? null : "is neither bolt nor spout";
         }
     }
 }

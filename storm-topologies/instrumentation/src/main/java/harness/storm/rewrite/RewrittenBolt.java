@@ -1,7 +1,9 @@
 package harness.storm.rewrite;
 
 import harness.storm.instrument.Series;
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import org.apache.storm.ICredentialsListener;
 import org.apache.storm.task.IBolt;
@@ -16,25 +18,32 @@ public final class RewrittenBolt implements IBolt, ICredentialsListener {
 
     private final IBolt bolt;
     private final HashMap<String, BatchSize> sizes;
+    private final ArrayList<Helper> helpers;
+    private final HashMap<String, Alias> aliases;
     private transient BoltOutputs outputs;
 
     /**
      * @param bolt serialised with this object, and used in its place
      * @param sizes of its streams that may be batched
+     * @param helpers for components behind it that it helps
+     * @param aliases of hidden streams of helpers that it subscribes to
      */
-    RewrittenBolt(IBolt bolt, Map<String, BatchSize> sizes) {
+    RewrittenBolt(IBolt bolt, Map<String, BatchSize> sizes, List<Helper> helpers, Map<String, Alias> aliases) {
         this.bolt = bolt;
         this.sizes = new HashMap<>(sizes);
+        this.helpers = new ArrayList<>(helpers);
+        this.aliases = new HashMap<>(aliases);
     }
 
     @Override
     public void prepare(Map<String, Object> conf, TopologyContext context, OutputCollector collector) {
         TopologyContext plain = new PlainContext(context);
-        outputs = new BoltOutputs(sizes, conf, plain, collector);
-        if (outputs.batches()) {
-            Series.publish(conf, context, "batch", this::report);
+        outputs = new BoltOutputs(sizes, helpers, conf, context, plain, collector);
+        if (outputs.batches() || !helpers.isEmpty()) {
+            Series.publish(conf, context, "rewritten", this::report);
         }
         bolt.prepare(conf, plain, new OutputCollector(outputs));
+        helpers.forEach(helper -> helper.prepare(conf, plain, outputs));
     }
 
     private Series report() {
@@ -47,19 +56,30 @@ public final class RewrittenBolt implements IBolt, ICredentialsListener {
     public void execute(Tuple tuple) {
         outputs.throwFailure();
         String stream = tuple.getSourceStreamId();
-        if (!HiddenStreams.isBatch(stream)) {
-            bolt.execute(outputs.incoming(tuple));
+        if (HiddenStreams.isBatch(stream)) {
+            Batch batch = (Batch) tuple.getValue(0);
+            String batched = HiddenStreams.batched(stream);
+            Delivery delivery = new Delivery(tuple, batch.size());
+            for (int i = 0; i < batch.size(); i++) {
+                run(row(delivery, batch.row(i), batched));
+            }
+        } else if (aliases.containsKey(stream)) {
+            run(row(new Delivery(tuple, 1), tuple.getValues(), stream));
+        } else {
+            run(outputs.incoming(tuple));
             if (TupleUtils.isTick(tuple)) {
                 outputs.leave();
             }
-            return;
         }
-        Batch batch = (Batch) tuple.getValue(0);
-        String batched = HiddenStreams.batched(stream);
-        Delivery delivery = new Delivery(tuple, batch.size());
-        for (int i = 0; i < batch.size(); i++) {
-            bolt.execute(outputs.row(delivery, batch.row(i), batched));
-        }
+    }
+
+    private Tuple row(Delivery delivery, List<Object> values, String stream) {
+        Alias alias = aliases.get(stream);
+        return alias == null ? outputs.row(delivery, values, stream) : outputs.row(delivery, values, alias);
+    }
+
+    private void run(Tuple tuple) {
+        outputs.executing(() -> bolt.execute(tuple));
     }
 
     @Override
@@ -67,12 +87,14 @@ public final class RewrittenBolt implements IBolt, ICredentialsListener {
         if (bolt instanceof ICredentialsListener listener) {
             listener.setCredentials(credentials);
         }
+        helpers.forEach(helper -> helper.setCredentials(credentials));
     }
 
     /** What user code emits at its end leaves, too. */
     @Override
     public void cleanup() {
         bolt.cleanup();
+        helpers.forEach(Helper::cleanup);
         outputs.close();
     }
 }

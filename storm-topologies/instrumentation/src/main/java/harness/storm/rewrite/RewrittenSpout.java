@@ -27,10 +27,9 @@ public final class RewrittenSpout implements ISpout, ICredentialsListener {
 
     @Override
     public void open(Map<String, Object> conf, TopologyContext context, SpoutOutputCollector collector) {
-        TopologyContext plain = new PlainContext(context);
-        outputs = new SpoutOutputs(sizes, plain, collector);
-        Series.publish(conf, context, "batch", this::report);
-        spout.open(conf, plain, new SpoutOutputCollector(outputs));
+        outputs = new SpoutOutputs(sizes, context, collector);
+        Series.publish(conf, context, "rewritten", this::report);
+        spout.open(conf, new PlainContext(context), new SpoutOutputCollector(outputs));
     }
 
     private Series report() {

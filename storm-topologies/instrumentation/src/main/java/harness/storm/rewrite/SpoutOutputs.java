@@ -21,10 +21,10 @@ final class SpoutOutputs implements ISpoutOutputCollector {
     private long messages;
     private long parcels;
 
-    SpoutOutputs(Map<String, BatchSize> sizes, TopologyContext plain, ISpoutOutputCollector collector) {
+    SpoutOutputs(Map<String, BatchSize> sizes, TopologyContext context, ISpoutOutputCollector collector) {
         this.collector = collector;
-        this.context = plain;
-        this.outgoing = new Outgoing<>(sizes, plain, this::send);
+        this.context = context;
+        this.outgoing = new Outgoing<>(sizes, context, this::send);
     }
 
     @Override

@@ -246,7 +246,7 @@ class RewrittenTest {
 
     @SuppressWarnings("unchecked")
     private static Map<String, Object> report(Net net, int task) {
-        return (Map<String, Object>) net.metrics.get(2).get(task).get("harness.batch").getValueAndReset();
+        return (Map<String, Object>) net.metrics.get(2).get(task).get("harness.rewritten").getValueAndReset();
     }
 
     private static List<Integer> numbers(List<Tuple> tuples) {
