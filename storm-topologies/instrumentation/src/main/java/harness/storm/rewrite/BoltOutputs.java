@@ -62,7 +62,7 @@ final class BoltOutputs implements IOutputCollector {
      * <p>Storm's own tuples, and those nobody waits for, stay as they are.
      */
     Tuple incoming(Tuple tuple) {
-        if (!outgoing.any() && helpers.isEmpty() || !Delivery.isTracked(tuple)) {
+        if (!outgoing.gathers() && helpers.isEmpty() || !Delivery.isTracked(tuple)) {
             return tuple;
         }
         return row(new Delivery(tuple, 1), tuple.getValues(), tuple.getSourceStreamId());
@@ -194,10 +194,19 @@ final class BoltOutputs implements IOutputCollector {
         }
     }
 
+    private static boolean anyRow(Collection<Tuple> tuples) {
+        for (Tuple tuple : tuples) {
+            if (tuple.getMessageId() instanceof RowId) {
+                return true;
+            }
+        }
+        return false;
+    }
+
     /** What Storm may take for anchors. */
     private static Collection<Tuple> outers(Collection<Tuple> anchors) {
-        if (anchors == null) {
-            return null;
+        if (anchors == null || !anyRow(anchors)) {
+            return anchors;
         }
         List<Tuple> outers = new ArrayList<>(anchors.size());
         for (Tuple anchor : anchors) {

@@ -31,6 +31,7 @@ final class Outgoing<C> {
     private final Map<Integer, Buffer> byTask = new HashMap<>();
     private final List<Buffer> buffers = new ArrayList<>();
     private final Sender<C> sender;
+    private final boolean gathers;
     private int waiting;
     private long earliestNs;
 
@@ -52,11 +53,17 @@ final class Outgoing<C> {
             }
         });
         batched.addAll(streams.values());
+        gathers = batched.stream().anyMatch(stream -> !stream.alone());
     }
 
-    /** Whether any stream is batched. */
+    /** Whether any stream may be batched. */
     boolean any() {
         return !batched.isEmpty();
+    }
+
+    /** Whether tuples of any stream wait for others. */
+    boolean gathers() {
+        return gathers;
     }
 
     /** The stream of that name; null where it is not to be batched. */
