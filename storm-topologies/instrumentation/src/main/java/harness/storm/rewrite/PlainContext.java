@@ -11,6 +11,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
+import org.apache.storm.generated.NodeInfo;
 import org.apache.storm.hooks.ITaskHook;
 import org.apache.storm.metric.api.CombinedMetric;
 import org.apache.storm.metric.api.ICombiner;
@@ -58,12 +60,12 @@ final class PlainContext extends TopologyContext {
     }
 
     @Override
-    public java.util.concurrent.atomic.AtomicReference<Map<Integer, org.apache.storm.generated.NodeInfo>> getTaskToNodePort() {
+    public AtomicReference<Map<Integer, NodeInfo>> getTaskToNodePort() {
         return own.getTaskToNodePort();
     }
 
     @Override
-    public java.util.concurrent.atomic.AtomicReference<Map<String, String>> getNodeToHost() {
+    public AtomicReference<Map<String, String>> getNodeToHost() {
         return own.getNodeToHost();
     }
 

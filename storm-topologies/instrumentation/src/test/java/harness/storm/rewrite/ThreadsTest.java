@@ -23,6 +23,7 @@ import org.apache.storm.tuple.MessageId;
 import org.apache.storm.tuple.Tuple;
 import org.apache.storm.tuple.TupleImpl;
 import org.apache.storm.tuple.Values;
+import org.apache.storm.utils.Utils;
 import org.junit.jupiter.api.Test;
 
 /** A bolt that emits and acks from threads of its own, while batches leave by size and by the worker's timer. */
@@ -44,13 +45,13 @@ class ThreadsTest {
         StormTopology topology = builder.createTopology();
         Map<String, Object> conf = new HashMap<>();
         Rewriter.plan(topology, conf, Map.of("b-relay", new BatchSize(16, 1))).apply(topology, conf);
-        RewrittenBolt bolt = org.apache.storm.utils.Utils.javaDeserialize(
+        RewrittenBolt bolt = Utils.javaDeserialize(
             topology.get_bolts().get("b-relay").get_bolt_object().get_serialized_java(), RewrittenBolt.class);
         Map<String, Fields> streams = new HashMap<>();
         topology.get_bolts().get("b-relay").get_common().get_streams().forEach(
             (stream, info) -> streams.put(stream, new Fields(info.get_output_fields())));
-        TopologyContext context = new TopologyContext(topology, new HashMap<>(), Map.of(1, "a-source", 2, "b-relay", END, "c-end"),
-            Map.of("a-source", List.of(1), "b-relay", List.of(2), "c-end", List.of(END)),
+        TopologyContext context = new TopologyContext(topology, new HashMap<>(),
+            Map.of(1, "a-source", 2, "b-relay", END, "c-end"), Map.of("a-source", List.of(1), "b-relay", List.of(2), "c-end", List.of(END)),
             Map.of("a-source", streams, "b-relay", streams, "c-end", Map.of()), Map.of(), "t-1", "code", null, 2, 6700,
             List.of(1, 2, END), Map.of(), Map.of(), new HashMap<>(), new HashMap<>(), new AtomicBoolean(false), null);
         Recorder recorder = new Recorder();

@@ -123,7 +123,8 @@ class BatchedTopologyTest {
                     && sum(read, "count", "emitted", "window") == 2 * passed / SampleTopology.WINDOW
                     && sum(read, "tuples", "batch", "pool") == 7 * passed
                     && sum(read, "bytes_tuples", "batch", "pool") + sum(read, "bytes_tuples", "batch", "source") > 0
-                    && read.stream().anyMatch(line -> line.tag("stream").equals("__tick") && line.tag("component").equals("sink"));
+                    && read.stream().anyMatch(
+                        line -> line.tag("stream").equals("__tick") && line.tag("component").equals("sink"));
             }).stream().map(Line::parse).toList();
             assertEquals(SampleTopology.MESSAGES, sum(lines, "count", "emitted", "source"));
             assertEquals(SampleTopology.MESSAGES, sum(lines, "count", "received", "pool"));
