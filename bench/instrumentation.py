@@ -42,7 +42,7 @@ from harness.experiments.loading import expand_steps
 from harness.experiments.schedule import Constant
 from harness.machine import sandbox, servers
 from harness.runs import write_atomically
-from harness.storm.deployment import OfTheHarness, StormDeployment
+from harness.storm.deployment import StormDeployment, submitter_of
 from harness.workload.generator import Generator
 from harness.workload.receiver import Receiver
 from harness.workload.wire import OwnWire
@@ -149,7 +149,7 @@ def one(bench: Bench, plan: Plan, name: str, *, instrument: bool) -> Found:
     setup = experiment(plan.service_ms, instrument=instrument)
     with tempfile.TemporaryDirectory() as folder:
         topics = (bench.input_topic, bench.output_topic)
-        submitter = OfTheHarness(setup, name, bench.cluster.bootstrap, topics, jars(), Path(folder))
+        submitter = submitter_of(setup, name, bench.cluster.bootstrap, topics, jars(), Path(folder))
         deployment = StormDeployment(setup, bench.cluster, submitter, bench.metrics, jars(), Path(folder))
         deployment.submit(expand_steps(setup)[0].configuration)
     throughput_tps = throughput(bench, before, backlog)
@@ -284,7 +284,7 @@ def main(pairs: int, backlog: int, out: Path) -> None:
     with (
         tempfile.TemporaryDirectory() as home,
         local_cluster(
-            experiment(0.05, instrument=True), servers.install(), Path(home), jars(), lambda _: None
+            experiment(0.05, instrument=True).cluster, servers.install(), Path(home), jars(), lambda _: None
         ) as cluster,
         MetricsReceiver() as metrics,
         Topics(cluster.bootstrap) as topics,

@@ -17,7 +17,6 @@ from typing import Any
 from harness.analysis.spark.inputs import read_raw
 from harness.experiments.loading import load
 from harness.runs import Run
-from harness.topologies.jar import JarTopology
 
 EXPERIMENTS = Path(__file__).resolve().parent.parent / "configs" / "experiments" / "jars"
 LATENCIES = {"ack": "emit to ack", "service": "none (no spout tracks its messages)"}
@@ -33,8 +32,7 @@ MEASURES = (
 def row(path: Path) -> Iterator[str]:
     """Yield a run's line of the table."""
     run, record = Run(path), read_raw(path)
-    topology = load(run.path / "experiment.yaml").topology
-    assert isinstance(topology, JarTopology)
+    topology = record.experiment["topology"]
     steps = [(run.interval(s.index), run.quality(s.index)) for s in record.steps]
     kinds = sorted({LATENCIES[i.latency] for i, _ in steps})
     latencies = (
@@ -42,8 +40,8 @@ def row(path: Path) -> Iterator[str]:
     )
     fates = [q.tracked for _, q in steps if q.tracked is not None]
     acked, failed = (sum(getattr(t, name) for t in fates) for name in ("acked", "failed"))
-    yield f"| {topology.main.rpartition('.')[2]} "
-    yield f"| {topology.jar.name} "
+    yield f"| {topology['main'].rpartition('.')[2]} "
+    yield f"| {Path(topology['jar']).name} "
     yield f"| {', '.join(f'{i.rate_tps:.4g}' for i, _ in steps)} "
     yield f"| {'; '.join(kinds)} "
     yield f"| {latencies} "

@@ -8,58 +8,38 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from functools import partial
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from harness.app.clusters import access, isolation
 from harness.app.homes import temporary_home
 from harness.app.jars import jars
+from harness.app.loads import load_of
 from harness.app.stores import Stores
-from harness.backends.hosts import remote
-from harness.backends.kafka.client import Topics
-from harness.backends.local.opened import local_cluster
 from harness.errors import ClusterError, HarnessError, UsageError
 from harness.experiments.campaign import Campaign
-from harness.experiments.config import Experiment, Workload
-from harness.experiments.contracts import Load, OwnMessages, Watcher
+from harness.experiments.config import Experiment
+from harness.experiments.contracts import Watcher
 from harness.experiments.loading import expand_steps
-from harness.experiments.schedule import Constant, Poisson, Schedule, Trace
-from harness.machine import cgroups, room, sandbox
+from harness.machine import cgroups, room
 from harness.machine.environment import describe
 from harness.machine.niceness import NICENESS, giving_way
 from harness.machine.servers import KAFKA_VERSION, STORM_VERSION, ServerHomes
 from harness.runs import Run, read_table, write_atomically
-from harness.storm.deployment import (
-    OfAJar,
-    OfTheHarness,
-    RunningCluster,
-    StormDeployment,
-    Submitter,
-)
-from harness.topologies.jar import JarTopology
-from harness.topologies.test_topology import Topology
-from harness.workload.load import KafkaLoad
-from harness.workload.named import NamedWire
-from harness.workload.wire import OwnWire, Wire
+from harness.storm.deployment import RunningCluster, StormDeployment, submitter_of
 
 STORE_MEMORY_MB = {"influxdb": 300, "neo4j": 900}
 """Resident set of each optional server, at most about."""
-
-UNKNOWN_SINK = "?"
-"""Stands for the component that writes the output topic of a jar that has several without successors."""
 
 
 def environment(experiment: Experiment | None = None) -> dict[str, Any]:
     """Return ``environment.json`` of a run that begins now, on a local cluster if no experiment says else."""
     versions: dict[str, Any] = {"storm": STORM_VERSION, "kafka": KAFKA_VERSION, "servers_niceness": NICENESS}
-    if experiment is not None and experiment.cluster.kind == "remote":
-        there = remote.describe(experiment.cluster, jars())
-        return describe("remote", {**versions, **Stores.of(experiment).versions, **there})
-    if experiment is not None:
-        versions |= Stores.of(experiment).versions
-    isolation = "private network and process namespaces" if sandbox.inside() else "loopback addresses only"
-    return describe("local", {**versions, "isolation": isolation})
+    if experiment is None:
+        return describe("local", {**versions, "isolation": isolation()})
+    there = access(experiment)
+    return describe(experiment.cluster.kind, {**versions, **there.stores().versions, **there.describe()})
 
 
 def note_resumption(run: Run, experiment: Experiment | None = None) -> None:
@@ -81,9 +61,9 @@ def require_room(runs: Path, experiment: Experiment) -> None:
         When they do not, or a CPU quota is asked for where none can be set, or a store
         that is not installed, or a cluster that is not provisioned.
     """
-    if experiment.cluster.kind == "remote":
-        remote.require_provisioned(experiment.cluster, jars())
-    stores = Stores.of(experiment)
+    there = access(experiment)
+    there.check()
+    stores = there.stores()
     if experiment.cluster.cpu_quota_cores and (reason := cgroups.obstacle()):
         raise UsageError(f"cluster.cpu_quota_cores: {reason}", "leave it out, or see harness doctor")
     room.require_room(
@@ -92,16 +72,6 @@ def require_room(runs: Path, experiment: Experiment) -> None:
         experiment.cluster.worker_heap_mb,
         sum(STORE_MEMORY_MB[server.name] for server in stores.companions),
     )
-
-
-def schedule(workload: Workload, rate_tps: float) -> Schedule:
-    """Return the send times of a step; a trace keeps its own rate."""
-    if workload.arrivals == "constant":
-        return Constant(rate_tps)
-    if workload.arrivals == "poisson":
-        return Poisson(rate_tps, workload.seed)
-    assert workload.trace is not None  # checked when the experiment was loaded
-    return Trace.read(workload.trace)
 
 
 class _RunLog(logging.FileHandler):
@@ -162,7 +132,6 @@ def measure(
     first_id = first_free_id(run)  # reads every finished step: none is found cut after the servers' start
     logger = logging.getLogger(__name__)
     name = _name(experiment, run)
-    ending = "leaving the cluster" if experiment.cluster.kind == "remote" else "ending the servers"
 
     def say(line: str) -> None:
         logger.info(line)
@@ -171,13 +140,14 @@ def measure(
     with temporary_home() as home, logging_to(run):
         logger.info("steps finished before: %s", list(run.finished_steps))
         try:
-            stores = Stores.of(experiment)
-            with _cluster(experiment, homes, home, say, stores) as cluster:
+            there = access(experiment)
+            stores = there.stores()
+            with there.open(homes, home, say, stores) as cluster:
                 try:
                     folder = cluster.logs / "submission"
                     carry_out_on(experiment, run, cluster, name, folder, stores, watch, first_id)
                 except KeyboardInterrupt as stop:
-                    say(f"told to stop{f' by {stop}' if str(stop) else ''}, {ending}")
+                    say(f"told to stop{f' by {stop}' if str(stop) else ''}, {experiment.cluster.ending}")
                     raise
         except Exception as error:
             logger.error("stopped: %s", error)
@@ -191,14 +161,6 @@ def _name(experiment: Experiment, run: Run) -> str:
     """Return a name that no other run or attempt has: a provisioned cluster may remember those before."""
     attempts = len(run.environment.get("resumed", ()))
     return f"{experiment.name}-{run.path.name.lower()}" + (f"-{attempts}" if attempts else "")
-
-
-def _cluster(
-    experiment: Experiment, homes: ServerHomes, home: Path, say: Callable[[str], None], stores: Stores
-) -> AbstractContextManager[RunningCluster]:
-    if experiment.cluster.kind == "remote":
-        return remote.remote_cluster(experiment.cluster, homes, home, jars(), say)
-    return local_cluster(experiment, homes, home, jars(), say, stores.companions)
 
 
 def carry_out_on(
@@ -234,52 +196,12 @@ def carry_out_on(
         measuring = stores.measuring(experiment, run, watch, cluster.here)
         target, metrics, watcher = stack.enter_context(measuring)
         topics = (f"{name}-in", f"{name}-out")
-        load: Load = OwnMessages()
-        if experiment.workload is not None:
-            load = stack.enter_context(
-                _load(experiment, experiment.workload, cluster, name, topics, first_id)
-            )
-        submitter: Submitter
-        if isinstance(experiment.topology, JarTopology):
-            submitter = OfAJar(experiment, experiment.topology, name, cluster.bootstrap, topics)
-        else:
-            submitter = OfTheHarness(experiment, name, cluster.bootstrap, topics, jars(), folder)
+        load = stack.enter_context(load_of(experiment, cluster, name, topics, first_id))
+        submitter = submitter_of(experiment, name, cluster.bootstrap, topics, jars(), folder)
         deployment = StormDeployment(experiment, cluster, submitter, target, jars(), folder)
         stack.enter_context(giving_way())  # to generator and receiver, which run by now
         Campaign(experiment, run, deployment, load, metrics, watcher, cluster.round_trips).carry_out()
     return submitter.topology
-
-
-def _load(
-    experiment: Experiment,
-    workload: Workload,
-    cluster: RunningCluster,
-    name: str,
-    topics: tuple[str, str],
-    first_id: int,
-) -> KafkaLoad:
-    """Make the two topics, and what sends to one and reads the other."""
-    with Topics(cluster.bootstrap) as broker:
-        for topic in topics:
-            cluster.remember("topic", topic)
-            broker.create(topic)
-    # anybody's spouts have a consumer group of their own
-    group = "" if isinstance(experiment.topology, JarTopology) else name
-    wire = wire_of(experiment.topology, workload, cluster.one_clock, cluster.broker_ahead_ms)
-    return KafkaLoad(cluster.bootstrap, *topics, partial(schedule, workload), wire, first_id, group=group)
-
-
-def wire_of(
-    topology: Topology | JarTopology, workload: Workload, one_clock: bool, broker_ahead_ms: float
-) -> Wire:
-    """Return what records look like on the way to a topology and back, and by whose clocks they are timed."""
-    payload = "x" * workload.payload_bytes
-    if not isinstance(topology, JarTopology) or topology.topics is None:
-        return OwnWire(payload, one_clock=one_clock, broker_ahead_ms=broker_ahead_ms)
-    sinks, named = topology.query_plan().sinks, topology.topics
-    sink = sinks[0] if len(sinks) == 1 else UNKNOWN_SINK
-    drawn = (workload.keys, workload.seed)
-    return NamedWire(named.header, named.value, payload, *drawn, sink, broker_ahead_ms)
 
 
 def _refer_to_kept(error: HarnessError, logs: Path, kept: Path | None) -> None:

@@ -24,9 +24,9 @@ from harness.backends.neo4j.server import Neo4jServer
 from harness.backends.neo4j.store import PlanGraph, set_first_password
 from harness.errors import ClusterError, HarnessError, MissingTool, UsageError
 from harness.experiments.cluster_file import RETENTION_DAYS
+from harness.experiments.clusters import Provisioned
 from harness.experiments.config import Experiment
 from harness.experiments.contracts import Metrics, Progress, Watcher
-from harness.experiments.loading import load
 from harness.machine import secret_files
 from harness.machine.companions import DataServer, data_folder
 from harness.machine.server_config import LOOPBACK
@@ -118,34 +118,41 @@ class Stores:
     companions: tuple[DataServer, ...] = ()
 
     @classmethod
-    def of(cls, experiment: Experiment) -> Self:
-        """Return the servers that an experiment names; those of this machine are not started.
+    def here(cls, experiment: Experiment) -> Self:
+        """Return the servers that an experiment names, of this machine; they are not started.
 
         Raises
         ------
         MissingTool
             When one is not installed.
         UsageError
-            When the file that the environment names for the token cannot be used, or the provisioned cluster
-            has no such server.
+            When the file that the environment names for the token cannot be used.
         """
-        influxdb, neo4j = experiment.metrics.store == "influxdb", experiment.plans.store == "neo4j"
-        if experiment.cluster.kind == "remote":
-            if not (influxdb or neo4j):
-                return cls(None, None)
-            state = ProvisionedState(experiment.cluster.name)
-            record = state.record()
-            data_servers.require_named(experiment, record)
-            return cls(
-                HostedInflux(state, record.cluster) if influxdb else None,
-                HostedNeo4j(state, record.cluster) if neo4j else None,
-            )
         metrics, plans = experiment.metrics, experiment.plans
         here = (
-            local_influxdb(metrics.data, metrics.retention_days) if influxdb else None,
-            local_neo4j(plans.data) if neo4j else None,
+            local_influxdb(metrics.data, metrics.retention_days) if metrics.store == "influxdb" else None,
+            local_neo4j(plans.data) if plans.store == "neo4j" else None,
         )
         return cls(*here, companions=tuple(server for server in here if server is not None))
+
+    @classmethod
+    def hosted(cls, experiment: Experiment, shape: Provisioned) -> Self:
+        """Return the servers that an experiment names, of its provisioned cluster.
+
+        Raises
+        ------
+        UsageError
+            When the cluster has no such server.
+        """
+        if not data_servers.named(experiment):
+            return cls(None, None)
+        state = ProvisionedState(shape.name)
+        record = state.record()
+        data_servers.require_named(experiment, shape.file, record)
+        return cls(
+            HostedInflux(state, record.cluster) if experiment.metrics.store == "influxdb" else None,
+            HostedNeo4j(state, record.cluster) if experiment.plans.store == "neo4j" else None,
+        )
 
     @property
     def servers(self) -> tuple[Store, ...]:
@@ -340,23 +347,21 @@ def given_graph() -> PlanGraph | None:
 
 
 @contextmanager
-def cluster_graph(run: Run) -> Iterator[PlanGraph | None]:
-    """Give the graph of the provisioned cluster that a run's plans are on; None where there is none.
+def hosted_graph(experiment: Experiment, shape: Provisioned) -> Iterator[PlanGraph | None]:
+    """Give the graph of the provisioned cluster that a run's plans are on; None where it has none.
 
     Raises
     ------
     HarnessError
         When its host is there, and it does not answer.
     """
-    remote = run.environment.get("cluster_kind") == "remote"
-    experiment = load(run.path / "experiment.yaml") if remote else None
-    if experiment is None or experiment.plans.store != "neo4j" or experiment.cluster.name not in known():
+    if experiment.plans.store != "neo4j" or shape.name not in known():
         yield None
         return
-    state = ProvisionedState(experiment.cluster.name)
+    state = ProvisionedState(shape.name)
     try:
         record = state.record()
-        data_servers.require_named(experiment, record)
+        data_servers.require_named(experiment, shape.file, record)
     except UsageError:  # made anew since, otherwise or by another version
         yield None
         return

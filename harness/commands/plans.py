@@ -51,7 +51,7 @@ def plans(
     harness plans runs/quick/20260102T030405Z --step 1 --list-paths 5 --json
     """
     from harness.analysis import plan_answers
-    from harness.app import stores
+    from harness.app import clusters, stores
     from harness.app.homes import temporary_home
     from harness.machine import sandbox
     from harness.runs import Run
@@ -61,7 +61,7 @@ def plans(
         source: plan_answers.PlanSource = plan_answers.RunPlans(run_)
         graph = open_.enter_context(given) if asked != "run" and (given := stores.given_graph()) else None
         if graph is None and asked != "run":
-            graph = open_.enter_context(stores.cluster_graph(run_))
+            graph = open_.enter_context(clusters.cluster_graph(run_))
         if graph is None and asked == "neo4j":
             stores.local_neo4j()
             if not sandbox.inside() and sandbox.obstacle() is None:

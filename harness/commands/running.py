@@ -71,7 +71,7 @@ def run(
     stop_as_by_ctrl_c()
     resumed = Run(resume) if resume else None
     loaded = load(resumed.path / "experiment.yaml" if resumed else str(experiment), overrides)
-    if loaded.cluster.kind == "simulator":
+    if not loaded.cluster.measured:
         _simulate(loaded, resumed, runs, as_json)
     left = resumed is None or len(resumed.finished_steps) < len(expand_steps(loaded))
     if os.environ.pop(CHECKED, None) is None:  # in the sandbox this function is run once more
@@ -81,7 +81,7 @@ def run(
         if left:
             campaigning.require_room(resumed.path if resumed else runs, loaded)
     homes = servers.install(progress=err.print)
-    if loaded.cluster.kind == "local" and not sandbox.inside():
+    if loaded.cluster.starts_servers and not sandbox.inside():
         if reason := sandbox.obstacle():
             err.print(
                 f"[yellow]warning:[/] no private network here ({reason}): the servers listen on loopback"
@@ -117,27 +117,24 @@ def check(experiment: str, overrides: tuple[str, ...], as_json: bool) -> None:
     harness check configs/experiments/all-in-one.yaml
     harness check configs/experiments/jars/sliding-window.yaml
     """
-    from harness.app.jars import jars
-    from harness.backends.hosts import remote
+    from harness.app.clusters import access
     from harness.experiments.loading import expand_steps, load
     from harness.machine import servers
-    from harness.topologies.jar import JarTopology
 
     loaded = load(experiment, overrides)
-    if isinstance(loaded.topology, JarTopology):
+    if loaded.topology.of_a_jar:
         loaded = _captured(loaded, servers.install(progress=err.print), show=False)
         _show_topology(loaded.topology)
     warnings = _show_findings(loaded)
-    where = remote.use_of(loaded, jars()) if loaded.cluster.kind == "remote" else ""
+    where = access(loaded).use() if loaded.cluster.measured else ""
     steps = expand_steps(loaded)
     about_s = len(steps) * (15 + loaded.measure.burn_in.most_s + loaded.measure.interval.most_s)
-    what = loaded.topology.main if isinstance(loaded.topology, JarTopology) else loaded.topology.name
     lasts = f"about {about_s / 60:.0f} min, more if a step must be measured again"
-    click.echo(f"{loaded.name}: {len(steps)} steps of {what}, {lasts}")
+    click.echo(f"{loaded.name}: {len(steps)} steps of {loaded.topology.title}, {lasts}")
     for step in steps:
         counts = " ".join(f"{n}:{c}" for n, c in step.configuration.executors.items())
         fresh = ", fresh submission" if step.fresh else ""
-        rate = "" if step.rate_tps is None else f", {step.rate_tps:g} messages/s"
+        rate = f", {step.rate}" if step.rate else ""
         click.echo(f"  {step.index}: {counts} on {step.configuration.workers} workers{rate}{fresh}")
     if where:
         click.echo(where)
@@ -203,7 +200,7 @@ def _simulate(experiment: Any, resumed: Any, runs: Path, as_json: bool) -> None:
     from harness.runs import Run
 
     _show_findings(experiment)
-    environment = describe("simulator", {"storm": STORM_VERSION})
+    environment = describe(experiment.cluster.kind, {"storm": STORM_VERSION})
     played = resumed or Run.create(runs, experiment.name, files(experiment), environment)
     err.print(f"[yellow]simulated, not measured:[/] run directory {relative(played.path)}")
     with played.exclusively(), _resumable(played, len(expand_steps(experiment))):

@@ -9,16 +9,13 @@ plan is read again at the end. It talks to the cluster only through ``harness.ex
 from __future__ import annotations
 
 import logging
-import math
 import time
-from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from harness.errors import ClusterError, StepInvalid
-from harness.experiments import draws, records
+from harness.experiments import records
 from harness.experiments.config import Experiment, Step
 from harness.experiments.contracts import (
     Deployment,
@@ -32,12 +29,9 @@ from harness.experiments.contracts import (
 )
 from harness.experiments.loading import expand_steps
 from harness.experiments.measuring import MeasuredInterval, Measurement, Report
-from harness.experiments.precision import Look
-from harness.experiments.watching import Reports, Watched, WatchedMessages
-from harness.plans import PhysicalPlan, QueryPlan, TopologyConfiguration
-from harness.runs import Finding, Quality, Rejected, Run, StepPlan, Submission
-from harness.schemas import LATENCY
-from harness.topologies.jar import JarTopology
+from harness.experiments.step_traffic import step_traffic
+from harness.plans import PhysicalPlan, TopologyConfiguration
+from harness.runs import Finding, Rejected, Run, StepPlan, Submission
 
 POLL_S = 0.25
 """How often the cluster is looked at while waiting for it."""
@@ -46,16 +40,6 @@ DEATH_S = 3.0
 sockets first, and a large one on a busy machine takes a while to end."""
 PLAN_TIMEOUT_S = 120.0
 """How long a submission or rebalance may take until its plan is in force."""
-DRAIN_MOST_S = 180.0
-"""How long a backlog may take to come out after the last message was sent."""
-FLUSH = "topology.batch.flush.interval.millis"
-QUIET_S = 1.5
-"""After so long without an output there is none on its way: the receiver is at most half of it behind."""
-UNSURE_S = 30.0
-"""The same where spouts do not tell what they have read, as a jar's, and not all that was sent has come out:
-it may be lost, filtered, or not read yet."""
-WINDOWS_MOST_S = 10.0
-"""How long windows may take to say what they hold; they do every second in which nothing arrives."""
 REBALANCE_EXPECTED_S = 10.0
 """For the estimate of the time left only."""
 
@@ -74,15 +58,6 @@ class CampaignTimes(NamedTuple):
     up_epoch_ms: int
     settled_ns: int
     drained_ns: int
-
-
-class Kept(NamedTuple):
-    """What is written of a step's messages: quality, latencies, what is known of the mean, their rate."""
-
-    quality: Quality
-    latency: pa.Table
-    look: Look
-    rate_tps: float
 
 
 class Campaign:
@@ -117,8 +92,7 @@ class Campaign:
         self._metrics = metrics
         self._watch = watch
         self._probes = probes
-        topology = experiment.topology
-        self._topics = topology.topics if isinstance(topology, JarTopology) else None
+        self._traffic = step_traffic(experiment, deployment, load, metrics)
         self._steps = expand_steps(experiment)
         self._submitted = False
         self._logged: tuple[int, Phase, str] | None = None
@@ -169,19 +143,18 @@ class Campaign:
             self._load.begin_step()
             up_ns = time.monotonic_ns()
             up_epoch_ms = time.time_ns() // 1_000_000
-            if step.rate_tps is not None:
-                self._load.start(step.rate_tps)
+            self._traffic.begin(step)
             measurement = Measurement(
                 self._experiment,
                 step,
-                self._watched(start, up_ns, up_epoch_ms),
+                self._traffic.watched(start, up_ns, up_epoch_ms),
                 self._deployment,
                 self._reporter(step),
                 tolerant=attempt == attempts,
             )
             try:
                 measured = measurement.carry_out()
-                reason = "" if attempt == attempts else self._shortcoming(measured)
+                reason = "" if attempt == attempts else self._traffic.shortcoming(measured)
                 attempted = measured.rejected(reason) if reason else None
             except StepInvalid as error:  # disturbed, or a value that no measurement can have
                 if attempt == attempts:
@@ -193,40 +166,19 @@ class Campaign:
                 self._show(step, "again", detail=attempted.reason)
                 self._load.stop()
                 # what a restarted spout reads again is not of the next attempt
-                self._left = self._drain(start)
+                self._left = self._traffic.drain(start)
                 self._await_plan(step.configuration)
                 continue
             settled_ns = time.monotonic_ns()
             end = self._deployment.plan()
             self._show(step, "drain")
             self._load.stop()
-            left_before, self._left = self._left, self._drain(start)
+            left_before, self._left = self._left, self._traffic.drain(start)
             times = CampaignTimes(
                 first_asked_ns, asked_ns, up_ns, up_epoch_ms, settled_ns, time.monotonic_ns()
             )
             self._write(step, submission, tuple(rejected), times, start, end, measured, left_before)
             return
-
-    def _watched(self, plan: PhysicalPlan, up_ns: int, up_epoch_ms: int) -> Watched:
-        """Return where the results of a step are seen."""
-        if self._experiment.workload is not None:
-            return WatchedMessages(self._load, self._topics.named_by if self._topics else "")
-        spouts = plan.query_plan.spouts
-        bolts = [c.name for c in plan.query_plan.components if c.name not in spouts]
-        return Reports(self._metrics, spouts, bolts, up_ns, up_epoch_ms, self._experiment.measure.bucket_s)
-
-    def _shortcoming(self, measured: MeasuredInterval) -> str:
-        """Say why the step should be measured again; a saturated one has no steady state to wait for."""
-        precision_pct = self._experiment.measure.interval.precision_pct
-        if self._experiment.workload is None:
-            return measured.shortcoming(precision_pct)
-        sent = self._load.sent()
-        schedule = records.on_schedule(sent, measured)
-        late = "" if schedule.ok else f"generator: {schedule.detail}"
-        free = self._topics is not None and self._topics.outputs == "any"
-        if records.kept_up(sent, self._load.received(), measured, free=free).saturated:
-            return late
-        return measured.shortcoming(precision_pct) or late
 
     def _apply(self, step: Step, finished: list[Step]) -> tuple[Submission, PhysicalPlan]:
         """Bring the step's configuration into force and return the plan that Nimbus made of it."""
@@ -269,57 +221,6 @@ class Campaign:
             errors[-1] if errors else "look at the logs of nimbus, supervisors and workers",
         )
 
-    def _drain(self, plan: PhysicalPlan) -> str:
-        """Wait until all that was sent has been dealt with and each window has said what it still holds.
-
-        Say what is in the way of the next measurement; empty when nothing is.
-
-        Workers are killed next. What their spouts have not reported as read, their successors read again;
-        and what their windows held is only known from what they said after the last arrival.
-        """
-        if self._experiment.workload is None:
-            return ""
-        window = self._experiment.topology.window
-        # a time window fires once more after its last member; a batch that is not full leaves at the flush
-        windows = [c.window for c in plan.query_plan.components if c.window and c.window.kind == "time"]
-        flush_ms = float(str(self._experiment.storm_settings().get(FLUSH, 0)))
-        quiet_s = QUIET_S + (max((w.slide for w in windows), default=0) + flush_ms) / 1e3
-        rows, since, taken = -1, 0.0, False
-
-        def done() -> bool:
-            nonlocal rows, since, taken
-            now = self._load.received().num_rows
-            if now != rows or not taken:  # nothing can come out before it was taken
-                rows, since, taken = now, time.monotonic(), taken or self._load.taken()
-            sure = self._topics is None or self._all_out()
-            return taken and time.monotonic() - since >= (quiet_s if sure else max(quiet_s, UNSURE_S))
-
-        drained = self._wait(done, DRAIN_MOST_S, "spouts and outputs")
-        if window and self._experiment.measure.instrument:
-            tasks, now_ms = _windowed_tasks(plan), time.time_ns() // 1_000_000
-            self._wait(lambda: tasks <= self._spoke(now_ms), WINDOWS_MOST_S, "what the windows hold")
-        return "" if drained else f"messages sent before were still coming out after {DRAIN_MOST_S:g} s"
-
-    def _all_out(self) -> bool:
-        """Return whether all that was sent in the step has come out."""
-        sent = self._load.sent()
-        ids = sent.filter(sent["error"].is_null())["message_id"].to_numpy()
-        return bool(np.isin(ids, self._load.received()["message_id"].to_numpy()).all())
-
-    def _wait(self, done: Callable[[], bool], most_s: float, what: str) -> bool:
-        limit = time.monotonic() + most_s
-        while not done():
-            self._deployment.check()
-            if time.monotonic() > limit:
-                log.warning("waited for %s in vain for %g s", what, most_s)
-                return False
-            time.sleep(POLL_S)
-        return True
-
-    def _spoke(self, since_ms: int) -> set[int]:
-        """Return the windowed tasks that have said what they hold since then."""
-        return {int(str(text["task"])) for text in self._metrics.texts("held", since_ms)}
-
     def _write(
         self,
         step: Step,
@@ -339,12 +240,13 @@ class Campaign:
         change = measured.disturbance
         if start.executors != end.executors:
             change = change or "the plan at the end differs from the one at the start"
-        kept = self._kept(
+        kept = self._traffic.keep(
             step,
-            times,
             start,
             measured,
             metrics,
+            times.up_epoch_ms,
+            drained=not self._left,
             plan_as_asked=Finding(ok=start.configuration() == asked, detail=_text(start.configuration())),
             plan_unchanged=Finding(ok=not change, detail=change),
         )
@@ -387,68 +289,6 @@ class Campaign:
         )
         self._show(step, "done", detail=f"{found}; {twice}" if (twice := interval.measured_again) else found)
 
-    def _kept(
-        self,
-        step: Step,
-        times: CampaignTimes,
-        plan: PhysicalPlan,
-        measured: MeasuredInterval,
-        metrics: pa.Table,
-        *,
-        plan_as_asked: Finding,
-        plan_unchanged: Finding,
-    ) -> Kept:
-        """Return what is kept of a step's messages, and whether it can be used."""
-        delivered = records.delivery(metrics, instrumented=self._experiment.measure.instrument)
-        if step.rate_tps is None:
-            spouts = plan.query_plan.spouts
-            interval_ms = (measured.start_epoch_ms, measured.end_epoch_ms)
-            quality = records.quality_of_own_messages(
-                measured,
-                records.tracked(metrics, spouts, interval_ms),
-                errors=self._deployment.reported_errors(times.up_epoch_ms),
-                plan_as_asked=plan_as_asked,
-                plan_unchanged=plan_unchanged,
-                metrics=delivered,
-            )
-            rate_tps = records.rate_tps(metrics, spouts, interval_ms)
-            return Kept(quality, LATENCY.empty_table(), measured.look, rate_tps)
-        gathered = self._gather(times.up_epoch_ms)
-        assembled = records.latency(gathered, plan, measured)
-        quality = records.quality(
-            gathered,
-            measured,
-            assembled,
-            plan_as_asked=plan_as_asked,
-            plan_unchanged=plan_unchanged,
-            metrics=delivered,
-        )
-        precision_pct = self._experiment.measure.interval.precision_pct
-        look = records.settled_look(assembled, measured, precision_pct)
-        return Kept(quality, assembled.latency, look, step.rate_tps)
-
-    def _gather(self, since_ms: int) -> records.GatheredStep:
-        sent, received = self._load.sent(), self._load.received()
-        input_records, output_records = self._load.counts()  # of what has been received by now
-        return records.GatheredStep(
-            sent=sent,
-            received=received,
-            input_records=input_records,
-            output_records=output_records,
-            records_read=self._load.records_read,
-            foreign_records=self._load.foreign_records,
-            held=self._metrics.texts("held", since_ms),
-            failed=self._metrics.texts("ack", since_ms),
-            errors=self._deployment.reported_errors(since_ms),
-            topic=self._load.input_topic,
-            # a jar's outputs say nothing of the ways that they took
-            members=draws.members(self._experiment) if self._topics is None else None,
-            appearances=_copies(self._experiment.topology.query_plan()) if self._topics is None else 1,
-            jar=self._topics,
-            foreign=str(self._load.foreign[0]) if self._load.foreign else "",
-            drained=not self._left,
-        )
-
     def _reporter(self, step: Step) -> Report:
         rest = self._steps[self._steps.index(step) + 1 :]
         measure = self._experiment.measure
@@ -477,16 +317,6 @@ class Campaign:
         self._watch(
             Progress(step.index, len(self._steps), phase, step.label, rate_tps, latency_ms, left_s, detail)
         )
-
-
-def _windowed_tasks(plan: PhysicalPlan) -> set[int]:
-    windowed = (c.name for c in plan.query_plan.components if c.window is not None)
-    return {task for name in windowed for e in plan.of(name) for task in e.tasks}
-
-
-def _copies(plan: QueryPlan) -> int:
-    """Return how often a member may reach one sink: a stream to all tasks gives each of them a copy."""
-    return math.prod(plan.component(s.target).tasks for s in plan.streams if s.grouping == "all")
 
 
 def _text(configuration: TopologyConfiguration) -> str:

@@ -12,13 +12,16 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
+from harness.experiments.clusters import CLUSTER_TAGS, ClusterSpec, Local
+from harness.experiments.stores import MetricStore, PlanStore
 from harness.plans import Frozen, NotNegative, Positive, PositiveFloat, TopologyConfiguration
 from harness.topologies.jar import ACKERS, JarTopology, StormValue
 from harness.topologies.test_topology import Topology
 
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
-TAGS = ("of-the-harness", "of-a-jar")
-"""Kinds of topologies, in the places of errors."""
+TOPOLOGY_TAGS = ("of-the-harness", "of-a-jar")
+TAGS = (*TOPOLOGY_TAGS, *CLUSTER_TAGS)
+"""Kinds of topologies and clusters, in the places of errors."""
 
 KEY_NAMES = tuple("ABCDEFGHIJKLMNOP")
 DEFAULT_KEYS: Mapping[str, float] = {k: float(len(KEY_NAMES) - i) for i, k in enumerate(KEY_NAMES)}
@@ -33,11 +36,12 @@ LEAST_BUCKETS = 5
 
 def _kind(topology: object) -> str:
     of_a_jar = "jar" in topology if isinstance(topology, Mapping) else isinstance(topology, JarTopology)
-    return TAGS[of_a_jar]
+    return TOPOLOGY_TAGS[of_a_jar]
 
 
 AnyTopology = Annotated[
-    Annotated[Topology, Tag(TAGS[0])] | Annotated[JarTopology, Tag(TAGS[1])], Discriminator(_kind)
+    Annotated[Topology, Tag(TOPOLOGY_TAGS[0])] | Annotated[JarTopology, Tag(TOPOLOGY_TAGS[1])],
+    Discriminator(_kind),
 ]
 """One of the harness's topologies, or anybody's: told by the key ``jar``."""
 
@@ -58,35 +62,6 @@ class Workload(Frozen):
             raise ValueError("the key 'trace' (a file) goes with arrivals: trace, only there")
         if self.trace is not None and not self.trace.is_file():
             raise ValueError(f"trace: there is no file {self.trace}")
-        return self
-
-
-class ClusterSpec(Frozen):
-    """A real cluster on this machine: one supervisor a worker node, each on its own loopback address.
-
-    Kind ``remote``: the one called ``name``, which ``harness provision`` made of ``file``; an experiment
-    gives that file instead of these keys. Kind ``simulator``: nothing is started or measured; the same plans
-    are played by the simulator.
-    """
-
-    kind: Literal["local", "remote", "simulator"] = "local"
-    name: str = ""
-    file: str = ""
-    # beyond these a slot's port would be that of another server (backends/server_config.py)
-    nodes: Annotated[int, Field(ge=1, le=20)] = 2
-    slots_per_node: Annotated[int, Field(ge=1, le=80)] = 2
-    worker_heap_mb: Annotated[int, Field(ge=64)] = 256
-    worker_jit: Literal["c1", "full"] = "c1"
-    cpu_quota_cores: Mapping[str, PositiveFloat] = {}
-
-    @model_validator(mode="after")
-    def _fits_its_kind(self) -> Self:
-        if (self.kind == "remote") != bool(self.name and self.file):
-            raise ValueError("give the file of a provisioned cluster, or a local one's nodes and slots")
-        if self.kind == "remote" and self.cpu_quota_cores:
-            raise ValueError("cpu_quota_cores: a provisioned cluster's nodes have all of their cores")
-        if self.kind == "simulator" and self.cpu_quota_cores:
-            raise ValueError("cpu_quota_cores: the simulator's nodes share one host's cores without quotas")
         return self
 
 
@@ -129,37 +104,6 @@ class Measure(Frozen):
         return self
 
 
-class MetricStore(Frozen):
-    """Where the metrics of a run arrive, before they are in its run directory."""
-
-    store: Literal["embedded", "influxdb"] = "embedded"
-    data: Path | None = None
-    retention_days: Annotated[int, Field(ge=0)] | None = None
-
-    @model_validator(mode="after")
-    def _only_of_a_server(self) -> Self:
-        _only_with_a_server(self, "embedded", ("data", "retention_days"))
-        return self
-
-
-class PlanStore(Frozen):
-    """Where the plans of a run are kept, beside its run directory."""
-
-    store: Literal["none", "neo4j"] = "none"
-    data: Path | None = None
-
-    @model_validator(mode="after")
-    def _only_of_a_server(self) -> Self:
-        _only_with_a_server(self, "none", ("data",))
-        return self
-
-
-def _only_with_a_server(store: MetricStore | PlanStore, without: str, keys: tuple[str, ...]) -> None:
-    for key in keys:
-        if store.store == without and getattr(store, key) is not None:
-            raise ValueError(f"the key {key!r} has no meaning with store: {without}")
-
-
 class StepSpec(Frozen):
     """One configuration as the file asks for it; what is left out comes from the experiment."""
 
@@ -189,6 +133,24 @@ class Step(Frozen):
     spec: int
 
     @property
+    def sent_tps(self) -> float:
+        """The rate of a step whose messages are sent.
+
+        Raises
+        ------
+        ValueError
+            When the topology makes its own messages.
+        """
+        if self.rate_tps is None:
+            raise ValueError(f"step {self.index}: the topology makes its own messages")
+        return self.rate_tps
+
+    @property
+    def rate(self) -> str:
+        """The rate in words; empty where the topology makes its own messages."""
+        return "" if self.rate_tps is None else f"{self.rate_tps:g} messages/s"
+
+    @property
     def label(self) -> str:
         """The same for repeats of one configuration."""
         counts = sorted(set(self.configuration.executors.values()))
@@ -203,7 +165,7 @@ class Experiment(Frozen):
     topology: AnyTopology
     workload: Workload | None = None
     """None where the topology makes its own messages."""
-    cluster: ClusterSpec = ClusterSpec()
+    cluster: ClusterSpec = Local()
     measure: Measure = Measure()
     metrics: MetricStore = MetricStore()
     plans: PlanStore = PlanStore()
@@ -219,7 +181,7 @@ class Experiment(Frozen):
     @property
     def slots(self) -> int:
         """Slots of the whole cluster."""
-        return self.cluster.nodes * self.cluster.slots_per_node
+        return self.cluster.slots
 
     @property
     def ackers(self) -> int:
@@ -242,6 +204,19 @@ class Experiment(Frozen):
             raise ValueError(f"{self.name}: the topology makes its own messages")
         return self.workload
 
+    def rate_tps(self, spec: StepSpec) -> float | None:
+        """Return the rate of a step; None where the topology makes its own messages."""
+        return None if self.workload is None else spec.rate_tps or self.workload.rate_tps
+
+    @property
+    def trace(self) -> Path | None:
+        """The file of send times that the workload names."""
+        return None if self.workload is None else self.workload.trace
+
+    def with_trace(self, trace: Path) -> Self:
+        """Return the experiment with another place of its trace."""
+        return self.model_copy(update={"workload": self.input.model_copy(update={"trace": trace})})
+
     def overrides(self) -> dict[str, StormValue]:
         """Return the Storm settings of the submission that the experiment decides."""
         return {
@@ -262,64 +237,37 @@ class Experiment(Frozen):
 
     @model_validator(mode="after")
     def _has_a_workload(self) -> Self:
-        topology = self.topology
-        of_a_jar = isinstance(topology, JarTopology)
-        own_messages = isinstance(topology, JarTopology) and topology.topics is None
-        if of_a_jar and self.cluster.kind == "simulator":
-            raise ValueError("cluster.kind: the simulator plays no jar's topology, only the harness's own")
-        if self.topology.batching and self.cluster.kind == "simulator":
-            raise ValueError("topology.batching: the simulator plays no batches")
-        if own_messages and self.workload is not None:
-            raise ValueError(
-                "workload: the topology of a jar makes its own messages; leave the key out, or give"
-                " topology.topics"
-            )
-        if not own_messages and self.workload is None:
-            raise ValueError("workload: the key is missing")
-        if of_a_jar and not self.measure.instrument:
-            raise ValueError("measure.instrument: without it nothing of a jar's topology is measured")
-        for i, spec in enumerate(self.steps.plan):
-            if own_messages and spec.rate_tps is not None:
-                raise ValueError(
-                    f"steps.plan.{i}: rate_tps has no meaning: the topology makes its own messages"
-                )
+        self.cluster.check_topology(self.topology)
+        rates = [spec.rate_tps is not None for spec in self.steps.plan]
+        self.topology.traffic().check_input(workload=self.workload is not None, rates=rates)
+        self.topology.check_measured(instrument=self.measure.instrument)
         return self
 
     @model_validator(mode="after")
     def _stores_fit(self) -> Self:
-        if self.cluster.kind == "simulator" and self.plans.store != "none":
-            raise ValueError("plans.store: a simulated run keeps its plans in its run directory only")
-        if self.cluster.kind == "remote":
-            metrics, plans = self.metrics, self.plans
-            for key, given in (
-                ("metrics.data", metrics.data),
-                ("metrics.retention_days", metrics.retention_days),
-                ("plans.data", plans.data),
-            ):
-                if given is not None:
-                    raise ValueError(f"{key}: leave it out; a provisioned cluster has its own, see its file")
+        self.cluster.check_stores(self.metrics, self.plans)
         return self
 
     @model_validator(mode="after")
     def _plans_fit(self) -> Self:
         tasks = self.topology.task_counts()
-        captured = not isinstance(self.topology, JarTopology) or self.topology.captured is not None
+        known = self.topology.known
         consumers = self.topology.metrics_consumers if self.measure.instrument else 0
         storms = self.ackers + consumers + sum(self.topology.others.values())
         for i, spec in enumerate(self.steps.plan):
             asked = self.configuration(spec)
-            if captured and (unknown := sorted(set(asked.executors) - set(tasks))):
+            if known and (unknown := sorted(set(asked.executors) - set(tasks))):
                 raise ValueError(
                     f"steps.plan.{i}: there is no component {unknown[0]!r}; there are {', '.join(tasks)}"
                 )
-            if captured and set(asked.executors) != set(tasks):
+            if known and set(asked.executors) != set(tasks):
                 raise ValueError(f"steps.plan.{i}: executors must name each of {', '.join(tasks)}")
             for name, count in asked.executors.items():
-                if captured and count > tasks[name]:
+                if known and count > tasks[name]:
                     raise ValueError(
                         f"steps.plan.{i}: {count} executors of {name} are more than its {tasks[name]} tasks"
                     )
-            if captured and asked.workers > (most := sum(asked.executors.values()) + storms):
+            if known and asked.workers > (most := sum(asked.executors.values()) + storms):
                 raise ValueError(
                     f"steps.plan.{i}: {asked.workers} workers are more than all {most} executors"
                 )
@@ -327,8 +275,4 @@ class Experiment(Frozen):
                 raise ValueError(
                     f"steps.plan.{i}: {asked.workers} workers are more than the cluster's {self.slots} slots"
                 )
-        known = {f"node-{n + 1}" for n in range(self.cluster.nodes)}
-        for node in self.cluster.cpu_quota_cores:
-            if node not in known:
-                raise ValueError(f"cluster.cpu_quota_cores: there is no node {node!r} in {sorted(known)}")
         return self

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.experiments.config import Experiment
-from harness.topologies.test_topology import Multiplier, Topology
+from harness.topologies.test_topology import Multiplier
 
 Ids = npt.NDArray[np.int64]
 Bits = npt.NDArray[np.uint64]
@@ -78,11 +78,11 @@ def members(experiment: Experiment) -> Callable[[Ids], Ids]:
     A message is one member for each way from the spout that no multiplier is on (they all join in
     one: child 0), and one for each child.
     """
-    topology, seed = experiment.topology, experiment.input.seed
-    multiplier = topology.multiplier if isinstance(topology, Topology) else None
+    topology, seed = experiment.topology.own(), experiment.input.seed
+    multiplier = topology.multiplier
     if multiplier is None:
         return lambda ids: np.ones(ids.shape, dtype=np.int64)
-    plan = experiment.topology.query_plan()
+    plan = topology.query_plan()
     first = {s.target for s in plan.streams if plan.component(s.source).role == "spout"}
     past = any(plan.component(name).role != "multiplier" for name in first)
     return lambda ids: children(multiplier, seed, ids) + int(past)

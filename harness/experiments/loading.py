@@ -17,7 +17,7 @@ from ruamel.yaml.error import YAMLError
 
 from harness.errors import UsageError
 from harness.experiments.cluster_file import load as load_cluster
-from harness.experiments.config import TAGS, Experiment, Step, StepSpec
+from harness.experiments.config import TAGS, Experiment, Step
 from harness.topologies.jar import JarTopology
 
 TRACE = "trace.txt"
@@ -130,16 +130,12 @@ def expand_steps(experiment: Experiment) -> tuple[Step, ...]:
         Step(
             index=index,
             configuration=experiment.configuration(experiment.steps.plan[spec]),
-            rate_tps=_rate_tps(experiment, experiment.steps.plan[spec]),
+            rate_tps=experiment.rate_tps(experiment.steps.plan[spec]),
             fresh=experiment.steps.plan[spec].fresh,
             spec=spec,
         )
         for index, spec in enumerate(specs)
     )
-
-
-def _rate_tps(experiment: Experiment, spec: StepSpec) -> float | None:
-    return None if experiment.workload is None else spec.rate_tps or experiment.workload.rate_tps
 
 
 def completed(experiment: Experiment, topology: JarTopology) -> Experiment:
@@ -160,11 +156,10 @@ def completed(experiment: Experiment, topology: JarTopology) -> Experiment:
 
 def files(experiment: Experiment) -> dict[str, str]:
     """Return what a run keeps of its experiment, by file name: enough to go on with it on another machine."""
-    if experiment.workload is None or (trace := experiment.workload.trace) is None:
+    if (trace := experiment.trace) is None:
         return {"experiment.yaml": dump(experiment)}
-    own = experiment.workload.model_copy(update={"trace": Path(TRACE)})
-    kept = experiment.model_copy(update={"workload": own})
-    return {TRACE: trace.read_text(encoding="utf-8"), "experiment.yaml": dump(kept)}
+    kept = dump(experiment.with_trace(Path(TRACE)))
+    return {TRACE: trace.read_text(encoding="utf-8"), "experiment.yaml": kept}
 
 
 def dump(experiment: Experiment) -> str:

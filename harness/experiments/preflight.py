@@ -15,8 +15,6 @@ from harness.experiments.feasibility import (
     windowed_cv,
 )
 from harness.experiments.schedule import Trace
-from harness.topologies.jar import JarTopology
-from harness.topologies.test_topology import Topology
 
 TRACE_RATE_TOLERANCE = 0.01
 """Share by which a trace's own rate may differ from the rate that the experiment names."""
@@ -26,43 +24,44 @@ SERVICE_CV = 1.0
 
 def findings(experiment: Experiment) -> list[FeasibilityFinding]:
     """Return what is wrong or risky about an experiment, errors first."""
-    if not isinstance(experiment.topology, Topology):
-        return _of_a_jar(experiment, experiment.topology)
-    found = [*_trace(experiment), *_windows(experiment), *_precision(experiment)]
+    traffic = experiment.topology.traffic()
+    if traffic.hop_records:
+        found = [*_trace(experiment), *_windows(experiment), *_precision(experiment)]
+    else:  # of anybody's topology is known what spoils its measurement; before it was captured, little
+        own = [] if traffic.sent else _own_messages(experiment)
+        found = [*_debug(experiment), *own, *_unwrapped(experiment)]
+        found += _trace(experiment) if traffic.sent else []
     return sorted(found, key=lambda f: f.severity != "error")
 
 
-def _of_a_jar(experiment: Experiment, topology: JarTopology) -> list[FeasibilityFinding]:
-    """Say what is known to spoil the measurement of anybody's topology; nothing before it was captured."""
-    found = []
-    settings = experiment.storm_settings()
-    if settings.get("topology.debug") is True:
-        message = "the workers write every tuple to their logs: put topology.debug: false there"
-        found.append(FeasibilityFinding("warning", "topology.storm", message))
-    captured = topology.captured
-    if (
-        captured
-        and experiment.ackers
-        and topology.topics is None
-        and settings.get("topology.max.spout.pending") is None
-    ):
+def _debug(experiment: Experiment) -> list[FeasibilityFinding]:
+    if experiment.storm_settings().get("topology.debug") is not True:
+        return []
+    message = "the workers write every tuple to their logs: put topology.debug: false there"
+    return [FeasibilityFinding("warning", "topology.storm", message)]
+
+
+def _own_messages(experiment: Experiment) -> list[FeasibilityFinding]:
+    """Say how spouts that make their messages may leave nothing to measure."""
+    if not experiment.topology.known:
+        return []
+    if not experiment.ackers:
+        message = "no ackers: there is no latency to measure, only rates, routing and service times"
+        return [FeasibilityFinding("warning", "topology.ackers", message)]
+    if experiment.storm_settings().get("topology.max.spout.pending") is None:
         message = (
             "topology.max.spout.pending has no limit: a spout that emits as fast as it can fills the queues"
             " without end, and its latency has no mean"
         )
-        found.append(FeasibilityFinding("warning", "topology.storm", message))
-    if captured and not experiment.ackers and topology.topics is None:
-        message = "no ackers: there is no latency to measure, only rates, routing and service times"
-        found.append(FeasibilityFinding("warning", "topology.ackers", message))
-    for name, reason in (captured.unwrapped if captured else {}).items():
-        found.append(
-            FeasibilityFinding(
-                "warning", "topology.jar", f"component {name} is not instrumented: it {reason}"
-            )
-        )
-    if topology.topics is not None:
-        found += _trace(experiment)
-    return sorted(found, key=lambda f: f.severity != "error")
+        return [FeasibilityFinding("warning", "topology.storm", message)]
+    return []
+
+
+def _unwrapped(experiment: Experiment) -> list[FeasibilityFinding]:
+    return [
+        FeasibilityFinding("warning", "topology.jar", f"component {name} is not instrumented: it {reason}")
+        for name, reason in experiment.topology.unwrapped.items()
+    ]
 
 
 def _trace(experiment: Experiment) -> list[FeasibilityFinding]:
@@ -83,7 +82,7 @@ def _trace(experiment: Experiment) -> list[FeasibilityFinding]:
 
 
 def _windows(experiment: Experiment) -> list[FeasibilityFinding]:
-    topology, found = _own(experiment), []
+    topology, found = experiment.topology.own(), []
     if topology.window is None:
         return []
     window = topology.window
@@ -114,7 +113,7 @@ def _windows(experiment: Experiment) -> list[FeasibilityFinding]:
 
 def _precision(experiment: Experiment) -> list[FeasibilityFinding]:
     interval = experiment.measure.interval
-    windowed = [c for c in _own(experiment).query_plan().components if c.window is not None]
+    windowed = [c for c in experiment.topology.own().query_plan().components if c.window is not None]
     cv, fate = SERVICE_CV, _tuples_per_message(experiment)
     if windowed:
         cv = windowed_cv(_shares(experiment, windowed[0].name, windowed[0].tasks))
@@ -129,18 +128,13 @@ def _precision(experiment: Experiment) -> list[FeasibilityFinding]:
     )
 
 
-def _own(experiment: Experiment) -> Topology:
-    assert isinstance(experiment.topology, Topology)  # others are not looked at so closely
-    return experiment.topology
-
-
 def _rates(experiment: Experiment) -> list[float]:
     return [spec.rate_tps or experiment.input.rate_tps for spec in experiment.steps.plan]
 
 
 def _tuples_per_message(experiment: Experiment) -> float:
     """Tuples of one message that reach the end, or the window: its children and, in a join, itself."""
-    multiplier = _own(experiment).multiplier
+    multiplier = experiment.topology.own().multiplier
     joined = 1.0 if "join" in experiment.topology.roles.values() else 0.0
     return (multiplier.mean if multiplier else 1.0) + joined
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from harness.experiments.precision import Look, look
 from harness.plans import PhysicalPlan
 from harness.runs import Backlog, Finding, Interval, Quality, Submission, Tracked, judged
 from harness.schemas import METRICS
-from harness.topologies.jar import JarTopics
+from harness.topologies.traffic import Accounting
 
 LATE_P99_MS = 20.0
 """A generator later than this at its 99th percentile did not keep its schedule."""
@@ -60,8 +60,8 @@ class GatheredStep:
         Given message identifiers, how many members of each come out; None where that is not known.
     appearances : int
         How often a sink may rightly see one member.
-    jar : JarTopics, optional
-        How messages go through the topology where it is a jar's.
+    accounting : Accounting
+        What the ledger may forgive.
     foreign : str
         The first record of the run that could not be decoded, with the reason.
     drained : bool
@@ -80,14 +80,9 @@ class GatheredStep:
     topic: str
     members: Callable[[Ids], Ids] | None
     appearances: int
-    jar: JarTopics | None = None
+    accounting: Accounting = field(default_factory=Accounting)
     foreign: str = ""
     drained: bool = True
-
-    @property
-    def free(self) -> bool:
-        """Whether messages may vanish in the topology and become several."""
-        return self.jar is not None and self.jar.outputs == "any"
 
 
 class Moments(NamedTuple):
@@ -145,7 +140,7 @@ def _sum(rows: pa.Table, measurement: str, field: str) -> float:
 def ledger(gathered: GatheredStep, measured: MeasuredInterval) -> dict[str, Any]:
     """Return the ledger of the messages due in the interval, as ``quality.json`` has it."""
     failed = _failed_ids(gathered.failed)
-    if gathered.jar is not None:  # its other spouts' messages are its own affair
+    if gathered.accounting.reads_others:
         failed = [i for i in failed if of_topic(i, gathered.topic)]
     found = settle(
         LedgerEvidence(
@@ -160,9 +155,9 @@ def ledger(gathered: GatheredStep, measured: MeasuredInterval) -> dict[str, Any]
             failed=parse_failed(",".join(failed), gathered.topic),
             children=gathered.members,
             appearances=gathered.appearances,
-            free=gathered.free,
+            free=gathered.accounting.free,
             drained=gathered.drained,
-            retried=gathered.jar is not None,
+            retried=gathered.accounting.retried,
             foreign=gathered.foreign,
         )
     )
@@ -401,5 +396,10 @@ def quality(
         errors_reported=_no_errors(gathered.errors),
         ledger=ledger(gathered, measured),
         metrics=metrics,
-        backlog=kept_up(gathered.sent, gathered.received, measured, free=gathered.free and gathered.drained),
+        backlog=kept_up(
+            gathered.sent,
+            gathered.received,
+            measured,
+            free=gathered.accounting.free and gathered.drained,
+        ),
     )

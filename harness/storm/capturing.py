@@ -7,7 +7,7 @@ import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 from harness.errors import ClusterError, UsageError
 from harness.experiments.config import Experiment
@@ -17,6 +17,7 @@ from harness.plans import Component, QueryPlan, Stream, Window
 from harness.storm.submission import submit_settings
 from harness.storm.submitter import submit
 from harness.topologies.jar import Captured, JarTopology
+from harness.topologies.test_topology import Topology
 
 CAPTURED_AS = "captured-topology"
 """What ``{name}`` becomes in arguments while a topology is captured."""
@@ -43,9 +44,16 @@ def known(experiment: Experiment, homes: ServerHomes, jars: Path) -> Experiment:
         When there is no such jar or class, its main fails, submits nothing or more than one topology; when
         steps ask for what the topology has not; or when the jar is another than the run began with.
     """
-    topology = experiment.topology
-    if not isinstance(topology, JarTopology):
-        return experiment
+    match experiment.topology:
+        case Topology():
+            return experiment
+        case JarTopology() as topology:
+            return _captured_of(experiment, topology, homes, jars)
+        case unknown:
+            assert_never(unknown)
+
+
+def _captured_of(experiment: Experiment, topology: JarTopology, homes: ServerHomes, jars: Path) -> Experiment:
     if not topology.jar.is_file():
         raise UsageError(f"topology.jar: there is no file {topology.jar}")
     if topology.captured is not None:

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, assert_never
 
 import pyarrow as pa
 
@@ -20,6 +20,7 @@ from harness.storm.submission import submit_settings, topology_settings
 from harness.storm.submitter import submit
 from harness.storm.topology_state import TopologyState, WorkerStarts, physical_plan
 from harness.topologies.jar import JarTopology
+from harness.topologies.test_topology import Topology
 
 METRICS_CONSUMER = f"{METRICS_CONSUMER_PREFIX}_harness.storm.instrument.LineProtocolConsumer"
 """What Storm calls the component of our metrics consumer."""
@@ -71,6 +72,8 @@ class OfTheHarness:
     Parameters
     ----------
     experiment : Experiment
+    own : Topology
+        The experiment's.
     topology : str
         Storm's name for it.
     bootstrap : str
@@ -86,6 +89,7 @@ class OfTheHarness:
     def __init__(
         self,
         experiment: Experiment,
+        own: Topology,
         topology: str,
         bootstrap: str,
         topics: tuple[str, str],
@@ -95,6 +99,7 @@ class OfTheHarness:
         self.topology = topology
         self.jar = jars / "topologies.jar"
         self._experiment = experiment
+        self._own = own
         self._bootstrap = bootstrap
         self._topics = topics
         self._folder = folder
@@ -106,6 +111,7 @@ class OfTheHarness:
         topology_json = self._folder / "topology.json"
         settings = topology_settings(
             self._experiment,
+            self._own,
             self.topology,
             configuration,
             bootstrap=self._bootstrap,
@@ -198,6 +204,19 @@ class OfAJar:
                 f"{self._of.main} submits other components than when the run began",
                 "its main must submit the same topology every time",
             )
+
+
+def submitter_of(
+    experiment: Experiment, name: str, bootstrap: str, topics: tuple[str, str], jars: Path, folder: Path
+) -> Submitter:
+    """Return what submits an experiment's topology under a name: one of the harness's jars, or its own."""
+    match experiment.topology:
+        case Topology() as own:
+            return OfTheHarness(experiment, own, name, bootstrap, topics, jars, folder)
+        case JarTopology() as brought:
+            return OfAJar(experiment, brought, name, bootstrap, topics)
+        case unknown:
+            assert_never(unknown)
 
 
 Kind = Literal["topology", "topic"]

@@ -20,6 +20,7 @@ PATIENCE_S = 60
 
 def topology_settings(
     experiment: Experiment,
+    own: Topology,
     topology: str,
     configuration: TopologyConfiguration,
     *,
@@ -33,6 +34,8 @@ def topology_settings(
     ----------
     experiment : Experiment
         The experiment as loaded.
+    own : Topology
+        The experiment's.
     topology : str
         Storm's name for this submission.
     configuration : TopologyConfiguration
@@ -40,15 +43,13 @@ def topology_settings(
     bootstrap, input_topic, output_topic : str
         The Kafka broker and topics.
     """
-    t = experiment.topology
-    assert isinstance(t, Topology)  # others bring what builds them
-    plan, workload = t.query_plan(), experiment.input
+    plan, workload = own.query_plan(), experiment.input
     components = {
         c.name: {
             "role": c.role,
             "executors": configuration.executors[c.name],
             "tasks": c.tasks,
-            "service": t.service[c.name].model_dump(mode="json") if c.name in t.service else None,
+            "service": own.service[c.name].model_dump(mode="json") if c.name in own.service else None,
             "window": c.window.model_dump(mode="json") if c.window else None,
         }
         for c in plan.components
@@ -57,8 +58,8 @@ def topology_settings(
         "name": topology,
         "components": components,
         "streams": [s.model_dump(mode="json") for s in plan.streams],
-        "multiplier": t.multiplier.model_dump(mode="json") if t.multiplier else None,
-        "routing": t.routing,
+        "multiplier": own.multiplier.model_dump(mode="json") if own.multiplier else None,
+        "routing": own.routing,
         "keys": {
             "names": list(workload.keys),
             "weights": list(workload.keys.values()),
@@ -68,9 +69,9 @@ def topology_settings(
             "bootstrap": bootstrap,
             "topic": input_topic,
             "group": topology,
-            **t.spout.model_dump(mode="json"),
+            **own.spout.model_dump(mode="json"),
         },
-        "sink": {"bootstrap": bootstrap, "topic": output_topic, "producer": dict(t.producer)},
+        "sink": {"bootstrap": bootstrap, "topic": output_topic, "producer": dict(own.producer)},
         "storm": {**experiment.storm_settings(), "topology.workers": configuration.workers},
     }
 

@@ -11,12 +11,13 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, NoReturn, Self
 
 from pydantic import Field, model_validator
 
 from harness.plans import METRICS_CONSUMER_PREFIX, Frozen, Positive, QueryPlan, Role
 from harness.topologies.batching import BatchSize, require_batched
+from harness.topologies.traffic import OwnTraffic, TopicTraffic
 
 StormValue = str | int | float | bool | None | list[object] | dict[str, object]
 
@@ -104,11 +105,6 @@ class JarTopics(Frozen):
     value: str = "{payload}"
     outputs: Literal["one", "any"] = "one"
 
-    @property
-    def named_by(self) -> str:
-        """What names a message, in words."""
-        return "key" if self.header is None else f"header {self.header}"
-
 
 class JarTopology(Frozen):
     """A topology as its own jar submits it; what is not said here stays as the jar has it.
@@ -136,6 +132,9 @@ class JarTopology(Frozen):
         Filled in when a run begins.
     """
 
+    of_a_jar: ClassVar[bool] = True
+    """Whether a jar brings it: its main has to be run to know what it is made of."""
+
     jar: Path
     main: Annotated[str, Field(pattern=r"^[\w$]+(\.[\w$]+)*$")]
     args: tuple[str, ...] = ()
@@ -153,16 +152,46 @@ class JarTopology(Frozen):
         """What it is called in one word: Storm's name for it, or its class's name."""
         return self.captured.topology if self.captured else self.main.rpartition(".")[2]
 
+    def traffic(self) -> TopicTraffic | OwnTraffic:
+        """Return how messages go through it: between the topics that it is given, or made by itself."""
+        if self.topics is None:
+            return OwnTraffic()
+        return TopicTraffic(self.topics.header, self.topics.value, free=self.topics.outputs == "any")
+
+    def own(self) -> NoReturn:
+        """Raise ValueError: what its bolts do is not known here."""
+        raise ValueError(f"topology.jar: {self.title} is not one of the harness's own topologies")
+
+    def check_measured(self, *, instrument: bool) -> None:
+        """Raise ValueError without instrumentation: nothing else reports of it."""
+        if not instrument:
+            raise ValueError("measure.instrument: without it nothing of a jar's topology is measured")
+
+    @property
+    def known(self) -> bool:
+        """Whether its components are known: once it was captured."""
+        return self.captured is not None
+
+    @property
+    def title(self) -> str:
+        """Its main, as a reader knows it."""
+        return self.main
+
+    @property
+    def poll_timeout_ms(self) -> float | None:
+        """None: no Storm setting says how long its spouts' polls may wait."""
+        return None
+
+    @property
+    def unwrapped(self) -> Mapping[str, str]:
+        """Components that cannot be instrumented, and why; none before it was captured."""
+        return self.captured.unwrapped if self.captured else {}
+
     def arguments(self, name: str, bootstrap: str, topics: tuple[str, str]) -> list[str]:
         """Return main's arguments with what they stand for."""
         known = {NAME: name, BOOTSTRAP: bootstrap, INPUT_TOPIC: topics[0], OUTPUT_TOPIC: topics[1]}
         stands = re.compile("|".join(map(re.escape, known)))
         return [stands.sub(lambda found: known[found[0]], a) for a in self.args]
-
-    @property
-    def window(self) -> None:
-        """None: windows here do not say which messages they hold."""
-        return None
 
     @property
     def roles(self) -> Mapping[str, Role]:

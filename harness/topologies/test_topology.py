@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import erf, sqrt
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -12,6 +12,7 @@ from harness.plans import Frozen, Grouping, NotNegative, Positive, PositiveFloat
 from harness.topologies import TOPOLOGIES, query_plan
 from harness.topologies.batching import BatchSize, require_batched
 from harness.topologies.jar import StormValue
+from harness.topologies.traffic import HopTraffic
 
 MANAGED = {
     "topology.disable.loadaware.messaging": "topology.load_aware",
@@ -119,6 +120,9 @@ CODECS = ("none", "gzip")
 class Topology(Frozen):
     """Which topology, and everything about it that a rebalance does not change."""
 
+    of_a_jar: ClassVar[bool] = False
+    """Whether a jar brings it: its main has to be run to know what it is made of."""
+
     name: str
     load_aware: bool
     tasks: Positive | Mapping[str, Positive] = 16
@@ -136,6 +140,37 @@ class Topology(Frozen):
     message_timeout_s: Positive = 120
     batching: Mapping[str, BatchSize] = {}
     storm: Mapping[str, StormValue] = {}
+
+    def traffic(self) -> HopTraffic:
+        """Return how messages go through it: every hop of those that are sent is recorded."""
+        return HopTraffic()
+
+    def own(self) -> Topology:
+        """Return it: it is one of the harness's own."""
+        return self
+
+    def check_measured(self, *, instrument: bool) -> None:
+        """Pass: its hop records are there without wrappers."""
+
+    @property
+    def known(self) -> bool:
+        """Whether its components are known: always."""
+        return True
+
+    @property
+    def unwrapped(self) -> Mapping[str, str]:
+        """Components that cannot be instrumented, and why: none."""
+        return {}
+
+    @property
+    def title(self) -> str:
+        """Its name, as a reader knows it."""
+        return self.name
+
+    @property
+    def poll_timeout_ms(self) -> float | None:
+        """How long a poll of its spouts may wait for messages."""
+        return float(self.spout.poll_timeout_ms)
 
     @property
     def roles(self) -> Mapping[str, Role]:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from made_runs import PLAN, placed, write_run
 
-from harness.app import campaigning
+from harness.app import campaigning, clusters
 from harness.errors import UsageError
 from harness.experiments.loading import load
 from harness.machine.servers import ServerHomes
@@ -38,7 +38,7 @@ def test_a_finished_step_that_was_cut_is_named_before_any_server_starts(
     def started(*_: object) -> None:
         raise AssertionError("servers were started")
 
-    monkeypatch.setattr(campaigning, "local_cluster", started)
+    monkeypatch.setattr(clusters, "local_cluster", started)
     file = run.step_path(0) / "latency.parquet"
     file.write_bytes(file.read_bytes()[:-20])
     experiment = load("quick")

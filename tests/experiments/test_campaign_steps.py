@@ -22,7 +22,7 @@ from made_runs import placed
 from made_steps import END_S, START_S, gathered, measured
 
 from harness.errors import ClusterError
-from harness.experiments import campaign
+from harness.experiments import campaign, step_traffic
 from harness.experiments.campaign import Campaign
 from harness.experiments.config import Experiment
 from harness.experiments.contracts import Probes, Progress, Watcher, unprobed
@@ -129,8 +129,9 @@ class World:
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr(campaign, "POLL_S", 0.0)
-    monkeypatch.setattr(campaign, "QUIET_S", 0.0)
+    for module in (campaign, step_traffic):
+        monkeypatch.setattr(module, "POLL_S", 0.0)
+    monkeypatch.setattr(step_traffic, "QUIET_S", 0.0)
     return World()
 
 
@@ -199,7 +200,7 @@ def test_what_probes_saw_is_asked_for_once_a_step_when_it_is_over(
 def test_what_did_not_come_out_is_held_against_the_step_after(
     world: World, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(campaign, "DRAIN_MOST_S", 0.0)
+    monkeypatch.setattr(step_traffic, "DRAIN_MOST_S", 0.0)
     monkeypatch.setattr(world, "taken", lambda: False)
     carried_out(world, run, monkeypatch)
     found = [run.quality(n).began_empty for n in range(3)]
@@ -249,7 +250,8 @@ class Moved(World):
 
 def test_what_spouts_have_only_just_taken_is_waited_for(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    monkeypatch.setattr(campaign, "time", clock)
+    for module in (campaign, step_traffic):
+        monkeypatch.setattr(module, "time", clock)
     carried_out(Moved(clock), run, monkeypatch)
     for step in run.finished_steps:
         ledger = run.quality(step).ledger

@@ -17,7 +17,7 @@ from harness.errors import ClusterError
 from harness.experiments.loading import expand_steps, load
 from harness.machine import servers
 from harness.storm import deployment
-from harness.storm.deployment import OfTheHarness, StormDeployment
+from harness.storm.deployment import StormDeployment, submitter_of
 from harness.storm.submitter import submit
 
 pytestmark = pytest.mark.system
@@ -48,7 +48,7 @@ def test_a_topology_whose_submitter_gave_no_answer_is_removed(
 
     def submitting(cluster: RemoteCluster) -> None:
         folder = tmp_path / "submission"
-        submitter = OfTheHarness(experiment, name, cluster.bootstrap, topics, jars(), folder)
+        submitter = submitter_of(experiment, name, cluster.bootstrap, topics, jars(), folder)
         there = StormDeployment(experiment, cluster, submitter, Nowhere(), jars(), folder)
         try:
             there.submit(expand_steps(experiment)[0].configuration)
@@ -70,7 +70,7 @@ def test_somebodys_topology_of_that_name_is_left_alone(provisioned: Provisioned,
     home = tmp_path / "home"
     with remote_cluster(experiment.cluster, servers.install(), home, jars(), lambda _: None) as cluster:
         folder = tmp_path / "submission"
-        submitter = OfTheHarness(experiment, name, cluster.bootstrap, ("in", "out"), jars(), folder)
+        submitter = submitter_of(experiment, name, cluster.bootstrap, ("in", "out"), jars(), folder)
 
         def deployed() -> StormDeployment:
             return StormDeployment(experiment, cluster, submitter, Nowhere(), jars(), folder)

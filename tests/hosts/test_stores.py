@@ -21,11 +21,10 @@ import pytest
 from hosts import ROOT, SHORT, Answer, Provisioned, harness
 from neo4j import GraphDatabase
 
-from harness.app.jars import jars
+from harness.app.clusters import access
 from harness.app.stores import influx_store
 from harness.backends.hosts.data_servers import HostedInflux
 from harness.backends.hosts.provision import influxdb_of, neo4j_of
-from harness.backends.hosts.remote import use_of
 from harness.backends.hosts.variables import SPOOL
 from harness.backends.influxdb.api import InfluxApi
 from harness.backends.metrics.rows import MetricRows
@@ -137,7 +136,7 @@ def keys(table: pa.Table) -> set[tuple[object, ...]]:
 
 
 def test_check_says_which_servers_it_would_use(provisioned: Provisioned) -> None:
-    said = use_of(load("quick", [f"cluster={provisioned.file}", *STORES]), jars())
+    said = access(load("quick", [f"cluster={provisioned.file}", *STORES])).use()
     assert said.endswith("; metrics in influxdb on control, plans in neo4j on control")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.app.campaigning import carry_out_on, environment, jars
-from harness.app.stores import Stores
+from harness.app.clusters import access
 from harness.backends.local.cluster import LocalCluster
 from harness.experiments.config import Experiment
 from harness.experiments.contracts import Watcher
@@ -20,7 +20,7 @@ def carry_out(settings: Mapping[str, object], cluster: LocalCluster, folder: Pat
     experiment = capturing.known(Experiment.model_validate(settings), cluster.homes, jars())
     name = experiment.name
     run = Run.create(folder, name, files(experiment), environment())
-    stores = Stores.of(experiment)
+    stores = access(experiment).stores()
     topology = carry_out_on(experiment, run, cluster, name, folder / "submission", stores, watch, first_id=0)
     cluster.nimbus.kill(topology)
     return run

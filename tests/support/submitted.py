@@ -58,6 +58,7 @@ def submitted_topology(cluster: LocalCluster, experiment: Experiment, folder: Pa
             topics.create(topic)
         settings = topology_settings(
             experiment,
+            experiment.topology.own(),
             name,
             asked(1, 2, experiment),
             bootstrap=cluster.bootstrap,

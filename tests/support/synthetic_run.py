@@ -19,7 +19,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.experiments.config import ClusterSpec, Experiment, Steps, StepSpec, Workload
+from harness.experiments.clusters import Local
+from harness.experiments.config import Experiment, Steps, StepSpec, Workload
 from harness.experiments.loading import dump
 from harness.plans import (
     ACKER,
@@ -407,7 +408,7 @@ def experiment(run: FakeRun) -> Experiment:
             routing="one-per-window" if run.topology == "join-split" else None,
         ),
         workload=Workload(rate_tps=run.steps[0].rate_tps),
-        cluster=ClusterSpec(nodes=run.nodes, slots_per_node=2),
+        cluster=Local(nodes=run.nodes, slots_per_node=2),
         steps=Steps(plan=tuple(StepSpec(executors=s.executors, rate_tps=s.rate_tps) for s in run.steps)),
         models=tuple(run.models),
     )

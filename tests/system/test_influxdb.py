@@ -26,7 +26,8 @@ import pytest
 from ports import free_port
 from relay import Relay
 
-from harness.app.campaigning import environment, jars, schedule
+from harness.app.campaigning import environment, jars
+from harness.app.loads import schedule
 from harness.app.stores import InfluxTarget, Recorder, Stores, events_of, influx_store, local_influxdb
 from harness.backends.influxdb import api as influxdb_api
 from harness.backends.influxdb.server import InfluxServer
@@ -44,7 +45,7 @@ from harness.machine import secret_files
 from harness.machine.servers import quiet
 from harness.runs import Run
 from harness.schemas import METRICS
-from harness.storm.deployment import OfTheHarness, StormDeployment
+from harness.storm.deployment import StormDeployment, submitter_of
 from harness.workload.load import KafkaLoad
 from harness.workload.wire import OwnWire
 
@@ -406,7 +407,7 @@ def measured(
         kill = Kill(influx_server, relay)
         target = InfluxTarget(relay.url, str(influx_server.token_file), str(influx_server.spool))
         topics = (f"{name}-in", f"{name}-out")
-        submitter = OfTheHarness(experiment, name, cluster.bootstrap, topics, jars(), folder / "submission")
+        submitter = submitter_of(experiment, name, cluster.bootstrap, topics, jars(), folder / "submission")
         deployment = StormDeployment(experiment, cluster, submitter, target, jars(), folder / "submission")
         recorder = Recorder(run, kill, {"influxdb": lambda step: store.write_events(events_of(run, step))})
         Campaign(experiment, run, deployment, load, store, recorder).carry_out()
@@ -478,4 +479,4 @@ def test_the_token_is_in_no_file_of_the_run_or_the_servers(measured: Measured) -
 def test_a_run_without_the_server_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(HarnessError, match="InfluxDB is not installed: make servers"):
-        Stores.of(Experiment.model_validate(EXPERIMENT))
+        Stores.here(Experiment.model_validate(EXPERIMENT))

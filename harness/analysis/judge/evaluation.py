@@ -20,10 +20,11 @@ from harness.analysis.judge.judging import all_judged
 from harness.analysis.judge.predicting import predict
 from harness.analysis.judge.rescoring import linked_copy
 from harness.analysis.spark import tables
-from harness.analysis.spark.inputs import MEASURED_KINDS, Archive, check_parquet, read_raw, read_run
+from harness.analysis.spark.inputs import Archive, check_parquet, read_raw, read_run
 from harness.analysis.spark.latencies import GROUND_TRUTH
 from harness.analysis.spark.session import spark_session
 from harness.errors import UsageError
+from harness.experiments.clusters import MEASURED_KINDS
 from harness.plans import Frozen
 from harness.runs import Run
 from harness.schemas import ERRORS

@@ -24,7 +24,6 @@ from harness.plans import PhysicalPlan
 from harness.protocols import Estimate, Model, Observation, Prediction, PreparingModel, Settings
 from harness.runs import Interval, Run, judged, read_table
 from harness.schemas import PREDICTIONS
-from harness.topologies.jar import JarTopology
 
 
 def observation(run: Run, experiment: Experiment, step: int) -> Observation:
@@ -79,8 +78,7 @@ def _nested(kind: pa.DataType) -> pd.ArrowDtype | None:
 def settings(run: Run, experiment: Experiment) -> Settings:
     """Return what a model may know of the deployment."""
     version = str(run.environment.get("cluster", {}).get("storm", "unknown"))
-    topology = experiment.topology
-    poll_ms = None if isinstance(topology, JarTopology) else float(topology.spout.poll_timeout_ms)
+    poll_ms = experiment.topology.poll_timeout_ms
     return Settings(storm=experiment.storm_settings(), version=version, poll_timeout_ms=poll_ms)
 
 
@@ -146,7 +144,7 @@ def rate_tps(experiment: Experiment, source: Observation, proposed: Observation)
     A topology that makes its own messages has no rate that was asked for. What it does in the proposed step
     is a measurement, which a model must not see: it is told the source's.
     """
-    return source.rate_tps if experiment.workload is None else proposed.rate_tps
+    return experiment.topology.traffic().known_rate_tps(source.rate_tps, proposed.rate_tps)
 
 
 Answers = Callable[[PhysicalPlan, Settings, float], Prediction]

@@ -19,6 +19,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from harness.errors import UsageError
+from harness.experiments.clusters import MEASURED_KINDS
 from harness.runs import Interval, Quality, Run, StepPlan
 from harness.schemas import LATENCY, METRICS, PREDICTIONS
 
@@ -138,10 +139,6 @@ class Archive:
 
 Source = RunRecord | Archive
 """What is analysed in one job: steps whose numbers are unique in it, of one run or of several."""
-
-
-MEASURED_KINDS = ("local", "remote")
-"""Kinds of cluster whose servers are real."""
 
 
 def spark_path(path: Path) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.app.campaigning import schedule
+from harness.app.loads import schedule
 from harness.app.simulated import tables
 from harness.app.simulated.metrics import metrics
 from harness.app.simulated.networks import FETCH_MS, HOST_CORES, network

@@ -33,7 +33,6 @@ from harness.models.contract.layout import FloatArray, Layout, Output, lay_out, 
 from harness.models.network import Atoms, Hops, Input, Network, Service, constant
 from harness.models.simulator.distributions import exponential, lognormal, uniform
 from harness.plans import PhysicalPlan, Stream
-from harness.topologies.jar import JarTopology
 from harness.topologies.test_topology import Multiplier, ServiceTime
 
 WORK = lognormal(0.15, 0.5)
@@ -53,12 +52,9 @@ def network(experiment: Experiment, plan: PhysicalPlan, rate_tps: float) -> Netw
     Raises
     ------
     UsageError
-        For the topology of a jar, and for ``routing: parity``: what a window makes on one output depends on
-        the other there.
+        For ``routing: parity``: what a window makes on one output depends on the other there.
     """
-    layout, topology = lay_out(plan), experiment.topology
-    if isinstance(topology, JarTopology):
-        raise UsageError("cluster.kind: the simulator does not know what the bolts of a jar do")
+    layout, topology = lay_out(plan), experiment.topology.own()
     if topology.routing == "parity":
         raise UsageError("cluster.kind: the simulator does not play routing: parity", "use one-per-window")
     roles = topology.roles

@@ -32,9 +32,9 @@ def named(experiment: Experiment) -> tuple[str, ...]:
     return tuple(store for store in stores if store in DATA_SERVERS)
 
 
-def require_named(experiment: Experiment, record: ClusterRecord) -> None:
-    """Raise UsageError when a cluster lacks a server that an experiment names."""
-    cluster, file = record.cluster, experiment.cluster.file
+def require_named(experiment: Experiment, file: str, record: ClusterRecord) -> None:
+    """Raise UsageError when the cluster that was made of a file lacks a server that an experiment names."""
+    cluster = record.cluster
     for role in named(experiment):
         if not cluster.having(role):
             raise UsageError(

@@ -29,7 +29,8 @@ from harness.backends.hosts.state import Left, ProvisionedState, known
 from harness.backends.kafka.client import Topics
 from harness.errors import ClusterError, UsageError
 from harness.experiments.cluster_file import ONE_OF, ClusterFile, ExistingHosts, LocalHosts, load
-from harness.experiments.config import ClusterSpec, Experiment
+from harness.experiments.clusters import Provisioned
+from harness.experiments.config import Experiment
 from harness.machine.server_archive import digest
 from harness.machine.server_config import LOOPBACK, Ports
 from harness.machine.server_process import kafka_answers
@@ -228,12 +229,12 @@ class _Unwatched:
         """Do nothing."""
 
 
-def require_provisioned(shape: ClusterSpec, jars: Path) -> tuple[ProvisionedState, ClusterFile]:
+def require_provisioned(shape: Provisioned, jars: Path) -> tuple[ProvisionedState, ClusterFile]:
     """Return the provisioned cluster that an experiment names.
 
     Parameters
     ----------
-    shape : harness.experiments.config.LocalCluster
+    shape : harness.experiments.clusters.Provisioned
         What the experiment says of it.
     jars : Path
         Folder of ``instrumentation.jar``.
@@ -270,7 +271,7 @@ def require_provisioned(shape: ClusterSpec, jars: Path) -> tuple[ProvisionedStat
     return state, cluster
 
 
-def use_of(experiment: Experiment, jars: Path) -> str:
+def use_of(experiment: Experiment, shape: Provisioned, jars: Path) -> str:
     """Return what an experiment would use of a provisioned cluster, in a line.
 
     Raises
@@ -278,9 +279,8 @@ def use_of(experiment: Experiment, jars: Path) -> str:
     HarnessError
         As ``require_provisioned``, and when the cluster lacks a server that the experiment names.
     """
-    shape = experiment.cluster
     state, cluster = require_provisioned(shape, jars)
-    require_named(experiment, state.record())
+    require_named(experiment, shape.file, state.record())
     kept = {"influxdb": "metrics", "neo4j": "plans"}
     stores = ", ".join(f"{kept[s]} in {s} on {cluster.having(s)[0].name}" for s in named(experiment))
     nodes = ", ".join(m.name for m in cluster.having("supervisor"))
@@ -292,7 +292,7 @@ def use_of(experiment: Experiment, jars: Path) -> str:
     )
 
 
-def describe(shape: ClusterSpec, jars: Path) -> dict[str, Any]:
+def describe(shape: Provisioned, jars: Path) -> dict[str, Any]:
     """Return what ``environment.json`` says of a provisioned cluster: what was asked, and its clocks by now.
 
     Raises
@@ -312,13 +312,13 @@ def describe(shape: ClusterSpec, jars: Path) -> dict[str, Any]:
 
 @contextmanager
 def remote_cluster(
-    shape: ClusterSpec, homes: ServerHomes, home: Path, jars: Path, progress: Callable[[str], None]
+    shape: Provisioned, homes: ServerHomes, home: Path, jars: Path, progress: Callable[[str], None]
 ) -> Iterator[RemoteCluster]:
     """Go to a provisioned cluster, and come back with the block; nobody else uses or changes it meanwhile.
 
     Parameters
     ----------
-    shape : harness.experiments.config.LocalCluster
+    shape : harness.experiments.clusters.Provisioned
         What an experiment says of it: name, nodes and slots.
     homes : ServerHomes
         Jars for submitting.

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness.backends.local.cluster import LocalCluster
-from harness.experiments.config import Experiment
+from harness.experiments.clusters import Local
 from harness.machine.companions import Companion
 from harness.machine.servers import ServerHomes
 
 
 @contextmanager
 def local_cluster(
-    experiment: Experiment,
+    shape: Local,
     homes: ServerHomes,
     home: Path,
     jars: Path,
@@ -22,7 +22,6 @@ def local_cluster(
     companions: Sequence[Companion] = (),
 ) -> Iterator[LocalCluster]:
     """Start the cluster that an experiment asks for, and end it with the block."""
-    shape = experiment.cluster
     cluster = LocalCluster(
         homes,
         home,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from harness.app.stores import Stores
+from harness.app.clusters import access
 from harness.backends.hosts.clocks import HostClock
 from harness.backends.hosts.remote import _require_comparable, require_provisioned
 from harness.backends.hosts.state import ProvisionedState
@@ -18,7 +18,7 @@ from harness.cli import main
 from harness.errors import ClusterError, HarnessError, UsageError
 from harness.experiments import loading
 from harness.experiments.cluster_file import ClusterFile, load
-from harness.experiments.config import ClusterSpec
+from harness.experiments.clusters import Provisioned
 
 SHIPPED = Path(__file__).resolve().parents[3] / "configs" / "clusters" / "namespaces-3.yaml"
 
@@ -45,7 +45,7 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def shape(file: Path) -> ClusterSpec:
+def shape(file: Path) -> Provisioned:
     return loading.load("quick", [f"cluster={file}"]).cluster
 
 
@@ -66,7 +66,7 @@ def test_a_cluster_that_is_not_provisioned_is_refused_with_the_command(tmp_path:
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_half_provisioned_cluster_is_refused(shape: ClusterSpec, jars: Path) -> None:
+def test_a_half_provisioned_cluster_is_refused(shape: Provisioned, jars: Path) -> None:
     state = ProvisionedState("namespaces-3")
     with state.locked():
         state.write(load(SHIPPED), "software")
@@ -76,7 +76,7 @@ def test_a_half_provisioned_cluster_is_refused(shape: ClusterSpec, jars: Path) -
 
 @pytest.mark.parametrize("there", [True, False])
 def test_a_cluster_of_another_shape_is_refused(
-    shape: ClusterSpec, file: Path, jars: Path, there: bool
+    shape: Provisioned, file: Path, jars: Path, there: bool
 ) -> None:
     """As of a run that is taken up again, when the cluster was changed since; its file may be gone."""
     made(load(file))
@@ -90,7 +90,7 @@ def test_a_cluster_of_another_shape_is_refused(
 
 @pytest.mark.parametrize("more", ["probes: { period_s: 3 }", "storm: { settings: { logviewer.port: 8001 } }"])
 def test_a_cluster_whose_file_was_changed_since_is_refused(
-    shape: ClusterSpec, file: Path, jars: Path, more: str
+    shape: Provisioned, file: Path, jars: Path, more: str
 ) -> None:
     made(load(file))
     first, _, rest = file.read_text().partition("\nstorm:")
@@ -101,7 +101,7 @@ def test_a_cluster_whose_file_was_changed_since_is_refused(
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_a_cluster_of_another_version_is_refused(shape: ClusterSpec, jars: Path, before: bool) -> None:
+def test_a_cluster_of_another_version_is_refused(shape: Provisioned, jars: Path, before: bool) -> None:
     if before:  # when no jar was recorded
         state = ProvisionedState("namespaces-3")
         with state.locked():
@@ -112,7 +112,7 @@ def test_a_cluster_of_another_version_is_refused(shape: ClusterSpec, jars: Path,
         require_provisioned(shape, jars)
 
 
-def test_hosts_in_a_network_of_their_own_are_refused(tmp_path: Path, shape: ClusterSpec, jars: Path) -> None:
+def test_hosts_in_a_network_of_their_own_are_refused(tmp_path: Path, shape: Provisioned, jars: Path) -> None:
     file = tmp_path / "far.yaml"
     file.write_text("""\
 name: far
@@ -199,7 +199,7 @@ def test_a_store_that_was_left_out_is_refused(file: Path) -> None:
     with pytest.raises(
         UsageError, match=r"influxdb was left out of the cluster namespaces-3.*: make servers"
     ):
-        Stores.of(loading.load("quick", [f"cluster={file}", *STORES]))
+        access(loading.load("quick", [f"cluster={file}", *STORES])).stores()
 
 
 @pytest.mark.parametrize("key", ["metrics.data=x", "metrics.retention_days=3", "plans.data=x"])
@@ -209,7 +209,7 @@ def test_what_the_clusters_file_says_is_not_said_by_the_experiment(file: Path, k
         loading.load("quick", [f"cluster={file}", *STORES, key])
 
 
-def test_hosts_that_are_gone_are_named(shape: ClusterSpec, file: Path, jars: Path) -> None:
+def test_hosts_that_are_gone_are_named(shape: Provisioned, file: Path, jars: Path) -> None:
     made(load(SHIPPED))  # and no hosts at all
     with pytest.raises(HarnessError, match=r"the hosts' sandbox of the cluster .* is gone") as raised:
         require_provisioned(shape, jars)

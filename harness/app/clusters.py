@@ -1,0 +1,172 @@
+"""What is done with the cluster of an experiment, by its kind: described, asked for room, opened, its plans.
+
+The one place where kinds of ``harness.experiments.clusters`` meet the backends that carry them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, assert_never
+
+from harness.app.jars import jars
+from harness.app.stores import Stores, hosted_graph
+from harness.backends.hosts import remote
+from harness.backends.local.opened import local_cluster
+from harness.backends.neo4j.store import PlanGraph
+from harness.errors import UsageError
+from harness.experiments.clusters import Local, Provisioned, Simulated
+from harness.experiments.config import Experiment
+from harness.experiments.loading import load
+from harness.machine import sandbox
+from harness.machine.servers import ServerHomes
+from harness.runs import Run
+from harness.storm.deployment import RunningCluster
+
+
+class ClusterAccess(Protocol):
+    """A way to the cluster of an experiment."""
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what ``environment.json`` says of the cluster beside the servers' versions."""
+
+    def check(self) -> None:
+        """Raise HarnessError where it is not there, or not as the experiment says."""
+
+    def stores(self) -> Stores:
+        """Return the stores that the experiment names, of this machine or of the cluster."""
+
+    def open(
+        self, homes: ServerHomes, home: Path, say: Callable[[str], None], stores: Stores
+    ) -> AbstractContextManager[RunningCluster]:
+        """Give the running cluster for a block."""
+
+    def use(self) -> str:
+        """Return what the experiment would use of a cluster that is there already; empty for a new one."""
+
+    def graph(self) -> AbstractContextManager[PlanGraph | None]:
+        """Give the graph that the experiment's plans were written to, where the cluster keeps it."""
+
+
+@dataclass(frozen=True)
+class LocalAccess:
+    """Starts a cluster on this machine (a ``ClusterAccess``)."""
+
+    experiment: Experiment
+    shape: Local
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return how its servers are kept from others."""
+        return {"isolation": isolation()}
+
+    def check(self) -> None:
+        """Pass: it is made when it is opened."""
+
+    def stores(self) -> Stores:
+        """Return the stores of this machine."""
+        return Stores.here(self.experiment)
+
+    def open(
+        self, homes: ServerHomes, home: Path, say: Callable[[str], None], stores: Stores
+    ) -> AbstractContextManager[RunningCluster]:
+        """Start it, and end it with the block."""
+        return local_cluster(self.shape, homes, home, jars(), say, stores.companions)
+
+    def use(self) -> str:
+        """Return nothing: each run has a new one."""
+        return ""
+
+    def graph(self) -> AbstractContextManager[PlanGraph | None]:
+        """Give none: it ended with the run."""
+        return _no_graph()
+
+
+@dataclass(frozen=True)
+class ProvisionedAccess:
+    """Goes to a cluster that ``harness provision`` made (a ``ClusterAccess``)."""
+
+    experiment: Experiment
+    shape: Provisioned
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what was asked for, and its clocks by now."""
+        return remote.describe(self.shape, jars())
+
+    def check(self) -> None:
+        """Raise HarnessError where it is not provisioned, or otherwise than the experiment's file says."""
+        remote.require_provisioned(self.shape, jars())
+
+    def stores(self) -> Stores:
+        """Return the stores of its hosts."""
+        return Stores.hosted(self.experiment, self.shape)
+
+    def open(
+        self, homes: ServerHomes, home: Path, say: Callable[[str], None], stores: Stores
+    ) -> AbstractContextManager[RunningCluster]:
+        """Go there, and come back with the block."""
+        del stores  # they are there
+        return remote.remote_cluster(self.shape, homes, home, jars(), say)
+
+    def use(self) -> str:
+        """Return its nodes, slots and stores in a line."""
+        return remote.use_of(self.experiment, self.shape, jars())
+
+    def graph(self) -> AbstractContextManager[PlanGraph | None]:
+        """Give that of its Neo4j, where it still has it."""
+        return hosted_graph(self.experiment, self.shape)
+
+
+def access(experiment: Experiment) -> ClusterAccess:
+    """Return the way to an experiment's cluster.
+
+    Raises
+    ------
+    UsageError
+        When it is simulated: there is nothing to go to.
+    """
+    match experiment.cluster:
+        case Local() as shape:
+            return LocalAccess(experiment, shape)
+        case Provisioned() as shape:
+            return ProvisionedAccess(experiment, shape)
+        case Simulated():
+            raise UsageError(f"{experiment.name}: cluster.kind: there are no servers in a simulation")
+        case unknown:
+            assert_never(unknown)
+
+
+def isolation() -> str:
+    """Return how the servers of this process are kept from others, in words."""
+    return "private network and process namespaces" if sandbox.inside() else "loopback addresses only"
+
+
+def cluster_graph(run: Run) -> AbstractContextManager[PlanGraph | None]:
+    """Give the graph of the cluster that a run's plans are on; None where the cluster is gone or has none.
+
+    Raises
+    ------
+    HarnessError
+        When its host is there, and it does not answer.
+    """
+    return _GRAPHS.get(run.environment.get("cluster_kind"), _no_graph_of)(run)
+
+
+@contextmanager
+def _no_graph() -> Iterator[PlanGraph | None]:
+    yield None
+
+
+def _no_graph_of(_: Run) -> AbstractContextManager[PlanGraph | None]:
+    return _no_graph()
+
+
+def _graph_of_experiment(run: Run) -> AbstractContextManager[PlanGraph | None]:
+    return access(load(run.path / "experiment.yaml")).graph()
+
+
+_GRAPHS: Mapping[object, Callable[[Run], AbstractContextManager[PlanGraph | None]]] = {
+    "remote": _graph_of_experiment
+}
+"""By the kind that a run's environment names; the experiment is read only where there may be a graph."""

@@ -1,0 +1,83 @@
+"""The load of an experiment's topology: generator, receiver, and what records look like between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import assert_never
+
+from harness.backends.kafka.client import Topics
+from harness.experiments.config import Experiment, Workload
+from harness.experiments.contracts import Load, OwnMessages
+from harness.experiments.schedule import Constant, Poisson, Schedule, Trace
+from harness.plans import QueryPlan
+from harness.storm.deployment import RunningCluster
+from harness.topologies.traffic import HopTraffic, OwnTraffic, SentTraffic, TopicTraffic
+from harness.workload.load import KafkaLoad
+from harness.workload.named import NamedWire
+from harness.workload.wire import OwnWire, Wire
+
+UNKNOWN_SINK = "?"
+"""Stands for the component that writes the output topic of a jar that has several without successors."""
+
+
+def schedule(workload: Workload, rate_tps: float) -> Schedule:
+    """Return the send times of a step; a trace keeps its own rate."""
+    if workload.arrivals == "constant":
+        return Constant(rate_tps)
+    if workload.arrivals == "poisson":
+        return Poisson(rate_tps, workload.seed)
+    assert workload.trace is not None  # checked when the experiment was loaded
+    return Trace.read(workload.trace)
+
+
+@contextmanager
+def load_of(
+    experiment: Experiment, cluster: RunningCluster, name: str, topics: tuple[str, str], first_id: int
+) -> Iterator[Load]:
+    """Give what sends messages to an experiment's topology and receives them, for a block.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        With what its topology is made of.
+    cluster : RunningCluster
+        Gets the two topics, where messages are sent at all.
+    name : str
+        Of the submission.
+    topics : (str, str)
+        Names for input and output.
+    first_id : int
+        Identifier of the first message.
+    """
+    match experiment.topology.traffic():
+        case HopTraffic() | TopicTraffic() as traffic:
+            with Topics(cluster.bootstrap) as broker:
+                for topic in topics:
+                    cluster.remember("topic", topic)
+                    broker.create(topic)
+            plan, workload = experiment.topology.query_plan(), experiment.input
+            wire = wire_of(traffic, plan, workload, cluster.one_clock, cluster.broker_ahead_ms)
+            times = partial(schedule, workload)
+            group = traffic.consumer_group(name)
+            with KafkaLoad(cluster.bootstrap, *topics, times, wire, first_id, group=group) as load:
+                yield load
+        case OwnTraffic():
+            yield OwnMessages()
+        case unknown:
+            assert_never(unknown)
+
+
+def wire_of(
+    traffic: SentTraffic, plan: QueryPlan, workload: Workload, one_clock: bool, broker_ahead_ms: float
+) -> Wire:
+    """Return what records look like on the way to a topology and back, and by whose clocks they are timed."""
+    payload = "x" * workload.payload_bytes
+    match traffic:
+        case HopTraffic():
+            return OwnWire(payload, one_clock=one_clock, broker_ahead_ms=broker_ahead_ms)
+        case TopicTraffic():
+            sink = plan.sinks[0] if len(plan.sinks) == 1 else UNKNOWN_SINK
+            drawn = (workload.keys, workload.seed)
+            return NamedWire(traffic.header, traffic.value, payload, *drawn, sink, broker_ahead_ms)

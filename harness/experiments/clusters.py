@@ -1,0 +1,170 @@
+"""The kinds of cluster that an experiment may name, each with all in which it differs from the others.
+
+Nobody asks a cluster for its kind: what a kind forbids, where its servers run and whether its runs are
+measurements are attributes and methods of it. How one is opened is joined to it in ``harness.app.clusters``.
+Another kind is another class in ``ClusterSpec``, and a way to open it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic_core.core_schema import ValidationInfo
+
+from harness.experiments.stores import MetricStore, PlanStore
+from harness.plans import Frozen, PositiveFloat
+from harness.topologies.jar import JarTopology
+from harness.topologies.test_topology import Topology
+
+
+class ClusterShape(Frozen):
+    """Worker nodes and their slots, and what the workers in these are: the keys of every kind of cluster.
+
+    Attributes
+    ----------
+    kind : str
+        Key of the experiment's file, and ``cluster_kind`` of ``environment.json``.
+    nodes, slots_per_node, worker_heap_mb
+        Supervisors, slots of each, and the heap of a worker.
+    worker_jit : {'c1', 'full'}
+        Compilers of the workers' JVMs; of a local cluster.
+    cpu_quota_cores : mapping
+        Cores that a node may use at most, by its name.
+    """
+
+    measured: ClassVar[bool] = True
+    """Whether real servers are measured: else no run on it is ever valid."""
+    starts_servers: ClassVar[bool] = False
+    """Whether its servers are started for each run, on this machine."""
+    ending: ClassVar[str] = "leaving the cluster"
+    """What is done when a run on it is told to stop."""
+    without_quotas: ClassVar[str] = ""
+    """Why its nodes can have no quotas; empty where they can."""
+
+    kind: str
+    # beyond these a slot's port would be that of another server (machine/server_config.py)
+    nodes: Annotated[int, Field(ge=1, le=20)] = 2
+    slots_per_node: Annotated[int, Field(ge=1, le=80)] = 2
+    worker_heap_mb: Annotated[int, Field(ge=64)] = 256
+    worker_jit: Literal["c1", "full"] = "c1"
+    cpu_quota_cores: Mapping[str, PositiveFloat] = {}
+
+    @field_validator("cpu_quota_cores")
+    @classmethod
+    def _of_nodes_that_can_have_them(
+        cls, quotas: Mapping[str, float], info: ValidationInfo
+    ) -> Mapping[str, float]:
+        if quotas and cls.without_quotas:
+            raise ValueError(cls.without_quotas)
+        known = {f"node-{n + 1}" for n in range(info.data.get("nodes", 0))}
+        for node in quotas:
+            if known and node not in known:
+                raise ValueError(f"there is no node {node!r} in {sorted(known)}")
+        return quotas
+
+    @property
+    def slots(self) -> int:
+        """Slots of the whole cluster."""
+        return self.nodes * self.slots_per_node
+
+    def check_topology(self, topology: Topology | JarTopology) -> None:
+        """Raise ValueError where it cannot run a topology, with the key that is at fault."""
+
+    def check_stores(self, metrics: MetricStore, plans: PlanStore) -> None:
+        """Raise ValueError where it cannot have such stores, with the key that is at fault."""
+
+
+class Local(ClusterShape):
+    """A real cluster on this machine: one supervisor a worker node, each on its own loopback address."""
+
+    starts_servers = True
+    ending = "ending the servers"
+
+    kind: Literal["local"] = "local"
+
+
+class Provisioned(ClusterShape):
+    """The cluster called ``name``, which ``harness provision`` made of ``file``.
+
+    An experiment gives that file instead of these keys.
+    """
+
+    without_quotas = "a provisioned cluster's nodes have all of their cores"
+
+    kind: Literal["remote"] = "remote"
+    name: str
+    file: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _made_of_a_file(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and not (given.get("name") and given.get("file")):
+            raise ValueError("give the file of a provisioned cluster, or a local one's nodes and slots")
+        return given
+
+    def check_stores(self, metrics: MetricStore, plans: PlanStore) -> None:
+        """Refuse folders and lifetimes of data: the cluster's own servers keep them."""
+        for key, given in (
+            ("metrics.data", metrics.data),
+            ("metrics.retention_days", metrics.retention_days),
+            ("plans.data", plans.data),
+        ):
+            if given is not None:
+                raise ValueError(f"{key}: leave it out; a provisioned cluster has its own, see its file")
+
+
+class Simulated(ClusterShape):
+    """Nothing is started or measured: the same plans are played by the simulator."""
+
+    measured = False
+    without_quotas = "the simulator's nodes share one host's cores without quotas"
+
+    kind: Literal["simulator"] = "simulator"
+
+    def check_topology(self, topology: Topology | JarTopology) -> None:
+        """Refuse topologies whose bolts the simulator does not know, or does not play."""
+        if not topology.traffic().hop_records:
+            raise ValueError("cluster.kind: the simulator plays no jar's topology, only the harness's own")
+        if topology.batching:
+            raise ValueError("topology.batching: the simulator plays no batches")
+
+    def check_stores(self, metrics: MetricStore, plans: PlanStore) -> None:
+        """Refuse a store of plans: nothing waits for it."""
+        del metrics
+        if plans.store != "none":
+            raise ValueError("plans.store: a simulated run keeps its plans in its run directory only")
+
+
+KINDS = (Local, Provisioned, Simulated)
+MEASURED_KINDS = frozenset(str(kind.model_fields["kind"].default) for kind in KINDS if kind.measured)
+"""Kinds of cluster whose servers are real, as ``environment.json`` names them."""
+CLUSTER_TAGS = ("cluster-local", "cluster-remote", "cluster-simulator")
+"""Stand in the places of errors."""
+OF_A_FILE = ("name", "file")
+
+
+def _known_kind(given: Any) -> Any:
+    """Refuse a kind that there is not, and take what runs wrote of the keys of other kinds: empty values."""
+    if not isinstance(given, Mapping):
+        return given
+    kind = given.get("kind", "local")
+    if f"cluster-{kind}" not in CLUSTER_TAGS:
+        raise ValueError(f"kind: local or simulator, or give a provisioned cluster's file (it is {kind!r})")
+    return {key: value for key, value in given.items() if value != "" or key not in OF_A_FILE}
+
+
+def _tag(given: Any) -> str:
+    kind = given.get("kind", "local") if isinstance(given, Mapping) else getattr(given, "kind", "local")
+    return f"cluster-{kind}"
+
+
+ClusterSpec = Annotated[
+    Annotated[Local, Tag(CLUSTER_TAGS[0])]
+    | Annotated[Provisioned, Tag(CLUSTER_TAGS[1])]
+    | Annotated[Simulated, Tag(CLUSTER_TAGS[2])],
+    Discriminator(_tag),
+    BeforeValidator(_known_kind),
+]
+"""One of them, told by the key ``kind``; a local one where there is no such key."""

@@ -1,0 +1,317 @@
+"""The messages of a step, by the topology's traffic: begun, watched, drained, and what is kept of them.
+
+Where the harness sends them (``SentMessages``), each is known by name on its way in and out. Of those that a
+topology makes itself (``ReportedMessages``) only what its wrappers report is known.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, assert_never
+
+import numpy as np
+import pyarrow as pa
+
+from harness.experiments import draws, records
+from harness.experiments.config import Experiment, Step
+from harness.experiments.contracts import Deployment, Load, Metrics
+from harness.experiments.measuring import MeasuredInterval
+from harness.experiments.precision import Look
+from harness.experiments.watching import Reports, Watched, WatchedMessages
+from harness.plans import PhysicalPlan, QueryPlan
+from harness.runs import Finding, Quality
+from harness.schemas import LATENCY
+from harness.topologies.traffic import HopTraffic, OwnTraffic, SentTraffic, TopicTraffic
+
+POLL_S = 0.25
+"""How often the cluster is looked at while waiting for it."""
+DRAIN_MOST_S = 180.0
+"""How long a backlog may take to come out after the last message was sent."""
+FLUSH = "topology.batch.flush.interval.millis"
+QUIET_S = 1.5
+"""After so long without an output there is none on its way: the receiver is at most half of it behind."""
+UNSURE_S = 30.0
+"""The same where spouts do not tell what they have read, as a jar's, and not all that was sent has come out:
+it may be lost, filtered, or not read yet."""
+WINDOWS_MOST_S = 10.0
+"""How long windows may take to say what they hold; they do every second in which nothing arrives."""
+
+log = logging.getLogger(__name__)
+
+
+class Kept(NamedTuple):
+    """What is written of a step's messages: quality, latencies, what is known of the mean, their rate."""
+
+    quality: Quality
+    latency: pa.Table
+    look: Look
+    rate_tps: float
+
+
+class StepTraffic(Protocol):
+    """The messages of a campaign's steps."""
+
+    def begin(self, step: Step) -> None:
+        """Begin to send what the step asks for."""
+
+    def watched(self, plan: PhysicalPlan, up_ns: int, up_epoch_ms: int) -> Watched:
+        """Return where the results of a step are seen."""
+
+    def shortcoming(self, measured: MeasuredInterval) -> str:
+        """Say why the step should be measured again; empty where it should not."""
+
+    def drain(self, plan: PhysicalPlan) -> str:
+        """Wait until all that was sent is dealt with; say what is in the way of the next measurement."""
+
+    def keep(
+        self,
+        step: Step,
+        plan: PhysicalPlan,
+        measured: MeasuredInterval,
+        metrics: pa.Table,
+        up_epoch_ms: int,
+        *,
+        drained: bool,
+        plan_as_asked: Finding,
+        plan_unchanged: Finding,
+    ) -> Kept:
+        """Return what is kept of a step's messages, and whether it can be used."""
+
+
+def step_traffic(experiment: Experiment, deployment: Deployment, load: Load, metrics: Metrics) -> StepTraffic:
+    """Return what an experiment's messages are to its campaign."""
+    match experiment.topology.traffic():
+        case HopTraffic() as traffic:
+            copies = _copies(experiment.topology.query_plan())
+            members = draws.members(experiment)
+            return SentMessages(experiment, traffic, deployment, load, metrics, members, copies)
+        case TopicTraffic() as traffic:
+            # its outputs say nothing of the ways that they took
+            return SentMessages(experiment, traffic, deployment, load, metrics, None, 1)
+        case OwnTraffic():
+            return ReportedMessages(experiment, deployment, metrics)
+        case unknown:
+            assert_never(unknown)
+
+
+class SentMessages:
+    """Messages that the harness sends and receives (a ``StepTraffic``).
+
+    Parameters
+    ----------
+    experiment, deployment, load, metrics
+        The campaign's.
+    traffic : SentTraffic
+        The topology's.
+    members : callable, optional
+        Given message identifiers, how many members of each come out; None where that is not known.
+    copies : int
+        How often a sink may rightly see one member.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        traffic: SentTraffic,
+        deployment: Deployment,
+        load: Load,
+        metrics: Metrics,
+        members: Callable[[draws.Ids], draws.Ids] | None,
+        copies: int,
+    ) -> None:
+        self._experiment = experiment
+        self._traffic = traffic
+        self._deployment = deployment
+        self._load = load
+        self._metrics = metrics
+        self._members = members
+        self._copies = copies
+        self._precision_pct = experiment.measure.interval.precision_pct
+
+    def begin(self, step: Step) -> None:
+        """Begin to send at the step's rate."""
+        self._load.start(step.sent_tps)
+
+    def watched(self, plan: PhysicalPlan, up_ns: int, up_epoch_ms: int) -> Watched:
+        """Return where the results of a step are seen: what is received of what was sent."""
+        del plan, up_ns, up_epoch_ms
+        return WatchedMessages(self._load, self._traffic.named_by)
+
+    def shortcoming(self, measured: MeasuredInterval) -> str:
+        """Say why the step should be measured again; a saturated one has no steady state to wait for."""
+        sent = self._load.sent()
+        schedule = records.on_schedule(sent, measured)
+        late = "" if schedule.ok else f"generator: {schedule.detail}"
+        free = self._traffic.accounting.free
+        if records.kept_up(sent, self._load.received(), measured, free=free).saturated:
+            return late
+        return measured.shortcoming(self._precision_pct) or late
+
+    def drain(self, plan: PhysicalPlan) -> str:
+        """Wait until all that was sent has been dealt with and each window has said what it still holds.
+
+        Say what is in the way of the next measurement; empty when nothing is.
+
+        Workers are killed next. What their spouts have not reported as read, their successors read again;
+        and what their windows held is only known from what they said after the last arrival.
+        """
+        # a time window fires once more after its last member; a batch that is not full leaves at the flush
+        windows = [c.window for c in plan.query_plan.components if c.window and c.window.kind == "time"]
+        flush_ms = float(str(self._experiment.storm_settings().get(FLUSH, 0)))
+        quiet_s = QUIET_S + (max((w.slide for w in windows), default=0) + flush_ms) / 1e3
+        rows, since, taken = -1, 0.0, False
+
+        def done() -> bool:
+            nonlocal rows, since, taken
+            now = self._load.received().num_rows
+            if now != rows or not taken:  # nothing can come out before it was taken
+                rows, since, taken = now, time.monotonic(), taken or self._load.taken()
+            sure = self._traffic.takes_are_told or self._all_out()
+            return taken and time.monotonic() - since >= (quiet_s if sure else max(quiet_s, UNSURE_S))
+
+        drained = self._wait(done, DRAIN_MOST_S, "spouts and outputs")
+        # only bolts that record hops say what their windows hold
+        if self._traffic.hop_records and self._experiment.measure.instrument:
+            tasks, now_ms = _windowed_tasks(plan), time.time_ns() // 1_000_000
+            self._wait(lambda: tasks <= self._spoke(now_ms), WINDOWS_MOST_S, "what the windows hold")
+        return "" if drained else f"messages sent before were still coming out after {DRAIN_MOST_S:g} s"
+
+    def _all_out(self) -> bool:
+        """Return whether all that was sent in the step has come out."""
+        sent = self._load.sent()
+        ids = sent.filter(sent["error"].is_null())["message_id"].to_numpy()
+        return bool(np.isin(ids, self._load.received()["message_id"].to_numpy()).all())
+
+    def _wait(self, done: Callable[[], bool], most_s: float, what: str) -> bool:
+        limit = time.monotonic() + most_s
+        while not done():
+            self._deployment.check()
+            if time.monotonic() > limit:
+                log.warning("waited for %s in vain for %g s", what, most_s)
+                return False
+            time.sleep(POLL_S)
+        return True
+
+    def _spoke(self, since_ms: int) -> set[int]:
+        """Return the windowed tasks that have said what they hold since then."""
+        return {int(str(text["task"])) for text in self._metrics.texts("held", since_ms)}
+
+    def keep(
+        self,
+        step: Step,
+        plan: PhysicalPlan,
+        measured: MeasuredInterval,
+        metrics: pa.Table,
+        up_epoch_ms: int,
+        *,
+        drained: bool,
+        plan_as_asked: Finding,
+        plan_unchanged: Finding,
+    ) -> Kept:
+        """Return what is kept of a step's messages: every one is accounted for."""
+        gathered = self._gather(up_epoch_ms, drained=drained)
+        assembled = records.latency(gathered, plan, measured)
+        quality = records.quality(
+            gathered,
+            measured,
+            assembled,
+            plan_as_asked=plan_as_asked,
+            plan_unchanged=plan_unchanged,
+            metrics=records.delivery(metrics, instrumented=self._experiment.measure.instrument),
+        )
+        look = records.settled_look(assembled, measured, self._precision_pct)
+        return Kept(quality, assembled.latency, look, step.sent_tps)
+
+    def _gather(self, since_ms: int, *, drained: bool) -> records.GatheredStep:
+        sent, received = self._load.sent(), self._load.received()
+        input_records, output_records = self._load.counts()  # of what has been received by now
+        return records.GatheredStep(
+            sent=sent,
+            received=received,
+            input_records=input_records,
+            output_records=output_records,
+            records_read=self._load.records_read,
+            foreign_records=self._load.foreign_records,
+            held=self._metrics.texts("held", since_ms),
+            failed=self._metrics.texts("ack", since_ms),
+            errors=self._deployment.reported_errors(since_ms),
+            topic=self._load.input_topic,
+            members=self._members,
+            appearances=self._copies,
+            accounting=self._traffic.accounting,
+            foreign=str(self._load.foreign[0]) if self._load.foreign else "",
+            drained=drained,
+        )
+
+
+class ReportedMessages:
+    """Messages that the topology makes itself, as its wrappers report of them (a ``StepTraffic``).
+
+    Parameters
+    ----------
+    experiment, deployment, metrics
+        The campaign's.
+    """
+
+    def __init__(self, experiment: Experiment, deployment: Deployment, metrics: Metrics) -> None:
+        self._experiment = experiment
+        self._deployment = deployment
+        self._metrics = metrics
+
+    def begin(self, step: Step) -> None:
+        """Do nothing: the topology began when it was up."""
+
+    def watched(self, plan: PhysicalPlan, up_ns: int, up_epoch_ms: int) -> Watched:
+        """Return where the results of a step are seen: the wrappers' reports."""
+        spouts = plan.query_plan.spouts
+        bolts = [c.name for c in plan.query_plan.components if c.name not in spouts]
+        return Reports(self._metrics, spouts, bolts, up_ns, up_epoch_ms, self._experiment.measure.bucket_s)
+
+    def shortcoming(self, measured: MeasuredInterval) -> str:
+        """Say why the step should be measured again: there is no generator that could be late."""
+        return measured.shortcoming(self._experiment.measure.interval.precision_pct)
+
+    def drain(self, plan: PhysicalPlan) -> str:
+        """Return nothing: the topology goes on making messages, and none of them has to be waited for."""
+        del plan
+        return ""
+
+    def keep(
+        self,
+        step: Step,
+        plan: PhysicalPlan,
+        measured: MeasuredInterval,
+        metrics: pa.Table,
+        up_epoch_ms: int,
+        *,
+        drained: bool,
+        plan_as_asked: Finding,
+        plan_unchanged: Finding,
+    ) -> Kept:
+        """Return what is kept of a step's messages: what their spouts saw become of them, and the rate."""
+        del step, drained
+        spouts = plan.query_plan.spouts
+        interval_ms = (measured.start_epoch_ms, measured.end_epoch_ms)
+        quality = records.quality_of_own_messages(
+            measured,
+            records.tracked(metrics, spouts, interval_ms),
+            errors=self._deployment.reported_errors(up_epoch_ms),
+            plan_as_asked=plan_as_asked,
+            plan_unchanged=plan_unchanged,
+            metrics=records.delivery(metrics, instrumented=self._experiment.measure.instrument),
+        )
+        rate_tps = records.rate_tps(metrics, spouts, interval_ms)
+        return Kept(quality, LATENCY.empty_table(), measured.look, rate_tps)
+
+
+def _windowed_tasks(plan: PhysicalPlan) -> set[int]:
+    windowed = (c.name for c in plan.query_plan.components if c.window is not None)
+    return {task for name in windowed for e in plan.of(name) for task in e.tasks}
+
+
+def _copies(plan: QueryPlan) -> int:
+    """Return how often a member may reach one sink: a stream to all tasks gives each of them a copy."""
+    return math.prod(plan.component(s.target).tasks for s in plan.streams if s.grouping == "all")
