@@ -15,7 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 Positive = Annotated[int, Field(ge=1)]
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Role = Literal["spout", "json", "multiplier", "window", "join", "sender", "acker", "system", "other"]
+Role = Annotated[str, Field(pattern=r"^[a-z][a-z-]*$")]
+"""What a component does; ``harness.topologies.roles`` has what follows from those of test topologies."""
 Grouping = Literal[
     "shuffle", "fields", "local-or-shuffle", "all", "global", "none", "partial-key", "direct", "custom"
 ]

@@ -11,9 +11,10 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from harness.topologies.thesis import THESIS
+
 ROOT = Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- results -->", "<!-- end of results -->"
-THESIS = ("fields-to-fields", "multiplier", "windowed", "all-in-one", "join-split")
 MODELS = ("composite", "storm-tracer", "jackson", "no-change")
 COLUMNS = (
     ("ground_truth_latency_ms", "mean", "ours"),
@@ -25,7 +26,8 @@ COLUMNS = (
 
 def experiments() -> list[str]:
     """Return the thesis's five, then those of ours that move the answer."""
-    return [*THESIS, *sorted(p.name for p in (ROOT / "reports" / "runs").glob("loaded-*"))]
+    loaded = sorted(p.name for p in (ROOT / "reports" / "runs").glob("loaded-*"))
+    return [*(topology.name for topology in THESIS), *loaded]
 
 
 def newest(name: str) -> Path | None:

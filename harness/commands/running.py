@@ -237,6 +237,7 @@ def _show_topology(topology: Any) -> None:
     """Show what was captured of a jar's topology."""
     from harness.storm.capturing import CAPTURED_AS
     from harness.topologies.jar import NAME
+    from harness.topologies.roles import traits
 
     found = topology.captured
     name = found.topology.replace(CAPTURED_AS, NAME)
@@ -245,7 +246,7 @@ def _show_topology(topology: Any) -> None:
     for column in ("component", "kind", "executors", "tasks", "instrumented"):
         table.add_column(column, justify="right" if column in ("executors", "tasks") else "left")
     for c in found.plan.components:
-        kind = "spout" if c.role == "spout" else "bolt"
+        kind = "spout" if traits(c.role).spout else "bolt"
         if c.window:
             unit = "ms" if c.window.kind == "time" else "tuples"
             kind += f", window of {c.window.length} {unit} every {c.window.slide}"

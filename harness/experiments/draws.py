@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.experiments.config import Experiment
+from harness.topologies.roles import traits
 from harness.topologies.test_topology import Multiplier
 
 Ids = npt.NDArray[np.int64]
@@ -83,6 +84,6 @@ def members(experiment: Experiment) -> Callable[[Ids], Ids]:
     if multiplier is None:
         return lambda ids: np.ones(ids.shape, dtype=np.int64)
     plan = topology.query_plan()
-    first = {s.target for s in plan.streams if plan.component(s.source).role == "spout"}
-    past = any(plan.component(name).role != "multiplier" for name in first)
+    first = {s.target for s in plan.streams if s.source in plan.spouts}
+    past = any(not traits(plan.component(name).role).multiplies for name in first)
     return lambda ids: children(multiplier, seed, ids) + int(past)

@@ -15,6 +15,7 @@ from harness.experiments.feasibility import (
     windowed_cv,
 )
 from harness.experiments.schedule import Trace
+from harness.topologies.roles import traits
 
 TRACE_RATE_TOLERANCE = 0.01
 """Share by which a trace's own rate may differ from the rate that the experiment names."""
@@ -135,7 +136,7 @@ def _rates(experiment: Experiment) -> list[float]:
 def _tuples_per_message(experiment: Experiment) -> float:
     """Tuples of one message that reach the end, or the window: its children and, in a join, itself."""
     multiplier = experiment.topology.own().multiplier
-    joined = 1.0 if "join" in experiment.topology.roles.values() else 0.0
+    joined = float(any(traits(role).joins for role in experiment.topology.roles.values()))
     return (multiplier.mean if multiplier else 1.0) + joined
 
 

@@ -9,9 +9,10 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from harness.plans import Frozen, Grouping, NotNegative, Positive, PositiveFloat, QueryPlan, Role, Window
-from harness.topologies import TOPOLOGIES, query_plan
+from harness.topologies import TOPOLOGIES
 from harness.topologies.batching import BatchSize, require_batched
 from harness.topologies.jar import StormValue
+from harness.topologies.roles import ROLES
 from harness.topologies.traffic import HopTraffic
 
 MANAGED = {
@@ -175,8 +176,7 @@ class Topology(Frozen):
     @property
     def roles(self) -> Mapping[str, Role]:
         """Components of the topology and their roles."""
-        roles: Mapping[str, Role] = TOPOLOGIES[self.name].COMPONENTS
-        return roles
+        return TOPOLOGIES[self.name].components
 
     def task_counts(self) -> dict[str, int]:
         """Return the number of tasks of every component."""
@@ -186,7 +186,7 @@ class Topology(Frozen):
 
     def query_plan(self) -> QueryPlan:
         """Return the query plan with this experiment's tasks, window and groupings."""
-        return query_plan(self.name, self.task_counts(), self.window, self.groupings)
+        return TOPOLOGIES[self.name].query_plan(self.task_counts(), self.window, self.groupings)
 
     def executors(self, asked: int | Mapping[str, int]) -> dict[str, int]:
         """Return the executors of every component."""
@@ -236,25 +236,26 @@ class Topology(Frozen):
         if self.name not in TOPOLOGIES:
             raise ValueError(f"unknown topology {self.name!r}: choose one of {', '.join(TOPOLOGIES)}")
         roles = self.roles
-        for role, key in (("multiplier", "multiplier"), ("join", "routing")):
-            if (role in roles.values()) != (getattr(self, key) is not None):
-                needed = "needs" if role in roles.values() else "has no use for"
-                raise ValueError(f"topology {self.name} {needed} the key {key!r}")
-        windows = {"window", "join"} & set(roles.values())
-        if bool(windows) != (self.window is not None):
+        for role, of_role in ROLES.items():
+            needed = role in roles.values()
+            if of_role.key and needed != (getattr(self, of_role.key) is not None):
+                needs = "needs" if needed else "has no use for"
+                raise ValueError(f"topology {self.name} {needs} the key {of_role.key!r}")
+        windows = TOPOLOGIES[self.name].windowed
+        if windows != (self.window is not None):
             raise ValueError(
                 f"topology {self.name} {'needs' if windows else 'has no use for'} the key 'window'"
             )
         if not isinstance(self.tasks, int) and set(self.tasks) != set(roles):
             raise ValueError(f"tasks must name each of {', '.join(roles)}")
         for name in self.service:
-            if roles.get(name, "spout") == "spout":
+            if name not in roles or ROLES[roles[name]].spout:
                 raise ValueError(f"service: there is no bolt {name!r} in {self.name} ({', '.join(roles)})")
         for setting in self.storm:
             for start, key in MANAGED.items():
                 if setting.startswith(start):
                     raise ValueError(f"storm: {setting} is set by the harness; its key is {key}")
-        edges = [f"{s.source}->{s.target}" for s in TOPOLOGIES[self.name].STREAMS]
+        edges = [f"{s.source}->{s.target}" for s in TOPOLOGIES[self.name].streams]
         for edge in self.groupings:
             if edge not in edges:
                 raise ValueError(f"groupings: there is no stream {edge!r}; streams are {', '.join(edges)}")

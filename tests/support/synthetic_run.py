@@ -34,7 +34,7 @@ from harness.plans import (
 )
 from harness.runs import Backlog, BurnInFound, CompleteLatency, Finding, Interval, Quality, StepPlan
 from harness.schemas import HOP, LATENCY, METRICS, PREDICTIONS, SCHEMA_VERSION
-from harness.topologies import query_plan
+from harness.topologies import TOPOLOGIES
 from harness.topologies.test_topology import Multiplier, Topology
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
@@ -87,7 +87,7 @@ class FakeRun:
             "join-split": ("spout", "json", "multiplier", "join", "sender-1", "sender-2"),
         }[self.topology]
         window = Window(kind="count", length=10, slide=10)
-        return query_plan(self.topology, dict.fromkeys(names, self.tasks), window, {})
+        return TOPOLOGIES[self.topology].query_plan(dict.fromkeys(names, self.tasks), window, {})
 
 
 UNUSUAL: Mapping[str, FakeRun] = {

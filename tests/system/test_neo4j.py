@@ -31,7 +31,7 @@ from harness.machine.companions import RESTARTS
 from harness.machine.servers import quiet
 from harness.plans import Window
 from harness.runs import Run
-from harness.topologies import TOPOLOGIES, query_plan
+from harness.topologies import TOPOLOGIES
 
 pytestmark = pytest.mark.system
 
@@ -51,8 +51,8 @@ def graph(neo4j_server: Neo4jServer, password: str) -> Iterator[PlanGraph]:
 
 def made(folder: Path, topology: str) -> Run:
     """Three steps: few executors, many, and the same many on other workers."""
-    tasks = dict.fromkeys(TOPOLOGIES[topology].COMPONENTS, 8)
-    plan = query_plan(topology, tasks, Window(kind="count", length=10, slide=10), {})
+    tasks = dict.fromkeys(TOPOLOGIES[topology].components, 8)
+    plan = TOPOLOGIES[topology].query_plan(tasks, Window(kind="count", length=10, slide=10), {})
     plans = [placed(plan, 2), placed(plan, 8, nodes=3), placed(plan, 8, nodes=3, first=1)]
     return write_run(folder, plans, topology)
 

@@ -33,6 +33,7 @@ from harness.models.contract.layout import FloatArray, Layout, Output, lay_out, 
 from harness.models.network import Atoms, Hops, Input, Network, Service, constant
 from harness.models.simulator.distributions import exponential, lognormal, uniform
 from harness.plans import PhysicalPlan, Stream
+from harness.topologies.roles import traits
 from harness.topologies.test_topology import Multiplier, ServiceTime
 
 WORK = lognormal(0.15, 0.5)
@@ -64,11 +65,11 @@ def network(experiment: Experiment, plan: PhysicalPlan, rate_tps: float) -> Netw
     windows = {c.name: c.window for c in plan.query_plan.components if c.window is not None}
     for name in layout.order:
         made = outputs(plan.query_plan, name)
-        if roles[name] == "spout":
+        if traits(roles[name]).spout:
             service[Input(name, "", "")] = Service(constant(EMIT_MS), constant(0.0))
             continue
         numbers = np.array([0.0, 1.0])
-        if roles[name] == "multiplier" and topology.multiplier is not None:
+        if traits(roles[name]).multiplies and topology.multiplier is not None:
             numbers = children(topology.multiplier)
         for s in plan.query_plan.inputs(name):
             key = Input(name, s.source, s.stream)

@@ -15,6 +15,7 @@ from harness.models.contract.layout import FloatArray, IntArray
 from harness.models.simulator import SimulatedRun
 from harness.models.simulator.kinds import COUNT_WINDOW, TIME_WINDOW
 from harness.schemas import HOP
+from harness.topologies.roles import traits
 
 PARTITIONS = 16
 
@@ -72,7 +73,7 @@ class Played:
         """Return which tuples were made by a multiplier, and so are numbered."""
         plan = self.run.network.layout.plan.query_plan
         order = self.run.network.layout.order
-        multipliers = [i for i, name in enumerate(order) if plan.component(name).role == "multiplier"]
+        multipliers = [i for i, name in enumerate(order) if traits(plan.component(name).role).multiplies]
         parent = self.run.visits["parent"][visits]
         found = np.zeros(visits.size, dtype=np.bool_)
         made = np.flatnonzero(parent >= 0)
@@ -156,7 +157,7 @@ def members(played: Played) -> IntArray:
     """Return how many members each message has, by its number in the step: children, and ways past."""
     plan = played.run.network.layout.plan.query_plan
     firsts = {s.target for s in plan.streams if s.source in plan.spouts}
-    past = any(plan.component(name).role != "multiplier" for name in firsts)
+    past = any(not traits(plan.component(name).role).multiplies for name in firsts)
     children = np.flatnonzero(played.from_multiplier(np.arange(played.run.visits.size)))
     counts = np.bincount(played.run.visits["root"][children], minlength=played.offsets_ns.size)
     found = np.empty(counts.size, dtype=np.int64)

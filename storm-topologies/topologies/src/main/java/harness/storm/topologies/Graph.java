@@ -1,7 +1,6 @@
 package harness.storm.topologies;
 
 import harness.storm.topologies.TopologySettings.Component;
-import harness.storm.topologies.TopologySettings.Role;
 import harness.storm.topologies.TopologySettings.Stream;
 import java.util.ArrayDeque;
 import java.util.Deque;
@@ -28,7 +27,7 @@ record Graph(Map<String, Component> components, List<Stream> streams) {
      */
     void check() {
         Checks.that(
-                components.values().stream().anyMatch(c -> c.role() == Role.SPOUT),
+                components.values().stream().anyMatch(c -> c.role().isSpout()),
                 "components: one of them has to have role spout");
         for (String name : components.keySet()) {
             Checks.that(
@@ -53,12 +52,7 @@ record Graph(Map<String, Component> components, List<Stream> streams) {
                     components.containsKey(end),
                     "streams: " + stream.label() + " names " + end + ", which is no component");
         }
-        List<String> declared =
-                switch (components.get(stream.source()).role()) {
-                    case SENDER -> List.of();
-                    case JOIN -> Routing.STREAMS;
-                    default -> List.of("default");
-                };
+        List<String> declared = components.get(stream.source()).role().streams();
         Checks.that(
                 declared.contains(stream.stream()),
                 "streams: " + stream.label() + ": " + stream.source() + " emits on " + declared + " only");
@@ -67,21 +61,20 @@ record Graph(Map<String, Component> components, List<Stream> streams) {
     private void checkInputs(String name, Role role) {
         List<Stream> inputs = inputs(name);
         Checks.that(
-                (role == Role.SPOUT) == inputs.isEmpty(),
-                "streams: " + name + (role == Role.SPOUT ? " is a spout and has no input" : " has no input"));
+                role.isSpout() == inputs.isEmpty(),
+                "streams: " + name + (role.isSpout() ? " is a spout and has no input" : " has no input"));
         long sources = inputs.stream().map(Stream::source).distinct().count();
         Checks.that(
-                role != Role.JOIN || sources == 2, "streams: " + name + " joins two components, not " + sources);
+                !role.joins() || sources == 2, "streams: " + name + " joins two components, not " + sources);
     }
 
     private void checkUpstream(String name, Role role) {
         Set<String> upstream = upstream(name);
         Checks.that(!upstream.contains(name), "streams: " + name + " receives its own output");
         // A message and one number name a child, and a window's output has members of several messages.
-        boolean plain =
-                upstream.stream().map(c -> components.get(c).role()).allMatch(r -> r == Role.SPOUT || r == Role.JSON);
+        boolean plain = upstream.stream().map(c -> components.get(c).role()).allMatch(Role::keepsMember);
         Checks.that(
-                plain || role != Role.MULTIPLIER,
+                plain || !role.multiplies(),
                 "streams: " + name + " multiplies what was multiplied or windowed before");
     }
 

@@ -4,7 +4,6 @@ import harness.storm.topologies.TopologySettings.Component;
 import harness.storm.topologies.TopologySettings.Stream;
 import org.apache.storm.generated.StormTopology;
 import org.apache.storm.topology.BoltDeclarer;
-import org.apache.storm.topology.IRichBolt;
 import org.apache.storm.topology.TopologyBuilder;
 import org.apache.storm.tuple.Fields;
 
@@ -29,33 +28,16 @@ final class TopologyFactory {
     }
 
     private void add(String name, Component component) {
-        if (component.role() == TopologySettings.Role.SPOUT) {
+        if (component.role().isSpout()) {
             builder.setSpout(name, MessageSpout.of(settings.spout(), workload), component.executors())
                     .setNumTasks(component.tasks());
             return;
         }
-        BoltDeclarer declarer = builder.setBolt(name, bolt(component), component.executors());
+        BoltDeclarer declarer = builder.setBolt(name, component.role().bolt(component, settings, workload), component.executors());
         declarer.setNumTasks(component.tasks());
         for (Stream stream : graph.inputs(name)) {
             subscribe(declarer, stream);
         }
-    }
-
-    private IRichBolt bolt(Component component) {
-        ServiceTime service = component.service();
-        return switch (component.role()) {
-            case JSON -> new JsonBolt(workload, service);
-            case MULTIPLIER -> new MultiplierBolt(workload, service, settings.multiplier());
-            case WINDOW -> windowed(component, null);
-            case JOIN -> windowed(component, settings.routing());
-            case SENDER -> new SenderBolt(workload, service, settings.sink());
-            case SPOUT -> throw new IllegalArgumentException("a spout is no bolt");
-        };
-    }
-
-    private IRichBolt windowed(Component component, Routing routing) {
-        WindowBolt bolt = new WindowBolt(workload, component.window(), routing);
-        return new ArrivalWindowExecutor(bolt, workload, component.service());
     }
 
     private static void subscribe(BoltDeclarer bolt, Stream stream) {

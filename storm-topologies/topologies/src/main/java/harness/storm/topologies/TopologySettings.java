@@ -34,22 +34,6 @@ record TopologySettings(
         Sink sink,
         Map<String, Object> storm) {
 
-    /** What a component does. */
-    enum Role {
-        @JsonProperty("spout")
-        SPOUT,
-        @JsonProperty("json")
-        JSON,
-        @JsonProperty("multiplier")
-        MULTIPLIER,
-        @JsonProperty("window")
-        WINDOW,
-        @JsonProperty("join")
-        JOIN,
-        @JsonProperty("sender")
-        SENDER
-    }
-
     /** How a stream's tuples are spread over the target's tasks; Storm's names. */
     enum Grouping {
         @JsonProperty("shuffle")
@@ -92,9 +76,10 @@ record TopologySettings(
             Checks.present("role", role);
             Checks.that(executors >= 1, "executors has to be at least 1, not " + executors);
             Checks.that(tasks >= executors, "tasks has to be at least executors, not " + tasks);
-            boolean windowed = role == Role.WINDOW || role == Role.JOIN;
-            Checks.that(windowed == (window != null), "window is for roles window and join, and required there");
-            Checks.that(role != Role.SPOUT || service == null, "a spout has no service, it has to be null");
+            Checks.that(
+                    role.isWindowed() == (window != null),
+                    "window is for roles " + Role.windowedNames() + ", and required there");
+            Checks.that(!role.isSpout() || service == null, "a spout has no service, it has to be null");
         }
     }
 
@@ -179,17 +164,18 @@ record TopologySettings(
         streams = List.copyOf(streams);
         storm = Collections.unmodifiableMap(new LinkedHashMap<>(storm));
         components.forEach((component, given) -> Checks.present("components." + component, given));
-        Checks.that(
-                has(components, Role.MULTIPLIER) == (multiplier != null),
-                "multiplier is required with a component of role multiplier, and else null");
-        Checks.that(
-                has(components, Role.JOIN) == (routing != null),
-                "routing is required with a component of role join, and else null");
+        checkNeeded(components, "multiplier", multiplier);
+        checkNeeded(components, "routing", routing);
         new Graph(components, streams).check();
     }
 
-    private static boolean has(Map<String, Component> components, Role role) {
-        return components.values().stream().anyMatch(c -> c.role() == role);
+    private static void checkNeeded(Map<String, Component> components, String key, Object given) {
+        for (Role role : Role.values()) {
+            boolean needed = components.values().stream().anyMatch(c -> c.role() == role);
+            Checks.that(
+                    !key.equals(role.key()) || needed == (given != null),
+                    key + " is required with a component of role " + role.label() + ", and else null");
+        }
     }
 
     private static Map<String, Object> clientSettings(String key, Map<String, Object> given, Set<String> ours) {
