@@ -15,7 +15,13 @@ enum Role {
     @JsonProperty("json")
     JSON(1, false, false, null, List.of("default"), (c, s, w) -> new JsonBolt(w, c.service())),
     @JsonProperty("multiplier")
-    MULTIPLIER(1, false, true, "multiplier", List.of("default"), (c, s, w) -> new MultiplierBolt(w, c.service(), s.multiplier())),
+    MULTIPLIER(
+            1,
+            false,
+            true,
+            "multiplier",
+            List.of("default"),
+            (c, s, w) -> new MultiplierBolt(w, c.service(), s.multiplier())),
     @JsonProperty("window")
     WINDOW(1, true, false, null, List.of("default"), (c, s, w) -> windowed(c, w, null)),
     @JsonProperty("join")

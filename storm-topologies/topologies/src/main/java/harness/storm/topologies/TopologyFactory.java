@@ -4,6 +4,7 @@ import harness.storm.topologies.TopologySettings.Component;
 import harness.storm.topologies.TopologySettings.Stream;
 import org.apache.storm.generated.StormTopology;
 import org.apache.storm.topology.BoltDeclarer;
+import org.apache.storm.topology.IRichBolt;
 import org.apache.storm.topology.TopologyBuilder;
 import org.apache.storm.tuple.Fields;
 
@@ -33,7 +34,8 @@ final class TopologyFactory {
                     .setNumTasks(component.tasks());
             return;
         }
-        BoltDeclarer declarer = builder.setBolt(name, component.role().bolt(component, settings, workload), component.executors());
+        IRichBolt bolt = component.role().bolt(component, settings, workload);
+        BoltDeclarer declarer = builder.setBolt(name, bolt, component.executors());
         declarer.setNumTasks(component.tasks());
         for (Stream stream : graph.inputs(name)) {
             subscribe(declarer, stream);

@@ -1,0 +1,113 @@
+"""Kinds are values: what kind a topology, its traffic or a cluster is, few modules ask, once each.
+
+Read from the syntax trees of all sources. All other modules call methods of what they are given.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+HARNESS = Path(__file__).resolve().parent.parent / "harness"
+KINDS = {
+    *("Topology", "JarTopology"),
+    *("HopTraffic", "TopicTraffic", "OwnTraffic"),
+    *("Local", "Provisioned", "Simulated", "ClusterShape"),
+}
+"""Classes of which one is one kind, and another another."""
+JOINED = {
+    "experiments/config.py": "an experiment's file is read as one kind of topology",
+    "experiments/step_traffic.py": "traffic, to what a campaign does with it",
+    "app/loads.py": "traffic, to generator and records",
+    "app/clusters.py": "cluster, to what opens it",
+    "storm/deployment.py": "topology, to what submits it",
+    "storm/capturing.py": "topology, to what captures it",
+}
+"""Modules that join something of their room to each kind, in one place; values of their own rooms are made in
+``topologies/`` and ``experiments/clusters.py``."""
+MAY_BE_MISSING = {"topics", "workload", "rate_tps", "captured"}
+DECIDING = {"topologies/jar.py", "experiments/config.py"}
+"""Modules that may ask whether an experiment has one of these: they say it in other words to all others."""
+OF_OTHERS = {
+    ("commands/console.py", "rate_tps"): "a rate that was seen, or none yet",
+    ("storm/capturing.py", "captured"): "a run that goes on has it from its experiment",
+}
+
+
+def trees() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(HARNESS.rglob("*.py")):
+        yield path.relative_to(HARNESS).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def last(node: ast.expr) -> str:
+    """Return the last name of ``a.b.c``; empty for other expressions."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def asked_by_class(tree: ast.Module) -> Iterator[str]:
+    """Yield the kinds that ``isinstance``, ``issubclass`` and patterns of ``match`` ask for."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.MatchClass):
+            yield last(node.cls)
+        elif isinstance(node, ast.Call) and last(node.func) in ("isinstance", "issubclass"):
+            yield from (last(n) for n in ast.walk(node.args[1]) if isinstance(n, ast.expr))
+
+
+def compared(tree: ast.Module) -> Iterator[tuple[list[ast.expr], list[ast.cmpop], int]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            yield [node.left, *node.comparators], node.ops, node.lineno
+
+
+def clusters_kinds(tree: ast.Module) -> Iterator[int]:
+    """Yield lines that compare a cluster's ``kind``, or ``cluster_kind``, with a literal or several."""
+    for sides, _, line in compared(tree):
+        literals = {c.value for side in sides for c in ast.walk(side) if isinstance(c, ast.Constant)}
+        named = {last(n) for side in sides for n in ast.walk(side) if isinstance(n, ast.expr)}
+        if literals & {"local", "remote", "simulator", "cluster_kind"} and (
+            named & {"kind", "cluster_kind"} or "cluster_kind" in literals
+        ):
+            yield line
+
+
+def missing(tree: ast.Module) -> Iterator[str]:
+    """Yield what is compared with None of the things that some experiments lack."""
+    for sides, ops, _ in compared(tree):
+        none = any(isinstance(side, ast.Constant) and side.value is None for side in sides)
+        if none and any(isinstance(op, ast.Is | ast.IsNot) for op in ops):
+            yield from (last(side).lstrip("_") for side in sides if last(side).lstrip("_") in MAY_BE_MISSING)
+
+
+def test_classes_of_kinds_are_asked_for_only_where_they_are_joined_to_something() -> None:
+    asked = {place: KINDS.intersection(asked_by_class(tree)) for place, tree in trees()}
+    assert {place for place, kinds in asked.items() if kinds} == set(JOINED)
+
+
+@pytest.mark.parametrize(("place", "tree"), list(trees()), ids=lambda x: x if isinstance(x, str) else "")
+def test_no_cluster_is_asked_for_its_kind(place: str, tree: ast.Module) -> None:
+    allowed = {"analysis/spark/inputs.py", "analysis/judge/evaluation.py"}  # MEASURED_KINDS of old runs, too
+    lines = [] if place in allowed else list(clusters_kinds(tree))
+    assert lines == [], f"{place}: give the kinds of harness/experiments/clusters.py an attribute instead"
+
+
+@pytest.mark.parametrize(("place", "tree"), list(trees()), ids=lambda x: x if isinstance(x, str) else "")
+def test_what_an_experiment_may_lack_is_asked_for_once(place: str, tree: ast.Module) -> None:
+    asked = [] if place in DECIDING else [n for n in missing(tree) if (place, n) not in OF_OTHERS]
+    assert asked == [], f"{place}: give the traffic of harness/topologies/traffic.py an attribute instead"
+
+
+def test_the_questions_are_seen_at_all() -> None:
+    """What was asked before: the tests find each of the three."""
+    was = ast.parse(
+        "a = isinstance(x.topology, JarTopology)\n"
+        "b = experiment.cluster.kind == 'remote'\n"
+        "c = experiment.workload is None\n"
+        "d = run.environment.get('cluster_kind') in ('local', 'remote')\n"
+        "match t:\n    case harness.Topology():\n        pass\n"
+    )
+    assert set(asked_by_class(was)) == {"JarTopology", "Topology"}
+    assert list(clusters_kinds(was)) == [2, 4]
+    assert list(missing(was)) == ["workload"]
