@@ -36,7 +36,7 @@ from harness.experiments.precision import Look
 from harness.experiments.watching import Reports, Watched, WatchedMessages
 from harness.plans import PhysicalPlan, QueryPlan, TopologyConfiguration
 from harness.runs import Finding, Quality, Rejected, Run, StepPlan, Submission
-from harness.schemas import LATENCY
+from harness.schemas import LATENCY, Metric
 from harness.topologies.jar import JarTopology
 
 POLL_S = 0.25
@@ -318,7 +318,7 @@ class Campaign:
 
     def _spoke(self, since_ms: int) -> set[int]:
         """Return the windowed tasks that have said what they hold since then."""
-        return {int(str(text["task"])) for text in self._metrics.texts("held", since_ms)}
+        return {int(str(text["task"])) for text in self._metrics.texts(Metric.HELD, since_ms)}
 
     def _write(
         self,
@@ -437,8 +437,8 @@ class Campaign:
             output_records=output_records,
             records_read=self._load.records_read,
             foreign_records=self._load.foreign_records,
-            held=self._metrics.texts("held", since_ms),
-            failed=self._metrics.texts("ack", since_ms),
+            held=self._metrics.texts(Metric.HELD, since_ms),
+            failed=self._metrics.texts(Metric.ACK, since_ms),
             errors=self._deployment.reported_errors(since_ms),
             topic=self._load.input_topic,
             # a jar's outputs say nothing of the ways that they took

@@ -17,14 +17,14 @@ import numpy.typing as npt
 
 from harness.analysis.judge import capacity
 from harness.analysis.judge.carriers import Statistic
-from harness.analysis.judge.pairs import THESIS_STATISTICS, TOPOLOGY_MEASURES
+from harness.analysis.judge.pairs import THESIS_STATISTICS
 from harness.analysis.judge.predicting import ask, reader
 from harness.analysis.judge.raw_steps import RawStep, worker_cpu_cores
 from harness.analysis.judge.scores import FEWEST_BLOCKS, Accuracy, Matrix, MeasuredValues, rounded
-from harness.analysis.spark.counters import ARRIVALS, SERVICE, WORKER_CPU
 from harness.analysis.spark.inputs import RunRecord
 from harness.models import MODELS
 from harness.protocols import Model, Observation, Prediction
+from harness.schemas import LATENCIES, Measure
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -37,7 +37,7 @@ Carriers = Mapping[int, Mapping[Statistic, float]]
 """By step, the effective number of blocks that a measured statistic rests on."""
 K = TypeVar("K")
 
-OF_COMPONENTS = (ARRIVALS, SERVICE)
+OF_COMPONENTS = (Measure.ARRIVALS, Measure.SERVICE)
 """Measures that are also compared as they were measured, by component."""
 NO_CHANGE = "no-change"
 PICKED = 1000
@@ -51,9 +51,9 @@ def protocol_of(measure: str, statistic: str) -> str:
 
 def is_primary(measure: str, subject: str) -> bool:
     """Whether a measure is judged by a subject (as ``errors.primary``)."""
-    if measure in (*TOPOLOGY_MEASURES, capacity.THROUGHPUT, capacity.SUSTAINABLE):
+    if measure in (*LATENCIES, Measure.THROUGHPUT, Measure.SUSTAINABLE):
         return subject == ""
-    return "[" in subject or measure == WORKER_CPU
+    return "[" in subject or measure == Measure.WORKER_CPU
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Asked:
             for measure, statistic, subject, value in _values(own):
                 measured[measure, statistic, i][subject] = value
             for worker, cores in worker_cpu_cores(raw[i]).items():
-                measured[WORKER_CPU, "mean", i][worker] = cores
+                measured[Measure.WORKER_CPU, "mean", i][worker] = cores
             for j, proposed in seen.items():
                 if i == j:
                     continue
@@ -267,8 +267,8 @@ def errors(nights: Sequence[Asked], record: RunRecord, unusable: Mapping[int, tu
     served = {
         (i, s.index): np.logical_and.reduce(
             [
-                told[SERVICE, "mean", (i, s.index)].get(subject, nothing)
-                for subject in judged.get((SERVICE, "mean", s.index), {})
+                told[Measure.SERVICE, "mean", (i, s.index)].get(subject, nothing)
+                for subject in judged.get((Measure.SERVICE, "mean", s.index), {})
             ]
             or [~nothing]
         )
@@ -279,7 +279,7 @@ def errors(nights: Sequence[Asked], record: RunRecord, unusable: Mapping[int, tu
     unanswered: dict[Kind, dict[Pair, Bools]] = {}
     for kind in dict.fromkeys(kind for kind, _ in answers):
         _, measure, statistic = kind
-        targets = sources if measure in TOPOLOGY_MEASURES else {s.index for s in usable}
+        targets = sources if measure in LATENCIES else {s.index for s in usable}
         found: dict[Pair, Floats] = {}
         missing: dict[Pair, Bools] = {}
         for i, j in ((i, j) for i in sorted(sources) for j in sorted(targets) if i != j):
@@ -353,7 +353,7 @@ def _values_of(
     out: dict[tuple[str, str, str], dict[int, Floats]] = defaultdict(dict)
     for (measure, statistic, step), by_subject in measured.items():
         for subject, value in by_subject.items():
-            whole = measure in TOPOLOGY_MEASURES and subject == "" and step in kept_up
+            whole = measure in LATENCIES and subject == "" and step in kept_up
             part = measure in OF_COMPONENTS and statistic == "mean" and subject in components
             if (whole or part) and step not in unusable:
                 out[measure, statistic, subject][step] = value

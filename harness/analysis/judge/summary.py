@@ -10,13 +10,11 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
 from harness import __version__
-from harness.analysis.judge.pairs import TOPOLOGY_MEASURES, primary, run_of
+from harness.analysis.judge.pairs import primary, run_of
 from harness.analysis.spark import tables
-from harness.analysis.spark.counters import ACK, ARRIVALS, ROUTING, SERVICE
 from harness.analysis.spark.inputs import RunRecord
-from harness.analysis.spark.latencies import COMPLETE
 from harness.machine.environment import commit
-from harness.schemas import SCHEMA_VERSION
+from harness.schemas import LATENCIES, SCHEMA_VERSION, Measure
 
 NO_CHANGE = "no-change"
 EVIDENCE_PCT = 10.0
@@ -60,7 +58,7 @@ class EvidenceSummary(TypedDict):
     is_evidence: bool | None
 
 
-COUNTED = (ARRIVALS, SERVICE, ROUTING)
+COUNTED = (Measure.ARRIVALS, Measure.SERVICE, Measure.ROUTING)
 """What is judged of a run without any latency."""
 
 
@@ -147,8 +145,8 @@ def leading(latencies: Set[str]) -> tuple[str, ...]:
     if latencies and latencies <= {"service"}:
         return COUNTED
     if latencies and latencies <= {"ack", "service"}:
-        return COMPLETE, ACK
-    return TOPOLOGY_MEASURES
+        return Measure.COMPLETE, Measure.ACK
+    return LATENCIES
 
 
 def evidence(summaries: list[ErrorSummary]) -> list[EvidenceSummary]:
@@ -157,7 +155,7 @@ def evidence(summaries: list[ErrorSummary]) -> list[EvidenceSummary]:
     for s in summaries:
         if (s["model"], s["protocol"], s["statistic"]) == (NO_CHANGE, "ours", "mean") and s[
             "measure"
-        ] in TOPOLOGY_MEASURES:
+        ] in LATENCIES:
             error = s["median_abs_error_pct"]
             found.append(
                 EvidenceSummary(
