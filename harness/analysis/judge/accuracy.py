@@ -16,10 +16,9 @@ import pandas as pd
 from scipy.stats import t as student
 
 from harness.analysis.judge.evaluation import Evaluated, mean_ground_truth
+from harness.analysis.judge.judged_rows import judged_rows
 from harness.schemas import LATENCIES, Measure
 
-WHOLE = (*LATENCIES, Measure.THROUGHPUT, Measure.SUSTAINABLE)
-"""Measures with one subject, the whole topology; the others are judged by executor, connection or worker."""
 BUSIEST = 0.9
 """Load of the busiest executor up to which tails are asked for."""
 BUSY_PCT = (0, 60, 70, 80, 90, 100)
@@ -42,17 +41,12 @@ def gather(runs: Iterable[Evaluated]) -> Pairs:
         busiest = frame["proposed_step"].map(busiest_executor(frame))
         source, proposed = (frame[c].isin(list(run.saturated)) for c in ("source_step", "proposed_step"))
         full = source | (proposed & frame["measure"].isin(LATENCIES))
-        whole = frame["measure"].isin(WHOLE) & (frame["subject"] == "")
-        part = frame["subject"].str.contains("[", regex=False) | (frame["measure"] == Measure.WORKER_CPU)
         asked = frame["proposed_step"].map(dict(run.configurations))
         whose = {"run": run.name, "experiment": run.experiment, "machine": run.machine}
         source_busy, busy = (frame[c].map(dict(run.busy_pct)) for c in ("source_step", "proposed_step"))
         busy = busy.where(busy >= source_busy, source_busy).where(busy.notna())
         named = frame.assign(**whose, proposed=asked, full=full, busiest=busiest, busy_pct=busy)
-        kept = (frame["source_step"] != frame["proposed_step"]) & (
-            whole | (part & ~frame["measure"].isin(WHOLE))
-        )
-        frames.append(named[kept])
+        frames.append(named[judged_rows(frame) & (frame["source_step"] != frame["proposed_step"])])
     return with_repeats(pd.concat(frames, ignore_index=True)) if frames else pd.DataFrame()
 
 
@@ -88,7 +82,7 @@ def with_repeats(rows: Pairs) -> Pairs:
 
 def busiest_executor(pairs: pd.DataFrame) -> Mapping[int, float]:
     """Return the measured load of each step's busiest executor, from its arrivals and service times."""
-    means = pairs[(pairs["statistic"] == "mean") & pairs["subject"].str.contains("[", regex=False)]
+    means = pairs[(pairs["statistic"] == "mean") & judged_rows(pairs)]
     wide = means[means["measure"].isin([Measure.ARRIVALS, Measure.SERVICE])].pivot_table(
         index=["proposed_step", "subject"], columns="measure", values="actual", aggfunc="first"
     )

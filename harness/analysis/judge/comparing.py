@@ -20,9 +20,10 @@ import pyarrow.parquet as pq
 
 from harness.analysis.judge import bootstrap
 from harness.analysis.judge.bootstrap import ENDS, PAIR, ConfidenceInterval
+from harness.analysis.judge.judged_rows import judged_rows
 from harness.analysis.spark.inputs import RunRecord, check_parquet, read_raw
 from harness.errors import UsageError
-from harness.schemas import ERRORS, LATENCIES, Measure
+from harness.schemas import ERRORS
 
 KIND = ["protocol", "measure", "statistic"]
 COLUMN = "abs_error_pct"
@@ -161,11 +162,8 @@ def compare(runs: Sequence[Side], models: Sequence[str] = ()) -> Comparison:
 
 def cells(errors: pd.DataFrame) -> pd.DataFrame:
     """Return the judged off-diagonal pairs' errors: one row a model, kind and pair (median of subjects)."""
-    whole = errors["measure"].isin([*LATENCIES, Measure.THROUGHPUT, Measure.SUSTAINABLE])
-    part = errors["subject"].str.contains("[", regex=False) | (errors["measure"] == Measure.WORKER_CPU)
-    primary = (whole & (errors["subject"] == "")) | (~whole & part)
     judged = (errors["verdict"] == "judged") & (errors[ENDS[0]] != errors[ENDS[1]])
-    grouped = errors[primary & judged].groupby(["model", *KIND, *ENDS])
+    grouped = errors[judged_rows(errors) & judged].groupby(["model", *KIND, *ENDS])
     return grouped[COLUMN].median().to_frame().reset_index()
 
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from harness.analysis.judge import capacity
 from harness.analysis.judge.carriers import Statistic
+from harness.analysis.judge.judged_rows import is_judged
 from harness.analysis.judge.pairs import THESIS_STATISTICS
 from harness.analysis.judge.predicting import ask, reader
 from harness.analysis.judge.raw_steps import RawStep, worker_cpu_cores
@@ -24,7 +25,7 @@ from harness.analysis.judge.scores import FEWEST_BLOCKS, Accuracy, Matrix, Measu
 from harness.analysis.spark.inputs import RunRecord
 from harness.models import MODELS
 from harness.protocols import Model, Observation, Prediction
-from harness.schemas import LATENCIES, Measure
+from harness.schemas import LATENCIES, JudgedRows, Measure
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -47,13 +48,6 @@ PICKED = 1000
 def protocol_of(measure: str, statistic: str) -> str:
     """Return which protocol a statistic belongs to."""
     return "thesis" if THESIS_STATISTICS.get(measure) == statistic else "ours"
-
-
-def is_primary(measure: str, subject: str) -> bool:
-    """Whether a measure is judged by a subject (as ``errors.primary``)."""
-    if measure in (*LATENCIES, Measure.THROUGHPUT, Measure.SUSTAINABLE):
-        return subject == ""
-    return "[" in subject or measure == Measure.WORKER_CPU
 
 
 @dataclass(frozen=True)
@@ -109,7 +103,7 @@ class Asked:
                         else ask(answers_of, proposed.plan, proposed.settings, proposed.rate_tps)
                     )
                     for measure, statistic, subject, value in _values(found):
-                        if is_primary(measure, subject):
+                        if is_judged(measure, subject):
                             answers[(name, measure, statistic), (i, j)][subject] = value
         for row in (*capacity.throughput(record), *capacity.sustainable_rate(record)):
             if row["value"] is not None:
@@ -189,7 +183,7 @@ class Errors:
                 protocol=protocol_of(measure, statistic),
                 measure=measure,
                 statistic=statistic,
-                subjects="one" if is_primary(measure, "") else "many",
+                subjects="one" if is_judged(measure, "") else "many",
                 errors_pct=self._matrix(found),
                 unanswered=tuple(sorted((place[i], place[j]) for i, j in self.unanswered[kind])),
                 grown_points=grown,
@@ -259,7 +253,7 @@ def errors(nights: Sequence[Asked], record: RunRecord, unusable: Mapping[int, tu
     measured = _wide([n.measured for n in nights])
     answers = _wide([n.answers for n in nights])
     judged: dict[Of, dict[str, Floats]] = {
-        of: {s: v for s, v in by_subject.items() if is_primary(of[0], s) and np.nan_to_num(v).any()}
+        of: {s: v for s, v in by_subject.items() if is_judged(of[0], s) and np.nan_to_num(v).any()}
         for of, by_subject in measured.items()
     }
     told = _told(nights)
@@ -289,13 +283,13 @@ def errors(nights: Sequence[Asked], record: RunRecord, unusable: Mapping[int, tu
             tells = told[measure, statistic, (i, j)]
             lost = nothing.copy()
             for subject in actual:
-                known = tells.get(subject, nothing) if "[" in subject else served[i, j]
+                known = tells.get(subject, nothing) if JudgedRows.PARTS.include(subject) else served[i, j]
                 lost |= known & np.isnan(predicted.get(subject, never))
             if lost.any():
                 missing[i, j] = lost
             if both:
                 p, a = (np.stack([of[subject] for subject in both]) for of in (predicted, actual))
-                found[i, j] = _relative(p, a, one=is_primary(measure, ""))
+                found[i, j] = _relative(p, a, one=is_judged(measure, ""))
         if found or missing:
             of_pairs[kind], unanswered[kind] = found, missing
     steps = tuple(s.index for s in record.steps)

@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from harness.analysis.judge.judged_rows import judged_column
 from harness.analysis.spark import tables
 from harness.analysis.spark.inputs import STEP_NUMBERS, Source
 from harness.analysis.spark.latencies import Actual
@@ -115,17 +116,6 @@ def run_of(step: str) -> Column:
     return sf.floor(sf.col(step) / STEP_NUMBERS).cast("int")
 
 
-def primary() -> Column:
-    """Whether a row's subject is one that its measure is judged by.
-
-    Latencies and capacities are judged for the whole topology, processor use for each worker, other measures
-    for each executor or connection.
-    """
-    whole = sf.col("measure").isin(*LATENCIES, Measure.THROUGHPUT, Measure.SUSTAINABLE)
-    part = sf.col("subject").contains("[") | (sf.col("measure") == Measure.WORKER_CPU)
-    return sf.when(whole, sf.col("subject") == "").otherwise(part)
-
-
 def _gaps(predicted: DataFrame, measured: DataFrame, small: Callable[[DataFrame], DataFrame]) -> DataFrame:
     """Rows for what was measured and a model should have predicted and did not.
 
@@ -134,8 +124,8 @@ def _gaps(predicted: DataFrame, measured: DataFrame, small: Callable[[DataFrame]
     kind = ["measure", "statistic", "protocol"]
     every = predicted.select(*PAIR).distinct()
     run = run_of("proposed_step").alias("run")
-    answered = predicted.where(primary()).select(run, "model", *kind).distinct()
-    comparable = measured.where(primary() | (sf.col("protocol") == "thesis"))
+    answered = predicted.where(judged_column()).select(run, "model", *kind).distinct()
+    comparable = measured.where(judged_column() | (sf.col("protocol") == "thesis"))
     asked = (
         comparable.select(sf.col("step").alias("proposed_step"), "run", "subject", *kind)
         .join(sf.broadcast(every), "proposed_step")

@@ -10,7 +10,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
 from harness import __version__
-from harness.analysis.judge.pairs import primary, run_of
+from harness.analysis.judge.judged_rows import judged_column
+from harness.analysis.judge.pairs import run_of
 from harness.analysis.spark import tables
 from harness.analysis.spark.inputs import RunRecord
 from harness.machine.environment import commit
@@ -95,7 +96,7 @@ def summarise(errors: DataFrame) -> list[ErrorSummary]:
 
 def summaries(errors: DataFrame) -> dict[int, list[ErrorSummary]]:
     """Summarise the pair table over each run's off-diagonal pairs, by the run's place."""
-    rows = errors.where("source_step != proposed_step").where(primary())
+    rows = errors.where("source_step != proposed_step").where(judged_column())
     same = Window.partitionBy("source_step", "proposed_step", "protocol", "measure", "statistic", "subject")
     no_change = sf.when(sf.col("model") == NO_CHANGE, sf.col("abs_error_pct"))
     rows = rows.withColumn("base_pct", sf.max(no_change).over(same))
@@ -174,7 +175,7 @@ def matrices(errors: DataFrame) -> pd.DataFrame:
     """
     judged = sf.col("verdict") == "judged"
     cells = (
-        errors.where(primary())
+        errors.where(judged_column())
         .groupBy(*KIND, "source_step", "proposed_step")
         .agg(
             _percentile(sf.col("relative_error"), 0.5).alias("relative_error"),

@@ -10,6 +10,7 @@ from harness.analysis.figures import plan_drawing, style
 from harness.analysis.figures.error_figures import what
 from harness.analysis.judge.bootstrap import ConfidenceInterval
 from harness.analysis.judge.checks import MEASURED
+from harness.analysis.judge.judged_rows import judged_rows
 from harness.analysis.judge.pairs import THESIS_STATISTICS
 from harness.analysis.judge.ranking import intervals
 from harness.analysis.judge.results import WITHIN_NOISE, Results, executors
@@ -267,8 +268,7 @@ def worst_rows(data: Results) -> list[Row]:
     """Return the largest errors of each measure's means, latencies first."""
     rows = data.judged()
     rows = rows[rows["statistic"].isin(["mean", *THESIS_STATISTICS.values()])]
-    whole = rows["measure"].isin(LATENCIES)
-    rows = rows[(whole & (rows["subject"] == "")) | (~whole & rows["subject"].str.contains("[", regex=False))]
+    rows = rows[judged_rows(rows)]
     found = (
         rows.sort_values("abs_error_pct", ascending=False).groupby(["measure", "protocol"]).head(WORST_ROWS)
     )

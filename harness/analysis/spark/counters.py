@@ -62,7 +62,8 @@ def total(spark: SparkSession, source: Source) -> Totals:
     inside = "bucket_end_ms > start_epoch_ms AND bucket_end_ms <= end_epoch_ms"
     since = sf.col("bucket_end_ms") - sf.col("start_epoch_ms") - 1
     batch = sf.floor(since * float(BATCHES) / (sf.col("end_epoch_ms") - sf.col("start_epoch_ms"))).cast("int")
-    of_sums = sf.when(sf.col("measurement").endswith("_hist"), 0).otherwise(batch)  # most rows, and no error
+    histograms = [m for m in Metric if m.histogram]  # most rows, and no error
+    of_sums = sf.when(sf.col("measurement").isin(*histograms), 0).otherwise(batch)
     metrics = tables.metrics(spark, source).drop("component", "worker")
     sums = (
         metrics.join(tasks, ["step", "task"])
@@ -258,21 +259,21 @@ def _percentiles(sums: DataFrame) -> DataFrame:
             "total",
         )
         .groupBy(*KEYS, "upper")
-        .agg(sf.sum("total").alias("count"))
-        .withColumn("ends", sf.sum("count").over(Window.partitionBy(*KEYS).orderBy("upper")))
-        .withColumn("n", sf.sum("count").over(Window.partitionBy(*KEYS)))
+        .agg(sf.sum("total").alias("in_bin"))
+        .withColumn("ends", sf.sum("in_bin").over(Window.partitionBy(*KEYS).orderBy("upper")))
+        .withColumn("n", sf.sum("in_bin").over(Window.partitionBy(*KEYS)))
     )
     wanted = sf.array(
         *(sf.struct(sf.lit(k).alias("statistic"), sf.lit(v).alias("q")) for k, v in PERCENTILES.items())
     )
-    rank, starts = sf.col("w.q") * sf.col("n"), sf.col("ends") - sf.col("count")
+    rank, starts = sf.col("w.q") * sf.col("n"), sf.col("ends") - sf.col("in_bin")
     return (
         bins.withColumn("w", sf.explode(wanted))
         .where((sf.col("ends") >= rank) & (starts < rank))
         .select(
             *KEYS,
             sf.col("w.statistic").alias("statistic"),
-            ((upper - width + width * (rank - starts) / sf.col("count")) * _NS_TO_MS).alias("value"),
+            ((upper - width + width * (rank - starts) / sf.col("in_bin")) * _NS_TO_MS).alias("value"),
             sf.lit(None).cast("double").alias("within"),
             "n",
         )

@@ -99,20 +99,20 @@ def pace(spark: SparkSession, source: Source) -> pd.DataFrame:
         .groupBy("step", "bucket_ms", bucket.alias("bucket"), "task", "measurement", "bucket_end_ms")
         .agg(
             sf.sum(sf.when(arrived, value)).alias("tuples"),
-            sf.sum(sf.when(acked & (field == MetricField.COUNT), value)).alias("acked"),
+            sf.sum(sf.when(acked & (field == MetricField.COUNT), value)).alias("acks"),
             sf.sum(sf.when(acked & (field == MetricField.SUM_NS), value)).alias("ack_ns"),
         )
         .groupBy("step", "bucket_ms", "bucket", "task", "measurement")
         .agg(
             sf.sum("tuples").alias("tuples"),
             sf.count("tuples").alias("buckets"),
-            sf.sum("acked").alias("acked"),
+            sf.sum("acks").alias("acks"),
             sf.sum("ack_ns").alias("ack_ns"),
         )
         .groupBy("step", "bucket_ms", "bucket")
         .agg(
             ordered_sum(sf.collect_list(of_task)).alias("tuples_tps"),
-            (sf.try_divide(sf.sum("ack_ns"), sf.sum("acked")) / 1e6).alias("ack_ms"),
+            (sf.try_divide(sf.sum("ack_ns"), sf.sum("acks")) / 1e6).alias("ack_ms"),
         )
         .orderBy("step", "bucket")
     )

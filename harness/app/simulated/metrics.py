@@ -15,7 +15,7 @@ from harness.app.simulated.networks import ACK_MS, EMIT_MS, SEND_MS
 from harness.app.simulated.tables import Played
 from harness.models.contract.layout import FloatArray, IntArray
 from harness.models.simulator.kinds import NONE
-from harness.schemas import METRICS, Metric, MetricField
+from harness.schemas import METRICS, Clock, Metric, MetricField
 
 BINS_LOG2 = 4
 """Logarithm of a histogram's bins an octave."""
@@ -203,11 +203,12 @@ class _Book:
             count = self.added(tasks, ended)
             for field in (MetricField.COUNT, MetricField.CPU_COUNT):
                 yield self.dense(name, Metric.SERVICE, field, count)
-            for clock, times in (("wall", wall), ("cpu", cpu)):
-                yield self.dense(name, Metric.SERVICE, f"{clock}_sum_ns", self.added(tasks, ended, times))
-                yield self.dense(
-                    name, Metric.SERVICE, f"{clock}_sumsq_ns2", self.added(tasks, ended, times**2)
-                )
+            for clock, times, sum_field, squares_field in (
+                (Clock.WALL, wall, MetricField.WALL_SUM_NS, MetricField.WALL_SUMSQ_NS2),
+                (Clock.CPU, cpu, MetricField.CPU_SUM_NS, MetricField.CPU_SUMSQ_NS2),
+            ):
+                yield self.dense(name, Metric.SERVICE, sum_field, self.added(tasks, ended, times))
+                yield self.dense(name, Metric.SERVICE, squares_field, self.added(tasks, ended, times**2))
                 bins = upper_bounds_ns(np.rint(times).astype(np.int64))
                 yield self.sparse(name, Metric.SERVICE_HIST, tasks, ended, "field", bins).assign(peer=clock)
 
