@@ -150,10 +150,10 @@ def test_no_measured_word_is_spelt_outside_schemas(path: Path) -> None:
 def test_no_table_is_filtered_by_a_spelt_word(path: Path) -> None:
     """Without exceptions: where these columns are compared, a word means what is measured."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        calls = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-        if isinstance(node, ast.Compare) or (calls and node.func.attr in COMPARING):
+        method = node.func if isinstance(node, ast.Call) else None
+        if isinstance(node, ast.Compare) or (isinstance(method, ast.Attribute) and method.attr in COMPARING):
             texts = {str(n.value) for n in constants(node)}
-            assert not (texts & COLUMNS and texts & WORDS), f"{path.name}:{node.lineno}"
+            assert not (texts & COLUMNS and texts & WORDS), ast.unparse(node)
 
 
 def test_every_exception_is_needed() -> None:
