@@ -65,8 +65,9 @@ bench-scale: setup ## the analysis of 50 million samples and 10 million metric r
 nightly: setup ## measure configs/nightly.yaml, compare with the baseline, write a page
 	$(PY) scripts/nightly.py
 
-docs: setup ## the command reference, from --help
+docs: setup ## the command reference, from --help; lists of measures and metrics, from their types
 	$(PY) scripts/command_reference.py
+	$(PY) scripts/measured_words.py
 
 lock: ## requirements.lock from pyproject.toml
 	.venv/bin/uv pip compile --universal --python-version 3.11 --extra dev --generate-hashes -q \

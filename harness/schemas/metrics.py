@@ -33,13 +33,13 @@ class MetricField(StrEnum):
     PENDING = "pending", "messages in flight at the bucket's end"
     FAILED_IDS = (
         "failed_ids",
-        "identifiers of failed messages, a text, which `metrics.parquet` has no place for",
+        "identifiers of failed messages, a text",
     )
     FAILED_IDS_CUT = (
         "failed_ids_cut",
         "identifiers of failed messages that were left out, which makes the step invalid",
     )
-    MEMBERS = "members", "messages that a window holds, a text, which `metrics.parquet` has no place for"
+    MEMBERS = "members", "members that windows hold (message/child), a text"
     DROPPED = "dropped", "lines that the metrics consumer lost; more than 0 makes the step invalid"
     CPU_NS = "cpu_ns", "CPU time of the process"
     GC_MS = "gc_ms", "time in garbage collection"
