@@ -5,16 +5,26 @@ EXPERIMENT ?= configs/experiments/all-in-one.yaml
 
 # System tests that need no cluster of others: theirs are in sandboxes of their own, their servers at free ports.
 ALONE := $(patsubst %,tests/system/test_%.py,neo4j run_command run_trouble sandboxed_clusters spark_cluster stores_run)
-COMPILED_FOR := $(firstword $(wildcard reports/runs/all-in-one/*))
+FIRST_RUN := tests/system/test_first_run.py
+RESULTS := build/tests
 # Each line of a group says whose it is. Ctrl-C ends the tests, not what shows their last words.
 SHELL := bash
 .SHELLFLAGS := -o pipefail -c
 NAMED = 2>&1 | (trap '' INT; exec sed -u 's/^/$(@:test-%=%): /')
+PYTEST = $(PY) -m pytest --junitxml=$(RESULTS)/$@.xml
+MAVEN := mvn -B -Dstyle.color=never -f storm-topologies/pom.xml
 
-.PHONY: setup servers run test test-java test-python test-system test-alone test-hosts compiled lint bench bench-scale lock docs nightly
+.PHONY: setup setup-dev setup-deep servers run test test-deep test-units test-first-run test-java test-python
+.PHONY: test-system test-alone test-hosts slowest lint bench bench-scale lock docs nightly
 
-setup: ## tools, virtual environment, jars, servers; quick when nothing changed
+setup: ## what every command needs but provisioning, tests and benches; quick when nothing changed
 	@bash scripts/setup.sh
+
+setup-dev: ## and what tests, lint and benches need
+	@bash scripts/setup.sh dev
+
+setup-deep: ## and the programs that make test-deep and harness provision use; names what it installs
+	@bash scripts/setup.sh deep
 
 servers: setup ## what not every run needs: InfluxDB (is built once, some minutes) and Neo4j
 	@.venv/bin/harness doctor --install --optional
@@ -22,53 +32,74 @@ servers: setup ## what not every run needs: InfluxDB (is built once, some minute
 run: setup ## measure EXPERIMENT (default: all-in-one) and judge the models on it
 	@.venv/bin/harness run $(EXPERIMENT)
 
-test: ## everything, real servers included; the groups that need no valid step beside each other
+test: ## the quick circle, under 12 minutes: units, and one run on the real cluster from command to report
+	@$(MAKE) --no-print-directory test-units
+	@$(MAKE) --no-print-directory test-first-run # nothing beside it: it measures
+
+test-deep: ## all the rest: every example, fault injection, stores, hosts, browser, the whole archive
+	@$(MAKE) --no-print-directory setup-deep
 	@$(MAKE) --no-print-directory -j2 test-java servers # Java's tests need one core, InfluxDB's build the other
 	@$(MAKE) --no-print-directory -k -j2 test-python test-alone
 	@$(MAKE) --no-print-directory -k -j1 test-system test-hosts # nothing beside them: a busy machine makes steps invalid
 
-test-java: setup
+test-units: setup-dev ## Java's and Python's that start no server, with few examples
+	@$(MAKE) --no-print-directory -k -j2 test-java-units test-python-units
+
+test-java-units:
 	@# Maven fetches its test runner on first use only; one small test outside the sandbox does that.
-	@mvn -B -q -f storm-topologies/pom.xml package -Dtest='KeysTest,HistogramTest' \
-	  -Dsurefire.failIfNoSpecifiedTests=false $(NAMED)
-	$(SANDBOX) mvn -B -o -f storm-topologies/pom.xml package $(NAMED)
+	@$(MAVEN) -q package -Dtest='KeysTest,HistogramTest' -Dsurefire.failIfNoSpecifiedTests=false $(NAMED)
+	@$(SANDBOX) $(MAVEN) -q -o package -DexcludedGroups=deep $(NAMED)
 
-test-python: compiled ## what needs no cluster, in two processes; a file's tests share what they start
-	$(SANDBOX) $(PY) -m pytest -n 2 --dist loadfile --ignore=tests/system --ignore=tests/hosts $(NAMED)
+test-python-units:
+	@HARNESS_TESTS=quick $(SANDBOX) $(PYTEST) -n 2 --dist loadgroup --ignore=tests/system --ignore=tests/hosts $(NAMED)
 
-test-system: servers compiled ## what shares one cluster of this machine, one test after the other
-	$(SANDBOX) $(PY) -m pytest -vv tests/system $(ALONE:%=--ignore=%) $(NAMED)
+test-first-run: setup-dev
+	@$(PYTEST) -vv $(FIRST_RUN) $(NAMED)
 
-test-alone: servers compiled ## what starts clusters and servers of its own on this machine
-	$(SANDBOX) $(PY) -m pytest -vv $(ALONE) $(NAMED)
+test-java: setup-dev
+	@$(MAVEN) -q package -Dtest='KeysTest,HistogramTest' -Dsurefire.failIfNoSpecifiedTests=false $(NAMED)
+	$(SANDBOX) $(MAVEN) -o package $(NAMED)
 
-test-hosts: servers compiled ## clusters on namespace hosts, which make a sandbox of their own (needs root)
-	$(PY) -m pytest -vv tests/hosts $(NAMED)
+test-python: setup-dev ## what needs no cluster, in two processes; a file's tests share what they start
+	$(SANDBOX) $(PYTEST) -n 2 --dist loadfile --ignore=tests/system --ignore=tests/hosts $(NAMED)
 
-compiled: setup # the models' machine code; on a clean checkout every group would make it again, at a minute's work
-	@copy=$$(mktemp -d) && trap "rm -r $$copy" EXIT && cp -r $(COMPILED_FOR)/. $$copy && \
-	  .venv/bin/harness predict $$copy $(NAMED)
+test-system: servers setup-dev ## what shares one cluster of this machine, one test after the other
+	$(SANDBOX) $(PYTEST) -vv tests/system $(ALONE:%=--ignore=%) --ignore=$(FIRST_RUN) $(NAMED)
 
-lint: setup
+test-alone: servers setup-dev ## what starts clusters and servers of its own on this machine
+	$(SANDBOX) $(PYTEST) -vv $(ALONE) $(NAMED)
+
+test-hosts: servers setup-deep ## clusters on namespace hosts, which make a sandbox of their own (needs root)
+	$(PYTEST) -vv tests/hosts $(NAMED)
+
+slowest: ## the 25 slowest Python tests of the last test runs
+	@$(PY) scripts/slowest_tests.py $(RESULTS)
+
+lint: setup-dev
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 
-bench: setup bench-scale ## speed of analysis, models and simulators; what the instrumentation costs, in pairs
+bench: setup-dev bench-scale ## speed of analysis, models and simulators; what the instrumentation costs, in pairs
 	$(PY) bench/models.py
 	$(PY) bench/instrumentation.py
 
-bench-scale: setup ## the analysis of 50 million samples and 10 million metric rows, in Spark and in DuckDB
+bench-scale: setup-dev ## the analysis of 50 million samples and 10 million metric rows, in Spark and in DuckDB
 	[ -d build/scale ] || $(PY) bench/scale.py make build/scale --samples 50 --metrics 10
 	$(PY) bench/scale.py measure build/scale
 
 nightly: setup ## measure configs/nightly.yaml, compare with the baseline, write a page
 	$(PY) scripts/nightly.py
 
-docs: setup ## the command reference, from --help; lists of measures and metrics, from their types
+docs: setup ## the command reference, from --help; lists of modules, measures and metrics
 	$(PY) scripts/command_reference.py
+	$(PY) scripts/module_index.py
 	$(PY) scripts/measured_words.py
 
-lock: ## requirements.lock from pyproject.toml
+# What measuring needs is a part of what developing needs, at the same versions.
+lock: ## requirements-dev.lock and requirements.lock from pyproject.toml
 	.venv/bin/uv pip compile --universal --python-version 3.11 --extra dev --generate-hashes -q \
+	  pyproject.toml -o requirements-dev.lock
+	cp requirements-dev.lock requirements.lock
+	.venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes -q \
 	  pyproject.toml -o requirements.lock

@@ -1,8 +1,40 @@
-"""Experiment harness and validation platform for performance models of stream processing."""
+"""Experiment harness and validation platform for performance models of stream processing.
 
+The public interface for notebooks and scripts:
+
+>>> import harness
+>>> run = harness.load_run("reports/runs/noise-floor/20261121T181833Z")
+>>> run.verdict
+'valid'
+
+``load_run`` opens a run directory, ``search_runs`` lists runs as a frame, ``predict`` asks a model about
+another plan, ``assert_conforms`` holds a model of one's own against the rules of docs/write-a-model.md.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.app.conformance import assert_conforms
+    from harness.app.opened_run import OpenedRun, load_run, predict, search_runs
+
+__all__ = ["OpenedRun", "__version__", "assert_conforms", "load_run", "predict", "search_runs"]
 
 try:
     __version__ = version("storm-harness")
 except PackageNotFoundError:  # run from a checkout that is not installed
     __version__ = "0+unknown"
+
+_PLACES = dict.fromkeys(("OpenedRun", "load_run", "predict", "search_runs"), "harness.app.opened_run") | {
+    "assert_conforms": "harness.app.conformance"
+}
+"""What is imported when it is first asked for: a command must not wait for pandas."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_PLACES[name]), name)

@@ -8,7 +8,7 @@ import sys
 import click
 
 from harness import __version__
-from harness.commands import cluster, evaluating, hosts, machine, plans, regression, running
+from harness.commands import cluster, evaluating, hosts, machine, plans, regression, running, tuning
 from harness.commands.common import Commands
 
 
@@ -33,6 +33,7 @@ for command in (
     regression.bundle,
     regression.verify,
     plans.plans,
+    tuning.tune,
     machine.list_,
     machine.doctor,
     cluster.cluster,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, runtime_checkable
+from typing import Annotated, Literal, Protocol, runtime_checkable
 
 import pandas as pd
+from pydantic import Field
 
-from harness.plans import PhysicalPlan
+from harness.plans import Frozen, PhysicalPlan, Positive, TopologyConfiguration
 
 Scalar = str | int | float | bool | None
 PredictionStatus = Literal["ok", "saturated", "declined"]
@@ -120,6 +121,83 @@ class PreparingModel(Model, Protocol):
 
     def prepare(self, source: Observation) -> PreparedSource:
         """Read the source; ``ModelDeclined`` where it cannot be used."""
+        ...
+
+
+class TuningDecision(Frozen):
+    """One decision of a tuner.
+
+    Attributes
+    ----------
+    node : str
+        The component that was decided on; empty for the whole topology.
+    formula : str
+        The rule or equation, with its number where the tuner's source numbers it.
+    values : mapping
+        What was put into the formula; units end the names. Where a value was not measured, a key ending in
+        ``_from`` says where the value comes from.
+    result : str, float or None
+        What came of it.
+    why : str
+        One sentence.
+    """
+
+    node: str
+    formula: str
+    values: Mapping[str, Scalar]
+    result: Scalar
+    why: str
+
+
+class BatchSetting(Frozen):
+    """Batches of one component's output: they leave when they hold ``size`` tuples, or after ``flush_ms``."""
+
+    size: Positive
+    flush_ms: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class TuningProposal(Frozen):
+    """A tuner's answer; nothing is proposed where it declined.
+
+    Attributes
+    ----------
+    tuner : str
+    status : {"ok", "declined"}
+    reason : str
+        Why it declined; of an answer, what its reader has to know of it. Empty where there is nothing.
+    executors : mapping of str to int
+        Of the query plan's components.
+    workers : int, optional
+    batching : mapping of str to BatchSetting
+        By component; components that send their tuples one by one are left out.
+    decisions : tuple of TuningDecision
+        In the order in which they were taken.
+    """
+
+    tuner: str
+    status: Literal["ok", "declined"] = "ok"
+    reason: str = ""
+    executors: Mapping[str, Positive] = {}
+    workers: Positive | None = None
+    batching: Mapping[str, BatchSetting] = {}
+    decisions: tuple[TuningDecision, ...] = ()
+
+    @property
+    def configuration(self) -> TopologyConfiguration | None:
+        """The proposed topology configuration; None where the tuner declined."""
+        if self.workers is None:
+            return None
+        return TopologyConfiguration(executors=self.executors, workers=self.workers)
+
+
+class Tuner(Protocol):
+    """A pure function from a measured step and an input rate to executors and batch sizes.
+
+    ``harness.tuning`` has the implementers.
+    """
+
+    def propose(self, source: Observation, rate_tps: float) -> TuningProposal:
+        """Propose a configuration for ``rate_tps`` messages a second."""
         ...
 
 

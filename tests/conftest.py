@@ -1,11 +1,26 @@
-"""Settings for all tests: where a change is judged, property tests repeat the same examples."""
+"""Settings for all tests: where a change is judged, property tests repeat the same examples.
+
+``HARNESS_TESTS=quick`` (``make test``) leaves out what is marked ``deep`` and tries fewer examples.
+"""
 
 from __future__ import annotations
 
 import os
 
+import pytest
+from budgets import DEEP, budget
 from hypothesis import settings
 
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("dev", deadline=None)
-settings.load_profile("ci" if os.environ.get("CI") else "dev")
+settings.register_profile("quick", derandomize=True, deadline=None, max_examples=budget(100))
+settings.load_profile("quick" if not DEEP else "ci" if os.environ.get("CI") else "dev")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out of the quick circle what only the deep one runs."""
+    if DEEP:
+        return
+    kept = [item for item in items if item.get_closest_marker("deep") is None]
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = kept

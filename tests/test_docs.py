@@ -27,6 +27,11 @@ def test_lists_of_measures_and_metrics_are_made_from_their_types() -> None:
     assert listed == made["listing"](), "run make docs"
 
 
+def test_the_architecture_names_every_module_once() -> None:
+    made = runpy.run_path(str(ROOT / "scripts" / "module_index.py"))["index"]()
+    assert made in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"), "run make docs"
+
+
 def test_every_column_of_the_latency_table_is_described() -> None:
     text = (ROOT / "docs" / "run-directory.md").read_text(encoding="utf-8")
     described = text.split("## latency.parquet")[1].split("## ")[0]

@@ -84,6 +84,7 @@ struct TopologyInfo {
   4: list<ExecutorSummary> executors
   5: string status
   6: map<string, list<ErrorInfo>> errors
+  513: string sched_status   // what the scheduler says of it
 }
 
 enum NumErrorsChoice { ALL = 0, NONE = 1, ONE = 2 }

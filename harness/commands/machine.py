@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -46,11 +47,16 @@ def list_(runs: Path, as_json: bool) -> None:
 
 
 @click.command()
-@click.option("--install", is_flag=True, help="Also fetch the servers' jars into the cache folder.")
+@click.option(
+    "--install",
+    is_flag=True,
+    help="Also fetch the servers' jars and compile the models, into the cache folder.",
+)
 @click.option("--optional", is_flag=True, help="With --install: InfluxDB (is built) and Neo4j, too.")
 @json_option
 def doctor(install: bool, optional: bool, as_json: bool) -> None:
     """Say what is missing on this machine, and the command that mends it."""
+    from harness.app.compiled_models import compiling
     from harness.app.doctor import doctor as examine
     from harness.backends import optional_servers
     from harness.machine import servers
@@ -63,7 +69,16 @@ def doctor(install: bool, optional: bool, as_json: bool) -> None:
         )
     wanting = [f.name for f in findings if not f.ok and f.needed]
     if install and not wanting:
-        servers.install(progress=err.print)
+        with compiling(), err.status("fetching the servers' jars") as status:
+            fetched = Counter[str]()
+
+            def count(line: str) -> None:
+                fetched[line.partition(" ")[0]] += 1
+                status.update(f"fetching the servers' jars: {fetched.total()}")
+
+            servers.install(progress=count)
+        if fetched:
+            err.print(f"fetched {fetched.total()} jars")
         if optional:
             optional_servers.install_possible(err.print)
     finish(as_json, {"missing": wanting}, 2 if wanting else 0)

@@ -38,7 +38,7 @@ def describe(cluster_kind: str, cluster: Mapping[str, Any]) -> dict[str, Any]:
         "harness": __version__,
         "commit": commit(),
         "python": platform.python_version(),
-        "packages": {name: metadata.version(name) for name in PACKAGES},
+        "packages": _versions(),
         "machine": {
             "cores": os.cpu_count(),
             "memory_bytes": memory.total,
@@ -51,6 +51,12 @@ def describe(cluster_kind: str, cluster: Mapping[str, Any]) -> dict[str, Any]:
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "arguments": sys.argv[1:],
     }
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions of those of ``PACKAGES`` that are installed: some belong to extras."""
+    present = {d.name for d in metadata.distributions()}
+    return {name: metadata.version(name) for name in PACKAGES if name in present}
 
 
 @cache

@@ -19,6 +19,7 @@ Jit = Literal["c1", "full"]
 
 LOOPBACK = "127.0.0.1"
 LOOPBACK_TRANSPORT = "harness.storm.cluster.LoopbackTransport"
+PINNED_SCHEDULER = "harness.storm.cluster.PinnedScheduler"
 MOST_NODES, MOST_SLOTS = 20, 80
 """Beyond these a slot's port would be that of another server (8086: InfluxDB's, 9092: Kafka's)."""
 JVM_FLAGS = (
@@ -148,13 +149,15 @@ def storm_yaml(
     node: int | None = None,
     slots: Sequence[int] = (),
     secret: str = "",
+    plans: Path | None = None,
 ) -> str:
     """Return ``storm.yaml`` of Nimbus or, where ``node`` is given, of a node's supervisor and workers.
 
     JSON, which is YAML too, so that no value can be read as anything else. With a secret, the cluster
     can live in a network that is not its own: daemons listen on their loopback address (the class path
     must have ``LOOPBACK_TRANSPORT``), and workers, whose address Storm cannot be told, answer only to
-    workers that have the secret too.
+    workers that have the secret too. With a folder of plans, Nimbus puts executors where its files say (the
+    class path must have ``PINNED_SCHEDULER``).
     """
     settings: dict[str, object] = {
         "storm.local.hostname": host,
@@ -178,7 +181,12 @@ def storm_yaml(
         settings["storm.messaging.netty.authentication"] = True
         # the name is historical: workers take their secret from here
         settings["storm.zookeeper.topology.auth.payload"] = secret
+    if plans:
+        settings["storm.scheduler"] = PINNED_SCHEDULER
+        settings["harness.plans.folder"] = str(plans)
     if node is not None:
+        # the name by which plans call it
+        settings["supervisor.scheduler.meta"] = {"name": f"node-{node + 1}"}
         settings["supervisor.slots.ports"] = list(slots)
         settings["supervisor.thrift.port"] = ports.supervisor_base + node
     return json.dumps(settings, indent=1) + "\n"
@@ -210,6 +218,8 @@ PATIENCE: Mapping[str, object] = {
     "nimbus.supervisor.timeout.secs": 120,
     "supervisor.worker.timeout.secs": 120,
     "supervisor.worker.start.timeout.secs": 240,
+    # a node that was away for three passes, which are seconds here, would get no worker for half an hour
+    "blacklist.scheduler.tolerance.count": 1_000_000,
     # loads are exchanged, and a blob is looked for again, without any hurry
     "supervisor.localizer.update.blob.interval.secs": 300,
 }

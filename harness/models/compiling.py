@@ -1,20 +1,44 @@
-"""Compilation to machine code, kept on disk as long as nothing that it was made from changes.
+"""Compilation to machine code, kept in the user's cache as long as what it was made from is the same code.
 
 Numba looks only at the file of the function itself to tell whether what it kept is still true, not at those
 of the functions that it calls: a mended function would go on unmended in its callers' code. So the folder is
-named after the contents of all modules of a package that compiled code may come from, and of this one.
+named after the code of all modules of a package that compiled code may come from, and of this one. Comments,
+docstrings and the place of a checkout are no part of that name: mending a docstring compiles nothing anew.
 """
 
 from __future__ import annotations
 
+import ast
+import os
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from importlib import resources
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, Self, TypeVar
 
 from numba import config, njit
+from numba.core.caching import _CacheLocator
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def code_of(source: str) -> str:
+    r"""Return a module's code without comments and docstrings.
+
+    Examples
+    --------
+    >>> code_of("def f():\n    'Say one.'\n    return 1  # why") == code_of("def f(): return 1")
+    True
+    """
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = [s for s in node.body if not _is_text(s)]
+    return ast.dump(tree)
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def folder(package: str, modules: Sequence[str] = ()) -> str:
@@ -31,27 +55,67 @@ def folder(package: str, modules: Sequence[str] = ()) -> str:
     wanted = [f"{name}.py" for name in modules] or sorted(
         f.name for f in own.iterdir() if f.name.endswith(".py")
     )
-    digest = blake2b(resources.files(__package__).joinpath("compiling.py").read_bytes(), digest_size=8)
-    for name in wanted:
-        digest.update(own.joinpath(name).read_bytes())
-    return str(own.joinpath("__pycache__", f"numba-{digest.hexdigest()}"))
+    read = [resources.files(__package__).joinpath("compiling.py"), *(own.joinpath(name) for name in wanted)]
+    digest = blake2b(digest_size=8)
+    for file in read:
+        digest.update(code_of(file.read_text(encoding="utf-8")).encode())
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return str(cache / "storm-harness" / "compiled" / f"{package}-{digest.hexdigest()}")
+
+
+class CodeLocator(_CacheLocator):
+    """A place for a function's machine code: ``config.CACHE_DIR``, which is named after its code.
+
+    ``config.CACHE_LOCATOR_CLASSES`` names this class. Numba's own locators add the source file's path, time
+    and line numbers.
+    """
+
+    def __init__(self) -> None:
+        settings: Any = config
+        self._path = settings.CACHE_DIR
+
+    def get_cache_path(self) -> str:
+        """Return the folder."""
+        return str(self._path)
+
+    def get_source_stamp(self) -> str:
+        """Return nothing: the folder's name says how fresh the code is."""
+        return ""
+
+    def get_disambiguator(self) -> str:
+        """Return nothing: a package's functions are told apart by module and name."""
+        return ""
+
+    @classmethod
+    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> Self | None:  # noqa: ARG003 (Numba's)
+        """Return the locator; None where nothing can be written there, and Numba uses its own."""
+        locator = cls()
+        try:
+            locator.ensure_cache_path()  # type: ignore[no-untyped-call]
+        except OSError:
+            return None
+        return locator
+
+
+_LOCATORS = f"{__name__}.{CodeLocator.__name__},InTreeCacheLocator,UserWideCacheLocator"
 
 
 def kept(function: Function, place: str, **options: Any) -> Function:
     """Return the function compiled to machine code when it is first called with new types, and kept there."""
     settings: Any = config
-    others, settings.CACHE_DIR = settings.CACHE_DIR, place
+    others = settings.CACHE_DIR, settings.CACHE_LOCATOR_CLASSES
+    settings.CACHE_DIR, settings.CACHE_LOCATOR_CLASSES = place, _LOCATORS
     try:
         return jitted(function, cache=True, **options)
     finally:
-        settings.CACHE_DIR = others
+        settings.CACHE_DIR, settings.CACHE_LOCATOR_CLASSES = others
 
 
 def part(function: Function, **options: Any) -> Function:
-    """Return the same for a function that only compiled ones call.
+    """Return a function compiled that only compiled ones call.
 
-    It is in what is kept of its callers. By itself it is neither kept nor made callable from Python: that
-    takes long.
+    Its callers' machine code contains it. By itself it is neither kept nor made callable from Python, since
+    that takes long.
     """
     return jitted(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)
 

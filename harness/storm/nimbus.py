@@ -225,6 +225,7 @@ def topology_state(info: Any) -> TopologyState:
             for e in sorted(errors, key=lambda e: e.error_time_secs)
             if e.error.strip()
         ),
+        scheduling=info.sched_status or "",
     )
 
 

@@ -70,12 +70,16 @@ class ReportedError(NamedTuple):
 
 @dataclass(frozen=True)
 class TopologyState:
-    """A topology's status, its executors (ackers and metrics consumers included) and reported errors."""
+    """A topology's status, its executors (ackers and metrics consumers included) and reported errors.
+
+    ``scheduling`` is what Nimbus' scheduler says of it; empty where it says nothing.
+    """
 
     id: str
     status: str
     executors: tuple[ExecutorState, ...]
     errors: tuple[ReportedError, ...] = ()
+    scheduling: str = ""
 
     def slots(self) -> dict[Slot, Ranges]:
         """Return the executors of each worker in use."""

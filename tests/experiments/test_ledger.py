@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 import pytest
+from budgets import budget
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -127,7 +128,7 @@ messages = st.builds(
 
 
 @given(st.lists(messages, max_size=60), st.integers(0, 1000), st.randoms(use_true_random=False))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=budget(150), deadline=None)
 def test_every_fate_is_seen_as_it_was_dealt(dealt: list[Message], first_id: int, random: object) -> None:
     world = World(first_id=first_id)
     expected: Counter[str] = Counter()
@@ -161,7 +162,7 @@ def test_every_fate_is_seen_as_it_was_dealt(dealt: list[Message], first_id: int,
 
 
 @given(st.integers(1, 80), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=budget(100), deadline=None)
 def test_k_dropped_and_j_duplicated_are_exactly_k_and_j(total: int, data: st.DataObject) -> None:
     world = World()
     ids = [world.send(1_000 + i) for i in range(total)]

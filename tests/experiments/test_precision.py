@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from budgets import budget
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import (
@@ -114,7 +115,7 @@ def test_programming_errors() -> None:
         look([1, 2], [1, 2], 1, 1, 5)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=budget(50), deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     scale=st.floats(0.01, 1000),

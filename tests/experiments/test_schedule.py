@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from budgets import budget
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import kstest, poisson
@@ -35,7 +36,7 @@ schedules = st.one_of(st.builds(Constant, rates), st.builds(Poisson, rates, st.i
 
 
 @given(schedules)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=budget(60), deadline=None)
 def test_offsets_never_decrease_and_are_int64(schedule: Schedule) -> None:
     chunks = list(islice(schedule.chunks(), 3))
     assert all(c.dtype == np.int64 for c in chunks)
@@ -45,7 +46,7 @@ def test_offsets_never_decrease_and_are_int64(schedule: Schedule) -> None:
 
 
 @given(schedules, firsts)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=budget(60), deadline=None)
 def test_taken_up_at_k_it_is_the_tail(schedule: Schedule, k: int) -> None:
     assert offsets(schedule, 50, first=k) == offsets(schedule, k + 50)[k:]
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from budgets import budget
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import EVEN_SHARES, RARE_SHARES, Floats, at_least, at_most, correlated, independent, windowed
@@ -236,7 +237,7 @@ def test_truncation_minimises_the_standard_error() -> None:
     assert truncation(np.zeros(10), np.zeros(10)) == 5
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=budget(40), deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     scale=st.floats(0.01, 1000),

@@ -19,7 +19,9 @@ def properties(text: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in text.splitlines())
 
 
-def storm_yaml(node: int | None = None, slots: tuple[int, ...] = (), secret: str = "") -> dict[str, Any]:
+def storm_yaml(
+    node: int | None = None, slots: tuple[int, ...] = (), secret: str = "", plans: Path | None = None
+) -> dict[str, Any]:
     text = config.storm_yaml(
         host="127.0.0.2",
         local_dir=Path("/home/data/node-1"),
@@ -31,6 +33,7 @@ def storm_yaml(node: int | None = None, slots: tuple[int, ...] = (), secret: str
         node=node,
         slots=slots,
         secret=secret,
+        plans=plans,
     )
     settings = json.loads(text)
     assert isinstance(settings, dict)
@@ -89,6 +92,14 @@ def test_with_a_secret_daemons_stay_on_loopback_and_workers_ask_for_it() -> None
         assert settings[f"{server}.thrift.transport"] == config.LOOPBACK_TRANSPORT
         assert settings["storm.messaging.netty.authentication"] is True
     assert "nimbus.thrift.transport" not in storm_yaml()  # a sandbox needs none of it
+
+
+def test_plans_name_nodes_as_the_harness_does() -> None:
+    assert storm_yaml(1, (6800,))["supervisor.scheduler.meta"] == {"name": "node-2"}
+    nimbus = storm_yaml(plans=Path("/home/plans"))
+    assert nimbus["storm.scheduler"] == config.PINNED_SCHEDULER
+    assert nimbus["harness.plans.folder"] == "/home/plans"
+    assert "storm.scheduler" not in storm_yaml()  # a class that is not on its class path would end it
 
 
 def test_periods_are_whole_seconds_above_zero() -> None:

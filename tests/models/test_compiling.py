@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import resources
@@ -26,31 +28,67 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop(own.name, None)
 
 
-def test_the_folder_is_in_the_package_and_named_after_the_text(package: Path) -> None:
-    before = compiling.folder(package.name)
-    assert Path(before).parent == package / "__pycache__"
-    assert compiling.folder(package.name) == before
-    (package / "other.py").write_text("# mended\n")
-    assert compiling.folder(package.name) != before
+def test_the_folder_is_in_the_users_cache_and_named_after_the_code(
+    package: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    before = Path(compiling.folder(package.name))
+    assert before.is_relative_to(tmp_path / "cache")
+    assert before.name.startswith(package.name)
+    (package / "other.py").write_text('"""Another text."""  # and a comment\n\n')
+    assert Path(compiling.folder(package.name)) == before
+    (package / "other.py").write_text("mended = 1\n")
+    assert Path(compiling.folder(package.name)) != before
 
 
 def test_only_the_named_modules_count(package: Path) -> None:
     before = compiling.folder(package.name, ("one",))
-    (package / "other.py").write_text("# mended\n")
+    (package / "other.py").write_text("mended = 1\n")
     assert compiling.folder(package.name, ("one",)) == before
-    (package / "one.py").write_text("# mended\n")
+    (package / "one.py").write_text("mended = 1\n")
     assert compiling.folder(package.name, ("one",)) != before
 
 
 def test_the_helper_is_part_of_the_name(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = compiling.folder(package.name)
     copy = package.parent / "compiling.py"
-    copy.write_bytes(Path(compiling.__file__).read_bytes() + b"# mended\n")
+    copy.write_bytes(Path(compiling.__file__).read_bytes() + b"mended = 1\n")
     files = resources.files
     monkeypatch.setattr(
         resources, "files", lambda name: package.parent if name == "harness.models" else files(name)
     )
     assert compiling.folder(package.name) != before
+
+
+TWICE = """
+from harness.models import compiling
+
+def called(x: float) -> float:
+    return FACTOR * x
+
+function = compiling.kept(called, compiling.folder("made_for_this_test"))
+assert function(2.0) == 2.0 * FACTOR
+print(sum(function.stats.cache_hits.values()))
+"""
+
+
+def compiled_anew(package: Path, cache: Path) -> bool:
+    """Whether the function of ``one`` had to be compiled by a process of its own."""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(package.parent)}
+    command = [sys.executable, "-c", "import made_for_this_test.one"]
+    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return said.stdout.split() == ["0"]
+
+
+def test_a_mended_comment_compiles_nothing_anew_and_a_mended_constant_does(
+    package: Path, tmp_path: Path
+) -> None:
+    (package / "one.py").write_text("FACTOR = 3.0\n" + TWICE)
+    assert compiled_anew(package, tmp_path / "cache")
+    (package / "one.py").write_text("# lines\n\n# move\nFACTOR = 3.0\n" + TWICE)
+    assert not compiled_anew(package, tmp_path / "cache")
+    (package / "one.py").write_text("FACTOR = 4.0\n" + TWICE)
+    assert compiled_anew(package, tmp_path / "cache")
 
 
 def test_the_simulator_names_all_of_its_modules_with_compiled_functions() -> None:

@@ -16,7 +16,8 @@ ALLOWED = {
     *("harness.errors", "harness.plans", "harness.protocols"),
 }
 REGISTRY = {"importlib", "importlib.metadata", "inspect"}  # the package itself finds models by name
-COMPILER = {"hashlib", "importlib", "numba"}  # keeps compiled code on disk, named after the package's text
+COMPILER = {"ast", "hashlib", "importlib", "numba", "numba.core.caching", "os", "pathlib"}
+"""Keeps compiled code on disk, named after the package's code."""
 RESOURCES = {"json", "importlib"}  # calibration factors are part of the package, in a file of their own
 
 SEEDED = ("np.random.SeedSequence(", "np.random.default_rng(")

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+from budgets import budget
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import (
@@ -51,7 +52,7 @@ def only(prediction: Prediction, measure: str, statistic: str = "mean", subject:
     return found[0]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=budget(25), deadline=None)
 @given(
     st.sampled_from(QUERY_PLANS),
     st.sampled_from(["storm-tracer", "no-change", "linear"]),
@@ -85,7 +86,7 @@ def test_the_source_plan_itself_gives_its_measured_rates(query_plan, name, execu
         assert routing[connection_label(s, i, j)] == pytest.approx(expected)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=budget(15), deadline=None)
 @given(
     st.sampled_from(QUERY_PLANS), st.sampled_from([1, 2, 4]), st.sampled_from([1, 2, 4]), st.integers(0, 1000)
 )

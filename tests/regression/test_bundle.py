@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from altered_runs import ALL_IN_ONE
+from budgets import budget
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -56,7 +57,7 @@ def test_the_bundle_says_versions_and_schema(sealed: Path) -> None:
     assert manifest["measured_with"]["commit"]
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=budget(300), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.floats(0, 1, exclude_max=True), mask=st.integers(1, 255))
 def test_no_byte_can_be_changed_unnoticed(place: float, mask: int, sealed: Path, tmp_path: Path) -> None:
     contents = bytearray(sealed.read_bytes())

@@ -5,46 +5,22 @@ What a plan should be is what was asked of Nimbus; nothing here depends on how f
 
 from __future__ import annotations
 
-import json
 import time
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import psutil
 import pytest
+from submitted import WAIT_S, asked, submitted_topology, until, workers_of
 
-from harness.app.jars import jars
-from harness.backends.kafka.client import Topics
 from harness.backends.local.cluster import LocalCluster
 from harness.errors import ClusterError
 from harness.experiments.config import Experiment
 from harness.experiments.loading import load
 from harness.machine import servers
 from harness.machine.class_archive import class_archive
-from harness.plans import ACKER, TopologyConfiguration
-from harness.storm.deployment import MAIN
-from harness.storm.submission import submit_settings, topology_settings
-from harness.storm.submitter import submit
 from harness.storm.topology_state import WorkerStarts
 
 pytestmark = pytest.mark.system
-
-WAIT_S = 120.0
-NOBODY = "http://127.0.0.1:9/api/v2/write"  # the discard port: metrics are not looked at here
-
-
-def until(done: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not done():
-        assert time.monotonic() < deadline, f"not within {WAIT_S:g} s: {what}"
-        time.sleep(0.1)
-
-
-def asked(executors: int, workers: int, experiment: Experiment) -> TopologyConfiguration:
-    names = [*experiment.topology.roles]
-    return TopologyConfiguration(
-        executors={**dict.fromkeys(names, executors), ACKER: experiment.ackers}, workers=workers
-    )
 
 
 @pytest.fixture(scope="module")
@@ -60,54 +36,8 @@ def topology(
 
     One for all tests here; each takes it as the last one left it.
     """
-    name = f"test-{uuid.uuid4().hex[:8]}"
-    folder = tmp_path_factory.mktemp("topology")
-    with Topics(cluster.bootstrap) as topics:
-        for topic in (f"{name}-in", f"{name}-out"):
-            topics.create(topic)
-        settings = topology_settings(
-            experiment,
-            name,
-            asked(1, 2, experiment),
-            bootstrap=cluster.bootstrap,
-            input_topic=f"{name}-in",
-            output_topic=f"{name}-out",
-        )
-        (folder / "topology.json").write_text(json.dumps(settings))
-        instructions = submit_settings(
-            experiment,
-            jars() / "topologies.jar",
-            MAIN,
-            [str(folder / "topology.json")],
-            metrics_url=NOBODY,
-            nimbus=(cluster.nimbus.host, cluster.nimbus.port),
-        )
-        (folder / "submit.json").write_text(json.dumps(instructions))
-        submit(
-            cluster.homes,
-            folder / "submit.json",
-            instrumentation=jars() / "instrumentation.jar",
-            topology_jar=jars() / "topologies.jar",
-            hosts=cluster.hosts,
-        )
-        try:
-            cluster.nimbus.wait_active(name, WAIT_S, cluster.check)
-            yield name
-        finally:
-            cluster.nimbus.kill(name)
-            for topic in (f"{name}-in", f"{name}-out"):
-                topics.delete(topic)
-
-
-def workers_of(topology: str) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter(["cmdline"]):
-        words = process.info["cmdline"] or []
-        if "org.apache.storm.daemon.worker.Worker" in words and any(
-            w.startswith(f"{topology}-") for w in words
-        ):
-            found.append(process)
-    return found
+    with submitted_topology(cluster, experiment, tmp_path_factory.mktemp("topology")) as name:
+        yield name
 
 
 def test_the_summary_names_version_and_every_node(cluster: LocalCluster) -> None:

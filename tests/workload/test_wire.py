@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+from budgets import budget
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -59,7 +60,7 @@ def rows(reads: Sequence[tuple[Read, tuple[str, str, int, list[Member]]]]) -> li
 
 
 @given(st.lists(record_parts(), max_size=6))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=budget(150), deadline=None)
 def test_decoding_gives_back_every_member(parts: list[tuple[str, str, int, list[Member]]]) -> None:
     reads = [Read(i % 3, i, 1000 + i, encode(*p)) for i, p in enumerate(parts)]
     decoded = decode(reads)
@@ -72,7 +73,7 @@ def test_decoding_gives_back_every_member(parts: list[tuple[str, str, int, list[
 
 
 @given(record_parts(), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=budget(150), deadline=None)
 def test_a_truncated_or_lengthened_record_is_named_and_gives_no_row(
     parts: tuple[str, str, int, list[Member]], data: st.DataObject
 ) -> None:

@@ -23,6 +23,9 @@ from harness.analysis.judge.results import Results
 from harness.errors import UsageError
 from harness.schemas import Measure
 
+Drawing = Figure
+"""What is drawn, for modules that know no plotting library."""
+
 
 @dataclass(frozen=True)
 class FigureKind:

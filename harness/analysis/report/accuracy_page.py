@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
@@ -15,6 +14,7 @@ from harness.analysis.judge import accuracy
 from harness.analysis.judge.accuracy import ENDS, GOALS, LEAST_JUDGED_PCT, LEVEL, Figures, Goal, Pairs
 from harness.analysis.judge.evaluation import Evaluated
 from harness.analysis.judge.summary import EVIDENCE_PCT, NO_CHANGE
+from harness.models.compiling import code_of
 from harness.schemas import LATENCIES, Measure
 
 HEAD = """\
@@ -307,30 +307,15 @@ def _runs(runs: Sequence[Evaluated]) -> str:
 def models_digest() -> str:
     """Return a digest of the code of all models and of their calibration.
 
-    Comments and docstrings are no part of it, nor is where a module lies.
+    Comments and docstrings are no part of it, nor is the place of a module.
     """
     package = Path(str(resources.files("harness.models")))
-    parts = [_code_of(path.read_text(encoding="utf-8")) for path in package.rglob("*.py")]
+    parts = [code_of(path.read_text(encoding="utf-8")).encode() for path in package.rglob("*.py")]
     parts += [path.read_bytes() for path in package.rglob("*.json")]
     digest = blake2b(digest_size=6)
     for part in sorted(blake2b(part).digest() for part in parts):
         digest.update(part)
     return digest.hexdigest()
-
-
-def _code_of(source: str) -> bytes:
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-            node.body = [s for s in node.body if not _says_only_what_is(s)]
-    return ast.dump(tree).encode()
-
-
-def _says_only_what_is(statement: ast.stmt) -> bool:
-    """Whether it is a docstring, or an import of the harness, which says where a module lies."""
-    if isinstance(statement, ast.ImportFrom):
-        return (statement.module or "").startswith("harness")
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def out_of_date(text: str, runs: Iterable[str]) -> list[str]:

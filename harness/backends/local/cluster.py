@@ -36,6 +36,7 @@ from harness.storm.worker_output import WorkerOutput
 
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 10.0
+FOLDERS = ("conf", "logs", "tmp", "log4j2", "extlib", "plans")
 
 
 class LocalCluster:
@@ -55,7 +56,8 @@ class LocalCluster:
         Compilers of the workers' JVMs. ``c1`` (the default) leaves the optimising one out: workers are
         restarted by every rebalance, and on few cores its threads disturb the first minutes of each step.
     extlib : sequence of Path
-        Jars put on the class path of workers, beside the topology's own.
+        Jars put on the class path of workers, beside the topology's own. Nimbus takes its scheduler, by
+        which plans are pinned, from the one that has it; where none does, Storm's own places executors.
     cpu_quota_cores : mapping
         CPU that a node's workers may use together, by node name; needs a cgroup that may be written to.
     ports, heaps
@@ -111,6 +113,7 @@ class LocalCluster:
         self.worker_output = WorkerOutput(self.logs, {port: n.name for n in self.nodes for port in n.slots})
         # Outside a sandbox: what keeps daemons on loopback addresses.
         self._loopback_jar: Path | None = None
+        self._scheduler_jar: Path | None = None
         self._secret = secrets.token_hex(16)
         self._servers: list[ServerProcess] = []
 
@@ -148,6 +151,11 @@ class LocalCluster:
         return self.home / "logs"
 
     @property
+    def plans(self) -> Path:
+        """Folder of the plan files that Nimbus' scheduler follows (``harness.storm.pinned_plans``)."""
+        return self.home / "plans"
+
+    @property
     def hosts(self) -> Path:
         """Hosts file for Java programs that run beside the servers (``-Djdk.net.hosts.file``)."""
         return self.home / "hosts"
@@ -171,6 +179,7 @@ class LocalCluster:
         self._require_free_ports()
         if not sandbox.inside():
             self._loopback_jar = self._require_loopback_jar()
+        self._scheduler_jar = self._jar_with(config.PINNED_SCHEDULER)
         progress("preparing the servers' folders")
         self._write_configuration()
         if self._quota_cores:
@@ -281,9 +290,8 @@ class LocalCluster:
             "storm.options": "",
         }
         # the jars first, as the archive asks for
-        class_path = f"{self.homes.storm}/lib/*:{conf}"
-        if self._loopback_jar:
-            class_path += f":{self._loopback_jar}"
+        jars = {self._loopback_jar, self._scheduler_jar if name == "nimbus" else None} - {None}
+        class_path = ":".join([f"{self.homes.storm}/lib/*", str(conf), *map(str, jars)])
         archive = class_archive(self.homes, "daemons")
         command = config.java(heap_mb, class_path, main, properties=properties, class_archive=archive)
         environment = {
@@ -335,7 +343,7 @@ class LocalCluster:
     # -- files -------------------------------------------------------------------------------------
 
     def _write_configuration(self) -> None:
-        for folder in ("conf", "logs", "tmp", "log4j2", "extlib", "java/bin", "data/zookeeper", "data/kafka"):
+        for folder in (*FOLDERS, "java/bin", "data/zookeeper", "data/kafka"):
             (self.home / folder).mkdir(parents=True, exist_ok=True)
         assets = files("harness") / "assets" / "servers" / "storm"
         for name in ("cluster.xml", "worker.xml"):
@@ -375,19 +383,26 @@ class LocalCluster:
                 node=node,
                 slots=slots,
                 secret=self._secret if self._loopback_jar else "",
+                plans=self.plans if self._scheduler_jar and node is None else None,
             )
         )
 
     def _require_loopback_jar(self) -> Path:
-        wanted = config.LOOPBACK_TRANSPORT.replace(".", "/") + ".class"
+        jar = self._jar_with(config.LOOPBACK_TRANSPORT)
+        if jar is None:
+            raise UsageError(
+                "outside a sandbox nimbus would listen on every address of this machine",
+                "give LocalCluster the instrumentation jar as extlib",
+            )
+        return jar
+
+    def _jar_with(self, class_name: str) -> Path | None:
+        wanted = class_name.replace(".", "/") + ".class"
         for jar in self.extlib:
             with zipfile.ZipFile(jar) as opened:
                 if wanted in opened.namelist():
                     return jar
-        raise UsageError(
-            "outside a sandbox nimbus would listen on every address of this machine",
-            "give LocalCluster the instrumentation jar as extlib",
-        )
+        return None
 
     def _require_free_ports(self) -> None:
         p = self.ports

@@ -9,6 +9,7 @@ from urllib.error import HTTPError
 
 import pyarrow as pa
 import pytest
+from budgets import budget
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from influxdb_client import InfluxDBClient, Point, WritePrecision
@@ -71,7 +72,7 @@ texts = st.text(st.characters(blacklist_characters="\n\r\0", blacklist_categorie
     fields=st.dictionaries(names, numbers | texts, min_size=1, max_size=5),
     time_ns=st.integers(0, 2**62),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=budget(300), deadline=None)
 def test_what_influxdb_clients_writer_writes_is_read_back(
     measurement: str, component: str, stream: str | None, fields: dict[str, float | str], time_ns: int
 ) -> None:

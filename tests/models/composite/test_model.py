@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from analytic_networks import exponential, network, query_plan, random_network
+from budgets import budget
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import Truth, deploy, fields_to_fields, observation
@@ -218,7 +219,7 @@ def test_replicates_are_other_intervals_of_the_same_source(prepared: Prepared) -
 
 
 @given(st.integers(0, 10_000))
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=budget(20))
 def test_paths_make_up_the_whole(seed: int) -> None:
     # Rows of every path, weighted by how many take it, have the mean of all rows.
     net = random_network(seed)

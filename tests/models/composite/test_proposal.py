@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from budgets import budget
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import (
@@ -80,7 +81,7 @@ def _only(plan: QueryPlan, name: str) -> tuple[str, str]:
 
 
 @given(st.sampled_from(sorted(PLANS)), st.integers(1, 4), st.integers(1, 4), st.floats(5.0, 200.0))
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=budget(25))
 def test_what_arrives_does_not_depend_on_the_executors(name: str, n: int, m: int, rate_tps: float) -> None:
     prepared = prepared_of(name)
     query_plan = PLANS[name]()
@@ -100,7 +101,7 @@ def test_the_source_plan_gives_the_sources_rates() -> None:
 
 
 @given(st.floats(0.1, 4.0))
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=budget(15))
 def test_rates_scale_and_of_the_tuples_only_their_cpu_changes(factor: float) -> None:
     """More tuples keep their executors warmer, so each takes less CPU, and all together more."""
     prepared = prepared_of("all-in-one")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from budgets import budget
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,7 @@ QUICK = NetworkLimits(components=(2, 6), executors=(1, 6), workers=(1, 4))
 
 
 @given(SEEDS, st.booleans())
-@settings(max_examples=20)
+@settings(max_examples=budget(20))
 def test_a_runs_books_balance(seed: int, contended: bool) -> None:
     """Nothing is lost or made from nothing, no time runs backwards, and executors do one thing at a time."""
     network = random_network(seed, NetworkLimits(QUICK.components, QUICK.executors, contended=contended))
@@ -69,7 +70,7 @@ def test_a_runs_books_balance(seed: int, contended: bool) -> None:
 
 @given(SEEDS)
 @example(3829)  # two executors of one core get batches of 18 at once, and are busy for 0.6, not 0.26
-@settings(max_examples=15)
+@settings(max_examples=budget(15))
 def test_rates_are_those_of_the_traffic_equations(seed: int) -> None:
     """Within five standard deviations of as many independent messages, each with its tuples' spread.
 
@@ -100,7 +101,7 @@ def test_rates_are_those_of_the_traffic_equations(seed: int) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=60)
+@settings(max_examples=budget(60))
 def test_random_networks_are_what_they_are_said_to_be(seed: int) -> None:
     network = random_network(seed)
     plan = network.layout.plan

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from budgets import budget
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulated_networks import batch_means, network, plan, waiting
@@ -151,7 +152,7 @@ def test_latencies_are_close_on_most_networks() -> None:
 
 
 @given(st.integers(0, 1000))
-@settings(max_examples=10)
+@settings(max_examples=budget(10))
 def test_a_network_twice_as_slow_is_the_same_twice_as_slow(seed: int) -> None:
     """Scaling by a power of two changes no rounding: the simulator's every time is doubled exactly."""
     net = random_network(seed, PLANS)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from budgets import budget
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulated_networks import batch_means, computing, network, plan, waiting
@@ -79,7 +80,7 @@ def rounds(start: float, due: dict[int, list[float]], poll_ms: float, idle_ms: f
     poll_ms=st.sampled_from([0.25, 1.0, 7.0]),
     idle_ms=st.sampled_from([0.0, 0.5, 5.0]),
 )
-@settings(max_examples=40)
+@settings(max_examples=budget(40))
 def test_a_spout_looks_at_its_tasks_in_turn(
     due: dict[int, list[float]], poll_ms: float, idle_ms: float
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from budgets import budget
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulated_networks import network, plan
@@ -63,7 +64,7 @@ def test_residence_in_time_windows(length: int, slide: int, mean: float) -> None
     rate=st.sampled_from([100.0, 700.0]),
     seed=st.integers(0, 1000),
 )
-@settings(max_examples=25)
+@settings(max_examples=budget(25))
 def test_every_tuple_in_count_windows(length: int, parts: int, rate: float, seed: int) -> None:
     window = Window(kind="count", length=length, slide=max(1, length // parts))
     made = network(plan(EDGES, windows={"window": window}), rate, acks=True)
@@ -80,7 +81,7 @@ def test_every_tuple_in_count_windows(length: int, parts: int, rate: float, seed
 @given(
     length=st.sampled_from([20, 100, 300]), parts=st.sampled_from([1, 2, 5]), seed=st.integers(0, 1000)
 )  # fmt: skip
-@settings(max_examples=25)
+@settings(max_examples=budget(25))
 def test_every_tuple_in_time_windows(length: int, parts: int, seed: int) -> None:
     window = Window(kind="time", length=length, slide=length // parts)
     run = simulate(network(plan(EDGES, windows={"window": window}), 50, acks=True), 2, 0, seed=seed, tail_s=0)

@@ -12,6 +12,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from analytic_networks import exponential, network, query_plan, spread, station
+from budgets import budget
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
@@ -252,7 +253,7 @@ def test_two_threads_on_one_core_see_each_other() -> None:
 
 
 @given(st.floats(1.01, 5.0))
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=budget(10))
 def test_what_is_overloaded_is_named(factor: float) -> None:
     found = solve(station(1000 * factor, exponential(1.0)))
     with pytest.raises(Saturated, match=r"queue\[\d+-\d+\] \(load"):

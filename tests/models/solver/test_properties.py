@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from analytic_networks import random_network
+from budgets import budget
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +20,7 @@ from harness.models.solver.variability import RATIO
 from harness.plans import PhysicalPlan, QueryPlan
 
 SEEDS = st.integers(0, 10_000)
-FEW = settings(deadline=None, max_examples=25)
+FEW = settings(deadline=None, max_examples=budget(25))
 
 
 def faster(net: Network, factor: float) -> Network:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from budgets import budget
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import coo_matrix, identity
@@ -113,7 +114,7 @@ def test_lists_of_a_mixed_size_lie_between_the_whole_sizes() -> None:
     assert at(2.0 - 1e-9) == pytest.approx(at(2.0))
 
 
-@settings(max_examples=30)
+@settings(max_examples=budget(30))
 @given(st.floats(0.001, 0.9), st.floats(0.001, 0.9), st.floats(0.1, 2.0), st.integers(1, 200))
 def test_more_arrivals_never_shorten_the_queue_beyond_the_batch(load, other, flush_ms, limit) -> None:
     low, high = sorted((load, other))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from budgets import budget
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import all_in_one, component, deploy, fields_to_fields, join_split, stream
@@ -81,7 +82,7 @@ def complete_ms(delays: Delays, path: tuple[int, ...], ground_truth: float, acke
     return float(whole - delays.send_ms[spout] - delays.hop_ms[spout, acker])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=budget(60), deadline=None)
 @given(st.sampled_from(QUERY_PLANS), st.integers(0, 10_000))
 def test_propagation_equals_the_enumeration(query_plan, seed) -> None:
     delays = random_delays(query_plan, seed)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from budgets import budget
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import component, deploy, stream
@@ -113,7 +114,7 @@ def test_batches_come_when_they_are_full_or_flushed() -> None:
     wall_ms=st.floats(0, 5),
     batch=st.sampled_from([NONE, Batching(100, 1, 10.0)]),
 )
-@settings(max_examples=200)
+@settings(max_examples=budget(200))
 def test_nobody_starts_more_often_than_tuples_come(
     rate_tps: float,
     executors: int,

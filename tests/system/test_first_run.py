@@ -1,4 +1,4 @@
-"""A campaign on the real cluster, with a delay of known length in one bolt.
+"""One ``harness run`` on the real cluster, from the command to the report, with a delay of known length.
 
 Bolt A waits 20 ms for each message, bolt B does not; otherwise they do the same work. Two steps, the
 second by rebalance. What is asserted are identities and the delay, not how fast the machine is.
@@ -7,8 +7,13 @@ second by rebalance. What is asserted are identities and the delay, not how fast
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,11 +23,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from campaigns import carry_out
 
 from harness.analysis.judge.predicting import predict
-from harness.backends.local.cluster import LocalCluster
-from harness.experiments.contracts import Progress
+from harness.machine import sandbox
 from harness.runs import Run
 
 pytestmark = pytest.mark.system
@@ -32,6 +35,7 @@ GIVEN = {"step", "rate_tps", "attempt", "precision_pct_asked", "start_epoch_ms",
 """Keys of ``interval.json`` that were asked for, or say which metric buckets are the interval's."""
 EXPERIMENT = {
     "name": "delay",
+    "models": ["composite", "no-change"],
     "topology": {
         "name": "fields-to-fields",
         "load_aware": False,
@@ -50,12 +54,72 @@ EXPERIMENT = {
 }
 
 
+LOAD_RELATED = {"steady", "burn-in", "precision", "generator"}
+"""Checks that a machine which does other work at the same time may spoil."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the command ended."""
+
+    status: int
+    said: str
+    answer: dict[str, Any]
+
+
 @pytest.fixture(scope="module")
-def run(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    phases: list[Progress] = []
-    made = carry_out(EXPERIMENT, cluster, tmp_path_factory.mktemp("campaign"), phases.append)
-    assert {p.phase for p in phases} >= {"submit", "rebalance", "burn-in", "measure", "drain", "done"}
-    return made
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("first-run")
+
+
+@pytest.fixture(scope="module")
+def ended(folder: Path) -> Ended:
+    (folder / "delay.yaml").write_text(json.dumps(EXPERIMENT))  # JSON is YAML
+    # Where the tests live in a sandbox the command, as its user's would, makes one of its own.
+    environment = {k: v for k, v in os.environ.items() if k != sandbox.MARK}
+    command = [sys.executable, "-m", "harness", "run", str(folder / "delay.yaml")]
+    done = subprocess.run(
+        [*command, "--runs", str(folder), "--json"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=800,
+        check=False,
+    )
+    assert done.returncode in (0, 3, 4), done.stderr[-3000:]
+    return Ended(done.returncode, done.stderr, json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.fixture(scope="module")
+def run(ended: Ended) -> Run:
+    return Run(Path(ended.answer["run"]))
+
+
+def test_the_command_says_each_phase_and_its_status_is_the_verdict(ended: Ended, run: Run) -> None:
+    for phase in ("submit", "rebalance", "burn-in", "measure", "drain", "done"):
+        assert phase in ended.said
+    assert "Traceback" not in ended.said
+    verdict = json.loads((run.path / "verdict.json").read_text())
+    assert ended.answer["verdict"] == verdict["verdict"]
+    assert ended.status == {"valid": 0, "invalid": 3, "unknown": 4}[verdict["verdict"]]
+    spoilt = {c["check"] for c in verdict["checks"] if c["status"] != "valid"}
+    assert spoilt <= LOAD_RELATED, spoilt
+
+
+def test_the_report_has_every_output_and_asks_nobody(run: Run) -> None:
+    for name in ("report.html", "predictions.parquet", "errors.parquet", "summary.json"):
+        assert (run.path / name).stat().st_size > 0
+    page = (run.path / "report.html").read_text()
+    assert "<svg" in page
+    assert not re.search(r"""(?:src|href)=["']https?:""", page)
+
+
+def test_models_answer_for_every_pair_of_steps(run: Run) -> None:
+    rows = pq.read_table(run.path / "predictions.parquet").to_pandas()
+    answered = rows[(rows["measure"] == "ground_truth_latency_ms") & rows["value"].notna()]
+    for model in ("composite", "no-change"):
+        pairs = answered.loc[answered["model"] == model, ["source_step", "proposed_step"]].drop_duplicates()
+        assert len(pairs) == 4
 
 
 def hops(run: Run, step: int) -> pd.DataFrame:

@@ -1,0 +1,151 @@
+"""Proposals of several tuners, each with what the composite model predicts of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.errors import HarnessError, ModelDeclined, UsageError
+from harness.models.composite.model import Prepared, composite
+from harness.plans import Frozen, TopologyConfiguration
+from harness.protocols import Estimate, Observation, PredictionStatus, Tuner, TuningProposal
+from harness.schemas import LATENCIES, Measure
+from harness.tuning.placement import Placement, deal_evenly
+
+NO_BATCHES = "predicted as if tuples travelled one by one: the model knows no batches of the rewriting layer"
+
+
+class PredictedPerformance(Frozen):
+    """A model's view of a configuration at a rate.
+
+    Attributes
+    ----------
+    model : str
+    status : {"ok", "saturated", "declined"}
+    reason : str
+        Why there is no latency, or what the prediction leaves out; else empty.
+    latency : str
+        The measure that the latencies are of.
+    mean_ms, low_ms, high_ms, p95_ms : float, optional
+        Mean with the ends of its 90 % interval, and the 95th percentile.
+    throughput_tps, max_sustainable_tps : float, optional
+        Messages a second that come out, and the highest input rate that does not overload the plan.
+    """
+
+    model: str
+    status: PredictionStatus
+    reason: str = ""
+    latency: str = LATENCIES[0]
+    mean_ms: float | None = None
+    low_ms: float | None = None
+    high_ms: float | None = None
+    p95_ms: float | None = None
+    throughput_tps: float | None = None
+    max_sustainable_tps: float | None = None
+
+
+class PredictedProposal(Frozen):
+    """A proposal, and what is predicted of it; None of one that was declined."""
+
+    proposal: TuningProposal
+    predicted: PredictedPerformance | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the proposal as ``harness tune --json`` and ``tuning.json`` have it."""
+        said = self.proposal.model_dump(mode="json")
+        decisions = said.pop("decisions")
+        predicted = self.predicted.model_dump(mode="json") if self.predicted else None
+        return {**said, "predicted": predicted, "decisions": decisions}
+
+
+@dataclass(frozen=True)
+class TuningTable:
+    """A measured step, as it is and as tuners would have it, at one input rate.
+
+    Attributes
+    ----------
+    source : Observation
+    rate_tps : float
+        Messages a second.
+    place : Placement
+        Where executors of a configuration would run.
+    """
+
+    source: Observation
+    rate_tps: float
+    place: Placement = deal_evenly
+
+    def as_measured(self) -> PredictedPerformance:
+        """Return what is predicted of the measured step's own plan."""
+        return self._predicted(None)
+
+    def propose(self, name: str, tuner: Tuner) -> PredictedProposal:
+        """Return a tuner's proposal and what is predicted of it; a tuner that crashes has declined.
+
+        Raises
+        ------
+        UsageError
+            When the tuner refuses one of its parameters.
+        """
+        proposal = self._ask(name, tuner)
+        configuration = proposal.configuration if proposal.status == "ok" else None
+        if configuration is None:
+            return PredictedProposal(proposal=proposal)
+        predicted = self._predicted(configuration)
+        if proposal.batching:
+            reason = "; ".join(filter(None, [predicted.reason, NO_BATCHES]))
+            predicted = predicted.model_copy(update={"reason": reason})
+        return PredictedProposal(proposal=proposal, predicted=predicted)
+
+    def _ask(self, name: str, tuner: Tuner) -> TuningProposal:
+        try:
+            proposal = tuner.propose(self.source, self.rate_tps)
+            if not isinstance(proposal, TuningProposal):
+                raise TypeError(f"it answered {type(proposal).__name__}, not a TuningProposal")
+        except UsageError:
+            raise
+        except HarnessError as why:
+            return TuningProposal(tuner=name, status="declined", reason=str(why))
+        except Exception as why:  # a user's tuner may raise anything
+            reason = f"the tuner failed with {type(why).__name__}: {why}"
+            return TuningProposal(tuner=name, status="declined", reason=reason)
+        return proposal.model_copy(update={"tuner": name})
+
+    def _predicted(self, configuration: TopologyConfiguration | None) -> PredictedPerformance:
+        source = self.source
+        try:
+            plan = source.plan if configuration is None else self.place(source.plan, configuration)
+            prepared: Prepared = composite.prepare(source)
+        except ModelDeclined as why:
+            return PredictedPerformance(model="composite", status="declined", reason=str(why))
+        estimates = prepared.predict(plan, source.settings, self.rate_tps).estimates
+        return performance({(e.measure, e.statistic): e for e in estimates if not e.subject})
+
+
+def performance(estimates: Mapping[tuple[str, str], Estimate]) -> PredictedPerformance:
+    """Return a configuration's performance from the composite model's estimates of the whole topology.
+
+    The latency is the first that the model answers: ground truth, complete, emit to ack.
+    """
+    means = [e for measure in LATENCIES if (e := estimates.get((measure, "mean")))]
+    if not means:
+        return PredictedPerformance(model="composite", status="declined", reason="no latency is predicted")
+    mean = next((e for e in means if e.value is not None), means[0])
+
+    def value(measure: str, statistic: str) -> float | None:
+        estimate = estimates.get((measure, statistic))
+        return None if estimate is None else estimate.value
+
+    return PredictedPerformance(
+        model="composite",
+        status=mean.status,
+        reason=mean.reason,
+        latency=mean.measure,
+        mean_ms=mean.value,
+        low_ms=mean.low,
+        high_ms=mean.high,
+        p95_ms=value(mean.measure, "p95"),
+        throughput_tps=value(Measure.THROUGHPUT, "mean"),
+        max_sustainable_tps=value(Measure.SUSTAINABLE, "mean"),
+    )

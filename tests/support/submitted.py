@@ -1,0 +1,90 @@
+"""A topology of the harness's own, submitted to the cluster that system tests share."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from harness.app.jars import jars
+from harness.backends.kafka.client import Topics
+from harness.backends.local.cluster import LocalCluster
+from harness.experiments.config import Experiment
+from harness.plans import ACKER, TopologyConfiguration
+from harness.storm.deployment import MAIN
+from harness.storm.submission import submit_settings, topology_settings
+from harness.storm.submitter import submit
+
+WAIT_S = 120.0
+NOBODY = "http://127.0.0.1:9/api/v2/write"  # the discard port: metrics are not looked at here
+
+
+def until(done: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not done():
+        assert time.monotonic() < deadline, f"not within {WAIT_S:g} s: {what}"
+        time.sleep(0.1)
+
+
+def asked(executors: int, workers: int, experiment: Experiment) -> TopologyConfiguration:
+    names = [*experiment.topology.roles]
+    return TopologyConfiguration(
+        executors={**dict.fromkeys(names, executors), ACKER: experiment.ackers}, workers=workers
+    )
+
+
+def workers_of(topology: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        words = process.info["cmdline"] or []
+        if "org.apache.storm.daemon.worker.Worker" in words and any(
+            w.startswith(f"{topology}-") for w in words
+        ):
+            found.append(process)
+    return found
+
+
+@contextmanager
+def submitted_topology(cluster: LocalCluster, experiment: Experiment, folder: Path) -> Iterator[str]:
+    """Yield the name of a topology that is up, on two workers with one executor a component."""
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    with Topics(cluster.bootstrap) as topics:
+        for topic in (f"{name}-in", f"{name}-out"):
+            topics.create(topic)
+        settings = topology_settings(
+            experiment,
+            name,
+            asked(1, 2, experiment),
+            bootstrap=cluster.bootstrap,
+            input_topic=f"{name}-in",
+            output_topic=f"{name}-out",
+        )
+        (folder / "topology.json").write_text(json.dumps(settings))
+        instructions = submit_settings(
+            experiment,
+            jars() / "topologies.jar",
+            MAIN,
+            [str(folder / "topology.json")],
+            metrics_url=NOBODY,
+            nimbus=(cluster.nimbus.host, cluster.nimbus.port),
+        )
+        (folder / "submit.json").write_text(json.dumps(instructions))
+        submit(
+            cluster.homes,
+            folder / "submit.json",
+            instrumentation=jars() / "instrumentation.jar",
+            topology_jar=jars() / "topologies.jar",
+            hosts=cluster.hosts,
+        )
+        try:
+            cluster.nimbus.wait_active(name, WAIT_S, cluster.check)
+            yield name
+        finally:
+            cluster.nimbus.kill(name)
+            for topic in (f"{name}-in", f"{name}-out"):
+                topics.delete(topic)
