@@ -8,7 +8,17 @@ import sys
 import click
 
 from harness import __version__
-from harness.commands import cluster, evaluating, hosts, machine, plans, regression, running, tuning
+from harness.commands import (
+    cluster,
+    evaluating,
+    forecasting,
+    hosts,
+    machine,
+    plans,
+    regression,
+    running,
+    tuning,
+)
 from harness.commands.common import Commands
 
 
@@ -29,6 +39,7 @@ for command in (
     evaluating.compare,
     evaluating.accuracy,
     evaluating.conformance,
+    forecasting.forecast,
     regression.regress,
     regression.bundle,
     regression.verify,

@@ -65,3 +65,11 @@ class NoOutput(HarnessError):
 
 class ModelDeclined(HarnessError):
     """A model cannot answer for this plan; the message is the reason shown in the matrix."""
+
+
+class ForecastDeclined(HarnessError):
+    """A forecaster cannot answer for this history; the message is the reason shown instead of a forecast."""
+
+
+class SchedulerDeclined(HarnessError):
+    """A scheduler has no plan for this question; the message is the reason shown beside other proposals."""

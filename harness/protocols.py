@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, Protocol, runtime_checkable
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from pydantic import Field
 
-from harness.plans import Frozen, PhysicalPlan, Positive, TopologyConfiguration
+from harness.errors import UsageError
+from harness.plans import Frozen, PhysicalPlan, Positive, QueryPlan, TopologyConfiguration, WorkerNode
 
 Scalar = str | int | float | bool | None
 PredictionStatus = Literal["ok", "saturated", "declined"]
@@ -121,6 +124,127 @@ class PreparingModel(Model, Protocol):
 
     def prepare(self, source: Observation) -> PreparedSource:
         """Read the source; ``ModelDeclined`` where it cannot be used."""
+        ...
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A scheduler's answer: every executor in a slot.
+
+    Attributes
+    ----------
+    plan : PhysicalPlan
+        The proposed plan, Storm's own executors included.
+    notes : tuple of str
+        One line each: a worker that could not be given, a node that the plan overloads, a bound proved.
+    """
+
+    plan: PhysicalPlan
+    notes: tuple[str, ...] = ()
+
+
+class Scheduler(Protocol):
+    """A pure function from a topology and the slots that are free to a physical plan.
+
+    ``harness.schedulers`` has the implementers. ``SchedulerDeclined`` is raised, with the reason, where a
+    scheduler has no plan.
+    """
+
+    def propose(
+        self,
+        query_plan: QueryPlan,
+        configuration: TopologyConfiguration,
+        nodes: tuple[WorkerNode, ...],
+        source: Observation | None = None,
+    ) -> Proposal:
+        """Place the configuration's executors.
+
+        Parameters
+        ----------
+        configuration : TopologyConfiguration
+            Executors by component, and the worker processes asked for. Of Storm's own components those that
+            it leaves out keep the executors that they have in ``source``.
+        nodes : tuple of WorkerNode
+            Each with the slots that the topology may use: the free ones and its own.
+        source : Observation, optional
+            The topology as it runs now. None before it ran.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class RateHistory:
+    """Rates of one subject in the past: buckets of equal length that follow one another without a gap.
+
+    Attributes
+    ----------
+    rate_tps : ndarray of float, shape (n,)
+        Tuples a second in each bucket, the latest last.
+    bucket_s : float
+        Length of a bucket.
+    start_s : float
+        Where the first bucket begins, on a clock of the caller's choice.
+
+    Raises
+    ------
+    UsageError
+        When a rate is negative or no number, or the buckets have no length.
+
+    Examples
+    --------
+    >>> RateHistory(np.array([10.0, 12.0]), bucket_s=5, start_s=100).time_s.tolist()
+    [105.0, 110.0]
+    """
+
+    rate_tps: npt.NDArray[np.float64]
+    bucket_s: float
+    start_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.bucket_s < float("inf"):
+            raise UsageError(f"buckets of {self.bucket_s} s", "a bucket is longer than 0 s")
+        if self.rate_tps.ndim != 1 or not (np.isfinite(self.rate_tps) & (self.rate_tps >= 0)).all():
+            raise UsageError("a history holds something else than rates", "give numbers of at least 0")
+
+    @property
+    def time_s(self) -> npt.NDArray[np.float64]:
+        """Where each bucket ends."""
+        ends = np.arange(1, len(self.rate_tps) + 1, dtype=np.float64)
+        return np.asarray(self.start_s + self.bucket_s * ends, dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class RateForecast:
+    """A forecaster's answer: quantiles of the rate in each bucket up to a horizon.
+
+    Attributes
+    ----------
+    time_s : ndarray of float, shape (h,)
+        Where each bucket ends, on the history's clock; empty where the forecaster declined.
+    levels : tuple of float
+        Probabilities of the quantiles, rising.
+    rate_tps : ndarray of float, shape (h, len(levels))
+        Quantiles of the rate in each bucket, rising with the level.
+    status : {"ok", "declined"}
+        Whether there is an answer.
+    reason : str
+        Why the forecaster declined.
+    """
+
+    time_s: npt.NDArray[np.float64]
+    levels: tuple[float, ...]
+    rate_tps: npt.NDArray[np.float64]
+    status: Literal["ok", "declined"] = "ok"
+    reason: str = ""
+
+
+class Forecaster(Protocol):
+    """A pure function from a history of rates to their quantiles by time; ``harness.forecasts`` has them."""
+
+    def __call__(
+        self, history: RateHistory, horizon_s: float, season_s: Sequence[float], levels: Sequence[float]
+    ) -> RateForecast:
+        """Forecast every bucket up to ``horizon_s`` after the history, whose periods are ``season_s``."""
         ...
 
 

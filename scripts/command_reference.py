@@ -13,7 +13,7 @@ HEAD = """\
 # Commands
 
 Generated from `--help` by `make docs`. Exit status: 0 done and valid; 1 failed; 2 usage or configuration; \
-3 done but the measurement is invalid; 4 validity unknown.
+3 done but the measurement is invalid; 4 validity unknown; 5 a forecast above the limit of an alert.
 """
 
 

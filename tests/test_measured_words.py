@@ -25,7 +25,8 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
             *(
                 "harness/analysis/spark/",
                 "harness/experiments/records.py",
-                "harness/models/contract/layout.py",
+                *("harness/models/contract/layout.py", "harness/models/baselines/caladrius.py"),
+                *("harness/schedulers/loads.py", "harness/schedulers/conformance.py"),
             ),
             *("harness/models/composite/source/evidence.py", "harness/backends/", "bench/scale.py"),
             "bench/scale_sql.py",

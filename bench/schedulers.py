@@ -1,0 +1,128 @@
+"""Load distances and times of balancing at the sizes of 003, and of ALBIC periods; medians of seeded series.
+
+Loads are log-normal, balanced in the last period by placing the heaviest first, and each multiplied by a
+log-normal factor of 0.25. A node's mean load is 60 points, and a migration costs 1. Times are CPU time.
+
+Run it as
+
+    python bench/schedulers.py [SERIES]
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from time import process_time
+
+import click
+import numpy as np
+
+from harness.schedulers.balancing import balance_groups
+from harness.schedulers.balancing_baselines import both_choices_node_loads, cola_allocation, flux_allocation
+from harness.schedulers.band_search import search_allocation
+from harness.schedulers.collocation import CollocationLimits, collocate_groups, collocation_factor
+from harness.schedulers.groups import GroupProblem, distance_bound, equal_nodes
+
+SIZES = (
+    (4, 60, 5),
+    (4, 60, 15),
+    (20, 300, 10),
+    (20, 300, 20),
+    (20, 300, 60),
+    (60, 3000, 30),
+    (60, 3000, 150),
+)
+"""Nodes, groups, migrations."""
+
+
+def series(nodes: int, groups: int, budget: float, seed: int) -> GroupProblem:
+    """Return one period's problem."""
+    rng = np.random.default_rng(seed)
+    loads = rng.lognormal(0, 0.9, groups)
+    allocation, total = np.zeros(groups, dtype=np.int64), np.zeros(nodes)
+    for group in np.argsort(-loads):
+        allocation[group] = int(np.argmin(total))
+        total[allocation[group]] += loads[group]
+    loads = loads * rng.lognormal(0, 0.25, groups)
+    return equal_nodes(loads * (60 * nodes / loads.sum()), allocation, nodes, budget)
+
+
+def compare_balancing(number: int) -> None:
+    """Print what search, search with program, and Flux come to."""
+    search_allocation(series(4, 60, 5, 0))  # compiles
+    click.echo("nodes groups moves | before bound | search   s | with program   s | flux")
+    for nodes, groups, budget in SIZES:
+        rows = []
+        for seed in range(number):
+            problem = series(nodes, groups, budget, seed)
+            start = process_time()
+            searched = search_allocation(problem)
+            middle = process_time()
+            balanced = balance_groups(problem)
+            end = process_time()
+            rows.append(
+                (
+                    problem.load_distance(problem.allocation),
+                    distance_bound(problem),
+                    problem.load_distance(searched),
+                    middle - start,
+                    balanced.load_distance,
+                    end - middle,
+                    problem.load_distance(flux_allocation(problem)),
+                )
+            )
+        b, low, s, st, p, pt, f = np.median(rows, axis=0)
+        click.echo(
+            f"{nodes:5} {groups:6} {budget:5} | {b:6.2f} {low:5.2f} | {s:6.3f} {st:3.1f}"
+            f" | {p:12.3f} {pt:3.1f} | {f:4.2f}",
+        )
+
+
+def run_albic(nodes: int, per_node: int, periods: int) -> None:
+    """Print ALBIC periods on groups that pair up, as in the second experiment of 003."""
+    rng = np.random.default_rng(1)
+    half = nodes * per_node
+    loads = rng.lognormal(0, 0.3, 2 * half)
+    loads *= 60 * nodes / loads.sum()
+    places = np.concatenate([np.arange(half) % nodes, (np.arange(half) + 1) % nodes])
+    traffic = np.zeros((2 * half, 2 * half))
+    traffic[np.arange(half), half + np.arange(half)] = rng.lognormal(2, 0.3, half)
+    downstream = np.concatenate([np.full(half, half), np.zeros(half)]).astype(np.int64)
+    problem = equal_nodes(loads, places, nodes, 10.0)
+    cola = cola_allocation(problem, traffic)
+    click.echo(
+        f"COLA: collocation {collocation_factor(traffic, cola):.2f},"
+        f" distance {problem.load_distance(cola):.2f},"
+        f" migrations {problem.migration_cost(cola):.0f}"
+    )
+    limits = CollocationLimits(score_factor=1.5, max_partition_load=30.0, max_load_distance=5.0)
+    for period in range(periods):
+        start = process_time()
+        outcome = collocate_groups(problem, traffic, downstream, limits)
+        took = process_time() - start
+        moved = problem.migration_cost(outcome.allocation)
+        problem = replace(problem, allocation=outcome.allocation)
+        factor = collocation_factor(traffic, problem.allocation)
+        click.echo(
+            f"period {period}: collocation {factor:.3f}, distance {outcome.load_distance:.2f},"
+            f" migrations {moved:.0f}, {took:.1f} s",
+        )
+
+
+def show_both_choices() -> None:
+    """Print the spread of PoTC's load distance where merges cost a tenth of the load, over draws of nodes."""
+    distances = []
+    for seed in range(20):
+        problem = series(20, 300, 0, seed)
+        loads = both_choices_node_loads(problem.loads, problem.loads / 10, 20, seed=seed)
+        distances.append(np.abs(loads - loads.mean()).max())
+    click.echo(
+        f"PoTC: load distance {min(distances):.2f} to {max(distances):.2f}, median {np.median(distances):.2f}"
+    )
+
+
+if __name__ == "__main__":
+    compare_balancing(int(sys.argv[1]) if len(sys.argv) > 1 else 20)
+    show_both_choices()
+    run_albic(nodes=20, per_node=5, periods=5)
+    run_albic(nodes=60, per_node=25, periods=2)

@@ -1,0 +1,182 @@
+"""Forecasts of the traffic of a run or a trace, and an alert where a limit will be passed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from harness.commands.common import FilePath, err, finish, json_option, relative
+from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.forecasts.alerting import SubjectForecast
+
+ALERT_STATUS = 5
+
+
+@click.command()
+@click.argument("source", metavar="SOURCE", type=click.Path(path_type=Path, exists=True))
+@click.option("--step", type=int, metavar="N", help="Step of a run (default: the last one).")
+@click.option(
+    "--model", "models", multiple=True, metavar="NAME", help="Forecaster (repeatable; default: fourier-ar)."
+)
+@click.option(
+    "--horizon-s", "horizons_s", multiple=True, type=float, help="How far ahead (repeatable; default: 60)."
+)
+@click.option(
+    "--season-s", "season_s", multiple=True, type=float, help="How long a day is (repeatable: a week, too)."
+)
+@click.option("--bucket-s", type=float, default=2.0, show_default=True, help="Length of a bucket.")
+@click.option("--quantiles", default="0.05,0.5,0.95", show_default=True, help="Levels between 0 and 1.")
+@click.option(
+    "--component", "components", multiple=True, metavar="NAME", help="Of a run (repeatable; default: spouts)."
+)
+@click.option(
+    "--by",
+    type=click.Choice(["component", "task"]),
+    default="component",
+    show_default=True,
+    help="Whole components only, or their tasks, too.",
+)
+@click.option(
+    "--alert",
+    "limits",
+    multiple=True,
+    metavar="[COMPONENT=]RATE",
+    help="Tuples a second above which the exit status is 5 (repeatable).",
+)
+@click.option(
+    "--alert-probability", type=float, default=0.5, show_default=True, help="From which on that is said."
+)
+@click.option("--plot", type=FilePath, metavar="FILE", help="Figure with bands: .svg, .png or .pdf.")
+@json_option
+def forecast(
+    source: Path,
+    step: int | None,
+    models: tuple[str, ...],
+    horizons_s: tuple[float, ...],
+    season_s: tuple[float, ...],
+    bucket_s: float,
+    quantiles: str,
+    components: tuple[str, ...],
+    by: str,
+    limits: tuple[str, ...],
+    alert_probability: float,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    """Forecast how many tuples a second will come: quantiles by component, task and stream.
+
+    SOURCE is a run directory, of which one step is read, or a trace file: one send time in seconds a line.
+
+    \b
+    harness forecast runs/quick/20260102T030405Z --by task
+    harness forecast day.txt --season-s 120 --horizon-s 10 --horizon-s 60
+    harness forecast day.txt --season-s 120 --model fourier-ar --model seasonal-naive --plot day.svg
+    harness forecast day.txt --season-s 120 --horizon-s 60 --alert 250
+
+    With --alert the exit status is 5 when the rate of a component will probably be above the limit before the
+    longest horizon; component, time and probability are printed. The first model decides.
+    """
+    from harness.app.forecasting import read_subjects
+    from harness.forecasts import DEFAULT, resolve_forecaster
+    from harness.forecasts.alerting import find_alerts, forecast_subjects, read_limits
+
+    names = models or (DEFAULT,)
+    forecasters = {name: resolve_forecaster(name) for name in names}
+    horizons = tuple(sorted(set(horizons_s))) or (60.0,)
+    if horizons[0] <= 0:
+        raise UsageError(f"--horizon-s {horizons[0]:g}", "give a number above 0")
+    if not 0 < alert_probability < 1:
+        raise UsageError(f"--alert-probability {alert_probability:g}", "give a number between 0 and 1")
+    levels = _read_levels(quantiles)
+    if plot:
+        from harness.analysis.figures.forecast_figure import check_figure_path
+
+        check_figure_path(plot)
+    subjects = read_subjects(source, step, components, bucket_s)
+    limit_of = read_limits(limits, sorted({s.component for s in subjects}))
+    asked = [s for s in subjects if by == "task" or s.task is None]
+    forecasts = forecast_subjects(asked, forecasters, horizons[-1], season_s, levels)
+    alerts = list(find_alerts(forecasts, limit_of, names[0], alert_probability))
+    _show(forecasts, horizons, levels)
+    for alert in alerts:
+        click.echo(
+            f"alert: {alert.component} ({alert.stream}) above {alert.limit_tps:g} tuples/s"
+            f" in {alert.ahead_s:g} s with probability {alert.probability:.2f} ({alert.model})"
+        )
+    result: dict[str, Any] = {
+        "source": str(source),
+        "levels": levels,
+        "forecasts": [_as_json(one, horizons) for one in forecasts],
+        "alerts": [vars(alert) for alert in alerts],
+    }
+    if plot:
+        drawn = _plot(forecasts, limit_of, plot)
+        left_out = f" ({drawn} of {len(asked)} subjects)" if drawn < len(asked) else ""
+        click.echo(f"figure: {relative(plot)}{left_out}")
+        result["plot"] = str(plot)
+    finish(as_json, result, ALERT_STATUS if alerts else 0)
+
+
+def _read_levels(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(
+            f"--quantiles {text}: not numbers", "give levels with commas: 0.05,0.5,0.95"
+        ) from None
+
+
+def _show(forecasts: Sequence[SubjectForecast], horizons_s: Sequence[float], levels: Sequence[float]) -> None:
+    table = Table(title="tuples a second, quantiles")
+    for column in ("component", "task", "stream", "model"):
+        table.add_column(column)
+    for column in ("in s", *(f"{level:g}" for level in levels)):
+        table.add_column(column, justify="right")
+    for one in forecasts:
+        subject = one.subject
+        task = "all" if subject.task is None else str(subject.task)
+        for horizon_s in horizons_s if one.fine.status == "ok" else ():
+            quantiles = (f"{rate:.1f}" for rate in one.at(horizon_s))
+            table.add_row(subject.component, task, subject.stream, one.model, f"{horizon_s:g}", *quantiles)
+    Console(width=max(110, err.width)).print(table)
+    reasons = {f"{one.model}: declined: {one.fine.reason}": None for one in forecasts if one.fine.reason}
+    for reason in reasons:
+        click.echo(reason)
+
+
+def _as_json(one: SubjectForecast, horizons_s: Sequence[float]) -> dict[str, Any]:
+    subject = one.subject
+    named = {
+        "component": subject.component,
+        "task": subject.task,
+        "stream": subject.stream,
+        "model": one.model,
+    }
+    if one.fine.status == "declined":
+        return {**named, "status": "declined", "reason": one.fine.reason}
+    rates = [{"ahead_s": horizon_s, "rate_tps": one.at(horizon_s)} for horizon_s in horizons_s]
+    return {**named, "status": "ok", "horizons": rates}
+
+
+def _plot(forecasts: Sequence[SubjectForecast], limit_of: Mapping[str, float], path: Path) -> int:
+    from harness.analysis.figures.forecast_figure import ForecastPanel, write_forecasts
+
+    by_subject: dict[int, list[SubjectForecast]] = {}
+    for one in forecasts:
+        by_subject.setdefault(id(one.subject), []).append(one)
+    panels = []
+    for of_subject in by_subject.values():
+        subject = of_subject[0].subject
+        task = "" if subject.task is None else f" task {subject.task}"
+        models = [(one.model, one.asked) for one in of_subject]
+        limit = limit_of.get(subject.component) if subject.task is None else None
+        title = f"{subject.component}{task} ({subject.stream})"
+        panels.append(ForecastPanel(title, subject.history, models, limit))
+    return write_forecasts(panels, path)

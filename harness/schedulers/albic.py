@@ -1,0 +1,109 @@
+"""Even loads and little traffic between nodes by few migrations: ALBIC for executors on worker nodes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from harness.plans import Frozen, PositiveFloat, QueryPlan, TopologyConfiguration, WorkerNode
+from harness.protocols import Observation, Proposal
+from harness.schedulers.collocation import CollocationLimits, collocate_groups, collocation_factor
+from harness.schedulers.executor_groups import ExecutorGroups, group_executors, plan_of_allocation
+from harness.schedulers.loads import IntArray, overload_notes
+from harness.schedulers.traffic import task_traffic
+
+
+class AlbicScheduler(Frozen):
+    """Executors that talk much come to one node, a pair at each invocation, while loads stay even.
+
+    *Integrative Dynamic Reconfiguration in a Parallel Stream Processing Engine*, III.B.2. Groups of keys
+    are executors here, and each migration costs 1.
+
+    Attributes
+    ----------
+    max_migration_cost : float
+        maxMigrCost: executors that may move.
+    score_factor : float
+        sF: a pair counts if it has more than sF times the sender's mean traffic to a downstream executor.
+    max_partition_load : float, optional
+        maxPL: most load of executors that move as one, in points of a node. None: half of the mean load.
+    max_load_distance : float
+        maxLD: load distance in points beyond which what moves as one is made smaller.
+    leaving : tuple of str
+        Worker nodes marked for removal.
+    seed : int
+
+    Notes
+    -----
+    The paper gives no values. The default of the budget is the number of migrations a period that it reports.
+    """
+
+    max_migration_cost: Annotated[float, Field(ge=0)] = 10.0
+    score_factor: Annotated[float, Field(ge=0)] = 1.5
+    max_partition_load: PositiveFloat | None = None
+    max_load_distance: PositiveFloat = 10.0
+    leaving: tuple[str, ...] = ()
+    seed: int = 0
+
+    def propose(
+        self,
+        query_plan: QueryPlan,
+        configuration: TopologyConfiguration,
+        nodes: tuple[WorkerNode, ...],
+        source: Observation | None = None,
+    ) -> Proposal:
+        """Bring one more pair together, and balance.
+
+        Raises
+        ------
+        SchedulerDeclined
+            Without a source, its loads or its traffic, or where no allocation satisfies the constraints.
+        """
+        groups = group_executors(
+            query_plan,
+            configuration,
+            nodes,
+            source,
+            max_migration_cost=self.max_migration_cost,
+            leaving=self.leaving,
+        )
+        assert source is not None
+        traffic_tps = task_traffic(source).between_executors(groups.executors)
+        problem = groups.problem
+        limits = CollocationLimits(
+            score_factor=self.score_factor,
+            max_partition_load=self.max_partition_load or problem.mean / 2,
+            max_load_distance=self.max_load_distance,
+            seed=self.seed,
+        )
+        outcome = collocate_groups(problem, traffic_tps, _downstream(query_plan, groups), limits)
+        plan, notes = plan_of_allocation(groups, query_plan, nodes, outcome.allocation, configuration.workers)
+        labels = [e.label for e in groups.executors]
+        pair = "no pair" if outcome.pair is None else " and ".join(labels[g] for g in outcome.pair)
+        factors = [collocation_factor(traffic_tps, a) for a in (problem.allocation, outcome.allocation)]
+        notes += (
+            f"brings together {pair}: {factors[0]:.1%} -> {factors[1]:.1%} of traffic stays on a node",
+            _distance_note(problem.load_distance(problem.allocation), outcome.load_distance, self),
+        )
+        return Proposal(plan, notes + overload_notes(plan, source))
+
+
+def _distance_note(before: float, after: float, scheduler: AlbicScheduler) -> str:
+    limit = scheduler.max_load_distance
+    above = f", above the {limit:g} asked for" if after > limit else ""
+    return f"load distance {before:.2f} -> {after:.2f} points{above}"
+
+
+def _downstream(query_plan: QueryPlan, groups: ExecutorGroups) -> IntArray:
+    """Executors of the components that subscribe to each executor's component."""
+    number = {c.name: 0 for c in query_plan.components}
+    for e in groups.executors:
+        if e.component in number:
+            number[e.component] += 1
+    to = {
+        name: sum(number[target] for target in {s.target for s in query_plan.outputs(name)})
+        for name in number
+    }
+    return np.array([to.get(e.component, 0) for e in groups.executors], dtype=np.int64)

@@ -1,0 +1,85 @@
+"""Even loads by few migrations: the program of Madsen, Zhou and Cao for executors on worker nodes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from harness.plans import Frozen, PositiveFloat, QueryPlan, TopologyConfiguration, WorkerNode
+from harness.protocols import Observation, Proposal
+from harness.schedulers.balancing import BalanceWeights, balance_groups
+from harness.schedulers.executor_groups import group_executors, plan_of_allocation
+from harness.schedulers.loads import overload_notes
+
+
+class BalanceScheduler(Frozen):
+    """Executors move between worker nodes until loads are even, at most so many as the budget allows.
+
+    *Integrative Dynamic Reconfiguration in a Parallel Stream Processing Engine*, III.B.1. Groups of keys
+    are executors here, and each migration costs 1.
+
+    Attributes
+    ----------
+    max_migration_cost : float
+        Executors that may move.
+    leaving : tuple of str
+        Worker nodes marked for removal, which are emptied as far as the budget allows.
+    w1, w2 : float
+        Weights of the load distance and of tightening both bounds; w1 > 2 w2.
+    round_mean : bool
+        Whether the mean load is rounded up to whole points, as in the paper.
+
+    Notes ----- The paper names no budget: the default is the number of migrations a period that it reports
+    of ALBIC. Traffic is not looked at.
+    """
+
+    max_migration_cost: Annotated[float, Field(ge=0)] = 10.0
+    leaving: tuple[str, ...] = ()
+    w1: PositiveFloat = 100.0
+    w2: PositiveFloat = 1.0
+    round_mean: bool = False
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        if not self.w1 > 2 * self.w2:
+            raise ValueError(f"w1 {self.w1:g} must be more than twice w2 {self.w2:g}, or there is no minimum")
+        return self
+
+    def propose(
+        self,
+        query_plan: QueryPlan,
+        configuration: TopologyConfiguration,
+        nodes: tuple[WorkerNode, ...],
+        source: Observation | None = None,
+    ) -> Proposal:
+        """Even out the loads that the source's metrics say.
+
+        Raises
+        ------
+        SchedulerDeclined
+            Without a source or its loads, or where no allocation satisfies the constraints.
+        """
+        groups = group_executors(
+            query_plan,
+            configuration,
+            nodes,
+            source,
+            max_migration_cost=self.max_migration_cost,
+            leaving=self.leaving,
+            round_mean=self.round_mean,
+        )
+        balanced = balance_groups(groups.problem, BalanceWeights(self.w1, self.w2))
+        plan, notes = plan_of_allocation(
+            groups, query_plan, nodes, balanced.allocation, configuration.workers
+        )
+        before = groups.problem.load_distance(groups.problem.allocation)
+        notes += (
+            f"load distance {before:.2f} -> {balanced.load_distance:.2f} points,"
+            f" none below {balanced.bound:.2f} is possible",
+        )
+        for at, node in enumerate(groups.nodes):
+            left = int((balanced.allocation == at).sum())
+            if node.name in self.leaving and left:
+                notes += (f"{node.name} is to leave and still has {left} executors",)
+        return Proposal(plan, notes + overload_notes(plan, source))

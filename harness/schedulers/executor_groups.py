@@ -1,0 +1,174 @@
+"""Executors as groups of a balancing problem, and an allocation to nodes as a plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.errors import SchedulerDeclined
+from harness.plans import PhysicalPlan, QueryPlan, TopologyConfiguration, Worker, WorkerNode
+from harness.protocols import Observation
+from harness.schedulers.groups import GroupProblem
+from harness.schedulers.loads import IntArray, capacities, executor_cores, task_cores
+from harness.schedulers.placement import UnplacedExecutor, join_slots, unplaced_executors
+
+
+@dataclass(frozen=True)
+class ExecutorGroups:
+    """Every executor a group, and where it is now.
+
+    Attributes
+    ----------
+    executors : tuple of UnplacedExecutor
+        By first task; the groups of ``problem``.
+    nodes : tuple of WorkerNode
+        By name, those that may have executors; the nodes of ``problem``.
+    now : tuple of Worker or None
+        The slot that each executor, or its first task, is in; None where that slot is gone.
+    problem : GroupProblem
+        Loads in hundredths of a core, capacities in cores: a node's load is in percent of its cores or quota.
+        A migration costs 1 for each executor.
+    forced : int
+        Executors that have to move since their node is gone; they are taken off the budget.
+    """
+
+    executors: tuple[UnplacedExecutor, ...]
+    nodes: tuple[WorkerNode, ...]
+    now: tuple[Worker | None, ...]
+    problem: GroupProblem
+    forced: int
+
+
+def group_executors(
+    query_plan: QueryPlan,
+    configuration: TopologyConfiguration,
+    nodes: tuple[WorkerNode, ...],
+    source: Observation | None,
+    *,
+    max_migration_cost: float,
+    leaving: tuple[str, ...] = (),
+    round_mean: bool = False,
+) -> ExecutorGroups:
+    """Read loads and places from a source.
+
+    Parameters
+    ----------
+    leaving : tuple of str
+        Nodes marked for removal.
+
+    Raises
+    ------
+    SchedulerDeclined
+        Without a source or its loads, with an unknown node in ``leaving``, with fewer workers than the
+        nodes in use, or where executors have to leave a node that is gone and the budget is too small for
+        that.
+    """
+    if source is None:
+        raise SchedulerDeclined("needs the measurements of a running step: give a source")
+    executors = unplaced_executors(query_plan, configuration, source)
+    usable = tuple(sorted((n for n in nodes if n.slots), key=lambda n: n.name))
+    if not usable:
+        raise SchedulerDeclined("no slot is free")
+    names = [n.name for n in usable]
+    for name in leaving:
+        if name not in names:
+            raise SchedulerDeclined(f"{name} is marked for removal and is no worker node with slots")
+    free = {(n.name, p) for n in usable for p in n.slots}
+    by_task = source.plan.by_task
+    workers = [by_task[e.first_task].worker for e in executors]
+    now = tuple(w if (w.node, w.port) in free else None for w in workers)
+    home = np.array([names.index(w.node) if w is not None else -1 for w in now], dtype=np.int64)
+    loads = 100 * executor_cores(task_cores(source), executors)
+    marked = np.array([name in leaving for name in names])
+    if marked.all():
+        raise SchedulerDeclined("every worker node is marked for removal")
+    used = [names[i] for i in np.unique(home[home >= 0])]
+    usable, home, marked = _limit_nodes(usable, home, marked, used, configuration.workers)
+    capacity = capacities(usable)
+    forced = np.flatnonzero(home < 0)
+    if forced.size > max_migration_cost:
+        raise SchedulerDeclined(
+            f"{forced.size} executors are on slots that are gone, and {max_migration_cost:g} may move"
+        )
+    costs = np.ones(loads.size)
+    _place_forced(forced, home, loads, capacity, marked)
+    costs[forced] = 0.0
+    budget = max_migration_cost - forced.size
+    problem = GroupProblem(loads, costs, home, capacity, marked, budget, round_mean)
+    return ExecutorGroups(executors, usable, now, problem, int(forced.size))
+
+
+def _limit_nodes(
+    nodes: tuple[WorkerNode, ...], home: IntArray, marked: np.ndarray, used: list[str], workers: int
+) -> tuple[tuple[WorkerNode, ...], IntArray, np.ndarray]:
+    """Keep the nodes in use, and of the others so many as there are workers for, the largest first."""
+    if len(used) > workers:
+        raise SchedulerDeclined(
+            f"the plan in force uses {len(used)} worker nodes, and {workers} workers are asked for:"
+            " executors are moved between nodes, none is given up"
+        )
+    others = [n for n, gone in zip(nodes, marked, strict=True) if n.name not in used and not gone]
+    others.sort(key=lambda n: (-capacities((n,))[0], n.name))
+    keep = {*used, *(n.name for n in others[: workers - len(used)])}
+    position = np.array([n.name in keep for n in nodes])
+    renumbered = np.cumsum(position) - 1
+    kept = tuple(n for n in nodes if n.name in keep)
+    return kept, np.where(home >= 0, renumbered[home], -1), marked[position]
+
+
+def _place_forced(
+    forced: IntArray, home: IntArray, loads: np.ndarray, capacity: np.ndarray, marked: np.ndarray
+) -> None:
+    """Put executors whose slot is gone on the least loaded nodes, the heaviest first."""
+    placed = home >= 0
+    used = np.bincount(home[placed], weights=loads[placed], minlength=capacity.size)
+    for group in forced[np.argsort(-loads[forced], kind="stable")]:
+        share = np.where(marked, np.inf, (used + loads[group]) / capacity)
+        home[group] = int(np.argmin(share))
+        used[home[group]] += loads[group]
+
+
+def plan_of_allocation(
+    groups: ExecutorGroups,
+    query_plan: QueryPlan,
+    nodes: tuple[WorkerNode, ...],
+    allocation: IntArray,
+    workers: int,
+) -> tuple[PhysicalPlan, tuple[str, ...]]:
+    """Return the plan of an allocation of executors to nodes, and a note where workers are fewer than asked.
+
+    An executor that stays on its node stays in its worker. One that comes joins the node's worker with the
+    least load, or opens one. Where workers are more than asked for, the smallest of a node with several
+    joins another.
+    """
+    slots: list[Worker | None] = [
+        w if w is not None and groups.nodes[at].name == w.node else None
+        for w, at in zip(groups.now, allocation, strict=True)
+    ]
+    loads = groups.problem.loads
+    held: dict[Worker, list[int]] = {}
+    for i, slot in enumerate(slots):
+        if slot is not None:
+            held.setdefault(slot, []).append(i)
+    for i in sorted((i for i, s in enumerate(slots) if s is None), key=lambda i: (-loads[i], i)):
+        node = groups.nodes[int(allocation[i])]
+        here = [w for w in held if w.node == node.name]
+        target = min(here, key=lambda w: (loads[held[w]].sum(), w.port), default=None)
+        target = target or Worker(node=node.name, port=min(node.slots))
+        held.setdefault(target, []).append(i)
+    _join_workers(held, loads, workers)
+    slot_of = {i: worker for worker, members in held.items() for i in members}
+    places = [slot_of[i] for i in range(len(groups.executors))]
+    plan = join_slots(query_plan, nodes, groups.executors, places)
+    less = len(held) < workers
+    return plan, (f"{len(held)} of {workers} workers have executors",) if less else ()
+
+
+def _join_workers(held: dict[Worker, list[int]], loads: np.ndarray, workers: int) -> None:
+    while len(held) > workers:
+        several = [w for w in held if sum(o.node == w.node for o in held) > 1]
+        ranked = sorted(several, key=lambda w: (loads[held[w]].sum(), w.node, w.port))
+        smallest = ranked[0]
+        into = next(w for w in ranked[1:] if w.node == smallest.node)
+        held[into] += held.pop(smallest)

@@ -1,0 +1,175 @@
+"""Groups of keys, or executors, on nodes: the problem of Madsen, Zhou and Cao as a value.
+
+*Integrative Dynamic Reconfiguration in a Parallel Stream Processing Engine*, III.B. A load is in percentage
+points of a node; nodes may differ, which the paper leaves out: a group loads a node by its load over the
+node's capacity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.errors import SchedulerDeclined
+from harness.schedulers.loads import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class GroupProblem:
+    """Groups, the nodes that they are on, and how much may be moved.
+
+    Attributes
+    ----------
+    loads : array (groups)
+        Percentage points of a node of capacity 1.
+    costs : array (groups)
+        Cost of a group's migration, e.g. alpha times the bytes of its state; 1 for each counts migrations.
+    allocation : array of int (groups)
+        Node of each group now: q of the paper.
+    capacity : array (nodes)
+        1 for every node in the paper.
+    leaving : array of bool (nodes)
+        Nodes marked for removal: B of the paper.
+    max_migration_cost : float
+        What all migrations together may cost.
+    round_mean : bool
+        Whether the mean is rounded up to whole points, as the paper has it. A perfect balance is then up to
+        one point away from it.
+    """
+
+    loads: FloatArray
+    costs: FloatArray
+    allocation: IntArray
+    capacity: FloatArray
+    leaving: np.ndarray
+    max_migration_cost: float
+    round_mean: bool = False
+
+    @property
+    def mean(self) -> float:
+        """Load of a node when all is even: the whole load over the capacity that stays."""
+        mean = float(self.loads.sum() / self.capacity[~self.leaving].sum())
+        return float(np.ceil(mean)) if self.round_mean else mean
+
+    def node_loads(self, allocation: IntArray) -> FloatArray:
+        """Return the load of each node, in points of that node."""
+        sums = np.bincount(allocation, weights=self.loads, minlength=self.capacity.size)
+        return np.asarray(sums / self.capacity)
+
+    def migration_cost(self, allocation: IntArray) -> float:
+        """Return what it costs to come to an allocation: the left side of constraint (2)."""
+        return float(self.costs[allocation != self.allocation].sum())
+
+    def deviations(self, allocation: IntArray) -> tuple[float, float]:
+        """Return by how much the fullest node is above the mean, and the emptiest that stays below it."""
+        loads = self.node_loads(allocation) - self.mean
+        return float(loads.max()), float(-loads[~self.leaving].min())
+
+    def load_distance(self, allocation: IntArray) -> float:
+        """Return d: the largest deviation from the mean, of a node that is leaving only upwards."""
+        return max(*self.deviations(allocation), 0.0)
+
+    def objective(self, allocation: IntArray, w1: float, w2: float) -> float:
+        """Return ``w1 d - w2 (d_u + d_l)`` with the best ``d``, ``d_u`` and ``d_l`` for an allocation."""
+        above, below = self.deviations(allocation)
+        distance = max(above, below, 0.0)
+        return w1 * distance - w2 * ((distance - above) + (distance - below))
+
+    def require_feasible(self, allocation: IntArray) -> None:
+        """Refuse an allocation over the budget or against constraint (5), mean - d >= 0.
+
+        Raises
+        ------
+        SchedulerDeclined
+        """
+        cost = self.migration_cost(allocation)
+        if cost > self.max_migration_cost * (1 + 1e-9):
+            raise SchedulerDeclined(f"migrations cost {cost:g}, over the {self.max_migration_cost:g} allowed")
+        distance = self.load_distance(allocation)
+        if distance > self.mean * (1 + 1e-9):
+            raise SchedulerDeclined(
+                f"no migrations of {self.max_migration_cost:g} keep every node below twice the mean load"
+                f" (constraint 5): the largest deviation is {distance:.3g}, the mean {self.mean:.3g}"
+            )
+
+
+def equal_nodes(
+    loads: FloatArray, allocation: IntArray, nodes: int, max_migration_cost: float
+) -> GroupProblem:
+    """Return the paper's problem: equal nodes, all of which stay, and migrations counted.
+
+    Examples
+    --------
+    Four groups on the first of two nodes:
+
+    >>> problem = equal_nodes(np.array([4.0, 3, 2, 1]), np.zeros(4, dtype=np.int64), 2, 1.0)
+    >>> problem.mean, problem.load_distance(problem.allocation)
+    (5.0, 5.0)
+    >>> problem.load_distance(np.array([1, 0, 0, 0]))
+    1.0
+    """
+    return GroupProblem(
+        loads=loads,
+        costs=np.ones(loads.size),
+        allocation=allocation,
+        capacity=np.ones(nodes),
+        leaving=np.zeros(nodes, dtype=bool),
+        max_migration_cost=max_migration_cost,
+    )
+
+
+def distance_bound(problem: GroupProblem) -> float:
+    """Return a proved lower bound of the load distance within the budget.
+
+    For a distance d, each node above ``mean + d`` must send away at least its excess, and each that stays
+    and is below ``mean - d`` must get at least what it lacks. The cheapest way to do so, with groups that
+    may be cut (whole numbers of groups where all cost alike), is a bound of the cost; d is found by
+    bisection.
+    """
+    loads = problem.node_loads(problem.allocation)
+    low, high = 0.0, problem.load_distance(problem.allocation)
+    if _least_cost(problem, loads, low) <= problem.max_migration_cost * (1 + 1e-9):
+        return 0.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        if _least_cost(problem, loads, middle) <= problem.max_migration_cost * (1 + 1e-9):
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+def _least_cost(problem: GroupProblem, node_loads: FloatArray, distance: float) -> float:
+    """Return what migrations cost at least that bring every node within a distance."""
+    slack = 1e-12 * max(problem.mean, 1.0)
+    alike = bool(np.ptp(problem.costs) == 0)
+    excess = (node_loads - problem.mean - distance) * problem.capacity
+    lack = np.where(problem.leaving, 0.0, (problem.mean - distance - node_loads) * problem.capacity)
+    sent = 0.0
+    for node in np.flatnonzero(excess > slack):
+        mine = problem.allocation == node
+        sent += _cheapest_cover(problem.loads[mine], problem.costs[mine], float(excess[node]), alike)
+    got = 0.0
+    for node in np.flatnonzero(lack > slack):
+        others = problem.allocation != node
+        got += _cheapest_cover(problem.loads[others], problem.costs[others], float(lack[node]), alike)
+    return max(sent, got)
+
+
+def _cheapest_cover(loads: FloatArray, costs: FloatArray, amount: float, alike: bool) -> float:
+    """Return the least cost of groups that weigh an amount together, the last of them cut if costs differ."""
+    free = costs <= 0
+    amount -= float(loads[free].sum())
+    loads, costs = loads[~free], costs[~free]
+    order = np.argsort(-loads / costs, kind="stable")
+    weight, cost = np.cumsum(loads[order]), np.cumsum(costs[order])
+    if amount <= 0:
+        return 0.0
+    at = int(np.searchsorted(weight, amount * (1 - 1e-12)))
+    if at >= weight.size:
+        return float("inf")
+    if alike:
+        return float(cost[at])
+    before = float(weight[at - 1]) if at else 0.0
+    return float((cost[at - 1] if at else 0.0) + costs[order[at]] * (amount - before) / loads[order[at]])

@@ -1,0 +1,90 @@
+"""Costs of plans counted by hand on a chain of three components."""
+
+from __future__ import annotations
+
+import pytest
+from scheduling import nodes_of, observation, placed, topology
+
+from harness.schedulers.loads import overload_notes, task_cores
+from harness.schedulers.plan_costs import cost_plan, plan_shape, same_as
+
+CHAIN = topology((("a", "b"), ("b", "c")), {"a": 1, "b": 2, "c": 1})
+NODES = nodes_of([2, 2])
+NOW = placed(
+    CHAIN,
+    NODES,
+    {"a[1-1]": "node-1:6700", "b[2-2]": "node-1:6701", "b[3-3]": "node-2:6700", "c[4-4]": "node-2:6700"},
+)
+TRAFFIC = {(1, 2): 10.0, (1, 3): 20.0, (2, 4): 10.0, (3, 4): 40.0}
+CORES = {1: 0.2, 2: 0.2, 3: 0.4, 4: 0.8}
+SOURCE = observation(NOW, TRAFFIC, CORES)
+
+
+def moved(**elsewhere: str) -> object:
+    placement = {e.label: e.worker.label for e in NOW.executors}
+    names = {e.component + str(e.first_task): e.label for e in NOW.executors}
+    return placed(CHAIN, NODES, placement | {names[k]: v for k, v in elsewhere.items()})
+
+
+def test_cpu_of_tasks_is_read_exactly_spouts_from_the_rest_of_their_process() -> None:
+    assert task_cores(SOURCE) == pytest.approx(CORES)
+
+
+def test_the_plan_in_force_moves_nothing() -> None:
+    costs = cost_plan(NOW, SOURCE)
+    assert costs.between_workers_tps == pytest.approx(10 + 20 + 10)  # all but b[3-3] to c
+    assert costs.between_nodes_tps == pytest.approx(20 + 10)
+    # node-1 0.4 of 2 cores, node-2 1.2 of 2: 20 % and 60 %, mean 40 %
+    assert costs.load_distance_pct == pytest.approx(20.0)
+    assert (costs.executors_moved, costs.workers_restarted) == (0, 0)
+
+
+def test_one_move_restarts_the_worker_that_it_leaves_and_the_one_that_it_comes_to() -> None:
+    costs = cost_plan(moved(b3="node-1:6701"), SOURCE)  # type: ignore[arg-type]
+    assert costs.between_workers_tps == pytest.approx(10 + 20 + 10 + 40)
+    assert costs.between_nodes_tps == pytest.approx(10 + 40)
+    assert costs.load_distance_pct == pytest.approx(0.0, abs=1e-9)  # 0.8 of 2 on both
+    assert (costs.executors_moved, costs.workers_restarted) == (1, 2)
+
+
+def test_a_worker_that_ends_does_not_restart() -> None:
+    costs = cost_plan(moved(b2="node-1:6700"), SOURCE)  # type: ignore[arg-type]
+    assert (costs.executors_moved, costs.workers_restarted) == (1, 1)
+
+
+def test_plans_that_differ_by_like_slots_have_one_shape() -> None:
+    other_port = moved(b3="node-2:6701", c4="node-2:6701")
+    other_nodes = moved(a1="node-2:6700", b2="node-2:6701", b3="node-1:6700", c4="node-1:6700")
+    different = moved(c4="node-2:6701")
+    plans = {"now": NOW, "port": other_port, "nodes": other_nodes, "different": different}
+    expected = {
+        "now": ("port", "nodes"),
+        "port": ("now", "nodes"),
+        "nodes": ("now", "port"),
+        "different": (),
+    }
+    assert same_as(plans) == expected  # type: ignore[arg-type]
+    slowed = same_as(plans, distinct=("node-1",))  # type: ignore[arg-type]
+    assert slowed["now"] == ("port",)
+
+
+def test_nodes_with_another_quota_are_not_alike() -> None:
+    limited = (NODES[0].model_copy(update={"cpu_quota_cores": 0.5}), NODES[1])
+    there = {
+        "a[1-1]": "node-1:6700",
+        "b[2-2]": "node-1:6700",
+        "b[3-3]": "node-1:6700",
+        "c[4-4]": "node-1:6700",
+    }
+    here = dict.fromkeys(there, "node-2:6700")
+    assert plan_shape(placed(CHAIN, limited, there)) != plan_shape(placed(CHAIN, limited, here))
+    assert plan_shape(placed(CHAIN, NODES, there)) == plan_shape(placed(CHAIN, NODES, here))
+
+
+def test_a_node_is_overloaded_by_its_quota_and_nodes_of_one_host_by_its_cores() -> None:
+    limited = (NODES[0].model_copy(update={"cpu_quota_cores": 0.3}), NODES[1])
+    plan = NOW.model_copy(update={"nodes": limited})
+    assert overload_notes(plan, SOURCE) == ("node-1 is overloaded: 0.40 of 0.3 cores",)
+    shared = tuple(n.model_copy(update={"host": "one", "cores": 1.5}) for n in NODES)
+    plan = NOW.model_copy(update={"nodes": shared})
+    assert overload_notes(plan, SOURCE) == ("host one is overloaded: 1.60 of 1.5 cores",)
