@@ -17,6 +17,7 @@ from harness.commands import (
     plans,
     regression,
     running,
+    scheduling,
     tuning,
 )
 from harness.commands.common import Commands
@@ -40,6 +41,7 @@ for command in (
     evaluating.accuracy,
     evaluating.conformance,
     forecasting.forecast,
+    scheduling.schedule,
     regression.regress,
     regression.bundle,
     regression.verify,

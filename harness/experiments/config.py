@@ -267,6 +267,8 @@ class Experiment(Frozen):
         own_messages = isinstance(topology, JarTopology) and topology.topics is None
         if of_a_jar and self.cluster.kind == "simulator":
             raise ValueError("cluster.kind: the simulator plays no jar's topology, only the harness's own")
+        if self.topology.batching and self.cluster.kind == "simulator":
+            raise ValueError("topology.batching: the simulator plays no batches")
         if own_messages and self.workload is not None:
             raise ValueError(
                 "workload: the topology of a jar makes its own messages; leave the key out, or give"

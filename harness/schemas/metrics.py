@@ -46,6 +46,17 @@ class MetricField(StrEnum):
     HEAP_BYTES = "heap_bytes", "heap in use at the bucket's end"
     RTT_MS = "rtt_ms", "round trip of one packet"
     LOST = "lost", "1 for a packet that did not come back"
+    MESSAGES = "messages", "batches that left"
+    TUPLES = "tuples", "tuples in them, or served"
+    CAPACITY = "capacity", "most tuples that the batches could hold"
+    FULL = "full", "batches that left as they were full"
+    TIMED = "timed", "batches that left as their time was over"
+    ORDERED = "ordered", "batches that left before a tuple on another stream"
+    FORCED = "forced", "batches that left at a tick, a flush, deactivation or the end"
+    BYTES = "bytes", "size of the batches written for another worker"
+    BYTES_TUPLES = "bytes_tuples", "tuples in the batches written for another worker"
+    OFFERED = "offered", "tuples that the helper could have served"
+    RATIO = "ratio", "share of the tuples that the helper serves"
 
     def __new__(cls, name: str, meaning: str) -> MetricField:
         """Make a member that is its name."""
@@ -67,6 +78,7 @@ class Reporter(StrEnum):
     TEST_BOLTS = "windowed test bolts"
     CONSUMER = "metrics consumer"
     PROBE = "probe between hosts"
+    REWRITING = "rewriting layer"
 
 
 class Metric(StrEnum):
@@ -185,6 +197,34 @@ class Metric(StrEnum):
         "node that answered",
         Subject.NODES,
         Reporter.PROBE,
+    )
+    BATCH = (
+        "batch",
+        (
+            MetricField.MESSAGES,
+            MetricField.TUPLES,
+            MetricField.CAPACITY,
+            MetricField.FULL,
+            MetricField.TIMED,
+            MetricField.ORDERED,
+            MetricField.FORCED,
+            MetricField.BYTES,
+            MetricField.BYTES_TUPLES,
+        ),
+        "of streams that may be batched ([rewriting.md](rewriting.md#metrics))",
+        "output stream",
+        "",
+        Subject.TASK,
+        Reporter.REWRITING,
+    )
+    HELP = (
+        "help",
+        (MetricField.OFFERED, MetricField.TUPLES, MetricField.WALL_SUM_NS, MetricField.RATIO),
+        "of bolts that help the next one ([rewriting.md](rewriting.md#helping))",
+        "helper's stream",
+        "helped component",
+        Subject.TASK,
+        Reporter.REWRITING,
     )
 
     def __new__(

@@ -123,5 +123,6 @@ def submit_settings(
             "consumers": experiment.topology.metrics_consumers,
         },
         "components": dict(components or {}),
+        "batching": {key: rule.model_dump() for key, rule in experiment.topology.batching.items()},
         "storm": dict(storm or {}),
     }

@@ -36,8 +36,9 @@ def submit(
     Returns
     -------
     dict
-        ``topology``, ``wrapped`` (components), ``unwrapped`` (component: reason) and ``description`` (what
-        main submitted, before anything was changed).
+        ``topology``, ``wrapped`` (components), ``unwrapped`` (component: reason), ``batched``
+        (``component:stream``), ``unbatched`` (with the reason) and ``description`` (what main submitted,
+        before anything was changed).
 
     Raises
     ------

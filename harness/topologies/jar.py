@@ -16,11 +16,13 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from harness.plans import METRICS_CONSUMER_PREFIX, Frozen, Positive, QueryPlan, Role
+from harness.topologies.batching import BatchSize, require_batched
 
 StormValue = str | int | float | bool | None | list[object] | dict[str, object]
 
 ACKERS = "topology.acker.executors"
 LOAD_AWARE_OFF = "topology.disable.loadaware.messaging"
+MESSAGE_TIMEOUT = "topology.message.timeout.secs"
 CONSUMERS = "topology.metrics.consumer.register"
 MANAGED = {
     ACKERS: "topology.ackers",
@@ -126,6 +128,8 @@ class JarTopology(Frozen):
         Tasks of components that shall not have as many as the jar says.
     load_aware : bool, optional
         Storm's load-aware shuffle on or off.
+    batching : mapping
+        Components or streams whose tuples travel in batches.
     storm : mapping
         Storm settings that take the place of the topology's own.
     captured : Captured, optional
@@ -140,6 +144,7 @@ class JarTopology(Frozen):
     ackers: Annotated[int, Field(ge=0)] | None = None
     metrics_consumers: Positive = 1
     load_aware: bool | None = None
+    batching: Mapping[str, BatchSize] = {}
     storm: Mapping[str, StormValue] = {}
     captured: Captured | None = None
 
@@ -221,4 +226,8 @@ class JarTopology(Frozen):
         for name in self.tasks:
             if known and name not in known:
                 raise ValueError(f"tasks: there is no component {name!r}; there are {', '.join(known)}")
+        if self.captured:
+            timeout_s = {**self.own_settings, **self.storm}.get(MESSAGE_TIMEOUT)
+            assert isinstance(timeout_s, int | float)  # Storm has a default
+            require_batched(self.batching, self.captured.plan, timeout_s)
         return self

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from harness.plans import Frozen, Grouping, NotNegative, Positive, PositiveFloat, QueryPlan, Role, Window
 from harness.topologies import TOPOLOGIES, query_plan
+from harness.topologies.batching import BatchSize, require_batched
 from harness.topologies.jar import StormValue
 
 MANAGED = {
@@ -133,6 +134,7 @@ class Topology(Frozen):
     waiting: WaitStrategy = WaitStrategy()
     max_spout_pending: Positive = 5000
     message_timeout_s: Positive = 120
+    batching: Mapping[str, BatchSize] = {}
     storm: Mapping[str, StormValue] = {}
 
     @property
@@ -221,4 +223,5 @@ class Topology(Frozen):
         for edge in self.groupings:
             if edge not in edges:
                 raise ValueError(f"groupings: there is no stream {edge!r}; streams are {', '.join(edges)}")
+        require_batched(self.batching, self.query_plan(), self.message_timeout_s)
         return self

@@ -168,14 +168,18 @@ def tuple_sizes(source: Observation) -> dict[str, Fraction]:
     Only streams whose tuples travelled in batches between workers have a size.
     """
     metrics = source.metrics
-    mine = metrics[(metrics["measurement"] == "batch") & metrics["field"].isin(["bytes", "bytes_tuples"])]
+    mine = metrics[
+        (metrics["measurement"] == Metric.BATCH)
+        & metrics["field"].isin([MetricField.BYTES, MetricField.BYTES_TUPLES])
+    ]
     sums = mine.groupby(["component", "stream", "field"], observed=True)["value"].sum().reset_index()
     keys = zip(sums["component"], sums["stream"], sums["field"], strict=True)
     totals = dict(zip(keys, sums["value"].tolist(), strict=True))
     return {
         f"{component}:{stream}": rational(size) / rational(tuples)
         for (component, stream, kind), size in totals.items()
-        if kind == "bytes" and (tuples := totals.get((component, stream, "bytes_tuples"), 0.0)) > 0
+        if kind == MetricField.BYTES
+        and (tuples := totals.get((component, stream, MetricField.BYTES_TUPLES), 0.0)) > 0
     }
 
 

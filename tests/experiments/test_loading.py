@@ -404,3 +404,52 @@ def test_repeats_are_whole_rounds_and_shuffling_is_by_seed(good: Path) -> None:
     assert specs(shuffled) != specs(load(good, ["steps.repeats=8"]))
     labels = {s.label for s in expand_steps(listed)}
     assert len(labels) == 2
+
+
+@pytest.mark.parametrize(
+    ("batching", "complaint"),
+    [
+        ("{sauce: 5}", "topology: batching: there is no component 'sauce'; there are spout, bolt-a, bolt-b"),
+        (
+            '{"spout:more": 5}',
+            "batching: spout has no stream 'more' that anybody subscribes to; it has default",
+        ),
+        ("{sender: 5}", "batching: sender sends nothing that could be batched"),
+        ("{spout: 0}", "topology.batching.spout.size: Input should be greater than or equal to 1 (it is 0)"),
+        (
+            "{spout: {size: 5, flush_ms: -1}}",
+            "topology.batching.spout.flush_ms: Input should be greater than",
+        ),
+        ("{spout: {size: 5, flush: 1}}", "topology.batching.spout.flush"),
+        (
+            "{spout: {size: 5, flush_ms: 120000}}",
+            "batching: spout waits for 120000 ms, and messages time out",
+        ),
+    ],
+)
+def test_batches_that_cannot_be_are_one_line(good: Path, batching: str, complaint: str) -> None:
+    good.write_text(GOOD.replace("  load_aware: false\n", f"  load_aware: false\n  batching: {batching}\n"))
+    with pytest.raises(UsageError) as error:
+        load(good)
+    assert complaint in error.value.message
+    assert "\n" not in error.value.message
+
+
+def test_a_number_of_batching_is_a_size(good: Path) -> None:
+    batching = '{spout: 50, bolt-a: {size: 20, flush_ms: 7}, "bolt-b:default": 10}'
+    good.write_text(GOOD.replace("  load_aware: false\n", f"  load_aware: false\n  batching: {batching}\n"))
+    sizes = {key: (rule.size, rule.flush_ms) for key, rule in load(good).topology.batching.items()}
+    assert sizes == {"spout": (50, 5), "bolt-a": (20, 7), "bolt-b:default": (10, 5)}
+    again = good.with_name("again.yaml")
+    again.write_text(dump(load(good)))
+    assert load(again) == load(good)
+
+
+def test_the_simulator_plays_no_batches(good: Path) -> None:
+    good.write_text(
+        GOOD.replace("  load_aware: false\n", "  load_aware: false\n  batching: {spout: 5}\n").replace(
+            "{nodes: 1", "{kind: simulator, nodes: 1"
+        )
+    )
+    with pytest.raises(UsageError, match=r"topology\.batching: the simulator plays no batches"):
+        load(good)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from campaigns import carry_out
 from click.testing import CliRunner
@@ -103,6 +104,9 @@ def test_every_mistake_has_its_line(jar: Path, server_homes: ServerHomes, tmp_pa
         "twice": refused(jar, server_homes, "twice"),
         "tasks": refused(jar, server_homes, tasks={"sums": 3}),
         "many": refused(jar, server_homes, tasks={"sum": 3}),
+        "batched": refused(jar, server_homes, batching={"sums": 5}),
+        "unsent": refused(jar, server_homes, batching={"sum": 5}),
+        "late": refused(jar, server_homes, batching={"twice": {"size": 5, "flush_ms": 30_000}}),
     }
     assert said["gone"] == f"topology.jar: there is no file {gone}"
     assert f"{text} is not a jar" in said["text"]
@@ -115,6 +119,9 @@ def test_every_mistake_has_its_line(jar: Path, server_homes: ServerHomes, tmp_pa
     )
     assert "there is no component 'sums'; there are numbers, sum, twice" in said["tasks"]
     assert "4 executors of sum are more than its 3 tasks" in said["many"]
+    assert said["batched"].endswith("there is no component sums; the topology has numbers, sum, twice")
+    assert said["unsent"].endswith("topology.batching: nothing of sum can be batched: it has no streams")
+    assert "twice waits for 30000 ms, and messages time out after 30 s" in said["late"]
 
 
 def test_a_step_that_names_what_is_not_there_is_refused(jar: Path, server_homes: ServerHomes) -> None:
@@ -225,6 +232,27 @@ def test_a_jar_is_measured_and_judged_by_its_acks(jar: Path, cluster: LocalClust
         ("no-change", "io_ratio"),
     } <= asked
     assert "from the spout&#39;s emit to the ack" in (run.path / "report.html").read_text()
+
+
+def test_batches_change_no_count(jar: Path, cluster: LocalCluster, tmp_path: Path) -> None:
+    """As above, in batches between workers: numbers come one by one, and leave up to five together."""
+    batching = {"numbers": {"size": 5, "flush_ms": 40}, "twice:default": {"size": 3, "flush_ms": 20}}
+    run = carry_out(settings(jar, batching=batching), cluster, tmp_path, lambda _: None)
+    for step in run.finished_steps:
+        tracked = run.quality(step).tracked
+        assert tracked is not None
+        assert tracked.balanced, str(tracked)
+        assert tracked.failed == 0 < tracked.acked
+        metrics = pq.read_table(run.step_path(step) / "metrics.parquet").to_pandas()
+        assert not metrics.stream.str.startswith("harness.").any()
+        batches = metrics[metrics.measurement == "batch"].groupby(["component", "field"]).value.sum()
+        sent = metrics[metrics.measurement == "transferred"].groupby("component").value.sum()
+        for component, tasks, size in (("numbers", 2, 5), ("twice", 4, 3)):
+            assert 0 < batches[component, "messages"] <= batches[component, "tuples"]
+            # what waits at the interval's ends, for each of four tasks
+            assert abs(batches[component, "tuples"] - sent[component]) <= tasks * 4 * (size - 1)
+            assert batches[component, "capacity"] == size * batches[component, "messages"]
+    assert sum(batches[:, "bytes_tuples"]) > 0, "the last step has two workers"
 
 
 def test_without_acks_nothing_is_called_a_latency(jar: Path, cluster: LocalCluster, tmp_path: Path) -> None:

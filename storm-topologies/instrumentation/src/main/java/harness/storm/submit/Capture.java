@@ -1,5 +1,7 @@
 package harness.storm.submit;
 
+import harness.storm.rewrite.RewriteException;
+import harness.storm.rewrite.Rewriter;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
@@ -28,6 +30,7 @@ final class Capture implements InvocationHandler {
     private final CompletableFuture<Void> submitted = new CompletableFuture<>();
     private String topology;
     private Instrumenter.Result result;
+    private Rewriter.Result rewriting;
     private Map<String, Object> description;
     private SubmitException failure;
 
@@ -82,6 +85,11 @@ final class Capture implements InvocationHandler {
         return result;
     }
 
+    /** Which streams are batched, and which are not though they were to be. */
+    synchronized Rewriter.Result rewriting() {
+        return rewriting;
+    }
+
     /** What was submitted, before anything was changed. */
     synchronized Map<String, Object> description() {
         return description;
@@ -109,6 +117,12 @@ final class Capture implements InvocationHandler {
             throw fail(e);
         }
         conf.putAll(settings.storm());
+        Rewriter rewriter;
+        try {
+            rewriter = Rewriter.plan(changed, conf, settings.batching());
+        } catch (RewriteException e) {
+            throw fail(SubmitException.settings(e.getMessage()));
+        }
         Instrumenter.Result outcome;
         if (settings.instrument()) {
             outcome = Instrumenter.wrap(changed);
@@ -116,6 +130,7 @@ final class Capture implements InvocationHandler {
         } else {
             outcome = Instrumenter.leave(changed, "instrumentation is off");
         }
+        Rewriter.Result rewritten = rewriter.apply(changed, conf);
         args[2] = JSONValue.toJSONString(conf);
         try {
             call(method, args);
@@ -125,6 +140,7 @@ final class Capture implements InvocationHandler {
         }
         topology = name;
         result = outcome;
+        rewriting = rewritten;
         submitted.complete(null);
         return null;
     }

@@ -37,9 +37,10 @@ import org.apache.storm.validation.ConfigValidation;
  * is submitted, and what would have been is described all the same.
  *
  * <p>The only argument is the path of a JSON file ({@link SubmitSettings}). The last line on standard output is
- * {@code {"topology": name, "wrapped": [component], "unwrapped": {component: reason}, "description": {...}}} with exit
- * status 0 ({@link Description}); or the last line on standard error says what is wrong, with exit status 2 for the settings
- * and 1 for all else. The workers must have this jar in their class path.
+ * {@code {"topology": name, "wrapped": [component], "unwrapped": {component: reason}, "batched": [component:stream],
+ * "unbatched": {component:stream: reason}, "description": {...}}} with exit status 0 ({@link Description}); or the last line
+ * on standard error says what is wrong, with exit status 2 for the settings and 1 for all else. The workers must
+ * have this jar in their class path.
  *
  * <p>{@code main} has so long to submit as the settings say. What it does then (some watch their topology for minutes) is
  * waited for for {@value #WATCHED_S} s only, in which a second submission or a failure counts.
@@ -250,6 +251,8 @@ public final class Submit {
             line.put("topology", capture.topology());
             line.put("wrapped", capture.result().wrapped());
             line.put("unwrapped", capture.result().unwrapped());
+            line.put("batched", capture.rewriting().batched());
+            line.put("unbatched", capture.rewriting().left());
             line.put("description", capture.description());
             return JSONValue.toJSONString(line);
         }

@@ -1,5 +1,6 @@
 package harness.storm.submit;
 
+import harness.storm.rewrite.BatchSize;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -21,6 +22,7 @@ import org.apache.storm.shade.net.minidev.json.parser.ParseException;
  * @param instrument whether to wrap bolts and spouts and register the metrics consumer
  * @param metrics where measurements go
  * @param components executors and tasks of components that shall not have those that main gives them
+ * @param batching when batches leave, by component or {@code component:stream}; empty for a topology without batches
  * @param storm topology settings that take the place of the topology's own
  */
 record SubmitSettings(
@@ -32,6 +34,7 @@ record SubmitSettings(
         boolean instrument,
         Metrics metrics,
         Map<String, Size> components,
+        Map<String, BatchSize> batching,
         Map<String, Object> storm) {
 
     /** Where a server listens. */
@@ -84,9 +87,11 @@ record SubmitSettings(
             new Metrics(metrics.text("url"), metrics.text("token_file"), metrics.text("spool"), metrics.text("topology"),
                 metrics.positive("bucket_s"), metrics.positive("consumers")),
             sizes(all.object("components")),
+            batching(all.object("batching")),
             all.object("storm").toMap());
         metrics.allowOnly("url", "token_file", "spool", "topology", "bucket_s", "consumers");
-        all.allowOnly("nimbus", "jar", "main", "args", "patience_s", "instrument", "metrics", "components", "storm");
+        all.allowOnly("nimbus", "jar", "main", "args", "patience_s", "instrument", "metrics", "components", "batching",
+            "storm");
         return settings;
     }
 
@@ -108,6 +113,16 @@ record SubmitSettings(
             size.allowOnly("executors", "tasks");
         }
         return sizes;
+    }
+
+    private static Map<String, BatchSize> batching(Keys keys) {
+        Map<String, BatchSize> batching = new TreeMap<>();
+        for (String name : keys.toMap().keySet()) {
+            Keys size = keys.object(name);
+            batching.put(name, new BatchSize(size.positive("size"), size.positive("flush_ms")));
+            size.allowOnly("size", "flush_ms");
+        }
+        return batching;
     }
 
     /** An object in the file, which names its keys in errors as {@code metrics.url}. */

@@ -53,6 +53,7 @@ final class Submission implements AutoCloseable {
         settings.put("metrics", Map.of("url", url, "token_file", token.toString(), "spool", "", "topology", name,
             "bucket_s", 1, "consumers", 1));
         settings.put("components", Map.of());
+        settings.put("batching", Map.of());
         settings.put("storm", Map.of());
         return settings;
     }

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
+import harness.storm.rewrite.BatchSize;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -20,7 +21,7 @@ class SubmitSettingsTest {
     private static final String VALID = """
         {"nimbus": {"host": "127.0.0.1", "port": 6627}, "jar": "/a.jar", "main": "a.Main", "args": ["/t.json"],
          "patience_s": 60, "instrument": true, "components": {"a": {"executors": 1, "tasks": 4}},
-         "storm": {"topology.workers": 2},
+         "batching": {"a:s": {"size": 20, "flush_ms": 5}}, "storm": {"topology.workers": 2},
          "metrics": {"url": "http://127.0.0.1:8086/write", "token_file": "", "spool": "", "topology": "t",
                      "bucket_s": 2, "consumers": 1}}""";
 
@@ -31,7 +32,7 @@ class SubmitSettingsTest {
     void allOfItIsRead() throws IOException {
         assertEquals(new SubmitSettings(new SubmitSettings.Address("127.0.0.1", 6627), Path.of("/a.jar"), "a.Main",
             List.of("/t.json"), 60, true, new SubmitSettings.Metrics("http://127.0.0.1:8086/write", "", "", "t", 2, 1),
-            Map.of("a", new SubmitSettings.Size(1, 4)), Map.of("topology.workers", 2)), read(VALID));
+            Map.of("a", new SubmitSettings.Size(1, 4)), Map.of("a:s", new BatchSize(20, 5)), Map.of("topology.workers", 2)), read(VALID));
     }
 
     @Test
@@ -41,7 +42,7 @@ class SubmitSettingsTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"nimbus", "nimbus.host", "nimbus.port", "jar", "main", "args", "patience_s", "instrument",
-        "components", "components.a.tasks", "storm", "metrics", "metrics.url", "metrics.token_file", "metrics.spool",
+        "components", "components.a.tasks", "batching", "batching.a:s.size", "batching.a:s.flush_ms", "storm", "metrics", "metrics.url", "metrics.token_file", "metrics.spool",
         "metrics.topology", "metrics.bucket_s", "metrics.consumers"})
     void aMissingKeyIsNamed(String key) throws IOException {
         JSONObject json = (JSONObject) JSONValue.parse(VALID);
@@ -66,6 +67,9 @@ class SubmitSettingsTest {
             "\"bucket_s\": 0"));
         assertError("nimbus.port must be a whole number above 0, not 1.5", VALID.replace("6627", "1.5"));
         assertError("nimbus.port must be a whole number above 0, not \"x\"", VALID.replace("6627", "\"x\""));
+        assertError("batching.a:s.size must be a whole number above 0, not 0", VALID.replace("\"size\": 20", "\"size\": 0"));
+        assertError("batching.a:s.flush_ms must be a whole number above 0, not -1",
+            VALID.replace("\"flush_ms\": 5", "\"flush_ms\": -1"));
         assertError("args must be a list of texts, not [1]", VALID.replace("[\"/t.json\"]", "[1]"));
         assertError("instrument must be true or false, not null", VALID.replace("true", "null"));
     }

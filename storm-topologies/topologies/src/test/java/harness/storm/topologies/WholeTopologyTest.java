@@ -5,6 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import harness.storm.rewrite.BatchSize;
+import harness.storm.rewrite.Rewriter;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -23,12 +25,14 @@ import org.apache.storm.Config;
 import org.apache.storm.LocalCluster;
 import org.apache.storm.generated.KillOptions;
 import org.apache.storm.generated.RebalanceOptions;
+import org.apache.storm.generated.StormTopology;
 import org.apache.storm.generated.TopologySummary;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Topologies in Storm's LocalCluster, between the topics of a real broker. */
 class WholeTopologyTest {
@@ -96,11 +100,14 @@ class WholeTopologyTest {
         cluster.killTopologyWithOpts(settings.name(), now);
     }
 
-    private void submit(String name) throws Exception {
+    /** @param size tuples of a batch, on every stream; 0 for a topology that is not rewritten */
+    private void submit(String name, int size) throws Exception {
         ObjectNode json = (ObjectNode) JSON.readTree(WholeTopologyTest.class.getResource("/" + name));
-        json.withObjectProperty("spout").put("bootstrap", broker.bootstrap()).put("topic", name + "-in")
-                .put("group", name).put("commit_period_ms", 3_600_000);
-        json.withObjectProperty("sink").put("bootstrap", broker.bootstrap()).put("topic", name + "-out");
+        String topic = name + "-" + size;
+        json.put("name", json.get("name").asText() + "-" + size);
+        json.withObjectProperty("spout").put("bootstrap", broker.bootstrap()).put("topic", topic + "-in")
+                .put("group", topic).put("commit_period_ms", 3_600_000);
+        json.withObjectProperty("sink").put("bootstrap", broker.bootstrap()).put("topic", topic + "-out");
         json.withObjectProperty("components").forEach(c -> ((ObjectNode) c).put("tasks", TASKS).put("executors", 2));
         // With two workers, and always serialising, tuples pass through Kryo as they do on a cluster.
         json.withObjectProperty("storm").put(Config.TOPOLOGY_WORKERS, 2)
@@ -113,7 +120,14 @@ class WholeTopologyTest {
         settings = SettingsReader.read(file);
         broker.createTopics(PARTITIONS, settings.spout().topic(), settings.sink().topic());
         output = broker.read(settings.sink().topic());
-        cluster.submitTopology(settings.name(), settings.storm(), TopologyFactory.build(settings));
+        StormTopology topology = TopologyFactory.build(settings);
+        Map<String, Object> storm = new HashMap<>(settings.storm());
+        Map<String, BatchSize> batching = new HashMap<>();
+        if (size > 0) {
+            settings.streams().forEach(stream -> batching.put(stream.source(), new BatchSize(size, 5)));
+        }
+        Rewriter.plan(topology, storm, batching).apply(topology, storm);
+        cluster.submitTopology(settings.name(), storm, topology);
     }
 
     private void send(long firstId, long lastId) {
@@ -162,11 +176,12 @@ class WholeTopologyTest {
 
     /**
      * All-in-one: how many members the windows let through is known beforehand, since keys, children and
-     * Storm's hash are. Then a rebalance, with commits due only once an hour: nothing is sent twice.
+     * Storm's hash are, with batches or without. Then a rebalance, with commits due only once an hour: nothing is sent twice.
      */
-    @Test
-    void allInOneLosesAndRepeatsNothing() throws Exception {
-        submit("all-in-one.json");
+    @ParameterizedTest
+    @ValueSource(ints = {0, 7})
+    void allInOneLosesAndRepeatsNothing(int size) throws Exception {
+        submit("all-in-one.json", size);
         int window = settings.components().get("window").window().length();
         send(1, 60);
         Map<Integer, Set<String>> byTask = childrenByTask(1, 60);
@@ -237,9 +252,10 @@ class WholeTopologyTest {
     }
 
     /** Join-split, one output a window on each stream: both sinks are told of the same members. */
-    @Test
-    void joinSplitTellsBothSinksOfEveryMember() throws Exception {
-        submit("join-split.json");
+    @ParameterizedTest
+    @ValueSource(ints = {0, 7})
+    void joinSplitTellsBothSinksOfEveryMember(int size) throws Exception {
+        submit("join-split.json", size);
         int window = settings.components().get("join").window().length();
         send(1, 100);
         Map<Integer, Set<String>> byTask = childrenByTask(1, 100);

@@ -1,0 +1,229 @@
+"""Plans of several schedulers for one measured step, each with its predicted latency, costs and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+from harness.errors import HarnessError, ModelDeclined, SchedulerDeclined, UsageError
+from harness.models.composite.model import Prepared, composite
+from harness.plans import PhysicalPlan, TopologyConfiguration, WorkerNode
+from harness.protocols import Estimate, Observation, Proposal, Scheduler
+from harness.schedulers.loads import capacities
+from harness.schedulers.plan_costs import PlanCosts, cost_plan, same_as
+from harness.schemas import LATENCIES, Measure
+
+MOST_LIMITS = 5
+"""Subjects nearest to full that are listed."""
+
+ProposalStatus = Literal["ok", "unpredicted", "declined"]
+
+
+@dataclass(frozen=True)
+class PlanLimit:
+    """A subject that fills up as the rate grows.
+
+    Attributes
+    ----------
+    subject : str
+        An executor, or a worker node by its CPU.
+    utilisation : float
+        Predicted busy share at the asked rate.
+    max_rate_tps : float
+        Messages a second at which it is full, in proportion.
+    """
+
+    subject: str
+    utilisation: float
+    max_rate_tps: float
+
+
+@dataclass(frozen=True)
+class SchedulerProposal:
+    """One scheduler's answer, and what it costs.
+
+    Attributes
+    ----------
+    scheduler : str
+    status : {"ok", "unpredicted", "declined"}
+        Placed and predicted; placed, but the model declined or sees saturation; not placed.
+    reason : str
+        Why there is no plan or no latency, and the scheduler's notes.
+    plan : PhysicalPlan, optional
+    estimates : tuple of Estimate
+        The composite model's, of the whole topology.
+    costs : PlanCosts, optional
+        Beside the plan in force.
+    limits : tuple of PlanLimit
+        Nearest to full first.
+    same_as : tuple of str
+        Schedulers whose plan differs by no more than like slots.
+    """
+
+    scheduler: str
+    status: ProposalStatus
+    reason: str = ""
+    plan: PhysicalPlan | None = None
+    estimates: tuple[Estimate, ...] = ()
+    costs: PlanCosts | None = None
+    limits: tuple[PlanLimit, ...] = ()
+    same_as: tuple[str, ...] = field(default=())
+
+    @property
+    def placement(self) -> dict[str, str]:
+        """Worker label of each executor label; empty without a plan."""
+        return {} if self.plan is None else {e.label: e.worker.label for e in self.plan.executors}
+
+    @property
+    def latency(self) -> str:
+        """The first latency that is predicted: ground truth, complete, emit to ack."""
+        answered = {e.measure for e in self.estimates if e.value is not None}
+        return next((measure for measure in LATENCIES if measure in answered), LATENCIES[0])
+
+    def estimate(self, measure: str, statistic: str) -> Estimate | None:
+        """Return one estimate of the whole topology."""
+        of = (e for e in self.estimates if (e.measure, e.statistic) == (measure, statistic))
+        return next(of, None)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as ``harness schedule --json`` has it."""
+        predicted: dict[str, dict[str, dict[str, float | None]]] = {}
+        for e in self.estimates:
+            value = {"value": e.value, "low": e.low, "high": e.high}
+            predicted.setdefault(e.measure, {})[e.statistic] = value
+        costs = self.costs
+        return {
+            "scheduler": self.scheduler,
+            "status": self.status,
+            "reason": self.reason,
+            "placement": self.placement,
+            "predicted": predicted,
+            "traffic_tps": {
+                "between_workers": costs.between_workers_tps if costs else None,
+                "between_nodes": costs.between_nodes_tps if costs else None,
+            },
+            "load_distance_pct": costs.load_distance_pct if costs else None,
+            "executors_moved": costs.executors_moved if costs else None,
+            "workers_restarted": costs.workers_restarted if costs else None,
+            "limits": [vars(limit) for limit in self.limits],
+            "same_as": list(self.same_as),
+        }
+
+
+@dataclass(frozen=True)
+class PlacementTable:
+    """A measured step as it is, and as schedulers would place it, at one input rate.
+
+    Attributes
+    ----------
+    source : Observation
+    configuration : TopologyConfiguration
+        Executors by component, and workers.
+    nodes : tuple of WorkerNode
+        With the slots that may be used.
+    rate_tps : float
+        Messages a second.
+    """
+
+    source: Observation
+    configuration: TopologyConfiguration
+    nodes: tuple[WorkerNode, ...]
+    rate_tps: float
+
+    def as_measured(self) -> SchedulerProposal:
+        """Return the plan in force, as if it were proposed."""
+        return self._judged("(as it is)", Proposal(self.source.plan))
+
+    def propose(self, schedulers: Mapping[str, Scheduler]) -> list[SchedulerProposal]:
+        """Ask each scheduler; one that crashes has declined.
+
+        Raises
+        ------
+        UsageError
+            When a scheduler refuses what it was asked.
+        """
+        proposals = [self._ask(name, scheduler) for name, scheduler in schedulers.items()]
+        alike = same_as({p.scheduler: p.plan for p in proposals if p.plan is not None})
+        return [replace(p, same_as=alike.get(p.scheduler, ())) for p in proposals]
+
+    def _ask(self, name: str, scheduler: Scheduler) -> SchedulerProposal:
+        source = self.source
+        try:
+            proposal = scheduler.propose(source.plan.query_plan, self.configuration, self.nodes, source)
+            if not isinstance(proposal, Proposal):
+                raise TypeError(f"it answered {type(proposal).__name__}, not a Proposal")
+        except (SchedulerDeclined, ModelDeclined) as why:
+            return SchedulerProposal(name, "declined", str(why))
+        except UsageError:
+            raise
+        except HarnessError as why:
+            return SchedulerProposal(name, "declined", str(why))
+        except Exception as why:  # a user's scheduler may raise anything
+            return SchedulerProposal(name, "declined", f"it failed with {type(why).__name__}: {why}")
+        return self._judged(name, proposal)
+
+    def _judged(self, name: str, proposal: Proposal) -> SchedulerProposal:
+        plan, notes = proposal.plan, "; ".join(proposal.notes)
+        costs = cost_plan(plan, self.source)
+        try:
+            answers = self._prepared.predict(plan, self.source.settings, self.rate_tps).estimates
+        except ModelDeclined as why:
+            reason = "; ".join(filter(None, [str(why), notes]))
+            return SchedulerProposal(name, "unpredicted", reason, plan, costs=costs)
+        whole = tuple(e for e in answers if not e.subject)
+        mean = next((e for e in whole if e.measure in LATENCIES and e.statistic == "mean" and e.value), None)
+        refusals = (e.reason for e in whole if e.measure in LATENCIES and e.reason)
+        reason = (
+            notes if mean else "; ".join(filter(None, [next(refusals, "no latency is predicted"), notes]))
+        )
+        status: ProposalStatus = "ok" if mean else "unpredicted"
+        limits = plan_limits(plan, answers, self.rate_tps)
+        return SchedulerProposal(name, status, reason, plan, whole, costs, limits)
+
+    @cached_property
+    def _prepared(self) -> Prepared:
+        prepared: Prepared = composite.prepare(self.source)
+        return prepared
+
+
+def plan_limits(
+    plan: PhysicalPlan, estimates: Iterable[Estimate], rate_tps: float, most: int = MOST_LIMITS
+) -> tuple[PlanLimit, ...]:
+    """Return the executors and worker nodes nearest to full, worst first.
+
+    An executor's utilisation is the composite model's; a node's is its workers' CPU over its capacity. Both
+    are taken to grow in proportion to the rate.
+
+    Parameters
+    ----------
+    plan : PhysicalPlan
+    estimates : iterable of Estimate
+        Of every subject.
+    rate_tps : float
+        The rate that they are of.
+    most : int
+        How many are listed.
+    """
+    means = {(e.measure, e.subject): e.value for e in estimates if e.statistic == "mean"}
+    executors = (e.label for e in plan.executors)
+    busy = [
+        (share, name) for name in executors if (share := means.get((Measure.UTILISATION, name))) is not None
+    ]
+    busy += _busy_nodes(plan, means)
+    ranked = sorted(busy, key=lambda pair: (-pair[0], pair[1]))[:most]
+    return tuple(PlanLimit(name, share, rate_tps / share) for share, name in ranked if share > 0)
+
+
+def _busy_nodes(
+    plan: PhysicalPlan, means: Mapping[tuple[str, str], float | None]
+) -> Sequence[tuple[float, str]]:
+    cores: dict[str, float] = {}
+    for worker in plan.workers:
+        used = means.get((Measure.WORKER_CPU, worker.label))
+        if used is None:
+            return []
+        cores[worker.node] = cores.get(worker.node, 0.0) + used
+    capacity = dict(zip((n.name for n in plan.nodes), capacities(plan.nodes), strict=True))
+    return [(used / float(capacity[node]), node) for node, used in cores.items()]

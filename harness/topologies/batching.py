@@ -1,0 +1,89 @@
+"""Tuples that travel in batches: the experiment's key ``topology.batching``, for any topology."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import model_validator
+
+from harness.plans import Frozen, Positive, QueryPlan
+
+FLUSH_MS = 5
+"""How long a batch waits for more tuples where the experiment gives a number only."""
+
+
+class BatchSize(Frozen):
+    """The rule by which batches of a stream leave.
+
+    Attributes
+    ----------
+    size : int
+        Tuples of a full batch, which leaves at once; 1 sends every tuple as it is.
+    flush_ms : int
+        Time in ms that a batch's first tuple waits for others.
+    """
+
+    size: Positive
+    flush_ms: Positive = FLUSH_MS
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_a_number(cls, value: object) -> object:
+        return {"size": value} if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def require_batched(batching: Mapping[str, BatchSize], plan: QueryPlan, timeout_s: float) -> None:
+    """Require that every key of a batching means a stream of the query plan.
+
+    Parameters
+    ----------
+    batching : mapping of str to BatchSize
+        Sizes by component, for all of its streams, or by ``component:stream``, which goes first.
+    plan : QueryPlan
+        The topology's components and streams.
+    timeout_s : float
+        Storm's message timeout.
+
+    Raises
+    ------
+    ValueError
+        For a component or stream that the plan has not, a component that sends nothing, and a wait that is
+        not below the message timeout.
+
+    Examples
+    --------
+    >>> from harness.plans import Component, Stream
+    >>> ends = (Component(name="spout", role="spout", tasks=1), Component(name="sink", role="other", tasks=1))
+    >>> way = Stream(source="spout", stream="default", target="sink", grouping="shuffle")
+    >>> plan = QueryPlan(name="two", components=ends, streams=(way,))
+    >>> require_batched({"spout": BatchSize(size=5), "spout:default": BatchSize(size=9)}, plan, 30)
+    >>> require_batched({"sauce": BatchSize(size=5)}, plan, 30)
+    Traceback (most recent call last):
+    ...
+    ValueError: batching: there is no component 'sauce'; there are spout, sink
+    """
+    components = [c.name for c in plan.components]
+    streams: dict[str, list[str]] = {name: [] for name in components}
+    for stream in plan.streams:
+        if stream.stream not in streams[stream.source]:
+            streams[stream.source].append(stream.stream)
+    for key, rule in batching.items():
+        if rule.flush_ms >= 1000 * timeout_s:
+            raise ValueError(
+                f"batching: {key} waits for {rule.flush_ms} ms, and messages time out after {timeout_s:g} s;"
+                " make flush_ms smaller"
+            )
+        if key in streams:
+            if not streams[key]:
+                raise ValueError(f"batching: {key} sends nothing that could be batched")
+            continue
+        senders = [name for name in components if key.startswith(f"{name}:")]
+        if not senders:
+            name = key.partition(":")[0]
+            raise ValueError(f"batching: there is no component {name!r}; there are {', '.join(components)}")
+        if not any(key == f"{name}:{stream}" for name in senders for stream in streams[name]):
+            sent = ", ".join(streams[senders[0]]) or "none"
+            raise ValueError(
+                f"batching: {senders[0]} has no stream {key.removeprefix(senders[0] + ':')!r} that anybody"
+                f" subscribes to; it has {sent}"
+            )

@@ -1,0 +1,95 @@
+"""``harness schedule`` on an archived run: plans side by side, the JSON line, a plan that is written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import harness
+from harness.cli import main
+from harness.plans import PhysicalPlan
+
+RUNS = Path(__file__).resolve().parents[2] / "reports" / "runs"
+RUN = RUNS / "loaded-workers" / "20261123T170830Z"
+SPREAD = 2
+"""A step whose executors are on more than one worker."""
+
+
+def asked(*options: str) -> Result:
+    return CliRunner().invoke(main, ["schedule", str(RUN), *options], catch_exceptions=False)
+
+
+@pytest.fixture(scope="module")
+def plan() -> PhysicalPlan:
+    found = harness.load_run(RUN).plan(SPREAD)
+    assert len(found.workers) > 1
+    return found
+
+
+@pytest.fixture(scope="module")
+def answer() -> dict[str, Any]:
+    result = asked("--step", str(SPREAD), "--json", "--scheduler", "even", "--scheduler", "r-storm")
+    assert result.exit_code == 0, result.output
+    said: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
+    return said
+
+
+def test_every_executor_is_placed_once_in_a_slot_that_exists(
+    answer: dict[str, Any], plan: PhysicalPlan
+) -> None:
+    slots = {f"{n.name}:{port}" for n in plan.nodes for port in n.slots}
+    assert [p["scheduler"] for p in answer["proposals"]] == ["even", "r-storm"]
+    for proposal in answer["proposals"]:
+        assert proposal["placement"].keys() == {e.label for e in plan.executors}
+        assert set(proposal["placement"].values()) <= slots
+
+
+def test_storms_own_scheduler_made_the_plan_in_force(answer: dict[str, Any]) -> None:
+    """The archived step was placed by Storm's, which ``even`` repeats: slots may have other names."""
+    even = answer["proposals"][0]
+    assert even["status"] == "ok"
+    latency = even["predicted"]["ground_truth_latency_ms"]
+    assert latency["mean"]["low"] < latency["mean"]["value"] < latency["mean"]["high"]
+    assert latency["mean"]["value"] < latency["p95"]["value"]
+    assert even["traffic_tps"]["between_workers"] >= even["traffic_tps"]["between_nodes"] > 0
+
+
+def test_limits_are_worst_first_and_full_in_proportion(answer: dict[str, Any]) -> None:
+    rate_tps = harness.load_run(RUN).steps.loc[SPREAD, "rate_tps"]
+    for proposal in answer["proposals"]:
+        shares = [limit["utilisation"] for limit in proposal["limits"]]
+        assert shares == sorted(shares, reverse=True)
+        for limit in proposal["limits"]:
+            assert limit["utilisation"] * limit["max_rate_tps"] == pytest.approx(rate_tps)
+
+
+def test_a_random_plan_of_the_same_seed_is_the_same_plan(tmp_path: Path, plan: PhysicalPlan) -> None:
+    written = []
+    for name in ("one.yaml", "two.yaml"):
+        result = asked("--scheduler", "{name: random, seed: 3}", "--write", str(tmp_path / name))
+        assert result.exit_code == 0, result.output
+        written.append((tmp_path / name).read_text())
+    assert written[0] == written[1]
+    assert "bolt-a" in written[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--scheduler", "nothing"), "unknown scheduler 'nothing'"),
+        (("--scheduler", "{name: random, sead: 3}"), "has no parameter 'sead'"),
+        (("--scheduler", "{name: random"), "not readable as YAML"),
+        (("--write", "plan.yaml"), "--write takes the plan of one scheduler"),
+        (("--step", "99"), "99"),
+        (("--nodes", str(RUN / "environment.json")), "not a step's plan.json"),
+    ],
+)
+def test_a_mistake_is_one_line(options: tuple[str, ...], says: str) -> None:
+    result = CliRunner().invoke(main, ["schedule", str(RUN), *options])
+    assert result.exit_code == 2
+    assert says in result.output
+    assert "Traceback" not in result.output
