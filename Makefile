@@ -91,9 +91,10 @@ bench-scale: setup-dev ## the analysis of 50 million samples and 10 million metr
 nightly: setup ## measure configs/nightly.yaml, compare with the baseline, write a page
 	$(PY) scripts/nightly.py
 
-docs: setup ## the command reference, from --help, and the list of modules
+docs: setup ## the command reference, from --help; lists of modules, measures and metrics
 	$(PY) scripts/command_reference.py
 	$(PY) scripts/module_index.py
+	$(PY) scripts/measured_words.py
 
 # What measuring needs is a part of what developing needs, at the same versions.
 lock: ## requirements-dev.lock and requirements.lock from pyproject.toml

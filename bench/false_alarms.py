@@ -34,6 +34,7 @@ from harness.protocols import Model, Observation, Prediction, Settings
 from harness.regression import baseline
 from harness.regression.outcomes import Limits
 from harness.regression.regress import regress
+from harness.schemas import LATENCIES
 
 Existing = click.Path(path_type=Path, exists=True)
 BARE = Limits(mean_points=0, step_pct=0, noise_factor=1, seconds_factor=1, between_pct=0)
@@ -63,9 +64,7 @@ def faulty(model: Model, factor: float) -> Model:
         found = model(source, proposed, settings, rate_tps).estimates
         return Prediction(
             tuple(
-                replace(e, value=e.value * factor)
-                if e.measure.endswith("_latency_ms") and e.value is not None
-                else e
+                replace(e, value=e.value * factor) if e.measure in LATENCIES and e.value is not None else e
                 for e in found
             )
         )

@@ -40,6 +40,7 @@ from harness.models.solver.solve import Solution, solve  # noqa: E402
 from harness.plans import PhysicalPlan  # noqa: E402
 from harness.protocols import Observation, PreparingModel  # noqa: E402
 from harness.runs import Run  # noqa: E402
+from harness.schemas import Measure  # noqa: E402
 
 ROUNDS = 7
 MOVES = 5
@@ -102,7 +103,7 @@ def rivals(source: Observation, plan: PhysicalPlan, solution: Solution) -> None:
         begun = time.process_time()
         said = MODELS[name](source, plan, SETTINGS, 2000.0).estimates
         took = (time.process_time() - begun) * 1e3
-        latency = next(e for e in said if e.measure == "ground_truth_latency_ms")
+        latency = next(e for e in said if e.measure == Measure.GROUND_TRUTH)
         row(f"  {name}, all that it answers (latency: {latency.status})", took, None)
     queues = stages(solution)
     row("  line-solver, its network", quickest_ms(lambda: line_network(queues), 1), None)

@@ -23,11 +23,12 @@ from harness.models.baselines.no_change import no_change
 from harness.models.composite.model import composite
 from harness.protocols import Observation, Prediction
 from harness.runs import Run
+from harness.schemas import Measure
 
 SHOWN = (
-    ("ground_truth_latency_ms", "mean"),
-    ("ground_truth_latency_ms", "p99"),
-    ("complete_latency_ms", "mean"),
+    (Measure.GROUND_TRUTH, "mean"),
+    (Measure.GROUND_TRUTH, "p99"),
+    (Measure.COMPLETE, "mean"),
 )
 
 

@@ -24,10 +24,11 @@ from harness.models.composite import uncertainty
 from harness.models.composite.model import Composite
 from harness.models.composite.uncertainty import Calibration, Z, fit
 from harness.runs import Run
+from harness.schemas import Measure
 
 SPLIT = Path("reports/evaluation-split.yaml")
 FILE = Path(uncertainty.__file__).with_name("calibration.json")
-THESIS = {("ground_truth_latency_ms", "mean_same_node"), ("complete_latency_ms", "p90_paths")}
+THESIS = {(Measure.GROUND_TRUTH, "mean_same_node"), (Measure.COMPLETE, "p90_paths")}
 """Statistics of the thesis's protocol, which is not fitted to: they get their measure's mean's errors."""
 PAIR = ["run", "source_step", "proposed_step", "measure", "statistic", "subject"]
 

@@ -17,15 +17,16 @@ from typing import Any
 from harness.analysis.spark.inputs import read_raw
 from harness.experiments.loading import load
 from harness.runs import Run
+from harness.schemas import Measure
 
 EXPERIMENTS = Path(__file__).resolve().parent.parent / "configs" / "experiments" / "jars"
 LATENCIES = {"ack": "emit to ack", "service": "none (no spout tracks its messages)"}
 MEASURES = (
-    "ack_latency_ms",
-    "complete_latency_ms",
-    "arrival_rate_tps",
-    "service_time_ms",
-    "routing_probability",
+    Measure.ACK,
+    Measure.COMPLETE,
+    Measure.ARRIVALS,
+    Measure.SERVICE,
+    Measure.ROUTING,
 )
 
 

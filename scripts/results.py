@@ -11,16 +11,17 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from harness.schemas import Measure
 from harness.topologies.thesis import THESIS
 
 ROOT = Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- results -->", "<!-- end of results -->"
 MODELS = ("composite", "storm-tracer", "jackson", "no-change")
 COLUMNS = (
-    ("ground_truth_latency_ms", "mean", "ours"),
-    ("complete_latency_ms", "mean", "ours"),
-    ("ground_truth_latency_ms", "mean_same_node", "thesis"),
-    ("complete_latency_ms", "p90_paths", "thesis"),
+    (Measure.GROUND_TRUTH, "mean", "ours"),
+    (Measure.COMPLETE, "mean", "ours"),
+    (Measure.GROUND_TRUTH, "mean_same_node", "thesis"),
+    (Measure.COMPLETE, "p90_paths", "thesis"),
 )
 
 

@@ -87,7 +87,8 @@ def part(module: str, depth: int) -> str:
 def test_every_module_is_in_a_room_that_has_its_place() -> None:
     first = {part(module_name(p), 1) for p in sources()} - {"", "__main__"}
     assert first <= set(ROOMS)
-    assert {p.stem for p in HARNESS.glob("*.py")} - {"__init__", "__main__"} == NOUNS | {"cli"}
+    assert {p.stem for p in HARNESS.glob("*.py")} - {"__init__", "__main__"} <= NOUNS | {"cli"}
+    assert first >= NOUNS
     for room, places in WITHIN.items():
         inner = {part(module_name(p), 2) for p in (HARNESS / room).rglob("*.py")} - {""}
         assert inner == set(places)

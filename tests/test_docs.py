@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.models.contract.conformance import CHECKS
-from harness.schemas import LATENCY, METRICS
+from harness.schemas import LATENCY, MEASURES, METRICS, Metric, MetricField
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -16,6 +16,15 @@ ROOT = Path(__file__).resolve().parent.parent
 def test_the_command_reference_is_what_help_says() -> None:
     made = runpy.run_path(str(ROOT / "scripts" / "command_reference.py"))["reference"]()
     assert (ROOT / "docs" / "commands.md").read_text(encoding="utf-8") == made, "run make docs"
+
+
+def test_lists_of_measures_and_metrics_are_made_from_their_types() -> None:
+    made = runpy.run_path(str(ROOT / "scripts" / "measured_words.py"))
+    text = (ROOT / "docs" / "run-directory.md").read_text(encoding="utf-8")
+    assert text == made["page"](text), "run make docs"
+    assert [name for name in (*MEASURES, *Metric, *MetricField) if f"| {name} |" not in text] == []
+    listed = (ROOT / "storm-topologies" / "metrics.json").read_text(encoding="utf-8")
+    assert listed == made["listing"](), "run make docs"
 
 
 def test_the_architecture_names_every_module_once() -> None:

@@ -82,7 +82,7 @@ class IntervalSettings(Frozen):
     looks: Positive = 4
 
 
-class Measure(Frozen):
+class Measuring(Frozen):
     """How a step is measured."""
 
     bucket_s: Positive = 2
@@ -166,7 +166,7 @@ class Experiment(Frozen):
     workload: Workload | None = None
     """None where the topology makes its own messages."""
     cluster: ClusterSpec = Local()
-    measure: Measure = Measure()
+    measure: Measuring = Measuring()
     metrics: MetricStore = MetricStore()
     plans: PlanStore = PlanStore()
     steps: Steps

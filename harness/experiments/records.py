@@ -20,7 +20,7 @@ from harness.experiments.measuring import MeasuredInterval
 from harness.experiments.precision import Look, look
 from harness.plans import PhysicalPlan
 from harness.runs import Backlog, Finding, Interval, Quality, Submission, Tracked, judged
-from harness.schemas import METRICS
+from harness.schemas import METRICS, Metric, MetricField
 from harness.topologies.traffic import Accounting
 
 LATE_P99_MS = 20.0
@@ -30,8 +30,8 @@ LATE_MOST_MS = 400.0
 archived runs, on a machine with two cores, is 230 ms."""
 
 UNDELIVERED = {
-    "lines of metrics were lost on their way": ("consumer", "dropped"),
-    "identifiers of failed messages were left out": ("ack", "failed_ids_cut"),
+    "lines of metrics were lost on their way": (Metric.CONSUMER, MetricField.DROPPED),
+    "identifiers of failed messages were left out": (Metric.ACK, MetricField.FAILED_IDS_CUT),
 }
 """What the instrumentation counts of what it could not deliver, by measurement and field."""
 
@@ -172,7 +172,9 @@ def ledger(gathered: GatheredStep, measured: MeasuredInterval) -> dict[str, Any]
 
 def _failed_ids(texts: Texts) -> list[str]:
     """Return the identifiers that spouts reported as failed; each text is a JSON array of them."""
-    return [str(i) for t in texts if t["field"] == "failed_ids" for i in json.loads(str(t["value"]))]
+    return [
+        str(i) for t in texts if t["field"] == MetricField.FAILED_IDS for i in json.loads(str(t["value"]))
+    ]
 
 
 def on_schedule(sent: pa.Table, measured: MeasuredInterval) -> Finding:
@@ -288,7 +290,7 @@ def rate_tps(rows: pa.Table, spouts: Sequence[str], interval_ms: tuple[int, int]
     interval_ms : tuple of int
         Start and end, in epoch ms.
     """
-    mine = _of_spouts(rows, "emitted", "count", spouts, interval_ms)
+    mine = _of_spouts(rows, Metric.EMITTED, MetricField.COUNT, spouts, interval_ms)
     return _total(mine) * 1e3 / (interval_ms[1] - interval_ms[0])
 
 
@@ -302,16 +304,16 @@ def tracked(rows: pa.Table, spouts: Sequence[str], interval_ms: tuple[int, int])
         mine = _of_spouts(rows, measurement, field, spouts, interval_ms)
         return round(_total(mine))
 
-    emitted = total("ack", "tracked")
+    emitted = total(Metric.ACK, MetricField.TRACKED)
     before, after = (_in_flight(rows, spouts, at) for at in interval_ms)
     return Tracked(
         emitted=emitted,
         # without ackers Storm acks within emit: that says nothing of what became of a message
-        acked=total("ack", "acked") if emitted or before else 0,
-        failed=total("ack", "failed"),
+        acked=total(Metric.ACK, MetricField.ACKED) if emitted or before else 0,
+        failed=total(Metric.ACK, MetricField.FAILED),
         pending_before=before,
         pending=after,
-        unnamed=max(total("emitted", "count") - emitted, 0),
+        unnamed=max(total(Metric.EMITTED, MetricField.COUNT) - emitted, 0),
     )
 
 
@@ -337,7 +339,7 @@ def _of_spouts(
 
 def _in_flight(rows: pa.Table, spouts: Sequence[str], until_ms: int) -> int:
     """Return the messages in flight at the end of each spout task's last bucket until then."""
-    mine = _of_spouts(rows, "ack", "pending", spouts, (0, until_ms)).sort_by("bucket_end_ms")
+    mine = _of_spouts(rows, Metric.ACK, MetricField.PENDING, spouts, (0, until_ms)).sort_by("bucket_end_ms")
     last = dict(zip(mine["task"].to_pylist(), mine["value"].to_pylist(), strict=True))
     return int(sum(last.values()))
 

@@ -23,7 +23,7 @@ from harness.experiments.precision import Look
 from harness.experiments.watching import Reports, Watched, WatchedMessages
 from harness.plans import PhysicalPlan, QueryPlan
 from harness.runs import Finding, Quality
-from harness.schemas import LATENCY
+from harness.schemas import LATENCY, Metric
 from harness.topologies.traffic import HopTraffic, OwnTraffic, SentTraffic, TopicTraffic
 
 POLL_S = 0.25
@@ -197,7 +197,7 @@ class SentMessages:
 
     def _spoke(self, since_ms: int) -> set[int]:
         """Return the windowed tasks that have said what they hold since then."""
-        return {int(str(text["task"])) for text in self._metrics.texts("held", since_ms)}
+        return {int(str(text["task"])) for text in self._metrics.texts(Metric.HELD, since_ms)}
 
     def keep(
         self,
@@ -235,8 +235,8 @@ class SentMessages:
             output_records=output_records,
             records_read=self._load.records_read,
             foreign_records=self._load.foreign_records,
-            held=self._metrics.texts("held", since_ms),
-            failed=self._metrics.texts("ack", since_ms),
+            held=self._metrics.texts(Metric.HELD, since_ms),
+            failed=self._metrics.texts(Metric.ACK, since_ms),
             errors=self._deployment.reported_errors(since_ms),
             topic=self._load.input_topic,
             members=self._members,

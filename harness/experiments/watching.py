@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from harness.experiments.contracts import Load, Metrics
 from harness.experiments.workload_tables import entered_ns
 from harness.runs import Latency
+from harness.schemas import Metric, MetricField
 
 Floats = NDArray[np.float64]
 Int64 = NDArray[np.int64]
@@ -201,11 +202,17 @@ class Reports:
         bucket_s: float,
     ) -> None:
         self._metrics = metrics
-        self._components = {"ack": pa.array(spouts, pa.string()), "service": pa.array(bolts, pa.string())}
+        self._components = {
+            Metric.ACK: pa.array(spouts, pa.string()),
+            Metric.SERVICE: pa.array(bolts, pa.string()),
+        }
         self._up_epoch_ms, self._offset_ns = up_epoch_ms, up_ns - up_epoch_ms * 1_000_000
         self._bucket_ms = bucket_s * 1e3
         self._read_ms = up_epoch_ms
-        self._seen: dict[str, dict[tuple[int, int], tuple[float, float]]] = {"ack": {}, "service": {}}
+        self._seen: dict[str, dict[tuple[int, int], tuple[float, float]]] = {
+            Metric.ACK: {},
+            Metric.SERVICE: {},
+        }
         self._tracked = False
         self._read_at = -math.inf
         self._changed = True
@@ -251,19 +258,24 @@ class Reports:
         if not rows.num_rows:
             return
         self._read_ms = max(self._read_ms, pc.max(rows["bucket_end_ms"]).as_py())
-        ack = rows.filter(pc.and_(pc.equal(rows["measurement"], "ack"), pc.equal(rows["field"], "tracked")))
+        ack = rows.filter(
+            pc.and_(pc.equal(rows["measurement"], Metric.ACK), pc.equal(rows["field"], MetricField.TRACKED))
+        )
         self._tracked = self._tracked or bool((pc.sum(ack["value"]).as_py() or 0) > 0)
-        for measurement, sum_field in (("ack", "sum_ns"), ("service", "wall_sum_ns")):
+        for measurement, sum_field in (
+            (Metric.ACK, MetricField.SUM_NS),
+            (Metric.SERVICE, MetricField.WALL_SUM_NS),
+        ):
             self._take(rows, measurement, sum_field)
 
-    def _take(self, rows: pa.Table, measurement: str, sum_field: str) -> None:
+    def _take(self, rows: pa.Table, measurement: Metric, sum_field: MetricField) -> None:
         mine = pc.and_(
             pc.equal(rows["measurement"], measurement),
             pc.is_in(rows["component"].cast(pa.string()), self._components[measurement]),
         )
         rows = rows.filter(mine)
         parts = []
-        for field in ("count", sum_field):
+        for field in (MetricField.COUNT, sum_field):
             of = rows.filter(pc.equal(rows["field"], field))
             keys = zip(of["task"].to_pylist(), of["bucket_end_ms"].to_pylist(), strict=True)
             parts.append(dict(zip(keys, of["value"].to_pylist(), strict=True)))

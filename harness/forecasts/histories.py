@@ -12,6 +12,7 @@ import pandas as pd
 from harness.errors import UsageError
 from harness.forecasts.answers import FloatArray
 from harness.protocols import RateHistory
+from harness.schemas import Metric
 
 TRACE = "trace"
 """Component by which a trace's messages go."""
@@ -60,11 +61,13 @@ def histories_of_metrics(
     UsageError
         When a component emitted nothing, or the measured buckets are longer than ``bucket_s``.
     """
-    emitted = metrics[(metrics["measurement"] == "emitted") & metrics["component"].isin(components)]
+    emitted = metrics[(metrics["measurement"] == Metric.EMITTED) & metrics["component"].isin(components)]
     emitted = emitted.astype({"component": str, "stream": str})
     for component in components:
         if not (emitted["component"] == component).any():
-            known = ", ".join(sorted(metrics.loc[metrics["measurement"] == "emitted", "component"].unique()))
+            known = ", ".join(
+                sorted(metrics.loc[metrics["measurement"] == Metric.EMITTED, "component"].unique())
+            )
             raise UsageError(
                 f"no history: {component} emitted nothing", f"components that did: {known or '-'}"
             )

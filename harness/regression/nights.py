@@ -14,12 +14,13 @@ from scipy import stats
 from harness.analysis.judge.scores import FEWEST_BLOCKS, Accuracy, MeasuredValues, RunScores
 from harness.regression.chance import Chance, Floats, between_nights
 from harness.regression.outcomes import Family, Limits, Outcome
+from harness.schemas import Measure
 
 FEWEST_STEPS = 3
 """Times and noise are compared over the steps, which needs so many."""
 NAMED = 6
 """Pairs or steps named in a line."""
-GROUND_TRUTH_MEAN = ("ours", "ground_truth_latency_ms", "mean", "")
+GROUND_TRUTH_MEAN = ("ours", Measure.GROUND_TRUTH, "mean", "")
 NOT_LEARNT = "the baseline does not know how far it repeats (harness regress --update learns it)"
 
 

@@ -17,6 +17,7 @@ from harness.errors import SchedulerDeclined
 from harness.plans import PhysicalPlan, QueryPlan, TopologyConfiguration, WorkerNode
 from harness.protocols import Observation, Proposal, Scheduler
 from harness.schedulers.placement import unplaced_executors
+from harness.schemas import Metric
 
 
 @dataclass(frozen=True)
@@ -224,7 +225,7 @@ def _spoilt(question: SchedulingQuestion) -> Iterator[tuple[str, SchedulingQuest
     yield "no source", replace(question, source=None), False
     yield "no metrics", replace(question, source=replace(source, metrics=metrics.iloc[:0])), False
     kinds = metrics["measurement"].astype(str)
-    for kind in ("transferred", "service", "worker"):
+    for kind in (Metric.TRANSFERRED, Metric.SERVICE, Metric.WORKER):
         without = metrics[kinds != kind]
         yield f"no metric {kind}", replace(question, source=replace(source, metrics=without)), False
         for value in (math.nan, -3.0, math.inf):

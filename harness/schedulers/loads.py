@@ -17,6 +17,7 @@ from harness.errors import SchedulerDeclined
 from harness.plans import Executor, PhysicalPlan, WorkerNode
 from harness.protocols import Observation
 from harness.schedulers.placement import UnplacedExecutor
+from harness.schemas import Metric, MetricField
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -84,7 +85,9 @@ def task_cores(source: Observation) -> dict[int, float]:
             raise SchedulerDeclined(f"the metrics name task {task}, which the source plan has not")
         cores[task] += cpu_ns / 1e9 / source.interval_s
     bolts = {c.name for c in plan.query_plan.components if plan.query_plan.inputs(c.name)}
-    processes = read_counts(source, "worker", "cpu_ns").groupby("worker", observed=True)["value"].sum()
+    processes = (
+        read_counts(source, Metric.WORKER, MetricField.CPU_NS).groupby("worker", observed=True)["value"].sum()
+    )
     for worker in plan.workers:
         here = [t for t, e in by_task.items() if e.worker == worker]
         others = [t for t in here if by_task[t].component not in bolts]
@@ -99,18 +102,22 @@ def _service_cpu_ns(source: Observation) -> Mapping[int, float]:
     """Each task's CPU time in its services; above 500 a bucket only a random part of them was timed."""
     keys = ["bucket_end_ms", "task"]
     columns = {
-        name: read_counts(source, "service", name).groupby(keys, observed=True)["value"].sum()
-        for name in ("count", "cpu_count", "cpu_sum_ns")
+        name: read_counts(source, Metric.SERVICE, name).groupby(keys, observed=True)["value"].sum()
+        for name in (MetricField.COUNT, MetricField.CPU_COUNT, MetricField.CPU_SUM_NS)
     }
     sums = pd.DataFrame(columns).fillna(0.0)
-    if not sums["cpu_sum_ns"].sum() > 0:
+    if not sums[MetricField.CPU_SUM_NS].sum() > 0:
         raise SchedulerDeclined("metric service.cpu_sum_ns is missing from the source step")
-    timed = sums["cpu_count"].to_numpy() > 0
-    share = np.divide(sums["count"], sums["cpu_count"], out=np.zeros(len(sums)), where=timed)
-    total = (sums["cpu_sum_ns"] * share).groupby(level="task").sum()
-    received = read_counts(source, "received", "count").groupby("task", observed=True)["value"].sum()
+    timed = sums[MetricField.CPU_COUNT].to_numpy() > 0
+    share = np.divide(
+        sums[MetricField.COUNT], sums[MetricField.CPU_COUNT], out=np.zeros(len(sums)), where=timed
+    )
+    total = (sums[MetricField.CPU_SUM_NS] * share).groupby(level="task").sum()
+    received = (
+        read_counts(source, Metric.RECEIVED, MetricField.COUNT).groupby("task", observed=True)["value"].sum()
+    )
     for task, number in received.items():
-        if number > 0 and not sums["count"].groupby(level="task").sum().get(task, 0.0) > 0:
+        if number > 0 and not sums[MetricField.COUNT].groupby(level="task").sum().get(task, 0.0) > 0:
             raise SchedulerDeclined(f"metric service of task {task} is missing from the source step")
     return {int(task): float(ns) for task, ns in total.items()}  # type: ignore[call-overload]
 

@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 from harness.errors import HarnessError, ModelDeclined, SchedulerDeclined, UsageError
 from harness.models.composite.model import Prepared, composite
-from harness.models.contract.answers import LATENCIES, UTILISATION, WORKER_CPU
 from harness.plans import PhysicalPlan, TopologyConfiguration, WorkerNode
 from harness.protocols import Estimate, Observation, Proposal, Scheduler
 from harness.schedulers.loads import capacities
 from harness.schedulers.plan_costs import PlanCosts, cost_plan, same_as
+from harness.schemas import LATENCIES, Measure
 
 MOST_LIMITS = 5
 """Subjects nearest to full that are listed."""
@@ -208,7 +208,9 @@ def plan_limits(
     """
     means = {(e.measure, e.subject): e.value for e in estimates if e.statistic == "mean"}
     executors = (e.label for e in plan.executors)
-    busy = [(share, name) for name in executors if (share := means.get((UTILISATION, name))) is not None]
+    busy = [
+        (share, name) for name in executors if (share := means.get((Measure.UTILISATION, name))) is not None
+    ]
     busy += _busy_nodes(plan, means)
     ranked = sorted(busy, key=lambda pair: (-pair[0], pair[1]))[:most]
     return tuple(PlanLimit(name, share, rate_tps / share) for share, name in ranked if share > 0)
@@ -219,7 +221,7 @@ def _busy_nodes(
 ) -> Sequence[tuple[float, str]]:
     cores: dict[str, float] = {}
     for worker in plan.workers:
-        used = means.get((WORKER_CPU, worker.label))
+        used = means.get((Measure.WORKER_CPU, worker.label))
         if used is None:
             return []
         cores[worker.node] = cores.get(worker.node, 0.0) + used

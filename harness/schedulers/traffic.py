@@ -16,6 +16,7 @@ from harness.plans import Executor
 from harness.protocols import Observation
 from harness.schedulers.loads import FloatArray, IntArray, read_counts
 from harness.schedulers.placement import UnplacedExecutor
+from harness.schemas import Metric, MetricField
 
 
 @dataclass(frozen=True)
@@ -68,11 +69,15 @@ def task_traffic(source: Observation) -> TaskTraffic:
         a count is negative or not a number.
     """
     query_plan = source.plan.query_plan
-    rows = read_counts(source, "transferred", "count")
+    rows = read_counts(source, Metric.TRANSFERRED, MetricField.COUNT)
     if rows.empty and query_plan.streams:
         raise SchedulerDeclined("metric transferred is missing from the source step")
     sent = rows.groupby("component", observed=True)["value"].sum()
-    emitted = read_counts(source, "emitted", "count").groupby("component", observed=True)["value"].sum()
+    emitted = (
+        read_counts(source, Metric.EMITTED, MetricField.COUNT)
+        .groupby("component", observed=True)["value"]
+        .sum()
+    )
     for c in query_plan.components:
         if query_plan.outputs(c.name) and emitted.get(c.name, 0.0) > 0 and not sent.get(c.name, 0.0) > 0:
             raise SchedulerDeclined(f"metric transferred of {c.name} is missing from the source step")

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Literal
 
 import numpy as np
 
@@ -20,9 +19,9 @@ from harness.models.contract.layout import FloatArray, outputs
 from harness.models.contract.observe import Measured, Rows, observe
 from harness.plans import Stream
 from harness.protocols import Observation
+from harness.schemas import Clock, Metric, MetricField
 from harness.tuning.dataflow import DataflowLink, DataflowNode, rational
 
-Clock = Literal["wall", "cpu"]
 ASSUMED_BYTES = 100
 """Size of a tuple that neither a measurement nor the user says."""
 
@@ -41,7 +40,7 @@ class StepReading:
         By component or ``component:stream``, instead of what was measured.
     """
 
-    clock: Clock = "wall"
+    clock: Clock = Clock.WALL
     ppt_ms: Mapping[str, float] = field(default_factory=dict)
     tuple_bytes: Mapping[str, float] = field(default_factory=dict)
 
@@ -92,11 +91,15 @@ class StepReading:
             return rational(self.ppt_ms[name]) / 1000, "given by ppt_ms"
         if name in spouts:
             return Fraction(0), "not measured: a spout's nextTuple is not timed, 0 is assumed"
-        total, number = ("cpu_sum_ns", "cpu_count") if self.clock == "cpu" else ("wall_sum_ns", "count")
-        times, counts = (rows.of("service", name, field=f)["value"] for f in (total, number))
+        total, number = (
+            (MetricField.CPU_SUM_NS, MetricField.CPU_COUNT)
+            if self.clock == Clock.CPU
+            else (MetricField.WALL_SUM_NS, MetricField.COUNT)
+        )
+        times, counts = (rows.of(Metric.SERVICE, name, field=f)["value"] for f in (total, number))
         if not counts.sum() > 0:
             raise ModelDeclined(f"metric service.{total} of {name} is missing from the source step")
-        clock = {"wall": "by the wall clock", "cpu": "by the thread's CPU clock"}[self.clock]
+        clock = {Clock.WALL: "by the wall clock", Clock.CPU: "by the thread's CPU clock"}[self.clock]
         mean_s = rational(float(times.sum() / counts.sum())) / 10**9
         return mean_s, f"measured: mean of one execute {clock}"
 
@@ -165,14 +168,18 @@ def tuple_sizes(source: Observation) -> dict[str, Fraction]:
     Only streams whose tuples travelled in batches between workers have a size.
     """
     metrics = source.metrics
-    mine = metrics[(metrics["measurement"] == "batch") & metrics["field"].isin(["bytes", "bytes_tuples"])]
+    mine = metrics[
+        (metrics["measurement"] == Metric.BATCH)
+        & metrics["field"].isin([MetricField.BYTES, MetricField.BYTES_TUPLES])
+    ]
     sums = mine.groupby(["component", "stream", "field"], observed=True)["value"].sum().reset_index()
     keys = zip(sums["component"], sums["stream"], sums["field"], strict=True)
     totals = dict(zip(keys, sums["value"].tolist(), strict=True))
     return {
         f"{component}:{stream}": rational(size) / rational(tuples)
         for (component, stream, kind), size in totals.items()
-        if kind == "bytes" and (tuples := totals.get((component, stream, "bytes_tuples"), 0.0)) > 0
+        if kind == MetricField.BYTES
+        and (tuples := totals.get((component, stream, MetricField.BYTES_TUPLES), 0.0)) > 0
     }
 
 

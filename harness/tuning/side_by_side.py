@@ -8,9 +8,9 @@ from typing import Any
 
 from harness.errors import HarnessError, ModelDeclined, UsageError
 from harness.models.composite.model import Prepared, composite
-from harness.models.contract.answers import LATENCIES, SUSTAINABLE, THROUGHPUT
 from harness.plans import Frozen, TopologyConfiguration
 from harness.protocols import Estimate, Observation, PredictionStatus, Tuner, TuningProposal
+from harness.schemas import LATENCIES, Measure
 from harness.tuning.placement import Placement, deal_evenly
 
 NO_BATCHES = "predicted as if tuples travelled one by one: the model knows no batches of the rewriting layer"
@@ -146,6 +146,6 @@ def performance(estimates: Mapping[tuple[str, str], Estimate]) -> PredictedPerfo
         low_ms=mean.low,
         high_ms=mean.high,
         p95_ms=value(mean.measure, "p95"),
-        throughput_tps=value(THROUGHPUT, "mean"),
-        max_sustainable_tps=value(SUSTAINABLE, "mean"),
+        throughput_tps=value(Measure.THROUGHPUT, "mean"),
+        max_sustainable_tps=value(Measure.SUSTAINABLE, "mean"),
     )

@@ -10,11 +10,12 @@ from pydantic import Field
 from harness.errors import ModelDeclined
 from harness.plans import Frozen, NotNegative, PositiveFloat
 from harness.protocols import Observation, TuningDecision, TuningProposal
+from harness.schemas import Clock
 from harness.tuning.aeolus import Optimizer
 from harness.tuning.bounds import MOST_BATCH_BYTES, TRANSPORT_BYTES, batch_warning
 from harness.tuning.dataflow import DataflowNode, MessageCost, rational
 from harness.tuning.ds2 import scale
-from harness.tuning.measured import Clock, StepReading
+from harness.tuning.measured import StepReading
 
 
 class GivenMessageCost(Frozen):
@@ -74,7 +75,7 @@ class AeolusTuner(Frozen):
     message: GivenMessageCost = SHIPPED
     flush_ms: PositiveFloat = 5.0
     most_batch_bytes: Annotated[int, Field(ge=1, le=TRANSPORT_BYTES)] = MOST_BATCH_BYTES
-    clock: Clock = "wall"
+    clock: Clock = Clock.WALL
     ppt_ms: Mapping[str, NotNegative] = {}
     tuple_bytes: Mapping[str, PositiveFloat] = {}
 
@@ -126,7 +127,7 @@ class DS2Tuner(Frozen):
     """
 
     utilisation: Annotated[float, Field(gt=0, le=1)] = 1.0
-    clock: Clock = "wall"
+    clock: Clock = Clock.WALL
     ppt_ms: Mapping[str, NotNegative] = {}
 
     def propose(self, source: Observation, rate_tps: float) -> TuningProposal:

@@ -13,7 +13,7 @@ MODULES = sorted(Path(harness.models.__file__).parent.rglob("*.py"))
 ALLOWED = {
     *("__future__", "collections.abc", "dataclasses", "functools", "itertools", "math", "typing", "weakref"),
     *("numpy", "numpy.typing", "scipy.optimize", "scipy.special", "pandas"),
-    *("harness.errors", "harness.plans", "harness.protocols"),
+    *("harness.errors", "harness.plans", "harness.protocols", "harness.schemas"),
 }
 REGISTRY = {"importlib", "importlib.metadata", "inspect"}  # the package itself finds models by name
 COMPILER = {"ast", "hashlib", "importlib", "numba", "numba.core.caching", "os", "pathlib"}

@@ -31,9 +31,9 @@ from harness.models import MODELS, describe, resolve
 from harness.models.contract import answers
 from harness.plans import QueryPlan, Window, connection_label
 from harness.protocols import Estimate, Prediction, Settings
+from harness.schemas import LATENCIES
 
 QUERY_PLANS = [fields_to_fields(), all_in_one(), join_split()]
-LATENCIES = answers.LATENCIES
 
 
 def values(prediction: Prediction, measure: str, statistic: str = "mean") -> dict[str, float | None]:

@@ -25,7 +25,7 @@ FORBIDDEN = {
     "tempfile",
     "shutil",
 }
-ROOMS = ("schedulers", "models", "plans", "protocols", "errors")
+ROOMS = ("schedulers", "models", "plans", "protocols", "schemas", "errors")
 """Rooms of the harness that schedulers may import from; its example of a step is for doctests alone."""
 
 

@@ -6,7 +6,7 @@ them, the report those marked ``in_report``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,9 +20,8 @@ from harness.analysis.figures import stage_figures, style, timeline_figure
 from harness.analysis.figures.error_figures import error_matrix
 from harness.analysis.judge.pairs import THESIS_STATISTICS
 from harness.analysis.judge.results import Results
-from harness.analysis.spark.counters import ACK, ARRIVALS, IO, ROUTING, SERVICE, WORKER_CPU
-from harness.analysis.spark.latencies import COMPLETE, GROUND_TRUTH
 from harness.errors import UsageError
+from harness.schemas import Measure
 
 Drawing = Figure
 """What is drawn, for modules that know no plotting library."""
@@ -82,12 +81,16 @@ def _matrix(
     parts += [statistic] if protocol == "ours" and statistic != "mean" else []
     parts += [] if protocol == "ours" else [protocol]
     parts += [] if signed else ["absolute"]
-    theirs = {
-        GROUND_TRUTH: "under the thesis's protocol: paths within one node, cut at the complete latency",
-        COMPLETE: "under the thesis's protocol: Storm's value against the model's 90th percentile over paths,"
-        " or its mean where it lists no paths",
+    theirs: Mapping[str, str] = {
+        Measure.GROUND_TRUTH: "paths within one node, cut at the complete latency",
+        Measure.COMPLETE: "Storm's value against the model's 90th percentile over paths, or its mean where it"
+        " lists no paths",
     }
-    how = theirs.get(measure, "") if protocol == "thesis" else "all messages, none cut"
+    how = (
+        f"under the thesis's protocol: {theirs[measure]}"
+        if protocol == "thesis"
+        else "all messages, none cut"
+    )
     named = (
         f"{'' if statistic in THESIS_STATISTICS.values() else statistic + ' '}{style.measure_name(measure)}"
     )
@@ -105,7 +108,7 @@ def _matrix(
         in_report=signed
         and protocol == "ours"
         and statistic == "mean"
-        and measure in (GROUND_TRUTH, COMPLETE),
+        and measure in (Measure.GROUND_TRUTH, Measure.COMPLETE),
     )
 
 
@@ -132,11 +135,11 @@ def _has_stages(data: Results) -> bool:
 
 
 REGISTRY: tuple[FigureKind, ...] = (
-    _parameter(ROUTING, "5.10"),
-    _parameter(IO, "5.11, 5.12 and 5.13"),
-    _parameter(ARRIVALS, "5.14 and 5.15"),
-    _parameter(SERVICE, "5.16 and 5.25"),
-    _parameter(SERVICE, "5.17", signed=True),
+    _parameter(Measure.ROUTING, "5.10"),
+    _parameter(Measure.IO_RATIO, "5.11, 5.12 and 5.13"),
+    _parameter(Measure.ARRIVALS, "5.14 and 5.15"),
+    _parameter(Measure.SERVICE, "5.16 and 5.25"),
+    _parameter(Measure.SERVICE, "5.17", signed=True),
     FigureKind(
         "service-error-effect",
         "5.18",
@@ -172,10 +175,10 @@ REGISTRY: tuple[FigureKind, ...] = (
         _has_latencies,
         in_report=True,
     ),
-    _matrix(GROUND_TRUTH, "mean", thesis=_LATENCY_MATRICES),
-    _matrix(GROUND_TRUTH, "mean", signed=False),
-    _matrix(GROUND_TRUTH, "mean_same_node", "thesis", thesis=_LATENCY_MATRICES),
-    _matrix(GROUND_TRUTH, "p99"),
+    _matrix(Measure.GROUND_TRUTH, "mean", thesis=_LATENCY_MATRICES),
+    _matrix(Measure.GROUND_TRUTH, "mean", signed=False),
+    _matrix(Measure.GROUND_TRUTH, "mean_same_node", "thesis", thesis=_LATENCY_MATRICES),
+    _matrix(Measure.GROUND_TRUTH, "p99"),
     FigureKind(
         "own-measurements",
         "5.26",
@@ -183,11 +186,11 @@ REGISTRY: tuple[FigureKind, ...] = (
         " (2σ). What is left here is the model's own error, without that of carrying parameters to"
         " another plan.",
         parameters.own_measurements,
-        partial(_judged, GROUND_TRUTH, "mean", "ours"),
+        partial(_judged, Measure.GROUND_TRUTH, "mean", "ours"),
     ),
-    _matrix(COMPLETE, "mean"),
-    _matrix(COMPLETE, "p90_paths", "thesis", signed=False, thesis=_COMPLETE_MATRICES),
-    _matrix(ACK, "mean"),
+    _matrix(Measure.COMPLETE, "mean"),
+    _matrix(Measure.COMPLETE, "p90_paths", "thesis", signed=False, thesis=_COMPLETE_MATRICES),
+    _matrix(Measure.ACK, "mean"),
     FigureKind(
         "ground-truth-and-complete",
         _COMPARISONS,
@@ -198,9 +201,9 @@ REGISTRY: tuple[FigureKind, ...] = (
         _has_latencies,
         in_report=True,
     ),
-    _matrix(ARRIVALS, "mean", signed=False),
-    _matrix(SERVICE, "mean", signed=False),
-    _matrix(WORKER_CPU, "mean", signed=False),
+    _matrix(Measure.ARRIVALS, "mean", signed=False),
+    _matrix(Measure.SERVICE, "mean", signed=False),
+    _matrix(Measure.WORKER_CPU, "mean", signed=False),
     FigureKind(
         "measured-and-predicted",
         "",

@@ -11,7 +11,8 @@ from matplotlib.patches import Patch
 from harness.analysis.figures import style
 from harness.analysis.judge.results import Results
 from harness.analysis.spark.distribution import BINS_PER_OCTAVE, NEGATIVE, ZERO, binned_quantile
-from harness.analysis.spark.latencies import COMPLETE, GROUND_TRUTH, complete_mean_ms
+from harness.analysis.spark.latencies import complete_mean_ms
+from harness.schemas import Measure
 
 TAIL_BINS = 70
 
@@ -176,8 +177,10 @@ def ground_truth_and_complete(data: Results) -> Figure:
     Complete latency has a mean for each spout executor only; each is a point.
     """
     figure, (ax,) = style.subplots(1, 1, _wide_enough(data), 2.4)
-    complete = data.actuals[(data.actuals["measure"] == COMPLETE) & (data.actuals["protocol"] == "ours")]
-    means = data.measured(GROUND_TRUTH).set_index("step")["value"]
+    complete = data.actuals[
+        (data.actuals["measure"] == Measure.COMPLETE) & (data.actuals["protocol"] == "ours")
+    ]
+    means = data.measured(Measure.GROUND_TRUTH).set_index("step")["value"]
     spout, whole = style.COLOURS[1], style.COLOURS[5]
     for at, step in enumerate(data.steps):
         bins, counts = values(data, step)

@@ -18,20 +18,18 @@ from harness.analysis.figures import style
 from harness.analysis.figures.error_figures import what
 from harness.analysis.figures.measured_figures import milliseconds, values
 from harness.analysis.judge.distance import distances
-from harness.analysis.judge.pairs import TOPOLOGY_MEASURES
 from harness.analysis.judge.ranking import ranking
 from harness.analysis.judge.results import WITHIN_NOISE, Results
-from harness.analysis.spark.counters import ACK, ARRIVALS, SERVICE
 from harness.analysis.spark.distribution import PERCENTILES
-from harness.analysis.spark.latencies import COMPLETE, GROUND_TRUTH
+from harness.schemas import LATENCIES, Measure
 
 RANKED = (
-    (GROUND_TRUTH, "mean"),
-    (GROUND_TRUTH, "p99"),
-    (COMPLETE, "mean"),
-    (ACK, "mean"),
-    (ARRIVALS, "mean"),
-    (SERVICE, "mean"),
+    (Measure.GROUND_TRUTH, "mean"),
+    (Measure.GROUND_TRUTH, "p99"),
+    (Measure.COMPLETE, "mean"),
+    (Measure.ACK, "mean"),
+    (Measure.ARRIVALS, "mean"),
+    (Measure.SERVICE, "mean"),
 )
 """What the leaderboard ranks by."""
 LOWEST_PCT = 0.1
@@ -46,13 +44,13 @@ def _mean_latencies(data: Results) -> pd.DataFrame:
     """Return the judged off-diagonal pairs' mean latencies of the whole topology."""
     rows = data.judged()
     whole = (rows["subject"] == "") & (rows["protocol"] == "ours") & (rows["statistic"] == "mean")
-    return rows[whole & rows["measure"].isin(TOPOLOGY_MEASURES)]
+    return rows[whole & rows["measure"].isin(LATENCIES)]
 
 
 def measured_and_predicted(data: Results) -> Figure:
     """Draw predictions against measurements of the latencies' means, off-diagonal pairs only."""
     rows = _mean_latencies(data)
-    measures = [m for m in TOPOLOGY_MEASURES if m in set(rows["measure"])]
+    measures = [m for m in LATENCIES if m in set(rows["measure"])]
     models = [m for m in data.models if m in set(rows["model"])]
     width = style.COLUMN_IN if len(measures) == 1 else style.PAGE_IN
     figure, axes = style.subplots(1, len(measures), width, width / len(measures) + 0.45)
@@ -101,7 +99,7 @@ def _identity_panel(ax: Axes, rows: pd.DataFrame, models: list[str], all_models:
 
 def has_percentiles(data: Results) -> bool:
     """Whether a model predicts percentiles of the ground truth."""
-    return any(len(data.cells(GROUND_TRUTH, p).query("judged > 0")) for p in PERCENTILES)
+    return any(len(data.cells(Measure.GROUND_TRUTH, p).query("judged > 0")) for p in PERCENTILES)
 
 
 def predicted_distribution(data: Results) -> Figure:
@@ -110,7 +108,9 @@ def predicted_distribution(data: Results) -> Figure:
     The vertical axis is that of a logistic distribution, so that 99 % has as much room as 90 %.
     """
     rows = data.judged()
-    rows = rows[(rows["measure"] == GROUND_TRUTH) & (rows["subject"] == "") & (rows["protocol"] == "ours")]
+    rows = rows[
+        (rows["measure"] == Measure.GROUND_TRUTH) & (rows["subject"] == "") & (rows["protocol"] == "ours")
+    ]
     rows = rows[rows["statistic"].isin(list(PERCENTILES))]
     models = [m for m in data.models if m in set(rows["model"])]
     drawn = [s for s in data.steps if len(values(data, s)[0])]
@@ -181,7 +181,7 @@ def _percentile_points(ax: Axes, rows: pd.DataFrame, model: str, models: Sequenc
 def error_by_distance(data: Results) -> Figure:
     """Draw the errors of the latencies' means against how far source and proposed plan are apart."""
     apart = distances(data.run.steps)
-    measures = [m for m in (GROUND_TRUTH, COMPLETE) if _off_diagonal(data, m) is not None]
+    measures = [m for m in (Measure.GROUND_TRUTH, Measure.COMPLETE) if _off_diagonal(data, m) is not None]
     figure, axes = style.subplots(
         1, len(measures), style.PAGE_IN if len(measures) > 1 else style.COLUMN_IN, 2.1
     )
@@ -240,7 +240,7 @@ def _off_diagonal(data: Results, measure: str) -> pd.DataFrame | None:
 
 def has_pairs(data: Results) -> bool:
     """Whether an off-diagonal pair's ground truth was judged."""
-    return _off_diagonal(data, GROUND_TRUTH) is not None
+    return _off_diagonal(data, Measure.GROUND_TRUTH) is not None
 
 
 def leaderboard(runs: Sequence[Results]) -> Figure:

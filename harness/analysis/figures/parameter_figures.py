@@ -16,8 +16,7 @@ from matplotlib.ticker import NullLocator
 from harness.analysis.figures import style
 from harness.analysis.figures.error_figures import noise_floor_pct, what
 from harness.analysis.judge.results import Results
-from harness.analysis.spark.counters import SERVICE
-from harness.analysis.spark.latencies import GROUND_TRUTH
+from harness.schemas import Measure
 
 LINEAR_PCT = 1.0
 """Below this the error axes are linear, so that an error of 0 has a place."""
@@ -117,7 +116,7 @@ def _label_grid(panels: list[Axes], shown: int, x: str, y: str) -> None:
 
 def own_measurements(data: Results) -> Figure:
     """Draw the errors of predicting each step from its own measurements: what the model errs by itself."""
-    cells = data.cells(GROUND_TRUTH)
+    cells = data.cells(Measure.GROUND_TRUTH)
     own = cells[(cells["source_step"] == cells["proposed_step"]) & (cells["judged"] > 0)]
     models = [m for m in data.models if m in set(own["model"])]
     figure, (ax,) = style.subplots(1, 1, style.COLUMN_IN, 2.1)
@@ -180,7 +179,7 @@ def has_service_effect(data: Results) -> bool:
 
 def _service_and_latency(data: Results) -> pd.DataFrame:
     kinds = {}
-    for name, measure in (("service", SERVICE), ("latency", GROUND_TRUTH)):
+    for name, measure in (("service", Measure.SERVICE), ("latency", Measure.GROUND_TRUTH)):
         cells = data.cells(measure)
         cells = cells[(cells["judged"] > 0) & (cells["source_step"] != cells["proposed_step"])]
         kinds[name] = cells.set_index(["model", "source_step", "proposed_step"])["relative_error"] * 100

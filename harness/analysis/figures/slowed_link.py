@@ -23,9 +23,10 @@ from harness.analysis.figures import style
 from harness.errors import UsageError
 from harness.plans import PhysicalPlan
 from harness.runs import Run
+from harness.schemas import Measure, Metric, MetricField
 
 MODEL = "composite"
-MEASURE, STATISTIC = "ground_truth_latency_ms", "mean"
+MEASURE, STATISTIC = Measure.GROUND_TRUTH, "mean"
 GOAL = 0.10
 """Within this share of the measured effect the predicted one should be."""
 NAME = "slowed-link"
@@ -127,7 +128,7 @@ def _one_way_ms(run: Run, nodes: tuple[str, str]) -> float:
     found = []
     for step in run.finished_steps:
         rows = pq.read_table(run.step_path(step) / "metrics.parquet").to_pandas()
-        mine = (rows["measurement"] == "round_trip") & (rows["field"] == "rtt_ms")
+        mine = (rows["measurement"] == Metric.ROUND_TRIP) & (rows["field"] == MetricField.RTT_MS)
         ends = [{one, other} == set(nodes) for one, other in zip(rows["stream"], rows["peer"], strict=True)]
         found.append(rows["value"].to_numpy()[mine.to_numpy() & np.array(ends, dtype=np.bool_)])
     if not sum(values.size for values in found):

@@ -11,8 +11,8 @@ from matplotlib.patches import Patch
 from harness.analysis.figures import style
 from harness.analysis.figures.measured_figures import box, log_latency
 from harness.analysis.judge.results import Results
-from harness.analysis.spark.counters import ARRIVALS
 from harness.analysis.spark.stages import BINS_PER_OCTAVE, INSIDE, PLACES, TRANSFER, means, order, visits
+from harness.schemas import Measure
 
 
 def _bolts(data: Results) -> list[str]:
@@ -106,7 +106,7 @@ def _means_by_place(data: Results) -> dict[str, dict[tuple[int, str], float]]:
 def _waiting(data: Results) -> pd.DataFrame:
     """Return the mean number of tuples on the way to, or waiting for, one executor of a component."""
     wait_ms = _means_by_place(data)["all"]
-    arrivals = data.actuals[data.actuals["measure"] == ARRIVALS]
+    arrivals = data.actuals[data.actuals["measure"] == Measure.ARRIVALS]
     rates = arrivals.set_index(["step", "subject"])["value"]
     rows = [
         (s.index, component, float(rates.get((s.index, component), np.nan)) / len(s.plan.start.of(component)))

@@ -22,6 +22,8 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from harness.schemas import MEASURES
+
 
 @dataclass(frozen=True)
 class Style:
@@ -61,22 +63,6 @@ GAP = "#e4e4e4"
 INK = "#222222"
 NOISE = "#d9d9d9"
 SMALLEST_PT = 6.0
-
-MEASURE_NAMES = {
-    "ground_truth_latency_ms": "ground-truth latency",
-    "complete_latency_ms": "complete latency",
-    "ack_latency_ms": "emit-to-ack latency",
-    "arrival_rate_tps": "arrival rate",
-    "service_time_ms": "service time",
-    "routing_probability": "routing probability",
-    "io_ratio": "I/O ratio",
-    "throughput_tps": "throughput",
-    "max_sustainable_rate_tps": "maximum sustainable rate",
-    "worker_cpu_cores": "CPU of a worker",
-    "utilisation": "utilisation",
-    "queue_wait_ms": "transfer and queue",
-    "window_residence_ms": "window residence",
-}
 
 MODELS = ("composite", "storm-tracer", "no-change", "linear", "jackson", "simulator")
 """The harness's own models keep their look in all figures; others get what is left."""
@@ -192,19 +178,13 @@ def model_look(model: str, models: Sequence[str]) -> Appearance:
 
 def measure_name(measure: str) -> str:
     """Return a measure's name in words."""
-    return MEASURE_NAMES.get(measure, measure.replace("_", " "))
+    known = MEASURES.get(measure)
+    return measure.replace("_", " ") if known is None else known.words
 
 
-def unit(measure: str) -> str:
-    """Return a measure's unit, empty for a ratio.
-
-    Examples
-    --------
-    >>> unit("service_time_ms"), unit("io_ratio")
-    ('ms', '')
-    """
-    ends = {"ms": "ms", "tps": "1/s", "cores": "cores"}
-    return ends.get(measure.rsplit("_", 1)[-1], "")
+def measure_place(measure: str) -> int:
+    """Return a measure's place where all are shown: as they are listed, users' own last."""
+    return list(MEASURES).index(measure) if measure in MEASURES else len(MEASURES)
 
 
 def number(value: float, digits: int = 3) -> str:

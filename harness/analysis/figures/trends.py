@@ -12,13 +12,14 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from harness.analysis.figures import style
+from harness.schemas import Measure
 
 PANEL_IN = 1.6
 SHOWN = 30
 """Nights shown, the newest."""
 FEWEST_SHOWN = 3
 """Room for so many nights, so that the first few stand at whole numbers."""
-LATENCIES = ("ground_truth_latency_ms", "complete_latency_ms")
+LATENCIES = (Measure.GROUND_TRUTH, Measure.COMPLETE)
 
 
 def draw(history: pd.DataFrame, folder: Path, name: str = "trend") -> Path:

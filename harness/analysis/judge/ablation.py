@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 
 from harness.analysis.judge.evaluation import Evaluated, mean_ground_truth, means
+from harness.analysis.judge.judged_rows import judged_rows
 from harness.analysis.judge.predicting import observation
-from harness.analysis.spark.counters import SERVICE as SERVICE_TIME
 from harness.errors import ModelDeclined
 from harness.experiments.config import Experiment
 from harness.experiments.loading import load
@@ -33,6 +33,7 @@ from harness.models.solver.stage_means import stage_means
 from harness.plans import PhysicalPlan
 from harness.protocols import Settings
 from harness.runs import Run
+from harness.schemas import Measure
 
 MODEL = "composite"
 Stage = tuple[str, str]
@@ -271,8 +272,8 @@ def judged_pairs(pairs: pd.DataFrame) -> list[tuple[int, int]]:
 
 def measured_services(pairs: pd.DataFrame) -> dict[int, dict[str, float]]:
     """Return the service times that the model was judged by, by proposed step and executor."""
-    mine = means(pairs, MODEL, SERVICE_TIME)
-    mine = mine[(mine["verdict"] == "judged") & mine["subject"].str.contains("[", regex=False)]
+    mine = means(pairs, MODEL, Measure.SERVICE)
+    mine = mine[(mine["verdict"] == "judged") & judged_rows(mine)]
     return {
         int(str(step)): dict(zip(of["subject"], of["actual"].astype(float), strict=True))
         for step, of in mine.groupby("proposed_step")

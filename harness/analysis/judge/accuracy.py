@@ -15,14 +15,10 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
-from harness.analysis.judge.capacity import SUSTAINABLE, THROUGHPUT
 from harness.analysis.judge.evaluation import Evaluated, mean_ground_truth
-from harness.analysis.spark.counters import ACK, ARRIVALS, SERVICE, WORKER_CPU
-from harness.analysis.spark.latencies import COMPLETE, GROUND_TRUTH
+from harness.analysis.judge.judged_rows import judged_rows
+from harness.schemas import LATENCIES, Measure
 
-LATENCY_MEASURES = (GROUND_TRUTH, COMPLETE, ACK)
-WHOLE = (*LATENCY_MEASURES, THROUGHPUT, SUSTAINABLE)
-"""Measures with one subject, the whole topology; the others are judged by executor, connection or worker."""
 BUSIEST = 0.9
 """Load of the busiest executor up to which tails are asked for."""
 BUSY_PCT = (0, 60, 70, 80, 90, 100)
@@ -44,18 +40,13 @@ def gather(runs: Iterable[Evaluated]) -> Pairs:
         frame = run.pairs[run.pairs["protocol"] == "ours"]
         busiest = frame["proposed_step"].map(busiest_executor(frame))
         source, proposed = (frame[c].isin(list(run.saturated)) for c in ("source_step", "proposed_step"))
-        full = source | (proposed & frame["measure"].isin(LATENCY_MEASURES))
-        whole = frame["measure"].isin(WHOLE) & (frame["subject"] == "")
-        part = frame["subject"].str.contains("[", regex=False) | (frame["measure"] == WORKER_CPU)
+        full = source | (proposed & frame["measure"].isin(LATENCIES))
         asked = frame["proposed_step"].map(dict(run.configurations))
         whose = {"run": run.name, "experiment": run.experiment, "machine": run.machine}
         source_busy, busy = (frame[c].map(dict(run.busy_pct)) for c in ("source_step", "proposed_step"))
         busy = busy.where(busy >= source_busy, source_busy).where(busy.notna())
         named = frame.assign(**whose, proposed=asked, full=full, busiest=busiest, busy_pct=busy)
-        kept = (frame["source_step"] != frame["proposed_step"]) & (
-            whole | (part & ~frame["measure"].isin(WHOLE))
-        )
-        frames.append(named[kept])
+        frames.append(named[judged_rows(frame) & (frame["source_step"] != frame["proposed_step"])])
     return with_repeats(pd.concat(frames, ignore_index=True)) if frames else pd.DataFrame()
 
 
@@ -91,13 +82,13 @@ def with_repeats(rows: Pairs) -> Pairs:
 
 def busiest_executor(pairs: pd.DataFrame) -> Mapping[int, float]:
     """Return the measured load of each step's busiest executor, from its arrivals and service times."""
-    means = pairs[(pairs["statistic"] == "mean") & pairs["subject"].str.contains("[", regex=False)]
-    wide = means[means["measure"].isin([ARRIVALS, SERVICE])].pivot_table(
+    means = pairs[(pairs["statistic"] == "mean") & judged_rows(pairs)]
+    wide = means[means["measure"].isin([Measure.ARRIVALS, Measure.SERVICE])].pivot_table(
         index=["proposed_step", "subject"], columns="measure", values="actual", aggfunc="first"
     )
-    if not {ARRIVALS, SERVICE} <= set(wide.columns):
+    if not {Measure.ARRIVALS, Measure.SERVICE} <= set(wide.columns):
         return {}
-    load = (wide[ARRIVALS] * wide[SERVICE] / 1e3).groupby(level="proposed_step").max()
+    load = (wide[Measure.ARRIVALS] * wide[Measure.SERVICE] / 1e3).groupby(level="proposed_step").max()
     return {int(str(step)): float(value) for step, value in load.items()}
 
 
@@ -222,24 +213,24 @@ class Goal:
         return found
 
 
-ENDS = (GROUND_TRUTH, COMPLETE)
+ENDS = (Measure.GROUND_TRUTH, Measure.COMPLETE)
 GOALS = (
-    Goal("ground-truth latency, mean: median error", "median_pct", 5, "%", [GROUND_TRUTH]),
-    Goal("ground-truth latency, mean: 95th percentile", "p95_pct", 15, "%", [GROUND_TRUTH]),
-    Goal("complete latency, mean: median error", "median_pct", 8, "%", [COMPLETE]),
-    Goal("complete latency, mean: 95th percentile", "p95_pct", 20, "%", [COMPLETE]),
+    Goal("ground-truth latency, mean: median error", "median_pct", 5, "%", [Measure.GROUND_TRUTH]),
+    Goal("ground-truth latency, mean: 95th percentile", "p95_pct", 15, "%", [Measure.GROUND_TRUTH]),
+    Goal("complete latency, mean: median error", "median_pct", 8, "%", [Measure.COMPLETE]),
+    Goal("complete latency, mean: 95th percentile", "p95_pct", 20, "%", [Measure.COMPLETE]),
     Goal(
         f"ground-truth latency, p99, busiest executor up to {BUSIEST:g}: median error",
-        *("median_pct", 12, "%", [GROUND_TRUTH], "p99", BUSIEST),
+        *("median_pct", 12, "%", [Measure.GROUND_TRUTH], "p99", BUSIEST),
     ),
     Goal("latency, mean: median q-error", "q_error", 1.05, "", ENDS),
-    Goal("arrival rate: median error", "median_pct", 3, "%", [ARRIVALS]),
-    Goal("throughput: median error", "median_pct", 5, "%", [THROUGHPUT]),
-    Goal("maximum sustainable rate: median error", "median_pct", 10, "%", [SUSTAINABLE]),
-    Goal("service time: median error", "median_pct", 10, "%", [SERVICE]),
-    Goal("CPU by worker: median error", "median_pct", 10, "%", [WORKER_CPU]),
+    Goal("arrival rate: median error", "median_pct", 3, "%", [Measure.ARRIVALS]),
+    Goal("throughput: median error", "median_pct", 5, "%", [Measure.THROUGHPUT]),
+    Goal("maximum sustainable rate: median error", "median_pct", 10, "%", [Measure.SUSTAINABLE]),
+    Goal("service time: median error", "median_pct", 10, "%", [Measure.SERVICE]),
+    Goal("CPU by worker: median error", "median_pct", 10, "%", [Measure.WORKER_CPU]),
     Goal("latency, mean: error over measurement noise, median", "over_noise", 1.5, "", ENDS),
-    Goal("90 % intervals of latency: median half-width", "half_width_pct", 15, "%", LATENCY_MEASURES, None),
+    Goal("90 % intervals of latency: median half-width", "half_width_pct", 15, "%", LATENCIES, None),
 )
 """Issue's goals for a model on the reporting set, but for the two below that are no upper limits."""
 LEAST_JUDGED_PCT = 95.0

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 
 from harness.analysis.spark.inputs import RunRecord, StepRecord
 from harness.analysis.spark.latencies import Actual, actual
-
-THROUGHPUT, SUSTAINABLE = "throughput_tps", "max_sustainable_rate_tps"
+from harness.schemas import Measure
 
 
 def throughput(run: RunRecord) -> Iterator[Actual]:
@@ -22,7 +21,7 @@ def throughput(run: RunRecord) -> Iterator[Actual]:
         found = s.quality.backlog
         yield actual(
             s.index,
-            THROUGHPUT,
+            Measure.THROUGHPUT,
             "mean",
             found.throughput_tps if found else None,
             within=found.throughput_error_tps if found else None,
@@ -42,7 +41,7 @@ def sustainable_rate(run: RunRecord) -> Iterator[Actual]:
             [s.interval.rate_tps for s in steps if s.quality.saturated],
         )
         for s in steps:
-            yield actual(s.index, SUSTAINABLE, "mean", limit, within=error, n=len(steps), note=note)
+            yield actual(s.index, Measure.SUSTAINABLE, "mean", limit, within=error, n=len(steps), note=note)
 
 
 def _steady(step: StepRecord) -> bool:

@@ -15,15 +15,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from harness.analysis.judge.raw_steps import RawStep, blocks, latency_blocks, metric_blocks
-from harness.analysis.spark.counters import ARRIVALS, SERVICE
 from harness.errors import ModelDeclined
-from harness.models.contract.answers import LATENCIES
 from harness.models.contract.measured_answers import PERCENTILES
 from harness.models.contract.observe import numbers
 from harness.models.contract.thesis_protocol import same_node_rows
 from harness.protocols import Observation
+from harness.schemas import Measure, Metric, MetricField
 
-GROUND_TRUTH, COMPLETE, ACK = LATENCIES
 NS_PER_MS = 1e6
 Floats = npt.NDArray[np.float64]
 Statistic = tuple[str, str, str]
@@ -60,19 +58,19 @@ def carriers(step: RawStep, seen: Observation, measured: Mapping[Statistic, floa
         Of the topology's latencies, and the means of the components' arrival rates and service times.
     """
     of = _Blocks(step, seen, max(1, blocks(step)))
-    complete_ms = measured.get((COMPLETE, "mean", ""), np.inf)
+    complete_ms = measured.get((Measure.COMPLETE, "mean", ""), np.inf)
     found: dict[Statistic, float] = {}
     for (measure, statistic, subject), value in measured.items():
         beyond_ms = value if statistic in PERCENTILES else None
-        if measure == GROUND_TRUTH and not subject:
+        if measure == Measure.GROUND_TRUTH and not subject:
             shares = of.same_node(complete_ms) if statistic == "mean_same_node" else of.latency(beyond_ms)
-        elif measure in (ACK, COMPLETE) and not subject:
+        elif measure in (Measure.ACK, Measure.COMPLETE) and not subject:
             # Storm's complete latency comes for the whole interval: the acks stand for it.
             shares = of.acks(beyond_ms)
-        elif measure == ARRIVALS and statistic == "mean":
-            shares = of.metric("received", "count", subject)
-        elif measure == SERVICE and statistic == "mean":
-            shares = of.metric("service", "wall_sum_ns", subject)
+        elif measure == Measure.ARRIVALS and statistic == "mean":
+            shares = of.metric(Metric.RECEIVED, MetricField.COUNT, subject)
+        elif measure == Measure.SERVICE and statistic == "mean":
+            shares = of.metric(Metric.SERVICE, MetricField.WALL_SUM_NS, subject)
         else:
             continue
         found[measure, statistic, subject] = effective(shares)
@@ -103,8 +101,8 @@ class _Blocks:
     def acks(self, beyond_ms: float | None) -> Floats:
         """Return sums of emit-to-ack times, or how many are in bins that end beyond a value."""
         if beyond_ms is None:
-            return self.metric("ack", "sum_ns")
-        rows = self._rows("ack_hist")
+            return self.metric(Metric.ACK, MetricField.SUM_NS)
+        rows = self._rows(Metric.ACK_HIST)
         return self._buckets(rows[numbers(rows["field"]) > beyond_ms * NS_PER_MS])
 
     def metric(self, measurement: str, field: str, component: str = "") -> Floats:

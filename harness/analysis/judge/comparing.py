@@ -20,9 +20,7 @@ import pyarrow.parquet as pq
 
 from harness.analysis.judge import bootstrap
 from harness.analysis.judge.bootstrap import ENDS, PAIR, ConfidenceInterval
-from harness.analysis.judge.capacity import SUSTAINABLE, THROUGHPUT
-from harness.analysis.judge.pairs import TOPOLOGY_MEASURES
-from harness.analysis.spark.counters import WORKER_CPU
+from harness.analysis.judge.judged_rows import judged_rows
 from harness.analysis.spark.inputs import RunRecord, check_parquet, read_raw
 from harness.errors import UsageError
 from harness.schemas import ERRORS
@@ -164,11 +162,8 @@ def compare(runs: Sequence[Side], models: Sequence[str] = ()) -> Comparison:
 
 def cells(errors: pd.DataFrame) -> pd.DataFrame:
     """Return the judged off-diagonal pairs' errors: one row a model, kind and pair (median of subjects)."""
-    whole = errors["measure"].isin([*TOPOLOGY_MEASURES, THROUGHPUT, SUSTAINABLE])
-    part = errors["subject"].str.contains("[", regex=False) | (errors["measure"] == WORKER_CPU)
-    primary = (whole & (errors["subject"] == "")) | (~whole & part)
     judged = (errors["verdict"] == "judged") & (errors[ENDS[0]] != errors[ENDS[1]])
-    grouped = errors[primary & judged].groupby(["model", *KIND, *ENDS])
+    grouped = errors[judged_rows(errors) & judged].groupby(["model", *KIND, *ENDS])
     return grouped[COLUMN].median().to_frame().reset_index()
 
 

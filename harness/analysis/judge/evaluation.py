@@ -21,13 +21,12 @@ from harness.analysis.judge.predicting import predict
 from harness.analysis.judge.rescoring import linked_copy
 from harness.analysis.spark import tables
 from harness.analysis.spark.inputs import Archive, check_parquet, read_raw, read_run
-from harness.analysis.spark.latencies import GROUND_TRUTH
 from harness.analysis.spark.session import spark_session
 from harness.errors import UsageError
 from harness.experiments.clusters import MEASURED_KINDS
 from harness.plans import Frozen
 from harness.runs import Run
-from harness.schemas import ERRORS
+from harness.schemas import ERRORS, Measure
 
 Part = Literal["tuning", "reporting", "neither"]
 
@@ -224,5 +223,5 @@ def means(pairs: pd.DataFrame, model: str, measure: str) -> pd.DataFrame:
 
 def mean_ground_truth(pairs: pd.DataFrame, model: str) -> pd.DataFrame:
     """Return those on the ground truth of the whole topology."""
-    found = means(pairs, model, GROUND_TRUTH)
+    found = means(pairs, model, Measure.GROUND_TRUTH)
     return found[found["subject"] == ""]

@@ -17,14 +17,15 @@ import numpy.typing as npt
 
 from harness.analysis.judge import capacity
 from harness.analysis.judge.carriers import Statistic
-from harness.analysis.judge.pairs import THESIS_STATISTICS, TOPOLOGY_MEASURES
+from harness.analysis.judge.judged_rows import is_judged
+from harness.analysis.judge.pairs import THESIS_STATISTICS
 from harness.analysis.judge.predicting import ask, reader
 from harness.analysis.judge.raw_steps import RawStep, worker_cpu_cores
 from harness.analysis.judge.scores import FEWEST_BLOCKS, Accuracy, Matrix, MeasuredValues, rounded
-from harness.analysis.spark.counters import ARRIVALS, SERVICE, WORKER_CPU
 from harness.analysis.spark.inputs import RunRecord
 from harness.models import MODELS
 from harness.protocols import Model, Observation, Prediction
+from harness.schemas import LATENCIES, JudgedRows, Measure
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -37,7 +38,7 @@ Carriers = Mapping[int, Mapping[Statistic, float]]
 """By step, the effective number of blocks that a measured statistic rests on."""
 K = TypeVar("K")
 
-OF_COMPONENTS = (ARRIVALS, SERVICE)
+OF_COMPONENTS = (Measure.ARRIVALS, Measure.SERVICE)
 """Measures that are also compared as they were measured, by component."""
 NO_CHANGE = "no-change"
 PICKED = 1000
@@ -47,13 +48,6 @@ PICKED = 1000
 def protocol_of(measure: str, statistic: str) -> str:
     """Return which protocol a statistic belongs to."""
     return "thesis" if THESIS_STATISTICS.get(measure) == statistic else "ours"
-
-
-def is_primary(measure: str, subject: str) -> bool:
-    """Whether a measure is judged by a subject (as ``errors.primary``)."""
-    if measure in (*TOPOLOGY_MEASURES, capacity.THROUGHPUT, capacity.SUSTAINABLE):
-        return subject == ""
-    return "[" in subject or measure == WORKER_CPU
 
 
 @dataclass(frozen=True)
@@ -95,7 +89,7 @@ class Asked:
             for measure, statistic, subject, value in _values(own):
                 measured[measure, statistic, i][subject] = value
             for worker, cores in worker_cpu_cores(raw[i]).items():
-                measured[WORKER_CPU, "mean", i][worker] = cores
+                measured[Measure.WORKER_CPU, "mean", i][worker] = cores
             for j, proposed in seen.items():
                 if i == j:
                     continue
@@ -109,7 +103,7 @@ class Asked:
                         else ask(answers_of, proposed.plan, proposed.settings, proposed.rate_tps)
                     )
                     for measure, statistic, subject, value in _values(found):
-                        if is_primary(measure, subject):
+                        if is_judged(measure, subject):
                             answers[(name, measure, statistic), (i, j)][subject] = value
         for row in (*capacity.throughput(record), *capacity.sustainable_rate(record)):
             if row["value"] is not None:
@@ -189,7 +183,7 @@ class Errors:
                 protocol=protocol_of(measure, statistic),
                 measure=measure,
                 statistic=statistic,
-                subjects="one" if is_primary(measure, "") else "many",
+                subjects="one" if is_judged(measure, "") else "many",
                 errors_pct=self._matrix(found),
                 unanswered=tuple(sorted((place[i], place[j]) for i, j in self.unanswered[kind])),
                 grown_points=grown,
@@ -259,7 +253,7 @@ def errors(nights: Sequence[Asked], record: RunRecord, unusable: Mapping[int, tu
     measured = _wide([n.measured for n in nights])
     answers = _wide([n.answers for n in nights])
     judged: dict[Of, dict[str, Floats]] = {
-        of: {s: v for s, v in by_subject.items() if is_primary(of[0], s) and np.nan_to_num(v).any()}
+        of: {s: v for s, v in by_subject.items() if is_judged(of[0], s) and np.nan_to_num(v).any()}
         for of, by_subject in measured.items()
     }
     told = _told(nights)
@@ -267,8 +261,8 @@ def errors(nights: Sequence[Asked], record: RunRecord, unusable: Mapping[int, tu
     served = {
         (i, s.index): np.logical_and.reduce(
             [
-                told[SERVICE, "mean", (i, s.index)].get(subject, nothing)
-                for subject in judged.get((SERVICE, "mean", s.index), {})
+                told[Measure.SERVICE, "mean", (i, s.index)].get(subject, nothing)
+                for subject in judged.get((Measure.SERVICE, "mean", s.index), {})
             ]
             or [~nothing]
         )
@@ -279,7 +273,7 @@ def errors(nights: Sequence[Asked], record: RunRecord, unusable: Mapping[int, tu
     unanswered: dict[Kind, dict[Pair, Bools]] = {}
     for kind in dict.fromkeys(kind for kind, _ in answers):
         _, measure, statistic = kind
-        targets = sources if measure in TOPOLOGY_MEASURES else {s.index for s in usable}
+        targets = sources if measure in LATENCIES else {s.index for s in usable}
         found: dict[Pair, Floats] = {}
         missing: dict[Pair, Bools] = {}
         for i, j in ((i, j) for i in sorted(sources) for j in sorted(targets) if i != j):
@@ -289,13 +283,13 @@ def errors(nights: Sequence[Asked], record: RunRecord, unusable: Mapping[int, tu
             tells = told[measure, statistic, (i, j)]
             lost = nothing.copy()
             for subject in actual:
-                known = tells.get(subject, nothing) if "[" in subject else served[i, j]
+                known = tells.get(subject, nothing) if JudgedRows.PARTS.include(subject) else served[i, j]
                 lost |= known & np.isnan(predicted.get(subject, never))
             if lost.any():
                 missing[i, j] = lost
             if both:
                 p, a = (np.stack([of[subject] for subject in both]) for of in (predicted, actual))
-                found[i, j] = _relative(p, a, one=is_primary(measure, ""))
+                found[i, j] = _relative(p, a, one=is_judged(measure, ""))
         if found or missing:
             of_pairs[kind], unanswered[kind] = found, missing
     steps = tuple(s.index for s in record.steps)
@@ -353,7 +347,7 @@ def _values_of(
     out: dict[tuple[str, str, str], dict[int, Floats]] = defaultdict(dict)
     for (measure, statistic, step), by_subject in measured.items():
         for subject, value in by_subject.items():
-            whole = measure in TOPOLOGY_MEASURES and subject == "" and step in kept_up
+            whole = measure in LATENCIES and subject == "" and step in kept_up
             part = measure in OF_COMPONENTS and statistic == "mean" and subject in components
             if (whole or part) and step not in unusable:
                 out[measure, statistic, subject][step] = value

@@ -8,13 +8,12 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from harness.analysis.judge.capacity import SUSTAINABLE, THROUGHPUT
+from harness.analysis.judge.judged_rows import judged_column
 from harness.analysis.spark import tables
-from harness.analysis.spark.counters import ACK, WORKER_CPU
 from harness.analysis.spark.inputs import STEP_NUMBERS, Source
-from harness.analysis.spark.latencies import COMPLETE, GROUND_TRUTH, Actual
+from harness.analysis.spark.latencies import Actual
 from harness.analysis.spark.noise import borrowed, combined
-from harness.schemas import ERRORS
+from harness.schemas import ERRORS, LATENCIES, Measure
 
 ACTUALS = pa.schema(
     [
@@ -29,10 +28,8 @@ ACTUALS = pa.schema(
         ("note", pa.string()),
     ]
 )
-THESIS_STATISTICS: Mapping[str, str] = {GROUND_TRUTH: "mean_same_node", COMPLETE: "p90_paths"}
+THESIS_STATISTICS: Mapping[str, str] = {Measure.GROUND_TRUTH: "mean_same_node", Measure.COMPLETE: "p90_paths"}
 """What the thesis's protocol compares (5.7.2); all other statistics belong to ours."""
-TOPOLOGY_MEASURES = (GROUND_TRUTH, COMPLETE, ACK)
-"""Latencies: a saturated step has none."""
 PAIR = ["model", "source_step", "proposed_step"]
 ENDS = ("proposed", "source")
 MOST_BROADCAST = 1_000_000
@@ -49,7 +46,11 @@ def actuals(spark: SparkSession, source: Source, latencies: list[Actual], counte
     """Put all that was measured into one table, with ``noise``, ``run`` (its place) and ``configuration``."""
     of_latency = tables.from_rows(spark, list(latencies), ACTUALS)
     of_counters = counted.withColumn("protocol", sf.lit("ours")).withColumn("note", sf.lit(""))
-    both = borrowed(of_latency.unionByName(of_counters.select(*ACTUALS.names)), borrower=COMPLETE, lender=ACK)
+    both = borrowed(
+        of_latency.unionByName(of_counters.select(*ACTUALS.names)),
+        borrower=Measure.COMPLETE,
+        lender=Measure.ACK,
+    )
     labels: list[dict[str, object]] = [
         {"step": s.index, "run": run.place, "configuration": s.interval.configuration}
         for run in source.runs
@@ -115,17 +116,6 @@ def run_of(step: str) -> Column:
     return sf.floor(sf.col(step) / STEP_NUMBERS).cast("int")
 
 
-def primary() -> Column:
-    """Whether a row's subject is one that its measure is judged by.
-
-    Latencies and capacities are judged for the whole topology, processor use for each worker, other measures
-    for each executor or connection.
-    """
-    whole = sf.col("measure").isin(*TOPOLOGY_MEASURES, THROUGHPUT, SUSTAINABLE)
-    part = sf.col("subject").contains("[") | (sf.col("measure") == WORKER_CPU)
-    return sf.when(whole, sf.col("subject") == "").otherwise(part)
-
-
 def _gaps(predicted: DataFrame, measured: DataFrame, small: Callable[[DataFrame], DataFrame]) -> DataFrame:
     """Rows for what was measured and a model should have predicted and did not.
 
@@ -134,8 +124,8 @@ def _gaps(predicted: DataFrame, measured: DataFrame, small: Callable[[DataFrame]
     kind = ["measure", "statistic", "protocol"]
     every = predicted.select(*PAIR).distinct()
     run = run_of("proposed_step").alias("run")
-    answered = predicted.where(primary()).select(run, "model", *kind).distinct()
-    comparable = measured.where(primary() | (sf.col("protocol") == "thesis"))
+    answered = predicted.where(judged_column()).select(run, "model", *kind).distinct()
+    comparable = measured.where(judged_column() | (sf.col("protocol") == "thesis"))
     asked = (
         comparable.select(sf.col("step").alias("proposed_step"), "run", "subject", *kind)
         .join(sf.broadcast(every), "proposed_step")
@@ -166,7 +156,7 @@ def _verdicts(joined: DataFrame) -> DataFrame:
     actual, value, status = sf.col("actual"), sf.col("value"), sf.col("status")
     proposed, source = [sf.coalesce(sf.col(f"{end}_unusable"), sf.lit("")) for end in ENDS]
     source_full, full = sf.col("source_saturated"), sf.col("proposed_saturated")
-    full = sf.when(sf.col("measure").isin(*TOPOLOGY_MEASURES), full)
+    full = sf.when(sf.col("measure").isin(*LATENCIES), full)
     measured_full = sf.coalesce(
         sf.concat(sf.lit("the source step was "), source_full), sf.concat(sf.lit("the step was "), full)
     )

@@ -23,7 +23,7 @@ from harness.models import MODELS, resolve
 from harness.plans import PhysicalPlan
 from harness.protocols import Estimate, Model, Observation, Prediction, PreparingModel, Settings
 from harness.runs import Interval, Run, judged, read_table
-from harness.schemas import PREDICTIONS
+from harness.schemas import PREDICTIONS, Measure
 
 
 def observation(run: Run, experiment: Experiment, step: int) -> Observation:
@@ -170,7 +170,7 @@ def ask(answers: Answers, proposed: PhysicalPlan, settings_: Settings, rate_tps:
         reason = f"declined: {error}"
     except Exception as error:  # a user's model may raise anything; one pair's crash must not end the rest
         reason = f"declined: the model failed with {type(error).__name__}: {error}"
-    gap = Estimate("ground_truth_latency_ms", "mean", None, status="declined", reason=reason)
+    gap = Estimate(Measure.GROUND_TRUTH, "mean", None, status="declined", reason=reason)
     return Prediction((gap,))
 
 

@@ -23,11 +23,12 @@ from harness.analysis.spark.noise import quantile_error
 from harness.errors import UsageError
 from harness.protocols import Observation, Settings
 from harness.runs import Interval, judged
+from harness.schemas import Metric, MetricField
 
 Ints = npt.NDArray[np.int64]
 
 NS_PER_MS = 1e6
-OWN_BUCKETS = ("received", "emitted", "ack")
+OWN_BUCKETS = (Metric.RECEIVED, Metric.EMITTED, Metric.ACK)
 """Measurements that every task of a topology reports in every bucket, as spout or as bolt."""
 
 
@@ -172,8 +173,8 @@ def worker_cpu_cores(step: RawStep) -> dict[str, float]:
     covered_ms = by_task.groupby(by_task.index.map(worker_of)).mean()
     rows = step.inside
     mine = pc.and_(
-        pc.equal(rows["measurement"].cast(pa.string()), "worker"),
-        pc.equal(rows["field"].cast(pa.string()), "cpu_ns"),
+        pc.equal(rows["measurement"].cast(pa.string()), Metric.WORKER),
+        pc.equal(rows["field"].cast(pa.string()), MetricField.CPU_NS),
     )
     used = rows.filter(mine).select(["task", "value"]).to_pandas()
     used = used[used["task"].isin(list(worker_of))]

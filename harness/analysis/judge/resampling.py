@@ -29,6 +29,7 @@ from harness.analysis.judge.raw_steps import (
 from harness.analysis.spark.inputs import read_raw
 from harness.plans import PhysicalPlan
 from harness.runs import CompleteLatency, Interval, folder_atomically
+from harness.schemas import Metric, MetricField
 
 TIMES = ("scheduled_ns", "sent_ns", "entered_ns", "left_ns")
 ID_STEP = 10**12
@@ -147,11 +148,11 @@ def _complete(interval: Interval, plan: PhysicalPlan, before: pa.Table, after: p
 
 def _acks(metrics: pa.Table, plan: PhysicalPlan) -> dict[str, tuple[float, float]]:
     """Return sum and number of the ack latencies by executor, where there are any."""
-    rows = metrics.filter(pc.equal(metrics["measurement"].cast(pa.string()), "ack"))
+    rows = metrics.filter(pc.equal(metrics["measurement"].cast(pa.string()), Metric.ACK))
     frame = rows.select(["task", "field", "value"]).to_pandas()
     labels = frame["task"].map({t: e.label for t, e in plan.by_task.items()})
     sums = frame.groupby([labels, frame["field"].astype(str)])["value"].sum().unstack(fill_value=0.0)
-    if not {"sum_ns", "count"} <= set(sums.columns):
+    if not {MetricField.SUM_NS, MetricField.COUNT} <= set(sums.columns):
         return {}
-    used = sums[(sums["count"] > 0) & (sums["sum_ns"] > 0)]
-    return {str(k): (float(r["sum_ns"]), float(r["count"])) for k, r in used.iterrows()}
+    used = sums[(sums[MetricField.COUNT] > 0) & (sums[MetricField.SUM_NS] > 0)]
+    return {str(k): (float(r[MetricField.SUM_NS]), float(r[MetricField.COUNT])) for k, r in used.iterrows()}

@@ -10,13 +10,12 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
 from harness import __version__
-from harness.analysis.judge.pairs import TOPOLOGY_MEASURES, primary, run_of
+from harness.analysis.judge.judged_rows import judged_column
+from harness.analysis.judge.pairs import run_of
 from harness.analysis.spark import tables
-from harness.analysis.spark.counters import ACK, ARRIVALS, ROUTING, SERVICE
 from harness.analysis.spark.inputs import RunRecord
-from harness.analysis.spark.latencies import COMPLETE
 from harness.machine.environment import commit
-from harness.schemas import SCHEMA_VERSION
+from harness.schemas import LATENCIES, SCHEMA_VERSION, Measure
 
 NO_CHANGE = "no-change"
 EVIDENCE_PCT = 10.0
@@ -60,7 +59,7 @@ class EvidenceSummary(TypedDict):
     is_evidence: bool | None
 
 
-COUNTED = (ARRIVALS, SERVICE, ROUTING)
+COUNTED = (Measure.ARRIVALS, Measure.SERVICE, Measure.ROUTING)
 """What is judged of a run without any latency."""
 
 
@@ -97,7 +96,7 @@ def summarise(errors: DataFrame) -> list[ErrorSummary]:
 
 def summaries(errors: DataFrame) -> dict[int, list[ErrorSummary]]:
     """Summarise the pair table over each run's off-diagonal pairs, by the run's place."""
-    rows = errors.where("source_step != proposed_step").where(primary())
+    rows = errors.where("source_step != proposed_step").where(judged_column())
     same = Window.partitionBy("source_step", "proposed_step", "protocol", "measure", "statistic", "subject")
     no_change = sf.when(sf.col("model") == NO_CHANGE, sf.col("abs_error_pct"))
     rows = rows.withColumn("base_pct", sf.max(no_change).over(same))
@@ -147,8 +146,8 @@ def leading(latencies: Set[str]) -> tuple[str, ...]:
     if latencies and latencies <= {"service"}:
         return COUNTED
     if latencies and latencies <= {"ack", "service"}:
-        return COMPLETE, ACK
-    return TOPOLOGY_MEASURES
+        return Measure.COMPLETE, Measure.ACK
+    return LATENCIES
 
 
 def evidence(summaries: list[ErrorSummary]) -> list[EvidenceSummary]:
@@ -157,7 +156,7 @@ def evidence(summaries: list[ErrorSummary]) -> list[EvidenceSummary]:
     for s in summaries:
         if (s["model"], s["protocol"], s["statistic"]) == (NO_CHANGE, "ours", "mean") and s[
             "measure"
-        ] in TOPOLOGY_MEASURES:
+        ] in LATENCIES:
             error = s["median_abs_error_pct"]
             found.append(
                 EvidenceSummary(
@@ -176,7 +175,7 @@ def matrices(errors: DataFrame) -> pd.DataFrame:
     """
     judged = sf.col("verdict") == "judged"
     cells = (
-        errors.where(primary())
+        errors.where(judged_column())
         .groupBy(*KIND, "source_step", "proposed_step")
         .agg(
             _percentile(sf.col("relative_error"), 0.5).alias("relative_error"),

@@ -12,12 +12,10 @@ import numpy as np
 
 from harness.analysis.judge import accuracy
 from harness.analysis.judge.accuracy import ENDS, GOALS, LEAST_JUDGED_PCT, LEVEL, Figures, Goal, Pairs
-from harness.analysis.judge.capacity import SUSTAINABLE, THROUGHPUT
 from harness.analysis.judge.evaluation import Evaluated
 from harness.analysis.judge.summary import EVIDENCE_PCT, NO_CHANGE
-from harness.analysis.spark.counters import ACK, ARRIVALS, IO, ROUTING, SERVICE, WORKER_CPU
-from harness.analysis.spark.latencies import COMPLETE, GROUND_TRUTH
 from harness.models.compiling import code_of
+from harness.schemas import LATENCIES, Measure
 
 HEAD = """\
 # Accuracy
@@ -33,19 +31,19 @@ topologies whose experiment was run several times on one kind of machine, betwee
 a lower bound.
 """
 SECTIONS = (
-    (GROUND_TRUTH, "mean", "Ground-truth latency, mean"),
-    (GROUND_TRUTH, "p50", "Ground-truth latency, p50"),
-    (GROUND_TRUTH, "p95", "Ground-truth latency, p95"),
-    (GROUND_TRUTH, "p99", "Ground-truth latency, p99"),
-    (COMPLETE, "mean", "Complete latency, mean"),
-    (ACK, "mean", "Emit-to-ack latency, mean"),
-    (ARRIVALS, "mean", "Arrival rate, by executor"),
-    (THROUGHPUT, "mean", "Throughput"),
-    (SUSTAINABLE, "mean", "Maximum sustainable rate"),
-    (SERVICE, "mean", "Service time, by executor"),
-    (WORKER_CPU, "mean", "CPU, by worker"),
-    (ROUTING, "mean", "Routing probability, by connection"),
-    (IO, "mean", "I/O ratio, by executor"),
+    (Measure.GROUND_TRUTH, "mean", "Ground-truth latency, mean"),
+    (Measure.GROUND_TRUTH, "p50", "Ground-truth latency, p50"),
+    (Measure.GROUND_TRUTH, "p95", "Ground-truth latency, p95"),
+    (Measure.GROUND_TRUTH, "p99", "Ground-truth latency, p99"),
+    (Measure.COMPLETE, "mean", "Complete latency, mean"),
+    (Measure.ACK, "mean", "Emit-to-ack latency, mean"),
+    (Measure.ARRIVALS, "mean", "Arrival rate, by executor"),
+    (Measure.THROUGHPUT, "mean", "Throughput"),
+    (Measure.SUSTAINABLE, "mean", "Maximum sustainable rate"),
+    (Measure.SERVICE, "mean", "Service time, by executor"),
+    (Measure.WORKER_CPU, "mean", "CPU, by worker"),
+    (Measure.ROUTING, "mean", "Routing probability, by connection"),
+    (Measure.IO_RATIO, "mean", "I/O ratio, by executor"),
 )
 BY_EXPERIMENT = SECTIONS[0], SECTIONS[3], SECTIONS[4]
 
@@ -147,7 +145,7 @@ def _judged(mine: Pairs) -> list[str]:
 
 
 def _coverage(mine: Pairs) -> list[str]:
-    found = accuracy.figures(mine[mine["measure"].isin(accuracy.LATENCY_MEASURES)])
+    found = accuracy.figures(mine[mine["measure"].isin(LATENCIES)])
     name, goal = (
         "90 % intervals of latency: share that holds the measured value",
         f"{LEVEL:.2f} within its interval",
@@ -239,7 +237,11 @@ def _beside_noise(rows: Pairs, own: str) -> str:
 
 def _by_busy(rows: Pairs, tuning: Pairs, own: str) -> str:
     """Tell how the model does on machines with cores to spare, and on those without."""
-    measures = {"ground truth": GROUND_TRUTH, "service time": SERVICE, "CPU by worker": WORKER_CPU}
+    measures = {
+        "ground truth": Measure.GROUND_TRUTH,
+        "service time": Measure.SERVICE,
+        "CPU by worker": Measure.WORKER_CPU,
+    }
     lines = []
     for part, of in (("reporting", rows), ("tuning", tuning)):
         if of.empty:

@@ -17,20 +17,19 @@ from harness.analysis.figures import style
 from harness.analysis.figures.error_figures import what
 from harness.analysis.judge.results import WITHIN_NOISE, Results
 from harness.analysis.spark import stages
-from harness.analysis.spark.counters import ACK, ARRIVALS, IO, ROUTING, SERVICE
-from harness.analysis.spark.latencies import COMPLETE, GROUND_TRUTH
+from harness.schemas import Measure, unit_of
 
 MOST_PAIRS = 256
 """More would make the page too large; then those with the largest errors are shown."""
 WHOLE = (
-    (GROUND_TRUTH, "mean"),
-    (GROUND_TRUTH, "p50"),
-    (GROUND_TRUTH, "p99"),
-    (COMPLETE, "mean"),
-    (ACK, "mean"),
+    (Measure.GROUND_TRUTH, "mean"),
+    (Measure.GROUND_TRUTH, "p50"),
+    (Measure.GROUND_TRUTH, "p99"),
+    (Measure.COMPLETE, "mean"),
+    (Measure.ACK, "mean"),
 )
-OF_COMPONENTS = (ARRIVALS, SERVICE, stages.QUEUE_WAIT, stages.RESIDENCE)
-OF_PAIRS = (ROUTING, IO)
+OF_COMPONENTS = (Measure.ARRIVALS, Measure.SERVICE, Measure.QUEUE_WAIT, Measure.RESIDENCE)
+OF_PAIRS = (Measure.ROUTING, Measure.IO_RATIO)
 
 Row = dict[str, Any]
 
@@ -47,7 +46,7 @@ class PairViews:
         every = [(s, p) for s in self.data.steps for p in self.data.steps]
         if len(every) <= MOST_PAIRS:
             return every
-        cells = self.data.cells(GROUND_TRUTH).nlargest(MOST_PAIRS, "abs_error_pct")
+        cells = self.data.cells(Measure.GROUND_TRUTH).nlargest(MOST_PAIRS, "abs_error_pct")
         return sorted(set(zip(cells["source_step"], cells["proposed_step"], strict=True)))
 
     def views(self) -> list[Row]:
@@ -158,7 +157,7 @@ class PairViews:
                 }
             )
         total = {k: sum(float(r[k]) for r in rows) for k in ("source", "proposed", "change")}
-        means = [self._actual(step, GROUND_TRUTH) for step in (source, proposed)]
+        means = [self._actual(step, Measure.GROUND_TRUTH) for step in (source, proposed)]
         if self._by_broker and None not in means:  # of what passed between clocks no hop record tells
             before, after = (float(mean or 0.0) for mean in means)
             whole = {"source": before, "proposed": after, "change": after - before}
@@ -199,7 +198,7 @@ class PairViews:
             predicted.append({"value": value, "error": error, "reason": row["reason"] if row else ""})
         return {
             "name": name,
-            "unit": style.unit(measure),
+            "unit": unit_of(measure),
             "source": before,
             "proposed": after,
             "noise": self._noise(proposed, measure, statistic, subject),
@@ -208,8 +207,8 @@ class PairViews:
 
     def _seen(self, step: int, measure: str, statistic: str, subject: str) -> float | None:
         """Return what was measured, of a stage that only hop records know too."""
-        if measure in (stages.QUEUE_WAIT, stages.RESIDENCE):
-            stage = stages.TRANSFER if measure == stages.QUEUE_WAIT else stages.INSIDE
+        if measure in (Measure.QUEUE_WAIT, Measure.RESIDENCE):
+            stage = stages.TRANSFER if measure == Measure.QUEUE_WAIT else stages.INSIDE
             value = self._means["visit_ms"].get((step, subject, stage))
             return None if value is None else float(value)
         return self._actual(step, measure, statistic, subject)
@@ -235,12 +234,12 @@ class PairViews:
 
     def _measured(self, source: int, proposed: int) -> str:
         """Say what was measured of the change, and where it happened."""
-        before, after = (self._actual(s, GROUND_TRUTH) for s in (source, proposed))
+        before, after = (self._actual(s, Measure.GROUND_TRUTH) for s in (source, proposed))
         if before is None or after is None:
             return "The mean ground truth of one of the steps was not measured."
         if source == proposed:
             return f"The mean ground truth of this step is {style.number(after, 4)} ms."
-        noise = self._noise(proposed, GROUND_TRUTH)
+        noise = self._noise(proposed, Measure.GROUND_TRUTH)
         said = (
             f"Measured: the mean ground truth goes from {style.number(before, 4)} ms"
             f" to {style.number(after, 4)} ms, {_ms(after - before)}"
@@ -253,7 +252,7 @@ class PairViews:
 
     def _why(self, model: str, source: int, proposed: int) -> Row | None:
         """Say how large a model's error of the mean is, and which stage explains it."""
-        row = self._rows.get((model, source, proposed, GROUND_TRUTH, "mean", ""))
+        row = self._rows.get((model, source, proposed, Measure.GROUND_TRUTH, "mean", ""))
         if row is None:
             return None
         if row["verdict"] != "judged":
@@ -267,7 +266,7 @@ class PairViews:
         if sigmas is not None and sigmas <= WITHIN_NOISE:
             return {"model": model, "text": f"{text}: within the measurement's noise."}
         text += "." if sigmas is None else f", {style.number(sigmas, 2)} times the noise."
-        own = self._rows.get((model, source, source, GROUND_TRUTH, "mean", ""))
+        own = self._rows.get((model, source, source, Measure.GROUND_TRUTH, "mean", ""))
         if source != proposed and own is not None and own["verdict"] == "judged":
             text += self._split(error, own["value"] - own["actual"], source, proposed)
         text += self._by_component(model, source, proposed, error)

@@ -12,15 +12,14 @@ from harness.analysis.figures.all_figures import FigureKind
 from harness.analysis.judge.ranking import intervals
 from harness.analysis.judge.results import Results
 from harness.analysis.report.sections import step_rows
-from harness.analysis.spark.counters import ARRIVALS, SERVICE
-from harness.analysis.spark.latencies import COMPLETE, GROUND_TRUTH
+from harness.schemas import Measure
 
 COLUMNS = (
-    ("ground truth", "mean", GROUND_TRUTH, "mean"),
-    ("ground truth", "p99", GROUND_TRUTH, "p99"),
-    ("complete", "mean", COMPLETE, "mean"),
-    ("arrivals", "mean", ARRIVALS, "mean"),
-    ("service", "mean", SERVICE, "mean"),
+    ("ground truth", "mean", Measure.GROUND_TRUTH, "mean"),
+    ("ground truth", "p99", Measure.GROUND_TRUTH, "p99"),
+    ("complete", "mean", Measure.COMPLETE, "mean"),
+    ("arrivals", "mean", Measure.ARRIVALS, "mean"),
+    ("service", "mean", Measure.SERVICE, "mean"),
 )
 """What the LaTeX table holds, all by our protocol: median and worst error."""
 

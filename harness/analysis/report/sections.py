@@ -10,13 +10,13 @@ from harness.analysis.figures import plan_drawing, style
 from harness.analysis.figures.error_figures import what
 from harness.analysis.judge.bootstrap import ConfidenceInterval
 from harness.analysis.judge.checks import MEASURED
-from harness.analysis.judge.pairs import THESIS_STATISTICS, TOPOLOGY_MEASURES
+from harness.analysis.judge.judged_rows import judged_rows
+from harness.analysis.judge.pairs import THESIS_STATISTICS
 from harness.analysis.judge.ranking import intervals
 from harness.analysis.judge.results import WITHIN_NOISE, Results, executors
 from harness.analysis.judge.summary import ErrorSummary, JudgedWith, leading
 from harness.analysis.report.pairs import pair_id
-from harness.analysis.spark.counters import ACK
-from harness.analysis.spark.latencies import COMPLETE, GROUND_TRUTH
+from harness.schemas import LATENCIES, Measure
 
 WORST_ROWS = 4
 """Largest errors shown for each measure."""
@@ -106,9 +106,9 @@ def noise_floor_pct(data: Results, measure: str) -> float | None:
 
 def repeats(data: Results) -> Row:
     """Say what the noise column holds: how many configurations were repeated, and how they spread."""
-    rows = data.measured(GROUND_TRUTH)
+    rows = data.measured(Measure.GROUND_TRUTH)
     if not len(rows):
-        rows = data.measured(ACK)
+        rows = data.measured(Measure.ACK)
     share = rows["between_share"].dropna()
     times = rows["configuration"].value_counts()
     repeated = times[times > 1]
@@ -147,14 +147,14 @@ def step_rows(data: Results) -> list[Row]:
             "precision_pct": s.interval.precision_pct_reached,
         }
         of_acks = s.interval.latency == "ack"  # then they are what there is
-        percentiles = ACK if of_acks else GROUND_TRUTH
+        percentiles = Measure.ACK if of_acks else Measure.GROUND_TRUTH
         for key, measure, statistic in (
-            ("mean", GROUND_TRUTH, "mean"),
+            ("mean", Measure.GROUND_TRUTH, "mean"),
             ("p50", percentiles, "p50"),
             ("p95", percentiles, "p95"),
             ("p99", percentiles, "p99"),
-            ("complete", COMPLETE, "mean"),
-            ("ack", ACK, "mean"),
+            ("complete", Measure.COMPLETE, "mean"),
+            ("ack", Measure.ACK, "mean"),
         ):
             found = data.measured(measure, statistic)
             found = found[found["step"] == s.index]
@@ -192,7 +192,7 @@ def leaderboard(data: Results) -> list[tuple[ErrorSummary, ConfidenceInterval | 
         error = e["median_abs_error_pct"]
         return order[e["measure"]], e["protocol"], float("inf") if error is None else error
 
-    whole = [e for e in rows if e["measure"] in TOPOLOGY_MEASURES]
+    whole = [e for e in rows if e["measure"] in LATENCIES]
     found = intervals([data], {(e["protocol"], e["measure"], e["statistic"]) for e in whole})
     return [
         (e, found.get((e["protocol"], e["measure"], e["statistic"], e["model"])))
@@ -203,7 +203,6 @@ def leaderboard(data: Results) -> list[tuple[ErrorSummary, ConfidenceInterval | 
 def matrix_views(data: Results) -> list[Row]:
     """Every error matrix as rows of cells, the latencies' means first, what nobody was judged on last."""
     steps = data.steps
-    names = list(style.MEASURE_NAMES)
     views: dict[tuple[str, ...], dict[tuple[int, int], Row]] = {}
     for cell in data.matrices.to_dict("records"):
         key = tuple(str(cell[k]) for k in ("model", "protocol", "measure", "statistic"))
@@ -215,9 +214,16 @@ def matrix_views(data: Results) -> list[Row]:
 
     def place(key: tuple[str, ...]) -> tuple[Any, ...]:
         model, protocol, measure, statistic = key
-        order = names.index(measure) if measure in names else len(names)
         nothing = key[1:] not in judged_kinds
-        return nothing, protocol != "ours", statistic != "mean", order, measure, statistic, model
+        return (
+            nothing,
+            protocol != "ours",
+            statistic != "mean",
+            style.measure_place(measure),
+            measure,
+            statistic,
+            model,
+        )
 
     found = []
     for model, protocol, measure, statistic in sorted(views, key=place):
@@ -262,14 +268,11 @@ def worst_rows(data: Results) -> list[Row]:
     """Return the largest errors of each measure's means, latencies first."""
     rows = data.judged()
     rows = rows[rows["statistic"].isin(["mean", *THESIS_STATISTICS.values()])]
-    whole = rows["measure"].isin(TOPOLOGY_MEASURES)
-    rows = rows[(whole & (rows["subject"] == "")) | (~whole & rows["subject"].str.contains("[", regex=False))]
+    rows = rows[judged_rows(rows)]
     found = (
         rows.sort_values("abs_error_pct", ascending=False).groupby(["measure", "protocol"]).head(WORST_ROWS)
     )
-    names = list(style.MEASURE_NAMES)
-    order = found["measure"].map(lambda m: names.index(m) if m in names else len(names))
-    ranked = found.assign(order=order).sort_values(
+    ranked = found.assign(order=found["measure"].map(style.measure_place)).sort_values(
         ["order", "protocol", "abs_error_pct"], ascending=[True, True, False]
     )
     return [

@@ -29,15 +29,8 @@ from harness.analysis.spark import tables
 from harness.analysis.spark.distribution import PERCENTILES
 from harness.analysis.spark.inputs import Source
 from harness.analysis.spark.noise import ratio
+from harness.schemas import Clock, Measure, Metric, MetricField
 
-ARRIVALS, SERVICE, IO, ROUTING, ACK, WORKER_CPU = (
-    "arrival_rate_tps",
-    "service_time_ms",
-    "io_ratio",
-    "routing_probability",
-    "ack_latency_ms",
-    "worker_cpu_cores",
-)
 BATCHES = 10
 """Parts of equal time of an interval, for the error within it."""
 KEYS = ["step", "measure", "subject"]
@@ -69,7 +62,8 @@ def total(spark: SparkSession, source: Source) -> Totals:
     inside = "bucket_end_ms > start_epoch_ms AND bucket_end_ms <= end_epoch_ms"
     since = sf.col("bucket_end_ms") - sf.col("start_epoch_ms") - 1
     batch = sf.floor(since * float(BATCHES) / (sf.col("end_epoch_ms") - sf.col("start_epoch_ms"))).cast("int")
-    of_sums = sf.when(sf.col("measurement").endswith("_hist"), 0).otherwise(batch)  # most rows, and no error
+    histograms = [m for m in Metric if m.histogram]  # most rows, and no error
+    of_sums = sf.when(sf.col("measurement").isin(*histograms), 0).otherwise(batch)
     metrics = tables.metrics(spark, source).drop("component", "worker")
     sums = (
         metrics.join(tasks, ["step", "task"])
@@ -82,7 +76,7 @@ def total(spark: SparkSession, source: Source) -> Totals:
     )
     before = sf.lag("bucket_end_ms").over(Window.partitionBy("step", "task").orderBy("bucket_end_ms"))
     covered = (
-        metrics.where(sf.col("measurement").isin("received", "emitted", "ack"))
+        metrics.where(sf.col("measurement").isin(Metric.RECEIVED, Metric.EMITTED, Metric.ACK))
         .select("step", "task", "bucket_end_ms")
         .distinct()
         .withColumn("before", before)
@@ -129,8 +123,8 @@ def measures(spark: SparkSession, source: Source, totals: Totals) -> DataFrame:
         .agg(sf.sum("num").alias("num"), sf.sum("den").alias("den"))
     )
     scale = (
-        sf.when(sf.col("measure") == ARRIVALS, _PER_MS_TO_PER_S)
-        .when(sf.col("measure").isin(SERVICE, ACK, WORKER_CPU), _NS_TO_MS)
+        sf.when(sf.col("measure") == Measure.ARRIVALS, _PER_MS_TO_PER_S)
+        .when(sf.col("measure").isin(Measure.SERVICE, Measure.ACK, Measure.WORKER_CPU), _NS_TO_MS)
         .otherwise(1.0)
     )
     means = ratio(cells, KEYS, scale).withColumn("statistic", sf.lit("mean"))
@@ -161,41 +155,46 @@ def _shares(sums: DataFrame) -> DataFrame:
         return sf.array(*(_share(measure, o, num, den) for o in owners))
 
     def io(stream: Column, num: Column | float, den: Column | float) -> Column:
-        return sf.array(*(_share(IO, sf.concat(o, colon, stream), num, den) for o in owners))
+        return sf.array(*(_share(Measure.IO_RATIO, sf.concat(o, colon, stream), num, den) for o in owners))
 
     def acked(num: Column | float, den: Column | float) -> Column:
-        return sf.array(*(_share(ACK, o, num, den) for o in (sf.col("executor"), sf.lit(""))))
+        return sf.array(*(_share(Measure.ACK, o, num, den) for o in (sf.col("executor"), sf.lit(""))))
 
     def connection(target: Column) -> Column:
         return sf.concat(sf.col("executor"), arrow, target, colon, sf.col("stream"))
 
     # One emit on a stream that two components subscribe to is sent to both, so shares are by component.
     routed = sf.concat(
-        sf.array(_share(ROUTING, connection(sf.col("to_executor")), value, 0.0)),
-        sf.transform("to_executors", lambda target: _share(ROUTING, connection(target), 0.0, value)),
+        sf.array(_share(Measure.ROUTING, connection(sf.col("to_executor")), value, 0.0)),
+        sf.transform("to_executors", lambda target: _share(Measure.ROUTING, connection(target), 0.0, value)),
     )
     received = sf.concat(
-        both(ARRIVALS, value, 0.0),
+        both(Measure.ARRIVALS, value, 0.0),
         sf.flatten(sf.transform("outputs", lambda stream: io(stream, 0.0, value))),
     )
     own = ~(
         sf.col("stream").startswith("__") | sf.col("stream").startswith("$")
     )  # not Storm's ticks and acks
 
-    def is_(measurement: str, name: str = "count") -> Column:
+    def is_(measurement: str, name: str = MetricField.COUNT) -> Column:
         return (sf.col("measurement") == measurement) & (field == name)
 
     shares = (
-        sf.when(is_("received") & own, received)
-        .when(is_("emitted") & own & sf.col("downstream"), io(sf.col("stream"), value, 0.0))
-        .when(is_("transferred") & own, routed)
-        .when(is_("service", "wall_sum_ns"), both(SERVICE, value, 0.0))
-        .when(is_("service"), both(SERVICE, 0.0, value))
-        .when(is_("ack", "sum_ns"), acked(value, 0.0))
-        .when(is_("ack"), acked(0.0, value))
-        .when(is_("worker", "cpu_ns"), sf.array(_share(WORKER_CPU, sf.col("worker"), value, 0.0)))
+        sf.when(is_(Metric.RECEIVED) & own, received)
+        .when(is_(Metric.EMITTED) & own & sf.col("downstream"), io(sf.col("stream"), value, 0.0))
+        .when(is_(Metric.TRANSFERRED) & own, routed)
+        .when(is_(Metric.SERVICE, MetricField.WALL_SUM_NS), both(Measure.SERVICE, value, 0.0))
+        .when(is_(Metric.SERVICE), both(Measure.SERVICE, 0.0, value))
+        .when(is_(Metric.ACK, MetricField.SUM_NS), acked(value, 0.0))
+        .when(is_(Metric.ACK), acked(0.0, value))
+        .when(
+            is_(Metric.WORKER, MetricField.CPU_NS),
+            sf.array(_share(Measure.WORKER_CPU, sf.col("worker"), value, 0.0)),
+        )
     )
-    used = sf.col("measurement").isin("received", "emitted", "transferred", "service", "ack", "worker")
+    used = sf.col("measurement").isin(
+        Metric.RECEIVED, Metric.EMITTED, Metric.TRANSFERRED, Metric.SERVICE, Metric.ACK, Metric.WORKER
+    )
     return (
         sums.where(used).select("step", "batch", sf.explode(shares).alias("s")).select("step", "batch", "s.*")
     )
@@ -209,7 +208,12 @@ def _seconds(covered: DataFrame) -> DataFrame:
         .groupBy("step", "subject", "batch")
         .agg(sf.avg("ms").alias("den"))
         .select(
-            "step", "batch", sf.lit(ARRIVALS).alias("measure"), "subject", sf.lit(0.0).alias("num"), "den"
+            "step",
+            "batch",
+            sf.lit(Measure.ARRIVALS).alias("measure"),
+            "subject",
+            sf.lit(0.0).alias("num"),
+            "den",
         )
     )
 
@@ -219,7 +223,9 @@ def _worker_seconds(totals: Totals) -> DataFrame:
 
     Of workers that reported any: of another one nothing is known, and not that it used nothing.
     """
-    reported = totals.sums.where((sf.col("measurement") == "worker") & (sf.col("field") == "cpu_ns"))
+    reported = totals.sums.where(
+        (sf.col("measurement") == Metric.WORKER) & (sf.col("field") == MetricField.CPU_NS)
+    )
     return (
         totals.covered.join(reported.select("step", "worker").distinct(), ["step", "worker"], "left_semi")
         .groupBy("step", "worker", "batch")
@@ -227,7 +233,7 @@ def _worker_seconds(totals: Totals) -> DataFrame:
         .select(
             "step",
             "batch",
-            sf.lit(WORKER_CPU).alias("measure"),
+            sf.lit(Measure.WORKER_CPU).alias("measure"),
             sf.col("worker").alias("subject"),
             sf.lit(0.0).alias("num"),
             "den",
@@ -237,15 +243,15 @@ def _worker_seconds(totals: Totals) -> DataFrame:
 
 def _percentiles(sums: DataFrame) -> DataFrame:
     """Percentiles from histograms: a bin is named by its upper bound u and is 2^(floor(log2(u-1))-4) wide."""
-    service = (sf.col("measurement") == "service_hist") & (sf.col("peer") == "wall")
-    ack = sf.col("measurement") == "ack_hist"
+    service = (sf.col("measurement") == Metric.SERVICE_HIST) & (sf.col("peer") == Clock.WALL)
+    ack = sf.col("measurement") == Metric.ACK_HIST
     upper = sf.col("upper")
     width = sf.when(upper <= 32, 1.0).otherwise(sf.pow(sf.lit(2.0), sf.floor(sf.log2(upper - 1)) - 4))
     bins = (
         sums.where(service | ack)
         .select(
             "step",
-            sf.when(ack, ACK).otherwise(SERVICE).alias("measure"),
+            sf.when(ack, Measure.ACK).otherwise(Measure.SERVICE).alias("measure"),
             sf.explode(sf.array("executor", sf.when(ack, "").otherwise(sf.col("component")))).alias(
                 "subject"
             ),
@@ -253,21 +259,21 @@ def _percentiles(sums: DataFrame) -> DataFrame:
             "total",
         )
         .groupBy(*KEYS, "upper")
-        .agg(sf.sum("total").alias("count"))
-        .withColumn("ends", sf.sum("count").over(Window.partitionBy(*KEYS).orderBy("upper")))
-        .withColumn("n", sf.sum("count").over(Window.partitionBy(*KEYS)))
+        .agg(sf.sum("total").alias("in_bin"))
+        .withColumn("ends", sf.sum("in_bin").over(Window.partitionBy(*KEYS).orderBy("upper")))
+        .withColumn("n", sf.sum("in_bin").over(Window.partitionBy(*KEYS)))
     )
     wanted = sf.array(
         *(sf.struct(sf.lit(k).alias("statistic"), sf.lit(v).alias("q")) for k, v in PERCENTILES.items())
     )
-    rank, starts = sf.col("w.q") * sf.col("n"), sf.col("ends") - sf.col("count")
+    rank, starts = sf.col("w.q") * sf.col("n"), sf.col("ends") - sf.col("in_bin")
     return (
         bins.withColumn("w", sf.explode(wanted))
         .where((sf.col("ends") >= rank) & (starts < rank))
         .select(
             *KEYS,
             sf.col("w.statistic").alias("statistic"),
-            ((upper - width + width * (rank - starts) / sf.col("count")) * _NS_TO_MS).alias("value"),
+            ((upper - width + width * (rank - starts) / sf.col("in_bin")) * _NS_TO_MS).alias("value"),
             sf.lit(None).cast("double").alias("within"),
             "n",
         )

@@ -23,9 +23,8 @@ from harness.analysis.spark.distribution import (
 )
 from harness.analysis.spark.inputs import Source, StepRecord
 from harness.analysis.spark.noise import batches_for, quantile_error
+from harness.schemas import Measure
 
-GROUND_TRUTH = "ground_truth_latency_ms"
-COMPLETE = "complete_latency_ms"
 OUTPUT = ["step", "output_partition", "output_offset"]
 """What tells the outputs of sinks apart."""
 
@@ -63,7 +62,7 @@ def ground_truth(spark: SparkSession, source: Source, histogram: pd.DataFrame) -
     """Mean and exact percentiles of all messages of the intervals, by step and by sink."""
     exact = exact_quantiles(spark, source, histogram, list(PERCENTILES.values()))
     for found in groups(histogram):
-        of = partial(actual, found.step, GROUND_TRUTH, subject=found.subject, n=found.samples)
+        of = partial(actual, found.step, Measure.GROUND_TRUTH, subject=found.subject, n=found.samples)
         mean = int(found.sums_ns.sum()) / found.samples / 1e6
         per_batch = found.n.sum(axis=1)
         error = quantile_error(found.sums_ns / per_batch / 1e6, per_batch, mean)
@@ -99,7 +98,7 @@ def complete(step: StepRecord) -> Iterator[Actual]:
         for protocol, statistic in (("ours", "mean"), ("thesis", "p90_paths")):
             yield actual(
                 step.index,
-                COMPLETE,
+                Measure.COMPLETE,
                 statistic,
                 value,
                 protocol=protocol,
@@ -110,7 +109,7 @@ def complete(step: StepRecord) -> Iterator[Actual]:
     by_executor = list(found.values())
     yield actual(
         step.index,
-        COMPLETE,
+        Measure.COMPLETE,
         "p90_paths",
         sum(by_executor) / len(by_executor) if by_executor else None,
         protocol="thesis",
@@ -120,7 +119,7 @@ def complete(step: StepRecord) -> Iterator[Actual]:
     mean = complete_mean_ms(step)
     note = "" if mean is not None else "Storm reported no complete latency in the interval"
     acked = sum(by_spout[k].acked for k in found)
-    yield actual(step.index, COMPLETE, "mean", mean, n=acked, note=note)
+    yield actual(step.index, Measure.COMPLETE, "mean", mean, n=acked, note=note)
 
 
 def complete_mean_ms(step: StepRecord) -> float | None:
@@ -153,7 +152,7 @@ def thesis_ground_truth(spark: SparkSession, source: Source) -> Iterator[Actual]
             within = quantile_error(means, some["kept"].to_numpy(), value)
         yield actual(
             s.index,
-            GROUND_TRUTH,
+            Measure.GROUND_TRUTH,
             "mean_same_node",
             value,
             protocol="thesis",

@@ -23,9 +23,9 @@ from harness.analysis.spark.distribution import MISSING, ZERO, batch_of, log_bin
 from harness.analysis.spark.inputs import Source
 from harness.analysis.spark.noise import quantile_error
 from harness.plans import QueryPlan
+from harness.schemas import Measure
 
 TRANSFER, INSIDE = "transfer", "inside"
-QUEUE_WAIT, SERVICE, RESIDENCE = "queue_wait_ms", "service_time_ms", "window_residence_ms"
 """Measures by which a model can say what it expects of a stage; the subject is the component."""
 BINS_PER_OCTAVE = 16
 BATCHES = 10
@@ -151,8 +151,8 @@ def label(query: QueryPlan, component: str, stage: str) -> str:
 def measure(query: QueryPlan, component: str, stage: str) -> str:
     """Return the measure by which a model predicts a stage."""
     if stage == TRANSFER:
-        return QUEUE_WAIT
-    return RESIDENCE if query.component(component).window else SERVICE
+        return Measure.QUEUE_WAIT
+    return Measure.RESIDENCE if query.component(component).window else Measure.SERVICE
 
 
 def means(found: pd.DataFrame, query: QueryPlan) -> pd.DataFrame:

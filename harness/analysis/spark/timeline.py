@@ -14,6 +14,7 @@ from harness.analysis.spark import tables
 from harness.analysis.spark.distribution import NEGATIVE, bin_of, nanoseconds, quantile_in_bin
 from harness.analysis.spark.inputs import Source
 from harness.analysis.spark.noise import ordered_sum
+from harness.schemas import Metric, MetricField
 
 
 def timeline(spark: SparkSession, source: Source) -> pd.DataFrame:
@@ -84,34 +85,34 @@ def pace(spark: SparkSession, source: Source) -> pd.DataFrame:
     width_ms = sf.col("bucket_ms") * METRIC_BUCKETS
     bucket = sf.floor((sf.col("bucket_end_ms") - sf.col("bucket_ms") / 2) / width_ms).cast("bigint")
     sinks = tables.components(spark, source).where("sink").select("step", "component", "sink")
-    arrived = (sf.col("measurement") == "received") & sf.col("sink").isNotNull()
-    acked = sf.col("measurement") == "ack"
+    arrived = (sf.col("measurement") == Metric.RECEIVED) & sf.col("sink").isNotNull()
+    acked = sf.col("measurement") == Metric.ACK
     own = ~sf.coalesce(sf.col("stream").startswith("__"), sf.lit(False))
     value, field = sf.col("value"), sf.col("field")
     of_task = sf.try_divide(sf.col("tuples") * 1000, sf.col("buckets") * sf.col("bucket_ms"))
     points = (
         tables.metrics(spark, source)
-        .where(sf.col("measurement").isin("received", "ack"))
+        .where(sf.col("measurement").isin(Metric.RECEIVED, Metric.ACK))
         .join(sf.broadcast(sinks), ["step", "component"], "left")
-        .where((arrived & own) | (acked & field.isin("count", "sum_ns")))
+        .where((arrived & own) | (acked & field.isin(MetricField.COUNT, MetricField.SUM_NS)))
         # First by bucket, then over buckets: a count of different buckets would need every row twice.
         .groupBy("step", "bucket_ms", bucket.alias("bucket"), "task", "measurement", "bucket_end_ms")
         .agg(
             sf.sum(sf.when(arrived, value)).alias("tuples"),
-            sf.sum(sf.when(acked & (field == "count"), value)).alias("acked"),
-            sf.sum(sf.when(acked & (field == "sum_ns"), value)).alias("ack_ns"),
+            sf.sum(sf.when(acked & (field == MetricField.COUNT), value)).alias("acks"),
+            sf.sum(sf.when(acked & (field == MetricField.SUM_NS), value)).alias("ack_ns"),
         )
         .groupBy("step", "bucket_ms", "bucket", "task", "measurement")
         .agg(
             sf.sum("tuples").alias("tuples"),
             sf.count("tuples").alias("buckets"),
-            sf.sum("acked").alias("acked"),
+            sf.sum("acks").alias("acks"),
             sf.sum("ack_ns").alias("ack_ns"),
         )
         .groupBy("step", "bucket_ms", "bucket")
         .agg(
             ordered_sum(sf.collect_list(of_task)).alias("tuples_tps"),
-            (sf.try_divide(sf.sum("ack_ns"), sf.sum("acked")) / 1e6).alias("ack_ms"),
+            (sf.try_divide(sf.sum("ack_ns"), sf.sum("acks")) / 1e6).alias("ack_ms"),
         )
         .orderBy("step", "bucket")
     )

@@ -15,7 +15,7 @@ from harness.app.simulated.networks import ACK_MS, EMIT_MS, SEND_MS
 from harness.app.simulated.tables import Played
 from harness.models.contract.layout import FloatArray, IntArray
 from harness.models.simulator.kinds import NONE
-from harness.schemas import METRICS
+from harness.schemas import METRICS, Clock, Metric, MetricField
 
 BINS_LOG2 = 4
 """Logarithm of a histogram's bins an octave."""
@@ -130,7 +130,10 @@ class _Book:
         found, count = np.unique(
             np.stack([tasks[inside], bucket[inside], key[inside]]), axis=1, return_counts=True
         )
-        labels = {"field": "count", by: found[2].astype(str).astype(object)}  # a histogram's field is its bin
+        labels = {
+            "field": MetricField.COUNT,
+            by: found[2].astype(str).astype(object),
+        }  # a histogram's field is its bin
         return self.rows(component, measurement, found[0], found[1], count.astype(np.float64), **labels)
 
     def arrivals(self) -> Iterator[pd.DataFrame]:
@@ -139,16 +142,22 @@ class _Book:
         for number, key in enumerate(self.run.parts.inputs_by_number):
             mine = np.flatnonzero(self.input == number)
             counts = self.added(self.tasks[mine], visits["received"][mine])
-            yield self.dense(key.component, "received", "count", counts, key.stream, key.source)
+            yield self.dense(
+                key.component, Metric.RECEIVED, MetricField.COUNT, counts, key.stream, key.source
+            )
         bolts = np.flatnonzero((self.input != NONE) & np.isfinite(visits["received"]))
         bolts = bolts[np.lexsort((visits["received"][bolts], self.tasks[bolts]))]
         tasks, times = self.tasks[bolts], visits["received"][bolts]
         same = np.flatnonzero(tasks[1:] == tasks[:-1]) + 1
         gaps_ns = (times[same] - times[same - 1]) * NS_PER_MS
-        for field, values in (("count", None), ("sum_ns", gaps_ns), ("sumsq_ns2", gaps_ns**2)):
+        for field, values in (
+            (MetricField.COUNT, None),
+            (MetricField.SUM_NS, gaps_ns),
+            (MetricField.SUMSQ_NS2, gaps_ns**2),
+        ):
             added = self.added(tasks[same], times[same], values)
             for name in self.bolts:
-                yield self.dense(name, "interarrival", field, added)
+                yield self.dense(name, Metric.INTERARRIVAL, field, added)
 
     @property
     def bolts(self) -> list[str]:
@@ -174,9 +183,11 @@ class _Book:
                 told.add((key.source, key.stream))
                 copies = self.plan.component(key.component).tasks if stream.grouping == "all" else 1
                 counts = self.added(sources, times) / copies
-                yield self.dense(key.source, "emitted", "count", counts, key.stream)
+                yield self.dense(key.source, Metric.EMITTED, MetricField.COUNT, counts, key.stream)
             to = self.identifiers[self.tasks[mine]]
-            yield self.sparse(key.source, "transferred", sources, times, "peer", to).assign(stream=key.stream)
+            yield self.sparse(key.source, Metric.TRANSFERRED, sources, times, "peer", to).assign(
+                stream=key.stream
+            )
 
     def services(self) -> Iterator[pd.DataFrame]:
         """Yield what executing tuples took, by the wall clock and in CPU time."""
@@ -190,13 +201,16 @@ class _Book:
             ended = visits["served"][at] + held_ms
             wall, cpu = (ended - visits["received"][at]) * NS_PER_MS, visits["cpu"][at] * NS_PER_MS
             count = self.added(tasks, ended)
-            for field in ("count", "cpu_count"):
-                yield self.dense(name, "service", field, count)
-            for clock, times in (("wall", wall), ("cpu", cpu)):
-                yield self.dense(name, "service", f"{clock}_sum_ns", self.added(tasks, ended, times))
-                yield self.dense(name, "service", f"{clock}_sumsq_ns2", self.added(tasks, ended, times**2))
+            for field in (MetricField.COUNT, MetricField.CPU_COUNT):
+                yield self.dense(name, Metric.SERVICE, field, count)
+            for clock, times, sum_field, squares_field in (
+                (Clock.WALL, wall, MetricField.WALL_SUM_NS, MetricField.WALL_SUMSQ_NS2),
+                (Clock.CPU, cpu, MetricField.CPU_SUM_NS, MetricField.CPU_SUMSQ_NS2),
+            ):
+                yield self.dense(name, Metric.SERVICE, sum_field, self.added(tasks, ended, times))
+                yield self.dense(name, Metric.SERVICE, squares_field, self.added(tasks, ended, times**2))
                 bins = upper_bounds_ns(np.rint(times).astype(np.int64))
-                yield self.sparse(name, "service_hist", tasks, ended, "field", bins).assign(peer=clock)
+                yield self.sparse(name, Metric.SERVICE_HIST, tasks, ended, "field", bins).assign(peer=clock)
 
     def acks(self) -> Iterator[pd.DataFrame]:
         """Yield the times from emit to ack."""
@@ -206,18 +220,18 @@ class _Book:
         took = (times - roots["entered"][mine]) * NS_PER_MS
         count = self.added(tasks, times)
         fields = {
-            "acked": count,
-            "failed": 0 * count,
-            "count": count,
-            "sum_ns": self.added(tasks, times, took),
-            "sumsq_ns2": self.added(tasks, times, took**2),
+            MetricField.ACKED: count,
+            MetricField.FAILED: 0 * count,
+            MetricField.COUNT: count,
+            MetricField.SUM_NS: self.added(tasks, times, took),
+            MetricField.SUMSQ_NS2: self.added(tasks, times, took**2),
         }
         for name in self.plan.spouts:
             for field, values in fields.items():
-                yield self.dense(name, "ack", field, values)
+                yield self.dense(name, Metric.ACK, field, values)
             own = (tasks >= self.tasks_of[name].start) & (tasks < self.tasks_of[name].stop)
             bins = upper_bounds_ns(np.rint(took[own]).astype(np.int64))
-            yield self.sparse(name, "ack_hist", tasks[own], times[own], "field", bins)
+            yield self.sparse(name, Metric.ACK_HIST, tasks[own], times[own], "field", bins)
 
     def workers(self) -> Iterator[pd.DataFrame]:
         """Yield the CPU time of each worker process: its tuples', its messages' at spouts, its acks'."""
@@ -239,13 +253,13 @@ class _Book:
             yield pd.DataFrame(
                 {
                     "bucket_end_ms": self.ends_ms,
-                    "measurement": "worker",
+                    "measurement": Metric.WORKER,
                     "component": first.component,
                     "task": np.int32(first.first_task),
                     "worker": first.worker.label,
                     "stream": "",
                     "peer": "",
-                    "field": "cpu_ns",
+                    "field": MetricField.CPU_NS,
                     "value": found[number],
                 }
             )

@@ -12,12 +12,12 @@ from collections.abc import Collection
 import pyarrow as pa
 from line_protocol_parser import LineFormatError, parse_line
 
-from harness.schemas import METRICS
+from harness.schemas import METRICS, Metric, MetricField
 
 log = logging.getLogger(__name__)
 
 LOG = "/var/log/harness/probes.log"
-FIELDS = {"ms": "rtt_ms", "lost": "lost"}
+FIELDS = {"ms": MetricField.RTT_MS, MetricField.LOST: MetricField.LOST}
 """Fields of a line, and what they are called in ``metrics.parquet``."""
 NO_TASK = -1
 
@@ -60,7 +60,7 @@ def rows(said: str, nodes: Collection[str]) -> pa.Table:
 def _row(end_ms: int, source: str, target: str, field: str, value: float) -> dict[str, object]:
     return {
         "bucket_end_ms": end_ms,
-        "measurement": "round_trip",
+        "measurement": Metric.ROUND_TRIP,
         "component": "",
         "task": NO_TASK,
         "worker": "",

@@ -27,14 +27,14 @@ from influxdb_client.rest import ApiException
 from harness.backends.influxdb.api import InfluxApi
 from harness.backends.influxdb.spool import MetricSpool
 from harness.errors import ClusterError, UsageError
-from harness.schemas import METRICS
+from harness.schemas import METRICS, Metric, MetricField
 
 CHUNK_MS = 10_000
 """Time that one query covers: its rows are what is in memory, here and there, beside the result."""
 EVENT = "event"
 PROBE = "probe"
 """Written only to learn why the server takes nothing."""
-TEXT_FIELDS: Mapping[str, str] = {"held": "members", "ack": "failed_ids"}
+TEXT_FIELDS: Mapping[str, str] = {Metric.HELD: MetricField.MEMBERS, Metric.ACK: MetricField.FAILED_IDS}
 """The text field of each measurement that has one."""
 PATIENCE_S = 60.0
 """How long a server that is away, or does not take what waits, is waited for."""

@@ -19,10 +19,6 @@ import numpy as np
 
 from harness.errors import ModelDeclined
 from harness.models.contract.answers import (
-    SUSTAINABLE,
-    THROUGHPUT,
-    UTILISATION,
-    WORKER_CPU,
     answer,
     by_executor,
     declined,
@@ -36,6 +32,7 @@ from harness.models.contract.observe import Measured, Rows, io_label, observe, r
 from harness.models.contract.routing import proportions
 from harness.plans import PhysicalPlan
 from harness.protocols import Estimate, Observation, Prediction, Settings
+from harness.schemas import Measure, Metric, MetricField
 
 NOTES = """\
 Caladrius (appendix D of the thesis; Kalim et al. 2019), which predicts throughput, CPU and back-pressure on
@@ -83,11 +80,11 @@ def caladrius(source: Observation, proposed: PhysicalPlan, settings: Settings, r
     return answer(
         proposed,
         [
-            (("routing_probability",), lambda: _routing(measured, layout)),
-            (("io_ratio",), lambda: _io_ratios(measured, layout)),
-            (("arrival_rate_tps",), lambda: _arrivals(lines, layout, rate_tps)),
-            (("service_time_ms",), lambda: _service(lines, layout)),
-            (("ground_truth_latency_ms", "complete_latency_ms", "ack_latency_ms"), _no_latency),
+            ((Measure.ROUTING,), lambda: _routing(measured, layout)),
+            ((Measure.IO_RATIO,), lambda: _io_ratios(measured, layout)),
+            ((Measure.ARRIVALS,), lambda: _arrivals(lines, layout, rate_tps)),
+            ((Measure.SERVICE,), lambda: _service(lines, layout)),
+            ((Measure.GROUND_TRUTH, Measure.COMPLETE, Measure.ACK), _no_latency),
             ((), lambda: _capacity(lines, layout, rate_tps)),
             ((), lambda: _worker_cpu(source, measured, lines, layout, rate_tps)),
         ],
@@ -190,7 +187,7 @@ def _io_ratios(measured: Measured, layout: Layout) -> list[Estimate]:
             ratio = sent / total if total > 0 else np.nan
             for owner in [*(e.label for e in layout.executors[layout.of[name]]), name]:
                 subject = io_label(owner, output.stream)
-                estimates.append(number("io_ratio", subject, ratio, f"nothing arrived at {name}"))
+                estimates.append(number(Measure.IO_RATIO, subject, ratio, f"nothing arrived at {name}"))
     return estimates
 
 
@@ -217,7 +214,7 @@ def _service(lines: Mapping[str, RateLine], layout: Layout) -> list[Estimate]:
     estimates = []
     for name, line in lines.items():
         values = np.full(len(line.slope), line.service_ms)
-        estimates += _by_executor("service_time_ms", name, layout, values, line.service_ms, _untimed(name))
+        estimates += _by_executor(Measure.SERVICE, name, layout, values, line.service_ms, _untimed(name))
     return estimates
 
 
@@ -226,7 +223,7 @@ def _arrivals(lines: Mapping[str, RateLine], layout: Layout, rate_tps: float) ->
     estimates = []
     for name, line in lines.items():
         rate = line.slope * through_tps
-        estimates += _by_executor("arrival_rate_tps", name, layout, rate, float(rate.sum()), "")
+        estimates += _by_executor(Measure.ARRIVALS, name, layout, rate, float(rate.sum()), "")
     return estimates
 
 
@@ -235,13 +232,17 @@ def _capacity(lines: Mapping[str, RateLine], layout: Layout, rate_tps: float) ->
     estimates = []
     for name, line in lines.items():
         loads = line.loads(rate_tps)
-        estimates += _by_executor(UTILISATION, name, layout, loads, float(loads.mean()), _untimed(name))
+        estimates += _by_executor(
+            Measure.UTILISATION, name, layout, loads, float(loads.mean()), _untimed(name)
+        )
     bend_tps, component = first_bend(lines)
     if np.isinf(bend_tps):
         return estimates
     through_tps = min(rate_tps, bend_tps)  # NaN where the bend is
-    estimates.append(number(SUSTAINABLE, "", bend_tps, _untimed(component)))
-    estimates.append(number(THROUGHPUT, "", through_tps if bend_tps > 0 else bend_tps, _untimed(component)))
+    estimates.append(number(Measure.SUSTAINABLE, "", bend_tps, _untimed(component)))
+    estimates.append(
+        number(Measure.THROUGHPUT, "", through_tps if bend_tps > 0 else bend_tps, _untimed(component))
+    )
     return estimates
 
 
@@ -257,7 +258,7 @@ def _worker_cpu(
     try:
         tuple_ms, beside_ms = tuple_cpu_ms(source, measured)
     except ModelDeclined as why:
-        return [number(WORKER_CPU, label, np.nan, str(why)) for label in workers]
+        return [number(Measure.WORKER_CPU, label, np.nan, str(why)) for label in workers]
     through_tps = _bent(rate_tps, lines)
     cores = np.zeros(len(workers))
     for name in layout.order:
@@ -268,7 +269,9 @@ def _worker_cpu(
             rates = by_task.sum() * through_tps / source.rate_tps * _share(measured, layout, name, by_task)
         cpu = rates * (tuple_ms.get(name, 0.0) + beside_ms) / 1000
         cores += np.bincount(layout.worker[layout.of[name]], weights=cpu, minlength=len(workers))
-    return [Estimate(WORKER_CPU, "mean", float(c), label) for label, c in zip(workers, cores, strict=True)]
+    return [
+        Estimate(Measure.WORKER_CPU, "mean", float(c), label) for label, c in zip(workers, cores, strict=True)
+    ]
 
 
 def _emitted_tps(measured: Measured, spout: str) -> FloatArray:
@@ -296,8 +299,8 @@ def tuple_cpu_ms(source: Observation, measured: Measured) -> tuple[Mapping[str, 
             tuples_tps += float(_emitted_tps(measured, name).sum())
             continue
         arrivals_tps = float((measured.arrivals(name) / measured.seconds[name]).sum())
-        read = float(rows.of("service", name, field="cpu_count")["value"].sum())
-        cpu_ns = float(rows.of("service", name, field="cpu_sum_ns")["value"].sum())
+        read = float(rows.of(Metric.SERVICE, name, field=MetricField.CPU_COUNT)["value"].sum())
+        cpu_ns = float(rows.of(Metric.SERVICE, name, field=MetricField.CPU_SUM_NS)["value"].sum())
         if arrivals_tps > 0 and not read > 0:
             raise ModelDeclined(f"metric service.cpu_sum_ns of {name} is missing from the source step")
         tuple_ms[name] = cpu_ns / 1e6 / read if read > 0 else 0.0
@@ -310,7 +313,7 @@ def tuple_cpu_ms(source: Observation, measured: Measured) -> tuple[Mapping[str, 
 def _process_cores(source: Observation) -> float:
     """Return how many cores the source's worker processes used, all together."""
     metrics = source.metrics
-    mine = metrics[(metrics["measurement"] == "worker") & (metrics["field"] == "cpu_ns")]
+    mine = metrics[(metrics["measurement"] == Metric.WORKER) & (metrics["field"] == MetricField.CPU_NS)]
     require_counts(mine["value"].to_numpy(), "worker.cpu_ns")
     cores = 0.0
     for _, of_worker in mine.groupby("worker", observed=True):

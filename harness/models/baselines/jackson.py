@@ -25,11 +25,7 @@ import numpy as np
 
 from harness.errors import ModelDeclined
 from harness.models.contract.answers import (
-    LATENCIES,
     STATISTICS,
-    SUSTAINABLE,
-    THROUGHPUT,
-    UTILISATION,
     Saturated,
     answer,
     by_executor,
@@ -41,6 +37,7 @@ from harness.models.contract.layout import Layout, lay_out, outputs, require_sam
 from harness.models.contract.observe import Measured, io_label, observe
 from harness.plans import PhysicalPlan, Stream, connection_label
 from harness.protocols import Estimate, Observation, Prediction, Settings
+from harness.schemas import Measure
 
 NOTES = """\
 DRS (Fu et al. 2015; thesis 3.2.1): an open Jackson network of M/M/c queues, a component a queue, its
@@ -52,8 +49,6 @@ batches and acks; by the thesis's reading of their figures DRS's authors were 30
 A component at a load of 1 or more is saturated: then there is no latency, and throughput is what is
 sustainable. Declined: ack latency (DRS knows no way back) and what is over paths between executors;
 percentiles are not given."""
-
-GROUND_TRUTH, COMPLETE, ACK = LATENCIES
 
 
 def jackson(source: Observation, proposed: PhysicalPlan, settings: Settings, rate_tps: float) -> Prediction:
@@ -82,13 +77,13 @@ def jackson(source: Observation, proposed: PhysicalPlan, settings: Settings, rat
     return answer(
         proposed,
         [
-            (("routing_probability",), lambda: _routing(layout)),
-            (("io_ratio",), lambda: _io_ratios(measured, layout)),
-            (("arrival_rate_tps",), lambda: _by_component(layout, queues, "arrival_rate_tps")),
-            (("service_time_ms",), lambda: _by_component(layout, queues, "service_time_ms")),
-            ((GROUND_TRUTH,), lambda: _ground_truth(measured, layout, queues)),
-            ((COMPLETE,), lambda: _complete(queues, rate_tps)),
-            ((ACK,), _no_ack_latency),
+            ((Measure.ROUTING,), lambda: _routing(layout)),
+            ((Measure.IO_RATIO,), lambda: _io_ratios(measured, layout)),
+            ((Measure.ARRIVALS,), lambda: _by_component(layout, queues, Measure.ARRIVALS)),
+            ((Measure.SERVICE,), lambda: _by_component(layout, queues, Measure.SERVICE)),
+            ((Measure.GROUND_TRUTH,), lambda: _ground_truth(measured, layout, queues)),
+            ((Measure.COMPLETE,), lambda: _complete(queues, rate_tps)),
+            ((Measure.ACK,), _no_ack_latency),
             ((), lambda: _capacity(layout, queues, rate_tps)),
         ],
     )
@@ -198,8 +193,10 @@ def _ground_truth(measured: Measured, layout: Layout, queues: Mapping[str, Stati
     if not weight > 0:
         raise ModelDeclined("nothing arrived at a sink in the source step")
     mean = sum(queues[name].arrivals_tps * value for name, value in sinks.items()) / weight
-    found = [Estimate(GROUND_TRUTH, "mean", value, name) for name, value in {"": mean, **sinks}.items()]
-    return [*found, _without_paths(GROUND_TRUTH)]
+    found = [
+        Estimate(Measure.GROUND_TRUTH, "mean", value, name) for name, value in {"": mean, **sinks}.items()
+    ]
+    return [*found, _without_paths(Measure.GROUND_TRUTH)]
 
 
 def _without_paths(measure: str) -> Estimate:
@@ -212,7 +209,7 @@ def _complete(queues: Mapping[str, Station], rate_tps: float) -> list[Estimate]:
     _require_queues(queues)
     busy = [q for q in queues.values() if q.arrivals_tps > 0]
     total = sum(q.arrivals_tps * q.sojourn_ms for q in busy) / rate_tps  # Fu et al., eq. 3
-    return [Estimate(COMPLETE, "mean", total), _without_paths(COMPLETE)]
+    return [Estimate(Measure.COMPLETE, "mean", total), _without_paths(Measure.COMPLETE)]
 
 
 def _no_ack_latency() -> list[Estimate]:
@@ -223,11 +220,12 @@ def _by_component(layout: Layout, queues: Mapping[str, Station], measure: str) -
     """Return a measure of every executor, the same for all of a component, and of the component."""
     found = []
     for name, q in queues.items():
-        own, whole = {
-            "arrival_rate_tps": (q.arrivals_tps / q.servers, q.arrivals_tps),
-            "service_time_ms": (q.service_ms, q.service_ms),
-            UTILISATION: (q.utilisation, q.utilisation),
-        }[measure]
+        values: Mapping[str, tuple[float, float]] = {
+            Measure.ARRIVALS: (q.arrivals_tps / q.servers, q.arrivals_tps),
+            Measure.SERVICE: (q.service_ms, q.service_ms),
+            Measure.UTILISATION: (q.utilisation, q.utilisation),
+        }
+        own, whole = values[measure]
         executors = layout.executors[layout.of[name]]
         unknown = f"metric service of {name} is missing from the source step"
         found += by_executor(measure, executors, np.full(q.servers, own), name, whole, unknown)
@@ -237,7 +235,7 @@ def _by_component(layout: Layout, queues: Mapping[str, Station], measure: str) -
 def _routing(layout: Layout) -> list[Estimate]:
     shares: dict[Stream, int] = {s: len(layout.plan.of(s.target)) for s in layout.plan.query_plan.streams}
     return [
-        Estimate("routing_probability", "mean", 1 / shares[s], connection_label(s, i, j))
+        Estimate(Measure.ROUTING, "mean", 1 / shares[s], connection_label(s, i, j))
         for s, i, j in layout.plan.connections()
     ]
 
@@ -250,16 +248,16 @@ def _io_ratios(measured: Measured, layout: Layout) -> list[Estimate]:
             ratio = float(measured.emitted(output).sum()) / received if received > 0 else float("nan")
             for owner in [*(e.label for e in layout.executors[layout.of[name]]), name]:
                 subject = io_label(owner, output.stream)
-                found.append(number("io_ratio", subject, ratio, f"nothing arrived at {name}"))
+                found.append(number(Measure.IO_RATIO, subject, ratio, f"nothing arrived at {name}"))
     return found
 
 
 def _capacity(layout: Layout, queues: Mapping[str, Station], rate_tps: float) -> list[Estimate]:
     """Return the load of every executor, and what the busiest component lets through."""
-    found = _by_component(layout, queues, UTILISATION)
+    found = _by_component(layout, queues, Measure.UTILISATION)
     busiest = max((q.utilisation for q in queues.values()), default=0.0)
     if busiest > 0:  # not NaN either
         sustainable = rate_tps / busiest
-        found.append(Estimate(SUSTAINABLE, "mean", sustainable))
-        found.append(Estimate(THROUGHPUT, "mean", min(rate_tps, sustainable)))
+        found.append(Estimate(Measure.SUSTAINABLE, "mean", sustainable))
+        found.append(Estimate(Measure.THROUGHPUT, "mean", min(rate_tps, sustainable)))
     return found

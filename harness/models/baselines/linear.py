@@ -21,6 +21,7 @@ from harness.models.contract.observe import Measured, io_label, observe
 from harness.models.contract.routing import proportions
 from harness.plans import PhysicalPlan
 from harness.protocols import Estimate, Observation, Prediction, Settings
+from harness.schemas import Measure
 
 NOTES = """\
 Caladrius (appendix D of the thesis; Kalim et al. 2019), which predicts throughput and back-pressure on Heron.
@@ -57,11 +58,11 @@ def linear(source: Observation, proposed: PhysicalPlan, settings: Settings, rate
     return answer(
         proposed,
         [
-            (("routing_probability",), lambda: _routing(measured, layout)),
-            (("io_ratio",), lambda: _io_ratios(measured, layout)),
-            (("arrival_rate_tps",), lambda: _arrivals(measured, layout, rate_tps / source.rate_tps)),
-            (("service_time_ms",), lambda: _service(measured, layout)),
-            (("ground_truth_latency_ms", "complete_latency_ms", "ack_latency_ms"), _no_latency),
+            ((Measure.ROUTING,), lambda: _routing(measured, layout)),
+            ((Measure.IO_RATIO,), lambda: _io_ratios(measured, layout)),
+            ((Measure.ARRIVALS,), lambda: _arrivals(measured, layout, rate_tps / source.rate_tps)),
+            ((Measure.SERVICE,), lambda: _service(measured, layout)),
+            ((Measure.GROUND_TRUTH, Measure.COMPLETE, Measure.ACK), _no_latency),
         ],
     )
 
@@ -101,7 +102,7 @@ def _io_ratios(measured: Measured, layout: Layout) -> list[Estimate]:
             ratio = sent / total if total > 0 else np.nan
             for owner in [*(e.label for e in layout.executors[layout.of[name]]), name]:
                 subject = io_label(owner, output.stream)
-                found.append(number("io_ratio", subject, ratio, f"nothing arrived at {name}"))
+                found.append(number(Measure.IO_RATIO, subject, ratio, f"nothing arrived at {name}"))
     return found
 
 
@@ -121,7 +122,7 @@ def _service(measured: Measured, layout: Layout) -> list[Estimate]:
         executors = layout.executors[layout.of[name]]
         unknown = f"metric service of {name} is missing from the source step"
         values = np.full(len(executors), value)
-        found += by_executor("service_time_ms", executors, values, name, value, unknown)
+        found += by_executor(Measure.SERVICE, executors, values, name, value, unknown)
     return found
 
 
@@ -132,7 +133,7 @@ def _arrivals(measured: Measured, layout: Layout, scale: float) -> list[Estimate
         rate = float(by_task.sum()) * scale * _share(measured, layout, name, by_task)
         load = rate * _median_service_ms(measured, name) / 1000
         executors = layout.executors[layout.of[name]]
-        estimates = by_executor("arrival_rate_tps", executors, rate, name, float(rate.sum()), "")
+        estimates = by_executor(Measure.ARRIVALS, executors, rate, name, float(rate.sum()), "")
         for estimate, busy in zip(estimates, [*load, load.max()], strict=True):
             reason = f"overloaded: {estimate.subject} (load {busy:.2f})"
             saturated = replace(estimate, value=None, status="saturated", reason=reason)

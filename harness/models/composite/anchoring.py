@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from harness.models.contract.answers import LATENCIES, QUEUE_WAIT
 from harness.models.contract.measured_answers import PERCENTILES
 from harness.protocols import Estimate, Prediction
+from harness.schemas import LATENCIES, Measure
 
 CARRIED = "no hop records: what hops take is carried over from the source"
 """Said of every latency that was anchored."""
-COUNTED = ("routing_probability", "io_ratio", "arrival_rate_tps")
+COUNTED = (Measure.ROUTING, Measure.IO_RATIO, Measure.ARRIVALS)
 """Measures that follow from counters alone."""
 _TOO_MUCH = 2.0
 """Times what was measured: beyond, most of what is predicted of the source was not there."""
@@ -101,7 +101,7 @@ def _without(estimate: Estimate, why: str) -> Estimate:
 
 
 def _moved(estimate: Estimate, at: _Known, real: _Known) -> Estimate:
-    if estimate.measure == QUEUE_WAIT and estimate.value is not None:
+    if estimate.measure == Measure.QUEUE_WAIT and estimate.value is not None:
         return _without(estimate, "no hop records: what a tuple waits for its receiver is not known")
     if estimate.measure not in LATENCIES or estimate.value is None:
         return estimate

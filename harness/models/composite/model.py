@@ -20,13 +20,6 @@ from harness.models.composite.source_estimates import SourceEstimates
 from harness.models.composite.uncertainty import Calibrations, calibrations, replicates
 from harness.models.composite.values import Known, Others, Values, estimated
 from harness.models.contract.answers import (
-    LATENCIES,
-    QUEUE_WAIT,
-    RESIDENCE,
-    SUSTAINABLE,
-    THROUGHPUT,
-    UTILISATION,
-    WORKER_CPU,
     Saturated,
     answer,
     declined,
@@ -39,6 +32,7 @@ from harness.models.solver.solve import LEVELS, Latency, Solution, solve
 from harness.models.solver.stage_means import stage_means
 from harness.plans import PhysicalPlan, Stream, connection_label
 from harness.protocols import Estimate, Observation, Prediction, Settings
+from harness.schemas import Measure
 
 NOTES = """\
 The source observation is turned into what a tuple costs and meets (CPU demand and waiting apart, hops,
@@ -59,10 +53,6 @@ assumed, and its latencies are anchored at the source's measured ones (harness.m
 
 BoolArray = NDArray[np.bool_]
 
-GROUND_TRUTH, COMPLETE, ACK = LATENCIES
-NODE_CPU = "node_cpu_cores"
-"""CPU time of a worker node's worker processes for each second."""
-ROUTING = "routing_probability"
 COARSE = 64
 """Frequencies for what replicates spread: it is compared with the prediction at as many."""
 _CLOSE = 0.005
@@ -329,7 +319,7 @@ class Answers:
             total = share.sum(axis=1, keepdims=True)
             share = np.divide(share, total, out=np.full(share.shape, np.nan), where=total > 0)
             unknown = f"nothing is expected on {stream.label} from this executor"
-            found.append(Values(ROUTING, "mean", self.connections[stream], share.ravel(), unknown))
+            found.append(Values(Measure.ROUTING, "mean", self.connections[stream], share.ravel(), unknown))
         return found
 
     def io_ratios(self) -> list[Values]:
@@ -344,22 +334,24 @@ class Answers:
                 out = np.append(emitted, emitted.sum())
                 ratio = np.divide(out, into, out=np.full(into.shape, np.nan), where=into > 0)
                 subjects = [io_label(o, output.stream) for o in (*self.labels[layout.of[name]], name)]
-                found.append(Values("io_ratio", "mean", subjects, ratio, f"nothing is expected at {name}"))
+                found.append(
+                    Values(Measure.IO_RATIO, "mean", subjects, ratio, f"nothing is expected at {name}")
+                )
         return found
 
     def arrivals(self) -> list[Values]:
         """Return arrival rates of bolts' executors and components."""
-        return self._by_executor("arrival_rate_tps", self.solution.service.rate * 1000, None)
+        return self._by_executor(Measure.ARRIVALS, self.solution.service.rate * 1000, None)
 
     def service(self) -> list[Values]:
         """Return service times by the wall clock of bolts' executors and components, with percentiles."""
         service = self.solution.service
         mean = np.where(service.rate > 0, np.where(self.full, np.inf, service.hold[:, 0]), np.nan)
-        found = self._by_executor("service_time_ms", mean, service.rate)
+        found = self._by_executor(Measure.SERVICE, mean, service.rate)
         if not self.full.any() and (levels := self.solution.service_percentiles(self.bolts)):
             by_level = np.array(list(levels.values())).T
             found += [
-                Values("service_time_ms", name, list(levels), values)
+                Values(Measure.SERVICE, name, list(levels), values)
                 for name, values in zip(LEVELS, by_level, strict=True)
             ]
         return found
@@ -377,7 +369,7 @@ class Answers:
                 found["/".join(path)] = self.solution.ground_truth(through)[""]
             except ModelDeclined:  # no row is expected to take it
                 continue
-        return _latencies(GROUND_TRUTH, found)
+        return _latencies(Measure.GROUND_TRUTH, found)
 
     def same_node(self) -> list[Values]:
         """Return the statistic of the thesis's protocol."""
@@ -388,7 +380,7 @@ class Answers:
             raise
         except ModelDeclined as why:
             unknown = str(why)
-        return [Values(GROUND_TRUTH, "mean_same_node", [""], np.array([value]), unknown)]
+        return [Values(Measure.GROUND_TRUTH, "mean_same_node", [""], np.array([value]), unknown)]
 
     def complete(self) -> list[Values]:
         """Return the mean complete latency, whole and by spout executor."""
@@ -397,13 +389,13 @@ class Answers:
         plain = values.copy()
         plain[0] = values[1:].mean()
         return [
-            Values(COMPLETE, "mean", list(means), values),
-            Values(COMPLETE, "p90_paths", list(means), plain),
+            Values(Measure.COMPLETE, "mean", list(means), values),
+            Values(Measure.COMPLETE, "p90_paths", list(means), plain),
         ]
 
     def ack(self) -> list[Values]:
         """Return the time from emit to ack, whole and by spout executor."""
-        return _latencies(ACK, self.solution.ack())
+        return _latencies(Measure.ACK, self.solution.ack())
 
     def stages(self) -> list[Values]:
         """Return what the rows of each component meet: way and queue, and a window's hold."""
@@ -411,7 +403,9 @@ class Answers:
             return []
         return [
             Values(measure, "mean", list(means), np.array(list(means.values())))
-            for measure, means in zip((QUEUE_WAIT, RESIDENCE), stage_means(self.solution), strict=True)
+            for measure, means in zip(
+                (Measure.QUEUE_WAIT, Measure.RESIDENCE), stage_means(self.solution), strict=True
+            )
             if means
         ]
 
@@ -419,24 +413,24 @@ class Answers:
         """Return loads, CPU use, and what goes through."""
         solution, layout = self.solution, self.network.layout
         loads = np.where(self.full, np.inf, solution.loads)
-        found = self._by_executor(UTILISATION, loads, np.ones(len(layout)))
+        found = self._by_executor(Measure.UTILISATION, loads, np.ones(len(layout)))
         if np.isfinite(solution.bottleneck.factor):
             most, name = self.limit or (
                 self.rate_tps * solution.bottleneck.factor,
                 solution.bottleneck_name,
             )
             why = f"bottleneck: {name}"
-            found.append(Values(SUSTAINABLE, "mean", [""], np.array([most]), reason=why))
-            found.append(Values(THROUGHPUT, "mean", [""], np.array([min(self.rate_tps, most)])))
+            found.append(Values(Measure.SUSTAINABLE, "mean", [""], np.array([most]), reason=why))
+            found.append(Values(Measure.THROUGHPUT, "mean", [""], np.array([min(self.rate_tps, most)])))
         if self.network.worker_cores is not None:
             own = np.bincount(
                 layout.worker, weights=solution.contention.cores, minlength=self.network.worker_cores.size
             )
             full = self.solution.contention.host_load[self.network.host] >= 1
             cores = np.where(full, np.inf, own + self.network.worker_cores)
-            found.append(Values(WORKER_CPU, "mean", layout.worker_labels, cores))
+            found.append(Values(Measure.WORKER_CPU, "mean", layout.worker_labels, cores))
             by_node = np.asarray(np.bincount(layout.node, weights=cores), dtype=np.float64)
-            found.append(Values(NODE_CPU, "mean", layout.nodes, by_node))
+            found.append(Values(Measure.NODE_CPU, "mean", layout.nodes, by_node))
         return found
 
 
@@ -451,14 +445,14 @@ def _latencies(measure: str, found: Mapping[str, Latency]) -> list[Values]:
 
 Part = Callable[[Answers], list[Values]]
 PARTS: Sequence[tuple[tuple[str, ...], Part]] = (
-    ((ROUTING,), Answers.routing),
-    (("io_ratio",), Answers.io_ratios),
-    (("arrival_rate_tps",), Answers.arrivals),
-    (("service_time_ms",), Answers.service),
-    ((GROUND_TRUTH,), Answers.ground_truth),
+    ((Measure.ROUTING,), Answers.routing),
+    ((Measure.IO_RATIO,), Answers.io_ratios),
+    ((Measure.ARRIVALS,), Answers.arrivals),
+    ((Measure.SERVICE,), Answers.service),
+    ((Measure.GROUND_TRUTH,), Answers.ground_truth),
     ((), Answers.same_node),
-    ((COMPLETE,), Answers.complete),
-    ((ACK,), Answers.ack),
+    ((Measure.COMPLETE,), Answers.complete),
+    ((Measure.ACK,), Answers.ack),
     ((), Answers.stages),
     ((), Answers.capacity),
 )

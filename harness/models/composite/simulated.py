@@ -12,10 +12,7 @@ import numpy as np
 from harness.errors import ModelDeclined
 from harness.models.composite.proposal import network_of
 from harness.models.contract.answers import (
-    LATENCIES,
     STATISTICS,
-    THROUGHPUT,
-    UTILISATION,
     Saturated,
     answer,
     by_executor,
@@ -29,6 +26,7 @@ from harness.models.simulator.loads import Loads, loads
 from harness.models.simulator.simulation import SimulatedRun, simulate
 from harness.plans import PhysicalPlan
 from harness.protocols import Estimate, Observation, Prediction, Settings
+from harness.schemas import Measure
 
 NOTES = """\
 The composite model's network of the proposed plan (harness.models.composite.proposal), played by discrete
@@ -36,7 +34,6 @@ events from a fixed seed instead of solved: what remains between the two is the 
 approximation, what remains to the measurement is the network's. Its own noise is about a percent of a mean.
 Complete latency is at the acker, ack latency at the spout. The thesis's statistic over paths is not given."""
 
-GROUND_TRUTH, COMPLETE, ACK = LATENCIES
 SEED = 1
 VISITS = 300_000
 """Services that a simulation aims at."""
@@ -72,13 +69,13 @@ def simulator(source: Observation, proposed: PhysicalPlan, settings: Settings, r
     return answer(
         proposed,
         [
-            (("routing_probability",), it.routing),
-            (("io_ratio",), it.io_ratios),
-            (("arrival_rate_tps",), it.arrivals),
-            (("service_time_ms",), it.service),
-            ((GROUND_TRUTH,), it.ground_truth),
-            ((COMPLETE,), it.complete),
-            ((ACK,), it.ack),
+            ((Measure.ROUTING,), it.routing),
+            ((Measure.IO_RATIO,), it.io_ratios),
+            ((Measure.ARRIVALS,), it.arrivals),
+            ((Measure.SERVICE,), it.service),
+            ((Measure.GROUND_TRUTH,), it.ground_truth),
+            ((Measure.COMPLETE,), it.complete),
+            ((Measure.ACK,), it.ack),
             ((), it.capacity),
         ],
     )
@@ -151,16 +148,16 @@ class _PlayedAnswers:
                 for owner, made, got in both:
                     ratio = float(made / got) if got > 0 else float("nan")
                     why = f"nothing is expected to arrive at {owner}"
-                    found.append(number("io_ratio", io_label(owner, output.stream), ratio, why))
+                    found.append(number(Measure.IO_RATIO, io_label(owner, output.stream), ratio, why))
         return found
 
     def arrivals(self) -> list[Estimate]:
         seconds = (self.run.interval_ms[1] - self.run.interval_ms[0]) / 1000
-        return self._by_executor("arrival_rate_tps", self.run.use.served / seconds, "", total=True)
+        return self._by_executor(Measure.ARRIVALS, self.run.use.served / seconds, "", total=True)
 
     def service(self) -> list[Estimate]:
         why = "no tuple of its came in the simulated time"
-        return self._by_executor("service_time_ms", self.run.use.service_ms, why)
+        return self._by_executor(Measure.SERVICE, self.run.use.service_ms, why)
 
     def _by_executor(
         self, measure: str, values: FloatArray, unknown: str, *, total: bool = False
@@ -179,16 +176,16 @@ class _PlayedAnswers:
         values = latencies.ground_truth_ms
         if not values.size:
             raise ModelDeclined("nothing reached a sink in the simulated time")
-        found = _statistics(GROUND_TRUTH, "", values)
+        found = _statistics(Measure.GROUND_TRUTH, "", values)
         for sink in np.unique(latencies.sink):
             found += _statistics(
-                GROUND_TRUTH, self.run.network.layout.order[sink], values[latencies.sink == sink]
+                Measure.GROUND_TRUTH, self.run.network.layout.order[sink], values[latencies.sink == sink]
             )
         return [*found, self._same_node()]
 
     def _same_node(self) -> Estimate:
         """Return the mean over rows that begin and end on one worker node."""
-        run, measure, statistic = self.run, GROUND_TRUTH, STATISTICS[GROUND_TRUTH][1]
+        run, measure, statistic = self.run, Measure.GROUND_TRUTH, STATISTICS[Measure.GROUND_TRUTH][1]
         steps, first = run.paths.visits, run.paths.first
         node = run.world.executors["node"][run.world.tasks["executor"][run.visits["task"]]]
         mine = node[steps[first[:-1]]] == node[steps[first[1:] - 1]]
@@ -200,11 +197,11 @@ class _PlayedAnswers:
 
     def complete(self) -> list[Estimate]:
         why = "the simulator follows messages, not paths between executors"
-        gap = Estimate(COMPLETE, STATISTICS[COMPLETE][1], None, status="declined", reason=why)
-        return [*self._by_spout(COMPLETE, self.run.complete_latency_ms), gap]
+        gap = Estimate(Measure.COMPLETE, STATISTICS[Measure.COMPLETE][1], None, status="declined", reason=why)
+        return [*self._by_spout(Measure.COMPLETE, self.run.complete_latency_ms), gap]
 
     def ack(self) -> list[Estimate]:
-        return self._by_spout(ACK, self.run.ack_latency_ms)
+        return self._by_spout(Measure.ACK, self.run.ack_latency_ms)
 
     def _by_spout(self, measure: str, values: FloatArray) -> list[Estimate]:
         """Return the whole topology's and each spout executor's; open trees have no latency yet."""
@@ -220,8 +217,8 @@ class _PlayedAnswers:
         return found
 
     def capacity(self) -> list[Estimate]:
-        found = [Estimate(THROUGHPUT, "mean", self.rate_tps)]
-        return found + self._by_executor(UTILISATION, self.run.use.utilisation, "")
+        found = [Estimate(Measure.THROUGHPUT, "mean", self.rate_tps)]
+        return found + self._by_executor(Measure.UTILISATION, self.run.use.utilisation, "")
 
 
 def _statistics(measure: str, subject: str, values: FloatArray) -> list[Estimate]:

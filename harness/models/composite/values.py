@@ -13,11 +13,12 @@ from harness.models.composite.sensitivity import share_of_costs
 from harness.models.composite.uncertainty import Calibration, Calibrations, interval
 from harness.models.contract.layout import FloatArray
 from harness.protocols import Estimate
+from harness.schemas import Measure
 
 Key = tuple[str, str, str]
 """What tells one ``Values`` of an answer from the others."""
 Known = Mapping[Key, FloatArray]
-_MOST = {"routing_probability": 1.0}
+_MOST: Mapping[str, float] = {Measure.ROUTING: 1.0}
 """Of measures that have an upper end."""
 
 

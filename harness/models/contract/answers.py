@@ -11,31 +11,21 @@ from harness.models.contract.layout import FloatArray, Layout, outputs
 from harness.models.contract.observe import io_label
 from harness.plans import Executor, PhysicalPlan, Stream, connection_label
 from harness.protocols import Estimate, Prediction, PredictionStatus
+from harness.schemas import LATENCIES, Measure
 
 MEASURES = (
-    "routing_probability",
-    "io_ratio",
-    "arrival_rate_tps",
-    "service_time_ms",
-    "ground_truth_latency_ms",
-    "complete_latency_ms",
-    "ack_latency_ms",
+    Measure.ROUTING,
+    Measure.IO_RATIO,
+    Measure.ARRIVALS,
+    Measure.SERVICE,
+    Measure.GROUND_TRUTH,
+    Measure.COMPLETE,
+    Measure.ACK,
 )
 """What every model answers or declines."""
-LATENCIES = ("ground_truth_latency_ms", "complete_latency_ms", "ack_latency_ms")
-"""Measures of the whole topology (the others have a subject)."""
-UTILISATION = "utilisation"
-"""Share of time that an executor, or the mean executor of a component, is busy; 1 and more: overloaded."""
-THROUGHPUT, SUSTAINABLE = "throughput_tps", "max_sustainable_rate_tps"
-"""Messages a second that come out, and the highest input rate at which the backlog does not grow."""
-QUEUE_WAIT, RESIDENCE = "queue_wait_ms", "window_residence_ms"
-"""From the emit upstream to the receipt, and from there to the window's output: means of a component."""
-WORKER_CPU = "worker_cpu_cores"
-"""CPU time of a worker process (subject: its label) for each second."""
-
 STATISTICS: Mapping[str, tuple[str, ...]] = {
-    "ground_truth_latency_ms": ("mean", "mean_same_node"),
-    "complete_latency_ms": ("mean", "p90_paths"),
+    Measure.GROUND_TRUTH: ("mean", "mean_same_node"),
+    Measure.COMPLETE: ("mean", "p90_paths"),
 }
 """Statistics that a model without an answer names a gap for; of the other measures, the mean."""
 
@@ -52,14 +42,14 @@ def subjects(plan: PhysicalPlan, measure: str) -> list[str]:
     query_plan = plan.query_plan
     if measure in LATENCIES:
         return [""]
-    if measure == "routing_probability":
+    if measure == Measure.ROUTING:
         return [connection_label(s, i, j) for s, i, j in plan.connections()]
     found = []
     for component in query_plan.components:
         if not query_plan.inputs(component.name):
             continue
         owners = [e.label for e in plan.of(component.name)] + [component.name]
-        if measure == "io_ratio":
+        if measure == Measure.IO_RATIO:
             found += [io_label(o, out.stream) for out in outputs(query_plan, component.name) for o in owners]
         else:
             found += owners
@@ -132,7 +122,7 @@ def routing_estimates(layout: Layout, routing: Mapping[Stream, FloatArray]) -> l
         for i, row in zip(sources, probabilities, strict=True):
             unknown = f"{i.label} emitted nothing on {stream.stream} in the source step"
             found += [
-                number("routing_probability", connection_label(stream, i, j), p, unknown)
+                number(Measure.ROUTING, connection_label(stream, i, j), p, unknown)
                 for j, p in zip(targets, row, strict=True)
             ]
     return found

@@ -20,18 +20,19 @@ import numpy as np
 import pandas as pd
 
 from harness.errors import ModelDeclined
-from harness.models.contract.answers import LATENCIES, MEASURES, SUSTAINABLE, THROUGHPUT, subjects
+from harness.models.contract.answers import MEASURES, subjects
 from harness.models.contract.layout import component_paths
 from harness.models.contract.observe import io_label
 from harness.plans import PhysicalPlan, QueryPlan, Stream
 from harness.protocols import Estimate, Model, Observation, Prediction, Settings
+from harness.schemas import LATENCIES, Measure, Metric, MetricField
 
 STATUSES = ("ok", "saturated", "declined")
-SHARES = ("routing_probability",)
+SHARES = (Measure.ROUTING,)
 """Measures that lie between 0 and 1."""
 MAGNITUDE: Mapping[str, float] = {
-    "service_time_ms": 30.0,
-    "arrival_rate_tps": 3.0,
+    Measure.SERVICE: 30.0,
+    Measure.ARRIVALS: 3.0,
     **dict.fromkeys(LATENCIES, 300.0),
 }
 """Of the source's own plan, a number further from the measured one than this factor has another unit: the
@@ -40,12 +41,12 @@ but it is not much below the longest service."""
 STRETCH = 2
 """Time is stretched by this; 2, so that a stretched histogram has bins that a wrapper could have made."""
 SCALES: Mapping[str, tuple[float, float]] = {
-    "arrival_rate_tps": (1 / STRETCH, 1 / STRETCH),
-    THROUGHPUT: (1 / STRETCH, 1 / STRETCH),
-    SUSTAINABLE: (1 / STRETCH, 1.0),
-    "service_time_ms": (1.0, STRETCH),
-    "routing_probability": (1.0, 1.0),
-    "io_ratio": (1.0, 1.0),
+    Measure.ARRIVALS: (1 / STRETCH, 1 / STRETCH),
+    Measure.THROUGHPUT: (1 / STRETCH, 1 / STRETCH),
+    Measure.SUSTAINABLE: (1 / STRETCH, 1.0),
+    Measure.SERVICE: (1.0, STRETCH),
+    Measure.ROUTING: (1.0, 1.0),
+    Measure.IO_RATIO: (1.0, 1.0),
     **dict.fromkeys(LATENCIES, (1.0, STRETCH)),
 }
 """By how much a measure may grow when time is stretched."""
@@ -259,7 +260,7 @@ def every_subject(model: Model, case: Case) -> str:
 def _subjects_of(plan: PhysicalPlan) -> set[str]:
     names = {""} | {c.name for c in plan.query_plan.components} | {e.label for e in plan.executors}
     streams = {s.stream for s in plan.query_plan.streams}
-    connections = set(subjects(plan, "routing_probability"))
+    connections = set(subjects(plan, Measure.ROUTING))
     places = {w.label for w in plan.workers} | {n.name for n in plan.nodes}
     paths = {"/".join(path) for path in component_paths(plan.query_plan)}
     return names | connections | places | paths | {io_label(name, s) for name in names for s in streams}
@@ -270,7 +271,7 @@ def magnitude(model: Model, case: Case) -> str:
     source = case.source
     own = replace(case, proposed=source.plan, settings=source.settings, rate_tps=source.rate_tps)
     measured = _measured(source)
-    longest_ms = max((v for (name, _, _), v in measured.items() if name == "service_time_ms"), default=0.0)
+    longest_ms = max((v for (name, _, _), v in measured.items() if name == Measure.SERVICE), default=0.0)
     for key, value in _numbers(ask(model, own)).items():
         factor, actual = MAGNITUDE.get(key[0]), measured.get(key)
         if factor is None or actual is None or not actual > 0 or not value > 0:
@@ -290,19 +291,23 @@ def _measured(source: Observation) -> dict[Key, float]:
     if complete:
         found[LATENCIES[1], "mean", ""] = float(np.mean(complete))
     sums = source.metrics.groupby(["measurement", "component", "field"], observed=True)["value"].sum()
-    acked = sum(sums.get(("ack", spout, "count"), 0.0) for spout in source.plan.query_plan.spouts)
+    acked = sum(
+        sums.get((Metric.ACK, spout, MetricField.COUNT), 0.0) for spout in source.plan.query_plan.spouts
+    )
     if acked > 0:
-        ack_ns = sum(sums.get(("ack", spout, "sum_ns"), 0.0) for spout in source.plan.query_plan.spouts)
+        ack_ns = sum(
+            sums.get((Metric.ACK, spout, MetricField.SUM_NS), 0.0) for spout in source.plan.query_plan.spouts
+        )
         found[LATENCIES[2], "mean", ""] = ack_ns / acked / 1e6
     for component in source.plan.query_plan.components:
         name = component.name
-        served = sums.get(("service", name, "count"), 0.0)
+        served = sums.get((Metric.SERVICE, name, MetricField.COUNT), 0.0)
         if served > 0:
-            wall_ns = sums.get(("service", name, "wall_sum_ns"), math.nan)
-            found["service_time_ms", "mean", name] = wall_ns / served / 1e6
-        received = sums.get(("received", name, "count"), 0.0)
+            wall_ns = sums.get((Metric.SERVICE, name, MetricField.WALL_SUM_NS), math.nan)
+            found[Measure.SERVICE, "mean", name] = wall_ns / served / 1e6
+        received = sums.get((Metric.RECEIVED, name, MetricField.COUNT), 0.0)
         if received > 0:
-            found["arrival_rate_tps", "mean", name] = received / source.interval_s
+            found[Measure.ARRIVALS, "mean", name] = received / source.interval_s
     return found
 
 
@@ -333,7 +338,7 @@ def stretched(source: Observation) -> Observation:
     squares, linear = field.str.endswith("_ns2"), field.str.endswith(("_ns", "_ms"))
     power = squares.astype(int) * 2 + linear.astype(int)
     metrics["value"] = metrics["value"] * np.power(float(STRETCH), power)
-    bins = metrics["measurement"].astype(str).isin(["service_hist", "ack_hist"])
+    bins = metrics["measurement"].astype(str).isin([Metric.SERVICE_HIST, Metric.ACK_HIST])
     field[bins] = (field[bins].astype(np.int64) * STRETCH).astype(str)
     metrics["field"] = pd.Categorical(field)
     latency = source.latency.copy()
@@ -423,15 +428,15 @@ def _spoilt(case: Case) -> Iterator[tuple[str, Case]]:
     bolts = [c.name for c in source.plan.query_plan.components if source.plan.query_plan.inputs(c.name)]
     kinds, component = metrics["measurement"].astype(str), metrics["component"].astype(str)
     yield "no metrics at all", with_metrics(metrics.iloc[:0])
-    for kind in ("received", "emitted", "transferred", "service"):
+    for kind in (Metric.RECEIVED, Metric.EMITTED, Metric.TRANSFERRED, Metric.SERVICE):
         yield f"no metric {kind}", with_metrics(metrics[kinds != kind])
-    unreceived = (kinds == "received") & (component == bolts[-1])
+    unreceived = (kinds == Metric.RECEIVED) & (component == bolts[-1])
     yield f"no received of {bolts[-1]}", with_metrics(metrics[~unreceived])
     executor = source.plan.of(bolts[0])[-1]
     unseen = metrics["task"].between(executor.first_task, executor.last_task)
     yield f"nothing seen of {executor.label}", with_metrics(metrics[~unseen])
     for value in (math.nan, -3.0, math.inf):
-        for kind in ("received", "emitted", "transferred", "service"):
+        for kind in (Metric.RECEIVED, Metric.EMITTED, Metric.TRANSFERRED, Metric.SERVICE):
             changed = metrics.copy()
             changed.loc[changed.index[kinds == kind][0], "value"] = value
             yield f"a count of {value:g} in {kind}", with_metrics(changed)

@@ -10,7 +10,6 @@ import pandas as pd
 
 from harness.errors import ModelDeclined
 from harness.models.contract.answers import (
-    LATENCIES,
     answer,
     by_executor,
     declined,
@@ -24,10 +23,9 @@ from harness.models.contract.service import executor_mean_ms
 from harness.models.contract.thesis_protocol import same_node_mean_ms
 from harness.plans import PhysicalPlan, Stream
 from harness.protocols import Estimate, Observation, Prediction
+from harness.schemas import Clock, Measure, Metric, MetricField
 
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
-
-GROUND_TRUTH, COMPLETE, ACK = LATENCIES
 
 
 def measured_answers(source: Observation, proposed: PhysicalPlan) -> Prediction:
@@ -50,13 +48,13 @@ def measured_answers(source: Observation, proposed: PhysicalPlan) -> Prediction:
     return answer(
         proposed,
         [
-            (("routing_probability",), lambda: routing_estimates(layout, _routing(measured, layout))),
-            (("io_ratio",), lambda: _io_ratios(measured, layout)),
-            (("arrival_rate_tps",), lambda: _arrivals(measured, layout)),
-            (("service_time_ms",), lambda: _service(source, measured, layout)),
-            ((GROUND_TRUTH,), lambda: _ground_truth(source, measured)),
-            ((COMPLETE,), lambda: _complete(source, measured, layout)),
-            ((ACK,), lambda: _ack(source, layout)),
+            ((Measure.ROUTING,), lambda: routing_estimates(layout, _routing(measured, layout))),
+            ((Measure.IO_RATIO,), lambda: _io_ratios(measured, layout)),
+            ((Measure.ARRIVALS,), lambda: _arrivals(measured, layout)),
+            ((Measure.SERVICE,), lambda: _service(source, measured, layout)),
+            ((Measure.GROUND_TRUTH,), lambda: _ground_truth(source, measured)),
+            ((Measure.COMPLETE,), lambda: _complete(source, measured, layout)),
+            ((Measure.ACK,), lambda: _ack(source, layout)),
         ],
     )
 
@@ -92,7 +90,9 @@ def _io_ratios(measured: Measured, layout: Layout) -> list[Estimate]:
             ratios = emitted / np.where(received > 0, received, np.nan)
             for owner, ratio in zip(_owners(layout, name), ratios, strict=True):
                 subject = io_label(owner, output.stream)
-                found.append(number("io_ratio", subject, ratio, f"nothing arrived at the tasks of {owner}"))
+                found.append(
+                    number(Measure.IO_RATIO, subject, ratio, f"nothing arrived at the tasks of {owner}")
+                )
     return found
 
 
@@ -101,7 +101,7 @@ def _arrivals(measured: Measured, layout: Layout) -> list[Estimate]:
     for name, membership in _bolts(layout):
         rate = membership @ (measured.arrivals(name) / measured.seconds[name])
         executors = layout.executors[layout.of[name]]
-        found += by_executor("arrival_rate_tps", executors, rate, name, float(rate.sum()), "")
+        found += by_executor(Measure.ARRIVALS, executors, rate, name, float(rate.sum()), "")
     return found
 
 
@@ -112,9 +112,9 @@ def _service(source: Observation, measured: Measured, layout: Layout) -> list[Es
         rows = _with_whole(membership)
         means = executor_mean_ms(measured.service_count(name), measured.service_ms(name), rows)
         for owner, mean in zip(_owners(layout, name), means, strict=True):
-            found.append(number("service_time_ms", owner, mean, "no service of its tasks was timed"))
-        upper, count = histogram(source, layout, name, "service_hist", "wall")
-        found += _percentiles("service_time_ms", _owners(layout, name), upper, rows @ count)
+            found.append(number(Measure.SERVICE, owner, mean, "no service of its tasks was timed"))
+        upper, count = histogram(source, layout, name, Metric.SERVICE_HIST, Clock.WALL)
+        found += _percentiles(Measure.SERVICE, _owners(layout, name), upper, rows @ count)
     return found
 
 
@@ -144,16 +144,19 @@ def _ground_truth(source: Observation, measured: Measured) -> list[Estimate]:
     found = []
     for subject, mine in by_subject.items():
         if mine.size:
-            found.append(Estimate(GROUND_TRUTH, "mean", float(mine.mean()), subject))
+            found.append(Estimate(Measure.GROUND_TRUTH, "mean", float(mine.mean()), subject))
             quantiles = np.quantile(mine, list(PERCENTILES.values()))
             for name, value in zip(PERCENTILES, quantiles, strict=True):
-                found.append(Estimate(GROUND_TRUTH, name, float(value), subject))
+                found.append(Estimate(Measure.GROUND_TRUTH, name, float(value), subject))
     try:
         cut_ms = _complete_by_task(source, measured).mean_ms
         value = same_node_mean_ms(latency, source.plan, cut_ms)
-        return [*found, Estimate(GROUND_TRUTH, "mean_same_node", value)]
+        return [*found, Estimate(Measure.GROUND_TRUTH, "mean_same_node", value)]
     except ModelDeclined as why:
-        return [*found, Estimate(GROUND_TRUTH, "mean_same_node", None, status="declined", reason=str(why))]
+        return [
+            *found,
+            Estimate(Measure.GROUND_TRUTH, "mean_same_node", None, status="declined", reason=str(why)),
+        ]
 
 
 @dataclass(frozen=True)
@@ -198,14 +201,14 @@ def _complete(source: Observation, measured: Measured, layout: Layout) -> list[E
     """
     by_task = _complete_by_task(source, measured)
     found = [
-        Estimate(COMPLETE, "mean", by_task.mean_ms),
-        Estimate(COMPLETE, "p90_paths", float(np.mean(list(source.complete_latency_ms.values())))),
+        Estimate(Measure.COMPLETE, "mean", by_task.mean_ms),
+        Estimate(Measure.COMPLETE, "p90_paths", float(np.mean(list(source.complete_latency_ms.values())))),
     ]
     for name, emitted in by_task.emitted.items():
         values = executor_mean_ms(emitted, by_task.latency_ms[name], layout.membership[name])
         for e, value in zip(layout.executors[layout.of[name]], values, strict=True):
             unknown = "nothing that its tasks emitted was acked"
-            found += [number(COMPLETE, e.label, value, unknown, s) for s in ("mean", "p90_paths")]
+            found += [number(Measure.COMPLETE, e.label, value, unknown, s) for s in ("mean", "p90_paths")]
     return found
 
 
@@ -216,29 +219,33 @@ def _ack(source: Observation, layout: Layout) -> list[Estimate]:
     whole: dict[float, float] = {}
     count_total, sum_total = 0.0, 0.0
     for name in layout.plan.query_plan.spouts:
-        rows = metrics[(metrics["measurement"] == "ack") & (metrics["component"] == name)]
+        rows = metrics[(metrics["measurement"] == Metric.ACK) & (metrics["component"] == name)]
         require_counts(rows["value"].to_numpy(), f"ack of {name}")
         table = rows.pivot_table(index="task", columns="field", values="value", aggfunc="sum", observed=True)
-        if "count" not in table or "sum_ns" not in table:
+        if MetricField.COUNT not in table or MetricField.SUM_NS not in table:
             raise ModelDeclined(f"metric ack of {name} is missing from the source step")
         at = table.reindex(layout.tasks[name]).fillna(0.0)
-        count, sum_ms = at["count"].to_numpy(), at["sum_ns"].to_numpy() / 1e6
+        count, sum_ms = at[MetricField.COUNT].to_numpy(), at[MetricField.SUM_NS].to_numpy() / 1e6
         count_total, sum_total = count_total + float(count.sum()), sum_total + float(sum_ms.sum())
         membership = layout.membership[name]
         acked = membership @ count
         means = membership @ sum_ms / np.where(acked > 0, acked, np.nan)
         labels = [e.label for e in layout.executors[layout.of[name]]]
         for label, mean in zip(labels, means, strict=True):
-            found.append(number(ACK, label, mean, "nothing that its tasks emitted was acked"))
-        upper, bins = histogram(source, layout, name, "ack_hist")
-        found += _percentiles(ACK, labels, upper, membership @ bins)
+            found.append(number(Measure.ACK, label, mean, "nothing that its tasks emitted was acked"))
+        upper, bins = histogram(source, layout, name, Metric.ACK_HIST)
+        found += _percentiles(Measure.ACK, labels, upper, membership @ bins)
         for bound, many in zip(upper, bins.sum(axis=0), strict=True):
             whole[float(bound)] = whole.get(float(bound), 0.0) + float(many)
     if not count_total > 0:
         raise ModelDeclined("no tuple was acked in the source step")
     upper = np.array(sorted(whole))
     counts = np.array([[whole[u] for u in upper]])
-    return [Estimate(ACK, "mean", sum_total / count_total), *_percentiles(ACK, [""], upper, counts), *found]
+    return [
+        Estimate(Measure.ACK, "mean", sum_total / count_total),
+        *_percentiles(Measure.ACK, [""], upper, counts),
+        *found,
+    ]
 
 
 def histogram_quantile(upper: FloatArray, count: FloatArray, q: float) -> float:

@@ -22,8 +22,9 @@ from harness.models.contract.layout import (
 )
 from harness.plans import Stream
 from harness.protocols import Observation
+from harness.schemas import Metric, MetricField
 
-_MEASUREMENTS = ("received", "emitted", "transferred", "service")
+_MEASUREMENTS = (Metric.RECEIVED, Metric.EMITTED, Metric.TRANSFERRED, Metric.SERVICE)
 
 RoundTrips = Mapping[NodePair, FloatArray]
 """Every round trip that probes saw between two worker nodes, asked from either end: ms, ascending."""
@@ -128,22 +129,26 @@ def measure(rows: Rows) -> Measured:
     service_ms: dict[str, FloatArray] = {}
     for name in layout.order:
         for stream in plan.inputs(name):
-            mine = rows.of("received", name, stream=stream.stream, peer=stream.source)
+            mine = rows.of(Metric.RECEIVED, name, stream=stream.stream, peer=stream.source)
             rows.require_every_task(mine, f"received (from {stream.source}:{stream.stream})", name)
             received[stream] = rows.by_bucket(mine, name)
         for output in outputs(plan, name):
-            mine = rows.of("emitted", name, stream=output.stream)
+            mine = rows.of(Metric.EMITTED, name, stream=output.stream)
             rows.require_every_task(mine, f"emitted (on {output.stream})", name)
             emitted[output] = rows.by_bucket(mine, name)
         for stream in plan.outputs(name):
-            transferred[stream] = rows.by_peer(rows.of("transferred", name, stream=stream.stream), stream)
+            transferred[stream] = rows.by_peer(
+                rows.of(Metric.TRANSFERRED, name, stream=stream.stream), stream
+            )
             if emitted[Output(name, stream.stream)].any() and not transferred[stream].any():
                 raise ModelDeclined(
                     f"metric transferred of stream {stream.label} is missing from the source step"
                 )
         if plan.inputs(name):
-            service_count[name] = rows.by_bucket(rows.of("service", name), name)
-            service_ms[name] = rows.by_bucket(rows.of("service", name, field="wall_sum_ns"), name) / 1e6
+            service_count[name] = rows.by_bucket(rows.of(Metric.SERVICE, name), name)
+            service_ms[name] = (
+                rows.by_bucket(rows.of(Metric.SERVICE, name, field=MetricField.WALL_SUM_NS), name) / 1e6
+            )
         seconds[name] = rows.seconds(name)
     return Measured(
         layout, seconds, received, emitted, transferred, service_count, service_ms, rows.round_trips
@@ -179,7 +184,7 @@ class Rows:
         measurement: str,
         component: str,
         *,
-        field: str = "count",
+        field: str = MetricField.COUNT,
         stream: str | None = None,
         peer: str | None = None,
     ) -> pd.DataFrame:
@@ -212,8 +217,8 @@ class Rows:
         """Time that each task's buckets cover: their number times their mean distance."""
         ends = self.ends.get(component, np.zeros(1, dtype=np.int64))
         seen = np.zeros((self.layout.tasks[component].size, ends.size), dtype=bool)
-        for measurement in ("received", "emitted"):
-            rows = self.groups.get((measurement, component, "count"), self.empty)
+        for measurement in (Metric.RECEIVED, Metric.EMITTED):
+            rows = self.groups.get((measurement, component, MetricField.COUNT), self.empty)
             at = self.at(rows["task"].to_numpy(dtype=np.int64), component)
             seen[at, np.searchsorted(ends, rows["bucket_end_ms"].to_numpy())] = True
         number = seen.sum(axis=1)
@@ -281,7 +286,7 @@ def round_trips(metrics: pd.DataFrame) -> RoundTrips:
     ModelDeclined
         When one is negative or not a number.
     """
-    mine = metrics[(metrics["measurement"] == "round_trip") & (metrics["field"] == "rtt_ms")]
+    mine = metrics[(metrics["measurement"] == Metric.ROUND_TRIP) & (metrics["field"] == MetricField.RTT_MS)]
     values = mine["value"].to_numpy(dtype=np.float64)
     require_counts(values, "round_trip.rtt_ms")
     found: dict[NodePair, list[float]] = {}

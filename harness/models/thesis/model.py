@@ -10,7 +10,6 @@ import numpy as np
 from harness.errors import ModelDeclined
 from harness.models.contract import routing as routes
 from harness.models.contract.answers import (
-    LATENCIES,
     Saturated,
     answer,
     by_executor,
@@ -37,6 +36,7 @@ from harness.models.thesis.path_latency import (
 from harness.models.thesis.windows import task_arrivals, window_delay_ms
 from harness.plans import PhysicalPlan, Stream
 from harness.protocols import Estimate, Observation, Prediction, Settings
+from harness.schemas import LATENCIES, Measure
 
 NOTES = """\
 Chapter 4 of the thesis (Storm-Tracer) with its printing errors mended: eq. 4.24, 4.33, 4.35 with 4.36 (the
@@ -93,13 +93,13 @@ def storm_tracer(
     return answer(
         proposed,
         [
-            (("routing_probability",), lambda: routing_estimates(stages.proposed, stages.routing)),
-            (("io_ratio",), stages.io_estimates),
-            (("arrival_rate_tps",), stages.arrival_estimates),
-            (("service_time_ms",), stages.service_estimates),
-            (("ground_truth_latency_ms",), stages.ground_truth_estimates),
-            (("complete_latency_ms",), stages.complete_estimates),
-            (("ack_latency_ms",), _no_ack_latency),
+            ((Measure.ROUTING,), lambda: routing_estimates(stages.proposed, stages.routing)),
+            ((Measure.IO_RATIO,), stages.io_estimates),
+            ((Measure.ARRIVALS,), stages.arrival_estimates),
+            ((Measure.SERVICE,), stages.service_estimates),
+            ((Measure.GROUND_TRUTH,), stages.ground_truth_estimates),
+            ((Measure.COMPLETE,), stages.complete_estimates),
+            ((Measure.ACK,), _no_ack_latency),
         ],
     )
 
@@ -243,7 +243,9 @@ class ThesisStages:
             owners = [*(e.label for e in executors), output.component]
             for owner, value in zip(owners, [*ratio, total], strict=True):
                 subject = io_label(owner, output.stream)
-                found.append(number("io_ratio", subject, value, f"nothing is expected to arrive at {owner}"))
+                found.append(
+                    number(Measure.IO_RATIO, subject, value, f"nothing is expected to arrive at {owner}")
+                )
             for stream, by_input in coefficients.items() if len(coefficients) > 1 else ():
                 found += [
                     Estimate(
@@ -262,7 +264,7 @@ class ThesisStages:
         for name in self.bolts:
             rate = self.flows.arrivals(name)
             executors = self.proposed.executors[self.proposed.of[name]]
-            found += by_executor("arrival_rate_tps", executors, rate, name, float(rate.sum()), "")
+            found += by_executor(Measure.ARRIVALS, executors, rate, name, float(rate.sum()), "")
         return found
 
     def service_estimates(self) -> list[Estimate]:
@@ -273,7 +275,7 @@ class ThesisStages:
             executors = self.proposed.executors[self.proposed.of[name]]
             mean = float(np.nan_to_num(service_ms) @ rate / rate.sum()) if rate.sum() > 0 else np.nan
             unknown = "its tasks were idle in the source step"
-            found += by_executor("service_time_ms", executors, service_ms, name, mean, unknown)
+            found += by_executor(Measure.SERVICE, executors, service_ms, name, mean, unknown)
         return found
 
     def ground_truth_estimates(self) -> list[Estimate]:

@@ -13,14 +13,13 @@ from synthetic_run import BUCKET_MS, FakeRun, FakeStep, build
 
 from harness.analysis.judge import capacity, checks
 from harness.analysis.judge.checks import Samples, run_checks, verdict
+from harness.analysis.judge.judged_rows import judged_column
 from harness.analysis.judge.judging import judged
-from harness.analysis.judge.pairs import primary
-from harness.analysis.spark import counters
 from harness.analysis.spark.inputs import RunRecord, read_run
 from harness.runs import Backlog, BurnInFound, Finding
-from harness.schemas import METRICS, PREDICTIONS
+from harness.schemas import METRICS, PREDICTIONS, Measure
 
-THROUGHPUT, SUSTAINABLE = capacity.THROUGHPUT, capacity.SUSTAINABLE
+THROUGHPUT, SUSTAINABLE = Measure.THROUGHPUT, Measure.SUSTAINABLE
 GROUND_TRUTH = "ground_truth_latency_ms"
 
 
@@ -146,8 +145,8 @@ def test_a_saturated_step_is_finished_and_valid(ramp: RunRecord) -> None:
 
 def test_verdicts_of_the_pairs(spark: SparkSession, ramp: RunRecord) -> None:
     with judged(spark, ramp) as found:
-        rows = found.pairs.where(primary()).toArrow().to_pylist()
-        cores = found.actuals[found.actuals["measure"] == counters.WORKER_CPU]
+        rows = found.pairs.where(judged_column()).toArrow().to_pylist()
+        cores = found.actuals[found.actuals["measure"] == Measure.WORKER_CPU]
     by_pair = {
         (r["measure"], r["source_step"], r["proposed_step"]): r for r in rows if r["protocol"] == "ours"
     }

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from harness.analysis.judge import pairs as errors
 from harness.analysis.judge import summary
 from harness.analysis.spark.inputs import RunRecord, read_run
-from harness.analysis.spark.latencies import GROUND_TRUTH, actual
-from harness.schemas import ERRORS, PREDICTIONS
+from harness.analysis.spark.latencies import actual
+from harness.schemas import ERRORS, PREDICTIONS, Measure
 
 NONE = pa.schema(
     [
@@ -33,7 +33,7 @@ def prediction(
         "model": model,
         "source_step": source,
         "proposed_step": proposed,
-        "measure": GROUND_TRUTH,
+        "measure": Measure.GROUND_TRUTH,
         "subject": "",
         "statistic": "mean",
         "value": value,
@@ -68,7 +68,7 @@ def copy(run: RunRecord, tmp_path: Path) -> RunRecord:
 
 def test_errors_of_a_judged_pair(spark: SparkSession, copy: RunRecord) -> None:
     """By hand: P = 12, A = 10, noise 0.5."""
-    measured = [actual(1, GROUND_TRUTH, "mean", 10.0, within=0.5, n=100)]
+    measured = [actual(1, Measure.GROUND_TRUTH, "mean", 10.0, within=0.5, n=100)]
     predicted = [prediction(0, 1, 12.0, low=9.0, high=13.0), prediction(2, 1, 8.0, low=7.0, high=9.0)]
     high, low = pair_rows(spark, copy, predicted, measured)
     assert high["verdict"] == low["verdict"] == "judged"
@@ -108,7 +108,7 @@ def test_what_cannot_be_judged_says_why_and_has_no_error(spark: SparkSession, co
     measured = [
         actual(
             row["proposed_step"],
-            GROUND_TRUTH,
+            Measure.GROUND_TRUTH,
             "mean",
             value,
             subject=name,
@@ -128,7 +128,7 @@ def test_what_cannot_be_judged_says_why_and_has_no_error(spark: SparkSession, co
 
 
 def test_a_negative_prediction_is_judged_and_has_no_q_error(spark: SparkSession, copy: RunRecord) -> None:
-    (row,) = pair_rows(spark, copy, [prediction(0, 1, -5.0)], [actual(1, GROUND_TRUTH, "mean", 10.0)])
+    (row,) = pair_rows(spark, copy, [prediction(0, 1, -5.0)], [actual(1, Measure.GROUND_TRUTH, "mean", 10.0)])
     assert row["relative_error"] == pytest.approx(-1.5)
     assert row["q_error"] is None
     assert row["error_over_noise"] is None, "no noise is known"
@@ -136,10 +136,10 @@ def test_a_negative_prediction_is_judged_and_has_no_q_error(spark: SparkSession,
 
 def test_what_a_model_leaves_out_is_a_named_gap(spark: SparkSession, copy: RunRecord) -> None:
     measured = [
-        actual(1, GROUND_TRUTH, "mean", 10.0),
-        actual(2, GROUND_TRUTH, "mean", 10.0),
-        actual(1, GROUND_TRUTH, "mean_same_node", 9.0, protocol="thesis"),
-        actual(1, GROUND_TRUTH, "mean", 10.0, subject="sender"),
+        actual(1, Measure.GROUND_TRUTH, "mean", 10.0),
+        actual(2, Measure.GROUND_TRUTH, "mean", 10.0),
+        actual(1, Measure.GROUND_TRUTH, "mean_same_node", 9.0, protocol="thesis"),
+        actual(1, Measure.GROUND_TRUTH, "mean", 10.0, subject="sender"),
     ]
     rows = pair_rows(spark, copy, [prediction(0, 1, 11.0), prediction(0, 2, 11.0, statistic="p50")], measured)
     gaps = {
@@ -159,7 +159,7 @@ def summarised(spark: SparkSession, rows: list[dict[str, Any]]) -> dict[str, sum
 
 def test_summary_over_off_diagonal_pairs(spark: SparkSession, copy: RunRecord) -> None:
     """By hand: errors 10, 20, 60 % (q 1.1, 1.25, 1.6); no-change errs 20, 40, 50 %; no diagonal."""
-    measured = [actual(s, GROUND_TRUTH, "mean", 10.0, within=1.0) for s in (1, 2, 3)]
+    measured = [actual(s, Measure.GROUND_TRUTH, "mean", 10.0, within=1.0) for s in (1, 2, 3)]
     predicted = [
         prediction(0, 1, 11.0, low=9.0, high=13.2),
         prediction(0, 2, 8.0, low=7.0, high=9.0),
@@ -185,7 +185,7 @@ def test_summary_over_off_diagonal_pairs(spark: SparkSession, copy: RunRecord) -
 
 
 def test_an_experiment_without_change_is_called_no_evidence(spark: SparkSession, copy: RunRecord) -> None:
-    measured = [actual(s, GROUND_TRUTH, "mean", 10.0) for s in (1, 2)]
+    measured = [actual(s, Measure.GROUND_TRUTH, "mean", 10.0) for s in (1, 2)]
     predicted = [prediction(0, p, 10.9, model="no-change") for p in (1, 2)]
     found = summarised(spark, pair_rows(spark, copy, predicted, measured))
     (evidence,) = summary.evidence(list(found.values()))

@@ -12,6 +12,7 @@ from itertools import groupby
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
@@ -23,7 +24,7 @@ from harness.analysis.figures.all_figures import REGISTRY
 from harness.analysis.judge.results import Results
 from harness.analysis.report import sections, writing
 from harness.machine.environment import commit
-from harness.schemas import ERRORS
+from harness.schemas import ERRORS, Measure
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +140,34 @@ def test_the_largest_errors_name_the_thesis_protocol_and_rank_each_protocol_alon
         errors = [r["abs_error_pct"] for r in of]
         assert errors == sorted(errors, reverse=True)
         assert len(of) <= sections.WORST_ROWS
+
+
+JUDGED_SUBJECTS: Mapping[str, str] = {
+    Measure.GROUND_TRUTH: "",
+    Measure.COMPLETE: "",
+    Measure.ACK: "",
+    Measure.ARRIVALS: "bolt-a[3-4]",
+    Measure.SERVICE: "bolt-a[3-4]",
+    Measure.ROUTING: "bolt-a[3-4]->bolt-b[5-6]:default",
+    Measure.IO_RATIO: "bolt-a[3-4]:default",
+    Measure.THROUGHPUT: "",
+    Measure.SUSTAINABLE: "",
+    Measure.WORKER_CPU: "node-1:6700",
+}
+"""A subject that each measure is judged by (docs/write-a-model.md, docs/analysis.md)."""
+
+
+def test_the_largest_errors_are_of_every_measure_that_is_judged(results: Results) -> None:
+    frame = results.frame
+    one = frame[(frame["verdict"] == "judged") & (frame["source_step"] != frame["proposed_step"])].iloc[0]
+    whole = {"measure": Measure.SERVICE, "subject": "bolt-a"}  # of a component: its executors are judged
+    rows = [{"measure": m, "subject": s} for m, s in JUDGED_SUBJECTS.items()] + [whole]
+    pairs = pd.DataFrame([{**one, "protocol": "ours", "statistic": "mean", **row} for row in rows])
+    shown = sections.worst_rows(
+        replace(results, pairs=pa.Table.from_pandas(pairs, ERRORS, preserve_index=False))
+    )
+    assert {(r["measure"], r["subject"]) for r in shown} == set(JUDGED_SUBJECTS.items())
+    assert set(JUDGED_SUBJECTS) == {m for m in Measure if m.judged}
 
 
 def reported(results: Results) -> str:

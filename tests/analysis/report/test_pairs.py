@@ -12,6 +12,7 @@ from harness.analysis.judge.results import Results
 from harness.analysis.report import pairs as pair_views
 from harness.analysis.report.pairs import PairViews
 from harness.analysis.spark import stages
+from harness.schemas import Measure
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +87,7 @@ def test_a_model_that_predicts_waits_is_compared_in_them(results: Results) -> No
     """Of a model that states its transfer and queue, each stage's own error is shown."""
     frame = results.frame
     rows = frame[(frame["model"] == "storm-tracer") & (frame["measure"] == "service_time_ms")]
-    rows = rows[rows["subject"] == "bolt-a"].assign(measure=stages.QUEUE_WAIT, value=1.0)
+    rows = rows[rows["subject"] == "bolt-a"].assign(measure=Measure.QUEUE_WAIT, value=1.0)
     waits = replace(results)
     waits.__dict__["frame"] = pd.concat([frame, rows], ignore_index=True)
     lines = {r["name"]: r for r in PairViews(waits).view(0, 2)["parts"]}

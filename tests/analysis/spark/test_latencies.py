@@ -23,6 +23,7 @@ from harness.analysis.spark.inputs import RunRecord, StepRecord, read_raw, read_
 from harness.analysis.spark.timeline import timeline
 from harness.protocols import Settings
 from harness.runs import CompleteLatency
+from harness.schemas import Measure
 
 
 def rows_of(s: StepRecord) -> pd.DataFrame:
@@ -45,7 +46,7 @@ def test_mean_and_its_batch_error_equal_pandas(spark: SparkSession, run: RunReco
     for s in run.steps:
         rows = rows_of(s)
         ns = rows["left_ns"] - rows["entered_ns"]
-        actual = found[s.index, "ours", latencies.GROUND_TRUTH, "", "mean"]
+        actual = found[s.index, "ours", Measure.GROUND_TRUTH, "", "mean"]
         assert actual["value"] == int(ns.sum()) / len(ns) / 1e6
         assert actual["n"] == len(ns)
         width = (s.interval.end_ns - s.interval.start_ns) / BATCHES
@@ -102,10 +103,10 @@ def test_complete_latency_is_weighted_by_what_each_spout_acked(run: RunRecord) -
         run, {a: CompleteLatency(mean_ms=10, acked=300), b: CompleteLatency(mean_ms=20, acked=100)}
     )
     found = by_key(list(latencies.complete(step)))
-    assert found[1, "ours", latencies.COMPLETE, "", "mean"]["value"] == 12.5
-    assert found[1, "ours", latencies.COMPLETE, a, "mean"]["value"] == 10
-    assert found[1, "thesis", latencies.COMPLETE, b, "p90_paths"]["value"] == 20
-    assert found[1, "thesis", latencies.COMPLETE, "", "p90_paths"]["value"] == 15
+    assert found[1, "ours", Measure.COMPLETE, "", "mean"]["value"] == 12.5
+    assert found[1, "ours", Measure.COMPLETE, a, "mean"]["value"] == 10
+    assert found[1, "thesis", Measure.COMPLETE, b, "p90_paths"]["value"] == 20
+    assert found[1, "thesis", Measure.COMPLETE, "", "p90_paths"]["value"] == 15
 
 
 def test_a_spout_that_acked_nothing_is_named_and_weighs_nothing(run: RunRecord) -> None:
@@ -114,9 +115,9 @@ def test_a_spout_that_acked_nothing_is_named_and_weighs_nothing(run: RunRecord) 
         run, {a: CompleteLatency(mean_ms=10, acked=300), b: CompleteLatency(mean_ms=None, acked=0)}
     )
     found = by_key(list(latencies.complete(step)))
-    assert found[1, "ours", latencies.COMPLETE, "", "mean"]["value"] == 10
-    assert found[1, "ours", latencies.COMPLETE, b, "mean"]["value"] is None
-    assert "acked" in found[1, "ours", latencies.COMPLETE, b, "mean"]["note"]
+    assert found[1, "ours", Measure.COMPLETE, "", "mean"]["value"] == 10
+    assert found[1, "ours", Measure.COMPLETE, b, "mean"]["value"] is None
+    assert "acked" in found[1, "ours", Measure.COMPLETE, b, "mean"]["note"]
 
 
 def test_without_complete_latency_nothing_is_cut_and_nothing_claimed(
@@ -151,7 +152,7 @@ def test_a_step_measured_from_topic_to_topic_is_judged_by_it(
     for s in run.steps:
         rows = rows_of(s)
         values = rows["broker_ms" if s.index == apart else "ground_truth_ms"]
-        actual = found[s.index, "ours", latencies.GROUND_TRUTH, "", "mean"]
+        actual = found[s.index, "ours", Measure.GROUND_TRUTH, "", "mean"]
         assert actual["n"] == len(rows)
         assert actual["value"] == pytest.approx(values.mean(), rel=1e-12)
         step = read_step(read_raw(path).steps[s.index])
@@ -163,5 +164,5 @@ def test_a_step_measured_from_topic_to_topic_is_judged_by_it(
     before = by_key(
         list(latencies.ground_truth(spark, read_run(run_path), histogram(spark, read_run(run_path))))
     )
-    key = (apart, "ours", latencies.GROUND_TRUTH, "", "mean")
+    key = (apart, "ours", Measure.GROUND_TRUTH, "", "mean")
     assert found[key]["value"] > before[key]["value"] + 2  # the broker's are two to three ms more here

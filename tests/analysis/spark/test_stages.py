@@ -17,6 +17,7 @@ from harness.analysis.spark import stages
 from harness.analysis.spark.distribution import MISSING
 from harness.analysis.spark.inputs import RunRecord, StepRecord, read_run
 from harness.plans import PhysicalPlan
+from harness.schemas import Measure
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +79,8 @@ def test_windowed_members_each_have_their_own_stay(spark: SparkSession, windowed
         assert rows["n"].sum() == table["in_interval"].to_numpy().sum()
     query = windowed.steps[0].plan.start.query_plan
     assert stages.label(query, "window", stages.INSIDE) == "window: window"
-    assert stages.measure(query, "window", stages.INSIDE) == stages.RESIDENCE
-    assert stages.measure(query, "sender", stages.INSIDE) == stages.SERVICE
+    assert stages.measure(query, "window", stages.INSIDE) == Measure.RESIDENCE
+    assert stages.measure(query, "sender", stages.INSIDE) == Measure.SERVICE
 
 
 def test_a_transfer_between_hosts_is_missing(spark: SparkSession, tmp_path: Path) -> None:

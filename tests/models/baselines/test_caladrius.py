@@ -10,9 +10,9 @@ import pytest
 from synthetic import SETTINGS, Truth, component, deploy, observation, stream
 
 from harness.models.baselines.caladrius import RateLine, caladrius, first_bend
-from harness.models.contract.answers import SUSTAINABLE, THROUGHPUT, UTILISATION, WORKER_CPU
 from harness.plans import PhysicalPlan, QueryPlan
 from harness.protocols import Estimate, Observation
+from harness.schemas import Measure
 
 LINE = QueryPlan(
     name="line",
@@ -81,17 +81,17 @@ def test_the_topology_bends_at_the_least_of_its_components_bends(
     proposed = deploy(LINE, {"spout": 1, "split": split, "count": count})
     for rate_tps in (20.0, 1000.0):
         answer = asked(source, proposed, rate_tps)
-        assert value(answer, SUSTAINABLE) == pytest.approx(bend_tps)
+        assert value(answer, Measure.SUSTAINABLE) == pytest.approx(bend_tps)
         through_tps = min(rate_tps, bend_tps)
-        assert value(answer, THROUGHPUT) == pytest.approx(through_tps)
+        assert value(answer, Measure.THROUGHPUT) == pytest.approx(through_tps)
         assert value(answer, "arrival_rate_tps", "split") == pytest.approx(through_tps)
         assert value(answer, "arrival_rate_tps", "count") == pytest.approx(3 * through_tps)
         for executor in proposed.of("count"):
             assert value(answer, "arrival_rate_tps", executor.label) == pytest.approx(3 * through_tps / count)
     service_ms = {"split": 10.0, "count": 4.0}[first]
     share = {"split": 1 / split, "count": 3 / count}[first]
-    assert value(answer, UTILISATION, first) == pytest.approx(1000 * share * service_ms / 1000)
-    assert value(answer, UTILISATION, first) > 1  # back-pressure
+    assert value(answer, Measure.UTILISATION, first) == pytest.approx(1000 * share * service_ms / 1000)
+    assert value(answer, Measure.UTILISATION, first) > 1  # back-pressure
 
 
 def test_of_a_keyed_component_the_executor_with_the_most_keys_bends_the_line() -> None:
@@ -99,14 +99,14 @@ def test_of_a_keyed_component_the_executor_with_the_most_keys_bends_the_line() -
     plan = deploy(LINE, {"spout": 1, "split": 4, "count": 2})
     source = source_of(plan, truth(keys=(0.5, 0.2, 0.1, 0.2)))
     answer = asked(source, plan, 100.0)
-    assert value(answer, SUSTAINABLE) == pytest.approx(250 / 2.1)
+    assert value(answer, Measure.SUSTAINABLE) == pytest.approx(250 / 2.1)
     first, second = (e.label for e in plan.of("count"))
     assert value(answer, "arrival_rate_tps", first) == pytest.approx(210)
-    assert value(answer, UTILISATION, first) == pytest.approx(0.84)
-    assert value(answer, UTILISATION, second) == pytest.approx(0.36)
+    assert value(answer, Measure.UTILISATION, first) == pytest.approx(0.84)
+    assert value(answer, Measure.UTILISATION, second) == pytest.approx(0.36)
     # in another plan its shares are not known, and taken as equal (appendix D.3.2)
     other = asked(source, deploy(LINE, {"spout": 1, "split": 4, "count": 4}), 100.0)
-    assert value(other, SUSTAINABLE) == pytest.approx(1000 / 3)
+    assert value(other, Measure.SUSTAINABLE) == pytest.approx(1000 / 3)
 
 
 def test_cpu_of_a_worker_grows_with_its_tuples_up_to_the_bend() -> None:
@@ -119,7 +119,7 @@ def test_cpu_of_a_worker_grows_with_its_tuples_up_to_the_bend() -> None:
     (worker,) = one.workers
     source = source_of(one, truth(), process_cores=1.6)
     for rate_tps, cores in ((50.0, 1.6), (80.0, 2.56), (500.0, 1.6 * 250 / 3 / 50)):
-        assert value(asked(source, one, rate_tps), WORKER_CPU, worker.label) == pytest.approx(cores)
+        assert value(asked(source, one, rate_tps), Measure.WORKER_CPU, worker.label) == pytest.approx(cores)
 
 
 def test_cpu_follows_executors_to_their_workers() -> None:
@@ -130,7 +130,7 @@ def test_cpu_follows_executors_to_their_workers() -> None:
     answer = asked(source, apart, 50.0)
     for name, cores in (("spout", 0.1), ("split", 0.6), ("count", 0.9)):
         (executor,) = apart.of(name)
-        assert value(answer, WORKER_CPU, executor.worker.label) == pytest.approx(cores)
+        assert value(answer, Measure.WORKER_CPU, executor.worker.label) == pytest.approx(cores)
 
 
 def test_without_a_service_time_rates_are_lines_and_no_bend_is_named() -> None:
@@ -139,7 +139,7 @@ def test_without_a_service_time_rates_are_lines_and_no_bend_is_named() -> None:
     timed = (source.metrics["measurement"] == "service") & (source.metrics["component"] == "count")
     answer = asked(replace(source, metrics=source.metrics[~timed]), plan, 1000.0)
     assert value(answer, "arrival_rate_tps", "count") == pytest.approx(3000)
-    for measure in (SUSTAINABLE, THROUGHPUT):
+    for measure in (Measure.SUSTAINABLE, Measure.THROUGHPUT):
         gap = answer[measure, ""]
         assert (gap.status, gap.value) == ("declined", None)
         assert gap.reason == "metric service of count is missing from the source step"
@@ -149,7 +149,7 @@ def test_cpu_that_was_not_measured_is_declined_by_worker() -> None:
     plan = deploy(LINE, 2)
     answer = asked(source_of(plan, truth()), plan, 50.0)
     for worker in plan.workers:
-        gap = answer[WORKER_CPU, worker.label]
+        gap = answer[Measure.WORKER_CPU, worker.label]
         assert (gap.status, gap.value) == ("declined", None)
         assert gap.reason == "metric worker.cpu_ns is missing from the source step"
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.models.composite.anchoring import COUNTED, anchored
-from harness.models.contract.answers import LATENCIES, QUEUE_WAIT
 from harness.protocols import Estimate, Prediction
+from harness.schemas import LATENCIES, Measure
 
 ACK, GROUND_TRUTH = "ack_latency_ms", "ground_truth_latency_ms"
 LEVELS = ("p50", "p90", "p95", "p99")
@@ -100,5 +100,5 @@ def test_what_cannot_be_anchored_is_declined(at: Prediction, real: Prediction, r
 
 
 def test_waits_in_queues_are_declined() -> None:
-    (found,) = anchored(means(QUEUE_WAIT, bolt=1.0), means(bolt=1.0), means(bolt=1.0)).estimates
+    (found,) = anchored(means(Measure.QUEUE_WAIT, bolt=1.0), means(bolt=1.0), means(bolt=1.0)).estimates
     assert found.status == "declined"

@@ -21,12 +21,12 @@ from harness.models.baselines.no_change import no_change
 from harness.models.composite.anchoring import CARRIED
 from harness.models.composite.model import Prepared, composite, predicted
 from harness.models.composite.proposal import weigh
-from harness.models.contract.answers import SUSTAINABLE, THROUGHPUT, UTILISATION, WORKER_CPU
 from harness.models.contract.conformance import Case
 from harness.models.contract.layout import component_paths
 from harness.models.solver.solve import solve
 from harness.protocols import Estimate, Observation, Prediction
 from harness.runs import Run
+from harness.schemas import Measure
 
 GROUND_TRUTH, COMPLETE, ACK = "ground_truth_latency_ms", "complete_latency_ms", "ack_latency_ms"
 RUNS = Path(__file__).resolve().parents[3] / "reports" / "runs"
@@ -94,10 +94,10 @@ def test_every_measure_of_the_contract_is_answered(case: Case, answer: Known) ->
         assert answer["service_time_ms", level, executor].status == "ok"
     for key in (
         (COMPLETE, "mean", ""),
-        (UTILISATION, "mean", executor),
-        (THROUGHPUT, "mean", ""),
-        (SUSTAINABLE, "mean", ""),
-        (WORKER_CPU, "mean", worker),
+        (Measure.UTILISATION, "mean", executor),
+        (Measure.THROUGHPUT, "mean", ""),
+        (Measure.SUSTAINABLE, "mean", ""),
+        (Measure.WORKER_CPU, "mean", worker),
         ("node_cpu_cores", "mean", case.proposed.nodes[0].name),
         ("queue_wait_ms", "mean", "window"),
         ("window_residence_ms", "mean", "window"),
@@ -106,10 +106,10 @@ def test_every_measure_of_the_contract_is_answered(case: Case, answer: Known) ->
 
 
 def test_saturation_begins_at_the_sustainable_rate(case: Case, prepared: Prepared, answer: Known) -> None:
-    found = answer[SUSTAINABLE, "mean", ""]
+    found = answer[Measure.SUSTAINABLE, "mean", ""]
     assert found.value is not None
     assert found.value > case.rate_tps
-    assert answer[THROUGHPUT, "mean", ""].value == case.rate_tps
+    assert answer[Measure.THROUGHPUT, "mean", ""].value == case.rate_tps
     below, beyond = (
         known(prepared.predict(case.proposed, case.settings, k * found.value)) for k in (0.98, 1.02)
     )
@@ -118,8 +118,8 @@ def test_saturation_begins_at_the_sustainable_rate(case: Case, prepared: Prepare
     assert (gap.status, gap.value) == ("saturated", None)
     assert "load" in gap.reason
     assert "bottleneck: " in found.reason
-    assert beyond[THROUGHPUT, "mean", ""].value == pytest.approx(found.value, rel=0.01)
-    assert beyond[SUSTAINABLE, "mean", ""].value == pytest.approx(found.value, rel=0.01)
+    assert beyond[Measure.THROUGHPUT, "mean", ""].value == pytest.approx(found.value, rel=0.01)
+    assert beyond[Measure.SUSTAINABLE, "mean", ""].value == pytest.approx(found.value, rel=0.01)
     assert beyond["arrival_rate_tps", "mean", "window"].status == "ok"
 
 
@@ -255,8 +255,8 @@ def test_a_host_without_cores_left_has_no_service_times() -> None:
     for key in (
         (GROUND_TRUTH, "mean", ""),
         ("service_time_ms", "mean", "bolt"),
-        (UTILISATION, "mean", "bolt"),
+        (Measure.UTILISATION, "mean", "bolt"),
     ):
         assert (answer[key].status, answer[key].value) == ("saturated", None), key
     # Two cores make 667 tuples a second; a little before that, contention has filled the executors.
-    assert 600.0 < answer[THROUGHPUT, "mean", ""].value <= 667.0
+    assert 600.0 < answer[Measure.THROUGHPUT, "mean", ""].value <= 667.0

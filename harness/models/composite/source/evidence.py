@@ -18,6 +18,7 @@ from harness.models.contract.layout import FloatArray, IntArray, Layout, Output,
 from harness.models.contract.observe import RoundTrips, Rows, added, measure, numbers, require_counts
 from harness.plans import ACKER, PhysicalPlan, Stream
 from harness.protocols import Observation, Settings
+from harness.schemas import Clock, Metric, MetricField
 
 BLOCKS = 16
 """Parts of the interval: long against a window or a look, and enough of them to resample."""
@@ -120,18 +121,18 @@ def read(observation: Observation) -> Evidence:
     folds = {name: np.eye(blocks)[part(ends)] for name, ends in rows.ends.items()}
     transferred = {}
     for stream in layout.plan.query_plan.streams:
-        mine = rows.of("transferred", stream.source, stream=stream.stream)
+        mine = rows.of(Metric.TRANSFERRED, stream.source, stream=stream.stream)
         sources, targets = (layout.tasks[n].size for n in (stream.source, stream.target))
         number = blocks if sources * targets * blocks <= _LARGEST else 1
         group = part(mine["bucket_end_ms"].to_numpy()) if number > 1 else np.zeros(len(mine), dtype=np.int64)
         transferred[stream] = rows.by_peer_and(group, number, mine, stream)
     metrics = observation.metrics
-    named = metrics[metrics["measurement"] == "service_hist"]
+    named = metrics[metrics["measurement"] == Metric.SERVICE_HIST]
     histograms = dict(iter(named.groupby(["component", "peer"], observed=True)))
     empty = named.iloc[:0]
     service = {
         name: _service(
-            rows, name, folds[name], [histograms.get((name, k), empty) for k in ("wall", "cpu")], part
+            rows, name, folds[name], [histograms.get((name, k), empty) for k in (Clock.WALL, Clock.CPU)], part
         )
         for name in layout.order
         if layout.plan.query_plan.inputs(name)
@@ -163,16 +164,20 @@ def _service(
     rows: Rows, name: str, fold: FloatArray, histograms: list[pd.DataFrame], part: _Part
 ) -> ServiceSums:
     def field(what: str) -> FloatArray:
-        return rows.by_bucket(rows.of("service", name, field=what), name)
+        return rows.by_bucket(rows.of(Metric.SERVICE, name, field=what), name)
 
-    count, read, cpu = field("count"), field("cpu_count"), field("cpu_sum_ns") / 1e6
+    count, read, cpu = (
+        field(MetricField.COUNT),
+        field(MetricField.CPU_COUNT),
+        field(MetricField.CPU_SUM_NS) / 1e6,
+    )
     per_tuple = cpu.sum() / read.sum() if read.sum() > 0 else 0.0
     cpu = np.where(read > 0, cpu * count / np.maximum(read, 1.0), count * per_tuple)
     wall, cpu_histogram = (_histogram(h, part, fold.shape[1]) for h in histograms)
     return ServiceSums(
         count=count @ fold,
-        wall_ms=field("wall_sum_ns") / 1e6 @ fold,
-        wall_ms2=field("wall_sumsq_ns2") / 1e12 @ fold,
+        wall_ms=field(MetricField.WALL_SUM_NS) / 1e6 @ fold,
+        wall_ms2=field(MetricField.WALL_SUMSQ_NS2) / 1e12 @ fold,
         cpu_ms=cpu @ fold,
         wall=wall,
         cpu=cpu_histogram,
@@ -182,14 +187,14 @@ def _service(
 def _histogram(rows: pd.DataFrame, part: _Part, blocks: int) -> Histogram:
     """Return counts at the middle of their bins, 16 an octave, named after their upper bounds in ns."""
     value = rows["value"].to_numpy()
-    require_counts(value, "service_hist")
+    require_counts(value, Metric.SERVICE_HIST)
     upper, at = np.unique(numbers(rows["field"]), return_inverse=True)
     block = part(rows["bucket_end_ms"].to_numpy())
     return Histogram(upper * (1 - 1 / 48) / 1e6, added(at, block, value, (upper.size, blocks)))
 
 
 def _worker_cores(metrics: pd.DataFrame, layout: Layout, part: _Part, blocks: int) -> FloatArray | None:
-    rows = metrics[(metrics["measurement"] == "worker") & (metrics["field"] == "cpu_ns")]
+    rows = metrics[(metrics["measurement"] == Metric.WORKER) & (metrics["field"] == MetricField.CPU_NS)]
     number = {w.label: i for i, w in enumerate(layout.plan.workers)}
     rows = rows[rows["worker"].isin(number)]
     if rows.empty:
