@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -25,7 +24,7 @@ from harness.experiments.config import Experiment, Workload
 from harness.experiments.contracts import Load, OwnMessages, Watcher
 from harness.experiments.loading import expand_steps
 from harness.experiments.schedule import Constant, Poisson, Schedule, Trace
-from harness.machine import cgroups, room, sandbox
+from harness.machine import cgroups, host_logs, room, sandbox
 from harness.machine.environment import describe
 from harness.machine.niceness import NICENESS, giving_way
 from harness.machine.servers import KAFKA_VERSION, STORM_VERSION, ServerHomes
@@ -126,12 +125,13 @@ def logging_to(run: Run) -> Iterator[None]:
 
 
 def keep_logs(logs: Path, target: Path) -> bool:
-    """Copy the servers' logs, which say why a run ended, into the run; return whether there was room."""
-    shutil.rmtree(target, ignore_errors=True)
+    """Copy the servers' logs, which say why a run ended, into the run; return whether there was room.
+
+    Modes, owners and links are not copied: who wrote the logs of a provisioned host is not trusted here.
+    """
     try:
-        shutil.copytree(logs, target)
+        host_logs.tell("the servers", host_logs.copy(logs, target))
     except OSError:
-        shutil.rmtree(target, ignore_errors=True)  # the room that a part of them takes is needed more
         return False
     return True
 

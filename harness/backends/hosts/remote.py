@@ -13,6 +13,7 @@ import logging
 import platform
 import socket
 import subprocess
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,6 +31,7 @@ from harness.backends.kafka.client import Topics
 from harness.errors import ClusterError, UsageError
 from harness.experiments.cluster_file import ONE_OF, ClusterFile, ExistingHosts, LocalHosts, load
 from harness.experiments.config import ClusterSpec, Experiment
+from harness.machine import host_logs
 from harness.machine.server_archive import digest
 from harness.machine.server_config import LOOPBACK, Ports
 from harness.machine.server_process import kafka_answers
@@ -42,7 +44,12 @@ log = logging.getLogger(__name__)
 
 LOGS_WITHIN_S = 60.0
 PROBES_WITHIN_S = 30.0
-LOGS = "sudo tar --create --directory /var/log/harness ."
+LOGS = (
+    "sudo sh -c 'cd /var/log/harness &&"
+    f" find . -type f -size -{(host_logs.MOST_FILE_BYTES >> 10) + 1}k -print0 |"
+    " tar --create --null --no-recursion --ignore-failed-read --files-from=-'"
+)
+"""Of regular files alone, none too large: a sparse one of a terabyte would take all of the time."""
 CORES_WITHIN_S = 30.0
 MOST_APART_MS = 50.0
 """So far a host's time of day may be from this machine's: its metrics are told apart by it, in buckets of
@@ -206,16 +213,28 @@ class RemoteCluster:
                 continue
             target = self.logs / name
             target.mkdir(exist_ok=True)
-            unpack = ["tar", "--extract", "--no-same-owner", "--directory", str(target)]
-            with suppress(OSError, subprocess.TimeoutExpired):
-                sent = subprocess.run(
-                    self._login.command(address, LOGS),
-                    capture_output=True,
-                    check=False,
-                    timeout=LOGS_WITHIN_S,
-                    stdin=subprocess.DEVNULL,
-                )
-                subprocess.run(unpack, input=sent.stdout, capture_output=True, check=False)
+            try:
+                host_logs.tell(name, self._unpack_logs(address, target))
+            except OSError as error:  # the disk is full: those of the other hosts would find no room
+                log.warning("logs of %s cannot be kept: %s", name, error)
+                return
+
+    def _unpack_logs(self, address: str, target: Path) -> tuple[str, ...]:
+        """Unpack a host's logs while they arrive, and return what was left out."""
+        with subprocess.Popen(
+            self._login.command(address, LOGS),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        ) as sent:
+            assert sent.stdout is not None  # asked for above
+            too_long = threading.Timer(LOGS_WITHIN_S, sent.kill)
+            too_long.start()
+            try:
+                return host_logs.unpack(sent.stdout, target)
+            finally:
+                too_long.cancel()
+                sent.kill()
 
 
 class _Unwatched:
