@@ -231,7 +231,7 @@ def carry_out_on(
         Identifier of the first message (``first_free_id``).
     """
     with ExitStack() as stack:
-        measuring = stores.measuring(experiment, run, watch, cluster.here)
+        measuring = stores.measuring(experiment, run, watch, cluster.here, cluster.hand_out)
         target, metrics, watcher = stack.enter_context(measuring)
         topics = (f"{name}-in", f"{name}-out")
         load: Load = OwnMessages()

@@ -29,7 +29,6 @@ from harness.experiments.contracts import Metrics, Progress, Watcher
 from harness.experiments.loading import load
 from harness.machine import secret_files
 from harness.machine.companions import DataServer, data_folder
-from harness.machine.server_config import LOOPBACK
 from harness.runs import Run
 from harness.storm.deployment import MetricsTarget
 
@@ -160,12 +159,12 @@ class Stores:
 
     @contextmanager
     def measuring(
-        self, experiment: Experiment, run: Run, watch: Watcher, here: str = LOOPBACK
+        self, experiment: Experiment, run: Run, watch: Watcher, here: str, hand_out: Callable[[str], str]
     ) -> Iterator[tuple[MetricsTarget, Metrics, Watcher]]:
         """Give where metrics go, where they are read, and a watcher that hands finished steps on.
 
         The servers are up; at the end every finished step is in the stores. Workers reach this machine by the
-        address ``here``.
+        address ``here``; ``hand_out`` puts a secret where they can read it, and returns the file's path.
 
         Raises
         ------
@@ -173,7 +172,10 @@ class Stores:
             When a store refuses us, or at the end has not taken a step.
         """
         if self.metrics is None:
-            with MetricsReceiver(here) as receiver, self._recording(run, watch, {}) as watcher:
+            with (
+                MetricsReceiver(here, hand_out=hand_out) as receiver,
+                self._recording(run, watch, {}) as watcher,
+            ):
                 yield receiver, receiver.store, watcher
             return
         with influx_store(self.metrics, experiment.name) as store:

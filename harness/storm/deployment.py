@@ -255,6 +255,9 @@ class RunningCluster(Protocol):
     def check(self) -> None:
         """Raise ClusterError when a server that the whole cluster needs has died."""
 
+    def hand_out(self, secret: str) -> str:
+        """Put a secret where workers can read it and nobody else can; return the file's path there."""
+
     def remember(self, kind: Kind, name: str) -> None:
         """Take note of what was put on the cluster, and must not outlive the run there."""
 

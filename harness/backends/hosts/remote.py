@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import platform
+import shlex
 import socket
 import subprocess
 import threading
@@ -27,6 +28,7 @@ from harness.backends.hosts.data_servers import login_of, named, require_named
 from harness.backends.hosts.provision import bootstrap_of, network, nimbus_of
 from harness.backends.hosts.reach import Reach, reached
 from harness.backends.hosts.state import Left, ProvisionedState, known
+from harness.backends.hosts.variables import METRICS_TOKEN_FILE
 from harness.backends.kafka.client import Topics
 from harness.errors import ClusterError, UsageError
 from harness.experiments.cluster_file import ONE_OF, ClusterFile, ExistingHosts, LocalHosts, load
@@ -36,7 +38,7 @@ from harness.machine.server_archive import digest
 from harness.machine.server_config import LOOPBACK, Ports
 from harness.machine.server_process import kafka_answers
 from harness.machine.servers import ServerHomes
-from harness.machine.ssh import Login
+from harness.machine.ssh import Login, Shell
 from harness.plans import WorkerNode
 from harness.storm.deployment import Kind
 
@@ -149,6 +151,28 @@ class RemoteCluster:
         if others := sorted(self.nimbus.cluster_summary().topologies):
             what = f"topology {others[0]} is on the cluster {self._cluster.name} already"
             raise UsageError(what, "it would share the hosts with what is measured; kill it first")
+
+    def hand_out(self, secret: str) -> str:
+        """Put a secret on the hosts that run workers, whose user alone can read it; return the file's path.
+
+        Raises
+        ------
+        ClusterError
+            When a host does not answer.
+        """
+        # by that user, not by root: its folder may hold a link that leads anywhere; and by a shell's own
+        # printf, whose arguments no list of processes shows
+        write = f"umask 077; rm -f {METRICS_TOKEN_FILE}; cat > {METRICS_TOKEN_FILE}"
+        for machine in self._cluster.having("supervisor"):
+            shell = Shell(self._login, machine.name, self._addresses[machine.name])
+            try:
+                shell.run(f"printf '%s\\n' {shlex.quote(secret)} | runuser -u storm -- sh -c '{write}'")
+            except ClusterError:  # which names the command, and so the secret
+                what = f"{machine.name} does not take the token for metrics"
+                raise ClusterError(what, f"harness cluster status {self._cluster.name}") from None
+            finally:
+                shell.close()
+        return METRICS_TOKEN_FILE
 
     def remember(self, kind: Kind, name: str) -> None:
         """Take note of what is to be removed from the cluster, by the next run if this one is killed."""
