@@ -6,11 +6,13 @@ The models below are the file's grammar: their field names are the YAML keys.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
@@ -23,8 +25,41 @@ ONE_OF = ("zookeeper", "nimbus", "kafka")
 """Roles that exactly one host has."""
 DATA_SERVERS = ("influxdb", "neo4j")
 """Roles that at most one host has, and that are left out where the cache does not have their server."""
+_SHOWN = 100
 RETENTION_DAYS = 400
 """A year of nights, and a month to look at the same night of the year before."""
+
+
+def _ipv4(text: str) -> str:
+    try:
+        return str(ipaddress.IPv4Address(text))
+    except ValueError:
+        raise PydanticCustomError("address", "not an IPv4 address such as 192.0.2.10") from None
+
+
+def _ipv4_network(text: str) -> str:
+    try:
+        return str(ipaddress.IPv4Network(text))
+    except ValueError:
+        raise PydanticCustomError("network", "not an IPv4 network such as 192.0.2.0/24") from None
+
+
+def _plain_path(path: Path) -> Path:
+    if unfit := sorted(set(_NOT_IN_PATHS.findall(str(path)))):
+        raise PydanticCustomError("path", "no path with {unfit} in it", {"unfit": " or ".join(unfit)})
+    return path
+
+
+_NOT_IN_PATHS = re.compile(r"""[\s'"`$%\\;&|<>(){}*?!#]""")
+"""What ssh, its option files or the shell of a jump would not take for a part of a path."""
+
+Address = Annotated[str, AfterValidator(_ipv4)]
+Network = Annotated[str, AfterValidator(_ipv4_network)]
+User = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,31}$")]
+"""No name begins with what ssh would take for an option."""
+CloudName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 _.:/()+-]{0,127}$")]
+"""How a cloud calls its images, sizes and networks."""
+StormKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$")]
 
 
 class Machine(Frozen):
@@ -33,7 +68,7 @@ class Machine(Frozen):
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,11}$")]
     roles: Annotated[tuple[ClusterRole, ...], Field(min_length=1)]
     size: Size = "small"
-    address: str | None = None
+    address: Address | None = None
 
 
 class Sizes(Frozen):
@@ -47,9 +82,9 @@ class Sizes(Frozen):
 class Names(Frozen):
     """A cloud's name for each size."""
 
-    small: str
-    medium: str
-    large: str
+    small: CloudName
+    medium: CloudName
+    large: CloudName
 
 
 class _HostsOfKind(Frozen):
@@ -69,7 +104,7 @@ class LocalHosts(_HostsOfKind):
     """Network namespaces of this machine."""
 
     kind: Literal["local"]
-    network: str = "10.97.0.0/24"
+    network: Network = "10.97.0.0/24"
     disk_mb: Sizes = Sizes(small=2048, medium=4096, large=8192)
 
     @property
@@ -86,7 +121,7 @@ class LocalHosts(_HostsOfKind):
     @classmethod
     def _a_network(cls, text: str) -> str:
         network = ipaddress.ip_network(text)
-        if network.version != 4 or network.prefixlen > 26:
+        if network.prefixlen > 26:
             raise ValueError(f"{text} is no IPv4 network with room for hosts, such as 10.97.0.0/24")
         return text
 
@@ -95,10 +130,10 @@ class ExistingHosts(_HostsOfKind):
     """Hosts that are there already, reached with a key of the user's own."""
 
     kind: Literal["existing"]
-    ssh_user: str
-    ssh_key: Path
+    ssh_user: User
+    ssh_key: Annotated[Path, AfterValidator(_plain_path)]
     ssh_port: Annotated[int, Field(ge=1, le=65535)] = 22
-    controllers: tuple[str, ...] = ()
+    controllers: tuple[Address, ...] = ()
 
     @property
     def port(self) -> int:
@@ -121,26 +156,26 @@ class OpenstackHosts(_HostsOfKind):
     """Servers of an OpenStack cloud; its credentials are in the environment (OS_CLOUD or OS_AUTH_URL ...)."""
 
     kind: Literal["openstack"]
-    image: str
+    image: CloudName
     flavors: Names
-    external_network: str
-    caller_cidr: str
-    network: str = "10.97.0.0/24"
-    dns: tuple[str, ...] = ()
-    ssh_user: str = "debian"
+    external_network: CloudName
+    caller_cidr: Network
+    network: Network = "10.97.0.0/24"
+    dns: tuple[Address, ...] = ()
+    ssh_user: User = "debian"
 
 
 class HetznerHosts(_HostsOfKind):
     """Servers of Hetzner Cloud; its token is in the environment (HCLOUD_TOKEN)."""
 
     kind: Literal["hetzner"]
-    caller_cidr: str
-    image: str = "debian-12"
-    location: str = "fsn1"
-    network_zone: str = "eu-central"
+    caller_cidr: Network
+    image: CloudName = "debian-12"
+    location: CloudName = "fsn1"
+    network_zone: CloudName = "eu-central"
     server_types: Names = Names(small="cx23", medium="cx33", large="cx43")
-    network: str = "10.97.0.0/24"
-    ssh_user: str = "root"
+    network: Network = "10.97.0.0/24"
+    ssh_user: User = "root"
 
 
 Hosts = Annotated[LocalHosts | ExistingHosts | OpenstackHosts | HetznerHosts, Field(discriminator="kind")]
@@ -151,7 +186,7 @@ class StormSettings(Frozen):
 
     slots_per_node: Annotated[int, Field(ge=1, le=80)] = 2
     worker_heap_mb: Annotated[int, Field(ge=64)] = 256
-    settings: Mapping[str, str | int | float | bool | list[object] | None] = {}
+    settings: Mapping[StormKey, str | int | float | bool | list[object] | None] = {}
 
 
 class Probes(Frozen):
@@ -224,6 +259,10 @@ def load(path: Path) -> ClusterFile:
     hosts = cluster.hosts
     if isinstance(hosts, ExistingHosts) and not hosts.ssh_key.expanduser().is_file():
         raise UsageError(f"{path}: hosts.ssh_key: there is no file {hosts.ssh_key}")
+    if isinstance(hosts, ExistingHosts) and _NOT_IN_PATHS.search(
+        key := str(hosts.ssh_key.expanduser().resolve())
+    ):
+        raise UsageError(f"{path}: hosts.ssh_key: ssh cannot be given the path {key!r}")
     return cluster
 
 
@@ -238,5 +277,9 @@ def _complaint(error: ValidationError) -> str:
     message = str(first["msg"]).removeprefix("Value error, ")
     if first["type"] == "value_error":
         return message
-    value = "" if isinstance(first["input"], dict) else f" (it is {first['input']!r})"
+    value = "" if isinstance(first["input"], dict) else f" (it is {_shortened(repr(first['input']))})"
     return f"{key}: {message}{value}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

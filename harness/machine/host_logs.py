@@ -28,7 +28,7 @@ _NAMED = 5
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-class Limits(NamedTuple):
+class LogLimits(NamedTuple):
     """Sizes beyond which logs are left out.
 
     Attributes
@@ -56,7 +56,7 @@ class _Limited:
         return block
 
 
-def unpack(stream: IO[bytes], target: Path, limits: Limits | None = None) -> tuple[str, ...]:
+def unpack(stream: IO[bytes], target: Path, limits: LogLimits | None = None) -> tuple[str, ...]:
     """Write the regular files of a tar stream into a folder, while the stream arrives.
 
     A file's mode, owner and time are not those of the stream. Links, devices, pipes and names that lead out
@@ -68,14 +68,14 @@ def unpack(stream: IO[bytes], target: Path, limits: Limits | None = None) -> tup
         An uncompressed tar archive, from a host that is not trusted.
     target : Path
         An existing folder that nobody else writes to.
-    limits : Limits, optional
+    limits : LogLimits, optional
 
     Returns
     -------
     tuple of str
         One line for each entry that was left out or cut, and one for a stream that ended early.
     """
-    limits, complaints = limits or Limits(), list[str]()
+    limits, complaints = limits or LogLimits(), list[str]()
     # headers take a block a file, and a name of any length at most what the limit leaves
     limited = _Limited(stream, limits.host_bytes + limits.files * 2 * tarfile.BLOCKSIZE)
     left_bytes, files = limits.host_bytes, 0

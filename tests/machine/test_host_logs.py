@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from harness.app.campaigning import keep_logs
 from harness.backends.hosts.remote import LOGS
-from harness.machine.host_logs import Limits, copy, unpack
+from harness.machine.host_logs import LogLimits, copy, unpack
 
 SECRET = b"of the controller"
 
@@ -111,7 +111,7 @@ def test_sizes_and_numbers_are_limited_and_small_logs_kept(target: Path) -> None
     sent = stream(
         *((entry(name), b"x" * size) for name, size in (("big", 5000), ("small", 10), ("more", 900)))
     )
-    complaints = unpack(sent, target, Limits(file_bytes=1000, host_bytes=1500, files=10))
+    complaints = unpack(sent, target, LogLimits(file_bytes=1000, host_bytes=1500, files=10))
     assert {name: len(contents) for name, contents in everything(target).items()} == {
         "big": 1000,
         "small": 10,
@@ -119,7 +119,7 @@ def test_sizes_and_numbers_are_limited_and_small_logs_kept(target: Path) -> None
     }
     assert complaints == ("big: cut after 1000 of 5000 bytes", "more: cut after 490 of 900 bytes")
     many = stream(*((entry(f"m{i}"), b"") for i in range(12)))
-    assert unpack(many, target, Limits(files=10)) == ("m10: beyond 10 files",)
+    assert unpack(many, target, LogLimits(files=10)) == ("m10: beyond 10 files",)
 
 
 class _Endless(io.BytesIO):
@@ -142,7 +142,7 @@ def test_a_stream_without_end_is_left_at_the_limit(target: Path, kind: bytes) ->
     member = entry("endless", kind)
     member.size = (8 << 30) - 1
     endless = _Endless(member.tobuf(tarfile.GNU_FORMAT))
-    complaints = unpack(endless, target, Limits(file_bytes=1 << 20, host_bytes=2 << 20, files=100))
+    complaints = unpack(endless, target, LogLimits(file_bytes=1 << 20, host_bytes=2 << 20, files=100))
     assert complaints
     assert endless.given <= (2 << 20) + 100 * 1024 + tarfile.RECORDSIZE
     assert sum(len(contents) for contents in everything(target).values()) <= 1 << 20
@@ -160,7 +160,7 @@ def test_a_damaged_stream_raises_nothing_and_leaves_the_folder(
         contents[int(place * 4096)] ^= mask
     base = tmp_path_factory.mktemp("damaged")
     (base / "logs").mkdir()
-    unpack(io.BytesIO(contents), base / "logs", Limits(file_bytes=10_000, host_bytes=100_000))
+    unpack(io.BytesIO(contents), base / "logs", LogLimits(file_bytes=10_000, host_bytes=100_000))
     assert [p.name for p in base.iterdir()] == ["logs"]
 
 

@@ -348,7 +348,7 @@ def describe(shape: ClusterSpec, jars: Path) -> dict[str, Any]:
         found = _clocks(state, cluster)
     return {
         "provisioned": cluster.model_dump(mode="json"),
-        "servers_niceness": json.loads(state.variables.read_text(encoding="utf-8"))["niceness"],
+        "servers_niceness": json.loads(state.plain_variables.read_text(encoding="utf-8"))["niceness"],
         "clocks": {name: clock._asdict() for name, clock in found.items()},
     }
 

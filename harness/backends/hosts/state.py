@@ -18,6 +18,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
+from harness.backends.hosts.variables import literal_yaml
 from harness.errors import HarnessError, MissingTool, UsageError
 from harness.experiments.cluster_file import DATA_SERVERS, ClusterFile, ExistingHosts
 from harness.machine import secret_files
@@ -118,7 +119,13 @@ class ProvisionedState:
 
     @property
     def variables(self) -> Path:
-        """Ansible's variables."""
+        """Ansible's variables, of which no text is taken for a template."""
+        literal = self.folder / "variables.yaml"
+        return literal if literal.exists() else self.plain_variables  # of an earlier version's cluster
+
+    @property
+    def plain_variables(self) -> Path:
+        """The same as JSON, for whoever else reads them."""
         return self.folder / "variables.json"
 
     @property
@@ -197,6 +204,7 @@ class ProvisionedState:
     def write_variables(self, values: dict[str, object]) -> None:
         """Keep Ansible's variables."""
         self._write("variables.json", json.dumps(values, indent=1) + "\n")
+        self._write("variables.yaml", literal_yaml(values) + "\n")
 
     @contextmanager
     def locked(self) -> Iterator[None]:
