@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path, PurePath
 from typing import Protocol, Self
 
@@ -33,6 +34,10 @@ from harness.runs import Run
 from harness.storm.deployment import MetricsTarget
 
 logger = logging.getLogger(__name__)
+
+_require_intact_influxd = cache(optional_servers.require_intact_influxd)
+_require_intact_neo4j = cache(optional_servers.require_intact_neo4j)
+"""A run asks for its servers several times; they are read once, a fifth of a second for 100 MB."""
 
 TOKEN = "INFLUXDB_TOKEN"
 URI = "NEO4J_URI"
@@ -253,6 +258,7 @@ def local_influxdb(data: Path | None = None, retention_days: int | None = None) 
     program = optional_servers.influxd()
     if program is None:
         raise MissingTool("InfluxDB is not installed", "make servers")
+    _require_intact_influxd(program)
     return InfluxServer(
         program,
         data or data_folder("influxdb"),
@@ -321,6 +327,7 @@ def local_neo4j(data: Path | None = None) -> Neo4jServer:
     home = optional_servers.neo4j_home()
     if home is None:
         raise MissingTool("Neo4j is not installed", "make servers")
+    _require_intact_neo4j(home)
     return Neo4jServer(home, data or data_folder("neo4j"), set_first_password)
 
 
