@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -26,6 +27,7 @@ from harness.experiments.loading import expand_steps
 from harness.experiments.schedule import Constant, Poisson, Schedule, Trace
 from harness.machine import cgroups, host_logs, room, sandbox
 from harness.machine.environment import describe
+from harness.machine.masking import SecretMask
 from harness.machine.niceness import NICENESS, giving_way
 from harness.machine.servers import KAFKA_VERSION, STORM_VERSION, ServerHomes
 from harness.runs import Run, read_table, write_atomically
@@ -104,14 +106,22 @@ def schedule(workload: Workload, rate_tps: float) -> Schedule:
 
 
 class _RunLog(logging.FileHandler):
+    def __init__(self, path: Path, mask: SecretMask) -> None:
+        super().__init__(path, encoding="utf-8")
+        self._mask = mask
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a line without secrets."""
+        return self._mask.text(super().format(record))
+
     def handleError(self, record: logging.LogRecord) -> None:
         """Pass over a line that cannot be written: a disk that is full is told of where a step is."""
 
 
 @contextmanager
-def logging_to(run: Run) -> Iterator[None]:
-    """Append the harness's log to the run's ``log.txt``."""
-    handler = _RunLog(run.path / "log.txt", encoding="utf-8")
+def logging_to(run: Run, mask: SecretMask) -> Iterator[None]:
+    """Append the harness's log to the run's ``log.txt``, secrets masked."""
+    handler = _RunLog(run.path / "log.txt", mask)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logger = logging.getLogger("harness")
     logger.addHandler(handler)
@@ -124,13 +134,13 @@ def logging_to(run: Run) -> Iterator[None]:
             handler.close()
 
 
-def keep_logs(logs: Path, target: Path) -> bool:
+def keep_logs(logs: Path, target: Path, mask: SecretMask | None = None) -> bool:
     """Copy the servers' logs, which say why a run ended, into the run; return whether there was room.
 
-    Modes, owners and links are not copied: who wrote the logs of a provisioned host is not trusted here.
+    Modes, owners, links and secrets are not copied: who wrote logs on a provisioned host is not trusted.
     """
     try:
-        host_logs.tell("the servers", host_logs.copy(logs, target))
+        host_logs.tell("the servers", host_logs.copy(logs, target, mask))
     except OSError:
         return False
     return True
@@ -168,7 +178,8 @@ def measure(
         logger.info(line)
         progress(line)
 
-    with temporary_home() as home, logging_to(run):
+    mask = SecretMask.of(experiment.model_dump(mode="json"), sys.argv[1:])
+    with temporary_home() as home, logging_to(run, mask):
         logger.info("steps finished before: %s", list(run.finished_steps))
         try:
             stores = Stores.of(experiment)
@@ -181,7 +192,7 @@ def measure(
                     raise
         except Exception as error:
             logger.error("stopped: %s", error)
-            kept = keep_logs(home / "logs", run.path / "servers")
+            kept = keep_logs(home / "logs", run.path / "servers", mask)
             if isinstance(error, HarnessError):
                 _refer_to_kept(error, home / "logs", run.path / "servers" if kept else None)
             raise

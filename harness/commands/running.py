@@ -57,7 +57,7 @@ def run(
     from harness.app import campaigning
     from harness.app.jars import jars
     from harness.commands.console import ProgressDisplay
-    from harness.experiments.loading import expand_steps, files, load
+    from harness.experiments.loading import expand_steps, files, load, require_secrets
     from harness.machine import sandbox, servers
     from harness.runs import Run
 
@@ -66,11 +66,12 @@ def run(
     given = click.get_current_context().get_parameter_source("runs")
     if resume is not None and given is not ParameterSource.DEFAULT:
         raise UsageError("--runs cannot move a run that has begun", "leave it out")
-    if resume is not None and overrides:
-        raise UsageError("--set cannot change a run that has begun", "start a new run instead")
     stop_as_by_ctrl_c()
     resumed = Run(resume) if resume else None
     loaded = load(resumed.path / "experiment.yaml" if resumed else str(experiment), overrides)
+    if resumed:
+        unfinished = len(resumed.finished_steps) < len(expand_steps(loaded))
+        require_secrets(resumed.path / "experiment.yaml", overrides, unfinished)
     if loaded.cluster.kind == "simulator":
         _simulate(loaded, resumed, runs, as_json)
     left = resumed is None or len(resumed.finished_steps) < len(expand_steps(loaded))

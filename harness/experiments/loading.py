@@ -18,6 +18,7 @@ from ruamel.yaml.error import YAMLError
 from harness.errors import UsageError
 from harness.experiments.cluster_file import load as load_cluster
 from harness.experiments.config import TAGS, Experiment, Step, StepSpec
+from harness.machine.masking import SecretMask, masked_keys
 from harness.topologies.jar import JarTopology
 
 TRACE = "trace.txt"
@@ -158,6 +159,33 @@ def completed(experiment: Experiment, topology: JarTopology) -> Experiment:
         raise UsageError(f"{experiment.name}: {_complaint(first, where)}", "see: harness check") from None
 
 
+def require_secrets(path: Path, overrides: Sequence[str], needed: bool) -> None:
+    """Check that what was masked in a run's experiment, and nothing else, is given again.
+
+    Parameters
+    ----------
+    path : Path
+        The run's ``experiment.yaml``.
+    overrides : sequence of str
+        ``KEY=VALUE``.
+    needed : bool
+        Whether anything is still to be measured.
+
+    Raises
+    ------
+    UsageError
+        When a key is missing, or one that was not masked is given.
+    """
+    tree = _read(path)
+    masked = [key for key in masked_keys(tree) if not key.startswith("topology.captured.")]
+    given = [option.partition("=")[0] for option in overrides]
+    if other := next((key for key in given if key not in masked), ""):
+        raise UsageError(f"--set cannot change a run that has begun ({other})", "start a new run instead")
+    if needed and (missing := [key for key in masked if key not in given]):
+        what = f"{path}: {missing[0]} was not kept, because it looks like a secret"
+        raise UsageError(what, f"give it again, with --set {missing[0]}=VALUE")
+
+
 def files(experiment: Experiment) -> dict[str, str]:
     """Return what a run keeps of its experiment, by file name: enough to go on with it on another machine."""
     if experiment.workload is None or (trace := experiment.workload.trace) is None:
@@ -168,11 +196,11 @@ def files(experiment: Experiment) -> dict[str, str]:
 
 
 def dump(experiment: Experiment) -> str:
-    """Return the experiment as YAML with every default written out."""
+    """Return the experiment as YAML with every default written out, and what looks like a secret masked."""
     out = StringIO()
     yaml = YAML()
     yaml.default_flow_style = False
-    yaml.dump(experiment.model_dump(mode="json"), out)
+    yaml.dump(SecretMask().tree(experiment.model_dump(mode="json")), out)
     return out.getvalue()
 
 

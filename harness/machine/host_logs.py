@@ -12,9 +12,11 @@ import os
 import shutil
 import stat
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
+
+from harness.machine.masking import SecretMask
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +131,7 @@ def _write(source: IO[bytes], path: Path, most_bytes: int) -> int:
     return written
 
 
-def copy(logs: Path, target: Path) -> tuple[str, ...]:
+def copy(logs: Path, target: Path, mask: SecretMask | None = None) -> tuple[str, ...]:
     """Copy the regular files below a folder into a new one, as ``unpack`` does.
 
     A file that cannot be read is left out, and the others are kept.
@@ -140,6 +142,8 @@ def copy(logs: Path, target: Path) -> tuple[str, ...]:
         The servers' logs on this machine.
     target : Path
         Replaced when it exists.
+    mask : SecretMask, optional
+        Knows the secrets that servers and workers repeat in their logs.
 
     Returns
     -------
@@ -159,7 +163,7 @@ def copy(logs: Path, target: Path) -> tuple[str, ...]:
             name = path.relative_to(logs)
             try:
                 with _opened(path) as source:
-                    _write(source, target / name, os.fstat(source.fileno()).st_size)
+                    _copy_lines(source, target / name, (mask or SecretMask()).line)
             except OSError as error:
                 if error.errno in _FULL:
                     raise
@@ -168,6 +172,16 @@ def copy(logs: Path, target: Path) -> tuple[str, ...]:
         shutil.rmtree(target, ignore_errors=True)  # the room that a part of them takes is needed more
         raise
     return tuple(complaints)
+
+
+def _copy_lines(source: IO[bytes], path: Path, masked: Callable[[bytes], bytes]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666), "wb") as out:
+        # as long as it is now: what is still written to grows on, and no line is longer than a log
+        left = os.fstat(source.fileno()).st_size
+        while left > 0 and (line := source.readline(min(left, MOST_FILE_BYTES))):
+            out.write(masked(line))
+            left -= len(line)
 
 
 def _below(folder: Path) -> Iterator[Path]:
