@@ -23,7 +23,9 @@ from harness.commands.common import (
     master_option,
     pct,
     relative,
+    require_private_network,
     require_tools,
+    shared_loopback_option,
     stop_as_by_ctrl_c,
 )
 from harness.errors import HarnessError, UsageError
@@ -40,9 +42,15 @@ VERDICT_STATUS = {"valid": 0, "invalid": 3, "unknown": 4}
 )
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a key of the file.")
 @click.option("--resume", type=RunPath, metavar="RUN", help="Go on with an interrupted run instead.")
+@shared_loopback_option
 @json_option
 def run(
-    experiment: str | None, runs: Path, overrides: tuple[str, ...], resume: Path | None, as_json: bool
+    experiment: str | None,
+    runs: Path,
+    overrides: tuple[str, ...],
+    resume: Path | None,
+    shared_loopback: bool,
+    as_json: bool,
 ) -> None:
     """Measure an EXPERIMENT (a file, or a name of 'harness list') and judge the models on it.
 
@@ -81,16 +89,12 @@ def run(
         jars()
         if left:
             campaigning.require_room(resumed.path if resumed else runs, loaded)
+    if loaded.cluster.kind == "local":
+        require_private_network(shared_loopback)
     homes = servers.install(progress=err.print)
-    if loaded.cluster.kind == "local" and not sandbox.inside():
-        if reason := sandbox.obstacle():
-            err.print(
-                f"[yellow]warning:[/] no private network here ({reason}): the servers listen on loopback"
-                " addresses, the workers on every address but protected by a secret"
-            )
-        else:
-            os.environ[CHECKED] = "1"
-            sandbox.enter([sys.executable, "-m", "harness", *sys.argv[1:]])
+    if loaded.cluster.kind == "local" and not sandbox.inside() and sandbox.obstacle() is None:
+        os.environ[CHECKED] = "1"
+        sandbox.enter([sys.executable, "-m", "harness", *sys.argv[1:]])
 
     loaded = _captured(loaded, homes)
     measured = resumed or Run.create(runs, loaded.name, files(loaded), campaigning.environment(loaded))
