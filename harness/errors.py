@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+MOST_CHARACTERS = 600
+"""Of a message or a hint; a user's file may have any number in a name."""
+
 
 def one_line(text: str) -> str:
     """Return text in which nothing ends the line or steers a terminal, whatever a user's file put there.
@@ -11,6 +14,8 @@ def one_line(text: str) -> str:
     >>> one_line("unknown key 'a" + chr(10) + "b'")
     "unknown key 'a b'"
     """
+    if len(text) > MOST_CHARACTERS:
+        text = f"{text[:MOST_CHARACTERS]}..."
     if text.isprintable():
         return text
     spaced = text.replace("\r\n", " ").replace("\n", " ").replace("\t", " ")

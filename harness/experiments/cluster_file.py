@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
 from harness.errors import UsageError
+from harness.experiments.yaml_files import read_tree, shortened
+from harness.machine.named_paths import file_at
 from harness.plans import Frozen, Positive
 
 ClusterRole = Literal["zookeeper", "nimbus", "supervisor", "kafka", "influxdb", "neo4j", "probes"]
@@ -25,7 +25,6 @@ ONE_OF = ("zookeeper", "nimbus", "kafka")
 """Roles that exactly one host has."""
 DATA_SERVERS = ("influxdb", "neo4j")
 """Roles that at most one host has, and that are left out where the cache does not have their server."""
-_SHOWN = 100
 RETENTION_DAYS = 400
 """A year of nights, and a month to look at the same night of the year before."""
 
@@ -241,15 +240,7 @@ def load(path: Path) -> ClusterFile:
     UsageError
         Missing or unreadable file, unknown key, wrong type, a cluster that cannot be.
     """
-    try:
-        tree = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
-    except YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise UsageError(f"{path}{line}: not readable as YAML", str(problem)) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read", str(error)) from None
+    tree = read_tree(path, "safe")
     if not isinstance(tree, dict):
         raise UsageError(f"{path}: a cluster is a mapping of keys", "see docs/clusters.md")
     try:
@@ -257,12 +248,12 @@ def load(path: Path) -> ClusterFile:
     except ValidationError as error:
         raise UsageError(f"{path}: {_complaint(error)}") from None
     hosts = cluster.hosts
-    if isinstance(hosts, ExistingHosts) and not hosts.ssh_key.expanduser().is_file():
-        raise UsageError(f"{path}: hosts.ssh_key: there is no file {hosts.ssh_key}")
-    if isinstance(hosts, ExistingHosts) and _NOT_IN_PATHS.search(
-        key := str(hosts.ssh_key.expanduser().resolve())
-    ):
-        raise UsageError(f"{path}: hosts.ssh_key: ssh cannot be given the path {key!r}")
+    if isinstance(hosts, ExistingHosts):
+        key = file_at(hosts.ssh_key)
+        if key is None:
+            raise UsageError(f"{path}: hosts.ssh_key: there is no file {hosts.ssh_key}")
+        if _NOT_IN_PATHS.search(str(key)):
+            raise UsageError(f"{path}: hosts.ssh_key: ssh cannot be given the path {str(key)!r}")
     return cluster
 
 
@@ -277,9 +268,5 @@ def _complaint(error: ValidationError) -> str:
     message = str(first["msg"]).removeprefix("Value error, ")
     if first["type"] == "value_error":
         return message
-    value = "" if isinstance(first["input"], dict) else f" (it is {_shortened(repr(first['input']))})"
+    value = "" if isinstance(first["input"], dict) else f" (it is {shortened(repr(first['input']))})"
     return f"{key}: {message}{value}"
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

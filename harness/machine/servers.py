@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from harness.errors import HarnessError, MissingTool
+from harness.machine.named_paths import user_folder
 from harness.machine.server_pins import pinned, require_pinned
 
 STORM_VERSION = "2.8.3"
@@ -71,8 +71,7 @@ class ServerHomes:
 
 def cache_folder() -> Path:
     """Return the user's cache folder for this product (``XDG_CACHE_HOME``, else ``~/.cache``)."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if base else Path.home() / ".cache") / "storm-harness"
+    return user_folder("XDG_CACHE_HOME", ".cache") / "storm-harness"
 
 
 def installed(cache: Path | None = None) -> ServerHomes | None:

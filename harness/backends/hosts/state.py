@@ -23,6 +23,7 @@ from harness.errors import HarnessError, MissingTool, UsageError
 from harness.experiments.cluster_file import DATA_SERVERS, ClusterFile, ExistingHosts
 from harness.machine import secret_files
 from harness.machine.locks import held
+from harness.machine.named_paths import user_folder
 from harness.plans import Frozen
 
 Phase = Literal["hosts", "software", "ready"]
@@ -60,8 +61,7 @@ class ClusterRecord(Frozen):
 
 def clusters_folder() -> Path:
     """Return where clusters are kept (``XDG_STATE_HOME``, else ``~/.local/state``)."""
-    base = os.environ.get("XDG_STATE_HOME", "")
-    return (Path(base) if base else Path.home() / ".local" / "state") / "storm-harness" / "clusters"
+    return user_folder("XDG_STATE_HOME", ".local/state") / "storm-harness" / "clusters"
 
 
 def known() -> list[str]:
@@ -150,7 +150,7 @@ class ProvisionedState:
             return ClusterRecord.model_validate_json(
                 (self.folder / "cluster.json").read_text(encoding="utf-8")
             )
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             others = ", ".join(known())
             hint = f"there are: {others}" if others else "harness provision CLUSTER.yaml makes one"
             raise UsageError(f"there is no cluster {self.name}", hint) from None
