@@ -11,7 +11,7 @@ SHELL := bash
 .SHELLFLAGS := -o pipefail -c
 NAMED = 2>&1 | (trap '' INT; exec sed -u 's/^/$(@:test-%=%): /')
 
-.PHONY: setup servers run test test-java test-python test-system test-alone test-hosts compiled lint bench bench-scale lock docs nightly
+.PHONY: setup servers run test test-java test-python test-system test-alone test-hosts compiled lint bench bench-scale lock docs nightly audit sbom pins
 
 setup: ## tools, virtual environment, jars, servers; quick when nothing changed
 	@bash scripts/setup.sh
@@ -67,6 +67,15 @@ nightly: setup ## measure configs/nightly.yaml, compare with the baseline, write
 
 docs: setup ## the command reference, from --help
 	$(PY) scripts/command_reference.py
+
+audit: setup ## locked packages against known vulnerabilities; exit status 4 where the service does not answer
+	@$(PY) scripts/audit.py
+
+sbom: setup ## sbom.json, what all of this is made of (CycloneDX)
+	@$(PY) scripts/sbom.py
+
+pins: setup ## SHA-256 of the servers' jars, fetched anew; after a change of their versions
+	@$(PY) scripts/pin_servers.py
 
 lock: ## requirements.lock from pyproject.toml
 	.venv/bin/uv pip compile --universal --python-version 3.11 --extra dev --generate-hashes -q \
