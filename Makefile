@@ -15,7 +15,7 @@ PYTEST = $(PY) -m pytest --junitxml=$(RESULTS)/$@.xml
 MAVEN := mvn -B -Dstyle.color=never -f storm-topologies/pom.xml
 
 .PHONY: setup setup-dev setup-deep servers run test test-deep test-units test-first-run test-java test-python
-.PHONY: test-system test-alone test-hosts slowest lint bench bench-scale lock docs nightly
+.PHONY: test-system test-alone test-hosts slowest lint bench bench-scale lock docs nightly audit sbom pins
 
 setup: ## what every command needs but provisioning, tests and benches; quick when nothing changed
 	@bash scripts/setup.sh
@@ -95,6 +95,15 @@ docs: setup ## the command reference, from --help; lists of modules, measures an
 	$(PY) scripts/command_reference.py
 	$(PY) scripts/module_index.py
 	$(PY) scripts/measured_words.py
+
+audit: setup-dev ## locked packages against known vulnerabilities; exit status 4 where the service does not answer
+	@$(PY) scripts/audit.py
+
+sbom: setup-dev ## sbom.json, what all of this is made of (CycloneDX)
+	@$(PY) scripts/sbom.py
+
+pins: setup-dev ## SHA-256 of the servers' jars, fetched anew; after a change of their versions
+	@$(PY) scripts/pin_servers.py
 
 # What measuring needs is a part of what developing needs, at the same versions.
 lock: ## requirements-dev.lock and requirements.lock from pyproject.toml

@@ -286,7 +286,7 @@ def main(pairs: int, backlog: int, out: Path) -> None:
         local_cluster(
             experiment(0.05, instrument=True).cluster, servers.install(), Path(home), jars(), lambda _: None
         ) as cluster,
-        MetricsReceiver() as metrics,
+        MetricsReceiver(hand_out=cluster.hand_out) as metrics,
         Topics(cluster.bootstrap) as topics,
     ):
         for topic in (INPUT, OUTPUT):

@@ -2,6 +2,25 @@
 
 from __future__ import annotations
 
+MOST_CHARACTERS = 600
+"""Of a message or a hint; a user's file may have any number in a name."""
+
+
+def one_line(text: str) -> str:
+    """Return text in which nothing ends the line or steers a terminal, whatever a user's file put there.
+
+    Examples
+    --------
+    >>> one_line("unknown key 'a" + chr(10) + "b'")
+    "unknown key 'a b'"
+    """
+    if len(text) > MOST_CHARACTERS:
+        text = f"{text[:MOST_CHARACTERS]}..."
+    if text.isprintable():
+        return text
+    spaced = text.replace("\r\n", " ").replace("\n", " ").replace("\t", " ")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in spaced)
+
 
 class HarnessError(Exception):
     """Anything that ends a command with one clear line.
@@ -26,9 +45,9 @@ class HarnessError(Exception):
     exit_status = 1
 
     def __init__(self, message: str, hint: str = "", log: str = "", excerpt: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = one_line(message)
+        self.hint = one_line(hint)
+        super().__init__(self.message)
         self.log = log
         self.excerpt = excerpt
 

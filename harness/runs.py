@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -283,6 +284,47 @@ def _sync_names(folder: Path) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+@contextmanager
+def judged_alone(path: Path) -> Iterator[None]:
+    """Let nobody else write predictions, errors or a report into a run directory during the block.
+
+    Raises
+    ------
+    UsageError
+        When somebody does.
+    """
+    with held(path, UsageError(f"{path}: another harness is judging this run", "wait until it has ended")):
+        for left in path.glob(".*.partial"):  # by one that was killed: this one is alone
+            shutil.rmtree(left, ignore_errors=True)
+        yield
+
+
+@contextmanager
+def own_folder(parent: Path, purpose: str) -> Iterator[Path]:
+    """Give a temporary folder that no other process has, and remove it with the block.
+
+    Parameters
+    ----------
+    parent : Path
+        Where it is made, so that what is in it can be moved there at once.
+    purpose : str
+        What it is for, in its name.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=f".{purpose}.", suffix=".partial", dir=parent))
+    folder.chmod(0o777 & ~_umask())
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _umask() -> int:
+    """Return this process's umask, which can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 class Run:

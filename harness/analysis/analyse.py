@@ -20,9 +20,11 @@ from harness.analysis.judge.summary import Summary
 from harness.analysis.spark.inputs import read_run
 from harness.analysis.spark.session import spark_session
 from harness.protocols import CheckResult
+from harness.runs import judged_alone, own_folder
 from harness.schemas import SCHEMA_VERSION
 
-OUTPUTS = ("errors.parquet", "summary.json", "verdict.json", "figures", "report.html")
+OUTPUTS = ("errors.parquet", "summary.json", "figures", "report.html", "verdict.json")
+"""The verdict is the last: a run that has one has all of them, of the same analysis."""
 
 
 def analyse(run_dir: Path, master: str | None = None) -> Summary:
@@ -43,10 +45,11 @@ def analyse(run_dir: Path, master: str | None = None) -> Summary:
     Raises
     ------
     UsageError
-        When a file is missing, unreadable or not of the declared schema; nothing is written then.
+        When a file is missing, unreadable or not of the declared schema, or another process judges the run;
+        nothing is written then.
     """
     run = read_run(run_dir)
-    with ThreadPoolExecutor(max_workers=1) as aside:
+    with judged_alone(run.path), ThreadPoolExecutor(max_workers=1) as aside:
         # Spark's JVM takes as long to start as the plotting libraries to import: neither waits for the other.
         pages = aside.submit(import_module, "harness.analysis.report.writing")
         with spark_session(run.rows, master, remember_classes=True, aside=aside) as spark:
@@ -76,15 +79,11 @@ def _write_json(path: Path, value: object) -> None:
 @contextmanager
 def _all_or_nothing(run_path: Path) -> Iterator[Path]:
     """Give a folder whose contents replace the run's old outputs when the block ends well."""
-    folder = run_path / ".analysis.partial"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    try:
+    with own_folder(run_path, "analysis") as folder:
         yield folder
+        (run_path / "verdict.json").unlink(missing_ok=True)  # one killed from here on leaves none
         for name in OUTPUTS:
             target = run_path / name
             if target.is_dir():
                 shutil.rmtree(target)
             os.replace(folder / name, target)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

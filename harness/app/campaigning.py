@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -22,8 +22,9 @@ from harness.experiments.campaign import Campaign
 from harness.experiments.config import Experiment
 from harness.experiments.contracts import Watcher
 from harness.experiments.loading import expand_steps
-from harness.machine import cgroups, room
+from harness.machine import cgroups, host_logs, room
 from harness.machine.environment import describe
+from harness.machine.masking import SecretMask
 from harness.machine.niceness import NICENESS, giving_way
 from harness.machine.servers import KAFKA_VERSION, STORM_VERSION, ServerHomes
 from harness.runs import Run, read_table, write_atomically
@@ -75,14 +76,22 @@ def require_room(runs: Path, experiment: Experiment) -> None:
 
 
 class _RunLog(logging.FileHandler):
+    def __init__(self, path: Path, mask: SecretMask) -> None:
+        super().__init__(path, encoding="utf-8")
+        self._mask = mask
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a line without secrets."""
+        return self._mask.text(super().format(record))
+
     def handleError(self, record: logging.LogRecord) -> None:
         """Pass over a line that cannot be written: a disk that is full is told of where a step is."""
 
 
 @contextmanager
-def logging_to(run: Run) -> Iterator[None]:
-    """Append the harness's log to the run's ``log.txt``."""
-    handler = _RunLog(run.path / "log.txt", encoding="utf-8")
+def logging_to(run: Run, mask: SecretMask) -> Iterator[None]:
+    """Append the harness's log to the run's ``log.txt``, secrets masked."""
+    handler = _RunLog(run.path / "log.txt", mask)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logger = logging.getLogger("harness")
     logger.addHandler(handler)
@@ -95,13 +104,14 @@ def logging_to(run: Run) -> Iterator[None]:
             handler.close()
 
 
-def keep_logs(logs: Path, target: Path) -> bool:
-    """Copy the servers' logs, which say why a run ended, into the run; return whether there was room."""
-    shutil.rmtree(target, ignore_errors=True)
+def keep_logs(logs: Path, target: Path, mask: SecretMask | None = None) -> bool:
+    """Copy the servers' logs, which say why a run ended, into the run; return whether there was room.
+
+    Modes, owners, links and secrets are not copied: who wrote logs on a provisioned host is not trusted.
+    """
     try:
-        shutil.copytree(logs, target)
+        host_logs.tell("the servers", host_logs.copy(logs, target, mask))
     except OSError:
-        shutil.rmtree(target, ignore_errors=True)  # the room that a part of them takes is needed more
         return False
     return True
 
@@ -137,7 +147,8 @@ def measure(
         logger.info(line)
         progress(line)
 
-    with temporary_home() as home, logging_to(run):
+    mask = SecretMask.of(experiment.model_dump(mode="json"), sys.argv[1:])
+    with temporary_home() as home, logging_to(run, mask):
         logger.info("steps finished before: %s", list(run.finished_steps))
         try:
             there = access(experiment)
@@ -151,7 +162,7 @@ def measure(
                     raise
         except Exception as error:
             logger.error("stopped: %s", error)
-            kept = keep_logs(home / "logs", run.path / "servers")
+            kept = keep_logs(home / "logs", run.path / "servers", mask)
             if isinstance(error, HarnessError):
                 _refer_to_kept(error, home / "logs", run.path / "servers" if kept else None)
             raise
@@ -193,7 +204,7 @@ def carry_out_on(
         Identifier of the first message (``first_free_id``).
     """
     with ExitStack() as stack:
-        measuring = stores.measuring(experiment, run, watch, cluster.here)
+        measuring = stores.measuring(experiment, run, watch, cluster.here, cluster.hand_out)
         target, metrics, watcher = stack.enter_context(measuring)
         topics = (f"{name}-in", f"{name}-out")
         load = stack.enter_context(load_of(experiment, cluster, name, topics, first_id))

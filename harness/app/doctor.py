@@ -15,8 +15,9 @@ import psutil
 
 from harness.backends import optional_servers
 from harness.backends.hosts import ansible, host_network, terraform
-from harness.errors import MissingTool
+from harness.errors import HarnessError, MissingTool
 from harness.machine import cgroups, sandbox, servers
+from harness.machine.server_pins import pinned, require_pinned
 
 JAVA_AT_LEAST = 17
 PYTHON_AT_LEAST = (3, 11)
@@ -108,6 +109,11 @@ def _disk() -> MachineFinding:
 def _servers() -> MachineFinding:
     homes = servers.installed()
     detail = str(homes.root) if homes else "not in the cache yet; the first run fetches them"
+    if homes is not None:
+        try:
+            require_pinned(homes.root, pinned("storm-kafka"))
+        except HarnessError as changed:
+            return _finding("servers", False, changed.message, changed.hint)
     return _finding("servers", homes is not None, detail, "harness doctor --install", needed=False)
 
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path, PurePath
 from typing import Protocol, Self
 
@@ -29,11 +30,14 @@ from harness.experiments.config import Experiment
 from harness.experiments.contracts import Metrics, Progress, Watcher
 from harness.machine import secret_files
 from harness.machine.companions import DataServer, data_folder
-from harness.machine.server_config import LOOPBACK
 from harness.runs import Run
 from harness.storm.deployment import MetricsTarget
 
 logger = logging.getLogger(__name__)
+
+_require_intact_influxd = cache(optional_servers.require_intact_influxd)
+_require_intact_neo4j = cache(optional_servers.require_intact_neo4j)
+"""A run asks for its servers several times; they are read once, a fifth of a second for 100 MB."""
 
 TOKEN = "INFLUXDB_TOKEN"
 URI = "NEO4J_URI"
@@ -167,12 +171,12 @@ class Stores:
 
     @contextmanager
     def measuring(
-        self, experiment: Experiment, run: Run, watch: Watcher, here: str = LOOPBACK
+        self, experiment: Experiment, run: Run, watch: Watcher, here: str, hand_out: Callable[[str], str]
     ) -> Iterator[tuple[MetricsTarget, Metrics, Watcher]]:
         """Give where metrics go, where they are read, and a watcher that hands finished steps on.
 
         The servers are up; at the end every finished step is in the stores. Workers reach this machine by the
-        address ``here``.
+        address ``here``; ``hand_out`` puts a secret where they can read it, and returns the file's path.
 
         Raises
         ------
@@ -180,7 +184,10 @@ class Stores:
             When a store refuses us, or at the end has not taken a step.
         """
         if self.metrics is None:
-            with MetricsReceiver(here) as receiver, self._recording(run, watch, {}) as watcher:
+            with (
+                MetricsReceiver(here, hand_out=hand_out) as receiver,
+                self._recording(run, watch, {}) as watcher,
+            ):
                 yield receiver, receiver.store, watcher
             return
         with influx_store(self.metrics, experiment.name) as store:
@@ -258,6 +265,7 @@ def local_influxdb(data: Path | None = None, retention_days: int | None = None) 
     program = optional_servers.influxd()
     if program is None:
         raise MissingTool("InfluxDB is not installed", "make servers")
+    _require_intact_influxd(program)
     return InfluxServer(
         program,
         data or data_folder("influxdb"),
@@ -326,6 +334,7 @@ def local_neo4j(data: Path | None = None) -> Neo4jServer:
     home = optional_servers.neo4j_home()
     if home is None:
         raise MissingTool("Neo4j is not installed", "make servers")
+    _require_intact_neo4j(home)
     return Neo4jServer(home, data or data_folder("neo4j"), set_first_password)
 
 

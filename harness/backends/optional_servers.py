@@ -14,8 +14,9 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from harness.backends.influxdb import build as influxdb_build
-from harness.errors import MissingTool
+from harness.errors import HarnessError, MissingTool
 from harness.machine import servers
+from harness.machine.server_pins import pinned, require_pinned
 from harness.machine.servers import MANIFEST, Assembly, cache_folder, fetch, only_one, quiet, require_free
 
 INFLUXDB_VERSION = influxdb_build.VERSION
@@ -61,6 +62,11 @@ def neo4j_home(cache: Path | None = None) -> Path | None:
     return root if (root / MANIFEST).exists() else None
 
 
+def require_intact_neo4j(home: Path) -> None:
+    """Raise HarnessError when one of Neo4j's jars is not the pinned one."""
+    require_pinned(home, pinned("neo4j"))
+
+
 def neo4j_obstacle() -> Obstacle | None:
     """Return what keeps Neo4j from being installed here."""
     if shutil.which("mvn") is None:
@@ -76,10 +82,10 @@ def install_neo4j(cache: Path | None = None, progress: Progress = quiet) -> Path
     MissingTool
         When there is no Maven.
     HarnessError
-        When Maven fails or the disk is too full.
+        When Maven fails or the disk is too full, or a jar is not the pinned one.
     """
     root = _neo4j_root(cache)
-    fetch(root, NEO4J_ASSEMBLIES, NEO4J_DISK_BYTES, progress)
+    fetch(root, NEO4J_ASSEMBLIES, NEO4J_DISK_BYTES, pinned("neo4j"), progress)
     return root
 
 
@@ -95,6 +101,22 @@ def influxd(cache: Path | None = None) -> Path | None:
     """Return InfluxDB's server program, or None when it is not installed."""
     root = _influxdb_root(cache)
     return root / "influxd" if (root / MANIFEST).exists() else None
+
+
+def require_intact_influxd(program: Path) -> None:
+    """Raise HarnessError when InfluxDB's program is not what was built.
+
+    Its source is pinned; the program is this machine's own, so the list beside it is all there is.
+    """
+    try:
+        expected = json.loads((program.parent / MANIFEST).read_text(encoding="utf-8"))["sha256"]
+        with program.open("rb") as file:
+            actual = hashlib.file_digest(file, "sha256").hexdigest()
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise HarnessError(f"{program}: cannot be compared: {error}", f"remove {program.parent}") from None
+    if actual != expected:
+        what = f"{program}: its SHA-256 is {actual[:16]}..., not that of the program that was built"
+        raise HarnessError(what, f"remove {program.parent}, then make servers")
 
 
 def influxdb_obstacle() -> Obstacle | None:

@@ -7,7 +7,15 @@ import shutil
 
 import click
 
-from harness.commands.common import err, finish, json_option, require_tools, stop_as_by_ctrl_c
+from harness.commands.common import (
+    err,
+    finish,
+    json_option,
+    require_private_network,
+    require_tools,
+    shared_loopback_option,
+    stop_as_by_ctrl_c,
+)
 from harness.commands.hosts import status_of
 from harness.errors import UsageError
 from harness.machine.server_config import MOST_NODES, MOST_SLOTS
@@ -32,8 +40,9 @@ def cluster() -> None:
 @click.option(
     "--worker-heap-mb", type=click.IntRange(64), default=256, show_default=True, help="Heap of a worker."
 )
+@shared_loopback_option
 @json_option
-def up(nodes: int, slots_per_node: int, worker_heap_mb: int, as_json: bool) -> None:
+def up(nodes: int, slots_per_node: int, worker_heap_mb: int, shared_loopback: bool, as_json: bool) -> None:
     """Start ZooKeeper, Nimbus, supervisors and Kafka, and leave them running."""
     from harness.app.jars import jars
     from harness.backends.local import daemon as cluster_daemon
@@ -41,6 +50,7 @@ def up(nodes: int, slots_per_node: int, worker_heap_mb: int, as_json: bool) -> N
 
     stop_as_by_ctrl_c()
     require_tools()
+    require_private_network(shared_loopback)
     shape = cluster_daemon.Shape(
         nodes=nodes,
         slots_per_node=slots_per_node,

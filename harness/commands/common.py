@@ -20,7 +20,7 @@ from typing import Any, Never
 import click
 from rich.console import Console
 
-from harness.errors import HarnessError, MissingTool
+from harness.errors import HarnessError, MissingTool, UsageError
 
 err = Console(stderr=True, soft_wrap=True)
 
@@ -116,6 +116,40 @@ def master_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 RunPath = click.Path(path_type=Path, file_okay=False)
 FilePath = click.Path(path_type=Path, dir_okay=False)
+
+
+def shared_loopback_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the option ``--shared-loopback``."""
+    said = "Without a private network, run all the same: every user of this machine can reach Nimbus."
+    return click.option(
+        "--shared-loopback", is_flag=True, envvar="HARNESS_SHARED_LOOPBACK", show_envvar=True, help=said
+    )(command)
+
+
+def require_private_network(shared_loopback: bool) -> None:
+    """Check that no other user of this machine can reach the servers, or that this was allowed.
+
+    Nimbus has no authentication, and runs as the harness's user whatever it is sent.
+
+    Raises
+    ------
+    UsageError
+        When there can be no private network, and nobody allowed to do without.
+    """
+    from harness.machine import sandbox
+
+    if sandbox.inside() or not (reason := sandbox.obstacle()):
+        return
+    who = "every user of this machine can reach Nimbus, which runs what it is sent as you"
+    if not shared_loopback:
+        hint = (
+            "harness doctor says what allows one; or give --shared-loopback on a machine that is yours alone"
+        )
+        raise UsageError(f"no private network here ({reason}): {who}", hint)
+    err.print(
+        f"[yellow]warning:[/] no private network here ({reason}): {who}; the servers listen on loopback"
+        " addresses, the workers on every address but protected by a secret"
+    )
 
 
 def require_tools() -> None:

@@ -23,7 +23,9 @@ from harness.commands.common import (
     master_option,
     pct,
     relative,
+    require_private_network,
     require_tools,
+    shared_loopback_option,
     stop_as_by_ctrl_c,
 )
 from harness.errors import HarnessError, UsageError
@@ -40,9 +42,15 @@ VERDICT_STATUS = {"valid": 0, "invalid": 3, "unknown": 4}
 )
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a key of the file.")
 @click.option("--resume", type=RunPath, metavar="RUN", help="Go on with an interrupted run instead.")
+@shared_loopback_option
 @json_option
 def run(
-    experiment: str | None, runs: Path, overrides: tuple[str, ...], resume: Path | None, as_json: bool
+    experiment: str | None,
+    runs: Path,
+    overrides: tuple[str, ...],
+    resume: Path | None,
+    shared_loopback: bool,
+    as_json: bool,
 ) -> None:
     """Measure an EXPERIMENT (a file, or a name of 'harness list') and judge the models on it.
 
@@ -57,7 +65,7 @@ def run(
     from harness.app import campaigning
     from harness.app.jars import jars
     from harness.commands.console import ProgressDisplay
-    from harness.experiments.loading import expand_steps, files, load
+    from harness.experiments.loading import expand_steps, files, load, require_secrets
     from harness.machine import sandbox, servers
     from harness.runs import Run
 
@@ -66,11 +74,12 @@ def run(
     given = click.get_current_context().get_parameter_source("runs")
     if resume is not None and given is not ParameterSource.DEFAULT:
         raise UsageError("--runs cannot move a run that has begun", "leave it out")
-    if resume is not None and overrides:
-        raise UsageError("--set cannot change a run that has begun", "start a new run instead")
     stop_as_by_ctrl_c()
     resumed = Run(resume) if resume else None
     loaded = load(resumed.path / "experiment.yaml" if resumed else str(experiment), overrides)
+    if resumed:
+        unfinished = len(resumed.finished_steps) < len(expand_steps(loaded))
+        require_secrets(resumed.path / "experiment.yaml", overrides, unfinished)
     if not loaded.cluster.measured:
         _simulate(loaded, resumed, runs, as_json)
     left = resumed is None or len(resumed.finished_steps) < len(expand_steps(loaded))
@@ -80,16 +89,12 @@ def run(
         jars()
         if left:
             campaigning.require_room(resumed.path if resumed else runs, loaded)
+    if loaded.cluster.starts_servers:
+        require_private_network(shared_loopback)
     homes = servers.install(progress=err.print)
-    if loaded.cluster.starts_servers and not sandbox.inside():
-        if reason := sandbox.obstacle():
-            err.print(
-                f"[yellow]warning:[/] no private network here ({reason}): the servers listen on loopback"
-                " addresses, the workers on every address but protected by a secret"
-            )
-        else:
-            os.environ[CHECKED] = "1"
-            sandbox.enter([sys.executable, "-m", "harness", *sys.argv[1:]])
+    if loaded.cluster.starts_servers and not sandbox.inside() and sandbox.obstacle() is None:
+        os.environ[CHECKED] = "1"
+        sandbox.enter([sys.executable, "-m", "harness", *sys.argv[1:]])
 
     loaded = _captured(loaded, homes)
     measured = resumed or Run.create(runs, loaded.name, files(loaded), campaigning.environment(loaded))

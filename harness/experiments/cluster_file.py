@@ -6,15 +6,17 @@ The models below are the file's grammar: their field names are the YAML keys.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, field_validator, model_validator
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from harness.errors import UsageError
+from harness.experiments.yaml_files import read_tree, shortened
+from harness.machine.named_paths import file_at
 from harness.plans import Frozen, Positive
 
 ClusterRole = Literal["zookeeper", "nimbus", "supervisor", "kafka", "influxdb", "neo4j", "probes"]
@@ -27,13 +29,45 @@ RETENTION_DAYS = 400
 """A year of nights, and a month to look at the same night of the year before."""
 
 
+def _ipv4(text: str) -> str:
+    try:
+        return str(ipaddress.IPv4Address(text))
+    except ValueError:
+        raise PydanticCustomError("address", "not an IPv4 address such as 192.0.2.10") from None
+
+
+def _ipv4_network(text: str) -> str:
+    try:
+        return str(ipaddress.IPv4Network(text))
+    except ValueError:
+        raise PydanticCustomError("network", "not an IPv4 network such as 192.0.2.0/24") from None
+
+
+def _plain_path(path: Path) -> Path:
+    if unfit := sorted(set(_NOT_IN_PATHS.findall(str(path)))):
+        raise PydanticCustomError("path", "no path with {unfit} in it", {"unfit": " or ".join(unfit)})
+    return path
+
+
+_NOT_IN_PATHS = re.compile(r"""[\s'"`$%\\;&|<>(){}*?!#]""")
+"""What ssh, its option files or the shell of a jump would not take for a part of a path."""
+
+Address = Annotated[str, AfterValidator(_ipv4)]
+Network = Annotated[str, AfterValidator(_ipv4_network)]
+User = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,31}$")]
+"""No name begins with what ssh would take for an option."""
+CloudName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 _.:/()+-]{0,127}$")]
+"""How a cloud calls its images, sizes and networks."""
+StormKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$")]
+
+
 class Machine(Frozen):
     """A host: its name, what runs there, how large it is; where it is when it exists already."""
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,11}$")]
     roles: Annotated[tuple[ClusterRole, ...], Field(min_length=1)]
     size: Size = "small"
-    address: str | None = None
+    address: Address | None = None
 
 
 class Sizes(Frozen):
@@ -47,9 +81,9 @@ class Sizes(Frozen):
 class Names(Frozen):
     """A cloud's name for each size."""
 
-    small: str
-    medium: str
-    large: str
+    small: CloudName
+    medium: CloudName
+    large: CloudName
 
 
 class _HostsOfKind(Frozen):
@@ -69,7 +103,7 @@ class LocalHosts(_HostsOfKind):
     """Network namespaces of this machine."""
 
     kind: Literal["local"]
-    network: str = "10.97.0.0/24"
+    network: Network = "10.97.0.0/24"
     disk_mb: Sizes = Sizes(small=2048, medium=4096, large=8192)
 
     @property
@@ -86,7 +120,7 @@ class LocalHosts(_HostsOfKind):
     @classmethod
     def _a_network(cls, text: str) -> str:
         network = ipaddress.ip_network(text)
-        if network.version != 4 or network.prefixlen > 26:
+        if network.prefixlen > 26:
             raise ValueError(f"{text} is no IPv4 network with room for hosts, such as 10.97.0.0/24")
         return text
 
@@ -95,10 +129,10 @@ class ExistingHosts(_HostsOfKind):
     """Hosts that are there already, reached with a key of the user's own."""
 
     kind: Literal["existing"]
-    ssh_user: str
-    ssh_key: Path
+    ssh_user: User
+    ssh_key: Annotated[Path, AfterValidator(_plain_path)]
     ssh_port: Annotated[int, Field(ge=1, le=65535)] = 22
-    controllers: tuple[str, ...] = ()
+    controllers: tuple[Address, ...] = ()
 
     @property
     def port(self) -> int:
@@ -121,26 +155,26 @@ class OpenstackHosts(_HostsOfKind):
     """Servers of an OpenStack cloud; its credentials are in the environment (OS_CLOUD or OS_AUTH_URL ...)."""
 
     kind: Literal["openstack"]
-    image: str
+    image: CloudName
     flavors: Names
-    external_network: str
-    caller_cidr: str
-    network: str = "10.97.0.0/24"
-    dns: tuple[str, ...] = ()
-    ssh_user: str = "debian"
+    external_network: CloudName
+    caller_cidr: Network
+    network: Network = "10.97.0.0/24"
+    dns: tuple[Address, ...] = ()
+    ssh_user: User = "debian"
 
 
 class HetznerHosts(_HostsOfKind):
     """Servers of Hetzner Cloud; its token is in the environment (HCLOUD_TOKEN)."""
 
     kind: Literal["hetzner"]
-    caller_cidr: str
-    image: str = "debian-12"
-    location: str = "fsn1"
-    network_zone: str = "eu-central"
+    caller_cidr: Network
+    image: CloudName = "debian-12"
+    location: CloudName = "fsn1"
+    network_zone: CloudName = "eu-central"
     server_types: Names = Names(small="cx23", medium="cx33", large="cx43")
-    network: str = "10.97.0.0/24"
-    ssh_user: str = "root"
+    network: Network = "10.97.0.0/24"
+    ssh_user: User = "root"
 
 
 Hosts = Annotated[LocalHosts | ExistingHosts | OpenstackHosts | HetznerHosts, Field(discriminator="kind")]
@@ -151,7 +185,7 @@ class StormSettings(Frozen):
 
     slots_per_node: Annotated[int, Field(ge=1, le=80)] = 2
     worker_heap_mb: Annotated[int, Field(ge=64)] = 256
-    settings: Mapping[str, str | int | float | bool | list[object] | None] = {}
+    settings: Mapping[StormKey, str | int | float | bool | list[object] | None] = {}
 
 
 class Probes(Frozen):
@@ -206,15 +240,7 @@ def load(path: Path) -> ClusterFile:
     UsageError
         Missing or unreadable file, unknown key, wrong type, a cluster that cannot be.
     """
-    try:
-        tree = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
-    except YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise UsageError(f"{path}{line}: not readable as YAML", str(problem)) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read", str(error)) from None
+    tree = read_tree(path, "safe")
     if not isinstance(tree, dict):
         raise UsageError(f"{path}: a cluster is a mapping of keys", "see docs/clusters.md")
     try:
@@ -222,8 +248,12 @@ def load(path: Path) -> ClusterFile:
     except ValidationError as error:
         raise UsageError(f"{path}: {_complaint(error)}") from None
     hosts = cluster.hosts
-    if isinstance(hosts, ExistingHosts) and not hosts.ssh_key.expanduser().is_file():
-        raise UsageError(f"{path}: hosts.ssh_key: there is no file {hosts.ssh_key}")
+    if isinstance(hosts, ExistingHosts):
+        key = file_at(hosts.ssh_key)
+        if key is None:
+            raise UsageError(f"{path}: hosts.ssh_key: there is no file {hosts.ssh_key}")
+        if _NOT_IN_PATHS.search(str(key)):
+            raise UsageError(f"{path}: hosts.ssh_key: ssh cannot be given the path {str(key)!r}")
     return cluster
 
 
@@ -238,5 +268,5 @@ def _complaint(error: ValidationError) -> str:
     message = str(first["msg"]).removeprefix("Value error, ")
     if first["type"] == "value_error":
         return message
-    value = "" if isinstance(first["input"], dict) else f" (it is {first['input']!r})"
+    value = "" if isinstance(first["input"], dict) else f" (it is {shortened(repr(first['input']))})"
     return f"{key}: {message}{value}"

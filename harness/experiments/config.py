@@ -14,6 +14,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from harness.experiments.clusters import CLUSTER_TAGS, ClusterSpec, Local
 from harness.experiments.stores import MetricStore, PlanStore
+from harness.machine.named_paths import file_at
 from harness.plans import Frozen, NotNegative, Positive, PositiveFloat, TopologyConfiguration
 from harness.topologies.jar import ACKERS, JarTopology, StormValue
 from harness.topologies.test_topology import Topology
@@ -60,7 +61,7 @@ class Workload(Frozen):
     def _trace_file(self) -> Self:
         if (self.arrivals == "trace") != (self.trace is not None):
             raise ValueError("the key 'trace' (a file) goes with arrivals: trace, only there")
-        if self.trace is not None and not self.trace.is_file():
+        if self.trace is not None and file_at(self.trace) is None:
             raise ValueError(f"trace: there is no file {self.trace}")
         return self
 

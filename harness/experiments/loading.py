@@ -13,11 +13,13 @@ import numpy as np
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.error import YAMLError
 
 from harness.errors import UsageError
 from harness.experiments.cluster_file import load as load_cluster
 from harness.experiments.config import TAGS, Experiment, Step
+from harness.experiments.yaml_files import read_tree, read_value, shortened
+from harness.machine.masking import SecretMask, masked_keys
+from harness.machine.named_paths import file_at
 from harness.topologies.jar import JarTopology
 
 TRACE = "trace.txt"
@@ -96,12 +98,12 @@ def _giving(overrides: Sequence[str], where: Sequence[int | str]) -> str:
 def find(source: str | os.PathLike[str]) -> Path:
     """Return the file that a path or the name of a shipped experiment stands for."""
     path = Path(source)
-    if path.is_file():
+    if file_at(path) is not None:
         return path
     if path.suffix == "" and len(path.parts) <= 2:
         for folder in shipped_folders():
             candidate = folder / f"{source}.yaml"
-            if candidate.is_file():
+            if file_at(candidate) is not None:
                 return candidate
     raise UsageError(f"{source}: no such experiment", "give a YAML file, or a name that 'harness list' shows")
 
@@ -154,6 +156,33 @@ def completed(experiment: Experiment, topology: JarTopology) -> Experiment:
         raise UsageError(f"{experiment.name}: {_complaint(first, where)}", "see: harness check") from None
 
 
+def require_secrets(path: Path, overrides: Sequence[str], needed: bool) -> None:
+    """Check that what was masked in a run's experiment, and nothing else, is given again.
+
+    Parameters
+    ----------
+    path : Path
+        The run's ``experiment.yaml``.
+    overrides : sequence of str
+        ``KEY=VALUE``.
+    needed : bool
+        Whether anything is still to be measured.
+
+    Raises
+    ------
+    UsageError
+        When a key is missing, or one that was not masked is given.
+    """
+    tree = _read(path)
+    masked = [key for key in masked_keys(tree) if not key.startswith("topology.captured.")]
+    given = [option.partition("=")[0] for option in overrides]
+    if other := next((key for key in given if key not in masked), ""):
+        raise UsageError(f"--set cannot change a run that has begun ({other})", "start a new run instead")
+    if needed and (missing := [key for key in masked if key not in given]):
+        what = f"{path}: {missing[0]} was not kept, because it looks like a secret"
+        raise UsageError(what, f"give it again, with --set {missing[0]}=VALUE")
+
+
 def files(experiment: Experiment) -> dict[str, str]:
     """Return what a run keeps of its experiment, by file name: enough to go on with it on another machine."""
     if (trace := experiment.trace) is None:
@@ -163,24 +192,16 @@ def files(experiment: Experiment) -> dict[str, str]:
 
 
 def dump(experiment: Experiment) -> str:
-    """Return the experiment as YAML with every default written out."""
+    """Return the experiment as YAML with every default written out, and what looks like a secret masked."""
     out = StringIO()
     yaml = YAML()
     yaml.default_flow_style = False
-    yaml.dump(experiment.model_dump(mode="json"), out)
+    yaml.dump(SecretMask().tree(experiment.model_dump(mode="json")), out)
     return out.getvalue()
 
 
 def _read(path: Path) -> Any:
-    try:
-        tree = YAML(typ="rt").load(path.read_text(encoding="utf-8"))
-    except YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise UsageError(f"{path}{line}: not readable as YAML", str(problem)) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read", str(error)) from None
+    tree = read_tree(path, "rt")
     if not isinstance(tree, CommentedMap):
         raise UsageError(f"{path}:1: an experiment is a mapping of keys", "see docs/experiments.md")
     return tree
@@ -191,7 +212,14 @@ def _beside(tree: CommentedMap, path: Path) -> None:
     for part, key in (("workload", "trace"), ("metrics", "data"), ("plans", "data"), ("topology", "jar")):
         found = tree.get(part)
         if isinstance(found, CommentedMap) and isinstance(named := found.get(key), str):
-            found[key] = str(path.resolve().parent / Path(named).expanduser())
+            found[key] = str(path.resolve().parent / _at_home(named))
+
+
+def _at_home(named: str) -> Path:
+    try:
+        return Path(named).expanduser()
+    except RuntimeError:  # of a user that there is not
+        return Path(named)
 
 
 def _provisioned(tree: CommentedMap, path: Path, overrides: Sequence[str]) -> None:
@@ -199,7 +227,7 @@ def _provisioned(tree: CommentedMap, path: Path, overrides: Sequence[str]) -> No
     given = tree.get("cluster")
     if not isinstance(given, str):
         return
-    file = next((f for f in (Path(given), path.resolve().parent / given) if f.is_file()), None)
+    file = next((f for f in (Path(given), path.resolve().parent / given) if file_at(f) is not None), None)
     if file is None:
         option = _giving(overrides, ["cluster"])
         place = f"--set {option}" if option else f"{path}:{_line(tree, ['cluster'])}"
@@ -229,8 +257,8 @@ def _override(tree: Any, option: str) -> None:
     for part in parents:
         node = _child(node, part, option)
     try:
-        value = YAML(typ="safe").load(text)
-    except YAMLError:
+        value = read_value(text)
+    except ValueError:
         raise UsageError(f"--set {option}: {text!r} is not readable as YAML", "quote it") from None
     if isinstance(node, CommentedSeq):
         node[_index(node, last, option)] = value
@@ -288,7 +316,7 @@ def _complaint(error: Any, where: Sequence[int | str]) -> str:
     if error["type"] == "missing":
         return f"the key {key!r} is missing"
     message = str(error["msg"]).removeprefix("Value error, ")
-    value = "" if isinstance(error["input"], dict) else f" (it is {error['input']!r})"
+    value = "" if isinstance(error["input"], dict) else f" (it is {shortened(repr(error['input']))})"
     if error["type"] == "value_error":
         value = ""
     return f"{key}: {message}{value}" if key else message

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import logging
-import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from harness.errors import ClusterError, UsageError
+from harness.machine.named_paths import user_folder
 from harness.machine.server_process import ServerProcess, port_is_free
 
 logger = logging.getLogger(__name__)
@@ -24,8 +24,7 @@ RESTARTS = 3
 
 def data_folder(name: str) -> Path:
     """Return the user's folder for a server's data (``XDG_DATA_HOME``, else ``~/.local/share``)."""
-    base = os.environ.get("XDG_DATA_HOME", "")
-    return (Path(base) if base else Path.home() / ".local" / "share") / "storm-harness" / name
+    return user_folder("XDG_DATA_HOME", ".local/share") / "storm-harness" / name
 
 
 class Companion(Protocol):

@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 
 from harness import __version__
+from harness.machine.masking import SecretMask
 
 PACKAGES = ("kafka-python", "numpy", "pandas", "pyarrow", "pyspark", "scipy", "statsmodels", "thriftpy2")
 
@@ -29,12 +30,14 @@ def describe(cluster_kind: str, cluster: Mapping[str, Any]) -> dict[str, Any]:
         ``local`` for real servers on this machine, ``remote`` for those on provisioned hosts; anything but
         real servers is never measured.
     cluster : mapping
-        What the cluster says of itself (server versions, isolation).
+        What the cluster says of itself (server versions, isolation). In it and in the command's arguments
+        what looks like a secret is masked.
     """
+    mask = SecretMask()
     memory = psutil.virtual_memory()
     return {
         "cluster_kind": cluster_kind,
-        "cluster": dict(cluster),
+        "cluster": mask.tree(cluster),
         "harness": __version__,
         "commit": commit(),
         "python": platform.python_version(),
@@ -49,7 +52,7 @@ def describe(cluster_kind: str, cluster: Mapping[str, Any]) -> dict[str, Any]:
             "load_1min": round(os.getloadavg()[0], 2),
         },
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "arguments": sys.argv[1:],
+        "arguments": mask.arguments(sys.argv[1:]),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,16 +13,19 @@ from harness.errors import UsageError
 
 @contextmanager
 def held(path: Path, refusal: UsageError) -> Iterator[None]:
-    """Hold the lock of a file that exists during the block.
+    """Hold the lock of a file or folder that exists during the block.
 
     Raises
     ------
     UsageError
         The refusal, when another process holds it.
     """
-    with path.open("rb") as file:
+    file = os.open(path, os.O_RDONLY)
+    try:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise refusal from None
         yield
+    finally:
+        os.close(file)

@@ -9,10 +9,9 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
@@ -20,6 +19,8 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from harness.errors import HarnessError, MissingTool
+from harness.machine.named_paths import user_folder
+from harness.machine.server_pins import pinned, require_pinned
 
 STORM_VERSION = "2.8.3"
 KAFKA_VERSION = "4.1.0"
@@ -70,8 +71,7 @@ class ServerHomes:
 
 def cache_folder() -> Path:
     """Return the user's cache folder for this product (``XDG_CACHE_HOME``, else ``~/.cache``)."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if base else Path.home() / ".cache") / "storm-harness"
+    return user_folder("XDG_CACHE_HOME", ".cache") / "storm-harness"
 
 
 def installed(cache: Path | None = None) -> ServerHomes | None:
@@ -81,7 +81,7 @@ def installed(cache: Path | None = None) -> ServerHomes | None:
 
 
 def install(cache: Path | None = None, progress: Callable[[str], None] = quiet) -> ServerHomes:
-    """Fetch the servers' jars with Maven unless they are there already.
+    """Fetch the servers' jars with Maven unless they are there already; either way they are the pinned ones.
 
     Parameters
     ----------
@@ -95,17 +95,22 @@ def install(cache: Path | None = None, progress: Callable[[str], None] = quiet) 
     MissingTool
         When there is no Maven.
     HarnessError
-        When Maven fails or the disk is too full; the cache is left as it was.
+        When Maven fails or the disk is too full; the cache is left as it was. When a jar is not the pinned
+        one.
     """
     homes = _homes(cache or cache_folder())
-    fetch(homes.root, ASSEMBLIES, DISK_NEEDED_BYTES, progress)
+    fetch(homes.root, ASSEMBLIES, DISK_NEEDED_BYTES, pinned("storm-kafka"), progress)
     return homes
 
 
 def fetch(
-    root: Path, assemblies: Sequence[Assembly], needed_bytes: int, progress: Callable[[str], None]
+    root: Path,
+    assemblies: Sequence[Assembly],
+    needed_bytes: int,
+    expected: Mapping[str, str],
+    progress: Callable[[str], None],
 ) -> None:
-    """Fetch class paths into a folder, which is made whole or not at all; nothing is done when it is there.
+    """Fetch class paths into a folder, which is made whole or not at all; when it is there, it is compared.
 
     Parameters
     ----------
@@ -115,6 +120,8 @@ def fetch(
         The class paths.
     needed_bytes : int
         Disk that the first time needs.
+    expected : mapping
+        Jar -> SHA-256 that it must have.
     progress : callable
         Told what is being fetched, one short line a jar.
 
@@ -123,10 +130,11 @@ def fetch(
     MissingTool
         When there is no Maven.
     HarnessError
-        When Maven fails or the disk is too full.
+        When Maven fails or the disk is too full, or a jar is not the pinned one.
     """
     manifest = root / MANIFEST
     if manifest.exists():
+        require_pinned(root, expected)
         return
     maven = shutil.which("mvn")
     if maven is None:
@@ -135,10 +143,12 @@ def fetch(
     require_free(root.parent, needed_bytes)
     with only_one(root.parent / ".lock"):
         if manifest.exists():  # another process installed them while this one waited
+            require_pinned(root, expected)
             return
         partial = Path(mkdtemp(prefix=".partial-", dir=root.parent))
         try:
-            _assemble(maven, partial, assemblies, root.parent / "maven.log", progress)
+            assemble(maven, partial, assemblies, root.parent / "maven.log", progress)
+            require_pinned(partial, expected)
             partial.chmod(0o755)
             partial.rename(root)
         finally:
@@ -167,9 +177,29 @@ def pom(name: str) -> bytes:
     return (files("harness") / "assets" / "servers" / name / "pom.xml").read_bytes()
 
 
-def _assemble(
+def assemble(
     maven: str, root: Path, assemblies: Sequence[Assembly], log: Path, progress: Callable[[str], None]
 ) -> None:
+    """Let Maven fill the folders of class paths, and list what came.
+
+    Parameters
+    ----------
+    maven : str
+        The program.
+    root : Path
+        Where the folders and the list go.
+    assemblies
+        The class paths.
+    log : Path
+        Gets what Maven says.
+    progress : callable
+        Told what is being fetched.
+
+    Raises
+    ------
+    HarnessError
+        When Maven fails.
+    """
     log.write_text("")
     for folder, pom_name, profile in assemblies:
         # a copy, since Maven wants a writable folder beside the pom and a package's may not be

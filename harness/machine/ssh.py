@@ -33,7 +33,8 @@ class Login(NamedTuple):
             "UserKnownHostsFile": self.known_hosts,
         }
         given = [part for name, value in options.items() for part in ("-o", f"{name}={value}")]
-        return ["ssh", "-F", "/dev/null", *given, f"{self.user}@{address}", command]
+        # after the dashes nothing is an option, whatever a cluster's file calls its user
+        return ["ssh", "-F", "/dev/null", *given, "--", f"{self.user}@{address}", command]
 
 
 class Shell:

@@ -15,13 +15,13 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from harness import __version__
-from harness.errors import UsageError
+from harness.errors import UsageError, one_line
 from harness.runs import Run, folder_atomically
 from harness.schemas import SCHEMA_VERSION
 
@@ -33,6 +33,10 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 _SEAL = re.compile(rb"sha256:([0-9a-f]{64})")
 _SEAL_BYTES = 71
 _BLOCK = 1 << 20
+MOST_FILES = 20_000
+MOST_MANIFEST_BYTES = 8 << 20
+MOST_DIRECTORY_BYTES = 8 << 20
+"""Of the zip's own list of files, which the zip module reads into memory; 20,000 long names fit."""
 _UNREADABLE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -100,6 +104,11 @@ def bundle(run_path: Path, out: Path | None = None) -> tuple[Path, str]:
         for name, p in sorted(files.items())
         if name != MANIFEST and not any(part.startswith(".") for part in PurePosixPath(name).parts)
     }
+    for name, path in chosen.items():
+        if path.is_symlink():
+            raise UsageError(f"{path}: a link, and no file of the run", "what it leads to is not sealed")
+        if not _is_inside(name):
+            raise UsageError(f"{path}: no bundle can have a file of that name", "rename it")
     manifest = {
         "kind": KIND,
         "version": VERSION,
@@ -184,27 +193,32 @@ def verify(path: Path) -> Verified:
 
 def _verify_archive(path: Path, file: IO[bytes]) -> Verified:
     size = file.seek(0, os.SEEK_END)
+    _require_small_directory(path, file, size)
     file.seek(max(0, size - _SEAL_BYTES))
     sealed = _SEAL.fullmatch(file.read())
     seal = _hash(file, max(0, size - _SEAL_BYTES))
-    try:
-        archive = zipfile.ZipFile(file)
-        names = archive.namelist()
-    except _UNREADABLE as error:
-        raise UsageError(f"{path}: not a whole bundle ({error})", "copy it again") from None
+    archive = _opened(path, file)
+    entries = archive.infolist()
+    names = [entry.filename for entry in entries]
     roots = [n.removesuffix(f"/{MANIFEST}") for n in names if n.endswith(f"/{MANIFEST}")]
     if not roots:
         raise UsageError(f"{path}: not a bundle", f"there is no {MANIFEST} in it")
     root = min(roots, key=len)
+
+    def verified(files: int, problems: Iterable[str]) -> Verified:
+        return Verified(root, files, size, tuple(map(one_line, problems)), seal)
+
+    if problems := [*_misfits(entries, root, size)]:
+        return verified(len(names) - 1, problems)
     found = {n.removeprefix(f"{root}/"): n for n in names}
     try:
         text = archive.read(f"{root}/{MANIFEST}")
     except _UNREADABLE:
-        return Verified(root, len(names) - 1, size, (f"{MANIFEST}: changed",), seal)
+        return verified(len(names) - 1, (f"{MANIFEST}: changed",))
     intact = sealed is not None and sealed[1].decode() == seal
     manifest = _manifest(f"{path}: {MANIFEST}", text, intact)
     if manifest is None:
-        return Verified(root, len(names) - 1, size, (f"{MANIFEST}: changed",), seal)
+        return verified(len(names) - 1, (f"{MANIFEST}: changed",))
 
     def contents(name: str) -> str:
         with archive.open(found[name]) as entry:
@@ -214,19 +228,94 @@ def _verify_archive(path: Path, file: IO[bytes]) -> Verified:
         return hashed.hexdigest()
 
     problems = list(_problems(manifest, set(found), contents))
+    if f"{manifest['experiment']}/{manifest['run']}" != root:
+        problems.append(f"{MANIFEST}: is of another run than {root}")
     if not problems and not intact:
         problems = ["the archive itself was changed outside its files, or its seal was"]
-    return Verified(root, len(manifest["files"]), size, tuple(problems), seal)
+    return verified(len(manifest["files"]), problems)
+
+
+def _opened(path: Path, file: IO[bytes]) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(file)
+    except _UNREADABLE as error:
+        raise UsageError(f"{path}: not a whole bundle ({error})", "copy it again") from None
+
+
+def _require_small_directory(path: Path, file: IO[bytes], size: int) -> None:
+    """Raise UsageError for a list of files so long that the zip module could not hold it in memory."""
+    start = max(0, size - _END_WITHIN)
+    file.seek(start)
+    tail = file.read()
+    at = len(tail) - _END_BYTES if tail[-_END_BYTES:].startswith(_END) else tail.rfind(_END)
+    if at < 0 or at + _END_BYTES > len(tail):
+        return  # no zip file, which the zip module says
+    (directory_bytes,) = struct.unpack_from("<L", tail, at + 12)
+    locator, large = at - _LOCATOR_BYTES, at - _LOCATOR_BYTES - _LARGE_END_BYTES
+    if large >= 0 and tail.startswith(_LOCATOR, locator):
+        directory_bytes = max(directory_bytes, *struct.unpack_from("<Q", tail, large + 40))
+    if directory_bytes > MOST_DIRECTORY_BYTES and directory_bytes <= size:
+        raise UsageError(f"{path}: its list of files has {directory_bytes} bytes", "that is no bundle")
+
+
+_END, _LOCATOR = b"PK\5\6", b"PK\6\7"
+_END_BYTES, _LOCATOR_BYTES, _LARGE_END_BYTES = 22, 20, 56
+_END_WITHIN = (1 << 16) + _END_BYTES + _LOCATOR_BYTES + _LARGE_END_BYTES
+"""The zip format's end: of a list of files, where that of a large one is, and of a large one."""
+
+
+def _misfits(entries: list[zipfile.ZipInfo], root: str, size: int) -> Iterator[str]:
+    """Yield why entries are none of a bundle's, before any of them is read.
+
+    Files are stored as they are, so together they are smaller than the archive; whatever is not so would
+    grow when it is read.
+    """
+    if not _is_run(root):
+        yield f"{root}: no experiment and run"
+    if len(entries) > MOST_FILES:
+        yield f"{len(entries)} files, and a bundle has at most {MOST_FILES}"
+        return
+    names = set[str]()
+    for entry in entries:
+        name = entry.filename
+        if not name.startswith(f"{root}/") or not _is_inside(name.removeprefix(f"{root}/")):
+            yield f"{name}: leads out of its folder"
+        if name in names:
+            yield f"{name}: is in it twice"
+        names.add(name)
+        if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
+            yield f"{name}: compressed, as no file of a bundle is"
+        if name == f"{root}/{MANIFEST}" and entry.file_size > MOST_MANIFEST_BYTES:
+            yield f"{MANIFEST}: larger than {MOST_MANIFEST_BYTES} bytes"
+    if sum(entry.file_size for entry in entries) > size:
+        yield "its files are larger than the archive"
+
+
+def _is_run(name: str) -> bool:
+    return name.count("/") == 1 and _is_inside(name)
+
+
+def _is_inside(name: str) -> bool:
+    """Return whether a name is one of a file in a folder, on every system."""
+    parts = name.split("/")
+    return not any(part in ("", ".", "..") or _NOT_IN_NAMES.search(part) for part in parts)
+
+
+_NOT_IN_NAMES = re.compile(r"[\\\x00-\x1f]")
 
 
 def _verify_folder(path: Path) -> Verified:
     file = path / MANIFEST
     if not file.is_file():
         raise UsageError(f"{path}: not an extracted bundle", f"there is no {MANIFEST} in it")
+    if file.stat().st_size > MOST_MANIFEST_BYTES:
+        raise UsageError(
+            f"{file}: larger than {MOST_MANIFEST_BYTES} bytes", "that is no bundle's list of files"
+        )
     manifest = _manifest(str(file), file.read_bytes(), intact=True)
     assert manifest is not None
     found = {p.relative_to(path).as_posix(): p for p in path.rglob("*") if p.is_file()}
-    problems = tuple(_problems(manifest, set(found), lambda name: _hash_of(found[name])))
+    problems = tuple(map(one_line, _problems(manifest, set(found), lambda name: _hash_of(found[name]))))
     size = sum(p.stat().st_size for p in found.values())
     return Verified(f"{manifest['experiment']}/{manifest['run']}", len(manifest["files"]), size, problems, "")
 
@@ -240,7 +329,7 @@ def _manifest(where: str, text: bytes, intact: bool) -> dict[str, Any] | None:
             isinstance(f["sha256"], str) for f in manifest["files"].values()
         )
         named = isinstance(manifest["experiment"], str) and isinstance(manifest["run"], str)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         whole = named = False
     if not whole or not named or not isinstance(version, int) or not isinstance(schema, int):
         if intact:
@@ -261,6 +350,9 @@ def _manifest(where: str, text: bytes, intact: bool) -> dict[str, Any] | None:
 def _problems(manifest: Mapping[str, Any], found: set[str], contents: Any) -> Iterator[str]:
     listed = manifest["files"]
     for name, said in listed.items():
+        if not _is_inside(name):
+            yield f"{name}: leads out of its folder"
+            continue
         if name not in found:
             yield f"{name}: missing"
             continue
@@ -282,24 +374,32 @@ def extract(path: Path, folder: Path) -> Path:
     UsageError
         When the bundle is not intact, or the run is there already.
     """
-    checked = verify(path)
+    try:
+        with path.open("rb") as file:  # one file, whatever takes its name meanwhile
+            return _extract(path, file, folder)
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such bundle") from None
+
+
+def _extract(path: Path, file: IO[bytes], folder: Path) -> Path:
+    checked = _verify_archive(path, file)
     if checked.problems:
         raise UsageError(f"{path}: {checked.problems[0]}", "it is not extracted")
-    parts = PurePosixPath(checked.name).parts
-    if len(parts) != 2 or ".." in parts or PurePosixPath(checked.name).is_absolute():
-        raise UsageError(f"{path}: its run is named {checked.name!r}", "that is no experiment and run")
     target = folder / checked.name
     if target.exists():
         raise UsageError(f"{target}: exists already", "extract into another folder")
+    archive = _opened(path, file)
+    listed = json.loads(archive.read(f"{checked.name}/{MANIFEST}"))["files"]
     target.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(path) as archive, folder_atomically(target) as temporary:
+    with folder_atomically(target) as temporary:
         for entry in archive.infolist():
-            inside = PurePosixPath(entry.filename).relative_to(checked.name)
-            if ".." in inside.parts:
-                raise UsageError(f"{path}: {entry.filename} leads out of its folder", "it is not extracted")
-            place = temporary / inside
+            name = entry.filename.removeprefix(f"{checked.name}/")
+            place, hashed = temporary / name, hashlib.sha256()
             place.parent.mkdir(parents=True, exist_ok=True)
             with archive.open(entry) as source, place.open("wb") as out:
                 while block := source.read(_BLOCK):
                     out.write(block)
+                    hashed.update(block)
+            if name != MANIFEST and hashed.hexdigest() != listed[name]["sha256"]:
+                raise UsageError(f"{path}: {name}: changed meanwhile", "it is not extracted")
     return target

@@ -12,6 +12,7 @@ from typing import Any, assert_never
 from harness.errors import ClusterError, UsageError
 from harness.experiments.config import Experiment
 from harness.experiments.loading import completed
+from harness.machine.named_paths import file_at
 from harness.machine.servers import ServerHomes
 from harness.plans import Component, QueryPlan, Stream, Window
 from harness.storm.submission import submit_settings
@@ -54,7 +55,7 @@ def known(experiment: Experiment, homes: ServerHomes, jars: Path) -> Experiment:
 
 
 def _captured_of(experiment: Experiment, topology: JarTopology, homes: ServerHomes, jars: Path) -> Experiment:
-    if not topology.jar.is_file():
+    if file_at(topology.jar) is None:
         raise UsageError(f"topology.jar: there is no file {topology.jar}")
     if topology.captured is not None:
         if topology.captured.sha256 != _sha256(topology.jar):

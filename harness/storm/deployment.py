@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from harness.errors import ClusterError
 from harness.experiments.config import Experiment
+from harness.machine.masking import SecretMask
 from harness.machine.servers import ServerHomes
 from harness.plans import ACKER, METRICS_CONSUMER_PREFIX, PhysicalPlan, TopologyConfiguration, WorkerNode
 from harness.storm.capturing import CAPTURED_AS, captured
@@ -274,6 +275,9 @@ class RunningCluster(Protocol):
     def check(self) -> None:
         """Raise ClusterError when a server that the whole cluster needs has died."""
 
+    def hand_out(self, secret: str) -> str:
+        """Put a secret where workers can read it and nobody else can; return the file's path there."""
+
     def remember(self, kind: Kind, name: str) -> None:
         """Take note of what was put on the cluster, and must not outlive the run there."""
 
@@ -309,6 +313,7 @@ class StormDeployment:
         folder: Path,
     ) -> None:
         self._experiment = experiment
+        self._mask = SecretMask.of(experiment.model_dump(mode="json"))
         self._cluster = cluster
         self._submitter = submitter
         self._name = submitter.topology
@@ -415,7 +420,7 @@ class StormDeployment:
         Nimbus keeps them for as long as the topology lives, to the second.
         """
         errors = self._cluster.nimbus.topology(self._name).errors
-        return [e.text for e in errors if e.epoch_s >= since_epoch_ms // 1000]
+        return [self._mask.text(e.text) for e in errors if e.epoch_s >= since_epoch_ms // 1000]
 
     def check(self) -> None:
         """Raise ClusterError when a server has died, or so many nodes that the workers have no room."""

@@ -255,7 +255,7 @@ class JarTopology(Frozen):
         for name in self.tasks:
             if known and name not in known:
                 raise ValueError(f"tasks: there is no component {name!r}; there are {', '.join(known)}")
-        if self.captured:
+        if self.captured and self.batching:
             timeout_s = {**self.own_settings, **self.storm}.get(MESSAGE_TIMEOUT)
             assert isinstance(timeout_s, int | float)  # Storm has a default
             require_batched(self.batching, self.captured.plan, timeout_s)

@@ -143,6 +143,7 @@ def test_neo4j_is_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     )
     mvn.chmod(0o755)
     monkeypatch.setenv("PATH", f"{mvn.parent}:/usr/bin:/bin")
+    monkeypatch.setattr(optional, "pinned", lambda _: {"lib/a.jar": hashlib.sha256(b"jar\n").hexdigest()})
     cache = tmp_path / "cache"
     assert optional.neo4j_home(cache) is None
     home = optional.install_neo4j(cache)
@@ -151,3 +152,23 @@ def test_neo4j_is_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert entry["jar"] == "lib/a.jar"
     mvn.unlink()
     assert optional.install_neo4j(cache) == home == optional.neo4j_home(cache)
+    (home / "lib" / "a.jar").write_bytes(b"raj\n")
+    with pytest.raises(HarnessError, match=r"lib/a\.jar: its SHA-256 is "):
+        optional.install_neo4j(cache)
+    with pytest.raises(HarnessError, match=r"lib/a\.jar: its SHA-256 is "):
+        optional.require_intact_neo4j(home)
+
+
+def test_a_program_that_is_not_the_built_one_is_refused(tmp_path: Path) -> None:
+    program = tmp_path / "influxd"
+    program.write_bytes(b"built")
+    (tmp_path / "manifest.json").write_text(json.dumps({"sha256": hashlib.sha256(b"built").hexdigest()}))
+    optional.require_intact_influxd(program)
+    program.write_bytes(b"other")  # printf other | sha256sum
+    with pytest.raises(
+        HarnessError, match="influxd: its SHA-256 is d9298a10d1b07358"
+    ):  # sha256sum of "other"
+        optional.require_intact_influxd(program)
+    (tmp_path / "manifest.json").write_text("{")
+    with pytest.raises(HarnessError, match="influxd: cannot be compared"):
+        optional.require_intact_influxd(program)

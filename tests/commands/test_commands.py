@@ -23,7 +23,7 @@ from harness.commands.running import headline, verdict_lines
         (["list", "--rusn", "runs"], "No such option"),
         (["check", "no-such-experiment"], "no-such-experiment: no such experiment"),
         (["run"], "give either an EXPERIMENT or --resume RUN"),
-        (["run", "--resume", "r", "--set", "a=1"], "--set cannot change a run that has begun"),
+        (["run", "--resume", "r", "--set", "a=1"], "r: not a run directory"),
         (["run", "--resume", "r", "--runs", "other"], "--runs cannot move a run that has begun"),
         (["run", "--resume", "r", "--runs", "runs"], "--runs cannot move a run that has begun"),
     ],

@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
+from harness.backends.optional_servers import NEO4J_ASSEMBLIES
 from harness.errors import HarnessError, MissingTool
 from harness.machine import servers
 from harness.machine.class_archive import select
-from harness.machine.servers import KAFKA_VERSION, STORM_VERSION, ServerHomes
+from harness.machine.server_pins import pinned, require_pinned
+from harness.machine.servers import ASSEMBLIES, KAFKA_VERSION, STORM_VERSION, ServerHomes
 
 POM = "{http://maven.apache.org/POM/4.0.0}"
 
@@ -32,6 +35,8 @@ def fake_maven(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("PATH", f"{mvn.parent}:/usr/bin:/bin")
 
 
+JAR = hashlib.sha256(b"jar\n").hexdigest()
+PINNED = dict.fromkeys(("storm/lib/a.jar", "storm/lib-worker/a.jar", "kafka/lib/a.jar"), JAR)
 FILLS = """
 for word in "$@"; do case "$word" in -DoutputDirectory=*) out="${word#*=}" ;; esac; done
 mkdir -p "$out" && echo jar > "$out/a.jar"
@@ -51,6 +56,7 @@ def test_the_poms_say_the_versions_that_runs_record() -> None:
 
 def test_installing_is_done_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_maven(tmp_path, FILLS, monkeypatch)
+    monkeypatch.setattr(servers, "pinned", lambda _: PINNED)
     said: list[str] = []
     cache = tmp_path / "cache"
     assert servers.installed(cache) is None
@@ -72,6 +78,54 @@ def test_installing_is_done_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert servers.install(cache, said.append) == homes == servers.installed(cache)
     assert len(said) == 3
     assert [p.name for p in homes.root.parent.glob(".partial-*")] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda lib: (lib / "a.jar").open("ab").write(b"\n"), "a.jar: its SHA-256 is 4828f1a5"),
+        (lambda lib: (lib / "a.jar").unlink(), "a.jar: is missing"),
+        (lambda lib: (lib / "b.jar").write_bytes(b"jar\n"), "b.jar: is none of the pinned jars"),
+        (lambda lib: (lib / "B.JAR").write_bytes(b"jar\n"), "B.JAR: is none of the pinned jars"),
+    ],
+)
+def test_a_jar_that_was_changed_in_the_cache_is_refused_at_every_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], object], said: str
+) -> None:
+    """Also where its size, its time and the list beside the jars fit."""
+    fake_maven(tmp_path, FILLS, monkeypatch)
+    monkeypatch.setattr(servers, "pinned", lambda _: PINNED)
+    homes = servers.install(tmp_path / "cache")
+    change(homes.storm / "lib")
+    entries = [{**e, "sha256": ""} for e in json.loads(homes.manifest.read_text())]
+    homes.manifest.write_text(json.dumps(entries))
+    for _ in range(2):
+        with pytest.raises(HarnessError) as refused:
+            servers.install(tmp_path / "cache")
+        assert said in str(refused.value)
+        assert str(refused.value).endswith(f"remove {homes.root}, and it is fetched anew")
+
+
+def test_a_download_that_is_not_pinned_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_maven(tmp_path, FILLS, monkeypatch)
+    with pytest.raises(HarnessError, match=r"a\.jar: is none of the pinned jars|: is missing"):
+        servers.install(tmp_path / "cache")
+    assert servers.installed(tmp_path / "cache") is None
+
+
+@pytest.mark.parametrize(("name", "folders"), [("storm-kafka", ASSEMBLIES), ("neo4j", NEO4J_ASSEMBLIES)])
+def test_every_class_path_is_pinned(name: str, folders: tuple[servers.Assembly, ...]) -> None:
+    expected = pinned(name)
+    lines = (files("harness") / "assets" / "servers" / f"{name}.sha256").read_text().splitlines()
+    assert len(expected) == len(lines) > 20
+    assert {str(Path(jar).parent) for jar in expected} == {folder for folder, _, _ in folders}
+
+
+def test_the_installed_servers_are_the_pinned_ones() -> None:
+    homes = servers.installed()
+    if homes is None:
+        pytest.skip("the servers are not in the cache")
+    require_pinned(homes.root, pinned("storm-kafka"))
 
 
 def test_a_failed_download_leaves_nothing_and_says_why(

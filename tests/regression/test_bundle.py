@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import shutil
+import struct
+import tracemalloc
+import warnings
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
+from typing import IO
 
 import pytest
 from altered_runs import ALL_IN_ONE
@@ -15,7 +23,16 @@ from hypothesis import strategies as st
 
 from harness.cli import main
 from harness.errors import UsageError
-from harness.regression.bundle import MANIFEST, bundle, extract, verify
+from harness.regression import bundle as bundle_module
+from harness.regression.bundle import (
+    KIND,
+    MANIFEST,
+    MOST_DIRECTORY_BYTES,
+    MOST_MANIFEST_BYTES,
+    bundle,
+    extract,
+    verify,
+)
 
 
 @pytest.fixture(scope="module")
@@ -163,3 +180,159 @@ def test_a_run_without_a_finished_step_is_not_sealed(small_run: Path, tmp_path: 
     with pytest.raises(UsageError, match="nothing to seal"):
         bundle(run, tmp_path / "b.zip")
     assert not (tmp_path / "b.zip").exists()
+
+
+# ---- bundles that somebody made to do harm ----
+
+
+def write_sealed(path: Path, root: str, entries: Iterable[tuple[str, bytes]], **manifest: object) -> Path:
+    """Seal anything: whoever makes a bundle can make its seal."""
+    listed = list(entries)
+    files = {n.removeprefix(f"{root}/"): {"sha256": hashlib.sha256(c).hexdigest()} for n, c in listed}
+    experiment, _, run = root.rpartition("/")
+    named = {"kind": KIND, "version": 1, "schema": 1, "experiment": experiment, "run": run, "files": files}
+    with path.open("w+b") as file:
+        with warnings.catch_warnings(), zipfile.ZipFile(file, "w") as archive:
+            warnings.simplefilter("ignore")  # of names that come twice
+            archive.comment = b"sha256:" + b"0" * 64
+            archive.writestr(f"{root}/{MANIFEST}", json.dumps(named | manifest))
+            for name, contents in listed:
+                archive.writestr(name, contents)
+        seal(file)
+    return path
+
+
+def seal(file: IO[bytes]) -> None:
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    digest = hashlib.sha256(file.read(size - 71)).hexdigest()
+    file.seek(size - 71)
+    file.write(f"sha256:{digest}".encode())
+
+
+def require_refused(path: Path, tmp_path: Path) -> str:
+    """Neither verified nor extracted, in one line; nothing written."""
+    before = sorted(tmp_path.rglob("*"))
+    shown = CliRunner().invoke(main, ["verify", str(path), "--extract", str(tmp_path / "out")])
+    assert shown.exit_code in (1, 2)
+    with pytest.raises(UsageError) as refused:
+        extract(path, tmp_path / "out")
+    assert "\n" not in str(refused.value)
+    assert sorted(tmp_path.rglob("*")) == before
+    return shown.output
+
+
+@pytest.mark.parametrize(
+    ("root", "name"),
+    [
+        ("e/r", "../../evil"),
+        ("e/r", "e/r/../../evil"),
+        ("e/r", "/tmp/evil"),
+        ("e/r", "e/r//tmp/evil"),
+        ("e/r", "e/r/a\\..\\evil"),
+        ("e/r", "e/r/a\nb"),
+        ("e/r", "e/r/./evil"),
+        ("e/r", "other/r/evil"),
+        ("../r", "../r/evil"),
+        ("e/..", "e/../evil"),
+        ("/e", "/e/evil"),
+        ("r", "r/evil"),
+        ("a/b/c", "a/b/c/evil"),
+    ],
+)
+def test_names_that_lead_out_are_named_and_nothing_written(root: str, name: str, tmp_path: Path) -> None:
+    path = write_sealed(tmp_path / "b.zip", root, [(name, b"evil")])
+    said = require_refused(path, tmp_path)
+    assert "leads out of its folder" in said or "no experiment and run" in said
+    # one line for each thing that is wrong, and nothing of the name ends it
+    assert all(line.startswith(f"{path}: ") for line in said.splitlines())
+
+
+def test_a_list_of_files_that_names_what_is_outside_is_one_line(tmp_path: Path) -> None:
+    listed = {"../../evil": {"sha256": "0" * 64}}
+    path = write_sealed(tmp_path / "b.zip", "e/r", [], files=listed)
+    assert require_refused(path, tmp_path) == f"{path}: ../../evil: leads out of its folder\n"
+
+
+def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
+    """100 MB of blanks in 100 kB: as the list of files, and as a file."""
+    for number, name in enumerate((f"e/r/{MANIFEST}", "e/r/steps/00/latency.parquet")):
+        path = tmp_path / f"{number}.zip"
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+            with archive.open(name, "w", force_zip64=True) as out:
+                for _ in range(100):
+                    out.write(b" " * (1 << 20))
+            if number:
+                archive.writestr(f"e/r/{MANIFEST}", "{}")
+        tracemalloc.start()
+        try:
+            said = require_refused(path, tmp_path)
+            peak_bytes = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert f"{name}: compressed, as no file of a bundle is" in said
+        assert peak_bytes < 20 << 20
+
+
+def test_a_list_of_files_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    path = write_sealed(tmp_path / "b.zip", "e/r", [], padding=" " * MOST_MANIFEST_BYTES)
+    assert f"{MANIFEST}: larger than {MOST_MANIFEST_BYTES} bytes" in require_refused(path, tmp_path)
+
+
+def test_a_nested_list_of_files_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "b.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(f"e/r/{MANIFEST}", "[" * 1_000_000)
+    assert f"{MANIFEST}: changed" in require_refused(path, tmp_path)
+
+
+def test_files_that_share_their_bytes_are_refused(tmp_path: Path) -> None:
+    """A thousand entries of the zip's list lead to the same megabyte."""
+    path = tmp_path / "b.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(f"e/r/{MANIFEST}", "{}")
+        archive.writestr("e/r/a", b" " * (1 << 20))
+        first = archive.getinfo("e/r/a")
+        for number in range(1000):
+            again = zipfile.ZipInfo(f"e/r/{number}")
+            again.header_offset, again.CRC = first.header_offset, first.CRC
+            again.file_size = again.compress_size = first.file_size
+            archive.filelist.append(again)
+            archive.NameToInfo[again.filename] = again
+    assert "its files are larger than the archive" in require_refused(path, tmp_path)
+
+
+def test_a_zip_s_own_list_that_is_too_long_is_not_read(tmp_path: Path) -> None:
+    """Its end says so; a list of so many bytes is there."""
+    path = tmp_path / "b.zip"
+    directory = MOST_DIRECTORY_BYTES + 1
+    with path.open("wb") as file:
+        file.truncate(directory)
+        file.seek(0, os.SEEK_END)
+        file.write(struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, directory, 0, 0))
+    assert f"its list of files has {directory} bytes" in require_refused(path, tmp_path)
+
+
+def test_a_file_that_is_there_twice_is_named(tmp_path: Path) -> None:
+    path = write_sealed(tmp_path / "b.zip", "e/r", [("e/r/a", b"one"), ("e/r/a", b"two")])
+    assert "e/r/a: is in it twice" in require_refused(path, tmp_path)
+
+
+def test_too_many_files_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bundle_module, "MOST_FILES", 5)
+    path = write_sealed(tmp_path / "b.zip", "e/r", [(f"e/r/{n}", b"") for n in range(5)])
+    assert "6 files, and a bundle has at most 5" in require_refused(path, tmp_path)
+
+
+def test_what_a_link_leads_to_is_not_sealed(small_run: Path, tmp_path: Path) -> None:
+    run = tmp_path / "e" / "r"
+    shutil.copytree(small_run, run)
+    (run / "leak").symlink_to("/etc/hostname")
+    with pytest.raises(UsageError, match="leak: a link, and no file of the run"):
+        bundle(run, tmp_path / "b.zip")
+    assert not (tmp_path / "b.zip").exists()
+
+
+def test_a_bundle_under_another_run_s_name_is_noticed(tmp_path: Path) -> None:
+    path = write_sealed(tmp_path / "b.zip", "e/r", [("e/r/a", b"one")], run="s")
+    assert f"{MANIFEST}: is of another run than e/r" in require_refused(path, tmp_path)

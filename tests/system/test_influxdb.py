@@ -42,6 +42,7 @@ from harness.experiments.config import Experiment
 from harness.experiments.contracts import Progress
 from harness.experiments.loading import files
 from harness.machine import secret_files
+from harness.machine.server_config import LOOPBACK
 from harness.machine.servers import quiet
 from harness.runs import Run
 from harness.schemas import METRICS
@@ -202,7 +203,7 @@ def test_a_token_that_is_given_is_kept_by_who_gives_it(
         server.start(logs, quiet)
         try:
             assert server.token_file.stat().st_mode & 0o777 == 0o600
-            with Stores(server, None).measuring(experiment, run, lambda _: None):
+            with Stores(server, None).measuring(experiment, run, lambda _: None, LOOPBACK, str):
                 # what is older than the days that were asked for is not taken
                 now_ms = time.time_ns() // 1_000_000
                 assert post(server, f"held,topology=t n=1i {now_ms}000000") == 204

@@ -6,22 +6,14 @@ import os
 import select
 
 import pytest
+from talkative import RESULTS, SIZE_BYTES, hand_over_much
 
 from harness.errors import ClusterError
-from harness.workload.process import START_TIMEOUT_S, Inbox, Outbox, Process, Ready
-
-RESULTS = 50
-SIZE_BYTES = 200_000  # three times what a pipe holds
-
-
-def _much(_inbox: Inbox, results: Outbox, _settings: None) -> None:
-    results.put(Ready())
-    for number in range(RESULTS):
-        results.put((number, b"x" * SIZE_BYTES))
+from harness.workload.process import START_TIMEOUT_S, Process, Ready
 
 
 def test_a_parent_that_does_not_look_holds_nobody_up_and_then_finds_everything() -> None:
-    child = Process("much", _much, None)
+    child = Process("much", hand_over_much, None)
     ended = os.pidfd_open(child.pid)
     _await_end(ended)
     found = [child.result(START_TIMEOUT_S) for _ in range(1 + RESULTS)]

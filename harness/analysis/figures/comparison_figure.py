@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from matplotlib.figure import Figure
 from harness.analysis.figures import style
 from harness.analysis.figures.error_figures import what
 from harness.analysis.judge.comparing import Comparison, Row
+from harness.runs import own_folder
 
 MOST_ROWS = 40
 
@@ -59,10 +59,7 @@ def name(row: Row) -> str:
 def write(found: Comparison, out: Path, style_name: str) -> list[Path]:
     """Write ``comparison`` as figure and CSV into a folder, whole or not at all."""
     out.mkdir(parents=True, exist_ok=True)
-    folder = out / ".comparison.partial"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    try:
+    with own_folder(out, "comparison") as folder:
         with style.styled(style.STYLES[style_name]):
             style.save(draw(found), folder, "comparison")
         _table(found.rows, found).to_csv(folder / "comparison.csv", index=False, lineterminator="\n")
@@ -71,8 +68,6 @@ def write(found: Comparison, out: Path, style_name: str) -> list[Path]:
             os.replace(path, out / path.name)
             written.append(out / path.name)
         return written
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _table(rows: Sequence[Row], found: Comparison) -> pd.DataFrame:

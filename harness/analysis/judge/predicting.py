@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from numbers import Real
+from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
@@ -22,7 +23,7 @@ from harness.experiments.loading import load
 from harness.models import MODELS, resolve
 from harness.plans import PhysicalPlan
 from harness.protocols import Estimate, Model, Observation, Prediction, PreparingModel, Settings
-from harness.runs import Interval, Run, judged, read_table
+from harness.runs import Interval, Run, judged, judged_alone, own_folder, read_table
 from harness.schemas import PREDICTIONS, Measure
 
 
@@ -105,7 +106,7 @@ def predict(
     Raises
     ------
     UsageError
-        No finished step, or an unknown model.
+        No finished step, an unknown model, or another process that judges the run.
     """
     steps = run.finished_steps
     if not steps:
@@ -127,15 +128,20 @@ def predict(
                 )
                 rows.extend(_row(name, source, proposed, estimate) for estimate in prediction.estimates)
     table = pa.Table.from_pylist(rows, schema=PREDICTIONS)
-    target = run.path / "predictions.parquet"
-    kept = PREDICTIONS.empty_table()
-    if names and target.is_file():
-        earlier = pq.read_table(target, schema=PREDICTIONS)
-        kept = earlier.filter(pc.invert(pc.is_in(earlier["model"], pa.array(list(chosen)))))
-    temporary = target.with_name(".predictions.partial")
-    pq.write_table(pa.concat_tables([kept, table]), temporary, compression="zstd")
-    temporary.rename(target)
+    with judged_alone(run.path):
+        _write(run.path / "predictions.parquet", table, tuple(chosen) if names else ())
     return table
+
+
+def _write(target: Path, table: pa.Table, replaced: Sequence[str]) -> None:
+    """Write predictions, beside what there is of other models than those that are replaced."""
+    kept = PREDICTIONS.empty_table()
+    if replaced and target.is_file():
+        earlier = pq.read_table(target, schema=PREDICTIONS)
+        kept = earlier.filter(pc.invert(pc.is_in(earlier["model"], pa.array(list(replaced)))))
+    with own_folder(target.parent, "predictions") as folder:
+        pq.write_table(pa.concat_tables([kept, table]), folder / target.name, compression="zstd")
+        (folder / target.name).rename(target)
 
 
 def rate_tps(experiment: Experiment, source: Observation, proposed: Observation) -> float:

@@ -7,7 +7,6 @@ today's models.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from harness.analysis.judge.computing import Progress, results
 from harness.analysis.judge.results import Results
 from harness.analysis.report import paper_tables
 from harness.errors import UsageError
+from harness.runs import own_folder
 
 
 @dataclass(frozen=True)
@@ -112,16 +112,14 @@ def folder_names(found: Sequence[Results]) -> list[str]:
 @contextmanager
 def _moved_when_done(out: Path) -> Iterator[Path]:
     """Give a folder whose files go to ``out`` when the block ends well, and else nowhere."""
-    folder = out / ".figures.partial"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    out.mkdir(parents=True, exist_ok=True)
     try:
-        yield folder
-        for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-            target = out / path.relative_to(folder)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            os.replace(path, target)
+        with own_folder(out, "figures") as folder:
+            yield folder
+            for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+                target = out / path.relative_to(folder)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                os.replace(path, target)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
         if not any(out.iterdir()):
             out.rmdir()

@@ -11,8 +11,10 @@ from __future__ import annotations
 import json
 import logging
 import platform
+import shlex
 import socket
 import subprocess
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,16 +28,18 @@ from harness.backends.hosts.data_servers import login_of, named, require_named
 from harness.backends.hosts.provision import bootstrap_of, network, nimbus_of
 from harness.backends.hosts.reach import Reach, reached
 from harness.backends.hosts.state import Left, ProvisionedState, known
+from harness.backends.hosts.variables import METRICS_TOKEN_FILE
 from harness.backends.kafka.client import Topics
 from harness.errors import ClusterError, UsageError
 from harness.experiments.cluster_file import ONE_OF, ClusterFile, ExistingHosts, LocalHosts, load
 from harness.experiments.clusters import Provisioned
 from harness.experiments.config import Experiment
+from harness.machine import host_logs
 from harness.machine.server_archive import digest
 from harness.machine.server_config import LOOPBACK, Ports
 from harness.machine.server_process import kafka_answers
 from harness.machine.servers import ServerHomes
-from harness.machine.ssh import Login
+from harness.machine.ssh import Login, Shell
 from harness.plans import WorkerNode
 from harness.storm.deployment import Kind
 
@@ -43,7 +47,12 @@ log = logging.getLogger(__name__)
 
 LOGS_WITHIN_S = 60.0
 PROBES_WITHIN_S = 30.0
-LOGS = "sudo tar --create --directory /var/log/harness ."
+LOGS = (
+    "sudo sh -c 'cd /var/log/harness &&"
+    f" find . -type f -size -{(host_logs.MOST_FILE_BYTES >> 10) + 1}k -print0 |"
+    " tar --create --null --no-recursion --ignore-failed-read --files-from=-'"
+)
+"""Of regular files alone, none too large: a sparse one of a terabyte would take all of the time."""
 CORES_WITHIN_S = 30.0
 MOST_APART_MS = 50.0
 """So far a host's time of day may be from this machine's: its metrics are told apart by it, in buckets of
@@ -144,6 +153,28 @@ class RemoteCluster:
             what = f"topology {others[0]} is on the cluster {self._cluster.name} already"
             raise UsageError(what, "it would share the hosts with what is measured; kill it first")
 
+    def hand_out(self, secret: str) -> str:
+        """Put a secret on the hosts that run workers, whose user alone can read it; return the file's path.
+
+        Raises
+        ------
+        ClusterError
+            When a host does not answer.
+        """
+        # by that user, not by root: its folder may hold a link that leads anywhere; and by a shell's own
+        # printf, whose arguments no list of processes shows
+        write = f"umask 077; rm -f {METRICS_TOKEN_FILE}; cat > {METRICS_TOKEN_FILE}"
+        for machine in self._cluster.having("supervisor"):
+            shell = Shell(self._login, machine.name, self._addresses[machine.name])
+            try:
+                shell.run(f"printf '%s\\n' {shlex.quote(secret)} | runuser -u storm -- sh -c '{write}'")
+            except ClusterError:  # which names the command, and so the secret
+                what = f"{machine.name} does not take the token for metrics"
+                raise ClusterError(what, f"harness cluster status {self._cluster.name}") from None
+            finally:
+                shell.close()
+        return METRICS_TOKEN_FILE
+
     def remember(self, kind: Kind, name: str) -> None:
         """Take note of what is to be removed from the cluster, by the next run if this one is killed."""
         left = self._state.left()
@@ -207,16 +238,28 @@ class RemoteCluster:
                 continue
             target = self.logs / name
             target.mkdir(exist_ok=True)
-            unpack = ["tar", "--extract", "--no-same-owner", "--directory", str(target)]
-            with suppress(OSError, subprocess.TimeoutExpired):
-                sent = subprocess.run(
-                    self._login.command(address, LOGS),
-                    capture_output=True,
-                    check=False,
-                    timeout=LOGS_WITHIN_S,
-                    stdin=subprocess.DEVNULL,
-                )
-                subprocess.run(unpack, input=sent.stdout, capture_output=True, check=False)
+            try:
+                host_logs.tell(name, self._unpack_logs(address, target))
+            except OSError as error:  # the disk is full: those of the other hosts would find no room
+                log.warning("logs of %s cannot be kept: %s", name, error)
+                return
+
+    def _unpack_logs(self, address: str, target: Path) -> tuple[str, ...]:
+        """Unpack a host's logs while they arrive, and return what was left out."""
+        with subprocess.Popen(
+            self._login.command(address, LOGS),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        ) as sent:
+            assert sent.stdout is not None  # asked for above
+            too_long = threading.Timer(LOGS_WITHIN_S, sent.kill)
+            too_long.start()
+            try:
+                return host_logs.unpack(sent.stdout, target)
+            finally:
+                too_long.cancel()
+                sent.kill()
 
 
 class _Unwatched:
@@ -305,7 +348,7 @@ def describe(shape: Provisioned, jars: Path) -> dict[str, Any]:
         found = _clocks(state, cluster)
     return {
         "provisioned": cluster.model_dump(mode="json"),
-        "servers_niceness": json.loads(state.variables.read_text(encoding="utf-8"))["niceness"],
+        "servers_niceness": json.loads(state.plain_variables.read_text(encoding="utf-8"))["niceness"],
         "clocks": {name: clock._asdict() for name, clock in found.items()},
     }
 

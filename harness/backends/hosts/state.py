@@ -18,10 +18,12 @@ from typing import Literal
 
 from pydantic import ValidationError
 
+from harness.backends.hosts.variables import literal_yaml
 from harness.errors import HarnessError, MissingTool, UsageError
 from harness.experiments.cluster_file import DATA_SERVERS, ClusterFile, ExistingHosts
 from harness.machine import secret_files
 from harness.machine.locks import held
+from harness.machine.named_paths import user_folder
 from harness.plans import Frozen
 
 Phase = Literal["hosts", "software", "ready"]
@@ -59,8 +61,7 @@ class ClusterRecord(Frozen):
 
 def clusters_folder() -> Path:
     """Return where clusters are kept (``XDG_STATE_HOME``, else ``~/.local/state``)."""
-    base = os.environ.get("XDG_STATE_HOME", "")
-    return (Path(base) if base else Path.home() / ".local" / "state") / "storm-harness" / "clusters"
+    return user_folder("XDG_STATE_HOME", ".local/state") / "storm-harness" / "clusters"
 
 
 def known() -> list[str]:
@@ -118,7 +119,13 @@ class ProvisionedState:
 
     @property
     def variables(self) -> Path:
-        """Ansible's variables."""
+        """Ansible's variables, of which no text is taken for a template."""
+        literal = self.folder / "variables.yaml"
+        return literal if literal.exists() else self.plain_variables  # of an earlier version's cluster
+
+    @property
+    def plain_variables(self) -> Path:
+        """The same as JSON, for whoever else reads them."""
         return self.folder / "variables.json"
 
     @property
@@ -143,7 +150,7 @@ class ProvisionedState:
             return ClusterRecord.model_validate_json(
                 (self.folder / "cluster.json").read_text(encoding="utf-8")
             )
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             others = ", ".join(known())
             hint = f"there are: {others}" if others else "harness provision CLUSTER.yaml makes one"
             raise UsageError(f"there is no cluster {self.name}", hint) from None
@@ -197,6 +204,7 @@ class ProvisionedState:
     def write_variables(self, values: dict[str, object]) -> None:
         """Keep Ansible's variables."""
         self._write("variables.json", json.dumps(values, indent=1) + "\n")
+        self._write("variables.yaml", literal_yaml(values) + "\n")
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from harness.backends.influxdb import api as influxdb_api
@@ -25,6 +26,8 @@ have not taken (``harness.experiments.campaign.DRAIN_MOST_S``)."""
 
 TOKEN_FILE = "/etc/harness/storm/influxdb.token"
 """On every host that runs workers: what their metrics consumers show to InfluxDB; only they read it."""
+METRICS_TOKEN_FILE = "/etc/harness/storm/metrics.token"
+"""There, too: what they show to the run's own metrics receiver, another for each run."""
 SPOOL = "/var/lib/harness/metrics"
 """There, too: where metrics wait that InfluxDB has not taken yet."""
 
@@ -106,3 +109,25 @@ def variables(
         "zookeeper_settings": dict(server_config.ZOOKEEPER),
         "kafka_settings": dict(server_config.KAFKA),
     }
+
+
+def literal_yaml(value: object) -> str:
+    """Return YAML in which every text is ``!unsafe``: Ansible takes none of them for a template.
+
+    A cluster's file is data, and a template of Ansible's can start any program on this machine.
+
+    Examples
+    --------
+    >>> literal_yaml({"slots": 2, "settings": {"topology.x": "{{ 1 }}"}})
+    '{"slots": 2, "settings": {"topology.x": !unsafe "{{ 1 }}"}}'
+    """
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_quoted(str(key))}: {literal_yaml(v)}' for key, v in value.items())}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(literal_yaml, value))}]"
+    return f"!unsafe {_quoted(value)}" if isinstance(value, str) else json.dumps(value)
+
+
+def _quoted(text: str) -> str:
+    plain = (c if " " <= c <= "~" and c not in '"\\' else f"\\U{ord(c):08x}" for c in text)
+    return f'"{"".join(plain)}"'

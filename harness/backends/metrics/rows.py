@@ -18,6 +18,9 @@ REQUIRED_TAGS = ("topology", "component", "task", "host", "port")
 NS_PER_UNIT = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 """Timestamp units by the name that the write interface gives them."""
 _NAMED = 20
+_MOST_TASK = 2**31 - 1
+_MOST_EPOCH_MS = 2**63 // 1_000_000
+"""What InfluxDB can keep in ns, which ends in the year 2262."""
 _LABELS = ("measurement", "component", "worker", "stream", "peer", "field", "topology")
 _KEY = ("bucket_end_ms", "measurement", "component", "task", "worker", "stream", "peer", "field")
 
@@ -105,7 +108,7 @@ class MetricRows:
                 try:
                     self._take(line, ns_per_unit, columns, texts)
                     taken += 1
-                except (LineFormatError, MalformedLine) as e:
+                except (LineFormatError, ValueError) as e:
                     complaints.append(f"line {number}: {e}: {line[:120]!r}")
             if columns.value:
                 self._chunks.append(
@@ -135,10 +138,14 @@ class MetricRows:
         try:
             task = int(tags["task"])
         except ValueError:
-            raise MalformedLine(f"task {tags['task']!r} is not a number") from None
+            raise MalformedLine(f"task {tags['task'][:20]!r} is not a number") from None
+        if not 0 <= task <= _MOST_TASK:
+            raise MalformedLine(f"task {task} is none of Storm's, which are 0 to {_MOST_TASK}")
         if any(isinstance(v, bool) for v in point["fields"].values()):
             raise MalformedLine("a field is true or false, which no measurement is")
         bucket_end_ms = point["time"] * ns_per_unit // 1_000_000
+        if not 0 <= bucket_end_ms <= _MOST_EPOCH_MS:
+            raise MalformedLine(f"timestamp {point['time']} is not of this age")
         worker = f"{tags['host']}:{tags['port']}"
         series = [self._code(v) for v in (measurement, tags["component"], worker)]
         ends = [self._code(tags.get("stream", "")), self._code(tags.get("peer", ""))]

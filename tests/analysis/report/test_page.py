@@ -39,7 +39,7 @@ def analysed(spark: SparkSession, run_path: Path, tmp_path_factory: pytest.TempP
 
 def test_all_outputs_are_there_and_readable(analysed: Path) -> None:
     assert not [name for name in OUTPUTS if not (analysed / name).exists()]
-    assert not (analysed / ".analysis.partial").exists()
+    assert not list(analysed.glob(".*.partial"))
     assert pq.read_schema(analysed / "errors.parquet").equals(ERRORS)
     verdict = json.loads((analysed / "verdict.json").read_text())
     assert verdict["verdict"] == "valid"
@@ -220,7 +220,7 @@ def test_old_outputs_stay_when_a_figure_cannot_be_drawn(
     with pytest.raises(RuntimeError):
         analyse(path)
     assert {p: p.read_bytes() for p in path.rglob("*") if p.is_file()} == before
-    assert not (path / ".analysis.partial").exists()
+    assert not list(path.glob(".*.partial"))
 
 
 def test_the_same_run_gives_the_same_bytes(spark: SparkSession, analysed: Path, tmp_path: Path) -> None:

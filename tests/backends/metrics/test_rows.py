@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
-import urllib.request
-from collections.abc import Iterator
-from urllib.error import HTTPError
-
-import pyarrow as pa
 import pytest
 from budgets import budget
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from influxdb_client import InfluxDBClient, Point, WritePrecision
-from influxdb_client.client.write_api import SYNCHRONOUS
+from influxdb_client import Point, WritePrecision
 
-from harness.backends.metrics.receiver import MetricsReceiver
 from harness.backends.metrics.rows import MetricRows
-from harness.errors import ClusterError
 from harness.schemas import METRICS
 
 LINE = (
@@ -151,75 +142,48 @@ def test_topologies_can_be_told_apart() -> None:
     assert rows.rows(0, 2 * 10**12, topology="none").num_rows == 0
 
 
-# ---- over HTTP ----
-
-
-@pytest.fixture
-def receiver() -> Iterator[MetricsReceiver]:
-    with MetricsReceiver("127.0.0.1", 0) as r:
-        yield r
-
-
-def post(url: str, body: bytes, **headers: str) -> tuple[int, str]:
-    request = urllib.request.Request(url, body, {k.replace("_", "-"): v for k, v in headers.items()})
-    try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return answer.status, answer.read().decode()
-    except HTTPError as e:
-        return e.code, e.read().decode()
-
-
-def test_lines_arrive_plain_and_compressed(receiver: MetricsReceiver) -> None:
-    assert post(receiver.url, LINE.encode()) == (204, "")
-    other = LINE.replace("task=20", "task=21").encode()
-    assert post(receiver.url, gzip.compress(other), Content_Encoding="gzip")[0] == 204
-    assert receiver.store.rows(0, 2 * 10**12)["task"].to_pylist() == [20, 21]
-
-
-def test_influxdb_client_can_write_to_it(receiver: MetricsReceiver) -> None:
-    client = InfluxDBClient(f"http://127.0.0.1:{receiver.port}", token="any", org="harness", enable_gzip=True)
-    with client, client.write_api(write_options=SYNCHRONOUS) as api:
-        points = [
-            Point("service").tag("topology", "t").tag("component", "a b").tag("task", str(i)).tag("host", "h")
-            .tag("port", "1").field("count", i).time(1_700_000_000_000 + i, WritePrecision.MS)
-            for i in range(500)
-        ]  # fmt: skip
-        api.write("harness", record=points, write_precision=WritePrecision.MS)
-    table = receiver.store.rows(0, 2 * 10**12)
-    assert sorted(table["value"].to_pylist()) == list(range(500))
-    assert pa.compute.unique(table["component"]).to_pylist() == ["a b"]
-
-
-def test_malformed_lines_are_answered_with_400_and_the_reason(receiver: MetricsReceiver) -> None:
-    status, text = post(receiver.url, f"{LINE}\nbad\nworse".encode())
-    assert status == 400
-    assert "line 2: " in text
-    assert "(and 1 more)" in text
-    assert (receiver.store.malformed, receiver.store.lines) == (2, 1)
-
-
 @pytest.mark.parametrize(
-    ("path", "status", "says"),
+    ("poison", "says"),
     [
-        ("/api/v2/write?precision=h", 400, "precision 'h'"),
-        ("/write", 404, "nothing is at /write"),
+        (line(task="99999999999"), "task 99999999999"),
+        (line(task="-1"), "task -1"),
+        (line(task="9" * 5000), "task '999"),
+        (line(time="-5"), "timestamp -5"),
+        (line(time="99999999999999999999999"), "line 2: "),
+        (line(fields="a=99999999999999999999i"), "line 2: "),
+        (line(fields='a="\udcff"'), "line 2: "),  # a byte that is no UTF-8, as the receiver hands it on
+        ("\x00" * 40, "line 2: "),
     ],
 )
-def test_wrong_requests(receiver: MetricsReceiver, path: str, status: int, says: str) -> None:
-    found, text = post(f"http://127.0.0.1:{receiver.port}{path}", LINE.encode())
-    assert (found, says in text) == (status, True)
+def test_a_poisoned_line_spoils_no_other(poison: str, says: str) -> None:
+    rows = MetricRows()
+    (complaint,) = rows.add(f"{LINE}\n{poison}\n{line()}", 1)
+    assert complaint.startswith("line 2: ")
+    assert says in complaint
+    assert (rows.lines, rows.malformed) == (2, 1)
+    assert rows.rows(0, 2 * 10**12)["value"].to_pylist() == [37.0, 1.0]
 
 
-def test_a_body_that_is_not_what_it_says_is_refused(receiver: MetricsReceiver) -> None:
-    assert post(receiver.url, b"\x1f\x8b junk", Content_Encoding="gzip")[0] == 400
-    assert post(receiver.url, b"\xff\xfe")[0] == 400
+def test_seconds_that_no_millisecond_can_hold_are_refused() -> None:
+    rows = MetricRows()
+    assert "timestamp 10000000000000000 is not" in rows.add(line(time=str(10**16)), 10**9)[0]
 
 
-def test_it_says_that_it_is_healthy(receiver: MetricsReceiver) -> None:
-    with urllib.request.urlopen(f"http://127.0.0.1:{receiver.port}/health", timeout=30) as answer:
-        assert b'"pass"' in answer.read()
-
-
-def test_a_taken_port_is_one_clear_line(receiver: MetricsReceiver) -> None:
-    with pytest.raises(ClusterError, match=f"cannot listen on 127.0.0.1:{receiver.port}"):
-        MetricsReceiver("127.0.0.1", receiver.port)
+@settings(max_examples=500, deadline=None)
+@given(
+    garbage=st.text(max_size=200).map(lambda t: t.replace("\n", " ").replace("\0", " "))
+    | st.builds(
+        lambda task, fields, time: line(task=task, fields=fields, time=time),
+        st.text(max_size=12).map(lambda t: t.replace("\n", " ")),
+        st.text('abi=,."\\ 0123456789eunft-', max_size=30),
+        st.integers().map(str),
+    ),
+    unit=st.sampled_from([1, 10**9]),
+)
+def test_no_line_raises_or_shifts_the_rows_of_others(garbage: str, unit: int) -> None:
+    rows = MetricRows()
+    rows.add(f"{LINE}\n{garbage}\n{line()}", 1)
+    rows.add(garbage, unit)
+    known = {(r["measurement"], r["task"], r["value"]) for r in rows.rows(0, 2 * 10**12).to_pylist()}
+    assert ("transferred", 20, 37.0) in known
+    assert rows.lines >= 2

@@ -17,10 +17,12 @@ import org.apache.storm.shade.net.minidev.json.JSONValue;
 import org.apache.storm.utils.Utils;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** An instrumented topology on a real cluster (in this JVM, two workers over Netty), measured into a real HTTP server. */
+@Tag("deep")
 class InstrumentedTopologyTest {
     @TempDir
     static Path folder;

@@ -30,11 +30,13 @@ import org.apache.storm.generated.TopologySummary;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Topologies in Storm's LocalCluster, between the topics of a real broker. */
+@Tag("deep")
 class WholeTopologyTest {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final int PARTITIONS = 4;
