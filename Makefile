@@ -51,7 +51,7 @@ test-java-units:
 	@$(SANDBOX) $(MAVEN) -q -o package -DexcludedGroups=deep $(NAMED)
 
 test-python-units:
-	@HARNESS_TESTS=quick $(SANDBOX) $(PYTEST) -n 2 --dist loadgroup --ignore=tests/system --ignore=tests/hosts $(NAMED)
+	@HARNESS_TESTS=quick $(SANDBOX) $(PYTEST) -n 2 --dist loadfile --ignore=tests/system --ignore=tests/hosts $(NAMED)
 
 test-first-run: setup-dev
 	@$(PYTEST) -vv $(FIRST_RUN) $(NAMED)

@@ -14,6 +14,8 @@ from harness.backends import optional_servers as optional
 from harness.backends.influxdb import build as influxdb_build
 from harness.errors import HarnessError, MissingTool
 
+pytestmark = pytest.mark.deep
+
 POM = "{http://maven.apache.org/POM/4.0.0}"
 
 # Downloads a "module" into a folder of its own, names its checksum, and "compiles" by copying.

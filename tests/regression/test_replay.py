@@ -23,6 +23,8 @@ from harness.regression.bundle import bundle, extract
 from harness.regression.outputs import lines
 from harness.regression.regress import regress
 
+pytestmark = pytest.mark.deep
+
 STALE = "where a model was changed on purpose: harness regress reports/runs/*/* --update"
 ANOTHER_NIGHT = "20270101T000000Z"
 FAULTS = {

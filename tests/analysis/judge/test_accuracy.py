@@ -20,6 +20,8 @@ from harness.analysis.report.accuracy_page import models_digest, out_of_date, pa
 from harness.errors import UsageError
 from harness.schemas import ERRORS
 
+pytestmark = pytest.mark.deep
+
 GROUND_TRUTH = "ground_truth_latency_ms"
 SPLIT = Split(tuning=("one",), reporting=("two", "three"))
 

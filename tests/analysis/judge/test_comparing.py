@@ -19,6 +19,8 @@ from harness.analysis.judge.results import Results
 from harness.cli import main
 from harness.errors import UsageError
 
+pytestmark = pytest.mark.deep
+
 MEAN = ("ours", "ground_truth_latency_ms", "mean")
 
 

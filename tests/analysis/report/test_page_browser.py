@@ -15,6 +15,8 @@ from pypdf import PdfReader
 from harness.analysis.judge.results import Results
 from harness.analysis.report import writing
 
+pytestmark = pytest.mark.deep
+
 PRINTED_PX = round((297 - 2 * 11) / 25.4 * 96)
 """Width of the printed part of the page: A4 landscape less the margins that the style sheet asks for."""
 

@@ -24,6 +24,8 @@ from harness.analysis.spark.inputs import Archive, read_run
 from harness.errors import HarnessError, UsageError
 from harness.schemas import HOP, LATENCY
 
+pytestmark = pytest.mark.deep
+
 TABLES = ("actuals", "matrices", "histogram", "stages", "timeline", "pace", "frame")
 
 

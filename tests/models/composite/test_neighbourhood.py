@@ -27,6 +27,8 @@ from harness.plans import PhysicalPlan, Worker
 from harness.protocols import Settings
 from harness.runs import Run
 
+pytestmark = pytest.mark.deep
+
 RUNS = Path(__file__).resolve().parents[3] / "reports" / "runs"
 
 MEAN = 1.5e-3

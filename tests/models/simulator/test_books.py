@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from budgets import budget
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -12,6 +13,8 @@ from harness.models.network import Input
 from harness.models.simulator import simulate
 from harness.models.simulator.loads import loads
 from harness.models.simulator.random_networks import NetworkLimits, random_network
+
+pytestmark = pytest.mark.deep
 
 SEEDS = st.integers(0, 10_000)
 QUICK = NetworkLimits(components=(2, 6), executors=(1, 6), workers=(1, 4))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ciw
 import numpy as np
+import pytest
 from simulated_networks import Interval, batch_means, in_order, network, plan, waiting
 
 from harness.models.simulator import simulate
 from harness.models.simulator.distributions import lognormal, uniform
+
+pytestmark = pytest.mark.deep
 
 UNTIL_S = 25.0
 

@@ -24,6 +24,8 @@ from harness.models.simulator.random_networks import NetworkLimits, random_netwo
 from harness.models.solver.solve import solve
 from harness.plans import PhysicalPlan, Stream, Window
 
+pytestmark = pytest.mark.deep
+
 PLANS = NetworkLimits(components=(2, 6), executors=(1, 6), workers=(1, 4), contended=False)
 SEEDS = range(12)
 

@@ -13,6 +13,8 @@ from window_manager import count_windows, time_windows
 from harness.models.simulator import SimulatedRun, simulate
 from harness.plans import Window
 
+pytestmark = pytest.mark.deep
+
 EDGES = [("spout", "window"), ("window", "sink")]
 
 

@@ -19,6 +19,8 @@ from harness.models.solver.stage_means import stage_means
 from harness.models.solver.variability import RATIO
 from harness.plans import PhysicalPlan, QueryPlan
 
+pytestmark = pytest.mark.deep
+
 SEEDS = st.integers(0, 10_000)
 FEW = settings(deadline=None, max_examples=budget(25))
 
