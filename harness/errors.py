@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-MOST_CHARACTERS = 600
-"""Of a message or a hint; a user's file may have any number in a name."""
+MOST_CHARACTERS = 2000
+"""Of a message or a hint: the list of all figures fits, and a file may have any number of them in a name."""
 
 
 def one_line(text: str) -> str:

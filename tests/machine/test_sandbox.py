@@ -76,7 +76,7 @@ def test_a_private_network_and_process_tree() -> None:
     done = run(
         """
         import json, os, socket
-        from harness.backends import sandbox
+        from harness.machine import sandbox
         with socket.create_server(("127.0.0.77", 6627)) as server:
             client = socket.create_connection(("127.0.0.77", 6627), timeout=10)
             reached = server.accept()[1][0]

@@ -55,7 +55,7 @@ def test_a_dead_server_is_named_and_stop_leaves_nothing(tmp_path: Path) -> None:
         import json, os, sys, time
         from pathlib import Path
         import psutil
-        from harness.backends import servers
+        from harness.machine import servers
         from harness.backends.local.cluster import LocalCluster
         from harness.errors import ClusterError
 
@@ -117,7 +117,7 @@ def test_a_server_that_cannot_start_is_one_clear_error(tmp_path: Path) -> None:
         import json, sys
         from pathlib import Path
         import psutil
-        from harness.backends import servers
+        from harness.machine import servers
         from harness.backends.local.cluster import LocalCluster
         from harness.machine.server_config import Heaps
         from harness.errors import ClusterError
@@ -146,7 +146,7 @@ def test_outside_a_sandbox_only_workers_listen_beyond_loopback_and_nothing_outli
     child = f"""
         import os, sys
         from pathlib import Path
-        from harness.backends import sandbox, servers
+        from harness.machine import sandbox, servers
         from harness.backends.local.cluster import LocalCluster
         from harness.errors import UsageError
 

@@ -28,10 +28,10 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "storm-harness"
 
 
-def state(shape: cluster_daemon.Shape | None = None) -> cluster_daemon.State:
+def state(shape: cluster_daemon.Shape | None = None) -> cluster_daemon.DaemonState:
     """What a cluster that this process holds would have written."""
     cluster_daemon.folder().mkdir(parents=True, exist_ok=True)
-    return cluster_daemon.State(
+    return cluster_daemon.DaemonState(
         phase="up",
         shape=shape or cluster_daemon.Shape(),
         pid=os.getpid(),
@@ -113,7 +113,7 @@ def test_servers_that_do_not_answer_in_time_are_one_line(monkeypatch: pytest.Mon
 
 
 @pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[[cluster_daemon.State], None]:
+def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[[cluster_daemon.DaemonState], None]:
     """Hold a cluster in this process, whose signals stay as they are."""
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     return lambda of: cluster_daemon._serve(of.model_dump_json())
@@ -132,7 +132,7 @@ class Dying:
 
 
 def test_of_a_server_that_dies_the_last_lines_of_its_log_are_told(
-    serve: Callable[[cluster_daemon.State], None], monkeypatch: pytest.MonkeyPatch
+    serve: Callable[[cluster_daemon.DaemonState], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster_daemon, "_cluster", lambda _: Dying())
     serve(state())
@@ -148,7 +148,9 @@ def test_of_a_server_that_dies_the_last_lines_of_its_log_are_told(
     assert told.stdout == "failed nimbus died with status 1 (log: logs/nimbus.log)\n    first\n    last\n"
 
 
-def test_a_shape_that_cannot_be_is_refused_in_one_line(serve: Callable[[cluster_daemon.State], None]) -> None:
+def test_a_shape_that_cannot_be_is_refused_in_one_line(
+    serve: Callable[[cluster_daemon.DaemonState], None],
+) -> None:
     serve(state(cluster_daemon.Shape(nodes=21)))
     with pytest.raises(UsageError) as refused:
         await_failed()
