@@ -37,7 +37,7 @@ ROOT = Path(__file__).resolve().parents[1]
 EXPERIMENTS = sorted((ROOT / "configs" / "experiments").rglob("*.yaml"))
 CLUSTERS = sorted((ROOT / "configs" / "clusters").glob("*.yaml"))
 ONE_WITHIN_S = 20
-MOST_CHARACTERS = 1500
+MOST_CHARACTERS = 4500
 COUNTS = {"experiments": 900, "clusters": 500, "plans": 300, "variables": 300}
 """Two thousand."""
 FUZZ = settings(

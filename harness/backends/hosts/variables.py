@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 
 from harness.backends.influxdb import api as influxdb_api
@@ -111,21 +112,36 @@ def variables(
     }
 
 
-def literal_yaml(value: object) -> str:
-    """Return YAML in which every text is ``!unsafe``: Ansible takes none of them for a template.
+def literal_yaml(values: Mapping[str, object]) -> str:
+    """Return YAML of which Ansible takes no text for a template, nor for anything else than a text.
 
-    A cluster's file is data, and a template of Ansible's can start any program on this machine.
+    A cluster's file is data, and a template of Ansible's can start any program of this machine. A tag stands
+    before all: before a single text, Ansible would look for a number or a nothing in it again.
 
     Examples
     --------
     >>> literal_yaml({"slots": 2, "settings": {"topology.x": "{{ 1 }}"}})
-    '{"slots": 2, "settings": {"topology.x": !unsafe "{{ 1 }}"}}'
+    '!unsafe {"slots": 2, "settings": {"topology.x": "{{ 1 }}"}}'
     """
+    return f"!unsafe {_flow(values)}"
+
+
+def _flow(value: object) -> str:
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{_quoted(str(key))}: {literal_yaml(v)}' for key, v in value.items())}}}"
+        return f"{{{', '.join(f'{_quoted(str(key))}: {_flow(inner)}' for key, inner in value.items())}}}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(literal_yaml, value))}]"
-    return f"!unsafe {_quoted(value)}" if isinstance(value, str) else json.dumps(value)
+        return f"[{', '.join(map(_flow, value))}]"
+    if isinstance(value, str):
+        return _quoted(value)
+    return _number(value) if isinstance(value, float) else json.dumps(value)
+
+
+def _number(value: float) -> str:
+    """Return a float as YAML 1.1 has it: with a point, whatever its exponent."""
+    if math.isnan(value) or math.isinf(value):
+        return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
+    digits, e, exponent = repr(value).partition("e")
+    return f"{digits}{'' if '.' in digits else '.0'}{e}{exponent}"
 
 
 def _quoted(text: str) -> str:
