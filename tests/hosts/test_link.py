@@ -92,10 +92,10 @@ ASKER = """
 import sys
 from pathlib import Path
 from harness.backends.hosts.host_network import HostNetwork
-from harness.backends.hosts.slow_link import End, slowed
+from harness.backends.hosts.slow_link import LinkEnd, slowed
 
 folder, *ends = sys.argv[1:]
-with slowed(HostNetwork(Path(folder)), End(*ends[:2]), End(*ends[2:]), 5.0) as by:
+with slowed(HostNetwork(Path(folder)), LinkEnd(*ends[:2]), LinkEnd(*ends[2:]), 5.0) as by:
     print(by, flush=True)
     sys.stdin.read()
 """
