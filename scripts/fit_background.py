@@ -22,7 +22,7 @@ from harness.analysis.judge.predicting import observation
 from harness.errors import ModelDeclined, UsageError
 from harness.experiments.loading import load
 from harness.models.composite.model import composite
-from harness.models.composite.plan.network_builder import Builder
+from harness.models.composite.plan.network_builder import NetworkBuilder
 from harness.models.contract.layout import FloatArray
 from harness.runs import Run
 
@@ -51,7 +51,7 @@ def step(run: Run, number: int) -> tuple[FloatArray, FloatArray]:
     if evidence.worker_cores is None:
         raise ModelDeclined("no metric of worker processes")
     layout = evidence.layout
-    builder = Builder(prepared.estimates, layout, evidence.settings, evidence.rate_tps)
+    builder = NetworkBuilder(prepared.estimates, layout, evidence.settings, evidence.rate_tps)
     found = builder.traffic.activity
     workers = found.remote.size
 
