@@ -15,12 +15,15 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any, Never
+from typing import TYPE_CHECKING, Any, Never
 
 import click
 from rich.console import Console
 
 from harness.errors import HarnessError, MissingTool, UsageError
+
+if TYPE_CHECKING:
+    from harness.protocols import Observation
 
 err = Console(stderr=True, soft_wrap=True)
 
@@ -159,6 +162,37 @@ def require_tools() -> None:
     for finding in examine():
         if finding.needed and not finding.ok:
             raise MissingTool(f"{finding.name}: {finding.detail}", finding.mend)
+
+
+def open_measured_step(
+    path: Path, step: int | None, rate_tps: float | None
+) -> tuple[int, Observation, float]:
+    """Return the step of a run that proposals start from, as a model sees it, and the rate to propose for.
+
+    Parameters
+    ----------
+    path : Path
+        Run directory.
+    step : int, optional
+        Default: the first that is finished.
+    rate_tps : float, optional
+        Messages a second; default: the step's.
+
+    Raises
+    ------
+    UsageError
+        When it is no run, no step or not that one is finished, or the rate is no number.
+    """
+    from harness.app.opened_run import load_run
+
+    if rate_tps is not None and not math.isfinite(rate_tps):
+        raise UsageError(f"--rate {rate_tps}: not a number of messages a second")
+    run = load_run(path)
+    if run.steps.empty:
+        raise UsageError(f"{path}: no finished step", "measure it with harness run --resume")
+    step = int(run.steps.index[0]) if step is None else step
+    source = run.observation(step)
+    return step, source, source.rate_tps if rate_tps is None else rate_tps
 
 
 def pct(value: float | None) -> str:

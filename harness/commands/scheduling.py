@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import shorten
@@ -13,7 +12,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from harness.commands.common import RunPath, err, finish, json_option
+from harness.commands.common import RunPath, err, finish, json_option, open_measured_step
 from harness.errors import UsageError
 
 MOST_REASON = 200
@@ -81,37 +80,21 @@ def schedule(
     harness schedule reports/runs/loaded-workers/20261123T170830Z --scheduler aniello-online --placements
     harness schedule reports/runs/loaded-workers/20261123T170830Z --scheduler '{name: random, seed: 3}'
     """
-    from harness.analysis.judge.predicting import observation
-    from harness.analysis.plan_answers import RunPlans, require_step
-    from harness.experiments.loading import load
-    from harness.runs import Run
     from harness.schedulers import SCHEDULERS, make_scheduler
     from harness.schedulers.side_by_side import PlacementTable
 
-    if rate is not None and not math.isfinite(rate):
-        raise UsageError(f"--rate {rate}: not a number of messages a second")
     schedulers = {
         text: make_scheduler(_parameters(text))
         for text in (dict.fromkeys(asked) or dict.fromkeys(SCHEDULERS))
     }
     if write is not None and len(schedulers) != 1:
         raise UsageError("--write takes the plan of one scheduler", "name it with --scheduler")
-    run_ = Run(run_path)
-    steps = run_.finished_steps
-    if not steps:
-        raise UsageError(f"{run_path}: no finished step", "measure it with harness run --resume")
-    step = steps[0] if step is None else step
-    require_step(RunPlans(run_), step)
-    source = observation(run_, load(run_.path / "experiment.yaml"), step)
+    step, source, rate_tps = open_measured_step(run_path, step, rate)
     configuration = source.plan.configuration()
     if workers is not None:
         configuration = configuration.model_copy(update={"workers": workers})
-    table = PlacementTable(
-        source,
-        configuration,
-        source.plan.nodes if nodes is None else _nodes_of(nodes),
-        source.rate_tps if rate is None else rate,
-    )
+    there = source.plan.nodes if nodes is None else _nodes_of(nodes)
+    table = PlacementTable(source, configuration, there, rate_tps)
     err.print(f"asking {', '.join(schedulers)}", highlight=False, soft_wrap=True)
     proposals = table.propose(schedulers)
     as_it_is = table.as_measured()

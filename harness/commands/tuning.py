@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from textwrap import shorten
@@ -12,7 +11,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from harness.commands.common import RunPath, err, finish, json_option
+from harness.commands.common import RunPath, err, finish, json_option, open_measured_step
 from harness.errors import UsageError
 
 MOST_REASON = 200
@@ -57,26 +56,14 @@ def tune(
     harness tune reports/runs/loaded-ramp/20261124T052131Z --step 1 --tuner ds2 --set ds2.utilisation=0.7
     harness tune reports/runs/loaded-ramp/20261124T052131Z --tuner aeolus --explain
     """
-    from harness.analysis.judge.predicting import observation
-    from harness.analysis.plan_answers import RunPlans, require_step
-    from harness.experiments.loading import load
-    from harness.runs import Run
     from harness.tuning import TUNERS, make_tuner
     from harness.tuning.side_by_side import TuningTable
 
-    if rate is not None and not math.isfinite(rate):
-        raise UsageError(f"--rate {rate}: not a number of messages a second")
     asked = tuple(dict.fromkeys(names)) or tuple(TUNERS)
     parameters = tuner_parameters(options, asked)
     tuners = {name: make_tuner(name, parameters[name]) for name in asked}
-    run_ = Run(run_path)
-    steps = run_.finished_steps
-    if not steps:
-        raise UsageError(f"{run_path}: no finished step", "measure it with harness run --resume")
-    step = steps[0] if step is None else step
-    require_step(RunPlans(run_), step)
-    source = observation(run_, load(run_.path / "experiment.yaml"), step)
-    table = TuningTable(source, source.rate_tps if rate is None else rate)
+    step, source, rate_tps = open_measured_step(run_path, step, rate)
+    table = TuningTable(source, rate_tps)
     proposals = []
     for name, tuner in tuners.items():
         err.print(f"asking {name}", highlight=False)

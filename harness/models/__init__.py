@@ -7,11 +7,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.metadata import entry_points
 from inspect import getdoc
 
-from harness.errors import UsageError
+from harness.machine.plug_ins import PlugIns
 from harness.models.baselines import jackson as _jackson
 from harness.models.baselines import linear as _linear
 from harness.models.baselines import no_change as _no_change
@@ -36,8 +34,7 @@ _NOTES = {
     "jackson": _jackson.NOTES,
 }
 
-GROUP = "harness.models"
-"""Entry point group of users' models."""
+_PLUG_INS = PlugIns("model", MODELS, "harness.models", "harness.protocols.Model")
 
 
 def resolve(name: str) -> Model:
@@ -53,25 +50,7 @@ def resolve(name: str) -> Model:
     >>> resolve("no-change") is MODELS["no-change"]
     True
     """
-    if name in MODELS:
-        return MODELS[name]
-    registered = {e.name: e for e in entry_points(group=GROUP)}
-    if name not in registered and ":" not in name:
-        known = ", ".join([*MODELS, *registered])
-        raise UsageError(f"unknown model {name!r}", f"use one of {known}, or package.module:name")
-    try:
-        if name in registered:
-            model = registered[name].load()
-        else:
-            module, _, attribute = name.partition(":")
-            model = getattr(import_module(module), attribute)
-    except Exception as why:  # a user's module may fail in any way while it is imported
-        problem = f"model {name!r} cannot be loaded: {type(why).__name__}: {why}"
-        raise UsageError(problem, "check its module and name") from why
-    if not callable(model):
-        raise UsageError(f"model {name!r} is not callable", "see harness.protocols.Model")
-    found: Model = model  # its signature is the user's promise
-    return found
+    return _PLUG_INS.resolve(name)
 
 
 def describe(model: Model) -> str:

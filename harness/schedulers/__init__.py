@@ -8,14 +8,9 @@ group ``harness.schedulers`` or named as ``package.module:name``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
-from importlib.metadata import entry_points
-from inspect import Parameter, signature
-from typing import Any
-
-from pydantic import ValidationError
 
 from harness.errors import UsageError
+from harness.machine.plug_ins import PlugIns, make
 from harness.protocols import Scheduler
 from harness.schedulers.albic import AlbicScheduler
 from harness.schedulers.aniello_offline import AnielloOfflineCodeScheduler, AnielloOfflineScheduler
@@ -39,8 +34,7 @@ SCHEDULERS: dict[str, Callable[..., Scheduler]] = {
 }
 """The harness's own schedulers."""
 
-GROUP = "harness.schedulers"
-"""Entry point group of users' schedulers."""
+_PLUG_INS = PlugIns("scheduler", SCHEDULERS, "harness.schedulers", "docs/schedulers.md")
 
 
 def make_scheduler(asked: str | Mapping[str, object]) -> Scheduler:
@@ -71,62 +65,4 @@ def make_scheduler(asked: str | Mapping[str, object]) -> Scheduler:
         raise UsageError(
             f"a scheduler has no name in {dict(keys)}", f"write name: one of {', '.join(SCHEDULERS)}"
         )
-    factory = resolve_factory(name)
-    parameters = _parameters(factory)
-    for key in keys:
-        if parameters is not None and key not in parameters:
-            known = f"its parameters are {', '.join(parameters)}" if parameters else "it takes none"
-            raise UsageError(f"scheduler {name!r} has no parameter {key!r}", known)
-    try:
-        scheduler: Scheduler = factory(**keys)
-    except ValidationError as why:
-        first = why.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        problem = (
-            f"scheduler {name!r}: {key}: {first['msg']}" if key else f"scheduler {name!r}: {first['msg']}"
-        )
-        raise UsageError(problem, "see docs/schedulers.md for its parameters") from why
-    except Exception as why:  # a user's class may fail in any way
-        raise UsageError(f"scheduler {name!r} cannot be made: {type(why).__name__}: {why}") from why
-    if not callable(getattr(scheduler, "propose", None)):
-        raise UsageError(f"scheduler {name!r} has no method propose", "see harness.protocols.Scheduler")
-    return scheduler
-
-
-def resolve_factory(name: str) -> Callable[..., Any]:
-    """Return what makes a scheduler: the harness's own, a registered one, or ``package.module:name``.
-
-    Raises
-    ------
-    UsageError
-        When none has that name, or it cannot be loaded or called.
-    """
-    if name in SCHEDULERS:
-        return SCHEDULERS[name]
-    registered = {e.name: e for e in entry_points(group=GROUP)}
-    if name not in registered and ":" not in name:
-        known = ", ".join([*SCHEDULERS, *registered])
-        raise UsageError(f"unknown scheduler {name!r}", f"use one of {known}, or package.module:name")
-    try:
-        if name in registered:
-            factory = registered[name].load()
-        else:
-            module, _, attribute = name.partition(":")
-            factory = getattr(import_module(module), attribute)
-    except Exception as why:  # a user's module may fail in any way while it is imported
-        problem = f"scheduler {name!r} cannot be loaded: {type(why).__name__}: {why}"
-        raise UsageError(problem, "check its module and name") from why
-    if not callable(factory):
-        raise UsageError(f"scheduler {name!r} is not callable", "see docs/schedulers.md")
-    return factory  # type: ignore[no-any-return]
-
-
-def _parameters(factory: Callable[..., Any]) -> tuple[str, ...] | None:
-    """Names of its keyword parameters; None where it takes any."""
-    try:
-        taken = signature(factory).parameters.values()
-    except (TypeError, ValueError):
-        return None
-    if any(p.kind is Parameter.VAR_KEYWORD for p in taken):
-        return None
-    return tuple(p.name for p in taken if p.kind is not Parameter.VAR_POSITIONAL)
+    return make(_PLUG_INS, name, keys)

@@ -87,11 +87,11 @@ def test_a_tuner_that_declines_is_a_row_and_no_failure() -> None:
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ([RAMP, "--step", "7"], "there is no finished step 7: finished are: 0, 1, 2, 3, 4, 5, 6"),
+        ([RAMP, "--step", "7"], "no finished step 7: finished are 0, 1, 2, 3, 4, 5, 6"),
         ([RAMP, "--tuner", "aeolos"], "unknown tuner 'aeolos': use one of aeolus, ds2, model-guided"),
         ([RAMP, "--rate", "0"], "Invalid value for '--rate'"),
         ([RAMP, "--rate", "many"], "Invalid value for '--rate'"),
-        ([RAMP, "--set", "ds2.utilisation=2"], "tuner ds2: utilisation: "),
+        ([RAMP, "--set", "ds2.utilisation=2"], "tuner 'ds2': utilisation: "),
         ([RAMP, "--set", "utilisation=2"], "--set utilisation=2: expected TUNER.KEY=VALUE"),
         ([RAMP, "--tuner", "ds2", "--set", "aeolus.flush_ms=1"], "--set aeolus.flush_ms=1: expected"),
         ([RAMP, "--tuner", "aeolus", "--set", "aeolus.tuple_bytes.nobody=1"], "tuple_bytes names 'nobody'"),

@@ -88,7 +88,7 @@ def test_a_scheduler_of_ones_own_is_found_by_its_place() -> None:
         ({"name": "random", "seed": "x"}, "scheduler 'random': seed: Input should be a valid integer"),
         ({"seed": 1}, "a scheduler has no name"),
         ("harness.nothing:X", "cannot be loaded: ModuleNotFoundError"),
-        ("harness.schedulers:GROUP", "is not callable"),
+        ("harness.plans:ACKER", "is not callable"),
         ("builtins:dict", "has no method propose"),
     ],
 )
