@@ -11,6 +11,7 @@ from harness import __version__
 from harness.commands import (
     cluster,
     evaluating,
+    exporting,
     forecasting,
     hosts,
     machine,
@@ -40,6 +41,7 @@ for command in (
     evaluating.compare,
     evaluating.accuracy,
     evaluating.conformance,
+    exporting.export,
     forecasting.forecast,
     scheduling.schedule,
     regression.regress,

@@ -144,6 +144,26 @@ class OpenedRun:
         (only,) = results([self.path])
         return only
 
+    @property
+    def run(self) -> Run:
+        """The run directory itself."""
+        return self._run
+
+    def one_step(self, step: int | None) -> int:
+        """Return a finished step's number; where none is asked, that of the run's only one.
+
+        Raises
+        ------
+        UsageError
+            When that step is not finished, or none is asked and there are several.
+        """
+        finished = self._run.finished_steps
+        if step is None and len(finished) > 1:
+            raise UsageError(
+                f"{self.path}: several steps", f"give --step: one of {', '.join(map(str, finished))}"
+            )
+        return self._known(finished[0] if step is None and finished else step or 0)
+
     def _known(self, step: int) -> int:
         finished = self._run.finished_steps
         if step not in finished:
