@@ -41,7 +41,7 @@ def figures(
 
     \b
     harness figures runs/quick/20260102T030405Z --out figures
-    harness figures reports/runs/*/* --out reports/figures --style web
+    harness figures reports/runs/*/* --out figures --style web
     harness figures runs/quick/20260102T030405Z --only latency-by-step --style screen
     """
     from harness.analysis.report.figure_files import publish
