@@ -130,6 +130,10 @@ def check(experiment: str, overrides: tuple[str, ...], as_json: bool) -> None:
     if loaded.topology.of_a_jar:
         loaded = _captured(loaded, servers.install(progress=err.print), show=False)
         _show_topology(loaded.topology)
+    else:
+        from harness.topologies.drawing import draw
+
+        click.echo("\n".join(draw(loaded.topology.query_plan())))
     warnings = _show_findings(loaded)
     where = access(loaded).use() if loaded.cluster.measured else ""
     steps = expand_steps(loaded)

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from harness.errors import StepInvalid
 
@@ -59,9 +60,11 @@ class LedgerEvidence:
         Output records that the receiver read, and those among them that it could not decode.
     children : callable, optional
         Given message identifiers, how many members each has; None where that is not known.
-    appearances : int
-        How often a member may rightly appear at one sink: more than once where a stream is grouped to
-        all tasks. A sliding window lists each member once.
+    copies : callable, optional
+        Given a sink, message identifiers and children, how often each member comes there: once for each way
+        and each task that a stream to all tasks leads to. None: once. A sliding window lists each member once.
+    sure_sinks : frozenset of str
+        Sinks that come to see every copy, unless a window holds it.
     free : bool
         Whether the topology may leave messages out and give several outputs for one, or outputs of its own:
         then there is no telling what was lost or repeated.
@@ -83,7 +86,8 @@ class LedgerEvidence:
     held: Pairs = field(default_factory=lambda: NO_PAIRS)
     failed: Pairs = field(default_factory=lambda: NO_PAIRS)
     children: Callable[[Ids], Ids] | None = None
-    appearances: int = 1
+    copies: Callable[[str, Ids, Ids], Ids] | None = None
+    sure_sinks: frozenset[str] = frozenset()
     free: bool = False
     drained: bool = True
     retried: bool = False
@@ -111,7 +115,7 @@ class Ledger:
     without_output : int
         The same where the topology may leave messages out.
     duplicates : int
-        Rows beyond the first (or the allowed number) of one message, child and sink.
+        Rows beyond the first (or the expected number) of one message, child and sink.
     repeated : int
         The same where the topology may give several outputs for one message.
     overlapping : int
@@ -125,6 +129,8 @@ class Ledger:
     children_missing, children_surplus : int
         Children without evidence and beyond the known number. Without a known number: gaps in the
         numbering of the children seen.
+    copies_missing : int
+        Copies of members that came out, or some of whose copies did, which a sink should have seen and did not.
     lost_ids, phantom_ids : tuple of int
         The first few.
     problems : tuple of str
@@ -146,6 +152,7 @@ class Ledger:
     earlier: int
     children_missing: int
     children_surplus: int
+    copies_missing: int
     lost_ids: tuple[int, ...]
     phantom_ids: tuple[int, ...]
     problems: tuple[str, ...]
@@ -157,10 +164,9 @@ class Ledger:
 
     @property
     def complete(self) -> bool:
-        """Whether it balances and nothing was lost, failed, repeated or left without a child."""
-        return self.balanced and not (
-            self.lost or self.failed or self.unconfirmed or self.duplicates or self.children_missing
-        )
+        """Whether it balances and nothing was lost, failed, repeated or left without a child or a copy."""
+        amiss = (self.lost, self.failed, self.unconfirmed, self.duplicates)
+        return self.balanced and not any((*amiss, self.children_missing, self.copies_missing))
 
     def to_json(self) -> str:
         """Return it as a JSON object, ``balanced`` and ``complete`` included."""
@@ -229,6 +235,7 @@ def settle(evidence: LedgerEvidence) -> Ledger:
         earlier=len(unknown) - len(phantom),
         children_missing=missing,
         children_surplus=surplus,
+        copies_missing=_copies_missing(evidence, sent[~failed]),
         lost_ids=tuple(sent[lost][:EXAMPLES].tolist()),
         phantom_ids=tuple(phantom[:EXAMPLES].tolist()),
         problems=tuple(problems),
@@ -251,19 +258,43 @@ def _pack(partition: Ids, offset: Ids) -> Ids:
     return (partition << 48) | offset
 
 
+def _member(message_id: Ids, child: Ids) -> Ids:
+    """Make one number of a member's name; a message has less than 2**20 children."""
+    return (message_id << 20) | child
+
+
 def _duplicates(evidence: LedgerEvidence, sent: Ids) -> int:
     """Count the rows beyond those that each message, child and sink may have."""
     rows = evidence.received.filter(pa.array(np.isin(_column(evidence.received, "message_id"), sent)))
-    member = ["message_id", "child", "sink"]
-    records = rows.group_by([*member, "output_partition", "output_offset"]).aggregate([([], "count_all")])
-    within_a_record = rows.num_rows - records.num_rows
-    appearances = records.group_by(member).aggregate([([], "count_all")])["count_all"]
-    beyond = _appearances(appearances) - evidence.appearances
-    return int(within_a_record) + int(beyond.clip(min=0).sum())
+    members = rows.group_by(["sink", "message_id", "child"]).aggregate([([], "count_all")])
+    beyond = 0
+    for sink in members["sink"].unique().to_pylist():
+        mine = members.filter(pc.equal(members["sink"], sink))
+        ids, child, seen = (_column(mine, name) for name in ("message_id", "child", "count_all"))
+        # of a member that is not expected at all, the first row is counted elsewhere: as a surplus child
+        allowed = 1 if evidence.copies is None else evidence.copies(str(sink), ids, child).clip(min=1)
+        beyond += int((seen - allowed).clip(min=0).sum())
+    return beyond
 
 
-def _appearances(counts: pa.ChunkedArray) -> Ids:
-    return np.asarray(counts.to_numpy(), dtype=np.int64)
+def _copies_missing(evidence: LedgerEvidence, sent: Ids) -> int:
+    """Count what each sink should have seen of the members that came out somewhere, and did not.
+
+    Of a member that a window holds, any copy may be the one inside.
+    """
+    if evidence.copies is None:
+        return 0
+    ids, child = (_column(evidence.received, name) for name in ("message_id", "child"))
+    _, first, member = np.unique(_member(ids, child), return_index=True, return_inverse=True)
+    ids, child = ids[first], child[first]
+    held = _member(evidence.held[:, 0], evidence.held[:, 1])
+    mine = np.isin(ids, sent) & ~np.isin(_member(ids, child), held)
+    sinks = np.asarray(evidence.received["sink"].to_numpy())
+    missing = 0
+    for sink in evidence.sure_sinks:
+        seen = np.bincount(member[sinks == sink], minlength=len(ids))
+        missing += int((evidence.copies(sink, ids, child) - seen)[mine].clip(min=0).sum())
+    return missing
 
 
 def _children(evidence: LedgerEvidence, sent: Ids) -> tuple[int, int]:

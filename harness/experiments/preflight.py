@@ -15,7 +15,8 @@ from harness.experiments.feasibility import (
     windowed_cv,
 )
 from harness.experiments.schedule import Trace
-from harness.topologies.roles import traits
+from harness.plans import Window
+from harness.topologies.ways import member_ways
 
 TRACE_RATE_TOLERANCE = 0.01
 """Share by which a trace's own rate may differ from the rate that the experiment names."""
@@ -83,17 +84,22 @@ def _trace(experiment: Experiment) -> list[FeasibilityFinding]:
 
 
 def _windows(experiment: Experiment) -> list[FeasibilityFinding]:
-    topology, found = experiment.topology.own(), []
-    if topology.window is None:
-        return []
-    window = topology.window
-    found += check_window(
-        window.kind, window.length, window.slide, topology.max_spout_pending, topology.message_timeout_s
-    )
-    plan = topology.query_plan()
+    topology, found = experiment.topology.own(), list[FeasibilityFinding]()
+    plan, checked = topology.query_plan(), set[Window]()
     for component in plan.components:
-        if component.window is None:
+        window = component.window
+        if window is None:
             continue
+        if window not in checked:
+            checked.add(window)
+            found += check_window(
+                window.kind,
+                window.length,
+                window.slide,
+                topology.max_spout_pending,
+                topology.message_timeout_s,
+                key="topology.window" if window == topology.window else f"topology.components.{component.name}",
+            )
         executors = {
             f"steps.plan.{i}": experiment.configuration(spec).executors[component.name]
             for i, spec in enumerate(experiment.steps.plan)
@@ -104,7 +110,7 @@ def _windows(experiment: Experiment) -> list[FeasibilityFinding]:
             shares = _shares(experiment, component.name, component.tasks)
             found += check_rarest_window(
                 window.length,
-                min(_rates(experiment)) * _tuples_per_message(experiment),
+                min(_rates(experiment)) * _tuples_per_message(experiment, component.name),
                 min(shares),
                 topology.message_timeout_s,
                 experiment.measure.interval.most_s,
@@ -114,13 +120,15 @@ def _windows(experiment: Experiment) -> list[FeasibilityFinding]:
 
 def _precision(experiment: Experiment) -> list[FeasibilityFinding]:
     interval = experiment.measure.interval
-    windowed = [c for c in experiment.topology.own().query_plan().components if c.window is not None]
-    cv, fate = SERVICE_CV, _tuples_per_message(experiment)
+    plan = experiment.topology.own().query_plan()
+    windowed = [c for c in plan.components if c.window is not None]
+    fewest = min(_tuples_per_message(experiment, sink) for sink in plan.sinks)
+    cv, fate = SERVICE_CV, fewest
     if windowed:
         cv = windowed_cv(_shares(experiment, windowed[0].name, windowed[0].tasks))
         fate = WINDOW_FATE
     return check_precision(
-        min(_rates(experiment)) * _tuples_per_message(experiment),
+        min(_rates(experiment)) * fewest,
         interval.most_s,
         interval.precision_pct,
         cv,
@@ -133,11 +141,11 @@ def _rates(experiment: Experiment) -> list[float]:
     return [spec.rate_tps or experiment.input.rate_tps for spec in experiment.steps.plan]
 
 
-def _tuples_per_message(experiment: Experiment) -> float:
-    """Tuples of one message that reach the end, or the window: its children and, in a join, itself."""
-    multiplier = experiment.topology.own().multiplier
-    joined = float(any(traits(role).joins for role in experiment.topology.roles.values()))
-    return (multiplier.mean if multiplier else 1.0) + joined
+def _tuples_per_message(experiment: Experiment, component: str) -> float:
+    """Return how many tuples of one message come to a component, by all ways: itself and its children."""
+    topology = experiment.topology.own()
+    children = next((m.mean for m in topology.multipliers.values()), 1.0)
+    return member_ways(topology.query_plan())[component].tuples(children)
 
 
 def _shares(experiment: Experiment, component: str, tasks: int) -> Sequence[float]:

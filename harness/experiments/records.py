@@ -58,8 +58,10 @@ class GatheredStep:
         The input topic.
     members : callable, optional
         Given message identifiers, how many members of each come out; None where that is not known.
-    appearances : int
-        How often a sink may rightly see one member.
+    copies : callable, optional
+        Given a sink, message identifiers and children, how often each member comes there; else once.
+    sure_sinks : frozenset of str
+        Sinks that come to see every copy, unless a window holds it.
     accounting : Accounting
         What the ledger may forgive.
     foreign : str
@@ -79,7 +81,8 @@ class GatheredStep:
     errors: list[str]
     topic: str
     members: Callable[[Ids], Ids] | None
-    appearances: int
+    copies: Callable[[str, Ids, Ids], Ids] | None = None
+    sure_sinks: frozenset[str] = frozenset()
     accounting: Accounting = field(default_factory=Accounting)
     foreign: str = ""
     drained: bool = True
@@ -154,7 +157,8 @@ def ledger(gathered: GatheredStep, measured: MeasuredInterval) -> dict[str, Any]
             held=held_at_the_end(gathered.held),
             failed=parse_failed(",".join(failed), gathered.topic),
             children=gathered.members,
-            appearances=gathered.appearances,
+            copies=gathered.copies,
+            sure_sinks=gathered.sure_sinks,
             free=gathered.accounting.free,
             drained=gathered.drained,
             retried=gathered.accounting.retried,

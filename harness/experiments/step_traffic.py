@@ -7,7 +7,6 @@ topology makes itself (``ReportedMessages``) only what its wrappers report is kn
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, assert_never
@@ -85,12 +84,11 @@ def step_traffic(experiment: Experiment, deployment: Deployment, load: Load, met
     """Return what an experiment's messages are to its campaign."""
     match experiment.topology.traffic():
         case HopTraffic() as traffic:
-            copies = _copies(experiment.topology.query_plan())
-            members = draws.members(experiment)
-            return SentMessages(experiment, traffic, deployment, load, metrics, members, copies)
+            expected = draws.expected_members(experiment)
+            return SentMessages(experiment, traffic, deployment, load, metrics, expected)
         case TopicTraffic() as traffic:
             # its outputs say nothing of the ways that they took
-            return SentMessages(experiment, traffic, deployment, load, metrics, None, 1)
+            return SentMessages(experiment, traffic, deployment, load, metrics, None)
         case OwnTraffic():
             return ReportedMessages(experiment, deployment, metrics)
         case unknown:
@@ -106,10 +104,8 @@ class SentMessages:
         The campaign's.
     traffic : SentTraffic
         The topology's.
-    members : callable, optional
-        Given message identifiers, how many members of each come out; None where that is not known.
-    copies : int
-        How often a sink may rightly see one member.
+    expected : ExpectedMembers, optional
+        What should come out of each message; None where that is not known.
     """
 
     def __init__(
@@ -119,16 +115,14 @@ class SentMessages:
         deployment: Deployment,
         load: Load,
         metrics: Metrics,
-        members: Callable[[draws.Ids], draws.Ids] | None,
-        copies: int,
+        expected: draws.ExpectedMembers | None,
     ) -> None:
         self._experiment = experiment
         self._traffic = traffic
         self._deployment = deployment
         self._load = load
         self._metrics = metrics
-        self._members = members
-        self._copies = copies
+        self._expected = expected
         self._precision_pct = experiment.measure.interval.precision_pct
 
     def begin(self, step: Step) -> None:
@@ -239,8 +233,9 @@ class SentMessages:
             failed=self._metrics.texts(Metric.ACK, since_ms),
             errors=self._deployment.reported_errors(since_ms),
             topic=self._load.input_topic,
-            members=self._members,
-            appearances=self._copies,
+            members=self._expected.members if self._expected else None,
+            copies=self._expected.copies if self._expected else None,
+            sure_sinks=self._expected.sure if self._expected else frozenset(),
             accounting=self._traffic.accounting,
             foreign=str(self._load.foreign[0]) if self._load.foreign else "",
             drained=drained,
@@ -311,7 +306,3 @@ def _windowed_tasks(plan: PhysicalPlan) -> set[int]:
     windowed = (c.name for c in plan.query_plan.components if c.window is not None)
     return {task for name in windowed for e in plan.of(name) for task in e.tasks}
 
-
-def _copies(plan: QueryPlan) -> int:
-    """Return how often a member may reach one sink: a stream to all tasks gives each of them a copy."""
-    return math.prod(plan.component(s.target).tasks for s in plan.streams if s.grouping == "all")

@@ -43,13 +43,14 @@ def topology_settings(
     bootstrap, input_topic, output_topic : str
         The Kafka broker and topics.
     """
-    plan, workload = own.query_plan(), experiment.input
+    plan, workload, services = own.query_plan(), experiment.input, own.services
+    multiplier = next(iter(own.multipliers.values()), None)  # all components that have one have the same
     components = {
         c.name: {
             "role": c.role,
             "executors": configuration.executors[c.name],
             "tasks": c.tasks,
-            "service": own.service[c.name].model_dump(mode="json") if c.name in own.service else None,
+            "service": services[c.name].model_dump(mode="json") if c.name in services else None,
             "window": c.window.model_dump(mode="json") if c.window else None,
         }
         for c in plan.components
@@ -58,8 +59,8 @@ def topology_settings(
         "name": topology,
         "components": components,
         "streams": [s.model_dump(mode="json") for s in plan.streams],
-        "multiplier": own.multiplier.model_dump(mode="json") if own.multiplier else None,
-        "routing": own.routing,
+        "multiplier": multiplier.model_dump(mode="json") if multiplier else None,
+        "routing": next(iter(own.routings.values()), None),
         "keys": {
             "names": list(workload.keys),
             "weights": list(workload.keys.values()),

@@ -49,13 +49,12 @@ class TestTopology:
         """Return what follows from a component's role."""
         return ROLES[self.components[component]]
 
-    @property
-    def windowed(self) -> bool:
-        """Whether a component has a window."""
-        return any(ROLES[role].windowed for role in self.components.values())
-
     def query_plan(
-        self, tasks: Mapping[str, int], window: Window | None, groupings: Mapping[str, Grouping]
+        self,
+        tasks: Mapping[str, int],
+        window: Window | None,
+        groupings: Mapping[str, Grouping],
+        windows: Mapping[str, Window] | None = None,
     ) -> QueryPlan:
         """Return the query plan.
 
@@ -67,11 +66,18 @@ class TestTopology:
             The window of the components that have one.
         groupings : mapping
             Groupings that replace the drawn ones, by stream as ``source->target``.
+        windows : mapping, optional
+            Windows of components that have one of their own.
         """
         return QueryPlan(
             name=self.name,
             components=tuple(
-                Component(name=c, role=role, tasks=tasks[c], window=window if ROLES[role].windowed else None)
+                Component(
+                    name=c,
+                    role=role,
+                    tasks=tasks[c],
+                    window=(windows or {}).get(c, window) if ROLES[role].windowed else None,
+                )
                 for c, role in self.components.items()
             ),
             streams=tuple(

@@ -36,6 +36,11 @@ class RoleTraits:
     multiplies: bool = False
 
     @property
+    def keys(self) -> tuple[str, ...]:
+        """Keys of the topology's settings that it needs, its window included."""
+        return tuple(key for key in (self.key, "window" if self.windowed else "") if key)
+
+    @property
     def spout(self) -> bool:
         """Whether messages come in here; it then has no service time of its own."""
         return self.inputs == 0

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import erf, sqrt
+from functools import cached_property
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from harness.plans import Frozen, Grouping, NotNegative, Positive, PositiveFloat, QueryPlan, Role, Window
+from harness.plans import Frozen, Grouping, Positive, QueryPlan, Role, Window
 from harness.topologies import TOPOLOGIES
 from harness.topologies.batching import BatchSize, require_batched
+from harness.topologies.component_settings import Multiplier, Routing, ServiceTime
+from harness.topologies.graph import TestTopology
 from harness.topologies.jar import StormValue
+from harness.topologies.own_graph import (
+    GRAPH,
+    ComponentName,
+    GraphComponent,
+    GraphStream,
+    own_graph,
+    require_emitted,
+    same_for_all,
+)
 from harness.topologies.roles import ROLES
 from harness.topologies.traffic import HopTraffic
 
@@ -32,51 +43,6 @@ WAIT_STRATEGIES = {
     "progressive": "org.apache.storm.policy.WaitStrategyProgressive",
     "park": "org.apache.storm.policy.WaitStrategyPark",
 }
-
-
-LEAST_FITTING = 0.01
-"""Chance, for one draw of a multiplier, to lie within its bounds: all others are drawn again, by the harness
-and by the topology."""
-
-
-class ServiceTime(Frozen):
-    """Work that a bolt spends on each tuple: CPU time burnt, or time waited."""
-
-    kind: Literal["cpu", "wait"]
-    distribution: Literal["constant", "exponential", "lognormal", "uniform"]
-    mean_ms: PositiveFloat
-    cv: PositiveFloat | None = None
-
-    @model_validator(mode="after")
-    def _cv_where_it_is_used(self) -> Self:
-        if (self.distribution == "lognormal") != (self.cv is not None):
-            raise ValueError("cv (standard deviation over mean) goes with distribution lognormal, only there")
-        return self
-
-
-class Multiplier(Frozen):
-    """Number of tuples for each input: a normal draw, rounded and kept within min and max."""
-
-    min: Positive
-    max: Positive
-    mean: PositiveFloat
-    sd: NotNegative
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if not self.min <= self.mean <= self.max:
-            raise ValueError(f"mean {self.mean} must lie between min {self.min} and max {self.max}")
-        if self.sd and self._fitting() < LEAST_FITTING:
-            raise ValueError(
-                f"sd {self.sd:g} puts less than {100 * LEAST_FITTING:g} % of the draws"
-                f" between min {self.min} and max {self.max}"
-            )
-        return self
-
-    def _fitting(self) -> float:
-        """Return the chance that a draw, rounded, lies within the bounds."""
-        low, high = ((edge - self.mean) / (self.sd * sqrt(2)) for edge in (self.min - 0.5, self.max + 0.5))
-        return (erf(high) - erf(low)) / 2
 
 
 class Spout(Frozen):
@@ -124,7 +90,9 @@ class Topology(Frozen):
     of_a_jar: ClassVar[bool] = False
     """Whether a jar brings it: its main has to be run to know what it is made of."""
 
-    name: str
+    name: str = GRAPH
+    components: Annotated[Mapping[ComponentName, GraphComponent], Field(min_length=1)] | None = None
+    streams: tuple[GraphStream, ...] | None = None
     load_aware: bool
     tasks: Positive | Mapping[str, Positive] = 16
     ackers: Positive | None = None
@@ -132,7 +100,7 @@ class Topology(Frozen):
     groupings: Mapping[str, Grouping] = {}
     window: Window | None = None
     multiplier: Multiplier | None = None
-    routing: Literal["one-per-window", "parity"] | None = None
+    routing: Routing | None = None
     service: Mapping[str, ServiceTime] = {}
     spout: Spout = Spout()
     producer: Mapping[str, str] = {"linger.ms": "0", "acks": "1"}
@@ -173,20 +141,63 @@ class Topology(Frozen):
         """How long a poll of its spouts may wait for messages."""
         return float(self.spout.poll_timeout_ms)
 
+    @cached_property
+    def graph(self) -> TestTopology:
+        """Components and streams: the experiment's own, or those of the topology that it names.
+
+        Raises
+        ------
+        ValueError
+            Where no topology can be made of the experiment's own.
+        """
+        if self.components is None:
+            return TOPOLOGIES[self.name]
+        return own_graph(self.name, self.components, self.streams or ())
+
     @property
     def roles(self) -> Mapping[str, Role]:
         """Components of the topology and their roles."""
-        return TOPOLOGIES[self.name].components
+        return self.graph.components
 
     def task_counts(self) -> dict[str, int]:
         """Return the number of tasks of every component."""
-        if isinstance(self.tasks, int):
-            return dict.fromkeys(self.roles, self.tasks)
-        return dict(self.tasks)
+        given = {name: c.tasks for name, c in self._given.items() if c.tasks is not None}
+        asked = dict.fromkeys(self.roles, self.tasks) if isinstance(self.tasks, int) else self.tasks
+        return {name: given.get(name) or asked[name] for name in self.roles}
+
+    @property
+    def services(self) -> Mapping[str, ServiceTime]:
+        """Work on each tuple, of the bolts that have any."""
+        return {**self.service, **{n: c.service for n, c in self._given.items() if c.service is not None}}
+
+    @property
+    def multipliers(self) -> Mapping[str, Multiplier]:
+        """How many tuples each multiplier makes of one."""
+        given = {n: self._of(n).multiplier or self.multiplier for n in self._using("multiplier")}
+        return {name: value for name, value in given.items() if value is not None}
+
+    @property
+    def routings(self) -> Mapping[str, Routing]:
+        """On which streams each join emits."""
+        given = {n: self._of(n).routing or self.routing for n in self._using("routing")}
+        return {name: value for name, value in given.items() if value is not None}
+
+    @property
+    def _given(self) -> Mapping[str, GraphComponent]:
+        return self.components or {}
+
+    def _of(self, name: str) -> GraphComponent:
+        """Return what the file says of a component; of the shipped topologies' it says nothing there."""
+        return self._given.get(name) or GraphComponent(role=self.roles[name])
+
+    def _using(self, key: str) -> list[str]:
+        """Return the components whose roles need a key."""
+        return [name for name in self.roles if key in self.graph.traits(name).keys]
 
     def query_plan(self) -> QueryPlan:
-        """Return the query plan with this experiment's tasks, window and groupings."""
-        return TOPOLOGIES[self.name].query_plan(self.task_counts(), self.window, self.groupings)
+        """Return the query plan with this experiment's tasks, windows and groupings."""
+        windows = {name: c.window for name, c in self._given.items() if c.window is not None}
+        return self.graph.query_plan(self.task_counts(), self.window, self.groupings, windows)
 
     def executors(self, asked: int | Mapping[str, int]) -> dict[str, int]:
         """Return the executors of every component."""
@@ -233,21 +244,14 @@ class Topology(Frozen):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.name not in TOPOLOGIES:
-            raise ValueError(f"unknown topology {self.name!r}: choose one of {', '.join(TOPOLOGIES)}")
+        self._check_named()
         roles = self.roles
-        for role, of_role in ROLES.items():
-            needed = role in roles.values()
-            if of_role.key and needed != (getattr(self, of_role.key) is not None):
-                needs = "needs" if needed else "has no use for"
-                raise ValueError(f"topology {self.name} {needs} the key {of_role.key!r}")
-        windows = TOPOLOGIES[self.name].windowed
-        if windows != (self.window is not None):
-            raise ValueError(
-                f"topology {self.name} {'needs' if windows else 'has no use for'} the key 'window'"
-            )
-        if not isinstance(self.tasks, int) and set(self.tasks) != set(roles):
-            raise ValueError(f"tasks must name each of {', '.join(roles)}")
+        for key in ("multiplier", "routing", "window"):
+            self._check_key(key)
+        self._check_components()
+        left = [name for name in roles if self._of(name).tasks is None]
+        if not isinstance(self.tasks, int) and set(self.tasks) != set(left):
+            raise ValueError(f"tasks must name each of {', '.join(left)}")
         for name in self.service:
             if name not in roles or ROLES[roles[name]].spout:
                 raise ValueError(f"service: there is no bolt {name!r} in {self.name} ({', '.join(roles)})")
@@ -255,9 +259,47 @@ class Topology(Frozen):
             for start, key in MANAGED.items():
                 if setting.startswith(start):
                     raise ValueError(f"storm: {setting} is set by the harness; its key is {key}")
-        edges = [f"{s.source}->{s.target}" for s in TOPOLOGIES[self.name].streams]
+        edges = [f"{s.source}->{s.target}" for s in self.graph.streams]
         for edge in self.groupings:
             if edge not in edges:
                 raise ValueError(f"groupings: there is no stream {edge!r}; streams are {', '.join(edges)}")
         require_batched(self.batching, self.query_plan(), self.message_timeout_s)
         return self
+
+    def _check_named(self) -> None:
+        """Require one of the shipped topologies' names, or a graph."""
+        if (self.components is None) != (self.streams is None):
+            missing = "components" if self.components is None else "streams"
+            raise ValueError(f"the key {missing!r} is missing: a graph has components and streams")
+        if self.components is not None and self.name in TOPOLOGIES:
+            raise ValueError(f"name: {self.name} is a shipped topology: give the graph another name, or none")
+        if self.components is None and "name" not in self.model_fields_set:
+            raise ValueError("the key 'name' is missing: name a topology, or give components and streams")
+        if self.components is None and self.name not in TOPOLOGIES:
+            raise ValueError(f"unknown topology {self.name!r}: choose one of {', '.join(TOPOLOGIES)}")
+
+    def _check_key(self, key: str) -> None:
+        """Require a key where a component needs it, and nowhere else."""
+        using = self._using(key)
+        default = getattr(self, key) is not None
+        if default and not using:
+            raise ValueError(f"topology {self.name} has no use for the key {key!r}")
+        for name, component in self._given.items():
+            own = getattr(component, key) is not None
+            if own and name not in using:
+                raise ValueError(f"components.{name}: a {component.role} has no use for the key {key!r}")
+        for name in using:
+            if not default and getattr(self._of(name), key) is None:
+                what = f"components.{name}" if self._given else f"topology {self.name}"
+                raise ValueError(f"{what} needs the key {key!r}")
+
+    def _check_components(self) -> None:
+        """Require what the jar needs of the components' own settings."""
+        for name, component in self._given.items():
+            if component.service is not None and ROLES[component.role].spout:
+                raise ValueError(f"components.{name}: a {component.role} has no service time of its own")
+            if component.service is not None and name in self.service:
+                raise ValueError(f"service: {name} has one in its component: give one of the two")
+        same_for_all("multiplier", self.multipliers)
+        same_for_all("routing", self.routings)
+        require_emitted(self.graph, self.routings)

@@ -35,7 +35,8 @@ from harness.plans import (
 from harness.runs import Backlog, BurnInFound, CompleteLatency, Finding, Interval, Quality, StepPlan
 from harness.schemas import HOP, LATENCY, METRICS, PREDICTIONS, SCHEMA_VERSION
 from harness.topologies import TOPOLOGIES
-from harness.topologies.test_topology import Multiplier, Topology
+from harness.topologies.component_settings import Multiplier
+from harness.topologies.test_topology import Topology
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
 EPOCH_MS = 1_700_000_000_000

@@ -35,6 +35,7 @@ from harness.models.simulator.messages import Messages
 from harness.plans import ACKER, PhysicalPlan, TopologyConfiguration
 from harness.runs import BurnInFound, CompleteLatency, Finding, Interval, Run, StepPlan, utc_now
 from harness.schemas import METRICS
+from harness.topologies.ways import member_ways
 
 MESSAGES_A_STEP = 100_000_000
 """More than any has: their identifiers begin anew at its multiples."""
@@ -136,7 +137,8 @@ def _sent_until(planned: Schedule, until_ns: int) -> IntArray:
 
 
 def _gather(experiment: Experiment, played: tables.Played) -> records.GatheredStep:
-    query_plan = experiment.topology.query_plan()
+    # each multiplier draws for itself here: how many ways a child of one number came is not known, only at most
+    ways = member_ways(experiment.topology.query_plan())
     sent, received = tables.sent(played), tables.received(played, experiment.input.seed)
     members = tables.members(played)
     outputs = pc.count_distinct(
@@ -154,9 +156,7 @@ def _gather(experiment: Experiment, played: tables.Played) -> records.GatheredSt
         errors=[],
         topic="simulated",
         members=lambda ids: members[ids - played.first_id],
-        appearances=math.prod(
-            query_plan.component(s.target).tasks for s in query_plan.streams if s.grouping == "all"
-        ),
+        copies=lambda sink, _, child: np.where(child > 0, sum(ways[sink].numbered.values()), ways[sink].plain),
     )
 
 

@@ -34,7 +34,7 @@ from harness.models.network import Atoms, Hops, Input, Network, Service, constan
 from harness.models.simulator.distributions import exponential, lognormal, uniform
 from harness.plans import PhysicalPlan, Stream
 from harness.topologies.roles import traits
-from harness.topologies.test_topology import Multiplier, ServiceTime
+from harness.topologies.component_settings import Multiplier, ServiceTime
 
 WORK = lognormal(0.15, 0.5)
 EMIT_MS, SEND_MS, ACK_MS = 0.05, 0.05, 0.02
@@ -56,9 +56,9 @@ def network(experiment: Experiment, plan: PhysicalPlan, rate_tps: float) -> Netw
         For ``routing: parity``: what a window makes on one output depends on the other there.
     """
     layout, topology = lay_out(plan), experiment.topology.own()
-    if topology.routing == "parity":
+    if "parity" in topology.routings.values():
         raise UsageError("cluster.kind: the simulator does not play routing: parity", "use one-per-window")
-    roles = topology.roles
+    roles, multipliers, services = topology.roles, topology.multipliers, topology.services
     storm = experiment.storm_settings()
     service: dict[Input, Service] = {}
     fanout: dict[Input, dict[Output, FloatArray]] = {}
@@ -69,11 +69,11 @@ def network(experiment: Experiment, plan: PhysicalPlan, rate_tps: float) -> Netw
             service[Input(name, "", "")] = Service(constant(EMIT_MS), constant(0.0))
             continue
         numbers = np.array([0.0, 1.0])
-        if traits(roles[name]).multiplies and topology.multiplier is not None:
-            numbers = children(topology.multiplier)
+        if name in multipliers:
+            numbers = children(multipliers[name])
         for s in plan.query_plan.inputs(name):
             key = Input(name, s.source, s.stream)
-            service[key] = _cost(topology.service.get(name))
+            service[key] = _cost(services.get(name))
             fanout[key] = {} if name in windows else dict.fromkeys(made, numbers)
         if name in windows:
             fanout[Input(name, "", "")] = dict.fromkeys(made, numbers)

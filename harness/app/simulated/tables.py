@@ -16,6 +16,7 @@ from harness.models.simulator import SimulatedRun
 from harness.models.simulator.kinds import COUNT_WINDOW, TIME_WINDOW
 from harness.schemas import HOP
 from harness.topologies.roles import traits
+from harness.topologies.ways import member_ways
 
 PARTITIONS = 16
 
@@ -81,8 +82,19 @@ class Played:
         return found
 
     def child(self, visits: IntArray) -> IntArray:
-        """Return the number that a multiplier gave each tuple; 0 for those of other components."""
-        return np.where(self.from_multiplier(visits), self.run.visits["ordinal"][visits], 0).astype(np.int64)
+        """Return the number that the multiplier on its way gave each tuple; 0 where there was none.
+
+        Windows have none before them: their outputs are of several messages.
+        """
+        found, at = np.zeros(visits.size, dtype=np.int64), visits.astype(np.int64)
+        waiting = np.arange(visits.size)
+        while waiting.size:
+            here = self.from_multiplier(at)
+            found[waiting[here]] = self.run.visits["ordinal"][at[here]]
+            parent = self.run.visits["parent"][at].astype(np.int64)
+            onward = ~here & (parent >= 0)
+            waiting, at = waiting[onward], parent[onward]
+        return found
 
 
 def sent(played: Played) -> pa.Table:
@@ -154,12 +166,13 @@ def held(played: Played) -> list[Mapping[str, object]]:
 
 
 def members(played: Played) -> IntArray:
-    """Return how many members each message has, by its number in the step: children, and ways past."""
-    plan = played.run.network.layout.plan.query_plan
-    firsts = {s.target for s in plan.streams if s.source in plan.spouts}
-    past = any(not traits(plan.component(name).role).multiplies for name in firsts)
-    children = np.flatnonzero(played.from_multiplier(np.arange(played.run.visits.size)))
-    counts = np.bincount(played.run.visits["root"][children], minlength=played.offsets_ns.size)
+    """Return how many members each message has, by its number in the step: its children, and itself."""
+    plan, visits = played.run.network.layout.plan.query_plan, played.run.visits
+    ways = member_ways(plan)
+    past = any(ways[sink].plain for sink in plan.sinks)
+    made = np.flatnonzero(played.from_multiplier(np.arange(visits.size)))
+    names = np.unique(np.stack([visits["root"][made], visits["ordinal"][made]], axis=1), axis=0)
+    counts = np.bincount(names[:, 0], minlength=played.offsets_ns.size)
     found = np.empty(counts.size, dtype=np.int64)
     found[played.run.messages["given"]] = counts + int(past)
     return found

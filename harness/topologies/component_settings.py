@@ -1,0 +1,57 @@
+"""What a component of a test topology may be given: the work that a bolt does, and a number of children."""
+
+from __future__ import annotations
+
+from math import erf, sqrt
+from typing import Literal, Self
+
+from pydantic import model_validator
+
+from harness.plans import Frozen, NotNegative, Positive, PositiveFloat
+
+Routing = Literal["one-per-window", "parity"]
+"""On which of its streams a join emits for a window."""
+
+LEAST_FITTING = 0.01
+"""Chance, for one draw of a multiplier, to lie within its bounds: all others are drawn again, by the harness
+and by the topology."""
+
+
+class ServiceTime(Frozen):
+    """Work that a bolt spends on each tuple: CPU time burnt, or time waited."""
+
+    kind: Literal["cpu", "wait"]
+    distribution: Literal["constant", "exponential", "lognormal", "uniform"]
+    mean_ms: PositiveFloat
+    cv: PositiveFloat | None = None
+
+    @model_validator(mode="after")
+    def _cv_where_it_is_used(self) -> Self:
+        if (self.distribution == "lognormal") != (self.cv is not None):
+            raise ValueError("cv (standard deviation over mean) goes with distribution lognormal, only there")
+        return self
+
+
+class Multiplier(Frozen):
+    """Number of tuples for each input: a normal draw, rounded and kept within min and max."""
+
+    min: Positive
+    max: Positive
+    mean: PositiveFloat
+    sd: NotNegative
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.min <= self.mean <= self.max:
+            raise ValueError(f"mean {self.mean} must lie between min {self.min} and max {self.max}")
+        if self.sd and self._fitting() < LEAST_FITTING:
+            raise ValueError(
+                f"sd {self.sd:g} puts less than {100 * LEAST_FITTING:g} % of the draws"
+                f" between min {self.min} and max {self.max}"
+            )
+        return self
+
+    def _fitting(self) -> float:
+        """Return the chance that a draw, rounded, lies within the bounds."""
+        low, high = ((edge - self.mean) / (self.sd * sqrt(2)) for edge in (self.min - 0.5, self.max + 0.5))
+        return (erf(high) - erf(low)) / 2

@@ -1,0 +1,216 @@
+"""A graph in an experiment's file: its components and streams, and whether a topology can be made of them.
+
+What the jar of the test topologies refuses (``Graph.java``) is refused here first, with the key of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+
+from harness.plans import Frozen, Positive, Role, Stream, Window
+from harness.topologies.component_settings import Multiplier, Routing, ServiceTime
+from harness.topologies.graph import TestTopology
+from harness.topologies.roles import ROLES, RoleTraits
+
+ComponentName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
+"""A path is written ``component:task/component:task``, a key of the file ``topology.components.NAME``."""
+GRAPH = "graph"
+"""The name of an experiment's own graph where the file gives none."""
+
+
+class GraphComponent(Frozen):
+    """A component of the graph; what is left out is as the topology's keys say.
+
+    Attributes
+    ----------
+    role : str
+        What it does, a row of ``ROLES``.
+    tasks : int, optional
+        Its tasks.
+    window : Window, optional
+        Of a window or a join.
+    multiplier : Multiplier, optional
+        How many tuples a multiplier makes of one.
+    routing : {'one-per-window', 'parity'}, optional
+        On which streams a join emits.
+    service : ServiceTime, optional
+        Work on each tuple; a spout has none.
+    """
+
+    role: Role
+    tasks: Positive | None = None
+    window: Window | None = None
+    multiplier: Multiplier | None = None
+    routing: Routing | None = None
+    service: ServiceTime | None = None
+
+
+class GraphStream(Frozen):
+    """A stream of the graph: ``to`` subscribes to what ``from`` emits."""
+
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True, serialize_by_alias=True)
+
+    source: Annotated[str, Field(alias="from")]
+    target: Annotated[str, Field(alias="to")]
+    grouping: Literal["shuffle", "fields", "local-or-shuffle", "all", "global", "none", "partial-key"]
+    stream: str = "default"
+
+    def plain(self) -> Stream:
+        """Return it as the query plan has it."""
+        return Stream(source=self.source, target=self.target, grouping=self.grouping, stream=self.stream)
+
+
+def own_graph(
+    name: str, components: Mapping[str, GraphComponent], streams: tuple[GraphStream, ...]
+) -> TestTopology:
+    """Return the graph as a test topology.
+
+    Raises
+    ------
+    ValueError
+        Naming the component or stream of which no topology can be made.
+
+    Examples
+    --------
+    >>> ends = {"in": GraphComponent(role="spout"), "out": GraphComponent(role="sender")}
+    >>> way = GraphStream(source="in", target="out", grouping="shuffle")
+    >>> own_graph("two", ends, (way,)).streams[0].label
+    'in->out:default'
+    >>> own_graph("none", ends, ())
+    Traceback (most recent call last):
+    ...
+    ValueError: streams: out has no input: let it subscribe to a component
+    """
+    roles = {name: c.role for name, c in components.items()}
+    for component, role in roles.items():
+        if role not in ROLES:
+            raise ValueError(f"components.{component}: there is no role {role!r}: {', '.join(ROLES)}")
+    checks = _GraphCheck({c: ROLES[role] for c, role in roles.items()}, streams)
+    for problem in checks.problems():
+        raise ValueError(problem)
+    return TestTopology(name, roles, tuple(s.plain() for s in streams), doc="The experiment's own graph.")
+
+
+class _GraphCheck:
+    """Finds what is wrong with a graph; the first problem is enough, later checks rely on earlier ones."""
+
+    def __init__(self, roles: Mapping[str, RoleTraits], streams: tuple[GraphStream, ...]) -> None:
+        self._roles = roles
+        self._streams = streams
+        self._sources: dict[str, list[str]] = {name: [] for name in roles}
+
+    def problems(self) -> Iterator[str]:
+        """Yield every problem, in one line each."""
+        yield from self._ends()
+        for s in self._streams:
+            self._sources[s.target].append(s.source)
+        yield from self._inputs()
+        if loop := self._loop():
+            ways = " -> ".join(loop)
+            yield f"streams: {ways} is a loop: a topology's messages go one way, leave one of these out"
+        for name in self._roles:
+            yield from self._upstream(name)
+
+    def _ends(self) -> Iterator[str]:
+        taken: set[tuple[str, str]] = set()
+        for i, s in enumerate(self._streams):
+            at = f"streams.{i}"
+            for end in (s.source, s.target):
+                if end not in self._roles:
+                    yield f"{at}: there is no component {end!r}; there are {', '.join(self._roles)}"
+            if (s.source, s.target) in taken:
+                yield f"{at}: {s.target} subscribes to {s.source} already: leave one of the two out"
+            taken.add((s.source, s.target))
+            if self._roles[s.target].spout:
+                yield f"{at}: {s.target} is a spout and takes no stream"
+            emits = self._roles[s.source].emits_on
+            if s.stream not in emits:
+                known = ", ".join(emits) or "no stream"
+                yield f"{at}: {s.source} does not emit on {s.stream!r}; it emits on {known}"
+
+    def _inputs(self) -> Iterator[str]:
+        spouts = [name for name, role in self._roles.items() if role.spout]
+        if not spouts:
+            yield "components: one of them must have the role spout"
+        if len(spouts) > 1:
+            yield f"components: {', '.join(spouts)} are spouts: only one can be fed, give the others other roles"
+        heard = {s.source for s in self._streams}
+        for name, role in self._roles.items():
+            if not role.spout and not self._sources[name]:
+                yield f"streams: {name} has no input: let it subscribe to a component"
+            if role.emits_on and name not in heard:
+                yield f"streams: nobody subscribes to {name}: each way must end at a sender"
+            if role.joins and len(self._sources[name]) != 2:
+                count = len(self._sources[name])
+                yield f"streams: {name} joins just two components and subscribes to {count}"
+
+    def _loop(self) -> list[str]:
+        """Return a loop from a component back to itself; empty where there is none."""
+        open_paths = [[name] for name in self._roles]
+        done: set[str] = set()
+        while open_paths:
+            path = open_paths.pop()
+            if path[-1] in done:
+                continue
+            onward = [s.target for s in self._streams if s.source == path[-1] and s.target not in done]
+            for name in onward:
+                if name in path:
+                    return [*path[path.index(name) :], name]
+            if onward:
+                open_paths += [path, *([*path, name] for name in onward)]
+            else:
+                done.add(path[-1])
+        return []
+
+    def _upstream(self, name: str) -> Iterator[str]:
+        """Say where what a component does is not possible behind what others did before."""
+        role = self._roles[name]
+        for before in sorted(self._before(name), key=list(self._roles).index):
+            earlier = self._roles[before]
+            if role.multiplies and (earlier.multiplies or earlier.windowed):
+                yield f"streams: {name} multiplies behind {before}: what it makes would have no name of its own"
+            if role.windowed and earlier.windowed:
+                yield f"streams: {name} gathers what {before} gathered before: only one window on each way"
+
+    def _before(self, name: str) -> set[str]:
+        reached: set[str] = set()
+        waiting = [name]
+        while waiting:
+            for source in self._sources[waiting.pop()]:
+                if source not in reached:
+                    reached.add(source)
+                    waiting.append(source)
+        return reached
+
+
+def require_emitted(graph: TestTopology, joins: Mapping[str, Routing]) -> None:
+    """Require that somebody subscribes to each stream that a message may have to take.
+
+    Raises
+    ------
+    ValueError
+        For a join with ``parity`` that is not heard on both streams.
+    """
+    for name, routing in joins.items():
+        heard = {s.stream for s in graph.streams if s.source == name}
+        if routing == "parity" and (silent := sorted(set(graph.traits(name).emits_on) - heard)):
+            raise ValueError(f"streams: nobody subscribes to {silent[0]} of {name}, and parity needs both")
+
+
+def same_for_all(key: str, given: Mapping[str, object]) -> None:
+    """Require that components share one setting, of which the jar takes one.
+
+    Raises
+    ------
+    ValueError
+        Naming two that differ.
+    """
+    for (one, first), (other, second) in pairwise(given.items()):
+        if first != second:
+            raise ValueError(
+                f"components: {one} and {other} differ in {key}: all components of a role have the same"
+            )
