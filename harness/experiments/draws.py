@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.experiments.config import Experiment
-from harness.topologies.ways import MemberWays, member_ways
 from harness.topologies.component_settings import Multiplier
+from harness.topologies.ways import MemberWays, member_ways
 
 Ids = npt.NDArray[np.int64]
 Bits = npt.NDArray[np.uint64]

@@ -61,8 +61,8 @@ class LedgerEvidence:
     children : callable, optional
         Given message identifiers, how many members each has; None where that is not known.
     copies : callable, optional
-        Given a sink, message identifiers and children, how often each member comes there: once for each way
-        and each task that a stream to all tasks leads to. None: once. A sliding window lists each member once.
+        Given a sink, message identifiers and children, how often each member comes there: once for each way,
+        and for each task that a stream to all tasks leads to. None: once. A sliding window lists each once.
     sure_sinks : frozenset of str
         Sinks that come to see every copy, unless a window holds it.
     free : bool
@@ -130,7 +130,7 @@ class Ledger:
         Children without evidence and beyond the known number. Without a known number: gaps in the
         numbering of the children seen.
     copies_missing : int
-        Copies of members that came out, or some of whose copies did, which a sink should have seen and did not.
+        What a sink should have seen of members that came out somewhere, and did not see.
     lost_ids, phantom_ids : tuple of int
         The first few.
     problems : tuple of str

@@ -98,7 +98,9 @@ def _windows(experiment: Experiment) -> list[FeasibilityFinding]:
                 window.slide,
                 topology.max_spout_pending,
                 topology.message_timeout_s,
-                key="topology.window" if window == topology.window else f"topology.components.{component.name}",
+                key="topology.window"
+                if window == topology.window
+                else f"topology.components.{component.name}",
             )
         executors = {
             f"steps.plan.{i}": experiment.configuration(spec).executors[component.name]

@@ -20,7 +20,7 @@ from harness.experiments.contracts import Deployment, Load, Metrics
 from harness.experiments.measuring import MeasuredInterval
 from harness.experiments.precision import Look
 from harness.experiments.watching import Reports, Watched, WatchedMessages
-from harness.plans import PhysicalPlan, QueryPlan
+from harness.plans import PhysicalPlan
 from harness.runs import Finding, Quality
 from harness.schemas import LATENCY, Metric
 from harness.topologies.traffic import HopTraffic, OwnTraffic, SentTraffic, TopicTraffic
@@ -305,4 +305,3 @@ class ReportedMessages:
 def _windowed_tasks(plan: PhysicalPlan) -> set[int]:
     windowed = (c.name for c in plan.query_plan.components if c.window is not None)
     return {task for name in windowed for e in plan.of(name) for task in e.tasks}
-

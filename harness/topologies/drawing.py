@@ -1,4 +1,4 @@
-"""A query plan drawn in text: levels from left to right, a row for each component, a letter for each stream."""
+"""A query plan in text: levels from left to right, a row for each component, a letter for each stream."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LETTERS: Mapping[str, str] = {
 
 
 def draw(plan: QueryPlan) -> list[str]:
-    """Return the lines of a drawing, none wider than 80 columns.
+    r"""Return the lines of a drawing, none wider than 80 columns.
 
     Each component has a row of its own. A stream is the letter where its source's row meets the line that
     leads down or up to its target. Where names are too long, numbers stand for them. Where numbers do not
@@ -46,7 +46,7 @@ def draw(plan: QueryPlan) -> list[str]:
     ...     components=tuple(Component(name=n, role=r, tasks=2) for n, r in roles.items()),
     ...     streams=tuple(Stream(source=a, target=b, grouping=g) for a, b, g in ways),
     ... )
-    >>> print("\\n".join(draw(plan)))
+    >>> print("\n".join(draw(plan)))
     in:2 -S---------A
           |         |
           +-> a:2 --F

@@ -137,7 +137,7 @@ class _GraphCheck:
         if not spouts:
             yield "components: one of them must have the role spout"
         if len(spouts) > 1:
-            yield f"components: {', '.join(spouts)} are spouts: only one can be fed, give the others other roles"
+            yield f"components: {', '.join(spouts)} are spouts: only one can be fed so far"
         heard = {s.source for s in self._streams}
         for name, role in self._roles.items():
             if not role.spout and not self._sources[name]:
@@ -172,9 +172,9 @@ class _GraphCheck:
         for before in sorted(self._before(name), key=list(self._roles).index):
             earlier = self._roles[before]
             if role.multiplies and (earlier.multiplies or earlier.windowed):
-                yield f"streams: {name} multiplies behind {before}: what it makes would have no name of its own"
+                yield f"streams: {name} multiplies behind {before}: its children would have no names"
             if role.windowed and earlier.windowed:
-                yield f"streams: {name} gathers what {before} gathered before: only one window on each way"
+                yield f"streams: {name} gathers what {before} gathered: only one window can be on a way"
 
     def _before(self, name: str) -> set[str]:
         reached: set[str] = set()

@@ -112,7 +112,7 @@ def numbers(of: dict[int, int]) -> Callable[[NDArray[np.int64]], NDArray[np.int6
 
 def copies_of(of: dict[str, int]) -> Callable[..., NDArray[np.int64]]:
     """Return what tells the ledger how often each member comes to each sink."""
-    return lambda sink, ids, child: np.full(ids.shape, of[sink] if sink in of else 0, dtype=np.int64)
+    return lambda sink, ids, child: np.full(ids.shape, of.get(sink, 0), dtype=np.int64)
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,7 @@ def _sent_until(planned: Schedule, until_ns: int) -> IntArray:
 
 
 def _gather(experiment: Experiment, played: tables.Played) -> records.GatheredStep:
-    # each multiplier draws for itself here: how many ways a child of one number came is not known, only at most
+    # each multiplier draws for itself here: by how many ways a child came is only known at most
     ways = member_ways(experiment.topology.query_plan())
     sent, received = tables.sent(played), tables.received(played, experiment.input.seed)
     members = tables.members(played)
@@ -156,7 +156,9 @@ def _gather(experiment: Experiment, played: tables.Played) -> records.GatheredSt
         errors=[],
         topic="simulated",
         members=lambda ids: members[ids - played.first_id],
-        copies=lambda sink, _, child: np.where(child > 0, sum(ways[sink].numbered.values()), ways[sink].plain),
+        copies=lambda sink, _, child: np.where(
+            child > 0, sum(ways[sink].numbered.values()), ways[sink].plain
+        ),
     )
 
 

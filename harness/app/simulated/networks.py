@@ -33,8 +33,8 @@ from harness.models.contract.layout import FloatArray, Layout, Output, lay_out, 
 from harness.models.network import Atoms, Hops, Input, Network, Service, constant
 from harness.models.simulator.distributions import exponential, lognormal, uniform
 from harness.plans import PhysicalPlan, Stream
-from harness.topologies.roles import traits
 from harness.topologies.component_settings import Multiplier, ServiceTime
+from harness.topologies.roles import traits
 
 WORK = lognormal(0.15, 0.5)
 EMIT_MS, SEND_MS, ACK_MS = 0.05, 0.05, 0.02
