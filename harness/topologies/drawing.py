@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from textwrap import wrap
+from textwrap import TextWrapper
 
 from harness.plans import QueryPlan
 from harness.topologies.ways import levels
@@ -22,6 +22,8 @@ LETTERS: Mapping[str, str] = {
     "custom": "C",
 }
 """A letter for each grouping."""
+
+_LINES = TextWrapper(WIDTH, break_on_hyphens=False)
 
 
 def draw(plan: QueryPlan) -> list[str]:
@@ -59,13 +61,13 @@ def draw(plan: QueryPlan) -> list[str]:
     names = {c.name: f"{c.name}:{c.tasks}" for c in plan.components}
     drawn = _drawn(plan, names)
     if max(map(len, drawn)) <= WIDTH:
-        return [*drawn, *wrap(f"component:tasks{legend}", WIDTH)]
+        return [*drawn, *_LINES.wrap(f"component:tasks{legend}")]
     drawn = _drawn(plan, {name: str(i) for i, name in enumerate(names, start=1)})
     if max(map(len, drawn)) <= WIDTH:
         key = ", ".join(f"{i} {label}" for i, label in enumerate(names.values(), start=1))
-        return [*drawn, *wrap(f"number component:tasks{legend}", WIDTH), *wrap(key, WIDTH)]
+        return [*drawn, *_LINES.wrap(f"number component:tasks{legend}"), *_LINES.wrap(key)]
     lines = [*names.values(), *(f"{s.source} -> {s.target}: {s.grouping}" for s in plan.streams)]
-    return [part for line in lines for part in wrap(line, WIDTH)]
+    return [part for line in lines for part in _LINES.wrap(line)]
 
 
 def _drawn(plan: QueryPlan, labels: Mapping[str, str]) -> list[str]:

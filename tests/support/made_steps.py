@@ -79,7 +79,6 @@ def gathered(rate_tps: int, out_tps: int) -> records.GatheredStep:
         errors=[],
         topic="in",
         members=np.ones_like,
-        appearances=1,
     )
 
 

@@ -1,0 +1,247 @@
+"""A graph in an experiment's file: what is built of it, and the one line that each mistake gets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UsageError
+from harness.experiments.config import Experiment
+from harness.experiments.loading import dump, load
+from harness.experiments.preflight import findings
+
+GOOD = """\
+name: own
+topology:
+  load_aware: false
+  tasks: 4
+  window: {kind: count, length: 5, slide: 5}
+  multiplier: {min: 1, max: 3, mean: 2, sd: 1}
+  components:
+    in: {role: spout, tasks: 2}
+    parse: {role: json, service: {kind: cpu, distribution: constant, mean_ms: 1}}
+    spread: {role: multiplier}
+    meet: {role: join, routing: parity, window: {kind: count, length: 7, slide: 7}}
+    few: {role: window}
+    out: {role: sender, tasks: 1}
+    last: {role: sender}
+  streams:
+    - {from: in, to: parse, grouping: shuffle}
+    - {from: in, to: spread, grouping: shuffle}
+    - {from: parse, to: meet, grouping: fields}
+    - {from: parse, to: few, grouping: fields}
+    - {from: spread, to: meet, grouping: fields}
+    - {from: meet, to: out, grouping: local-or-shuffle, stream: stream-5}
+    - {from: meet, to: last, grouping: all, stream: stream-6}
+    - {from: few, to: last, grouping: fields}
+workload: {rate_tps: 100}
+steps: {plan: [{executors: 1}]}
+"""
+PARSE = "    parse: {role: json, service: {kind: cpu, distribution: constant, mean_ms: 1}}\n"
+
+
+def read(folder: Path, *changes: tuple[str, str]) -> Experiment:
+    text = GOOD
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    path = folder / "own.yaml"
+    path.write_text(text)
+    return load(path)
+
+
+def test_a_component_is_as_it_says_and_else_as_the_topology_does(tmp_path: Path) -> None:
+    topology = read(tmp_path).topology.own()
+    plan = topology.query_plan()
+    assert {c.name: c.tasks for c in plan.components} == {
+        **{"in": 2, "parse": 4, "spread": 4, "meet": 4},
+        **{"few": 4, "out": 1, "last": 4},
+    }
+    lengths = {c.name: c.window.length for c in plan.components if c.window}
+    assert lengths == {"meet": 7, "few": 5}
+    assert {name: m.mean for name, m in topology.multipliers.items()} == {"spread": 2}
+    assert topology.routings == {"meet": "parity"}
+    assert list(topology.services) == ["parse"]
+    assert [s.label for s in plan.streams][5] == "meet->out:stream-5"
+    assert plan.name == "graph"
+
+
+def test_what_a_run_keeps_of_it_is_the_same_graph(tmp_path: Path) -> None:
+    experiment = read(tmp_path)
+    again = tmp_path / "again.yaml"
+    again.write_text(dump(experiment))
+    assert load(again) == experiment
+    assert load(again).topology.query_plan() == experiment.topology.query_plan()
+
+
+def test_a_window_that_storm_refuses_is_named_by_its_component(tmp_path: Path) -> None:
+    """Max spout pending is 5000 tuples unless the file says otherwise."""
+    experiment = read(tmp_path, ("length: 7, slide: 7", "length: 4000, slide: 4000"))
+    first = findings(experiment)[0]
+    assert (first.severity, first.key) == ("error", "topology.components.meet")
+
+
+MISTAKES = {
+    "a role that is not there": (
+        ("parse: {role: json,", "parse: {role: filter,"),
+        "components.parse: there is no role 'filter': spout, json, multiplier, window, join, sender",
+    ),
+    "a key of the future": (
+        ("few: {role: window}", "few: {role: window, keep: 0.3}"),
+        "unknown key 'topology.components.few.keep'",
+    ),
+    "a grouping that is not there": (("grouping: local-or-shuffle", "grouping: near"), "streams.5.grouping"),
+    "a grouping of jars": (("grouping: local-or-shuffle", "grouping: direct"), "streams.5.grouping"),
+    "a component that is not there": (
+        ("from: few, to: last", "from: few, to: lost"),
+        "streams.7: there is no component 'lost'; there are in, parse",
+    ),
+    "a source that is not there": (
+        ("from: in, to: spread", "from: inn, to: spread"),
+        "streams.1: there is no component 'inn'",
+    ),
+    "a stream that nobody emits": (
+        ("stream: stream-5", "stream: stream-7"),
+        "streams.5: meet does not emit on 'stream-7'; it emits on stream-5, stream-6",
+    ),
+    "a stream of a sender": (
+        ("from: few, to: last", "from: out, to: last"),
+        "streams.7: out does not emit on 'default'; it emits on no stream",
+    ),
+    "a loop": (
+        ("from: few, to: last", "from: few, to: parse"),
+        "few -> parse -> few is a loop",
+    ),
+    "its own output": (("from: in, to: parse", "from: parse, to: parse"), "parse -> parse is a loop"),
+    "a name used twice": (("    few: {role: window}", "    in: {role: window}"), "in"),
+    "a stream used twice": (
+        ("from: parse, to: few", "from: parse, to: meet"),
+        "streams.3: meet subscribes to parse already",
+    ),
+    "a name with a slash": (("    few: {role: window}", "    f/w: {role: window}"), "f/w"),
+    "a join of one input": (
+        ("from: spread, to: meet", "from: spread, to: out"),
+        "streams: meet joins just two components and subscribes to 1",
+    ),
+    "a sink that no one feeds": (
+        ("    last: {role: sender}", "    last: {role: sender}\n    idle: {role: sender}"),
+        "streams: idle has no input",
+    ),
+    "a bolt without output": (
+        ("    - {from: few, to: last, grouping: fields}\n", ""),
+        "streams: nobody subscribes to few",
+    ),
+    "a part that no spout reaches": (
+        ("    few: {role: window}", "    few: {role: window}\n    a: {role: json}\n    b: {role: json}"),
+        "streams: a has no input",
+    ),
+    "a stream into a spout": (("from: few, to: last", "from: few, to: in"), "streams.7: in is a spout"),
+    "no spout": (("in: {role: spout, tasks: 2}", "in: {role: json, tasks: 2}"), "must have the role spout"),
+    "two spouts": (
+        ("    few: {role: window}", "    few: {role: window}\n    more: {role: spout}"),
+        "components: in, more are spouts: only one can be fed so far",
+    ),
+    "a window behind a window": (
+        (PARSE, "    parse: {role: window}\n"),
+        "meet gathers what parse gathered: only one window can be on a way",
+    ),
+    "a window without its key": (
+        ("  window: {kind: count, length: 5, slide: 5}\n", ""),
+        "components.few needs the key 'window'",
+    ),
+    "a multiplier without its key": (
+        ("  multiplier: {min: 1, max: 3, mean: 2, sd: 1}\n", ""),
+        "components.spread needs the key 'multiplier'",
+    ),
+    "a join without its key": (("routing: parity, ", ""), "components.meet needs the key 'routing'"),
+    "a key that a role has no use for": (
+        ("out: {role: sender, tasks: 1}", "out: {role: sender, routing: parity}"),
+        "components.out: a sender has no use for the key 'routing'",
+    ),
+    "service of a spout": (
+        (
+            "in: {role: spout, tasks: 2}",
+            "in: {role: spout, service: {kind: cpu, distribution: constant, mean_ms: 1}}",
+        ),
+        "components.in: a spout has no service time",
+    ),
+    "service said twice": (
+        ("  tasks: 4\n", "  tasks: 4\n  service: {parse: {kind: cpu, distribution: constant, mean_ms: 2}}\n"),
+        "service: parse has one in its component",
+    ),
+    "parity heard on one stream": (
+        ("    - {from: meet, to: last, grouping: all, stream: stream-6}\n", ""),
+        "streams: nobody subscribes to stream-6 of meet, and parity needs both",
+    ),
+    "the name of another": (("topology:\n", "topology:\n  name: windowed\n"), "name: windowed is a shipped"),
+    "tasks of some": (("  tasks: 4\n", "  tasks: {few: 2}\n"), "tasks must name each of parse, spread, meet"),
+    "no tasks at all": (("tasks: 2}", "tasks: 0}"), "topology.components.in.tasks"),
+    "executors beyond tasks": (
+        ("executors: 1", "executors: 2"),
+        "2 executors of out are more than its 1 tasks",
+    ),
+    "batches of a component that is not there": (
+        ("  tasks: 4\n", "  tasks: 4\n  batching: {sauce: 5}\n"),
+        "batching: there is no component 'sauce'",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_gets_one_line_that_names_it(mistake: str, tmp_path: Path) -> None:
+    change, message = MISTAKES[mistake]
+    with pytest.raises(UsageError) as caught:
+        read(tmp_path, change)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith(f"{tmp_path}/own.yaml:")
+    assert message in str(caught.value)
+
+
+def test_a_graph_is_components_and_streams(tmp_path: Path) -> None:
+    streams = GOOD[GOOD.index("  streams:") : GOOD.index("workload:")]
+    with pytest.raises(UsageError, match="the key 'streams' is missing"):
+        read(tmp_path, (streams, ""))
+    with pytest.raises(UsageError, match="the key 'name' is missing: name a topology, or give components"):
+        read(tmp_path, (GOOD[GOOD.index("  components:") : GOOD.index("workload:")], ""))
+
+
+def test_a_part_that_feeds_itself_is_a_loop(tmp_path: Path) -> None:
+    ways = "    - {from: a, to: b, grouping: fields}\n    - {from: b, to: a, grouping: fields}\n"
+    with pytest.raises(UsageError, match="b -> a -> b is a loop"):
+        read(
+            tmp_path,
+            (PARSE, f"{PARSE}    a: {{role: json}}\n    b: {{role: json}}\n"),
+            ("workload:", f"{ways}workload:"),
+        )
+
+
+def test_a_join_has_two_inputs_and_no_more(tmp_path: Path) -> None:
+    more = "    - {from: few, to: last, grouping: fields}\n"
+    with pytest.raises(UsageError, match="meet joins just two components and subscribes to 3"):
+        read(tmp_path, (more, f"{more}    - {{from: in, to: meet, grouping: fields}}\n"))
+
+
+def test_multipliers_have_one_setting(tmp_path: Path) -> None:
+    """The jar takes one for all; two that differ are refused, and two alike are not."""
+    more = "    - {from: in, to: wide, grouping: all}\n    - {from: wide, to: last, grouping: none}\n"
+    wide = "    wide: {role: multiplier, multiplier: {min: 1, max: 3, mean: %d, sd: 1}}\n"
+    assert (
+        len(
+            read(tmp_path, (PARSE, PARSE + wide % 2), ("workload:", f"{more}workload:"))
+            .topology.own()
+            .multipliers
+        )
+        == 2
+    )
+    with pytest.raises(UsageError, match="components: wide and spread differ in multiplier"):
+        read(tmp_path, (PARSE, PARSE + wide % 3), ("workload:", f"{more}workload:"))
+
+
+def test_a_multiplier_follows_neither_multiplier_nor_window(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="spread multiplies behind parse: its children would have no names"):
+        read(
+            tmp_path,
+            (PARSE, "    parse: {role: multiplier}\n"),
+            ("from: in, to: spread", "from: parse, to: spread"),
+        )
