@@ -22,8 +22,8 @@ UNSTEADY = ("steady", "burn-in")
 MOST_ASTRAY_SHARE = 0.001
 """Share of the messages that may have been lost, failed, repeated or left without a child, all together: a
 tenth of the last percent, so that the 99th percentile is not decided by what is missing."""
-ASTRAY = ("failed", "lost", "unconfirmed", "duplicates", "children_missing")
-"""Terms of the ledger that make it incomplete."""
+ASTRAY = ("failed", "lost", "unconfirmed", "duplicates", "children_missing", "copies_missing")
+"""Terms of the ledger that make it incomplete; runs before graphs could be given have no copies."""
 FREE_HINT = "where a jar's topology filters, splits or adds messages, say topology.topics.outputs: any"
 FREELY = ("without_output", "repeated", "foreign")
 """Terms that are told and not judged: of a jar that says that it drops and multiplies messages."""
@@ -186,7 +186,7 @@ def _ledger(step: StepRecord, _: Samples) -> Outcome:
     if not ledger["balanced"] or sum(fates.values()) != sent:
         problems = ledger.get("problems") or [f"sent {sent}, accounted for {sum(fates.values())} ({counted})"]
         return "invalid", "; ".join(str(p) for p in problems) + (hint if ledger.get("foreign") else "")
-    astray = {k.replace("_", " "): int(ledger[k]) for k in ASTRAY if ledger[k]}
+    astray = {k.replace("_", " "): int(ledger[k]) for k in ASTRAY if ledger.get(k)}
     if astray:
         detail = f"of {sent} messages: " + ", ".join(f"{k} {v}" for k, v in astray.items())
     wrong = sum(astray.values()) > MOST_ASTRAY_SHARE * sent

@@ -88,6 +88,7 @@ def test_a_good_run_is_valid(tmp_path: Path) -> None:
         ),
         ({"quality": {"ledger": LEDGER | {"duplicates": 1}}}, "ledger", "of 100 messages: duplicates 1"),
         ({"quality": {"ledger": LEDGER | {"children_missing": 7}}}, "ledger", "children missing 7"),
+        ({"quality": {"ledger": LEDGER | {"copies_missing": 2}}}, "ledger", "copies missing 2"),
         (
             {"quality": {"ledger": LEDGER | {"absorbed": 2, "received": 98}}},
             "ledger",
