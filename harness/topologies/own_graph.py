@@ -11,15 +11,18 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from harness.plans import Frozen, Positive, Role, Stream, Window
+from harness.plans import Frozen, Positive, QueryPlan, Role, Stream, Window
 from harness.topologies.component_settings import Multiplier, Routing, ServiceTime
 from harness.topologies.graph import TestTopology
 from harness.topologies.roles import ROLES, RoleTraits
+from harness.topologies.ways import member_ways
 
-ComponentName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
+ComponentName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=64)]
 """A path is written ``component:task/component:task``, a key of the file ``topology.components.NAME``."""
 GRAPH = "graph"
 """The name of an experiment's own graph where the file gives none."""
+MOST_COPIES = 1000
+"""Copies of one member at one component: ways double with each diamond, and tasks multiply them."""
 
 
 class GraphComponent(Frozen):
@@ -199,6 +202,21 @@ def require_emitted(graph: TestTopology, joins: Mapping[str, Routing]) -> None:
         heard = {s.stream for s in graph.streams if s.source == name}
         if routing == "parity" and (silent := sorted(set(graph.traits(name).emits_on) - heard)):
             raise ValueError(f"streams: nobody subscribes to {silent[0]} of {name}, and parity needs both")
+
+
+def require_few_copies(plan: QueryPlan) -> None:
+    """Require that no component gets so many copies of one message that no cluster could serve it.
+
+    Raises
+    ------
+    ValueError
+        Naming the first such component.
+    """
+    for name, ways in member_ways(plan).items():
+        if (copies := int(ways.tuples(1.0))) > MOST_COPIES:
+            raise ValueError(
+                f"streams: {name} gets each message {copies} times over, at most {MOST_COPIES} are possible"
+            )
 
 
 def same_for_all(key: str, given: Mapping[str, object]) -> None:

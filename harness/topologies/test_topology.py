@@ -21,6 +21,7 @@ from harness.topologies.own_graph import (
     GraphStream,
     own_graph,
     require_emitted,
+    require_few_copies,
     same_for_all,
 )
 from harness.topologies.roles import ROLES
@@ -263,6 +264,7 @@ class Topology(Frozen):
         for edge in self.groupings:
             if edge not in edges:
                 raise ValueError(f"groupings: there is no stream {edge!r}; streams are {', '.join(edges)}")
+        self._check_copies()
         require_batched(self.batching, self.query_plan(), self.message_timeout_s)
         return self
 
@@ -303,3 +305,7 @@ class Topology(Frozen):
         same_for_all("multiplier", self.multipliers)
         same_for_all("routing", self.routings)
         require_emitted(self.graph, self.routings)
+
+    def _check_copies(self) -> None:
+        if self.components is not None:
+            require_few_copies(self.query_plan())

@@ -114,12 +114,16 @@ MISTAKES = {
         "few -> parse -> few is a loop",
     ),
     "its own output": (("from: in, to: parse", "from: parse, to: parse"), "parse -> parse is a loop"),
-    "a name used twice": (("    few: {role: window}", "    in: {role: window}"), "in"),
+    "a name used twice": (("    few: {role: window}", "    in: {role: window}"), "duplicate key"),
     "a stream used twice": (
         ("from: parse, to: few", "from: parse, to: meet"),
         "streams.3: meet subscribes to parse already",
     ),
     "a name with a slash": (("    few: {role: window}", "    f/w: {role: window}"), "f/w"),
+    "a name that no record holds": (
+        ("    few: {role: window}", f"    {65 * 'f'}: {{role: window}}"),
+        65 * "f",
+    ),
     "a join of one input": (
         ("from: spread, to: meet", "from: spread, to: out"),
         "streams: meet joins just two components and subscribes to 1",
@@ -204,6 +208,24 @@ def test_a_graph_is_components_and_streams(tmp_path: Path) -> None:
         read(tmp_path, (streams, ""))
     with pytest.raises(UsageError, match="the key 'name' is missing: name a topology, or give components"):
         read(tmp_path, (GOOD[GOOD.index("  components:") : GOOD.index("workload:")], ""))
+
+
+def test_copies_that_double_with_each_diamond_are_refused(tmp_path: Path) -> None:
+    """Ten diamonds, one behind the other, are 2**10 ways; nine are 512."""
+    made, last = "name: own\ntopology:\n  load_aware: false\n  components:\n    d0: {role: spout}\n", 10
+    streams = f"    - {{from: d{last}, to: out, grouping: shuffle}}\n"
+    for i in range(last):
+        made += "".join(f"    {n}: {{role: json}}\n" for n in (f"a{i}", f"b{i}", f"d{i + 1}"))
+        for side in (f"a{i}", f"b{i}"):
+            streams += f"    - {{from: d{i}, to: {side}, grouping: shuffle}}\n"
+            streams += f"    - {{from: {side}, to: d{i + 1}, grouping: shuffle}}\n"
+    end = "workload: {rate_tps: 100}\nsteps: {plan: [{executors: 1}]}\n"
+    path = tmp_path / "own.yaml"
+    path.write_text(f"{made}    out: {{role: sender}}\n  streams:\n{streams}{end}")
+    with pytest.raises(UsageError, match="d10 gets each message 1024 times over, at most 1000"):
+        load(path)
+    path.write_text(path.read_text().replace("{from: b0, to: d1,", "{from: b0, to: out,"))
+    assert load(path).topology.known
 
 
 def test_a_part_that_feeds_itself_is_a_loop(tmp_path: Path) -> None:
