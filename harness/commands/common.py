@@ -164,9 +164,7 @@ def require_tools() -> None:
             raise MissingTool(f"{finding.name}: {finding.detail}", finding.mend)
 
 
-def open_measured_step(
-    path: Path, step: int | None, rate_tps: float | None
-) -> tuple[int, Observation, float]:
+def open_measured_step(path: Path, step: int | None, rate: float | None) -> tuple[int, Observation, float]:
     """Return the step of a run that proposals start from, as a model sees it, and the rate to propose for.
 
     Parameters
@@ -175,7 +173,7 @@ def open_measured_step(
         Run directory.
     step : int, optional
         Default: the first that is finished.
-    rate_tps : float, optional
+    rate : float, optional
         Messages a second; default: the step's.
 
     Raises
@@ -185,14 +183,14 @@ def open_measured_step(
     """
     from harness.app.opened_run import load_run
 
-    if rate_tps is not None and not math.isfinite(rate_tps):
-        raise UsageError(f"--rate {rate_tps}: not a number of messages a second")
+    if rate is not None and not math.isfinite(rate):
+        raise UsageError(f"--rate {rate}: not a number of messages a second")
     run = load_run(path)
     if run.steps.empty:
         raise UsageError(f"{path}: no finished step", "measure it with harness run --resume")
     step = int(run.steps.index[0]) if step is None else step
     source = run.observation(step)
-    return step, source, source.rate_tps if rate_tps is None else rate_tps
+    return step, source, source.rate_tps if rate is None else rate
 
 
 def pct(value: float | None) -> str:
