@@ -92,3 +92,11 @@ class ForecastDeclined(HarnessError):
 
 class SchedulerDeclined(HarnessError):
     """A scheduler has no plan for this question; the message is the reason shown beside other proposals."""
+
+
+class MeasurementsNeeded(SchedulerDeclined):
+    """A scheduler was asked without the measured step that it reads."""
+
+
+class StepDeclined(HarnessError):
+    """The placement that a step asks for cannot be had; the message is the reason kept in the run."""

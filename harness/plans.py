@@ -242,6 +242,52 @@ class PhysicalPlan(Frozen):
                     yield s, i, j
 
 
+class AskedPlacement(Frozen):
+    """Where a step asks each executor to be, Storm's own executors included.
+
+    Attributes
+    ----------
+    by : str
+        The scheduler that proposed it; ``placement`` where a file says it.
+    source : int, optional
+        The step whose observation the scheduler read.
+    workers : mapping
+        The worker's label of each executor's label.
+    notes : tuple of str
+        What the scheduler says of it.
+    """
+
+    by: str
+    source: int | None = None
+    workers: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def number_of_workers(self) -> int:
+        """How many workers it uses."""
+        return len(set(self.workers.values()))
+
+    def differences(self, plan: PhysicalPlan) -> tuple[str, ...]:
+        """Return each executor that a plan has elsewhere, has not, or has beside it; one text each.
+
+        Examples
+        --------
+        >>> plan = PhysicalPlan(
+        ...     query_plan=QueryPlan(name="q", components=(), streams=()),
+        ...     nodes=(),
+        ...     executors=(Executor(component="b", first_task=1, last_task=2, worker=Worker(node="n", port=1)),),
+        ... )
+        >>> AskedPlacement(by="even", workers={"b[1-2]": "n:2"}).differences(plan)
+        ('b[1-2]: n:2 asked, n:1 applied',)
+        """
+        applied = {e.label: e.worker.label for e in plan.executors}
+        return tuple(
+            f"{label}: {self.workers.get(label, 'nothing')} asked, {applied.get(label, 'nothing')} applied"
+            for label in sorted(self.workers.keys() | applied.keys())
+            if self.workers.get(label) != applied.get(label)
+        )
+
+
 def connection_label(stream: Stream, source: Executor, target: Executor) -> str:
     """Return a logical connection as a subject of measures, e.g. ``a[1-2]->b[5-8]:default``."""
     return f"{source.label}->{target.label}:{stream.stream}"

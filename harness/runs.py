@@ -22,7 +22,7 @@ from pydantic import ConfigDict, ValidationError, model_validator
 
 from harness.errors import HarnessError, UsageError
 from harness.machine.locks import held
-from harness.plans import Frozen, PhysicalPlan, TopologyConfiguration
+from harness.plans import AskedPlacement, Frozen, PhysicalPlan, TopologyConfiguration
 from harness.schemas import LATENCY, METRICS, SCHEMA_VERSION
 
 F = TypeVar("F", bound=Frozen)
@@ -52,6 +52,16 @@ class StepPlan(Frozen):
     asked: TopologyConfiguration
     start: PhysicalPlan
     end: PhysicalPlan
+    placement: AskedPlacement | None = None
+    """None where executors were left to Storm's own scheduler."""
+
+
+class DeclinedStep(Frozen):
+    """``declined/NN.json``: a step that was not measured, since the placement it asks for cannot be had."""
+
+    step: int
+    configuration: str
+    reason: str
 
 
 class BurnInFound(Frozen):
@@ -413,6 +423,23 @@ class Run:
             return ()
         return tuple(sorted(int(p.name) for p in folder.iterdir() if p.is_dir() and p.name.isdigit()))
 
+    @property
+    def declined_steps(self) -> Mapping[int, DeclinedStep]:
+        """The steps that were not measured, since their placement cannot be had."""
+        declined = (self._read(DeclinedStep, path) for path in self.path.glob("declined/*.json"))
+        return {d.step: d for d in sorted(declined, key=lambda d: d.step)}
+
+    @property
+    def ended_steps(self) -> tuple[int, ...]:
+        """Indices of the steps for which nothing is left to do: finished or declined."""
+        return tuple(sorted({*self.finished_steps, *self.declined_steps}))
+
+    def write_declined(self, declined: DeclinedStep) -> None:
+        """Write that a step was declined."""
+        (self.path / "declined").mkdir(exist_ok=True)
+        path = self.path / "declined" / f"{declined.step:02d}.json"
+        write_atomically(path, declined.model_dump_json(indent=1))
+
     def write_step(
         self,
         index: int,
@@ -448,18 +475,17 @@ class Run:
 
     def plan(self, index: int) -> StepPlan:
         """Read ``plan.json`` of a step."""
-        return self._read(StepPlan, index, "plan.json")
+        return self._read(StepPlan, self.step_path(index) / "plan.json")
 
     def interval(self, index: int) -> Interval:
         """Read ``interval.json`` of a step."""
-        return self._read(Interval, index, "interval.json")
+        return self._read(Interval, self.step_path(index) / "interval.json")
 
     def quality(self, index: int) -> Quality:
         """Read ``quality.json`` of a step."""
-        return self._read(Quality, index, "quality.json")
+        return self._read(Quality, self.step_path(index) / "quality.json")
 
-    def _read(self, kind: type[F], index: int, name: str) -> F:
-        path = self.step_path(index) / name
+    def _read(self, kind: type[F], path: Path) -> F:
         try:
             return kind.model_validate_json(path.read_bytes())
         except OSError as error:
@@ -468,4 +494,4 @@ class Run:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])
             what = f"{where}: {first['msg']}" if where else first["msg"]
-            raise UsageError(f"{path}: not what a run's {name} is: {what}") from None
+            raise UsageError(f"{path}: not what a run's {path.name} is: {what}") from None

@@ -7,12 +7,14 @@ that ``--set`` takes (``--set workload.rate_tps=100``).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
 from harness.experiments.clusters import CLUSTER_TAGS, ClusterSpec, Local
+from harness.experiments.placement_file import count_executors, read_placement
 from harness.experiments.stores import MetricStore, PlanStore
 from harness.machine.named_paths import file_at
 from harness.plans import Frozen, NotNegative, Positive, PositiveFloat, TopologyConfiguration
@@ -108,10 +110,57 @@ class Measuring(Frozen):
 class StepSpec(Frozen):
     """One configuration as the file asks for it; what is left out comes from the experiment."""
 
-    executors: Positive | Mapping[str, Positive]
+    model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True)
+
+    executors: Positive | Mapping[str, Positive] | None = None
+    """None where a placement says it."""
     workers: Positive | None = None
     rate_tps: PositiveFloat | None = None
     fresh: bool = False
+    scheduler: str | Mapping[str, object] | None = None
+    """Its name, or a mapping with the key ``name`` and parameters; None for Storm's own."""
+    source: Annotated[int, Field(ge=0)] | None = Field(default=None, alias="from")
+    """Position in ``steps.plan`` of the step whose observation the scheduler reads."""
+    placement: Path | None = None
+
+    @cached_property
+    def placed(self) -> Mapping[str, str]:
+        """The worker's label of each executor's label, as the placement's file has them; else none."""
+        return {} if self.placement is None else read_placement(self.placement)
+
+    @property
+    def placed_by(self) -> str:
+        """Name of what places the executors; empty for Storm's own scheduler."""
+        if self.placement is not None:
+            return "placement"
+        if isinstance(self.scheduler, Mapping):
+            return str(self.scheduler.get("name", "a scheduler"))
+        return self.scheduler or ""
+
+    @property
+    def counts(self) -> int | Mapping[str, int]:
+        """The executors that are asked for: one number for all components, or by component."""
+        return count_executors(self.placed) if self.executors is None else self.executors
+
+    @model_validator(mode="after")
+    def _placed_one_way(self) -> Self:
+        if self.placement is None:
+            if self.executors is None:
+                raise ValueError("the key 'executors' is missing (only a placement goes without)")
+            if self.source is not None and self.scheduler is None:
+                raise ValueError("from: only a scheduler reads another step: name it with the key 'scheduler'")
+            return self
+        if self.scheduler is not None:
+            raise ValueError("placement and scheduler: give one of them, as both place every executor")
+        if self.source is not None:
+            raise ValueError("from: a placement reads no other step, only a scheduler does")
+        if self.executors is not None or self.workers is not None:
+            raise ValueError("placement: leave out executors and workers, which follow from it")
+        if file_at(self.placement) is None:
+            raise ValueError(f"placement: there is no file {self.placement}")
+        if not self.counts:
+            raise ValueError(f"placement: {self.placement} names no executor of the topology")
+        return self
 
 
 class Steps(Frozen):
@@ -132,6 +181,8 @@ class Step(Frozen):
     """None where the topology makes its own messages."""
     fresh: bool
     spec: int
+    placed_by: str = ""
+    """Name of what places the executors; empty for Storm's own scheduler."""
 
     @property
     def sent_tps(self) -> float:
@@ -156,7 +207,8 @@ class Step(Frozen):
         """The same for repeats of one configuration."""
         counts = sorted(set(self.configuration.executors.values()))
         rate = "" if self.rate_tps is None else f"@{self.rate_tps:g}"
-        return f"spec-{self.spec}/{'+'.join(map(str, counts))}x{self.configuration.workers}{rate}"
+        by = self.placed_by and f"/{self.placed_by}"
+        return f"spec-{self.spec}/{'+'.join(map(str, counts))}x{self.configuration.workers}{rate}{by}"
 
 
 class Experiment(Frozen):
@@ -214,6 +266,20 @@ class Experiment(Frozen):
         """The file of send times that the workload names."""
         return None if self.workload is None else self.workload.trace
 
+    @property
+    def placements(self) -> Mapping[int, Path]:
+        """The files of placements, by position in ``steps.plan``."""
+        placements = ((i, spec.placement) for i, spec in enumerate(self.steps.plan))
+        return {i: path for i, path in placements if path is not None}
+
+    def with_placements(self, placements: Mapping[int, Path]) -> Self:
+        """Return the experiment with other places of its placements."""
+        plan = tuple(
+            spec.model_copy(update={"placement": placements[i]}) if i in placements else spec
+            for i, spec in enumerate(self.steps.plan)
+        )
+        return self.model_copy(update={"steps": self.steps.model_copy(update={"plan": plan})})
+
     def with_trace(self, trace: Path) -> Self:
         """Return the experiment with another place of its trace."""
         return self.model_copy(update={"workload": self.input.model_copy(update={"trace": trace})})
@@ -233,8 +299,9 @@ class Experiment(Frozen):
 
     def configuration(self, spec: StepSpec) -> TopologyConfiguration:
         """Return what a step asks of the cluster."""
-        executors = self.topology.executors(spec.executors)
-        return TopologyConfiguration(executors=executors, workers=spec.workers or self.slots)
+        executors = self.topology.executors(spec.counts)
+        workers = len(set(spec.placed.values())) or spec.workers or self.slots
+        return TopologyConfiguration(executors=executors, workers=workers)
 
     @model_validator(mode="after")
     def _has_a_workload(self) -> Self:
@@ -247,6 +314,19 @@ class Experiment(Frozen):
     @model_validator(mode="after")
     def _stores_fit(self) -> Self:
         self.cluster.check_stores(self.metrics, self.plans)
+        return self
+
+    @model_validator(mode="after")
+    def _sources_come_before(self) -> Self:
+        for i, spec in enumerate(self.steps.plan):
+            if spec.source is None or spec.source < i:
+                continue
+            where = f"steps.plan.{i}: from: {spec.source}"
+            if spec.source == i:
+                raise ValueError(f"{where} is the step itself: name one that is measured before it")
+            if spec.source < len(self.steps.plan):
+                raise ValueError(f"{where} comes later: name a step that is measured before it")
+            raise ValueError(f"{where} is not measured: positions in steps.plan begin with 0")
         return self
 
     @model_validator(mode="after")

@@ -16,7 +16,8 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from harness.errors import UsageError
 from harness.experiments.cluster_file import load as load_cluster
-from harness.experiments.config import TAGS, Experiment, Step
+from harness.experiments.config import TAGS, Experiment, Step, StepSpec
+from harness.experiments.placement_file import placement_text
 from harness.experiments.yaml_files import read_tree, read_value, shortened
 from harness.machine.masking import SecretMask, masked_keys
 from harness.machine.named_paths import file_at
@@ -24,6 +25,8 @@ from harness.topologies.jar import JarTopology
 
 TRACE = "trace.txt"
 """The name of a trace's copy in a run directory."""
+PLACEMENT = "placement-{}.yaml"
+"""The name of a placement's copy in a run directory, by position in ``steps.plan``."""
 
 NAMED_BY_OTHERS = ("topology.storm", "topology.producer", "topology.spout.consumer")
 """Keys below which Storm's and Kafka's own names stand."""
@@ -127,7 +130,7 @@ def expand_steps(experiment: Experiment) -> tuple[Step, ...]:
         round_ = np.arange(len(experiment.steps.plan))
         if experiment.steps.order == "shuffled":
             rng.shuffle(round_)
-        specs.extend(int(i) for i in round_)
+        specs.extend(_sources_first([int(i) for i in round_], experiment.steps.plan))
     return tuple(
         Step(
             index=index,
@@ -135,9 +138,28 @@ def expand_steps(experiment: Experiment) -> tuple[Step, ...]:
             rate_tps=experiment.rate_tps(experiment.steps.plan[spec]),
             fresh=experiment.steps.plan[spec].fresh,
             spec=spec,
+            placed_by=experiment.steps.plan[spec].placed_by,
         )
         for index, spec in enumerate(specs)
     )
+
+
+def _sources_first(order: Sequence[int], plan: Sequence[StepSpec]) -> list[int]:
+    """Return positions of a plan in an order, each with the steps that it reads before it.
+
+    Examples
+    --------
+    >>> plan = [StepSpec(executors=1), StepSpec(**{"executors": 1, "scheduler": "even", "from": 0})]
+    >>> _sources_first([1, 0], plan)
+    [0, 1]
+    """
+    ordered: list[int] = []
+    for position in order:
+        chain = [position]
+        while (source := plan[chain[-1]].source) is not None:  # each is before the one that reads it
+            chain.append(source)
+        ordered += [p for p in reversed(chain) if p not in ordered]
+    return ordered
 
 
 def completed(experiment: Experiment, topology: JarTopology) -> Experiment:
@@ -185,10 +207,15 @@ def require_secrets(path: Path, overrides: Sequence[str], needed: bool) -> None:
 
 def files(experiment: Experiment) -> dict[str, str]:
     """Return what a run keeps of its experiment, by file name: enough to go on with it on another machine."""
-    if (trace := experiment.trace) is None:
-        return {"experiment.yaml": dump(experiment)}
-    kept = dump(experiment.with_trace(Path(TRACE)))
-    return {TRACE: trace.read_text(encoding="utf-8"), "experiment.yaml": kept}
+    copies: dict[str, str] = {}
+    names = {i: PLACEMENT.format(i) for i in experiment.placements}
+    for i, name in names.items():
+        copies[name] = placement_text(experiment.steps.plan[i].placed)
+    kept = experiment.with_placements({i: Path(name) for i, name in names.items()})
+    if (trace := experiment.trace) is not None:
+        copies[TRACE] = trace.read_text(encoding="utf-8")
+        kept = kept.with_trace(Path(TRACE))
+    return {**copies, "experiment.yaml": dump(kept)}
 
 
 def dump(experiment: Experiment) -> str:
@@ -213,6 +240,11 @@ def _beside(tree: CommentedMap, path: Path) -> None:
         found = tree.get(part)
         if isinstance(found, CommentedMap) and isinstance(named := found.get(key), str):
             found[key] = str(path.resolve().parent / _at_home(named))
+    steps = tree.get("steps")
+    plan = steps.get("plan") if isinstance(steps, CommentedMap) else None
+    for step in plan if isinstance(plan, CommentedSeq) else ():
+        if isinstance(step, CommentedMap) and isinstance(named := step.get("placement"), str):
+            step["placement"] = str(path.resolve().parent / _at_home(named))
 
 
 def _at_home(named: str) -> Path:

@@ -15,7 +15,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from harness.errors import SchedulerDeclined
+from harness.errors import MeasurementsNeeded
 from harness.plans import Frozen, PhysicalPlan, PositiveFloat, QueryPlan, TopologyConfiguration, WorkerNode
 from harness.protocols import Observation, Proposal
 from harness.schedulers.aniello_offline import Share, most_in_slot
@@ -121,7 +121,7 @@ class AnielloOnlineScheduler(Frozen):
             Without a source, or where it has no traffic or no loads.
         """
         if source is None:
-            raise SchedulerDeclined("needs the measurements of a running step: give a source")
+            raise MeasurementsNeeded("needs the measurements of a running step: give a source")
         executors = unplaced_executors(query_plan, configuration, source)
         slots, notes = choose_slots(nodes, configuration.workers)
         recent = last_window(source, self.window_s)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.errors import SchedulerDeclined
+from harness.errors import MeasurementsNeeded, SchedulerDeclined
 from harness.plans import PhysicalPlan, QueryPlan, TopologyConfiguration, Worker, WorkerNode
 from harness.protocols import Observation
 from harness.schedulers.groups import GroupProblem
@@ -65,7 +65,7 @@ def group_executors(
         that.
     """
     if source is None:
-        raise SchedulerDeclined("needs the measurements of a running step: give a source")
+        raise MeasurementsNeeded("needs the measurements of a running step: give a source")
     executors = unplaced_executors(query_plan, configuration, source)
     usable = tuple(sorted((n for n in nodes if n.slots), key=lambda n: n.name))
     if not usable:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from harness.errors import SchedulerDeclined
+from harness.errors import MeasurementsNeeded
 from harness.plans import Frozen, QueryPlan, TopologyConfiguration, WorkerNode
 from harness.protocols import Observation, Proposal
 from harness.schedulers.loads import (
@@ -53,7 +53,7 @@ class TrafficCutScheduler(Frozen):
             Without a source, its traffic or its loads.
         """
         if source is None:
-            raise SchedulerDeclined("needs the measurements of a running step: give a source")
+            raise MeasurementsNeeded("needs the measurements of a running step: give a source")
         executors = unplaced_executors(query_plan, configuration, source)
         slots, notes = choose_slots(nodes, min(configuration.workers, len(executors)))
         traffic_tps = task_traffic(source).between_executors(executors)
