@@ -272,11 +272,9 @@ class AskedPlacement(Frozen):
 
         Examples
         --------
-        >>> plan = PhysicalPlan(
-        ...     query_plan=QueryPlan(name="q", components=(), streams=()),
-        ...     nodes=(),
-        ...     executors=(Executor(component="b", first_task=1, last_task=2, worker=Worker(node="n", port=1)),),
-        ... )
+        >>> one = Executor(component="b", first_task=1, last_task=2, worker=Worker(node="n", port=1))
+        >>> empty = QueryPlan(name="q", components=(), streams=())
+        >>> plan = PhysicalPlan(query_plan=empty, nodes=(), executors=(one,))
         >>> AskedPlacement(by="even", workers={"b[1-2]": "n:2"}).differences(plan)
         ('b[1-2]: n:2 asked, n:1 applied',)
         """

@@ -31,6 +31,10 @@ def main(run_path: Path) -> None:
     for name in KEPT:
         if (run.path / name).is_file():
             shutil.copy(run.path / name, target / name)
+    for path in (*run.path.glob("placement-*.yaml"), *run.path.glob("declined/*.json")):
+        copy = target / path.relative_to(run.path)
+        copy.parent.mkdir(exist_ok=True)
+        shutil.copy(path, copy)
     environment = {**run.environment, "archived": "latencies of the measured intervals only"}
     (target / "environment.json").write_text(json.dumps(environment, indent=2) + "\n")
     for step in run.finished_steps:

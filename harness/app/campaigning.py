@@ -16,6 +16,7 @@ from harness.app.clusters import access, isolation
 from harness.app.homes import temporary_home
 from harness.app.jars import jars
 from harness.app.loads import load_of
+from harness.app.planning import StepPlanner
 from harness.app.stores import Stores
 from harness.errors import ClusterError, HarnessError, UsageError
 from harness.experiments.campaign import Campaign
@@ -137,7 +138,7 @@ def measure(
     experiment: Experiment, run: Run, homes: ServerHomes, watch: Watcher, progress: Callable[[str], None]
 ) -> None:
     """Measure the steps that a run does not have yet, on a local cluster of its own or a provisioned one."""
-    if len(run.finished_steps) == len(expand_steps(experiment)):
+    if len(run.ended_steps) == len(expand_steps(experiment)):
         return
     first_id = first_free_id(run)  # reads every finished step: none is found cut after the servers' start
     logger = logging.getLogger(__name__)
@@ -211,7 +212,9 @@ def carry_out_on(
         submitter = submitter_of(experiment, name, cluster.bootstrap, topics, jars(), folder)
         deployment = StormDeployment(experiment, cluster, submitter, target, jars(), folder)
         stack.enter_context(giving_way())  # to generator and receiver, which run by now
-        Campaign(experiment, run, deployment, load, metrics, watcher, cluster.round_trips).carry_out()
+        planner = StepPlanner(experiment, run, lambda: [n for n in cluster.nodes if n not in cluster.lost])
+        parts = (deployment, load, metrics, watcher, cluster.round_trips, planner)
+        Campaign(experiment, run, *parts).carry_out()
     return submitter.topology
 
 

@@ -75,6 +75,8 @@ class ProgressDisplay:
             self.say(f"{where}: {now.detail}")
         elif now.phase == "again":
             self.say(f"{step} is measured again: {now.detail}")
+        elif now.phase == "declined":
+            self.say(f"{step} is declined: {now.detail}")
         elif self._live is not None and self._task is not None:
             if now.left_s is not None:
                 self._total_s = max(self._total_s, now.left_s)

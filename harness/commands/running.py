@@ -78,11 +78,11 @@ def run(
     resumed = Run(resume) if resume else None
     loaded = load(resumed.path / "experiment.yaml" if resumed else str(experiment), overrides)
     if resumed:
-        unfinished = len(resumed.finished_steps) < len(expand_steps(loaded))
+        unfinished = len(resumed.ended_steps) < len(expand_steps(loaded))
         require_secrets(resumed.path / "experiment.yaml", overrides, unfinished)
     if not loaded.cluster.measured:
         _simulate(loaded, resumed, runs, as_json)
-    left = resumed is None or len(resumed.finished_steps) < len(expand_steps(loaded))
+    left = resumed is None or len(resumed.ended_steps) < len(expand_steps(loaded))
     if os.environ.pop(CHECKED, None) is None:  # in the sandbox this function is run once more
         _show_findings(loaded)
         require_tools()
@@ -144,7 +144,8 @@ def check(experiment: str, overrides: tuple[str, ...], as_json: bool) -> None:
         counts = " ".join(f"{n}:{c}" for n, c in step.configuration.executors.items())
         fresh = ", fresh submission" if step.fresh else ""
         rate = f", {step.rate}" if step.rate else ""
-        click.echo(f"  {step.index}: {counts} on {step.configuration.workers} workers{rate}{fresh}")
+        by = _placed_by(loaded.steps.plan[step.spec])
+        click.echo(f"  {step.index}: {counts} on {step.configuration.workers} workers{rate}{by}{fresh}")
     if where:
         click.echo(where)
     finish(
@@ -184,13 +185,23 @@ def report(run_path: Path, master: str | None, as_json: bool) -> None:
     _report(Run(run_path), as_json, master)
 
 
+def _placed_by(spec: Any) -> str:
+    """Say what places a step's executors; nothing of Storm's own scheduler."""
+    if spec.placement is not None:
+        return f", placed by {spec.placement.name}"
+    source = "" if spec.source is None else f" from {spec.source}"
+    return f", scheduler {spec.placed_by}{source}" if spec.placed_by else ""
+
+
 def _show_findings(experiment: Any) -> list[str]:
     """Show the warnings about an experiment; raise for what cannot work."""
+    from harness.app.planning import check_placements
     from harness.experiments.preflight import findings
     from harness.models import resolve
 
     for name in experiment.models:
         resolve(name)
+    check_placements(experiment)
     warnings = []
     for finding in findings(experiment):
         if finding.severity == "error":
@@ -300,12 +311,16 @@ def _report(run_: Any, as_json: bool, master: str | None = None) -> None:
 
 def verdict_lines(verdict: Any) -> list[str]:
     """Say what ``verdict.json`` says: what was measured, which steps twice and why, and what did not pass."""
+    from harness.analysis.judge.checks import DECLINED
+
     checks = verdict["checks"]
     measured = dict.fromkeys(c["detail"] for c in checks if c["check"] == "measured-latency")
     lines = [f"verdict: {verdict['verdict']}", f"latency: {'; '.join(measured)}"]
     for c in checks:
         if c["check"] == "attempts" and c["detail"]:
             lines.append(f"  step {c['step']} was {c['detail']}")
+        elif c["check"] == DECLINED:
+            lines.append(f"  step {c['step']} was declined: {c['detail']}")
         elif c["status"] != "valid":
             where = "" if c["step"] is None else f" (step {c['step']})"
             lines.append(f"  {c['check']}{where}: {c['status']}: {c['detail']}")

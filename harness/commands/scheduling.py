@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import shorten
@@ -56,7 +55,7 @@ COLUMNS = (
     "--write",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write the plan of the one scheduler that is asked: executor label to worker label.",
+    help="Write the plan of the one scheduler that is asked, for the key placement of a step.",
 )
 @json_option
 def schedule(
@@ -80,6 +79,7 @@ def schedule(
     harness schedule reports/runs/loaded-workers/20261123T170830Z --scheduler aniello-online --placements
     harness schedule reports/runs/loaded-workers/20261123T170830Z --scheduler '{name: random, seed: 3}'
     """
+    from harness.experiments.placement_file import placement_text
     from harness.schedulers import SCHEDULERS, make_scheduler
     from harness.schedulers.side_by_side import PlacementTable
 
@@ -117,7 +117,7 @@ def schedule(
         (only,) = proposals
         if only.plan is None:
             raise UsageError(f"--write {write}: {only.scheduler} has no plan: {only.reason}")
-        write.write_text("".join(f"{json.dumps(e)}: {w}\n" for e, w in only.placement.items()))
+        write.write_text(placement_text(only.placement))
         click.echo(f"written: {write}")
     finish(as_json, {"step": step, "proposals": [p.as_json() for p in proposals]})
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from harness.errors import ClusterError, StepInvalid
+from harness.errors import ClusterError, StepDeclined, StepInvalid
 from harness.experiments import records
 from harness.experiments.config import Experiment, Step
 from harness.experiments.contracts import (
@@ -22,16 +22,18 @@ from harness.experiments.contracts import (
     Load,
     Metrics,
     Phase,
+    Planner,
     Probes,
     Progress,
     Watcher,
+    unplanned,
     unprobed,
 )
 from harness.experiments.loading import expand_steps
 from harness.experiments.measuring import MeasuredInterval, Measurement, Report
 from harness.experiments.step_traffic import step_traffic
-from harness.plans import PhysicalPlan, TopologyConfiguration
-from harness.runs import Finding, Rejected, Run, StepPlan, Submission
+from harness.plans import AskedPlacement, PhysicalPlan, TopologyConfiguration
+from harness.runs import DeclinedStep, Finding, Rejected, Run, StepPlan, Submission
 
 POLL_S = 0.25
 """How often the cluster is looked at while waiting for it."""
@@ -47,6 +49,17 @@ LOGGED: tuple[Phase, ...] = ("submit", "rebalance", "drain", "done")
 """Phases that log.txt tells of by themselves; burn-in and interval are in the step's own files."""
 
 log = logging.getLogger(__name__)
+
+
+MOST_NAMED = 3
+"""Executors that are not where they were asked for, as a message names them."""
+
+
+class AskedStep(NamedTuple):
+    """What a step asks of the cluster; without a placement Storm's own scheduler places its executors."""
+
+    configuration: TopologyConfiguration
+    placement: AskedPlacement | None
 
 
 class CampaignTimes(NamedTuple):
@@ -73,6 +86,8 @@ class Campaign:
         Told what is going on.
     probes : callable, optional
         What is between the worker nodes; asked once a step, when the interval is over.
+    planner : callable, optional
+        Where each step's executors go; all are left to Storm's own scheduler without one.
     """
 
     def __init__(
@@ -84,6 +99,7 @@ class Campaign:
         metrics: Metrics,
         watch: Watcher,
         probes: Probes = unprobed,
+        planner: Planner = unplanned,
     ) -> None:
         self._experiment = experiment
         self._run = run
@@ -92,6 +108,7 @@ class Campaign:
         self._metrics = metrics
         self._watch = watch
         self._probes = probes
+        self._planner = planner
         self._traffic = step_traffic(experiment, deployment, load, metrics)
         self._steps = expand_steps(experiment)
         self._submitted = False
@@ -99,18 +116,18 @@ class Campaign:
         self._left = ""  # what has not come out when the next measurement begins
 
     def carry_out(self) -> None:
-        """Measure every step that is not finished.
+        """Measure every step that is not finished; one whose placement cannot be had is declined instead.
 
         Raises
         ------
         ClusterError
             When a server is gone; what was finished is kept, and the run can be resumed.
         """
-        finished = set(self._run.finished_steps)
+        finished, declined = set(self._run.finished_steps), set(self._run.declined_steps)
         try:
             for step in self._steps:
-                if step.index not in finished:
-                    self._carry_out_step(step, [s for s in self._steps if s.index in finished])
+                if step.index not in finished | declined and (asked := self._ask_planner(step)):
+                    self._carry_out_step(step, asked, [s for s in self._steps if s.index in finished])
                     finished.add(step.index)
         except ClusterError:
             self._raise_cause()
@@ -123,7 +140,19 @@ class Campaign:
             self._deployment.check()
             time.sleep(POLL_S)
 
-    def _carry_out_step(self, step: Step, finished: list[Step]) -> None:
+    def _ask_planner(self, step: Step) -> AskedStep | None:
+        """Return what a step asks of the cluster; None, with the reason written, where it is declined."""
+        try:
+            placement = self._planner(step, self._deployment.expected(step.configuration))
+        except StepDeclined as why:
+            declined = DeclinedStep(step=step.index, configuration=step.label, reason=str(why))
+            self._run.write_declined(declined)
+            log.warning("step %d, %s: declined: %s", step.index, step.label, why)
+            self._show(step, "declined", detail=str(why))
+            return None
+        return _asked(step.configuration, placement)
+
+    def _carry_out_step(self, step: Step, asked: AskedStep, finished: list[Step]) -> None:
         """Measure a step until it was not disturbed; the last attempt is kept as it is, and marked.
 
         Disturbed is: a worker died; no steady state was found; the mean is less precise by far than was
@@ -138,7 +167,7 @@ class Campaign:
         attempts = self._experiment.measure.attempts
         for attempt in range(1, attempts + 1):
             asked_ns = time.monotonic_ns()
-            how, start = self._apply(step, finished)
+            how, start = self._apply(step, asked, finished)
             submission = how if attempt == 1 else submission
             self._load.begin_step()
             up_ns = time.monotonic_ns()
@@ -167,7 +196,7 @@ class Campaign:
                 self._load.stop()
                 # what a restarted spout reads again is not of the next attempt
                 self._left = self._traffic.drain(start)
-                self._await_plan(step.configuration)
+                self._await_plan(asked)
                 continue
             settled_ns = time.monotonic_ns()
             end = self._deployment.plan()
@@ -177,33 +206,38 @@ class Campaign:
             times = CampaignTimes(
                 first_asked_ns, asked_ns, up_ns, up_epoch_ms, settled_ns, time.monotonic_ns()
             )
-            self._write(step, submission, tuple(rejected), times, start, end, measured, left_before)
+            self._write(step, asked, submission, tuple(rejected), times, start, end, measured, left_before)
             return
 
-    def _apply(self, step: Step, finished: list[Step]) -> tuple[Submission, PhysicalPlan]:
-        """Bring the step's configuration into force and return the plan that Nimbus made of it."""
+    def _apply(self, step: Step, asked: AskedStep, finished: list[Step]) -> tuple[Submission, PhysicalPlan]:
+        """Bring what the step asks into force and return the plan that Nimbus made of it."""
         submission: Submission
         if not self._submitted and finished and not step.fresh:
             # A resumed run goes the same way as the original: from the configuration before, by rebalance.
             self._show(step, "submit", detail="the last finished configuration")
-            self._deployment.submit(finished[-1].configuration)
-            self._await_plan(finished[-1].configuration)
+            last = finished[-1]
+            before = _asked(last.configuration, self._run.plan(last.index).placement)
+            self._deployment.submit(*before)
+            self._await_plan(before)
             submission = "resumed"
         elif not self._submitted or step.fresh:
             self._show(step, "submit")
             submission = "fresh" if self._submitted or finished else "first"
-            self._deployment.submit(step.configuration)
+            self._deployment.submit(*asked)
         else:
             submission = "rebalance"
         self._submitted = True
         if submission in ("rebalance", "resumed"):
             self._show(step, "rebalance")
-            self._deployment.rebalance(step.configuration)
-        return submission, self._await_plan(step.configuration)
+            if asked.placement is None:
+                self._deployment.rebalance(asked.configuration)
+            else:
+                self._deployment.place(asked.configuration, asked.placement)
+        return submission, self._await_plan(asked)
 
-    def _await_plan(self, asked: TopologyConfiguration) -> PhysicalPlan:
-        """Wait until the plan in force is the asked configuration and all of its executors are up."""
-        wanted, since_epoch_ms = self._deployment.expected(asked), time.time_ns() // 1_000_000
+    def _await_plan(self, asked: AskedStep) -> PhysicalPlan:
+        """Wait until the plan in force is the asked one and all of its executors are up."""
+        wanted, since_epoch_ms = self._deployment.expected(asked.configuration), time.time_ns() // 1_000_000
         limit = time.monotonic() + PLAN_TIMEOUT_S
         found = TopologyConfiguration(executors={}, workers=1)
         while time.monotonic() < limit:
@@ -218,12 +252,14 @@ class Campaign:
         raise ClusterError(
             f"the plan was not in force after {PLAN_TIMEOUT_S:g} s:"
             f" asked {_text(wanted)}, found {_text(found)}",
-            errors[-1] if errors else "look at the logs of nimbus, supervisors and workers",
+            self._deployment.scheduling()
+            or (errors[-1] if errors else "look at the logs of nimbus, supervisors and workers"),
         )
 
     def _write(
         self,
         step: Step,
+        asked_step: AskedStep,
         submission: Submission,
         rejected: tuple[Rejected, ...],
         times: CampaignTimes,
@@ -236,7 +272,7 @@ class Campaign:
         until_ms = time.time_ns() // 1_000_000
         rows, probed = (of(times.up_epoch_ms, until_ms) for of in (self._metrics.rows, self._probes))
         metrics = records.metrics(rows, start)
-        asked = self._deployment.expected(step.configuration)
+        asked, placement = self._deployment.expected(asked_step.configuration), asked_step.placement
         change = measured.disturbance
         if start.executors != end.executors:
             change = change or "the plan at the end differs from the one at the start"
@@ -247,7 +283,7 @@ class Campaign:
             metrics,
             times.up_epoch_ms,
             drained=not self._left,
-            plan_as_asked=Finding(ok=start.configuration() == asked, detail=_text(start.configuration())),
+            plan_as_asked=_as_asked(start, asked, placement),
             plan_unchanged=Finding(ok=not change, detail=change),
         )
         began_empty = Finding(ok=not left_before, detail=left_before)
@@ -274,7 +310,7 @@ class Campaign:
         )
         interval = self._run.write_step(
             step.index,
-            StepPlan(asked=asked, start=start, end=end),
+            StepPlan(asked=asked, start=start, end=end, placement=placement),
             interval,
             quality,
             kept.latency,
@@ -317,6 +353,20 @@ class Campaign:
         self._watch(
             Progress(step.index, len(self._steps), phase, step.label, rate_tps, latency_ms, left_s, detail)
         )
+
+
+def _asked(configuration: TopologyConfiguration, placement: AskedPlacement | None) -> AskedStep:
+    """Return what a step asks: with a placement, as many workers as it uses."""
+    if placement is not None:
+        configuration = configuration.model_copy(update={"workers": placement.number_of_workers})
+    return AskedStep(configuration, placement)
+
+
+def _as_asked(plan: PhysicalPlan, asked: TopologyConfiguration, placement: AskedPlacement | None) -> Finding:
+    """Compare a plan with what was asked: numbers, and with a placement executor by executor."""
+    elsewhere = () if placement is None else placement.differences(plan)
+    detail = "; ".join((_text(plan.configuration()), *elsewhere[:MOST_NAMED]))
+    return Finding(ok=plan.configuration() == asked and not elsewhere, detail=detail)
 
 
 def _text(configuration: TopologyConfiguration) -> str:

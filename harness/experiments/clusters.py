@@ -8,13 +8,16 @@ Another kind is another class in ``ClusterSpec``, and a way to open it there.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 from pydantic_core.core_schema import ValidationInfo
 
+from harness.experiments.cluster_file import load
 from harness.experiments.stores import MetricStore, PlanStore
-from harness.plans import Frozen, PositiveFloat
+from harness.machine.server_config import Ports
+from harness.plans import Frozen, PositiveFloat, WorkerNode
 from harness.topologies.jar import JarTopology
 from harness.topologies.test_topology import Topology
 
@@ -69,11 +72,25 @@ class ClusterShape(Frozen):
         """Slots of the whole cluster."""
         return self.nodes * self.slots_per_node
 
+    def worker_nodes(self) -> tuple[WorkerNode, ...]:
+        """Return its worker nodes as far as they are known before it is there: names and slots."""
+        ports = Ports()
+        return tuple(
+            _unseen(f"node-{n + 1}", ports.slots(n, self.slots_per_node), self.cpu_quota_cores)
+            for n in range(self.nodes)
+        )
+
     def check_topology(self, topology: Topology | JarTopology) -> None:
         """Raise ValueError where it cannot run a topology, with the key that is at fault."""
 
     def check_stores(self, metrics: MetricStore, plans: PlanStore) -> None:
         """Raise ValueError where it cannot have such stores, with the key that is at fault."""
+
+
+def _unseen(name: str, slots: tuple[int, ...], quotas: Mapping[str, float]) -> WorkerNode:
+    return WorkerNode(
+        name=name, address="", host=name, cores=1.0, slots=slots, cpu_quota_cores=quotas.get(name)
+    )
 
 
 class Local(ClusterShape):
@@ -103,6 +120,11 @@ class Provisioned(ClusterShape):
         if isinstance(given, Mapping) and not (given.get("name") and given.get("file")):
             raise ValueError("give the file of a provisioned cluster, or a local one's nodes and slots")
         return given
+
+    def worker_nodes(self) -> tuple[WorkerNode, ...]:
+        """Return the worker nodes that its file names; each has the same ports, on a host of its own."""
+        slots = Ports().slots(0, self.slots_per_node)
+        return tuple(_unseen(m.name, slots, {}) for m in load(Path(self.file)).having("supervisor"))
 
     def check_stores(self, metrics: MetricStore, plans: PlanStore) -> None:
         """Refuse folders and lifetimes of data: the cluster's own servers keep them."""

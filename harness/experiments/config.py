@@ -148,7 +148,9 @@ class StepSpec(Frozen):
             if self.executors is None:
                 raise ValueError("the key 'executors' is missing (only a placement goes without)")
             if self.source is not None and self.scheduler is None:
-                raise ValueError("from: only a scheduler reads another step: name it with the key 'scheduler'")
+                raise ValueError(
+                    "from: only a scheduler reads another step: name it with the key 'scheduler'"
+                )
             return self
         if self.scheduler is not None:
             raise ValueError("placement and scheduler: give one of them, as both place every executor")

@@ -8,29 +8,36 @@ from typing import Literal, Protocol
 
 import pyarrow as pa
 
+from harness.experiments.config import Step
 from harness.experiments.workload_tables import RECEIVED, SENT
-from harness.plans import PhysicalPlan, TopologyConfiguration
+from harness.plans import AskedPlacement, PhysicalPlan, TopologyConfiguration
 from harness.schemas import METRICS
 
-Phase = Literal["submit", "rebalance", "burn-in", "measure", "drain", "again", "done"]
+Phase = Literal["submit", "rebalance", "burn-in", "measure", "drain", "again", "done", "declined"]
 """What a step is in; ``again`` says that it was not usable and will be measured once more, ``done`` that it
-is written."""
+is written, ``declined`` that it will not be measured."""
 
 
 class Deployment(Protocol):
     """A topology on a cluster."""
 
-    def submit(self, configuration: TopologyConfiguration) -> None:
+    def submit(self, configuration: TopologyConfiguration, placement: AskedPlacement | None = None) -> None:
         """Submit the topology anew, removing an earlier submission of it first."""
 
     def rebalance(self, configuration: TopologyConfiguration) -> None:
-        """Ask for another configuration."""
+        """Ask for another configuration, whose executors Storm's own scheduler places."""
+
+    def place(self, configuration: TopologyConfiguration, placement: AskedPlacement) -> None:
+        """Ask for a configuration with every executor on the worker that a placement says."""
 
     def plan(self) -> PhysicalPlan:
         """Read the physical plan now in force."""
 
     def whole(self) -> bool:
-        """Whether every executor of the plan that was read last is up."""
+        """Whether every executor of the plan that was read last is up, and where a placement has it."""
+
+    def scheduling(self) -> str:
+        """Return what the cluster says of the placement that was asked for; empty without one."""
 
     def expected(self, configuration: TopologyConfiguration) -> TopologyConfiguration:
         """Return the configuration with Storm's own executors (ackers, metrics consumers) added."""
@@ -134,6 +141,16 @@ class OwnMessages:
 
     def begin_step(self) -> None:
         """Do nothing."""
+
+
+Planner = Callable[[Step, TopologyConfiguration], AskedPlacement | None]
+"""Where a step's executors go, given the step and its configuration with Storm's own executors. None leaves
+them to Storm's own scheduler; ``StepDeclined`` is raised, with the reason, where there is no answer."""
+
+
+def unplanned(_step: Step, _configuration: TopologyConfiguration) -> None:
+    """Leave executors to Storm's own scheduler."""
+    return
 
 
 Probes = Callable[[int, int], pa.Table]

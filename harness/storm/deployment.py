@@ -14,12 +14,20 @@ from harness.errors import ClusterError
 from harness.experiments.config import Experiment
 from harness.machine.masking import SecretMask
 from harness.machine.servers import ServerHomes
-from harness.plans import ACKER, METRICS_CONSUMER_PREFIX, PhysicalPlan, TopologyConfiguration, WorkerNode
+from harness.plans import (
+    ACKER,
+    METRICS_CONSUMER_PREFIX,
+    AskedPlacement,
+    PhysicalPlan,
+    TopologyConfiguration,
+    WorkerNode,
+)
 from harness.storm.capturing import CAPTURED_AS, captured
 from harness.storm.nimbus import Nimbus
+from harness.storm.pinning import Pinning, PlanFolder
 from harness.storm.submission import submit_settings, topology_settings
 from harness.storm.submitter import submit
-from harness.storm.topology_state import TopologyState, WorkerStarts, physical_plan
+from harness.storm.topology_state import Rebalance, TopologyState, WorkerStarts, physical_plan
 from harness.topologies.jar import JarTopology
 from harness.topologies.test_topology import Topology
 
@@ -233,7 +241,7 @@ class Starts(Protocol):
         """Raise ClusterError when a worker died at its start, since the mark."""
 
 
-class RunningCluster(Protocol):
+class RunningCluster(PlanFolder, Protocol):
     """A cluster that is up, on this machine or on hosts of its own: what a campaign needs of it."""
 
     homes: ServerHomes
@@ -326,10 +334,14 @@ class StormDeployment:
         self._starts = WorkerStarts()
         self._submitted = False
         self._workers = 0
+        self._configuration: TopologyConfiguration | None = None
+        self._pinning = Pinning(cluster, submitter.topology)
         self.wrapped: Mapping[str, object] = {}
 
-    def submit(self, configuration: TopologyConfiguration) -> None:
+    def submit(self, configuration: TopologyConfiguration, placement: AskedPlacement | None = None) -> None:
         """Submit the topology anew, removing an earlier submission of it first.
+
+        With a placement its executors go there from the start.
 
         Raises
         ------
@@ -343,6 +355,7 @@ class StormDeployment:
             self._take_name(nimbus)
         self._cluster.worker_output.mark()
         self._require_room(configuration.workers)
+        self._pinning.ask(placement)
         self._folder.mkdir(parents=True, exist_ok=True)
         submit_json = self._folder / "submit.json"
         settings = self._submitter.settings(configuration, self._metrics, (nimbus.host, nimbus.port))
@@ -357,6 +370,7 @@ class StormDeployment:
         self._submitted = True
         self._cluster.remember("topology", str(self.wrapped["topology"]))  # main's own choice may be another
         self._submitter.check(self.wrapped)
+        self._configuration = configuration
         self._begin(_is_up)
 
     def _take_name(self, nimbus: Nimbus) -> None:
@@ -366,18 +380,45 @@ class StormDeployment:
         self._cluster.remember("topology", self._name)
 
     def rebalance(self, configuration: TopologyConfiguration) -> None:
-        """Ask for another configuration."""
+        """Ask for another configuration, placed by Storm's own scheduler."""
         self._require_room(configuration.workers)
         self._cluster.worker_output.mark()
+        self._pinning.ask(None)
+        self._configuration = configuration
         self._begin(self._cluster.nimbus.rebalance(self._name, configuration).whole)
+
+    def place(self, configuration: TopologyConfiguration, placement: AskedPlacement) -> None:
+        """Ask for a configuration with every executor on the worker that a placement says.
+
+        Nimbus is asked for a rebalance only where executors' or workers' numbers change. The plan's file is
+        there first, so the rebalance places executors by it and restarts each worker once.
+        """
+        self._require_room(configuration.workers)
+        self._cluster.worker_output.mark()
+        nimbus = self._cluster.nimbus
+        before, started = nimbus.topology(self._name), time.monotonic()
+        self._pinning.ask(placement)
+        if configuration == self._configuration:
+            change = Rebalance(before, configuration, started)
+        else:
+            change = nimbus.rebalance(self._name, configuration)
+        self._configuration = configuration
+        self._begin(change.whole)
 
     def _begin(self, whole: Callable[[TopologyState], bool]) -> None:
         self._whole, self._state, self._starts = whole, None, WorkerStarts()
 
+    def scheduling(self) -> str:
+        """Return what Nimbus' scheduler says of the placement; empty without one."""
+        return "" if self._pinning.placement is None else self._cluster.nimbus.topology(self._name).scheduling
+
     def plan(self) -> PhysicalPlan:
         """Read the physical plan now in force; one without executors while there is none."""
         self._state = self._cluster.nimbus.topology(self._name)
-        if not self._state.assigned(self._query_plan):
+        return self._read_plan()
+
+    def _read_plan(self) -> PhysicalPlan:
+        if self._state is None or not self._state.assigned(self._query_plan):
             return PhysicalPlan(query_plan=self._query_plan, nodes=self._cluster.nodes, executors=())
         return physical_plan(self._state, self._query_plan, self._cluster.nodes)
 
@@ -388,15 +429,13 @@ class StormDeployment:
         """
         if self._state is None or not self._lost().isdisjoint(address for address, _ in self._state.slots()):
             return False
+        if not self._pinning.in_force(self._state.scheduling, self._read_plan):
+            return False  # which workers are new is told from states in which the placement is in force
         return self._whole(self._state)
 
     def expected(self, configuration: TopologyConfiguration) -> TopologyConfiguration:
         """Return the configuration with Storm's own executors (ackers, metrics consumers) added."""
-        own = {ACKER: self._experiment.ackers} if self._experiment.ackers else {}
-        if self._experiment.measure.instrument:
-            own[METRICS_CONSUMER] = self._experiment.topology.metrics_consumers
-        own |= self._experiment.topology.others
-        return configuration.model_copy(update={"executors": {**configuration.executors, **own}})
+        return storms_own(self._experiment, configuration)
 
     def generation(self) -> Mapping[str, int]:
         """Return the start time of every worker in use: it changes when one restarts or its node is gone."""
@@ -444,6 +483,15 @@ class StormDeployment:
         """Raise ClusterError when a worker of the plan that was asked for cannot start."""
         slots = self._state.slots() if self._state is not None else {}
         self._cluster.worker_output.check((port for _, port in slots), time.monotonic())
+
+
+def storms_own(experiment: Experiment, configuration: TopologyConfiguration) -> TopologyConfiguration:
+    """Return a configuration with Storm's own executors (ackers, metrics consumers) added."""
+    own = {ACKER: experiment.ackers} if experiment.ackers else {}
+    if experiment.measure.instrument:
+        own[METRICS_CONSUMER] = experiment.topology.metrics_consumers
+    own |= experiment.topology.others
+    return configuration.model_copy(update={"executors": {**configuration.executors, **own}})
 
 
 def _is_up(state: TopologyState) -> bool:

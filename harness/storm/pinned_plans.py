@@ -75,6 +75,17 @@ def write_plan(folder: Path, topology: str, text: str) -> None:
     new.replace(folder / f"{topology}.json")
 
 
+def remove_command(folder: str, topology: str) -> str:
+    """Return the shell command that takes a topology's plan file away on Nimbus' host.
+
+    Examples
+    --------
+    >>> remove_command("/p", "t")
+    'rm -f /p/t.json'
+    """
+    return f"rm -f {shlex.quote(f'{folder}/{topology}.json')}"
+
+
 def write_command(folder: str, topology: str, text: str) -> str:
     """Return the shell command that puts a topology's plan file in its place on Nimbus' host.
 

@@ -7,6 +7,7 @@ the bracket leaves open (evenly, so its width over the square root of 12) for th
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
 
@@ -34,7 +35,9 @@ def sustainable_rate(run: RunRecord) -> Iterator[Actual]:
     """Yield the limit of every step's configuration, the same for all steps that have it."""
     ramps: dict[str, list[StepRecord]] = {}
     for s in run.steps:
-        ramps.setdefault(s.plan.asked.model_dump_json(), []).append(s)
+        placement = s.plan.placement
+        where = "" if placement is None else json.dumps(dict(placement.workers), sort_keys=True)
+        ramps.setdefault(s.plan.asked.model_dump_json() + where, []).append(s)
     for steps in ramps.values():
         limit, error, note = bracket(
             [s.interval.rate_tps for s in steps if not s.quality.saturated and _steady(s)],

@@ -61,6 +61,13 @@ class Samples:
         )
 
 
+MOST_NAMED = 5
+"""Executors that a check names."""
+DECLINED = "declined"
+"""Stands for a step whose placement could not be had; the others are as good as without it."""
+OF_SAMPLES = "samples"
+"""The check that counts a step's rows."""
+
 Outcome = tuple[Verdict, str]
 StepCheck = Callable[[StepRecord, Samples], Outcome]
 RunCheck = Callable[[RunRecord], Outcome]
@@ -83,6 +90,8 @@ def _all(run: RunRecord, samples: Mapping[int, Samples]) -> Iterator[CheckResult
     for name, check in RUN_CHECKS.items():
         status, detail = _guarded(lambda check=check: check(run))  # type: ignore[misc]
         yield CheckResult(name, status, None, detail)
+    for declined in run.declined:
+        yield CheckResult(DECLINED, "valid", declined.step, declined.reason)
     for step in run.steps:
         counted = samples.get(step.index, Samples())
         for name, of_step in STEP_CHECKS.items():
@@ -91,6 +100,17 @@ def _all(run: RunRecord, samples: Mapping[int, Samples]) -> Iterator[CheckResult
                 continue
             status, detail = _guarded(lambda c=of_step, s=step, n=counted: c(s, n))  # type: ignore[misc]
             yield CheckResult(name, status, step.index, detail)
+
+
+def first_fault(step: StepRecord) -> str:
+    """Return the first check that a step fails, of those that ask nothing of its samples; empty for none."""
+    for name, check in STEP_CHECKS.items():
+        if name in step.quality.absent or name == OF_SAMPLES:
+            continue
+        status, detail = _guarded(lambda check=check: check(step, Samples()))  # type: ignore[misc]
+        if status == "invalid":
+            return f"{name}: {detail}" if detail else name
+    return ""
 
 
 def _guarded(check: Callable[[], Outcome]) -> Outcome:
@@ -140,12 +160,18 @@ def _all_steps(run: RunRecord) -> Outcome:
     steps = run.experiment["steps"]
     asked = len(steps["plan"]) * int(steps.get("repeats", 1))
     found = len(run.steps)
+    declined = [str(d.step) for d in run.declined]
     detail = f"{found} of {asked} steps finished"
-    return ("valid" if found == asked else "unknown"), detail
+    if declined:
+        detail += f", {len(declined)} declined ({', '.join(declined)})"
+    return ("valid" if found + len(declined) == asked else "unknown"), detail
 
 
 def _plan_as_asked(step: StepRecord, _: Samples) -> Outcome:
-    """Compare the applied plan with the asked configuration, and believe the campaign's finding too."""
+    """Compare the applied plan with what was asked, and believe the campaign's finding too.
+
+    Where a placement was asked, it is compared executor by executor.
+    """
     asked, applied = step.plan.asked, step.plan.start.configuration()
     wrong = [
         f"{name}: {count} executors asked, {applied.executors.get(name, 0)} applied"
@@ -154,6 +180,8 @@ def _plan_as_asked(step: StepRecord, _: Samples) -> Outcome:
     ]
     if applied.workers != asked.workers:
         wrong.append(f"{asked.workers} workers asked, {applied.workers} applied")
+    if step.plan.placement is not None:
+        wrong += step.plan.placement.differences(step.plan.start)[:MOST_NAMED]
     found = step.quality.plan_as_asked
     if not found.ok:
         wrong.append(found.detail or "the campaign found that it is not")
@@ -347,6 +375,6 @@ STEP_CHECKS: Mapping[str, StepCheck] = {
     "generator": _generator,
     "receiver": _receiver,
     "errors-reported": _errors_reported,
-    "samples": _samples,
+    OF_SAMPLES: _samples,
     "metrics": _metrics,
 }

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from harness.analysis.figures import style
 from harness.analysis.figures.all_figures import FigureKind
+from harness.analysis.judge.checks import DECLINED
 from harness.analysis.judge.results import Results
 from harness.analysis.judge.summary import EVIDENCE_PCT, NO_CHANGE
 from harness.analysis.report import sections as views
@@ -56,6 +57,7 @@ def render(data: Results, figures: Path, drawn: Sequence[FigureKind]) -> str:
         verdict=data.summary["verdict"],
         headline=views.headline(data),
         findings=[c for c in data.checks if c.status != "valid"],
+        declined=[c for c in data.checks if c.check == DECLINED],
         check_grid=views.check_grid(data),
         steps=views.step_rows(data),
         leaderboard=views.leaderboard(data),

@@ -9,7 +9,7 @@ from typing import Any
 from harness.analysis.figures import plan_drawing, style
 from harness.analysis.figures.error_figures import what
 from harness.analysis.judge.bootstrap import ConfidenceInterval
-from harness.analysis.judge.checks import MEASURED
+from harness.analysis.judge.checks import DECLINED, MEASURED
 from harness.analysis.judge.judged_rows import judged_rows
 from harness.analysis.judge.pairs import THESIS_STATISTICS
 from harness.analysis.judge.ranking import intervals
@@ -123,6 +123,8 @@ def check_grid(data: Results) -> list[Row]:
     """One row a check: its result for the run, or for every step."""
     rows: dict[str, Row] = {}
     for c in data.checks:
+        if c.check == DECLINED:
+            continue
         row = rows.setdefault(c.check, {"check": c.check, "run": None, "steps": {}})
         if c.step is None:
             row["run"] = c

@@ -20,7 +20,7 @@ from ruamel.yaml.error import YAMLError
 
 from harness.errors import UsageError
 from harness.experiments.clusters import MEASURED_KINDS
-from harness.runs import Interval, Quality, Run, StepPlan
+from harness.runs import DeclinedStep, Interval, Quality, Run, StepPlan
 from harness.schemas import LATENCY, METRICS, PREDICTIONS
 
 STEP_NUMBERS = 100_000
@@ -54,6 +54,8 @@ class RunRecord:
         Rows of ``predictions.parquet``.
     place : int
         Which of the runs of a job it is.
+    declined : tuple of DeclinedStep
+        Steps that were not measured, since their placement could not be had.
     """
 
     path: Path
@@ -62,6 +64,7 @@ class RunRecord:
     steps: tuple[StepRecord, ...]
     predictions_rows: int
     place: int = 0
+    declined: tuple[DeclinedStep, ...] = ()
 
     @property
     def runs(self) -> tuple[RunRecord, ...]:
@@ -178,7 +181,8 @@ def read_raw(path: Path) -> RunRecord:
     steps = tuple(_step(run, index) for index in run.finished_steps)
     if not steps:
         raise UsageError(f"{run.path}: no finished step", "harness run --resume goes on with it")
-    return RunRecord(run.path, experiment, run.environment, steps, 0)
+    declined = tuple(run.declined_steps.values())
+    return RunRecord(run.path, experiment, run.environment, steps, 0, declined=declined)
 
 
 def _step(run: Run, index: int) -> StepRecord:

@@ -17,10 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.app.loads import schedule
+from harness.app.planning import StepPlanner, own_executors
 from harness.app.simulated import tables
 from harness.app.simulated.metrics import metrics
 from harness.app.simulated.networks import FETCH_MS, HOST_CORES, network
 from harness.app.simulated.placing import place, worker_nodes
+from harness.errors import StepDeclined
 from harness.experiments import records
 from harness.experiments.config import Experiment, Step
 from harness.experiments.loading import expand_steps
@@ -32,8 +34,18 @@ from harness.models.contract.layout import IntArray
 from harness.models.simulator import simulate_messages
 from harness.models.simulator.loads import loads
 from harness.models.simulator.messages import Messages
-from harness.plans import ACKER, PhysicalPlan, TopologyConfiguration
-from harness.runs import BurnInFound, CompleteLatency, Finding, Interval, Run, StepPlan, utc_now
+from harness.plans import ACKER, AskedPlacement, PhysicalPlan, TopologyConfiguration, WorkerNode
+from harness.runs import (
+    BurnInFound,
+    CompleteLatency,
+    DeclinedStep,
+    Finding,
+    Interval,
+    Run,
+    StepPlan,
+    utc_now,
+)
+from harness.schedulers.by_hand import place_by_hand
 from harness.schemas import METRICS
 from harness.topologies.ways import member_ways
 
@@ -75,14 +87,26 @@ def carry_out(experiment: Experiment, run: Run, say: Callable[[str], None]) -> N
         When the experiment asks for what the simulator does not play.
     """
     finished = run.finished_steps
+    cluster = experiment.cluster
+    nodes = worker_nodes(cluster.nodes, cluster.slots_per_node, HOST_CORES)
+    planner = StepPlanner(experiment, run, lambda: nodes)
     now_ns = max((run.interval(step).done_ns for step in finished), default=0)
     epoch_ms = round(utc_now().timestamp() * 1000)
     for step in expand_steps(experiment):
-        if step.index in finished:
+        if step.index in run.ended_steps:
             continue
+        try:
+            placement = planner(step, own_executors(experiment, step.configuration))
+        except StepDeclined as why:
+            run.write_declined(DeclinedStep(step=step.index, configuration=step.label, reason=str(why)))
+            say(f"step {step.index} {step.label} is declined: {why}")
+            continue
+        asked = _asked(experiment, step, placement)
+        plan = _plan(experiment, asked, placement, nodes)
         up_ns = now_ns + round(BETWEEN_STEPS_S * NS_PER_S)
-        played, span = _play(experiment, step, up_ns, epoch_ms)
-        written = _write(experiment, run, step, played, span)
+        played, span = _play(experiment, step, plan, up_ns, epoch_ms)
+        step_plan = StepPlan(asked=asked, start=plan, end=plan, placement=placement)
+        written = _write(experiment, run, step, step_plan, played, span)
         now_ns, epoch_ms = written.done_ns, epoch_ms + (written.done_ns - up_ns) // 1_000_000
         say(
             f"step {step.index} {step.label}, simulated: mean {written.mean_ms:.2f} ms"
@@ -90,9 +114,11 @@ def carry_out(experiment: Experiment, run: Run, say: Callable[[str], None]) -> N
         )
 
 
-def _play(experiment: Experiment, step: Step, up_ns: int, epoch_ms: int) -> tuple[tables.Played, _Span]:
+def _play(
+    experiment: Experiment, step: Step, plan: PhysicalPlan, up_ns: int, epoch_ms: int
+) -> tuple[tables.Played, _Span]:
     rate_tps = step.rate_tps or experiment.input.rate_tps
-    made = network(experiment, _plan(experiment, step), rate_tps)
+    made = network(experiment, plan, rate_tps)
     slowest_s = loads(made).slowest_window_s()
     measure = experiment.measure
 
@@ -114,16 +140,21 @@ def _play(experiment: Experiment, step: Step, up_ns: int, epoch_ms: int) -> tupl
     return tables.Played(played, offsets, first_id, up_ns, epoch_ms), span
 
 
-def _asked(experiment: Experiment, step: Step) -> TopologyConfiguration:
-    executors = {**step.configuration.executors, ACKER: experiment.ackers}
-    return step.configuration.model_copy(update={"executors": executors})
+def _asked(experiment: Experiment, step: Step, placement: AskedPlacement | None) -> TopologyConfiguration:
+    asked = own_executors(experiment, step.configuration)
+    return asked if placement is None else asked.model_copy(update={"workers": placement.number_of_workers})
 
 
-def _plan(experiment: Experiment, step: Step) -> PhysicalPlan:
-    cluster = experiment.cluster
-    nodes = worker_nodes(cluster.nodes, cluster.slots_per_node, HOST_CORES)
-    own_tasks = {ACKER: experiment.ackers}
-    return place(experiment.topology.query_plan(), _asked(experiment, step), own_tasks, nodes)
+def _plan(
+    experiment: Experiment,
+    asked: TopologyConfiguration,
+    placement: AskedPlacement | None,
+    nodes: tuple[WorkerNode, ...],
+) -> PhysicalPlan:
+    query_plan = experiment.topology.query_plan()
+    if placement is not None:
+        return place_by_hand(placement.workers, query_plan, asked, nodes)
+    return place(query_plan, asked, {ACKER: experiment.ackers}, nodes)
 
 
 def _sent_until(planned: Schedule, until_ns: int) -> IntArray:
@@ -221,10 +252,17 @@ def _complete_latency(played: tables.Played) -> dict[str, CompleteLatency]:
     return found
 
 
-def _write(experiment: Experiment, run: Run, step: Step, played: tables.Played, span: _Span) -> Interval:
+def _write(
+    experiment: Experiment,
+    run: Run,
+    step: Step,
+    step_plan: StepPlan,
+    played: tables.Played,
+    span: _Span,
+) -> Interval:
     gathered = _gather(experiment, played)
     measured = _measured(experiment, played, span, gathered)
-    plan, instrumented = played.run.network.layout.plan, experiment.measure.instrument
+    plan, instrumented = step_plan.start, experiment.measure.instrument
     assembled = records.latency(gathered, plan, measured)
     settled_ns = measured.end_ns + round(span.settle_s * NS_PER_S)
     drained_ns = max(settled_ns, int(played.ns(np.array([played.last_ms]))[0]) + 1)
@@ -250,7 +288,6 @@ def _write(experiment: Experiment, run: Run, step: Step, played: tables.Played, 
         moments_ns=records.Moments(played.up_ns, played.up_ns, settled_ns, drained_ns, drained_ns),
         submission="first" if step.index == 0 else "rebalance",
     )
-    step_plan = StepPlan(asked=_asked(experiment, step), start=plan, end=plan)
     return run.write_step(
         step.index, step_plan, written, quality, assembled.latency, rows, lambda: drained_ns
     )

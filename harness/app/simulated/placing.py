@@ -9,21 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from harness.machine.server_config import Ports
 from harness.plans import Executor, PhysicalPlan, QueryPlan, TopologyConfiguration, Worker, WorkerNode
 
-FIRST_PORT = 6700
 HOST = "simulated"
 
 
 def worker_nodes(nodes: int, slots_per_node: int, cores: float) -> tuple[WorkerNode, ...]:
-    """Return the worker nodes of the simulated cluster: all on one host."""
+    """Return the worker nodes of the simulated cluster: all on one host, with the slots of a local one's."""
+    ports = Ports()
     return tuple(
         WorkerNode(
             name=f"node-{n + 1}",
             address=f"127.0.0.{n + 2}",
             host=HOST,
             cores=cores,
-            slots=tuple(FIRST_PORT + n * slots_per_node + s for s in range(slots_per_node)),
+            slots=ports.slots(n, slots_per_node),
         )
         for n in range(nodes)
     )

@@ -28,7 +28,7 @@ from harness.backends.hosts.data_servers import login_of, named, require_named
 from harness.backends.hosts.provision import bootstrap_of, network, nimbus_of
 from harness.backends.hosts.reach import Reach, reached
 from harness.backends.hosts.state import Left, ProvisionedState, known
-from harness.backends.hosts.variables import METRICS_TOKEN_FILE
+from harness.backends.hosts.variables import METRICS_TOKEN_FILE, PLANS_FOLDER
 from harness.backends.kafka.client import Topics
 from harness.errors import ClusterError, UsageError
 from harness.experiments.cluster_file import ONE_OF, ClusterFile, ExistingHosts, LocalHosts, load
@@ -42,6 +42,7 @@ from harness.machine.servers import ServerHomes
 from harness.machine.ssh import Login, Shell
 from harness.plans import WorkerNode
 from harness.storm.deployment import Kind
+from harness.storm.pinned_plans import remove_command, write_command
 
 log = logging.getLogger(__name__)
 
@@ -175,6 +176,32 @@ class RemoteCluster:
                 shell.close()
         return METRICS_TOKEN_FILE
 
+    def pin(self, topology: str, text: str) -> None:
+        """Put a topology's plan file where Nimbus' scheduler reads it.
+
+        Raises
+        ------
+        ClusterError
+            When Nimbus' host does not answer or does not take it.
+        """
+        self._on_nimbus(write_command(PLANS_FOLDER, topology, text), "does not take the plan")
+
+    def unpin(self, topology: str) -> None:
+        """Take a topology's plan file away; executors stay where they are until something moves them."""
+        self._on_nimbus(remove_command(PLANS_FOLDER, topology), "does not remove the plan")
+
+    def _on_nimbus(self, command: str, complaint: str) -> None:
+        """Run a command as the user of Storm, whose folder may hold a link that leads anywhere."""
+        (machine,) = self._cluster.having("nimbus")
+        shell = Shell(self._login, machine.name, self._addresses[machine.name])
+        try:
+            shell.run(f"runuser -u storm -- sh -c {shlex.quote(command)}")
+        except ClusterError:  # which names the command, and so the whole plan
+            hint = f"harness cluster status {self._cluster.name}"
+            raise ClusterError(f"{machine.name} {complaint}", hint) from None
+        finally:
+            shell.close()
+
     def remember(self, kind: Kind, name: str) -> None:
         """Take note of what is to be removed from the cluster, by the next run if this one is killed."""
         left = self._state.left()
@@ -193,6 +220,7 @@ class RemoteCluster:
         left = self._state.left()
         for name in left.topology:
             self.nimbus.kill(name)
+            self.unpin(name)
         if left.topic:
             with Topics(self.bootstrap) as topics:
                 for name in topics.names() & set(left.topic):

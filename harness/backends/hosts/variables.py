@@ -29,6 +29,8 @@ TOKEN_FILE = "/etc/harness/storm/influxdb.token"
 """On every host that runs workers: what their metrics consumers show to InfluxDB; only they read it."""
 METRICS_TOKEN_FILE = "/etc/harness/storm/metrics.token"
 """There, too: what they show to the run's own metrics receiver, another for each run."""
+PLANS_FOLDER = "/var/lib/harness/plans"
+"""On Nimbus' host: where its scheduler finds which executors go where."""
 SPOOL = "/var/lib/harness/metrics"
 """There, too: where metrics wait that InfluxDB has not taken yet."""
 

@@ -32,6 +32,7 @@ from harness.machine.servers import ServerHomes, quiet
 from harness.plans import WorkerNode
 from harness.schemas import METRICS
 from harness.storm.nimbus import Nimbus
+from harness.storm.pinned_plans import write_plan
 from harness.storm.worker_output import WorkerOutput
 
 START_TIMEOUT_S = 120.0
@@ -154,6 +155,14 @@ class LocalCluster:
     def plans(self) -> Path:
         """Folder of the plan files that Nimbus' scheduler follows (``harness.storm.pinned_plans``)."""
         return self.home / "plans"
+
+    def pin(self, topology: str, text: str) -> None:
+        """Put a topology's plan file where Nimbus' scheduler reads it."""
+        write_plan(self.plans, topology, text)
+
+    def unpin(self, topology: str) -> None:
+        """Take a topology's plan file away; executors stay where they are until something moves them."""
+        (self.plans / f"{topology}.json").unlink(missing_ok=True)
 
     @property
     def hosts(self) -> Path:

@@ -1,0 +1,176 @@
+"""Where each step's executors go: a placement's file or a scheduler's proposal, for the campaign."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from harness.analysis.judge.predicting import observation
+from harness.errors import MeasurementsNeeded, SchedulerDeclined, StepDeclined, UsageError
+from harness.experiments.config import Experiment, Step, StepSpec
+from harness.experiments.loading import expand_steps
+from harness.plans import ACKER, AskedPlacement, PhysicalPlan, QueryPlan, TopologyConfiguration, WorkerNode
+from harness.protocols import Proposal
+from harness.runs import Run
+from harness.schedulers import make_scheduler
+from harness.schedulers.by_hand import place_by_hand
+from harness.schedulers.conformance import SchedulingQuestion, answer_faults, ask_scheduler
+from harness.storm.deployment import storms_own
+
+BY_HAND = "placement"
+
+
+class StepPlanner:
+    """Answers where a step's executors go (``harness.experiments.contracts.Planner``).
+
+    Parameters
+    ----------
+    experiment, run
+        What is measured, and the steps that were; a step that reads another finds it there.
+    nodes : callable
+        The worker nodes that are there when a step begins.
+    """
+
+    def __init__(self, experiment: Experiment, run: Run, nodes: Callable[[], Sequence[WorkerNode]]) -> None:
+        self._experiment = experiment
+        self._run = run
+        self._nodes = nodes
+
+    def __call__(self, step: Step, configuration: TopologyConfiguration) -> AskedPlacement | None:
+        """Return the placement that a step asks for; None where Storm's own scheduler places it.
+
+        Parameters
+        ----------
+        configuration : TopologyConfiguration
+            The step's, with Storm's own executors.
+
+        Raises
+        ------
+        StepDeclined
+            When the step that it reads has no valid measurement, or the scheduler has no plan or no usable
+            one, or the placement does not fit.
+        """
+        spec, query_plan = self._experiment.steps.plan[step.spec], self._experiment.topology.query_plan()
+        nodes = tuple(self._nodes())
+        if spec.placement is not None:
+            try:
+                return _by_hand(spec, query_plan, configuration, nodes)
+            except SchedulerDeclined as why:
+                raise StepDeclined(f"placement {spec.placement.name}: {why}") from None
+        if spec.scheduler is None:
+            return None
+        source = self._source(spec)
+        seen = None if source is None else observation(self._run, self._experiment, source)
+        question = SchedulingQuestion(query_plan, configuration, nodes, seen)
+        proposal = _proposed(spec, question)
+        return _asked(spec.placed_by, proposal.plan, source, proposal.notes)
+
+    def _source(self, spec: StepSpec) -> int | None:
+        """Return the newest step that was measured of the one that a step reads; None where it reads none."""
+        if spec.source is None:
+            return None
+        finished = set(self._run.finished_steps)
+        of_source = [s.index for s in expand_steps(self._experiment) if s.spec == spec.source]
+        measured = [index for index in of_source if index in finished]
+        if not measured:
+            raise StepDeclined(f"it reads step {of_source[0]}, which has no measurement (it was declined)")
+        newest = max(measured)
+        if fault := _first_fault(self._run, newest):
+            raise StepDeclined(f"it reads step {newest}, which is not valid: {fault}")
+        return newest
+
+
+def check_placements(experiment: Experiment) -> None:
+    """Check what can be known of schedulers and placements before anything is started.
+
+    Raises
+    ------
+    UsageError
+        For a scheduler that is not known, a parameter that it has not, or a step to read that it needs; for
+        a placement's executor or worker that is not there.
+    """
+    for i, spec in enumerate(experiment.steps.plan):
+        where = f"steps.plan.{i}"
+        try:
+            _check(experiment, spec)
+        except MeasurementsNeeded as why:
+            raise UsageError(
+                f"{where}.scheduler: {spec.placed_by} {why}", "add from: the position of an earlier step"
+            ) from None
+        except SchedulerDeclined as why:
+            raise UsageError(f"{where}.placement: {spec.placement}: {why}") from None
+        except UsageError as why:
+            raise UsageError(f"{where}: {why.message}", why.hint) from None
+
+
+def _check(experiment: Experiment, spec: StepSpec) -> None:
+    scheduler = None if spec.scheduler is None else make_scheduler(spec.scheduler)
+    if not experiment.topology.known:  # a jar's that was not captured yet
+        return
+    query_plan, nodes = experiment.topology.query_plan(), experiment.cluster.worker_nodes()
+    configuration = own_executors(experiment, experiment.configuration(spec))
+    if spec.placement is not None:
+        _by_hand(spec, query_plan, configuration, nodes)
+    if scheduler is not None and spec.source is None:
+        try:
+            scheduler.propose(query_plan, configuration, nodes)
+        except MeasurementsNeeded:
+            raise
+        except Exception:  # the nodes' cores are not known yet: the step itself says what is wrong
+            return
+
+
+def own_executors(experiment: Experiment, configuration: TopologyConfiguration) -> TopologyConfiguration:
+    """Return a configuration with Storm's own executors, as the experiment's cluster will have them."""
+    if experiment.cluster.measured:
+        return storms_own(experiment, configuration)
+    own = {ACKER: experiment.ackers} if experiment.ackers else {}
+    return configuration.model_copy(update={"executors": {**configuration.executors, **own}})
+
+
+def _by_hand(
+    spec: StepSpec,
+    query_plan: QueryPlan,
+    configuration: TopologyConfiguration,
+    nodes: tuple[WorkerNode, ...],
+) -> AskedPlacement:
+    return _asked(BY_HAND, place_by_hand(spec.placed, query_plan, configuration, nodes))
+
+
+def _asked(
+    by: str, plan: PhysicalPlan, source: int | None = None, notes: tuple[str, ...] = ()
+) -> AskedPlacement:
+    workers = {e.label: e.worker.label for e in plan.executors}
+    return AskedPlacement(by=by, source=source, workers=workers, notes=notes)
+
+
+def _proposed(spec: StepSpec, question: SchedulingQuestion) -> Proposal:
+    """Return a scheduler's answer, if it is one.
+
+    Raises
+    ------
+    StepDeclined
+        When the scheduler declines, fails, or answers what cannot be placed.
+    """
+    asked: str | Mapping[str, object] = spec.scheduler or ""
+    try:
+        proposal = ask_scheduler(make_scheduler(asked), question)
+    except SchedulerDeclined as why:
+        raise StepDeclined(f"scheduler {spec.placed_by} has no plan: {why}") from None
+    except Exception as why:  # a user's scheduler may raise anything; the other steps go on
+        raise StepDeclined(f"scheduler {spec.placed_by} failed with {type(why).__name__}: {why}") from why
+    try:
+        fault = answer_faults(proposal, question)
+    except Exception as why:  # an answer that cannot even be looked at
+        fault = f"its answer cannot be read: {type(why).__name__}: {why}"
+    if fault:
+        raise StepDeclined(f"scheduler {spec.placed_by} answered nonsense: {fault}")
+    return proposal
+
+
+def _first_fault(run: Run, step: int) -> str:
+    """Return what makes a finished step unusable, but for what only its samples show; empty for nothing."""
+    from harness.analysis.judge.checks import first_fault  # noqa: PLC0415 (takes a second)
+    from harness.analysis.spark.inputs import read_raw  # noqa: PLC0415
+
+    (record,) = (s for s in read_raw(run.path).steps if s.index == step)
+    return first_fault(record)
