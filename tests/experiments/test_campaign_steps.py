@@ -21,16 +21,16 @@ import pytest
 from made_runs import placed
 from made_steps import END_S, START_S, gathered, measured
 
-from harness.errors import ClusterError
+from harness.errors import ClusterError, StepDeclined
 from harness.experiments import campaign, step_traffic
 from harness.experiments.campaign import Campaign
-from harness.experiments.config import Experiment
-from harness.experiments.contracts import Probes, Progress, Watcher, unprobed
+from harness.experiments.config import Experiment, Step
+from harness.experiments.contracts import Planner, Probes, Progress, Watcher, unplanned, unprobed
 from harness.experiments.loading import load
 from harness.experiments.measuring import Disturbed, MeasuredInterval
 from harness.experiments.precision import look
 from harness.experiments.workload_tables import RECEIVED
-from harness.plans import PhysicalPlan, TopologyConfiguration
+from harness.plans import AskedPlacement, PhysicalPlan, TopologyConfiguration
 from harness.runs import Run
 from harness.schemas import METRICS
 
@@ -51,6 +51,8 @@ class World:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.in_force: TopologyConfiguration | None = None
+        self.placement: AskedPlacement | None = None
+        self.obeys = True
         self.applies = True
         self._of_step = gathered(rate_tps=100, out_tps=100)
 
@@ -59,18 +61,36 @@ class World:
         if self.applies:
             self.in_force = configuration
 
-    def submit(self, configuration: TopologyConfiguration) -> None:
-        self._apply("submit", configuration)
+    def submit(self, configuration: TopologyConfiguration, placement: AskedPlacement | None = None) -> None:
+        self._apply("submit" if placement is None else "submit placed", configuration)
+        self.placement = placement
 
     def rebalance(self, configuration: TopologyConfiguration) -> None:
         self._apply("rebalance", configuration)
+        self.placement = None
+
+    def place(self, configuration: TopologyConfiguration, placement: AskedPlacement) -> None:
+        self._apply("place", configuration)
+        self.placement = placement
+
+    def scheduling(self) -> str:
+        return "" if self.placement is None else "plan 1 waits: node-2 is gone"
 
     def _placed(self, configuration: TopologyConfiguration) -> PhysicalPlan:
         return placed(EXPERIMENT.topology.query_plan(), configuration.executors["spout"])
 
     def plan(self) -> PhysicalPlan:
         empty = PhysicalPlan(query_plan=EXPERIMENT.topology.query_plan(), nodes=(), executors=())
-        return self._placed(self.in_force) if self.in_force else empty
+        if self.in_force is None:
+            return empty
+        plan = self._placed(self.in_force)
+        if self.placement is None or not self.obeys:
+            return plan
+        where = {w.label: w for w in plan.workers}
+        executors = tuple(
+            e.model_copy(update={"worker": where[self.placement.workers[e.label]]}) for e in plan.executors
+        )
+        return plan.model_copy(update={"executors": executors})
 
     def expected(self, configuration: TopologyConfiguration) -> TopologyConfiguration:
         return self._placed(configuration).configuration()
@@ -148,6 +168,7 @@ def carried_out(
     watch: Watcher = lambda _: None,
     probes: Probes = unprobed,
     experiment: Experiment = EXPERIMENT,
+    planner: Planner = unplanned,
 ) -> None:
     """Carry the campaign out; ``outcomes`` gives what the n-th measurement finds, or raises."""
     count = iter(range(100))
@@ -161,7 +182,7 @@ def carried_out(
             return outcomes(n) if outcomes else STEADY
 
     monkeypatch.setattr(campaign, "Measurement", AtOnce)
-    Campaign(experiment, run, world, world, world, watch, probes).carry_out()
+    Campaign(experiment, run, world, world, world, watch, probes, planner).carry_out()
 
 
 def interval(run: Run, step: int) -> dict[str, Any]:
@@ -413,3 +434,86 @@ def test_a_server_that_died_is_named_instead_of_what_its_clients_say(
 
     with pytest.raises(ClusterError, match="nimbus stopped with signal SIGKILL"):
         carried_out(world, run, monkeypatch, nothing_answers)
+
+
+def turned(configuration: TopologyConfiguration) -> AskedPlacement:
+    """Every executor a worker further than ``World`` deals it, all four workers in use."""
+    plan = placed(EXPERIMENT.topology.query_plan(), configuration.executors["spout"], first=1)
+    return AskedPlacement(by="turned", workers={e.label: e.worker.label for e in plan.executors})
+
+
+def second_turned(step: Step, configuration: TopologyConfiguration) -> AskedPlacement | None:
+    return turned(configuration) if step.index == 1 else None
+
+
+def test_a_placement_is_asked_kept_and_left_again(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carried_out(world, run, monkeypatch, planner=second_turned)
+    assert measuring(world) == ["submit 1", "rebalance 4"]
+    assert "place 2" in world.asked
+    asked = turned(run.plan(1).asked)
+    assert [run.plan(n).placement for n in range(3)] == [None, asked, None]
+    assert asked.differences(run.plan(1).start) == ()
+    assert asked.differences(placed(EXPERIMENT.topology.query_plan(), 2)) != ()  # else it would show nothing
+    assert run.quality(1).plan_as_asked.ok
+
+
+def test_a_plan_that_is_elsewhere_is_not_as_asked_whatever_its_numbers(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.obeys = False
+    carried_out(world, run, monkeypatch, planner=second_turned)
+    found = run.quality(1).plan_as_asked
+    assert not found.ok
+    assert "node-2:6800 asked, node-1:6700 applied" in found.detail
+    assert run.plan(1).start.configuration() == run.plan(1).asked
+
+
+def test_a_declined_step_is_kept_with_its_reason_and_the_others_go_on(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_for_the_second(step: Step, _: TopologyConfiguration) -> None:
+        if step.index == 1:
+            raise StepDeclined("scheduler even has no plan: no slot is free")
+
+    shown: list[Progress] = []
+    carried_out(world, run, monkeypatch, watch=shown.append, planner=none_for_the_second)
+    assert measuring(world) == ["submit 1", "rebalance 4"]
+    assert (run.finished_steps, run.ended_steps) == ((0, 2), (0, 1, 2))
+    declined = run.declined_steps[1]
+    assert (declined.reason, declined.configuration) == (
+        "scheduler even has no plan: no slot is free",
+        "spec-1/2x2@200",
+    )
+    assert [(p.step, p.detail) for p in shown if p.phase == "declined"] == [(1, declined.reason)]
+    again = World()
+    carried_out(again, run, monkeypatch, planner=none_for_the_second)
+    assert again.asked == []  # nothing is left to do
+
+
+def test_a_resumed_run_comes_from_the_placement_before(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stops_in_the_third(n: int) -> MeasuredInterval:
+        if n == 2:
+            raise ClusterError("kafka stopped")
+        return STEADY
+
+    with pytest.raises(ClusterError, match="kafka stopped"):
+        carried_out(world, run, monkeypatch, stops_in_the_third, planner=second_turned)
+    again = World()
+    carried_out(again, run, monkeypatch, planner=second_turned)
+    assert [a for a in again.asked if a.startswith(("submit", "rebalance", "place"))] == [
+        "submit placed 2",
+        "rebalance 4",
+    ]
+
+
+def test_a_placement_that_never_comes_says_what_it_waits_for(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(campaign, "PLAN_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(world, "whole", lambda: world.placement is None)
+    with pytest.raises(ClusterError, match="plan 1 waits: node-2 is gone"):
+        carried_out(world, run, monkeypatch, planner=second_turned)
