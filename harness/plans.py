@@ -6,8 +6,10 @@ from JSON with ``model_dump_json`` and ``model_validate_json``. Unknown keys are
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from hashlib import sha256
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -261,6 +263,11 @@ class AskedPlacement(Frozen):
     source: int | None = None
     workers: Mapping[str, str]
     notes: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """A short name of where the executors are, the same for the same places."""
+        return sha256(json.dumps(dict(self.workers), sort_keys=True).encode()).hexdigest()[:8]
 
     @property
     def number_of_workers(self) -> int:

@@ -299,6 +299,7 @@ class Campaign:
                 times.asked_ns, times.up_ns, times.settled_ns, times.drained_ns, now_ns
             ),
             submission=submission,
+            placement=placement,
         ).model_copy(
             update={
                 "attempt": len(rejected) + 1,

@@ -18,7 +18,7 @@ from harness.experiments.config import Step
 from harness.experiments.ledger import Ids, LedgerEvidence, held_at_the_end, of_topic, parse_failed, settle
 from harness.experiments.measuring import MeasuredInterval
 from harness.experiments.precision import Look, look
-from harness.plans import PhysicalPlan
+from harness.plans import AskedPlacement, PhysicalPlan
 from harness.runs import Backlog, Finding, Interval, Quality, Submission, Tracked, judged
 from harness.schemas import METRICS, Metric, MetricField
 from harness.topologies.traffic import Accounting
@@ -243,11 +243,15 @@ def interval(
     precision_pct: float,
     moments_ns: Moments,
     submission: Submission,
+    placement: AskedPlacement | None = None,
 ) -> Interval:
-    """Return ``interval.json`` of a step, but for what was before its last attempt and of its machine."""
+    """Return ``interval.json`` of a step, but for what was before its last attempt and of its machine.
+
+    Repeats for which a scheduler placed executors otherwise are not of one configuration.
+    """
     return Interval(
         step=step.index,
-        configuration=step.label,
+        configuration=step.label if placement is None else f"{step.label}/{placement.digest}",
         rate_tps=rate_tps,
         rebalance_start_ns=moments_ns.asked,
         up_ns=moments_ns.up,

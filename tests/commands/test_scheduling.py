@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from ruamel.yaml import YAML
 
 import harness
+from harness.app.planning import check_placements, own_executors
 from harness.cli import main
+from harness.experiments.loading import load
+from harness.experiments.placement_file import read_placement
 from harness.plans import PhysicalPlan
 
 RUNS = Path(__file__).resolve().parents[2] / "reports" / "runs"
@@ -93,3 +97,24 @@ def test_a_mistake_is_one_line(options: tuple[str, ...], says: str) -> None:
     assert result.exit_code == 2
     assert says in result.output
     assert "Traceback" not in result.output
+
+
+def test_a_written_plan_is_the_placement_of_a_step(tmp_path: Path, plan: PhysicalPlan) -> None:
+    """What is written names every executor as the topology will have it, in slots that the cluster has."""
+    file = tmp_path / "plan.yaml"
+    options = ("--step", str(SPREAD), "--scheduler", "aniello-offline", "--write", str(file), "--json")
+    result = asked(*options)
+    assert result.exit_code == 0, result.output
+    proposed = json.loads(result.stdout.splitlines()[-1])["proposals"][0]["placement"]
+    assert read_placement(file) == proposed
+    tree = YAML(typ="safe").load(RUN / "experiment.yaml")
+    tree["steps"] = {"plan": [{"placement": str(file)}]}
+    written = tmp_path / "again.yaml"
+    YAML().dump(tree, written)
+    experiment = load(written)
+    check_placements(experiment)
+    spec = experiment.steps.plan[0]
+    assert dict(spec.placed) == proposed
+    assert (
+        own_executors(experiment, experiment.configuration(spec)).executors == plan.configuration().executors
+    )

@@ -7,7 +7,6 @@ the bracket leaves open (evenly, so its width over the square root of 12) for th
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 
@@ -36,7 +35,7 @@ def sustainable_rate(run: RunRecord) -> Iterator[Actual]:
     ramps: dict[str, list[StepRecord]] = {}
     for s in run.steps:
         placement = s.plan.placement
-        where = "" if placement is None else json.dumps(dict(placement.workers), sort_keys=True)
+        where = "" if placement is None else placement.digest
         ramps.setdefault(s.plan.asked.model_dump_json() + where, []).append(s)
     for steps in ramps.values():
         limit, error, note = bracket(

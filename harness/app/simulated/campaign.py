@@ -287,6 +287,7 @@ def _write(
         precision_pct=precision_pct,
         moments_ns=records.Moments(played.up_ns, played.up_ns, settled_ns, drained_ns, drained_ns),
         submission="first" if step.index == 0 else "rebalance",
+        placement=step_plan.placement,
     )
     return run.write_step(
         step.index, step_plan, written, quality, assembled.latency, rows, lambda: drained_ns

@@ -141,5 +141,5 @@ def test_executors_are_placed_as_storms_even_scheduler_does() -> None:
         "bolt-b[9-10]",
     ]
     assert [e.worker.label for e in plan.executors][:4] == [
-        "node-1:6700", "node-2:6702", "node-1:6701", "node-2:6703",
+        "node-1:6700", "node-2:6800", "node-1:6701", "node-2:6801",
     ]  # fmt: skip
