@@ -45,7 +45,7 @@ class Pinning:
         self.placement = placement
 
     def in_force(self, scheduling: str, plan: Callable[[], PhysicalPlan]) -> bool:
-        """Whether every executor is where it was asked for; so where Storm's own scheduler places them.
+        """Return whether every executor is where it was asked for; so without a placement.
 
         Parameters
         ----------

@@ -59,13 +59,16 @@ class Placed:
         plan = [first, {"placement": str(file)}, {"executors": 1, "workers": 2}]
         settings = {**SETTINGS, "steps": {"plan": plan}}
         check_placements(Experiment.model_validate(settings))
-        self.starts: list[dict[str, int]] = []
+        self.starts: list[dict[str, int]] = []  # of each step: when its plan was in force, and at its end
         self.plan_files: list[bool] = []
+        self._last = ""
         self.run: Run = carry_out(settings, cluster, folder, self._watch)
 
     def _watch(self, now: Progress) -> None:
-        if now.phase == "done":
+        if now.phase in ("burn-in", "done") and now.phase != self._last:
             self.starts.append(self._starts())
+        self._last = now.phase
+        if now.phase == "done":
             self.plan_files.append(any(self.cluster.plans.glob("placed-steps*.json")))
 
     def _starts(self) -> dict[str, int]:
@@ -96,10 +99,11 @@ def test_each_plan_in_force_is_the_asked_one_executor_by_executor(placed: Placed
 
 
 def test_another_placement_restarts_only_workers_whose_executors_change(placed: Placed) -> None:
-    before, after = placed.starts[:2]
-    changed = {label for label in before if after[label] != before[label]}
+    _, before, in_force, at_the_end = placed.starts[:4]
+    changed = {label for label in before if in_force[label] != before[label]}
     assert changed == set(placed.by_hand.values()) - set(placed.kept)
-    assert all(after[label] == before[label] + 1 for label in changed)
+    assert all(in_force[label] == before[label] + 1 for label in changed)
+    assert at_the_end == in_force  # the plan was in force with its new workers when measuring began
 
 
 def test_storms_own_scheduler_gets_the_topology_back(placed: Placed) -> None:
