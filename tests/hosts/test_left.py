@@ -13,6 +13,7 @@ from harness.app.jars import jars
 from harness.backends.hosts.provision import nimbus_of
 from harness.backends.hosts.remote import RemoteCluster, remote_cluster
 from harness.backends.hosts.state import Left
+from harness.backends.hosts.variables import PLANS_FOLDER
 from harness.errors import ClusterError
 from harness.experiments.loading import expand_steps, load
 from harness.machine import servers
@@ -83,3 +84,24 @@ def test_somebodys_topology_of_that_name_is_left_alone(provisioned: Provisioned,
             assert provisioned.state.left() == Left()
         finally:
             cluster.nimbus.kill(name)
+
+
+def test_a_plan_is_there_for_nimbus_and_goes_with_its_topology(
+    provisioned: Provisioned, tmp_path: Path
+) -> None:
+    experiment = load("quick", [f"cluster={provisioned.file}", "topology.tasks=4"])
+    name, text = f"planned-{uuid.uuid4().hex[:8]}", '{"generation": 1, "executors": {"it\'s[1-1]": "n:1"}}'
+    (host,) = (m.name for m in provisioned.cluster.having("nimbus"))
+    file, home = f"{PLANS_FOLDER}/{name}.json", tmp_path / "home"
+
+    def there() -> str:
+        return provisioned.on(host, f"sudo runuser -u storm -- cat {file}").stdout
+
+    with remote_cluster(experiment.cluster, servers.install(), home, jars(), lambda _: None) as cluster:
+        cluster.remember("topology", name)
+        cluster.pin(name, text)
+        assert there() == text
+        cluster.unpin(name)
+        assert there() == ""
+        cluster.pin(name, text)
+    assert there() == ""
