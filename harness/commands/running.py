@@ -105,6 +105,7 @@ def run(
             if resumed and left:
                 campaigning.note_resumption(resumed, loaded)
             campaigning.measure(loaded, measured, homes, display, display.say)
+        _require_measured(measured)
         _predict(measured, loaded.models)
         _report(measured, as_json, "local[2]")  # from the sandbox's own network no Spark cluster is reached
 
@@ -225,8 +226,17 @@ def _simulate(experiment: Any, resumed: Any, runs: Path, as_json: bool) -> None:
     err.print(f"[yellow]simulated, not measured:[/] run directory {relative(played.path)}")
     with played.exclusively(), _resumable(played, len(expand_steps(experiment))):
         carry_out(experiment, played, lambda line: err.print(line, highlight=False))
+        _require_measured(played)
         _predict(played, experiment.models)
         _report(played, as_json)
+
+
+def _require_measured(run_: Any) -> None:
+    """Refuse to judge a run whose steps were all declined."""
+    declined = run_.declined_steps
+    if declined and not run_.finished_steps:
+        step, why = next(iter(declined.items()))
+        raise HarnessError(f"every step was declined; step {step}: {why.reason}", "see docs/schedulers.md")
 
 
 @contextmanager

@@ -48,11 +48,10 @@ REBALANCE_EXPECTED_S = 10.0
 LOGGED: tuple[Phase, ...] = ("submit", "rebalance", "drain", "done")
 """Phases that log.txt tells of by themselves; burn-in and interval are in the step's own files."""
 
-log = logging.getLogger(__name__)
-
-
 MOST_NAMED = 3
 """Executors that are not where they were asked for, as a message names them."""
+
+log = logging.getLogger(__name__)
 
 
 class AskedStep(NamedTuple):
