@@ -21,9 +21,11 @@ from synthetic_run import UNUSUAL
 from harness import __version__
 from harness.analysis.analyse import OUTPUTS, analyse, write
 from harness.analysis.figures.all_figures import REGISTRY
+from harness.analysis.judge.checks import DECLINED
 from harness.analysis.judge.results import Results
 from harness.analysis.report import sections, writing
 from harness.machine.environment import commit
+from harness.protocols import CheckResult
 from harness.schemas import ERRORS, Measure
 
 
@@ -200,6 +202,14 @@ def test_what_was_not_measured_says_so(unusual: Mapping[str, Results]) -> None:
     assert results.summary["measured"] is False
     assert results.summary["verdict"] == "invalid"
     assert "Not a measurement" in reported(results)
+
+
+def test_a_declined_step_is_told_and_is_no_check(unusual: Mapping[str, Results]) -> None:
+    results = unusual["an unsteady step"]
+    declined = CheckResult(DECLINED, "valid", 7, "scheduler a<b has no plan")
+    told = replace(results, checks=[*results.checks, declined])
+    assert "Step 7 was not measured, as its placement was declined: scheduler a&lt;b has" in reported(told)
+    assert sections.check_grid(told) == sections.check_grid(results)
 
 
 def test_text_from_files_cannot_become_markup(unusual: Mapping[str, Results]) -> None:
