@@ -87,7 +87,7 @@ def test_a_tuner_that_declines_is_a_row_and_no_failure() -> None:
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ([RAMP, "--step", "7"], "no finished step 7: finished are 0, 1, 2, 3, 4, 5, 6"),
+        ([RAMP, "--step", "7"], f"{RAMP}: no finished step 7: finished are 0, 1, 2, 3, 4, 5, 6"),
         ([RAMP, "--tuner", "aeolos"], "unknown tuner 'aeolos': use one of aeolus, ds2, model-guided"),
         ([RAMP, "--rate", "0"], "Invalid value for '--rate'"),
         ([RAMP, "--rate", "many"], "Invalid value for '--rate'"),
