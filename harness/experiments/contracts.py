@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 
 import pyarrow as pa
 
+from harness.experiments.schedule import Due
 from harness.experiments.workload_tables import RECEIVED, SENT
 from harness.plans import PhysicalPlan, TopologyConfiguration
 from harness.schemas import METRICS
@@ -67,6 +68,9 @@ class Load(Protocol):
     def stop(self) -> None:
         """Stop sending; returns when all that was sent is acknowledged by the broker."""
 
+    def due(self, start_ns: int, end_ns: int) -> Due:
+        """Count what was due in a span by the step's schedule, whether it was sent or not."""
+
     def sent(self) -> pa.Table:
         """Return what was sent since the step began: message_id, scheduled_ns, sent_ns, append_ms ..."""
 
@@ -112,6 +116,11 @@ class OwnMessages:
 
     def stop(self) -> None:
         """Do nothing."""
+
+    def due(self, start_ns: int, end_ns: int) -> Due:
+        """Return none."""
+        del start_ns, end_ns
+        return Due(0, ended=False)
 
     def sent(self) -> pa.Table:
         """Return nothing."""

@@ -29,6 +29,7 @@ from harness.experiments.contracts import Probes, Progress, Watcher, unprobed
 from harness.experiments.loading import load
 from harness.experiments.measuring import Disturbed, MeasuredInterval
 from harness.experiments.precision import look
+from harness.experiments.schedule import Due
 from harness.experiments.workload_tables import RECEIVED
 from harness.plans import PhysicalPlan, TopologyConfiguration
 from harness.runs import Run
@@ -101,6 +102,10 @@ class World:
 
     def stop(self) -> None:
         self.asked.append("stop")
+
+    def due(self, start_ns: int, end_ns: int) -> Due:
+        assert (start_ns, end_ns) == (STEADY.start_ns, STEADY.end_ns)
+        return self._of_step.due
 
     def sent(self) -> pa.Table:
         return self._of_step.sent
@@ -195,6 +200,24 @@ def test_what_probes_saw_is_asked_for_once_a_step_when_it_is_over(
         table = pq.read_table(run.step_path(step) / "metrics.parquet")
         assert table["bucket_end_ms"].to_pylist() == [until_ms]
         assert table["value"].to_pylist() == [0.25]
+
+
+def test_a_generator_that_left_messages_out_is_measured_again_and_then_invalid(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stalls for the last 6 of 40 s until it is told to stop: 100 messages/s make 600."""
+    monkeypatch.setattr(step_traffic, "HANDED_OVER_MOST_S", 0.0)
+    whole = world._of_step
+    sent = whole.sent.filter(pc.less(whole.sent["scheduled_ns"], (END_S - 6) * 1_000_000_000))
+    world._of_step = replace(whole, sent=sent)
+    carried_out(world, run, monkeypatch)
+    says = "3400 of the 4000 messages due in the interval were sent"
+    (rejected,) = interval(run, 0)["rejected"]
+    assert rejected["reason"].startswith(f"generator: {says}")
+    found = run.quality(0).generator
+    assert found is not None
+    assert not found.ok
+    assert found.detail.startswith(says)
 
 
 def test_what_did_not_come_out_is_held_against_the_step_after(
