@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from harness.experiments.schedule import Due
 from harness.experiments.workload_tables import RECEIVED, SENT
+from harness.machine.readings import CpuTimes
 from harness.plans import PhysicalPlan, TopologyConfiguration
 from harness.schemas import METRICS
 
@@ -165,6 +166,16 @@ class Metrics(Protocol):
 
     def forget(self, until_ms: int) -> None:
         """Drop what belongs to buckets that end by then."""
+
+
+class MachineReadings(Protocol):
+    """The machine that the campaign runs on, as far as it can disturb a step."""
+
+    def clock_offset_ns(self) -> int:
+        """Return what the time of day is ahead of the monotonic clock."""
+
+    def cpu_times(self) -> CpuTimes:
+        """Return where the machine's CPU time went until now."""
 
 
 @dataclass(frozen=True)

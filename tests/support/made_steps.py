@@ -101,5 +101,7 @@ def measured(steady: bool) -> MeasuredInterval:
         complete_latency_ms={},
         machine_busy_pct=50.0,
         machine_steal_pct=0.0,
+        clock_offset_start_ns=0,
+        clock_offset_end_ns=0,
         disturbance="",
     )

@@ -13,6 +13,8 @@ import pandas as pd
 
 from harness.analysis.spark.distribution import BATCHES, MISSING, NEGATIVE, NOT_A_NUMBER
 from harness.analysis.spark.inputs import RunRecord, StepRecord
+from harness.experiments.config import StealLimits
+from harness.experiments.machine_faults import stolen
 from harness.experiments.precision import MOST_MISSED_FACTOR
 from harness.protocols import CheckResult, Verdict
 from harness.runs import Finding
@@ -302,6 +304,19 @@ def _began_empty(step: StepRecord, _: Samples) -> Outcome:
     return _ok(found.ok, found.detail) if found is not None else ("valid", "not recorded")
 
 
+def _clocks(step: StepRecord, _: Samples) -> Outcome:
+    found = step.quality.clocks
+    return _ok(found.ok, found.detail) if found is not None else ("valid", "not recorded")
+
+
+def _stolen(step: StepRecord, _: Samples) -> Outcome:
+    """Judge the share that was recorded; runs from before there was a limit are judged by today's."""
+    found, steal_pct = step.quality.stolen, step.interval.machine_steal_pct
+    if found is None and steal_pct is not None:
+        found = stolen(steal_pct, StealLimits().most)
+    return _ok(found.ok, found.detail) if found is not None else ("valid", "not recorded")
+
+
 def _generator(step: StepRecord, _: Samples) -> Outcome:
     return _found(step.quality.generator)
 
@@ -365,6 +380,8 @@ STEP_CHECKS: Mapping[str, StepCheck] = {
     "burn-in": _unless_saturated(_burn_in),
     "precision": _unless_saturated(_precision),
     "began-empty": _began_empty,
+    "clocks": _clocks,
+    "stolen": _stolen,
     "generator": _generator,
     "receiver": _receiver,
     "errors-reported": _errors_reported,

@@ -219,6 +219,8 @@ def _measured(
         complete_latency_ms=_complete_latency(played),
         machine_busy_pct=0.0,
         machine_steal_pct=0.0,
+        clock_offset_start_ns=0,
+        clock_offset_end_ns=0,
         disturbance="",
     )
 
