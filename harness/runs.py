@@ -230,6 +230,8 @@ class Quality(Frozen):
     """Whether the time of day was not set in the interval; None as above."""
     stolen: Finding | None = None
     """Whether the machine's host left it its CPU; None as above."""
+    alone: Finding | None = None
+    """Whether no cluster came up beside the run in the interval; None as above."""
 
     @property
     def saturated(self) -> str:

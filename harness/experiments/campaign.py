@@ -265,6 +265,7 @@ class Campaign:
         )
         began_empty = Finding(ok=not left_before, detail=left_before)
         of_the_machine = {
+            "alone": machine_faults.alone(measured),
             "clocks": machine_faults.clocks(measured),
             "stolen": machine_faults.stolen(
                 measured.machine_steal_pct, self._experiment.measure.steal_pct.most

@@ -177,6 +177,9 @@ class MachineReadings(Protocol):
     def cpu_times(self) -> CpuTimes:
         """Return where the machine's CPU time went until now."""
 
+    def came_up(self, start_ns: int, end_ns: int) -> Sequence[int]:
+        """Return the processes that brought clusters up there in a span of the monotonic clock."""
+
 
 @dataclass(frozen=True)
 class Progress:

@@ -1,4 +1,4 @@
-"""What a machine does to a step that is measured on it: moves its clock, or gives its CPU to others."""
+"""What a machine does to a step that is measured on it: moves its clock, or its CPU is used by others."""
 
 from __future__ import annotations
 
@@ -40,10 +40,19 @@ def stolen(steal_pct: float, most_pct: float) -> Finding:
     return Finding(ok=ok, detail=f"{steal_pct:.1f} % of the CPU time was stolen in the interval{limit}")
 
 
+def alone(measured: MeasuredInterval) -> Finding:
+    """Return whether no cluster came up beside the run in the interval."""
+    named = ", ".join(str(pid) for pid in measured.came_up)
+    detail = f"another cluster came up on this machine in the interval (process {named})" if named else ""
+    return Finding(ok=not named, detail=detail)
+
+
 def shortcoming(measured: MeasuredInterval, limits: StealLimits) -> str:
     """Say why the step should be measured again for what its machine did; empty where it should not."""
     if not (moved := clocks(measured)).ok:
         return f"clocks: {moved.detail}"
+    if not (beside := alone(measured)).ok:
+        return f"alone: {beside.detail}"
     if measured.machine_steal_pct > limits.again:
         found = stolen(measured.machine_steal_pct, limits.most)
         return f"stolen: {found.detail}, measured again above {limits.again:g} %"

@@ -63,6 +63,7 @@ class MeasuredInterval:
     machine_steal_pct: float
     clock_offset_start_ns: int
     clock_offset_end_ns: int
+    came_up: tuple[int, ...]
     disturbance: str
 
     def shortcoming(self, precision_pct: float) -> str:
@@ -194,6 +195,7 @@ class Measurement:
             machine_steal_pct=cpu.steal_pct,
             clock_offset_start_ns=offset_ns,
             clock_offset_end_ns=self._machine.clock_offset_ns(),
+            came_up=tuple(self._machine.came_up(start_ns, end_ns)),
             disturbance=self._disturbance,
         )
 

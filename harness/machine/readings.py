@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import psutil
 
+from harness.machine import machine_lock
+
 CLOCK_READINGS = 5
 
 
@@ -68,3 +70,7 @@ class ThisMachine:
         # the time of virtual machines that run here is in user and nice already
         guests_s = getattr(now, "guest", 0.0) + getattr(now, "guest_nice", 0.0)
         return CpuTimes(sum(now) - guests_s - idle_s - steal_s, idle_s, steal_s)
+
+    def came_up(self, start_ns: int, end_ns: int) -> list[int]:
+        """Return the processes that brought clusters up here in a span of the monotonic clock."""
+        return machine_lock.came_up(start_ns, end_ns)

@@ -37,6 +37,7 @@ class World:
         self._moved_ns = round(moved_ms * 1e6)
         self._cpu = iter(cpu or (CpuTimes(0, 0, 0), CpuTimes(1, 1, 0)))
         self._asked = 0
+        self.beside: list[int] = []
 
     def monotonic_ns(self) -> int:
         return self._now_ns
@@ -53,6 +54,10 @@ class World:
 
     def cpu_times(self) -> CpuTimes:
         return next(self._cpu)
+
+    def came_up(self, start_ns: int, end_ns: int) -> list[int]:
+        assert end_ns - start_ns == 20 * 10**9
+        return self.beside
 
     def view(self, rows: int | None = None) -> View:
         del rows
@@ -110,6 +115,18 @@ def test_stolen_time_is_that_between_the_readings_at_both_ends(monkeypatch: pyte
     assert (measured.machine_busy_pct, measured.machine_steal_pct) == (25.0, 20.0)
     assert not machine_faults.stolen(measured.machine_steal_pct, 10.0).ok
     assert machine_faults.shortcoming(measured, EXPERIMENT.measure.steal_pct).startswith("stolen: 20.0 %")
+
+
+def test_a_cluster_that_came_up_in_the_interval_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    assert machine_faults.alone(measured_on(world, monkeypatch)).ok
+    crowded = World()
+    crowded.beside = [4711]
+    measured = measured_on(crowded, monkeypatch)
+    found = machine_faults.alone(measured)
+    assert not found.ok
+    assert found.detail == "another cluster came up on this machine in the interval (process 4711)"
+    assert machine_faults.shortcoming(measured, EXPERIMENT.measure.steal_pct) == f"alone: {found.detail}"
 
 
 def test_readings_of_this_machine() -> None:

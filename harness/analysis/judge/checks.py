@@ -304,6 +304,11 @@ def _began_empty(step: StepRecord, _: Samples) -> Outcome:
     return _ok(found.ok, found.detail) if found is not None else ("valid", "not recorded")
 
 
+def _alone(step: StepRecord, _: Samples) -> Outcome:
+    found = step.quality.alone
+    return _ok(found.ok, found.detail) if found is not None else ("valid", "not recorded")
+
+
 def _clocks(step: StepRecord, _: Samples) -> Outcome:
     found = step.quality.clocks
     return _ok(found.ok, found.detail) if found is not None else ("valid", "not recorded")
@@ -380,6 +385,7 @@ STEP_CHECKS: Mapping[str, StepCheck] = {
     "burn-in": _unless_saturated(_burn_in),
     "precision": _unless_saturated(_precision),
     "began-empty": _began_empty,
+    "alone": _alone,
     "clocks": _clocks,
     "stolen": _stolen,
     "generator": _generator,

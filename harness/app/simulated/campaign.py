@@ -221,6 +221,7 @@ def _measured(
         machine_steal_pct=0.0,
         clock_offset_start_ns=0,
         clock_offset_end_ns=0,
+        came_up=(),
         disturbance="",
     )
 

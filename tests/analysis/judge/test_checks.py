@@ -58,6 +58,7 @@ def test_a_good_run_is_valid(tmp_path: Path) -> None:
         ({"quality": {"steady": Finding(ok=False, detail="drift of 14 %")}}, "steady", "drift of 14 %"),
         ({"quality": {"plan_as_asked": Finding(ok=False, detail="3 workers")}}, "plan-as-asked", "3 workers"),
         ({"quality": {"generator": Finding(ok=False, detail="late by 80 ms")}}, "generator", "late by 80 ms"),
+        ({"quality": {"alone": Finding(ok=False, detail="a cluster came up")}}, "alone", "a cluster came up"),
         ({"quality": {"clocks": Finding(ok=False, detail="set by 6000 ms")}}, "clocks", "set by 6000 ms"),
         ({"quality": {"stolen": Finding(ok=False, detail="20 % was stolen")}}, "stolen", "20 % was stolen"),
         ({"interval": {"machine_steal_pct": 20.3}}, "stolen", "20.3 % of the CPU time was stolen"),
