@@ -178,7 +178,7 @@ def _holder(file: int) -> LockHolder:
 @contextmanager
 def coming_up() -> Iterator[None]:
     """Let the runs that are measured meanwhile know that a cluster comes up beside them."""
-    mine = _Cluster(os.getpid(), time.monotonic_ns(), 0)
+    mine = _ClusterStart(os.getpid(), time.monotonic_ns(), 0)
     _remember(mine)
     try:
         yield
@@ -201,7 +201,7 @@ def came_up(start_ns: int, end_ns: int) -> list[int]:
     return [c.pid for c in known if c.began_ns < end_ns and (c.up_ns or c.began_ns + most_ns) >= start_ns]
 
 
-class _Cluster(NamedTuple):
+class _ClusterStart(NamedTuple):
     """A cluster that came up; when is 0 as long as it is not up."""
 
     pid: int
@@ -209,7 +209,7 @@ class _Cluster(NamedTuple):
     up_ns: int
 
 
-def _remember(cluster: _Cluster) -> None:
+def _remember(cluster: _ClusterStart) -> None:
     file = _open(folder() / CLUSTERS)
     try:
         _locked(file, 0)
@@ -219,8 +219,10 @@ def _remember(cluster: _Cluster) -> None:
         os.close(file)
 
 
-def _clusters(file: int) -> list[_Cluster]:
+def _clusters(file: int) -> list[_ClusterStart]:
     """Return the clusters that a file names, which anybody may write: what is none is left out."""
     said = _read(file)
     rows = said if isinstance(said, list) else []
-    return [_Cluster(*row) for row in rows if isinstance(row, list) and [type(v) for v in row] == [int] * 3]
+    return [
+        _ClusterStart(*row) for row in rows if isinstance(row, list) and [type(v) for v in row] == [int] * 3
+    ]
