@@ -145,6 +145,10 @@ class Interval(Frozen):
     machine_busy_pct: float | None = None
     machine_steal_pct: float | None = None
     """Share of the machine's CPU time in the interval that was used, and that its host gave to others."""
+    clock_offset_start_ns: int | None = None
+    clock_offset_end_ns: int | None = None
+    """What the time of day was ahead of the monotonic clock at the interval's ends; None as above, and of
+    simulated runs."""
 
     @property
     def by_broker(self) -> bool:
@@ -232,6 +236,12 @@ class Quality(Frozen):
     """These two are None in runs that were measured before they were kept."""
     began_empty: Finding | None = None
     """Whether all that came before had come out when the step began; None as above, and of simulated runs."""
+    clocks: Finding | None = None
+    """Whether the time of day was not set in the interval; None as above."""
+    stolen: Finding | None = None
+    """Whether the machine's host left it its CPU; None as above."""
+    alone: Finding | None = None
+    """Whether no cluster came up beside the run in the interval; None as above."""
 
     @property
     def saturated(self) -> str:

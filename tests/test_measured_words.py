@@ -33,7 +33,7 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
         (
             *(
                 "harness/analysis/spark/",
-                "harness/experiments/records.py",
+                *("harness/experiments/records.py", "harness/analysis/judge/bucket_tiling.py"),
                 *("harness/models/contract/layout.py", "harness/models/baselines/caladrius.py"),
                 *("harness/schedulers/loads.py", "harness/schedulers/conformance.py"),
             ),

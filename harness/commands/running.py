@@ -6,9 +6,9 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -30,6 +30,9 @@ from harness.commands.common import (
 )
 from harness.errors import HarnessError, UsageError
 
+if TYPE_CHECKING:
+    from harness.machine.machine_lock import MachineLock
+
 CHECKED = "STORM_HARNESS_CHECKED"
 """Environment variable: the experiment and the machine were checked before the sandbox was entered."""
 VERDICT_STATUS = {"valid": 0, "invalid": 3, "unknown": 4}
@@ -42,6 +45,7 @@ VERDICT_STATUS = {"valid": 0, "invalid": 3, "unknown": 4}
 )
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a key of the file.")
 @click.option("--resume", type=RunPath, metavar="RUN", help="Go on with an interrupted run instead.")
+@click.option("--wait", is_flag=True, help="Wait for another run of this machine, instead of being refused.")
 @shared_loopback_option
 @json_option
 def run(
@@ -49,12 +53,14 @@ def run(
     runs: Path,
     overrides: tuple[str, ...],
     resume: Path | None,
+    wait: bool,
     shared_loopback: bool,
     as_json: bool,
 ) -> None:
     """Measure an EXPERIMENT (a file, or a name of 'harness list') and judge the models on it.
 
-    Ctrl-C and SIGTERM end the servers and say how to go on; finished steps are kept.
+    Ctrl-C and SIGTERM end the servers and say how to go on; finished steps are kept. One run at a time is
+    measured on a machine.
 
     \b
     harness run configs/experiments/all-in-one.yaml
@@ -64,9 +70,9 @@ def run(
     """
     from harness.app import campaigning
     from harness.app.jars import jars
-    from harness.commands.console import ProgressDisplay
-    from harness.experiments.loading import expand_steps, files, load, require_secrets
+    from harness.experiments.loading import expand_steps, load, require_secrets
     from harness.machine import sandbox, servers
+    from harness.machine.machine_lock import MachineLock
     from harness.runs import Run
 
     if (experiment is None) == (resume is None):
@@ -92,19 +98,37 @@ def run(
     if loaded.cluster.starts_servers:
         require_private_network(shared_loopback)
     homes = servers.install(progress=err.print)
-    if loaded.cluster.starts_servers and not sandbox.inside() and sandbox.obstacle() is None:
-        os.environ[CHECKED] = "1"
-        sandbox.enter([sys.executable, "-m", "harness", *sys.argv[1:]])
+    alone = MachineLock(loaded.name, wait=wait, say=err.print) if left else None
+    with alone or nullcontext():
+        if loaded.cluster.starts_servers and not sandbox.inside() and sandbox.obstacle() is None:
+            os.environ[CHECKED] = "1"
+            if alone:
+                alone.hand_on()
+            sandbox.enter([sys.executable, "-m", "harness", *sys.argv[1:]])
+        _measure(loaded, resumed, runs, homes, alone, as_json)
 
-    loaded = _captured(loaded, homes)
+
+def _measure(
+    experiment: Any, resumed: Any, runs: Path, homes: Any, alone: MachineLock | None, as_json: bool
+) -> None:
+    """Measure what a run lacks, with the machine's lock, then judge the models on it without, and end."""
+    from harness.app import campaigning
+    from harness.commands.console import ProgressDisplay
+    from harness.experiments.loading import expand_steps, files
+    from harness.runs import Run
+
+    loaded = _captured(experiment, homes)
     measured = resumed or Run.create(runs, loaded.name, files(loaded), campaigning.environment(loaded))
     err.print(f"run directory {relative(measured.path)}")
-    steps = len(expand_steps(loaded))
-    with measured.exclusively(), _resumable(measured, steps):
+    with measured.exclusively(), _resumable(measured, len(expand_steps(loaded))):
         with ProgressDisplay(err) as display:
-            if resumed and left:
-                campaigning.note_resumption(resumed, loaded)
+            if alone:
+                alone.measures(str(measured.path))
+                if resumed:
+                    campaigning.note_resumption(resumed, loaded)
             campaigning.measure(loaded, measured, homes, display, display.say)
+        if alone:
+            alone.release()
         _require_measured(measured)
         _predict(measured, loaded.models)
         _report(measured, as_json, "local[2]")  # from the sandbox's own network no Spark cluster is reached

@@ -15,11 +15,12 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from harness.errors import ClusterError, StepDeclined, StepInvalid
-from harness.experiments import records
+from harness.experiments import machine_faults, records
 from harness.experiments.config import Experiment, Step
 from harness.experiments.contracts import (
     Deployment,
     Load,
+    MachineReadings,
     Metrics,
     Phase,
     Planner,
@@ -32,6 +33,7 @@ from harness.experiments.contracts import (
 from harness.experiments.loading import expand_steps
 from harness.experiments.measuring import MeasuredInterval, Measurement, Report
 from harness.experiments.step_traffic import step_traffic
+from harness.machine.readings import ThisMachine
 from harness.plans import AskedPlacement, PhysicalPlan, TopologyConfiguration
 from harness.runs import DeclinedStep, Finding, Rejected, Run, StepPlan, Submission
 
@@ -87,6 +89,8 @@ class Campaign:
         What is between the worker nodes; asked once a step, when the interval is over.
     planner : callable, optional
         Where each step's executors go; all are left to Storm's own scheduler without one.
+    machine : MachineReadings, optional
+        The machine that it runs on; by default as it is.
     """
 
     def __init__(
@@ -99,6 +103,7 @@ class Campaign:
         watch: Watcher,
         probes: Probes = unprobed,
         planner: Planner = unplanned,
+        machine: MachineReadings | None = None,
     ) -> None:
         self._experiment = experiment
         self._run = run
@@ -108,6 +113,7 @@ class Campaign:
         self._watch = watch
         self._probes = probes
         self._planner = planner
+        self._machine = machine or ThisMachine()
         self._traffic = step_traffic(experiment, deployment, load, metrics)
         self._steps = expand_steps(experiment)
         self._submitted = False
@@ -155,8 +161,9 @@ class Campaign:
         """Measure a step until it was not disturbed; the last attempt is kept as it is, and marked.
 
         Disturbed is: a worker died; no steady state was found; the mean is less precise by far than was
-        asked; the generator did not keep its schedule. A neighbour on the same host can do that. Whether a
-        step is measured again never depends on how large its latency is. What delays a generator delays
+        asked; the generator did not keep its schedule; the machine's clock was set, or its host gave its CPU
+        to others. A neighbour on the same host can do that. Whether a step is measured again never depends on
+        how large its latency is. What delays a generator delays
         tuples, too, though: where the machine is always too busy for it, a kept first attempt is of a
         calmer moment than most.
         """
@@ -178,11 +185,12 @@ class Campaign:
                 self._traffic.watched(start, up_ns, up_epoch_ms),
                 self._deployment,
                 self._reporter(step),
+                self._machine,
                 tolerant=attempt == attempts,
             )
             try:
                 measured = measurement.carry_out()
-                reason = "" if attempt == attempts else self._traffic.shortcoming(measured)
+                reason = "" if attempt == attempts else self._shortcoming(measured)
                 attempted = measured.rejected(reason) if reason else None
             except StepInvalid as error:  # disturbed, or a value that no measurement can have
                 if attempt == attempts:
@@ -207,6 +215,11 @@ class Campaign:
             )
             self._write(step, asked, submission, tuple(rejected), times, start, end, measured, left_before)
             return
+
+    def _shortcoming(self, measured: MeasuredInterval) -> str:
+        """Say why a step should be measured again: for its messages, or for what its machine did."""
+        limits = self._experiment.measure.steal_pct
+        return self._traffic.shortcoming(measured) or machine_faults.shortcoming(measured, limits)
 
     def _apply(self, step: Step, asked: AskedStep, finished: list[Step]) -> tuple[Submission, PhysicalPlan]:
         """Bring what the step asks into force and return the plan that Nimbus made of it."""
@@ -286,7 +299,15 @@ class Campaign:
             plan_unchanged=Finding(ok=not change, detail=change),
         )
         began_empty = Finding(ok=not left_before, detail=left_before)
-        quality, known = kept.quality.model_copy(update={"began_empty": began_empty}), kept.look
+        of_the_machine = {
+            "alone": machine_faults.alone(measured),
+            "clocks": machine_faults.clocks(measured),
+            "stolen": machine_faults.stolen(
+                measured.machine_steal_pct, self._experiment.measure.steal_pct.most
+            ),
+        }
+        update = {"began_empty": began_empty, **of_the_machine}
+        quality, known = kept.quality.model_copy(update=update), kept.look
         now_ns = time.monotonic_ns()
         interval = records.interval(
             step,
@@ -306,6 +327,8 @@ class Campaign:
                 "rejected_s": (times.asked_ns - times.first_asked_ns) / 1e9 if rejected else 0.0,
                 "machine_busy_pct": measured.machine_busy_pct,
                 "machine_steal_pct": measured.machine_steal_pct,
+                "clock_offset_start_ns": measured.clock_offset_start_ns,
+                "clock_offset_end_ns": measured.clock_offset_end_ns,
             }
         )
         interval = self._run.write_step(

@@ -85,6 +85,13 @@ class IntervalSettings(Frozen):
     looks: Positive = 4
 
 
+class StealLimits(Frozen):
+    """Stolen CPU time in percent of an interval above which it is measured again, and above which invalid."""
+
+    again: Annotated[float, Field(ge=0, le=100)] = 5
+    most: Annotated[float, Field(ge=0, le=100)] = 10
+
+
 class Measuring(Frozen):
     """How a step is measured."""
 
@@ -92,6 +99,7 @@ class Measuring(Frozen):
     burn_in: BurnIn = BurnIn()
     interval: IntervalSettings = IntervalSettings()
     attempts: Positive = 2
+    steal_pct: StealLimits = StealLimits()
     instrument: bool = True
 
     @model_validator(mode="after")
@@ -99,6 +107,9 @@ class Measuring(Frozen):
         for key, part in (("burn_in", self.burn_in), ("interval", self.interval)):
             if part.least_s > part.most_s:
                 raise ValueError(f"{key}: least_s {part.least_s:g} is more than most_s {part.most_s:g}")
+        if self.steal_pct.again > self.steal_pct.most:
+            again, most = self.steal_pct.again, self.steal_pct.most
+            raise ValueError(f"steal_pct: again {again:g} is more than most {most:g}")
         if LEAST_BUCKETS * self.bucket_s > self.interval.least_s:
             raise ValueError(
                 f"bucket_s {self.bucket_s}: interval.least_s {self.interval.least_s:g} must hold"

@@ -9,7 +9,9 @@ from typing import Literal, Protocol
 import pyarrow as pa
 
 from harness.experiments.config import Step
+from harness.experiments.schedule import Due
 from harness.experiments.workload_tables import RECEIVED, SENT
+from harness.machine.readings import CpuTimes
 from harness.plans import AskedPlacement, PhysicalPlan, TopologyConfiguration
 from harness.schemas import METRICS
 
@@ -74,6 +76,9 @@ class Load(Protocol):
     def stop(self) -> None:
         """Stop sending; returns when all that was sent is acknowledged by the broker."""
 
+    def due(self, start_ns: int, end_ns: int) -> Due:
+        """Count what was due in a span by the step's schedule, whether it was sent or not."""
+
     def sent(self) -> pa.Table:
         """Return what was sent since the step began: message_id, scheduled_ns, sent_ns, append_ms ..."""
 
@@ -119,6 +124,11 @@ class OwnMessages:
 
     def stop(self) -> None:
         """Do nothing."""
+
+    def due(self, start_ns: int, end_ns: int) -> Due:
+        """Return none."""
+        del start_ns, end_ns
+        return Due(0, ended=False)
 
     def sent(self) -> pa.Table:
         """Return nothing."""
@@ -173,6 +183,19 @@ class Metrics(Protocol):
 
     def forget(self, until_ms: int) -> None:
         """Drop what belongs to buckets that end by then."""
+
+
+class MachineReadings(Protocol):
+    """The machine that the campaign runs on, as far as it can disturb a step."""
+
+    def clock_offset_ns(self) -> int:
+        """Return what the time of day is ahead of the monotonic clock."""
+
+    def cpu_times(self) -> CpuTimes:
+        """Return where the machine's CPU time went until now."""
+
+    def came_up(self, start_ns: int, end_ns: int) -> Sequence[int]:
+        """Return the processes that brought clusters up there in a span of the monotonic clock."""
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
-import psutil
 
 from harness.errors import NoOutput, StepInvalid
 from harness.experiments.config import Experiment, Step
-from harness.experiments.contracts import Deployment, Phase
+from harness.experiments.contracts import Deployment, MachineReadings, Phase
 from harness.experiments.precision import MOST_MISSED_FACTOR, Look, look, look_times
 from harness.experiments.steady import Steadiness, burn_in, interval
 from harness.experiments.watching import View, Watched
+from harness.machine.readings import shares
 from harness.runs import BurnInFound, CompleteLatency, Latency, Rejected
 
 LOOK_EVERY_S = 1.0
@@ -61,6 +61,9 @@ class MeasuredInterval:
     complete_latency_ms: Mapping[str, CompleteLatency]
     machine_busy_pct: float
     machine_steal_pct: float
+    clock_offset_start_ns: int
+    clock_offset_end_ns: int
+    came_up: tuple[int, ...]
     disturbance: str
 
     def shortcoming(self, precision_pct: float) -> str:
@@ -115,6 +118,8 @@ class Measurement:
         With the step's plan in force.
     report : callable
         Told phase, rate seen (messages/s), latency seen (ms), seconds left in this step, detail.
+    machine : MachineReadings
+        Read at both ends of the interval.
     tolerant : bool
         Go on when a worker restarts, and say so in the result, instead of raising.
     """
@@ -126,6 +131,7 @@ class Measurement:
         watched: Watched,
         deployment: Deployment,
         report: Report,
+        machine: MachineReadings,
         *,
         tolerant: bool,
     ) -> None:
@@ -134,6 +140,7 @@ class Measurement:
         self._watched = watched
         self._deployment = deployment
         self._report = report
+        self._machine = machine
         self._up_ns = self._steady_ns = time.monotonic_ns()
         self._up_epoch_ms = time.time_ns() // 1_000_000
         self._generation = deployment.generation()
@@ -154,11 +161,11 @@ class Measurement:
         """
         found = self._burn_in()
         start_ns, start_epoch_ms = time.monotonic_ns(), time.time_ns() // 1_000_000
+        offset_ns = self._machine.clock_offset_ns()
         before = self._deployment.complete_latency()
-        psutil.cpu_times_percent()  # the next call tells of the time since this one
+        cpu_before = self._machine.cpu_times()
         ended = self._interval(start_ns)
-        cpu = psutil.cpu_times_percent()
-        steal_pct = getattr(cpu, "steal", 0.0)  # Linux only
+        cpu = shares(cpu_before, self._machine.cpu_times())
         end_ns = start_ns + round(ended.length_s * 1e9)
         now = self._watched.view()
         inside = (now.left_ns >= start_ns) & (now.left_ns < end_ns)
@@ -184,8 +191,11 @@ class Measurement:
             stop_reason=ended.reason,
             steadiness=steadiness,
             complete_latency_ms=difference(before, ended.complete_latency),
-            machine_busy_pct=round(100 - cpu.idle - getattr(cpu, "iowait", 0.0) - steal_pct, 1),
-            machine_steal_pct=steal_pct,
+            machine_busy_pct=cpu.busy_pct,
+            machine_steal_pct=cpu.steal_pct,
+            clock_offset_start_ns=offset_ns,
+            clock_offset_end_ns=self._machine.clock_offset_ns(),
+            came_up=tuple(self._machine.came_up(start_ns, end_ns)),
             disturbance=self._disturbance,
         )
 

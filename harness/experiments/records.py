@@ -18,6 +18,7 @@ from harness.experiments.config import Step
 from harness.experiments.ledger import Ids, LedgerEvidence, held_at_the_end, of_topic, parse_failed, settle
 from harness.experiments.measuring import MeasuredInterval
 from harness.experiments.precision import Look, look
+from harness.experiments.schedule import Due
 from harness.plans import AskedPlacement, PhysicalPlan
 from harness.runs import Backlog, Finding, Interval, Quality, Submission, Tracked, judged
 from harness.schemas import METRICS, Metric, MetricField
@@ -56,6 +57,8 @@ class GatheredStep:
         What the topology's tasks reported.
     topic : str
         The input topic.
+    due : Due
+        What was due in the interval by the schedule, whether it was sent or not.
     members : callable, optional
         Given message identifiers, how many members of each come out; None where that is not known.
     copies : callable, optional
@@ -80,6 +83,7 @@ class GatheredStep:
     failed: Texts
     errors: list[str]
     topic: str
+    due: Due
     members: Callable[[Ids], Ids] | None
     copies: Callable[[str, Ids, Ids], Ids] | None = None
     sure_sinks: frozenset[str] = frozenset()
@@ -181,19 +185,47 @@ def _failed_ids(texts: Texts) -> list[str]:
     ]
 
 
-def on_schedule(sent: pa.Table, measured: MeasuredInterval) -> Finding:
-    """Return whether the interval's messages were sent when they were due."""
-    due = pc.and_(
-        pc.greater_equal(sent["scheduled_ns"], measured.start_ns),
-        pc.less(sent["scheduled_ns"], measured.end_ns),
-    )
-    late_ns = pc.subtract(sent["sent_ns"], sent["scheduled_ns"]).filter(due)
+def on_schedule(sent: pa.Table, measured: MeasuredInterval, due: Due) -> Finding:
+    """Return whether all that was due in the interval was sent, and when it was due.
+
+    Messages that were due before the interval and sent in it count as well: with none later than
+    ``LATE_MOST_MS``, no second has more messages than were due in it and in that time before.
+
+    Parameters
+    ----------
+    sent : Table
+        Rows of ``SENT``, of a generator that has been stopped or has handed over all that was due.
+    due : Due
+        By the schedule: what was never sent is in no row of ``sent``.
+    """
+    counted = pc.or_(_within(sent["scheduled_ns"], measured), _within(sent["sent_ns"], measured))
+    late_ns = pc.subtract(sent["sent_ns"], sent["scheduled_ns"]).filter(counted)
     late_ms, latest_ms = ((late or 0.0) / 1e6 for late in pc.quantile(late_ns, [0.99, 1.0]).to_pylist())
+    messages = sent_of_those_due(sent, measured)
+    wrong = []
+    if messages != due.messages:
+        wrong.append(f"{messages} of the {due.messages} messages due in the interval were sent")
+    if due.ended:
+        wrong.append(f"the schedule ended in the interval, with {due.messages} messages due until then")
     return Finding(
-        ok=late_ms <= LATE_P99_MS and latest_ms <= LATE_MOST_MS,
-        detail=f"99 % of messages sent within {late_ms:.2f} ms of their schedule, all within"
-        f" {latest_ms:.2f} ms",
+        ok=late_ms <= LATE_P99_MS and latest_ms <= LATE_MOST_MS and not wrong,
+        detail="; ".join(
+            [
+                *wrong,
+                f"99 % of messages sent within {late_ms:.2f} ms of their schedule, all within"
+                f" {latest_ms:.2f} ms",
+            ]
+        ),
     )
+
+
+def sent_of_those_due(sent: pa.Table, measured: MeasuredInterval) -> int:
+    """Return the messages that were due in the interval and are known to be sent."""
+    return int(pc.sum(_within(sent["scheduled_ns"], measured)).as_py() or 0)
+
+
+def _within(at_ns: pa.ChunkedArray, measured: MeasuredInterval) -> pa.ChunkedArray:
+    return pc.and_(pc.greater_equal(at_ns, measured.start_ns), pc.less(at_ns, measured.end_ns))
 
 
 def kept_up(sent: pa.Table, received: pa.Table, measured: MeasuredInterval, *, free: bool = False) -> Backlog:
@@ -398,7 +430,7 @@ def quality(
         plan_as_asked=plan_as_asked,
         plan_unchanged=plan_unchanged,
         steady=_steady(measured),
-        generator=on_schedule(gathered.sent, measured),
+        generator=on_schedule(gathered.sent, measured, gathered.due),
         receiver=Finding(
             ok=not assembled.complaints,
             detail="; ".join(assembled.complaints) or f"{assembled.latency.num_rows} rows, none impossible",

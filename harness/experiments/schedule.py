@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,46 @@ class Schedule(Protocol):
     def chunks(self, first: int = 0) -> Iterator[OffsetsNs]:
         """Yield the offsets of messages ``first``, ``first + 1``, ... in ns, never decreasing."""
         ...
+
+
+class Due(NamedTuple):
+    """Messages that are due in a span of time, and whether the schedule ended before the span did."""
+
+    messages: int
+    ended: bool
+
+
+@dataclass(frozen=True)
+class BegunSchedule:
+    """A schedule whose start is known, so that what is due can be counted without asking who sends it.
+
+    Attributes
+    ----------
+    schedule : Schedule
+    skip : int
+        Position of the first message that is sent.
+    base_ns : int
+        The time that the schedule's offsets count from.
+
+    Examples
+    --------
+    >>> BegunSchedule(Constant(10), skip=0, base_ns=0).due(NS_PER_S, 3 * NS_PER_S)
+    Due(messages=20, ended=False)
+    """
+
+    schedule: Schedule
+    skip: int
+    base_ns: int
+
+    def due(self, start_ns: int, end_ns: int) -> Due:
+        """Count the messages that are due from a time on and before another one."""
+        messages = 0
+        for chunk in self.schedule.chunks(self.skip):
+            first, last = np.searchsorted(chunk, [start_ns - self.base_ns, end_ns - self.base_ns])
+            messages += int(last - first)
+            if last < len(chunk):
+                return Due(messages, ended=False)
+        return Due(messages, ended=True)
 
 
 def _positive(rate_tps: float) -> None:

@@ -29,6 +29,9 @@ POLL_S = 0.25
 """How often the cluster is looked at while waiting for it."""
 DRAIN_MOST_S = 180.0
 """How long a backlog may take to come out after the last message was sent."""
+HANDED_OVER_MOST_S = 5.0
+"""How long the generator may take to hand over what it has sent: it does so every quarter of a second, once
+the broker has answered."""
 FLUSH = "topology.batch.flush.interval.millis"
 QUIET_S = 1.5
 """After so long without an output there is none on its way: the receiver is at most half of it behind."""
@@ -136,8 +139,14 @@ class SentMessages:
 
     def shortcoming(self, measured: MeasuredInterval) -> str:
         """Say why the step should be measured again; a saturated one has no steady state to wait for."""
+        due = self._load.due(measured.start_ns, measured.end_ns)
+        self._wait(
+            lambda: records.sent_of_those_due(self._load.sent(), measured) >= due.messages,
+            HANDED_OVER_MOST_S,
+            "messages that were due",
+        )
         sent = self._load.sent()
-        schedule = records.on_schedule(sent, measured)
+        schedule = records.on_schedule(sent, measured, due)
         late = "" if schedule.ok else f"generator: {schedule.detail}"
         free = self._traffic.accounting.free
         if records.kept_up(sent, self._load.received(), measured, free=free).saturated:
@@ -206,7 +215,7 @@ class SentMessages:
         plan_unchanged: Finding,
     ) -> Kept:
         """Return what is kept of a step's messages: every one is accounted for."""
-        gathered = self._gather(up_epoch_ms, drained=drained)
+        gathered = self._gather(measured, up_epoch_ms, drained=drained)
         assembled = records.latency(gathered, plan, measured)
         quality = records.quality(
             gathered,
@@ -219,7 +228,7 @@ class SentMessages:
         look = records.settled_look(assembled, measured, self._precision_pct)
         return Kept(quality, assembled.latency, look, step.sent_tps)
 
-    def _gather(self, since_ms: int, *, drained: bool) -> records.GatheredStep:
+    def _gather(self, measured: MeasuredInterval, since_ms: int, *, drained: bool) -> records.GatheredStep:
         sent, received = self._load.sent(), self._load.received()
         input_records, output_records = self._load.counts()  # of what has been received by now
         return records.GatheredStep(
@@ -233,6 +242,7 @@ class SentMessages:
             failed=self._metrics.texts(Metric.ACK, since_ms),
             errors=self._deployment.reported_errors(since_ms),
             topic=self._load.input_topic,
+            due=self._load.due(measured.start_ns, measured.end_ns),
             members=self._expected.members if self._expected else None,
             copies=self._expected.copies if self._expected else None,
             sure_sinks=self._expected.sure if self._expected else frozenset(),

@@ -78,7 +78,7 @@ class Attempt:
 
 def measure(experiment: str, runs: Path) -> Attempt:
     """Measure one experiment with ``harness run`` in a process of its own, whose progress is shown."""
-    command = [sys.executable, "-m", "harness", "run", experiment, "--runs", str(runs), "--json"]
+    command = [sys.executable, "-m", "harness", "run", experiment, "--runs", str(runs), "--wait", "--json"]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     last = done.stdout.strip().splitlines()[-1:] or [""]
     try:

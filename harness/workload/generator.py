@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -18,7 +19,7 @@ import pyarrow.compute as pc
 
 from harness.backends.kafka.client import Delivery, Producer, require_reachable
 from harness.errors import ClusterError
-from harness.experiments.schedule import Schedule
+from harness.experiments.schedule import BegunSchedule, Due, OffsetsNs, Schedule
 from harness.experiments.workload_tables import SENT
 from harness.workload.process import Inbox, Outbox, Process, Ready
 from harness.workload.wire import OwnWire, Wire
@@ -49,6 +50,12 @@ class Begin(NamedTuple):
     schedule: Schedule
     first_id: int
     skip: int
+
+
+class Began(NamedTuple):
+    """The schedule's offsets count from this time."""
+
+    base_ns: int
 
 
 class Stop(NamedTuple):
@@ -132,6 +139,9 @@ class Generator:
         self.next_id = first_id
         self.sending = False
         self.exhausted = False
+        self._schedule: Schedule | None = None
+        self._skip = 0
+        self._base_ns: int | None = None
         try:
             self._process.wait_ready()
         except BaseException:
@@ -167,6 +177,22 @@ class Generator:
             raise ValueError(f"message {first_id} was sent before: the next one is {self.next_id}")
         self._process.tell(Begin(schedule, first_id, skip))
         self.next_id, self.sending, self.exhausted = first_id, True, False
+        self._schedule, self._skip, self._base_ns = schedule, skip, None
+
+    def due(self, start_ns: int, end_ns: int) -> Due:
+        """Count what was due in a span by the schedule begun last, whatever the process has sent of it.
+
+        The process says when it began before it sends anything, so this is known once ``poll`` has returned
+        a row.
+
+        Raises
+        ------
+        ClusterError
+            When it has not begun.
+        """
+        if self._schedule is None or self._base_ns is None:
+            raise ClusterError("generator process: has not begun to send")
+        return BegunSchedule(self._schedule, self._skip, self._base_ns).due(start_ns, end_ns)
 
     def poll(self) -> pa.Table:
         """Return the messages whose fate became known since the last call, rows of ``SENT``."""
@@ -189,6 +215,8 @@ class Generator:
             match result:
                 case SentRows():
                     tables.append(result.table())
+                case Began(base_ns):
+                    self._base_ns = base_ns
                 case Exhausted():
                     self.exhausted = True
                 case Stopped(next_id):
@@ -242,7 +270,9 @@ class _Sender:
     def send(self, begin: Begin) -> None:
         """Send until told to stop; a schedule that ends is waited out."""
         next_id = begin.first_id
-        for message_id, due_ns in enumerate(_due(begin), start=begin.first_id):
+        base_ns, due = _due(begin)
+        self._results.put(Began(base_ns))
+        for message_id, due_ns in enumerate(due, start=begin.first_id):
             if self._stopped_before(due_ns):
                 break
             sent_ns = time.monotonic_ns()
@@ -297,10 +327,20 @@ class _Sender:
         self._done = []
 
 
-def _due(begin: Begin) -> Iterator[int]:
-    """Yield the monotonic time at which each message is due."""
-    start_ns = time.monotonic_ns() + LEAD_NS
-    if begin.skip:  # taken up again: the gap before the first message is the schedule's own
-        start_ns -= int(next(begin.schedule.chunks(begin.skip - 1))[0])
-    for chunk in begin.schedule.chunks(begin.skip):
-        yield from (chunk + start_ns).tolist()
+def _due(begin: Begin) -> tuple[int, Iterator[int]]:
+    """Return the time that offsets count from, and the monotonic time at which each message is due.
+
+    The first offsets are drawn before the clock is read: a random schedule that is taken up late draws all
+    of its past, and a start set before that would be caught up with in one burst.
+    """
+    chunks = begin.schedule.chunks(begin.skip)
+    first = next(chunks, np.empty(0, dtype=np.int64))
+    # taken up again: the gap before the first message is the schedule's own
+    passed_ns = int(next(begin.schedule.chunks(begin.skip - 1))[0]) if begin.skip else 0
+    base_ns = time.monotonic_ns() + LEAD_NS - passed_ns
+    return base_ns, _moved(first, chunks, base_ns)
+
+
+def _moved(first: OffsetsNs, rest: Iterator[OffsetsNs], base_ns: int) -> Iterator[int]:
+    for chunk in chain((first,), rest):
+        yield from (chunk + base_ns).tolist()

@@ -8,7 +8,7 @@ from typing import Self
 import pyarrow as pa
 
 from harness.backends.kafka.client import Topics
-from harness.experiments.schedule import Poisson, Schedule
+from harness.experiments.schedule import Due, Poisson, Schedule
 from harness.experiments.workload_tables import RECEIVED, SENT
 from harness.workload.generator import Generator
 from harness.workload.receiver import Receiver
@@ -89,6 +89,11 @@ class KafkaLoad:
     def stop(self) -> None:
         """Stop sending; returns when the broker has answered for all that was sent."""
         self._sent.add(self.generator.stop())
+
+    def due(self, start_ns: int, end_ns: int) -> Due:
+        """Count what was due in a span by the step's schedule, whether it was sent or not."""
+        self._sent.add(self.generator.poll())
+        return self.generator.due(start_ns, end_ns)
 
     def sent(self) -> pa.Table:
         """Return what was sent since the step began and is answered for, rows of ``SENT``."""

@@ -21,7 +21,7 @@ import pytest
 from made_runs import placed
 from made_steps import END_S, START_S, gathered, measured
 
-from harness.errors import ClusterError, StepDeclined
+from harness.errors import ClusterError, StepDeclined, UsageError
 from harness.experiments import campaign, step_traffic
 from harness.experiments.campaign import Campaign
 from harness.experiments.config import Experiment, Step
@@ -29,9 +29,10 @@ from harness.experiments.contracts import Planner, Probes, Progress, Watcher, un
 from harness.experiments.loading import load
 from harness.experiments.measuring import Disturbed, MeasuredInterval
 from harness.experiments.precision import look
+from harness.experiments.schedule import Due
 from harness.experiments.workload_tables import RECEIVED
 from harness.plans import AskedPlacement, PhysicalPlan, TopologyConfiguration
-from harness.runs import Run
+from harness.runs import Finding, Run
 from harness.schemas import METRICS
 
 EXPERIMENT = load("quick", ["steps.plan=[{executors: 1}, {executors: 2}, {executors: 4}]"])
@@ -121,6 +122,10 @@ class World:
 
     def stop(self) -> None:
         self.asked.append("stop")
+
+    def due(self, start_ns: int, end_ns: int) -> Due:
+        assert (start_ns, end_ns) == (STEADY.start_ns, STEADY.end_ns)
+        return self._of_step.due
 
     def sent(self) -> pa.Table:
         return self._of_step.sent
@@ -216,6 +221,71 @@ def test_what_probes_saw_is_asked_for_once_a_step_when_it_is_over(
         table = pq.read_table(run.step_path(step) / "metrics.parquet")
         assert table["bucket_end_ms"].to_pylist() == [until_ms]
         assert table["value"].to_pylist() == [0.25]
+
+
+def test_a_generator_that_left_messages_out_is_measured_again_and_then_invalid(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stalls for the last 6 of 40 s until it is told to stop: 100 messages/s make 600."""
+    monkeypatch.setattr(step_traffic, "HANDED_OVER_MOST_S", 0.0)
+    whole = world._of_step
+    sent = whole.sent.filter(pc.less(whole.sent["scheduled_ns"], (END_S - 6) * 1_000_000_000))
+    world._of_step = replace(whole, sent=sent)
+    carried_out(world, run, monkeypatch)
+    says = "3400 of the 4000 messages due in the interval were sent"
+    (rejected,) = interval(run, 0)["rejected"]
+    assert rejected["reason"].startswith(f"generator: {says}")
+    found = run.quality(0).generator
+    assert found is not None
+    assert not found.ok
+    assert found.detail.startswith(says)
+
+
+def test_a_step_whose_clock_was_set_is_measured_again_and_then_invalid(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved = replace(STEADY, clock_offset_start_ns=10**18, clock_offset_end_ns=10**18 - 6_000_000_000)
+    carried_out(world, run, monkeypatch, lambda n: moved if n < 2 else STEADY)
+    says = "the time of day was set back by 6000 ms in the interval, and at most 100 ms are allowed"
+    (rejected,) = interval(run, 0)["rejected"]
+    assert rejected["reason"] == f"clocks: {says}"
+    assert run.quality(0).clocks == Finding(ok=False, detail=says)
+    kept = run.interval(0)
+    assert (kept.clock_offset_start_ns, kept.clock_offset_end_ns) == (10**18, 10**18 - 6_000_000_000)
+    assert run.interval(1).attempt == 1
+    assert run.quality(1).clocks is not None
+    assert run.quality(1).clocks.ok
+
+
+def test_stolen_time_measures_a_step_again_and_makes_it_invalid(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """5 % is the limit of the first attempt, 10 % of any: each shares with what the measurements gave."""
+    found = iter((5.1, 9.0, 5.0, 20.3, 10.1))
+    carried_out(world, run, monkeypatch, lambda _: replace(STEADY, machine_steal_pct=next(found)))
+    assert [run.interval(n).attempt for n in range(3)] == [2, 1, 2]
+    assert [run.interval(n).machine_steal_pct for n in range(3)] == [9.0, 5.0, 10.1]
+    (rejected,) = interval(run, 0)["rejected"]
+    again = "stolen: 5.1 % of the CPU time was stolen in the interval, measured again above 5 %"
+    assert rejected["reason"] == again
+    verdicts = [run.quality(n).stolen for n in range(3)]
+    assert [v.ok for v in verdicts if v] == [True, True, False]
+    assert verdicts[2] == Finding(
+        ok=False, detail="10.1 % of the CPU time was stolen in the interval, and at most 10 % are allowed"
+    )
+
+
+def test_limits_of_stolen_time_are_the_experiments(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tolerant = load("quick", ["steps.plan=[{executors: 1}]", "measure.steal_pct={again: 30, most: 40}"])
+    outcome = replace(STEADY, machine_steal_pct=29.9)
+    carried_out(world, run, monkeypatch, lambda _: outcome, experiment=tolerant)
+    assert run.interval(0).attempt == 1
+    assert run.quality(0).stolen is not None
+    assert run.quality(0).stolen.ok
+    with pytest.raises(UsageError, match="steal_pct: again 20 is more than most 10"):
+        load("quick", ["measure.steal_pct.again=20"])
 
 
 def test_what_did_not_come_out_is_held_against_the_step_after(

@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
-from made_steps import END_S, START_S, gathered, measured, plan
+from made_steps import END_S, NS, START_S, gathered, measured, plan
 
 from harness.experiments import records
 from harness.experiments.precision import look
+from harness.experiments.schedule import Due
 from harness.experiments.steady import Steadiness
 from harness.runs import BurnInFound, Finding, Interval
 from harness.schemas import METRICS
@@ -167,6 +169,47 @@ def test_a_short_stall_of_the_generator_is_no_schedule_kept(stall_ms: int, ok: b
         ok=ok,
         detail=f"99 % of messages sent within 0.00 ms of their schedule, all within {stall_ms:.2f} ms",
     )
+
+
+def generator_of(sent: pa.Table, due: Due) -> Finding:
+    return records.on_schedule(sent, measured(steady=True), due)
+
+
+def test_messages_that_were_due_and_never_sent_are_counted() -> None:
+    """50 messages/s over the interval's 40 s are 2000; a stall of 6 s until the end leaves 1700 of them."""
+    what = gathered(50, 100)
+    assert what.due == Due(2000, ended=False)
+    assert generator_of(what.sent, what.due).ok
+    stalled = what.sent.filter(pc.less(what.sent["scheduled_ns"], (END_S - 6) * NS))
+    found = generator_of(stalled, what.due)
+    assert not found.ok
+    assert found.detail.startswith("1700 of the 2000 messages due in the interval were sent; 99 %")
+    silent = generator_of(what.sent.slice(0, 0), what.due)
+    assert not silent.ok
+    assert silent.detail.startswith("0 of the 2000 messages due in the interval were sent")
+    one_missing = what.sent.filter(pc.not_equal(what.sent["message_id"], 50 * (START_S + 1)))
+    assert not generator_of(one_missing, what.due).ok
+
+
+def test_a_schedule_that_ended_in_the_interval_is_told_though_all_of_it_was_sent() -> None:
+    what = gathered(50, 100)
+    until_half = what.sent.filter(pc.less(what.sent["scheduled_ns"], (START_S + 20) * NS))
+    found = generator_of(until_half, Due(1000, ended=True))
+    assert not found.ok
+    assert "the schedule ended in the interval, with 1000 messages due until then" in found.detail
+
+
+def test_what_was_due_before_the_interval_and_sent_in_it_is_late() -> None:
+    """A stall that ends just after the interval's start is caught up with in one burst inside it."""
+    what = gathered(50, 100)
+    scheduled = what.sent["scheduled_ns"].to_numpy()
+    stalled = (scheduled >= (START_S - 1) * NS) & (scheduled < START_S * NS)
+    sent_ns = np.where(stalled, START_S * NS + 1, scheduled)
+    at = what.sent.schema.get_field_index("sent_ns")
+    sent = what.sent.set_column(at, what.sent.schema.field(at), pa.array(sent_ns))
+    found = generator_of(sent, what.due)
+    assert not found.ok
+    assert found.detail.endswith("all within 1000.00 ms")
 
 
 def test_messages_of_an_earlier_step_are_not_this_ones_throughput() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import kstest, poisson
 
 from harness.errors import UsageError
-from harness.experiments.schedule import CHUNK, Constant, Poisson, Schedule, Trace
+from harness.experiments.schedule import CHUNK, BegunSchedule, Constant, Due, Poisson, Schedule, Trace
 
 rates = st.floats(min_value=1e-3, max_value=1e6, allow_nan=False).map(lambda r: round(r, 6)).filter(bool)
 firsts = st.integers(min_value=0, max_value=3 * CHUNK + 5)
@@ -144,3 +144,33 @@ def test_impossible_rates_are_refused(rate: float) -> None:
     if rate != 1e-9:
         with pytest.raises(UsageError, match="rate"):
             Poisson(rate, 1)
+
+
+@given(
+    schedules,
+    firsts,
+    st.integers(-(10**12), 10**12),
+    st.lists(st.integers(0, 10**11), min_size=2, max_size=2),
+)
+@settings(max_examples=budget(60), deadline=None)
+def test_what_is_due_in_a_span_is_what_a_walk_over_the_schedule_finds(
+    schedule: Schedule, skip: int, base_ns: int, span: list[int]
+) -> None:
+    most = 3 * CHUNK
+    walked = offsets(schedule, most, skip)
+    start, end = sorted(span)
+    if len(walked) == most:
+        end = min(end, walked[-1])  # as far as was walked
+    start = min(start, end)
+    due = BegunSchedule(schedule, skip, base_ns).due(base_ns + start, base_ns + end)
+    assert due.messages == sum(start <= o < end for o in walked)
+    assert due.ended == all(o < end for o in walked)
+
+
+def test_a_trace_that_ends_in_the_span_says_so() -> None:
+    trace = Trace(np.array([0, 5, 5, 9], dtype=np.int64))
+    begun = BegunSchedule(trace, skip=0, base_ns=100)
+    assert begun.due(100, 109) == Due(3, ended=False)
+    assert begun.due(105, 110) == Due(3, ended=True)
+    assert BegunSchedule(Trace(trace.offsets_ns, period_ns=10), 0, 100).due(105, 111) == Due(4, ended=False)
+    assert BegunSchedule(trace, skip=9, base_ns=100).due(100, 200) == Due(0, ended=True)

@@ -8,6 +8,7 @@ import pyarrow as pa
 from harness.experiments import records
 from harness.experiments.measuring import MeasuredInterval
 from harness.experiments.precision import look
+from harness.experiments.schedule import BegunSchedule, Constant
 from harness.experiments.steady import Steadiness
 from harness.experiments.workload_tables import RECEIVED, SENT
 from harness.plans import Component, Executor, PhysicalPlan, QueryPlan, Stream, Worker, WorkerNode
@@ -78,6 +79,7 @@ def gathered(rate_tps: int, out_tps: int) -> records.GatheredStep:
         failed=[],
         errors=[],
         topic="in",
+        due=BegunSchedule(Constant(rate_tps), skip=0, base_ns=0).due(START_S * NS, END_S * NS),
         members=np.ones_like,
     )
 
@@ -99,5 +101,8 @@ def measured(steady: bool) -> MeasuredInterval:
         complete_latency_ms={},
         machine_busy_pct=50.0,
         machine_steal_pct=0.0,
+        clock_offset_start_ns=0,
+        clock_offset_end_ns=0,
+        came_up=(),
         disturbance="",
     )

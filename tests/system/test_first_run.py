@@ -54,7 +54,7 @@ EXPERIMENT = {
 }
 
 
-LOAD_RELATED = {"steady", "burn-in", "precision", "generator"}
+LOAD_RELATED = {"steady", "burn-in", "precision", "generator", "metrics", "stolen"}
 """Checks that a machine which does other work at the same time may spoil."""
 
 

@@ -20,7 +20,9 @@ import psutil
 import pytest
 
 from harness.app.homes import PREFIX
-from harness.machine import sandbox
+from harness.errors import UsageError
+from harness.machine import machine_lock, sandbox
+from harness.machine.machine_lock import MachineLock
 from harness.machine.servers import ServerHomes
 
 pytestmark = pytest.mark.system
@@ -41,7 +43,7 @@ NOT_LONG = tuple(
     for word in ("--set", f"measure.{key}={value}")
 )
 """What is measured here is looked at for what is there, not for how steady and precise it is."""
-LOAD_RELATED = {"steady", "burn-in", "precision", "generator", "metrics"}
+LOAD_RELATED = {"steady", "burn-in", "precision", "generator", "metrics", "stolen"}
 """Checks that a machine which does other work at the same time may spoil: in ten seconds it may give a worker
 so little time that a task reports nothing. Lines that were lost are no such thing."""
 IN_ITS_TERMINAL = """
@@ -199,3 +201,38 @@ def test_quick_stopped_in_three_ways_and_resumed(server_homes: ServerHomes, tmp_
         assert again.returncode == status, again.stderr[-3000:]
     assert json.loads((copy / "summary.json").read_text()) == json.loads((run / "summary.json").read_text())
     assert json.loads((copy / "verdict.json").read_text()) == json.loads((run / "verdict.json").read_text())
+
+
+@pytest.mark.timeout(900)
+def test_a_second_run_is_refused_or_waits_and_then_has_the_machine(
+    server_homes: ServerHomes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This process holds the lock as a run would; the command enters a sandbox with it."""
+    if reason := sandbox.obstacle():
+        pytest.skip(f"no sandbox on this machine: {reason}")
+    (tmp_path / "locks").mkdir()
+    monkeypatch.setenv(machine_lock.PLACE, str(tmp_path / "locks"))
+    environment = {k: v for k, v in os.environ.items() if k != sandbox.MARK}
+    asked = ("run", "quick", *NOT_LONG, "--runs", str(tmp_path / "runs"))
+    with MachineLock("runs/another", wait=False, say=print) as lock:
+        held = f"process {os.getpid()} is measuring runs/another on this machine"
+        done = subprocess.run(
+            harness(*asked), capture_output=True, text=True, env=environment, timeout=600, check=False
+        )
+        assert done.returncode == 2
+        assert done.stderr.splitlines()[-1].startswith(f"error: {held}: ")
+        assert not (tmp_path / "runs").exists()
+
+        with started(tmp_path / "waits.log", environment, *asked, "--wait") as command:
+            command.until(lambda said: f"{held}: waiting until it has ended" in said)
+            assert not (tmp_path / "runs").exists()
+            lock.release()
+            command.until(lambda said: "starting" in said and (tmp_path / "runs" / "quick").is_dir())
+            (run,) = (tmp_path / "runs" / "quick").iterdir()
+            with pytest.raises(UsageError) as refused:
+                MachineLock("a third", wait=False, say=print)
+            says = f"process {command.process.pid} is measuring {run} on this machine"
+            assert refused.value.message == says
+            assert command.end(command.process.terminate) == 1
+    with MachineLock("what comes next", wait=False, say=print):
+        pass

@@ -19,6 +19,7 @@ from harness.app.jars import jars
 from harness.backends.local import daemon as cluster_daemon
 from harness.errors import UsageError
 from harness.machine import sandbox, servers
+from harness.machine.machine_lock import came_up
 
 pytestmark = pytest.mark.system
 
@@ -235,12 +236,17 @@ def test_a_cluster_stays_up_until_down_and_dies_whole_with_its_outer_process(
         cluster_daemon.up(own_daemon, shape, interrupted)
     assert cluster_daemon.status().state is None
 
+    before_ns = time.monotonic_ns()
     state = cluster_daemon.up(own_daemon, shape, tell)
+    up_ns = time.monotonic_ns()
+    assert came_up(before_ns, up_ns) == [os.getpid()]  # which makes what a run measured by then invalid
+    assert came_up(up_ns, up_ns + 10**9) == []
     assert said, "progress was told"
     status = cluster_daemon.status()
     assert status.up
     assert set(status.answering) == {"zookeeper", "kafka", "nimbus", "node-1"}
     assert cluster_daemon.up(own_daemon, shape).pid == state.pid  # it is up already
+    assert came_up(up_ns, time.monotonic_ns()) == []
     with pytest.raises(UsageError, match="another shape"):
         cluster_daemon.up(own_daemon, cluster_daemon.Shape(nodes=2, slots_per_node=1))
 

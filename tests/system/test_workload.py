@@ -15,18 +15,22 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import psutil
 import pyarrow as pa
 import pytest
+from made_steps import measured
 
 from harness.backends.kafka.client import NO_COORDINATOR_YET, Consumer, Producer, Record, Topics
 from harness.errors import ClusterError
 from harness.experiments.assemble import assemble
 from harness.experiments.ledger import LedgerEvidence, settle
-from harness.experiments.schedule import Constant, Poisson, Trace
-from harness.workload.generator import Generator, Lateness
+from harness.experiments.measuring import MeasuredInterval
+from harness.experiments.records import on_schedule
+from harness.experiments.schedule import Constant, Due, Poisson, Trace
+from harness.workload.generator import LEAD_NS, Begin, Generator, Lateness, _due
 from harness.workload.load import KafkaLoad
 from harness.workload.receiver import Receiver
 from harness.workload.wire import Hop, Member, OwnWire, encode
@@ -146,6 +150,93 @@ def test_a_schedule_that_ends_says_so(kafka_bootstrap: str, topic: str) -> None:
         tables.append(generator.stop())
         assert pa.concat_tables(tables)["message_id"].to_pylist() == [0, 1, 2, 3]
         assert generator.stop().num_rows == 0
+
+
+def measured_over(start_ns: int, end_ns: int) -> MeasuredInterval:
+    return replace(measured(steady=True), start_ns=start_ns, end_ns=end_ns)
+
+
+def test_a_generator_stopped_inside_an_interval_is_told_by_what_it_left_out(
+    kafka_bootstrap: str, topic: str, out: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """200 messages/s, from the first one on and for a second after the stall began: one every 5 ms.
+
+    It is woken when it has been told to stop, as a stall that lasts until the end of a step is.
+    """
+    with KafkaLoad(kafka_bootstrap, topic, out, Constant) as load:
+        load.start(200.0)
+        until(lambda: load.sent().num_rows >= 100, "messages sent")
+        os.kill(load.generator.pid, signal.SIGSTOP)
+        start_ns = load.sent()["scheduled_ns"][0].as_py()
+        number = (time.monotonic_ns() - start_ns) // 5_000_000 + 200
+        interval = measured_over(start_ns, start_ns + number * 5_000_000)
+        until(lambda: time.monotonic_ns() > interval.end_ns, "the interval's end")
+        tell = load.generator._process.tell
+
+        def tell_and_wake(command: object) -> None:
+            tell(command)
+            os.kill(load.generator.pid, signal.SIGCONT)
+
+        monkeypatch.setattr(load.generator._process, "tell", tell_and_wake)
+        load.stop()
+        due = load.due(interval.start_ns, interval.end_ns)
+        found = on_schedule(load.sent(), interval, due)
+        sent = load.sent().num_rows
+    assert due == Due(number, ended=False)
+    assert number - sent > 190  # the stall's second, but for what was under way when it began
+    assert not found.ok
+    assert found.detail.startswith(f"{sent} of the {number} messages due in the interval were sent")
+
+
+def test_a_generator_stalled_for_a_while_sends_all_and_is_late(
+    kafka_bootstrap: str, topic: str, out: str
+) -> None:
+    with KafkaLoad(kafka_bootstrap, topic, out, Constant) as load:
+        load.start(200.0)
+        until(lambda: load.sent().num_rows >= 100, "messages sent")
+        os.kill(load.generator.pid, signal.SIGSTOP)
+        stalled_ns = time.monotonic_ns()
+        until(lambda: time.monotonic_ns() > stalled_ns + 1_000_000_000, "a second of stalling")
+        os.kill(load.generator.pid, signal.SIGCONT)
+        start_ns = load.sent()["scheduled_ns"][0].as_py()
+        interval = measured_over(start_ns, stalled_ns + 1_000_000_000)
+        until(lambda: load.sent()["scheduled_ns"][-1].as_py() >= interval.end_ns, "all that was due")
+        load.stop()
+        due = load.due(interval.start_ns, interval.end_ns)
+        found = on_schedule(load.sent(), interval, due)
+    assert not found.ok
+    assert "messages due" not in found.detail
+    assert float(found.detail.rsplit("all within ", 1)[1].removesuffix(" ms")) > 900
+
+
+def test_a_trace_that_ends_inside_an_interval_is_told(kafka_bootstrap: str, topic: str, out: str) -> None:
+    trace = Trace(np.arange(100, dtype=np.int64) * 2_000_000)
+    with KafkaLoad(kafka_bootstrap, topic, out, lambda _: trace) as load:
+        load.start(500.0)
+        until(lambda: load.sent().num_rows == 100, "the whole trace")
+        load.stop()
+        start_ns = load.sent()["scheduled_ns"][0].as_py()
+        interval = measured_over(start_ns, start_ns + 1_000_000_000)
+        found = on_schedule(load.sent(), interval, load.due(interval.start_ns, interval.end_ns))
+    assert not found.ok
+    assert "the schedule ended in the interval, with 100 messages due until then" in found.detail
+
+
+def test_the_start_is_set_when_the_schedule_is_there() -> None:
+    """A random schedule taken up late draws all of its past first: a start before that would be late."""
+    drawn_ns = []
+
+    class Slow(Constant):
+        def chunks(self, first: int = 0) -> Iterator[np.ndarray]:
+            for chunk in super().chunks(first):
+                drawn_ns.append(time.monotonic_ns())
+                yield chunk
+
+    for skip in (0, 50):
+        drawn_ns.clear()
+        _, due = _due(Begin(Slow(100.0), first_id=0, skip=skip))
+        before = max(drawn_ns)
+        assert next(due) >= before + LEAD_NS
 
 
 def test_identifiers_only_grow(kafka_bootstrap: str, topic: str) -> None:

@@ -31,10 +31,13 @@ MOST_ABSORBED_SHARE = 0.01
 """Share of the messages that windows may still hold at the end. They are in no mean, and they are those that
 wait longest: above this the mean and the 99th percentile are of the quick windows only."""
 
+MOST_NAMED = 5
+"""Tasks that one line names."""
+
 
 @dataclass(frozen=True)
 class Samples:
-    """What the interval's latencies of one step are made of, in rows, and which tasks did not report."""
+    """What the interval's latencies of one step are made of, in rows, and which tasks did not report all."""
 
     values: int = 0
     missing: int = 0
@@ -42,10 +45,21 @@ class Samples:
     negative: int = 0
     outside: int = 0
     silent_tasks: tuple[int, ...] = ()
+    untiled: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, histogram: pd.DataFrame, step: int, silent_tasks: tuple[int, ...] = ()) -> Samples:
-        """Count from the latency histogram; ``silent_tasks`` have no metric bucket in the interval."""
+    def of(
+        cls,
+        histogram: pd.DataFrame,
+        step: int,
+        silent_tasks: tuple[int, ...] = (),
+        untiled: tuple[str, ...] = (),
+    ) -> Samples:
+        """Count from the latency histogram.
+
+        ``silent_tasks`` have no metric bucket in the interval; ``untiled`` says of which tasks some are
+        missing, doubled or squeezed.
+        """
         mine = histogram[histogram["step"] == step]
 
         def rows(of: pd.Series[bool]) -> int:
@@ -58,6 +72,7 @@ class Samples:
             negative=rows(mine["bin"] == NEGATIVE),
             outside=rows(~mine["batch"].between(0, BATCHES - 1)),
             silent_tasks=silent_tasks,
+            untiled=untiled,
         )
 
 
@@ -315,6 +330,25 @@ def _began_empty(step: StepRecord, _: Samples) -> Outcome:
     return _ok(found.ok, found.detail) if found is not None else ("valid", "not recorded")
 
 
+def _alone(step: StepRecord, _: Samples) -> Outcome:
+    found = step.quality.alone
+    return _ok(found.ok, found.detail) if found is not None else ("valid", "not recorded")
+
+
+def _clocks(step: StepRecord, _: Samples) -> Outcome:
+    found = step.quality.clocks
+    return _ok(found.ok, found.detail) if found is not None else ("valid", "not recorded")
+
+
+def _stolen(step: StepRecord, _: Samples) -> Outcome:
+    found, steal_pct = step.quality.stolen, step.interval.machine_steal_pct
+    if found is not None:
+        return _ok(found.ok, found.detail)
+    if steal_pct is None:
+        return "valid", "not recorded"
+    return "valid", f"{steal_pct:.1f} % of the CPU time was stolen in the interval, when there was no limit"
+
+
 def _generator(step: StepRecord, _: Samples) -> Outcome:
     return _found(step.quality.generator)
 
@@ -348,7 +382,10 @@ def _samples(step: StepRecord, samples: Samples) -> Outcome:
 
 
 def _metrics(step: StepRecord, samples: Samples) -> Outcome:
-    """Require metrics of every task of the topology and none lost, unless the run was not instrumented."""
+    """Require metrics of every task of the topology, in buckets that tile the interval, and none lost.
+
+    Not of a run that was not instrumented.
+    """
     found = step.quality.metrics
     if found is not None and not found.ok:
         return "invalid", found.detail
@@ -356,6 +393,9 @@ def _metrics(step: StepRecord, samples: Samples) -> Outcome:
         return ("unknown", "no metrics, and no word on why") if found is None else ("valid", found.detail)
     if silent := [f"{step.plan.start.by_task[t].component}:{t}" for t in samples.silent_tasks]:
         return "invalid", f"no metrics in the interval from {', '.join(silent[:5])}"
+    if samples.untiled:
+        more = f", and of {rest} more tasks" if (rest := len(samples.untiled) - MOST_NAMED) > 0 else ""
+        return "invalid", f"buckets do not tile the interval: {'; '.join(samples.untiled[:MOST_NAMED])}{more}"
     return ("unknown", "whether any was lost is not recorded") if found is None else ("valid", "")
 
 
@@ -372,6 +412,9 @@ STEP_CHECKS: Mapping[str, StepCheck] = {
     "burn-in": _unless_saturated(_burn_in),
     "precision": _unless_saturated(_precision),
     "began-empty": _began_empty,
+    "alone": _alone,
+    "clocks": _clocks,
+    "stolen": _stolen,
     "generator": _generator,
     "receiver": _receiver,
     "errors-reported": _errors_reported,

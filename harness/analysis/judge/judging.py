@@ -15,7 +15,7 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from harness.analysis.judge import capacity, checks
+from harness.analysis.judge import capacity, checks, raw_steps
 from harness.analysis.judge import pairs as errors
 from harness.analysis.spark import counters, distribution, latencies, tables
 from harness.analysis.spark.inputs import STEP_NUMBERS, Archive, RunRecord, Source
@@ -123,7 +123,9 @@ def _checks(
     counted = dict(iter(histogram.groupby("step")))
     nothing = histogram.iloc[:0]
     samples = {
-        mine.index: checks.Samples.of(counted.get(mine.index, nothing), mine.index, silent[s.index])
+        mine.index: checks.Samples.of(
+            counted.get(mine.index, nothing), mine.index, silent[s.index], raw_steps.untiled(mine)
+        )
         for mine, s in zip(own.steps, run.steps, strict=True)
     }
     return checks.run_checks(own, samples)

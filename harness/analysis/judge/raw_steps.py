@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from harness.analysis.judge import bucket_tiling
 from harness.analysis.judge.checks import Samples
 from harness.analysis.judge.predicting import observed
 from harness.analysis.spark.distribution import BATCHES
@@ -46,12 +47,16 @@ class RawStep:
         The interval's rows of ``latency.parquet``.
     metrics : Table
         All rows of ``metrics.parquet``.
+    untiled : tuple of str
+        What is wrong with the buckets as they were measured (``bucket_tiling``); a resampled night has what
+        the measured one had.
     """
 
     record: StepRecord
     interval: Interval
     latency: pa.Table
     metrics: pa.Table
+    untiled: tuple[str, ...]
 
     @property
     def inside(self) -> pa.Table:
@@ -79,7 +84,25 @@ def read_step(record: StepRecord) -> RawStep:
     """
     latency, metrics = (_read(record, name) for name in ("latency.parquet", "metrics.parquet"))
     inside = latency.filter(latency["in_interval"])
-    return RawStep(record, record.interval, judged(inside, record.interval.latency), metrics)
+    rows = judged(inside, record.interval.latency)
+    return RawStep(record, record.interval, rows, metrics, _untiled(record, metrics))
+
+
+def untiled(record: StepRecord) -> tuple[str, ...]:
+    """Say what is wrong with the metric buckets of a step whose tables are not in memory.
+
+    Raises
+    ------
+    UsageError
+        Naming the file that cannot be read to its end.
+    """
+    return _untiled(record, _read(record, "metrics.parquet"))
+
+
+def _untiled(record: StepRecord, metrics: pa.Table) -> tuple[str, ...]:
+    if record.bucket_s is None:
+        return ()
+    return bucket_tiling.untiled(metrics, record.interval, record.plan.start, record.bucket_s)
 
 
 def _read(record: StepRecord, name: str) -> pa.Table:
@@ -104,6 +127,7 @@ def samples(step: RawStep) -> Samples:
         negative=int((np.round(finite * NS_PER_MS) < 0).sum()),
         outside=int(((scheduled < at.start_ns) | (scheduled >= at.end_ns)).sum()),
         silent_tasks=tuple(_silent_tasks(step)),
+        untiled=step.untiled,
     )
 
 

@@ -8,6 +8,7 @@ chance alone, within intervals; what differs between real nights is not in them.
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -73,8 +74,9 @@ def resample(run_path: Path, target: Path, seed: int) -> Path:
     """
     run = read_raw(run_path)
     with folder_atomically(target) as folder:
-        for name in ("experiment.yaml", "environment.json"):
-            shutil.copy(run.path / name, folder / name)
+        shutil.copy(run.path / "experiment.yaml", folder / "experiment.yaml")
+        environment = {**run.environment, "resampled": seed}
+        (folder / "environment.json").write_text(json.dumps(environment, indent=2))
         for record in run.steps:
             place = folder / "steps" / record.folder.name
             place.mkdir(parents=True)

@@ -38,6 +38,8 @@ class StepRecord:
     quality: Quality
     latency_rows: int
     metrics_rows: int
+    bucket_s: float | None
+    """Length of the metric buckets as asked; None where they were drawn anew from those of another night."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +81,7 @@ class RunRecord:
     @property
     def bucket_s(self) -> float:
         """The length of the metric buckets, by which times are drawn; 2 s if not stated."""
-        measure = self.experiment.get("measure")
-        return float(measure["bucket_s"]) if isinstance(measure, Mapping) and "bucket_s" in measure else 2.0
+        return _bucket_s(self.experiment)
 
     @property
     def rows(self) -> int:
@@ -178,14 +179,21 @@ def read_raw(path: Path) -> RunRecord:
         raise UsageError(f"{run.path / 'experiment.yaml'}: there is no key 'name'")
     if not (run.path / "steps").is_dir():
         raise UsageError(f"{run.path}: there is no folder 'steps'", "is this a run directory?")
-    steps = tuple(_step(run, index) for index in run.finished_steps)
+    environment = run.environment
+    bucket_s = None if environment.get("resampled") is not None else _bucket_s(experiment)
+    steps = tuple(_step(run, index, bucket_s) for index in run.finished_steps)
     if not steps:
         raise UsageError(f"{run.path}: no finished step", "harness run --resume goes on with it")
     declined = tuple(run.declined_steps.values())
-    return RunRecord(run.path, experiment, run.environment, steps, 0, declined=declined)
+    return RunRecord(run.path, experiment, environment, steps, 0, declined=declined)
 
 
-def _step(run: Run, index: int) -> StepRecord:
+def _bucket_s(experiment: Mapping[str, Any]) -> float:
+    measure = experiment.get("measure")
+    return float(measure["bucket_s"]) if isinstance(measure, Mapping) and "bucket_s" in measure else 2.0
+
+
+def _step(run: Run, index: int, bucket_s: float | None) -> StepRecord:
     folder = run.step_path(index)
     return StepRecord(
         index=index,
@@ -195,6 +203,7 @@ def _step(run: Run, index: int) -> StepRecord:
         quality=_read(folder / "quality.json", Quality.model_validate_json),
         latency_rows=check_parquet(folder / "latency.parquet", LATENCY),
         metrics_rows=check_parquet(folder / "metrics.parquet", METRICS),
+        bucket_s=bucket_s,
     )
 
 

@@ -24,11 +24,11 @@ from harness.app.simulated.networks import FETCH_MS, HOST_CORES, network
 from harness.app.simulated.placing import place, worker_nodes
 from harness.errors import StepDeclined
 from harness.experiments import records
-from harness.experiments.config import Experiment, Step
+from harness.experiments.config import Experiment, Step, Workload
 from harness.experiments.loading import expand_steps
 from harness.experiments.measuring import MeasuredInterval
 from harness.experiments.precision import look
-from harness.experiments.schedule import NS_PER_S, Schedule
+from harness.experiments.schedule import NS_PER_S, BegunSchedule, Due, Schedule
 from harness.experiments.steady import interval as steadiness
 from harness.models.contract.layout import IntArray
 from harness.models.simulator import simulate_messages
@@ -128,16 +128,25 @@ def _play(
     burn_in_s = whole(min(max(measure.burn_in.least_s, 2 * slowest_s), measure.burn_in.most_s))
     interval_s = whole(measure.interval.most_s)
     span = _Span(burn_in_s, interval_s, max(1.0, min(2 * slowest_s, interval_s)))
-    workload = experiment.input
-    own = workload.model_copy(update={"seed": workload.seed + step.index})
     until_ms = span.end_ms + 1000 * span.settle_s
-    offsets = _sent_until(schedule(own, rate_tps), round(until_ms * 1e6))
+    offsets = _sent_until(_schedule(experiment, step), round(until_ms * 1e6))
     spouts = np.concatenate([made.layout.tasks[name] for name in made.input_tps])
     partition = np.arange(offsets.size) % tables.PARTITIONS
     messages = Messages(offsets / 1e6 + FETCH_MS, spouts[partition % spouts.size])
-    played = simulate_messages(made, messages, (span.start_ms, span.end_ms), own.seed)
+    played = simulate_messages(made, messages, (span.start_ms, span.end_ms), _workload(experiment, step).seed)
     first_id = step.index * MESSAGES_A_STEP
     return tables.Played(played, offsets, first_id, up_ns, epoch_ms), span
+
+
+def _workload(experiment: Experiment, step: Step) -> Workload:
+    """Return a step's workload, with a seed of its own."""
+    workload = experiment.input
+    return workload.model_copy(update={"seed": workload.seed + step.index})
+
+
+def _schedule(experiment: Experiment, step: Step) -> Schedule:
+    rate_tps = step.rate_tps or experiment.input.rate_tps
+    return schedule(_workload(experiment, step), rate_tps)
 
 
 def _asked(experiment: Experiment, step: Step, placement: AskedPlacement | None) -> TopologyConfiguration:
@@ -167,7 +176,7 @@ def _sent_until(planned: Schedule, until_ns: int) -> IntArray:
     return np.concatenate(parts)
 
 
-def _gather(experiment: Experiment, played: tables.Played) -> records.GatheredStep:
+def _gather(experiment: Experiment, step: Step, played: tables.Played, span: _Span) -> records.GatheredStep:
     # each multiplier draws for itself here: by how many ways a child came is only known at most
     ways = member_ways(experiment.topology.query_plan())
     sent, received = tables.sent(played), tables.received(played, experiment.input.seed)
@@ -186,11 +195,17 @@ def _gather(experiment: Experiment, played: tables.Played) -> records.GatheredSt
         failed=(),
         errors=[],
         topic="simulated",
+        due=_due(experiment, step, played, span),
         members=lambda ids: members[ids - played.first_id],
         copies=lambda sink, _, child: np.where(
             child > 0, sum(ways[sink].numbered.values()), ways[sink].plain
         ),
     )
+
+
+def _due(experiment: Experiment, step: Step, played: tables.Played, span: _Span) -> Due:
+    start_ns, end_ns = (int(t) for t in played.ns(np.array([span.start_ms, span.end_ms])))
+    return BegunSchedule(_schedule(experiment, step), skip=0, base_ns=played.up_ns).due(start_ns, end_ns)
 
 
 def _measured(
@@ -235,6 +250,9 @@ def _measured(
         complete_latency_ms=_complete_latency(played),
         machine_busy_pct=0.0,
         machine_steal_pct=0.0,
+        clock_offset_start_ns=0,
+        clock_offset_end_ns=0,
+        came_up=(),
         disturbance="",
     )
 
@@ -260,7 +278,7 @@ def _write(
     played: tables.Played,
     span: _Span,
 ) -> Interval:
-    gathered = _gather(experiment, played)
+    gathered = _gather(experiment, step, played, span)
     measured = _measured(experiment, played, span, gathered)
     plan, instrumented = step_plan.start, experiment.measure.instrument
     assembled = records.latency(gathered, plan, measured)

@@ -26,6 +26,7 @@ from harness.backends.local.cluster import LocalCluster
 from harness.errors import ClusterError, HarnessError, UsageError
 from harness.machine import sandbox
 from harness.machine.locks import held
+from harness.machine.machine_lock import coming_up
 from harness.machine.room import require_room
 from harness.machine.server_config import LOOPBACK
 from harness.machine.server_process import kafka_answers, tail, zookeeper_answers
@@ -151,7 +152,8 @@ def _up(homes: ServerHomes, shape: Shape, progress: Callable[[str], None]) -> Da
             start_new_session=True,
         )
     try:
-        return _await_up(daemon, log, progress)
+        with coming_up():
+            return _await_up(daemon, log, progress)
     except BaseException:  # Ctrl-C does not reach it: nobody would know of what it starts
         if daemon.poll() is None:
             _end(daemon.pid)

@@ -58,6 +58,9 @@ def test_a_good_run_is_valid(tmp_path: Path) -> None:
         ({"quality": {"steady": Finding(ok=False, detail="drift of 14 %")}}, "steady", "drift of 14 %"),
         ({"quality": {"plan_as_asked": Finding(ok=False, detail="3 workers")}}, "plan-as-asked", "3 workers"),
         ({"quality": {"generator": Finding(ok=False, detail="late by 80 ms")}}, "generator", "late by 80 ms"),
+        ({"quality": {"alone": Finding(ok=False, detail="a cluster came up")}}, "alone", "a cluster came up"),
+        ({"quality": {"clocks": Finding(ok=False, detail="set by 6000 ms")}}, "clocks", "set by 6000 ms"),
+        ({"quality": {"stolen": Finding(ok=False, detail="20 % was stolen")}}, "stolen", "20 % was stolen"),
         ({"quality": {"receiver": Finding(ok=False, detail="stopped")}}, "receiver", "stopped"),
         (
             {"quality": {"errors_reported": Finding(ok=False, detail="bolt-a: oom")}},
@@ -293,3 +296,11 @@ def test_samples_are_counted_from_the_histogram() -> None:
     assert Samples.of(frame, 0) == Samples(values=12, missing=1, not_a_number=2, negative=3, outside=5)
     assert Samples.of(frame, 3) == Samples()
     assert checks.Samples.of(frame, 1).values == 9
+
+
+def test_stolen_time_of_a_run_from_before_there_was_a_limit_is_told(tmp_path: Path) -> None:
+    run = made(tmp_path, interval={"machine_steal_pct": 20.3})
+    assert failed(run) == {}
+    told = results(run)["stolen", 1].detail
+    assert told == "20.3 % of the CPU time was stolen in the interval, when there was no limit"
+    assert results(run)["stolen", 0].detail == "not recorded"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ def test_thesis_protocol_takes_a_windows_chosen_path(spark: SparkSession, window
 def step_with(run: RunRecord, complete: dict[str, CompleteLatency]) -> StepRecord:
     s = run.steps[1]
     changed = s.interval.model_copy(update={"complete_latency_ms": complete})
-    return StepRecord(s.index, s.folder, s.plan, changed, s.quality, s.latency_rows, s.metrics_rows)
+    return replace(s, interval=changed)
 
 
 def test_complete_latency_is_weighted_by_what_each_spout_acked(run: RunRecord) -> None:

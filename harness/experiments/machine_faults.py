@@ -1,0 +1,59 @@
+"""What a machine does to a step that is measured on it: moves its clock, or its CPU is used by others."""
+
+from __future__ import annotations
+
+from harness.experiments.config import StealLimits
+from harness.experiments.measuring import MeasuredInterval
+from harness.runs import Finding
+
+MOST_CLOCK_MOVE_MS = 100.0
+"""Most that the time of day may move against the monotonic clock in an interval. Both follow the same
+corrections of the rate, so they part only when the time of day is set, or the machine was suspended."""
+
+
+def clocks(measured: MeasuredInterval) -> Finding:
+    """Return whether the time of day, which metric buckets are named by, kept to the monotonic clock."""
+    moved_ms = (measured.clock_offset_end_ns - measured.clock_offset_start_ns) / 1e6
+    way = "forward" if moved_ms > 0 else "back"
+    ok = abs(moved_ms) <= MOST_CLOCK_MOVE_MS
+    return Finding(
+        ok=ok,
+        detail=f"the time of day moved by {abs(moved_ms):.2f} ms against the monotonic clock"
+        if ok
+        else f"the time of day was set {way} by {abs(moved_ms):.0f} ms in the interval, and at most"
+        f" {MOST_CLOCK_MOVE_MS:g} ms are allowed",
+    )
+
+
+def stolen(steal_pct: float, most_pct: float) -> Finding:
+    """Return whether the machine's host left it the CPU that it has.
+
+    Parameters
+    ----------
+    steal_pct : float
+        Share of the machine's CPU time in the interval that went to others.
+    most_pct : float
+        ``measure.steal_pct.most``.
+    """
+    ok = steal_pct <= most_pct
+    limit = "" if ok else f", and at most {most_pct:g} % are allowed"
+    return Finding(ok=ok, detail=f"{steal_pct:.1f} % of the CPU time was stolen in the interval{limit}")
+
+
+def alone(measured: MeasuredInterval) -> Finding:
+    """Return whether no cluster came up beside the run in the interval."""
+    named = ", ".join(str(pid) for pid in measured.came_up)
+    detail = f"another cluster came up on this machine in the interval (process {named})" if named else ""
+    return Finding(ok=not named, detail=detail)
+
+
+def shortcoming(measured: MeasuredInterval, limits: StealLimits) -> str:
+    """Say why the step should be measured again for what its machine did; empty where it should not."""
+    if not (moved := clocks(measured)).ok:
+        return f"clocks: {moved.detail}"
+    if not (beside := alone(measured)).ok:
+        return f"alone: {beside.detail}"
+    if measured.machine_steal_pct > limits.again:
+        found = stolen(measured.machine_steal_pct, limits.most)
+        return f"stolen: {found.detail}, measured again above {limits.again:g} %"
+    return ""

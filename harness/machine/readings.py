@@ -1,0 +1,76 @@
+"""What can be read of this machine while a step is measured: its two clocks, and where its CPU time went."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import psutil
+
+from harness.machine import machine_lock
+
+CLOCK_READINGS = 5
+
+
+class CpuTimes(NamedTuple):
+    """CPU seconds of all cores since the machine's start, as ``/proc/stat`` has them."""
+
+    busy_s: float
+    idle_s: float
+    steal_s: float
+
+    @property
+    def total_s(self) -> float:
+        """All of them."""
+        return self.busy_s + self.idle_s + self.steal_s
+
+
+class CpuShares(NamedTuple):
+    """Shares of the machine's CPU time between two readings."""
+
+    busy_pct: float
+    steal_pct: float
+
+
+def shares(before: CpuTimes, after: CpuTimes) -> CpuShares:
+    """Return how much of the CPU time was used, and how much its host gave to others.
+
+    Examples
+    --------
+    >>> shares(CpuTimes(10.0, 80.0, 1.0), CpuTimes(40.0, 90.0, 11.0))
+    CpuShares(busy_pct=60.0, steal_pct=20.0)
+    """
+    total_s = after.total_s - before.total_s
+    if total_s <= 0:
+        return CpuShares(0.0, 0.0)
+    busy, steal = ((a - b) / total_s for a, b in ((after[0], before[0]), (after[2], before[2])))
+    return CpuShares(round(100 * busy, 1), round(100 * steal, 1))
+
+
+class ThisMachine:
+    """The machine that this process runs on (``harness.experiments.contracts.MachineReadings``)."""
+
+    def clock_offset_ns(self) -> int:
+        """Return what the time of day is ahead of the monotonic clock.
+
+        Of several readings the one that took least time tells it: a process may be kept from its core in one,
+        and a busy machine is no reason to take a clock for one that moved.
+        """
+        readings = []
+        for _ in range(CLOCK_READINGS):
+            before_ns, epoch_ns, after_ns = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
+            readings.append((after_ns - before_ns, epoch_ns - (before_ns + after_ns) // 2))
+        return min(readings)[1]
+
+    def cpu_times(self) -> CpuTimes:
+        """Return where the CPU time went until now."""
+        now = psutil.cpu_times()
+        steal_s = getattr(now, "steal", 0.0)  # Linux only
+        idle_s = now.idle + getattr(now, "iowait", 0.0)
+        # the time of virtual machines that run here is in user and nice already
+        guests_s = getattr(now, "guest", 0.0) + getattr(now, "guest_nice", 0.0)
+        return CpuTimes(sum(now) - guests_s - idle_s - steal_s, idle_s, steal_s)
+
+    def came_up(self, start_ns: int, end_ns: int) -> list[int]:
+        """Return the processes that brought clusters up here in a span of the monotonic clock."""
+        return machine_lock.came_up(start_ns, end_ns)

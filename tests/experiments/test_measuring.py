@@ -1,0 +1,140 @@
+"""One interval measured on a machine whose clocks and CPU readings are fed; the time it takes is its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from harness.experiments import machine_faults, measuring
+from harness.experiments.config import Step
+from harness.experiments.loading import expand_steps, load
+from harness.experiments.measuring import MeasuredInterval, Measurement
+from harness.experiments.watching import View
+from harness.machine.readings import CpuTimes, ThisMachine, shares
+
+EXPERIMENT = load(
+    "quick",
+    [
+        "measure.burn_in={least_s: 10, most_s: 20}",
+        "measure.interval={least_s: 20, most_s: 20, looks: 1}",
+        "steps.plan=[{executors: 1}]",
+    ],
+)
+EPOCH_NS = 1_700_000_000 * 10**9
+
+
+class World:
+    """Time that passes only while somebody waits, messages every 10 ms of it, and fed readings."""
+
+    by_message = True
+    lag_s = 0.0
+    latency = "ground-truth"
+
+    def __init__(self, moved_ms: float = 0.0, cpu: tuple[CpuTimes, ...] = ()) -> None:
+        self._now_ns = 10**12
+        self._moved_ns = round(moved_ms * 1e6)
+        self._cpu = iter(cpu or (CpuTimes(0, 0, 0), CpuTimes(1, 1, 0)))
+        self._asked = 0
+        self.beside: list[int] = []
+
+    def monotonic_ns(self) -> int:
+        return self._now_ns
+
+    def time_ns(self) -> int:
+        return EPOCH_NS + self._now_ns
+
+    def sleep(self, seconds: float) -> None:
+        self._now_ns += round(seconds * 1e9)
+
+    def clock_offset_ns(self) -> int:
+        self._asked += 1
+        return EPOCH_NS + (self._moved_ns if self._asked > 1 else 0)
+
+    def cpu_times(self) -> CpuTimes:
+        return next(self._cpu)
+
+    def came_up(self, start_ns: int, end_ns: int) -> list[int]:
+        assert end_ns - start_ns == 20 * 10**9
+        return self.beside
+
+    def view(self, rows: int | None = None) -> View:
+        del rows
+        at = np.arange(10**12, self._now_ns, 10_000_000, dtype=np.int64)
+        latency = np.full(at.size, 5.0) + (at // 10_000_000) % 3
+        return View(at, at, latency, latency, np.ones(at.size), np.arange(at.size))
+
+    def due_s(self, since_ns: int) -> np.ndarray:
+        return (self.view().at_ns - since_ns) / 1e9
+
+    def silence(self) -> str:
+        return ""
+
+    def check(self) -> None:
+        pass
+
+    def generation(self) -> Mapping[str, int]:
+        return {}
+
+    def complete_latency(self) -> Mapping[str, tuple[float, int]]:
+        return {}
+
+
+def measured_on(world: World, monkeypatch: pytest.MonkeyPatch) -> MeasuredInterval:
+    monkeypatch.setattr(measuring, "time", world)
+    step: Step = expand_steps(EXPERIMENT)[0]
+    silent = lambda *_: None  # noqa: E731
+    return Measurement(EXPERIMENT, step, world, world, silent, world, tolerant=False).carry_out()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("moved_ms", "ok", "says"),
+    [
+        (0.0, True, "moved by 0.00 ms"),
+        (99.0, True, "moved by 99.00 ms"),
+        (-99.0, True, "moved by 99.00 ms"),
+        (101.0, False, "was set forward by 101 ms in the interval"),
+        (-6000.0, False, "was set back by 6000 ms in the interval"),
+    ],
+)
+def test_the_time_of_day_is_compared_with_the_monotonic_clock_at_both_ends(
+    moved_ms: float, ok: bool, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = measured_on(World(moved_ms), monkeypatch)
+    assert measured.clock_offset_end_ns - measured.clock_offset_start_ns == round(moved_ms * 1e6)
+    found = machine_faults.clocks(measured)
+    assert found.ok is ok
+    assert says in found.detail
+
+
+def test_stolen_time_is_that_between_the_readings_at_both_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 40 s of two cores in 20 s, 10 s were used and 8 s stolen: 25 % and 20 %."""
+    cpu = (CpuTimes(100.0, 1000.0, 50.0), CpuTimes(110.0, 1022.0, 58.0))
+    measured = measured_on(World(cpu=cpu), monkeypatch)
+    assert (measured.machine_busy_pct, measured.machine_steal_pct) == (25.0, 20.0)
+    assert not machine_faults.stolen(measured.machine_steal_pct, 10.0).ok
+    assert machine_faults.shortcoming(measured, EXPERIMENT.measure.steal_pct).startswith("stolen: 20.0 %")
+
+
+def test_a_cluster_that_came_up_in_the_interval_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    assert machine_faults.alone(measured_on(world, monkeypatch)).ok
+    crowded = World()
+    crowded.beside = [4711]
+    measured = measured_on(crowded, monkeypatch)
+    found = machine_faults.alone(measured)
+    assert not found.ok
+    assert found.detail == "another cluster came up on this machine in the interval (process 4711)"
+    assert machine_faults.shortcoming(measured, EXPERIMENT.measure.steal_pct) == f"alone: {found.detail}"
+
+
+def test_readings_of_this_machine() -> None:
+    """All cores' seconds since the start, of which no kind goes back; and clocks that nobody set."""
+    here = ThisMachine()
+    first, second = here.cpu_times(), here.cpu_times()
+    assert first.total_s > 0
+    assert second.busy_s >= first.busy_s >= 0
+    assert 0 <= shares(CpuTimes(0, 0, 0), first).busy_pct <= 100
+    assert shares(first, first) == (0.0, 0.0)
+    assert abs(here.clock_offset_ns() - here.clock_offset_ns()) < 100_000_000
