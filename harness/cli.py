@@ -20,6 +20,7 @@ from harness.commands import (
     running,
     scheduling,
     tuning,
+    watching,
 )
 from harness.commands.common import Commands
 
@@ -37,6 +38,7 @@ for command in (
     running.check,
     running.predict,
     running.report,
+    watching.watch,
     evaluating.figures,
     evaluating.compare,
     evaluating.accuracy,

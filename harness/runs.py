@@ -244,6 +244,12 @@ class Quality(Frozen):
     """Whether no cluster came up beside the run in the interval; None as above."""
 
     @property
+    def ledger_counts(self) -> dict[str, int]:
+        """The ledger's counts by what became of messages; empty where the harness sent none."""
+        ledger = self.ledger or {}
+        return {name: n for name, n in ledger.items() if isinstance(n, int) and not isinstance(n, bool)}
+
+    @property
     def saturated(self) -> str:
         """Say that the step was saturated; empty where it was not."""
         return f"saturated: {self.backlog}" if self.backlog is not None and self.backlog.saturated else ""

@@ -21,8 +21,9 @@ from harness.app.stores import Stores
 from harness.errors import ClusterError, HarnessError, UsageError
 from harness.experiments.campaign import Campaign
 from harness.experiments.config import Experiment
-from harness.experiments.contracts import Watcher
+from harness.experiments.contracts import Watcher, watched_by
 from harness.experiments.loading import expand_steps
+from harness.experiments.progress import ProgressFile
 from harness.machine import cgroups, host_logs, room
 from harness.machine.environment import describe
 from harness.machine.masking import SecretMask
@@ -149,7 +150,13 @@ def measure(
         progress(line)
 
     mask = SecretMask.of(experiment.model_dump(mode="json"), sys.argv[1:])
-    with temporary_home() as home, logging_to(run, mask):
+    steps = len(expand_steps(experiment))
+    with (
+        temporary_home() as home,
+        logging_to(run, mask),
+        ProgressFile(run.path, steps, mask.text) as progress_file,
+    ):
+        watchers = watched_by(progress_file, watch)
         logger.info("steps finished before: %s", list(run.finished_steps))
         try:
             there = access(experiment)
@@ -157,7 +164,7 @@ def measure(
             with there.open(homes, home, say, stores) as cluster:
                 try:
                     folder = cluster.logs / "submission"
-                    carry_out_on(experiment, run, cluster, name, folder, stores, watch, first_id)
+                    carry_out_on(experiment, run, cluster, name, folder, stores, watchers, first_id)
                 except KeyboardInterrupt as stop:
                     say(f"told to stop{f' by {stop}' if str(stop) else ''}, {experiment.cluster.ending}")
                     raise

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -174,6 +175,7 @@ class Campaign:
         for attempt in range(1, attempts + 1):
             asked_ns = time.monotonic_ns()
             how, start = self._apply(step, asked, finished)
+            self._show(step, "burn-in", plan=start)
             submission = how if attempt == 1 else submission
             self._load.begin_step()
             up_ns = time.monotonic_ns()
@@ -346,7 +348,12 @@ class Campaign:
             or f"mean {known.mean:.2f} ms ± {known.precision_pct:.1f} % "
             f"({kept.latency.num_rows} rows, burn-in {measured.burn_in.seconds:.0f} s)"
         )
-        self._show(step, "done", detail=f"{found}; {twice}" if (twice := interval.measured_again) else found)
+        self._show(
+            step,
+            "done",
+            detail=f"{found}; {twice}" if (twice := interval.measured_again) else found,
+            ledger=quality.ledger_counts,
+        )
 
     def _reporter(self, step: Step) -> Report:
         rest = self._steps[self._steps.index(step) + 1 :]
@@ -354,10 +361,15 @@ class Campaign:
         a_step = REBALANCE_EXPECTED_S + measure.burn_in.least_s + measure.interval.most_s
 
         def report(
-            phase: Phase, rate: float | None, latency: float | None, left: float | None, detail: str
+            phase: Phase,
+            rate: float | None,
+            latency: float | None,
+            left: float | None,
+            detail: str,
+            ledger: Mapping[str, int],
         ) -> None:
             total = None if left is None else left + len(rest) * a_step
-            self._show(step, phase, rate, latency, total, detail)
+            self._show(step, phase, rate, latency, total, detail, ledger)
 
         return report
 
@@ -369,12 +381,15 @@ class Campaign:
         latency_ms: float | None = None,
         left_s: float | None = None,
         detail: str = "",
+        ledger: Mapping[str, int] | None = None,
+        plan: PhysicalPlan | None = None,
     ) -> None:
         if (step.index, phase, detail) != self._logged and phase in LOGGED:
             self._logged = (step.index, phase, detail)
             log.info("step %d, %s: %s%s", step.index, step.label, phase, f", {detail}" if detail else "")
+        steps, counts = len(self._steps), ledger or {}
         self._watch(
-            Progress(step.index, len(self._steps), phase, step.label, rate_tps, latency_ms, left_s, detail)
+            Progress(step.index, steps, phase, step.label, rate_tps, latency_ms, left_s, detail, counts, plan)
         )
 
 

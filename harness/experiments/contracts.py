@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 import pyarrow as pa
@@ -200,7 +200,28 @@ class MachineReadings(Protocol):
 
 @dataclass(frozen=True)
 class Progress:
-    """What the campaign is doing, for whoever shows it."""
+    """A moment of the campaign, for whoever shows or keeps it.
+
+    Attributes
+    ----------
+    step, steps : int
+        The step at hand, from 0, and their number.
+    phase : Phase
+    label : str
+        The step's configuration in words.
+    rate_tps, latency_ms : float, optional
+        Of what came out in the last few seconds.
+    left_s : float, optional
+        Until the last step ends, at most about.
+    detail : str
+    ledger : mapping
+        Messages ``sent`` and members ``received`` since the step began; of a finished step, its ledger's
+        counts. Empty where the harness sends nothing.
+    plan : PhysicalPlan, optional
+        At the moment from which it is in force.
+    epoch_ms : int, optional
+        When it was so; by default now. Simulated runs have a clock of their own.
+    """
 
     step: int
     steps: int
@@ -210,6 +231,23 @@ class Progress:
     latency_ms: float | None = None
     left_s: float | None = None
     detail: str = ""
+    ledger: Mapping[str, int] = field(default_factory=dict)
+    plan: PhysicalPlan | None = None
+    epoch_ms: int | None = None
 
 
 Watcher = Callable[[Progress], None]
+
+
+def unwatched(_now: Progress) -> None:
+    """Show nobody."""
+
+
+def watched_by(*watchers: Watcher) -> Watcher:
+    """Return a watcher that hands every moment to several, in order."""
+
+    def watch(now: Progress) -> None:
+        for watcher in watchers:
+            watcher(now)
+
+    return watch

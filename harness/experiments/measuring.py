@@ -36,7 +36,7 @@ SETTLE_MOST_S = 12.0
 interval ends in the past, so that its last messages have had the time to come out."""
 
 StopReason = Literal["precision", "time-limit"]
-Report = Callable[[Phase, float | None, float | None, float | None, str], None]
+Report = Callable[[Phase, float | None, float | None, float | None, str, Mapping[str, int]], None]
 
 
 class Disturbed(StepInvalid):
@@ -117,7 +117,8 @@ class Measurement:
     deployment : Deployment
         With the step's plan in force.
     report : callable
-        Told phase, rate seen (messages/s), latency seen (ms), seconds left in this step, detail.
+        Told phase, rate seen (messages/s), latency seen (ms), seconds left in this step, detail, counts of
+        messages.
     machine : MachineReadings
         Read at both ends of the interval.
     tolerant : bool
@@ -301,7 +302,8 @@ class Measurement:
         recent = (now.left_ns > since_ns) & (now.left_ns <= until_ns)
         weight = now.weight[recent].sum()
         mean = float(now.latency_ms[recent] @ now.weight[recent] / weight) if weight > 0 else None
-        self._report(phase, now.rate_tps(since_ns, until_ns), mean, max(left_s, 0.0), detail)
+        rate_tps = now.rate_tps(since_ns, until_ns)
+        self._report(phase, rate_tps, mean, max(left_s, 0.0), detail, self._watched.ledger())
 
 
 def difference(

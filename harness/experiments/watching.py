@@ -101,6 +101,9 @@ class Watched(Protocol):
     def silence(self) -> str:
         """Say what is known of why nothing came out; empty where it is nothing."""
 
+    def ledger(self) -> dict[str, int]:
+        """Return messages ``sent`` and members ``received`` so far; empty where none are sent."""
+
     def view(self, newest: int | None = None) -> View:
         """Return what has come out since the step began, or some of the newest rows of it."""
 
@@ -137,6 +140,10 @@ class WatchedMessages:
             return f"{said}: nothing was written to {load.output_topic}"
         first = f" (the first that has none at all: {load.foreign[0]})" if load.foreign else ""
         return f"{said}: the {load.records_read} records in {load.output_topic} have other names{first}"
+
+    def ledger(self) -> dict[str, int]:
+        """Return how many messages were sent, and how many members of them have been received."""
+        return {"sent": self._load.sent().num_rows, "received": self._load.received().num_rows}
 
     def view(self, newest: int | None = None) -> View:
         """Return what has arrived since the step began, with the times the generator's schedule says.
@@ -229,6 +236,10 @@ class Reports:
     def silence(self) -> str:
         """Say nothing: what a topology makes of its own messages is its own affair."""
         return ""
+
+    def ledger(self) -> dict[str, int]:
+        """Return nothing: nothing is sent."""
+        return {}
 
     @property
     def lag_s(self) -> float:

@@ -9,7 +9,7 @@ that only playing moves on.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,11 +25,14 @@ from harness.app.simulated.placing import place, worker_nodes
 from harness.errors import StepDeclined
 from harness.experiments import records
 from harness.experiments.config import Experiment, Step, Workload
+from harness.experiments.contracts import Watcher, unwatched
 from harness.experiments.loading import expand_steps
 from harness.experiments.measuring import MeasuredInterval
 from harness.experiments.precision import look
+from harness.experiments.progress import ProgressFile
 from harness.experiments.schedule import NS_PER_S, BegunSchedule, Due, Schedule
 from harness.experiments.steady import interval as steadiness
+from harness.experiments.step_progress import finished_step_progress
 from harness.models.contract.layout import IntArray
 from harness.models.simulator import simulate_messages
 from harness.models.simulator.loads import loads
@@ -73,26 +76,38 @@ class _Span:
         return 1000 * (self.burn_in_s + self.interval_s)
 
 
-def carry_out(experiment: Experiment, run: Run, say: Callable[[str], None]) -> None:
-    """Play the steps that a run does not have yet.
+def carry_out(
+    experiment: Experiment, run: Run, say: Callable[[str], None], watch: Watcher = unwatched
+) -> None:
+    """Play the steps that a run does not have yet, and write their events to ``progress.jsonl``.
 
     Parameters
     ----------
     say : callable
         Told one line a step.
+    watch : Watcher
+        Told the events of each step once it is played, on the virtual clock; the file is written first.
 
     Raises
     ------
     UsageError, ModelDeclined
         When the experiment asks for what the simulator does not play.
     """
-    finished = run.finished_steps
+    steps = expand_steps(experiment)
+    with ProgressFile(run.path, len(steps)) as progress:
+        _carry_out(experiment, run, say, (progress, watch))
+
+
+def _carry_out(
+    experiment: Experiment, run: Run, say: Callable[[str], None], watchers: Sequence[Watcher]
+) -> None:
+    finished, steps = run.finished_steps, expand_steps(experiment)
     cluster = experiment.cluster
     nodes = worker_nodes(cluster.nodes, cluster.slots_per_node, HOST_CORES)
     planner = StepPlanner(experiment, run, lambda: nodes)
     now_ns = max((run.interval(step).done_ns for step in finished), default=0)
     epoch_ms = round(utc_now().timestamp() * 1000)
-    for step in expand_steps(experiment):
+    for step in steps:
         if step.index in run.ended_steps:
             continue
         try:
@@ -108,6 +123,10 @@ def carry_out(experiment: Experiment, run: Run, say: Callable[[str], None]) -> N
         step_plan = StepPlan(asked=asked, start=plan, end=plan, placement=placement)
         written = _write(experiment, run, step, step_plan, played, span)
         now_ns, epoch_ms = written.done_ns, epoch_ms + (written.done_ns - up_ns) // 1_000_000
+        rest_s = (len(steps) - step.index - 1) * (written.done_ns - up_ns) / 1e9
+        for now in finished_step_progress(run, step.index, len(steps), rest_s):
+            for watch in watchers:
+                watch(now)
         say(
             f"step {step.index} {step.label}, simulated: mean {written.mean_ms:.2f} ms"
             f" ± {written.precision_pct_reached:.1f} %"
