@@ -19,6 +19,7 @@ from harness.commands import (
     regression,
     running,
     scheduling,
+    serving,
     tuning,
     watching,
 )
@@ -46,6 +47,7 @@ for command in (
     exporting.export,
     forecasting.forecast,
     scheduling.schedule,
+    serving.serve,
     regression.regress,
     regression.bundle,
     regression.verify,

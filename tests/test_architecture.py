@@ -17,7 +17,7 @@ ROOMS = (
     *("models", "schedulers", "tuning", "forecasts"),
     *("analysis", "regression"),
     *("storm", "backends", "workload"),
-    *("app", "commands", "cli"),
+    *("app", "service", "commands", "cli"),
 )
 """From the bottom up: a room imports only from itself and from rooms before it (docs/architecture.md)."""
 WITHIN = {

@@ -229,15 +229,20 @@ def search_runs(folder: Path | str, **where: object) -> pd.DataFrame:
     return frame.sort_values("started", ascending=False, ignore_index=True)
 
 
-def _rows(folder: Path) -> Iterator[dict[str, object]]:
+def readable_runs(folder: Path) -> Iterator[Run]:
+    """Yield the run directories below a folder, by path; one that cannot be read hides no other."""
     for file in sorted(folder.rglob("environment.json")):
         try:
-            run = Run(file.parent)
-        except (UsageError, json.JSONDecodeError):  # one that cannot be read hides no other
+            yield Run(file.parent)
+        except (UsageError, json.JSONDecodeError):
             continue
+
+
+def _rows(folder: Path) -> Iterator[dict[str, object]]:
+    for run in readable_runs(folder):
         said = run.environment
         yield {
-            "experiment": file.parent.parent.name,
+            "experiment": run.path.parent.name,
             "verdict": run.verdict,
             "steps": len(run.finished_steps),
             "commit": said.get("commit", ""),

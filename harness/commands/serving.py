@@ -1,0 +1,60 @@
+"""Pages of runs and questions over HTTP."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from harness.commands.common import RunPath, err
+from harness.errors import UsageError
+
+ARCHIVE = Path("reports/runs")
+
+
+@click.command()
+@click.option(
+    "--runs", "folders", type=RunPath, multiple=True, metavar="DIR",
+    help="Where run directories are (repeatable; default: runs and reports/runs).",
+)  # fmt: skip
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8080,
+    show_default=True,
+    help="On loopback; 0: a free one.",
+)
+@click.option("--demo", is_flag=True, help="A simulated run, live, beside the runs that there are.")
+def serve(folders: tuple[Path, ...], port: int, demo: bool) -> None:
+    """Serve pages of runs, live and ended, and questions about their topologies as REST, on loopback only.
+
+    It reads run directories and writes nothing. Ctrl-C and SIGTERM end it.
+
+    \b
+    harness serve
+    harness serve --runs runs --port 9000
+    harness serve --demo
+    """
+    from harness.service.application import create_application
+    from harness.service.demonstration import demonstration
+    from harness.service.server import HOST, listen
+    from harness.service.server import serve as serve_until_told
+
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(f"{folder}: no such folder", "run directories are in runs/ and reports/runs/")
+    given = list(folders) or [Path("runs"), ARCHIVE]
+    with ExitStack() as stack:
+        listening = stack.enter_context(listen(port))
+        if demo:
+            place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="harness-demo-")))
+            stack.enter_context(demonstration(place))
+            given.append(place)
+        address = f"http://{HOST}:{listening.getsockname()[1]}/"
+
+        def ready() -> None:
+            err.print(f"serving {', '.join(map(str, given))} at {address}; Ctrl-C ends it", highlight=False)
+
+        serve_until_told(create_application(given), listening, ready)

@@ -1,0 +1,82 @@
+"""The service as one application: pages, questions, and what is answered when something is wrong."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
+
+from harness import __version__
+from harness.errors import HarnessError, ModelDeclined
+from harness.service.guarding import LoopbackGuard
+from harness.service.pages import error_page, pages
+from harness.service.rest import rest
+from harness.service.run_index import RunIndex, UnknownName
+
+logger = logging.getLogger(__name__)
+
+
+def create_application(folders: Sequence[Path]) -> FastAPI:
+    """Return the application over the runs below some folders.
+
+    ``state.stopping`` is set by whoever serves it, to end the streams of events.
+
+    Parameters
+    ----------
+    folders : sequence of Path
+        Where run directories are; one that is not there yet holds none.
+    """
+    application = FastAPI(
+        title="storm-harness", version=__version__, docs_url=None, redoc_url=None, openapi_url="/openapi.json"
+    )
+    application.state.index = RunIndex(folders)
+    application.state.stopping = False
+    application.include_router(rest)
+    application.include_router(pages)
+    application.add_middleware(LoopbackGuard)
+    application.add_exception_handler(HarnessError, _answer_error)
+    application.add_exception_handler(RequestValidationError, _answer_invalid)
+    application.add_exception_handler(HTTPException, _answer_http)
+    return application
+
+
+def _answer_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HarnessError)
+    status = 404 if isinstance(error, UnknownName) else 422
+    if _is_page(request):
+        return error_page(error, status)
+    said: dict[str, object] = {"type": type(error).__name__, "error": str(error)}
+    if isinstance(error, UnknownName):
+        said["known"] = list(error.known)
+    elif isinstance(error, ModelDeclined):
+        said["error"] = f"declined: {error}"
+    return JSONResponse({"errors": [said]}, status)
+
+
+def _answer_invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    wrong = []
+    for each in error.errors():
+        where = ".".join(str(part) for part in each["loc"])
+        wrong.append({"type": str(each["type"]), "error": f"{where}: {each['msg']}"})
+    if _is_page(request):
+        return error_page(wrong[0]["error"], 422)
+    return JSONResponse({"errors": wrong}, 422)
+
+
+def _answer_http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    said = f"{request.url.path}: {error.detail}"
+    if _is_page(request):
+        return error_page(said, error.status_code)
+    errors = [{"type": "HTTPException", "error": said}]
+    return JSONResponse({"errors": errors}, error.status_code, error.headers)
+
+
+def _is_page(request: Request) -> bool:
+    return not request.url.path.startswith("/model/")

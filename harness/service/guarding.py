@@ -1,0 +1,98 @@
+"""Who may ask the service: pages of its own on this machine, and nobody through another site's page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import urlsplit
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Message, Receive, Send], Awaitable[None]]
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
+    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+"""Content policy of every answer that sets none itself: only what this service serves."""
+REPORT_POLICY = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';"
+    " img-src data:; base-uri 'none'; frame-ancestors 'none'"
+)
+"""Of a run's report, which is one file with its own styles and script: it reaches nothing, this service
+included."""
+HEADERS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+class LoopbackGuard:
+    """Refuses requests by another host's name or from another origin, and adds headers that keep pages apart.
+
+    A page elsewhere can make a browser ask a loopback address. By a name of its own that resolves to
+    loopback, the ``Host`` tells; else the ``Origin`` does.
+
+    Parameters
+    ----------
+    application : callable
+        An ASGI application.
+    """
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._application(scope, receive, send)
+            return
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                given = {name.lower() for name, _ in message["headers"]}
+                added = {"content-security-policy": POLICY, **HEADERS}
+                message["headers"] = [
+                    *message["headers"],
+                    *((k.encode(), v.encode()) for k, v in added.items() if k.encode() not in given),
+                ]
+            await send(message)
+
+        headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        if refusal := refusal_of(headers.get(b"host", ""), headers.get(b"origin")):
+            await _refuse(send_guarded, refusal)
+        else:
+            await self._application(scope, receive, send_guarded)
+
+
+def refusal_of(host: str, origin: str | None) -> str:
+    """Say why a request is refused; empty for one that may pass.
+
+    Examples
+    --------
+    >>> refusal_of("localhost:8080", None), refusal_of("127.0.0.1:8080", "http://127.0.0.1:8080")
+    ('', '')
+    >>> refusal_of("127.0.0.1:8080", "http://elsewhere.example")
+    "origin 'http://elsewhere.example' is not this service"
+    """
+    try:
+        name = urlsplit(f"//{host}").hostname
+    except ValueError:
+        name = None
+    if name not in LOOPBACK:
+        return f"host {host!r} is not this service: ask by a loopback address"
+    if origin is not None and origin != f"http://{host}":
+        return f"origin {origin!r} is not this service"
+    return ""
+
+
+async def _refuse(send: Send, reason: str) -> None:
+    body = json.dumps({"errors": [{"type": "Refused", "error": reason}]}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 403, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,195 @@
+"""Pages: the table of runs, two runs side by side, and one run, live or replayed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from importlib import resources
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query, Request
+from fastapi.responses import FileResponse, HTMLResponse, Response, StreamingResponse
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from harness.errors import HarnessError, UsageError
+from harness.runs import Run
+from harness.service.following import plan_of, server_sent
+from harness.service.guarding import REPORT_POLICY
+from harness.service.run_index import RunIndex, RunRow, UnknownName, run_row
+
+pages = APIRouter(include_in_schema=False)
+
+FILES = {"page.css": "text/css", "run.js": "text/javascript"}
+TEMPLATES = Environment(
+    loader=PackageLoader("harness", "assets/service"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+TEMPLATES.filters["num"] = lambda value, digits=1: "–" if value is None else f"{value:.{digits}f}"
+
+
+@pages.get("/")
+def show_runs(
+    request: Request,
+    experiment: str = "",
+    verdict: str = "",
+    commit: str = "",
+) -> HTMLResponse:
+    """Show the runs, those that the filter leaves."""
+    rows = list(_index(request).rows())
+    shown = [
+        row
+        for row in rows
+        if experiment.lower() in row.experiment.lower()
+        and verdict in ("", row.verdict)
+        and row.commit.startswith(commit)
+    ]
+    asked = {"experiment": experiment, "verdict": verdict, "commit": commit}
+    verdicts = sorted({row.verdict for row in rows})
+    return _page("runs.html.j2", "", rows=shown, of=len(rows), asked=asked, verdicts=verdicts)
+
+
+@pages.get("/compare")
+def compare_runs(request: Request, run: Annotated[list[str], Query()] = []) -> HTMLResponse:  # noqa: B006
+    """Show two runs side by side: what was measured of each configuration, and each model's errors."""
+    if len(run) != 2:
+        raise UsageError(f"{len(run)} runs chosen", "choose two in the table of runs")
+    sides = []
+    for address in run:
+        experiment, _, start = address.rpartition("/")
+        sides.append(run_row(experiment, start, _index(request).run(experiment, start)))
+    return _page("compare.html.j2", "", sides=sides, measured=_measured(sides), models=_models(sides))
+
+
+@pages.get("/runs/{experiment}/{start}")
+def show_run(request: Request, experiment: str, start: str) -> HTMLResponse:
+    """Show one run, live or replayed."""
+    run = _index(request).run(experiment, start)
+    row = run_row(experiment, start, run)
+    reported = (run.path / "report.html").is_file()
+    return _page("run.html.j2", "../../", row=row, steps=step_rows(run), reported=reported)
+
+
+@pages.get("/runs/{experiment}/{start}/events")
+async def follow_run(
+    request: Request, experiment: str, start: str, last_event_id: Annotated[str, Header()] = ""
+) -> StreamingResponse:
+    """Send a run's events as they are written."""
+    run = _index(request).run(experiment, start)
+    skip = int(last_event_id) if last_event_id.isdecimal() else 0
+    application = request.app
+    events = server_sent(run, skip, lambda: bool(application.state.stopping))
+    return StreamingResponse(events, media_type="text/event-stream")
+
+
+@pages.get("/runs/{experiment}/{start}/plan/{step}")
+def draw_plan(request: Request, experiment: str, start: str, step: int) -> Response:
+    """Draw a step's physical plan, as SVG."""
+    from harness.analysis.figures.plan_drawing import draw  # noqa: PLC0415 (takes a second)
+
+    plan = plan_of(_index(request).run(experiment, start), step)
+    if plan is None:
+        raise UnknownName("step", str(step), [])
+    return Response(draw(plan), media_type="image/svg+xml")
+
+
+@pages.get("/runs/{experiment}/{start}/steps")
+def show_steps(request: Request, experiment: str, start: str) -> HTMLResponse:
+    """Show the table of a run's finished steps, for a page that is open already."""
+    run = _index(request).run(experiment, start)
+    return _page("steps.html.j2", "../../", steps=step_rows(run))
+
+
+@pages.get("/runs/{experiment}/{start}/report")
+def show_report(request: Request, experiment: str, start: str) -> Response:
+    """Serve a run's report as it was written, apart from everything else here."""
+    path = _index(request).run(experiment, start).path / "report.html"
+    if not path.is_file():
+        raise UnknownName("report of", f"{experiment}/{start}", ["make it with: harness report RUN"])
+    return FileResponse(path, media_type="text/html", headers={"content-security-policy": REPORT_POLICY})
+
+
+@pages.get("/static/{name}")
+def serve_file(name: str) -> Response:
+    """Serve a style sheet or a script."""
+    if name not in FILES:
+        raise UnknownName("file", name, list(FILES))
+    text = resources.files("harness").joinpath("assets", "service", name).read_text(encoding="utf-8")
+    return Response(text, media_type=FILES[name])
+
+
+def step_rows(run: Run) -> list[dict[str, Any]]:
+    """Return a row a finished step: what was asked, measured, and became of its messages.
+
+    A step that cannot be read says so in its row.
+    """
+    rows: list[dict[str, Any]] = []
+    for step in run.finished_steps:
+        try:
+            interval, quality = run.interval(step), run.quality(step)
+        except UsageError as error:
+            rows.append({"step": step, "problem": str(error)})
+            continue
+        rows.append(
+            {
+                "step": step,
+                "problem": "",
+                "configuration": interval.configuration,
+                "rate_tps": interval.rate_tps,
+                "mean_ms": interval.mean_ms,
+                "half_width_ms": interval.half_width_ms,
+                "latency": interval.latency,
+                "burn_in_s": interval.burn_in.seconds,
+                "interval_s": (interval.end_ns - interval.start_ns) / 1e9,
+                "busy_pct": interval.machine_busy_pct,
+                "stolen_pct": interval.machine_steal_pct,
+                "saturated": quality.saturated,
+                "ledger": quality.ledger_counts,
+            }
+        )
+    return rows
+
+
+def _measured(sides: list[RunRow]) -> list[dict[str, Any]]:
+    """Return the configurations and rates that both runs measured, with both means and their difference."""
+    first, second = (
+        {(r["configuration"], r["rate_tps"]): r for r in step_rows(side.run) if not r["problem"]}
+        for side in sides
+    )
+    rows = []
+    for key in first:
+        if key not in second:
+            continue
+        a, b = first[key], second[key]
+        known = a["latency"] == b["latency"] and all(math.isfinite(r["mean_ms"]) for r in (a, b))
+        difference_pct = 100 * (b["mean_ms"] / a["mean_ms"] - 1) if known and a["mean_ms"] else None
+        rows.append(
+            {"configuration": key[0], "rate_tps": key[1], "sides": (a, b), "difference_pct": difference_pct}
+        )
+    return rows
+
+
+def _models(sides: list[RunRow]) -> list[tuple[str, list[Any]]]:
+    """Return each model's errors in both runs; None where one did not judge it."""
+    by_model: list[Mapping[str, Any]] = [{e.model: e for e in side.errors} for side in sides]
+    names = dict.fromkeys(name for errors in by_model for name in errors)
+    return [(name, [errors.get(name) for errors in by_model]) for name in names]
+
+
+def error_page(error: HarnessError | str, status: int) -> HTMLResponse:
+    """Return a page that says what is wrong, and what there is instead."""
+    known = error.known if isinstance(error, UnknownName) else ()
+    message = error if isinstance(error, str) else error.message if known else str(error)
+    return _page("error.html.j2", "/", status, message=message, known=known)
+
+
+def _index(request: Request) -> RunIndex:
+    index: RunIndex = request.app.state.index
+    return index
+
+
+def _page(template: str, root: str, status: int = 200, **values: Any) -> HTMLResponse:
+    """Fill a template; ``root`` leads from the page's address to the service's own."""
+    return HTMLResponse(TEMPLATES.get_template(template).render(root=root, **values), status)

@@ -1,0 +1,169 @@
+"""The runs that the service knows: found in folders anew each time, addressed by experiment and start."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.app.opened_run import readable_runs
+from harness.errors import HarnessError
+from harness.runs import Run
+from harness.schemas import LATENCIES
+
+
+class UnknownName(HarnessError):
+    """A topology, run, model or scheduler that nobody here knows.
+
+    Parameters
+    ----------
+    kind, name : str
+        What was asked for.
+    known : sequence of str
+        The names that there are.
+    """
+
+    def __init__(self, kind: str, name: str, known: Sequence[str]) -> None:
+        super().__init__(f"unknown {kind} {name!r}", f"known are {', '.join(known) or 'none'}")
+        self.known = tuple(known)
+
+
+@dataclass(frozen=True)
+class ModelError:
+    """A model's errors of a run's leading latency: median and worst of the judged pairs, in percent."""
+
+    model: str
+    median_pct: float
+    worst_pct: float
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """A run as the table of runs shows it.
+
+    Attributes
+    ----------
+    run : Run
+    experiment, start : str
+        Its address: the names of its two folders.
+    verdict, commit, cluster_kind, machine : str
+    steps : int
+        Finished ones.
+    measure : str
+        The latency that ``errors`` are of; empty without any.
+    errors : tuple of ModelError
+        Smallest median first.
+    """
+
+    run: Run
+    experiment: str
+    start: str
+    verdict: str
+    commit: str
+    cluster_kind: str
+    machine: str
+    steps: int
+    measure: str
+    errors: tuple[ModelError, ...]
+
+
+class RunIndex:
+    """Runs below some folders.
+
+    Parameters
+    ----------
+    folders : sequence of Path
+        A run of the same address in a later one is not seen.
+    """
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self.folders = tuple(folders)
+
+    def runs(self) -> dict[tuple[str, str], Run]:
+        """Return every run by experiment and start, newest first."""
+        runs: dict[tuple[str, str], Run] = {}
+        for folder in self.folders:
+            for run in readable_runs(folder):
+                runs.setdefault((run.path.parent.name, run.path.name), run)
+        return dict(sorted(runs.items(), key=lambda item: (item[0][1], item[0][0]), reverse=True))
+
+    def run(self, experiment: str, start: str) -> Run:
+        """Return one run.
+
+        Raises
+        ------
+        UnknownName
+            When there is none of that address; only names that were found are looked up.
+        """
+        runs = self.runs()
+        if (experiment, start) not in runs:
+            raise UnknownName("run", f"{experiment}/{start}", ["/".join(name) for name in runs])
+        return runs[experiment, start]
+
+    def of_topology(self, topology: str) -> list[Run]:
+        """Return the runs of a topology that have a finished step, newest first.
+
+        A topology goes by its experiment's name, as it does on a cluster.
+
+        Raises
+        ------
+        UnknownName
+            When no run is of it.
+        """
+        runs = [(name, run) for (name, _), run in self.runs().items() if run.finished_steps]
+        if not (mine := [run for name, run in runs if name == topology]):
+            raise UnknownName("topology", topology, sorted({name for name, _ in runs}))
+        return mine
+
+    def rows(self) -> Iterator[RunRow]:
+        """Yield the table of runs, newest first; of a damaged run, what can be read."""
+        for (experiment, start), run in self.runs().items():
+            yield run_row(experiment, start, run)
+
+
+def run_row(experiment: str, start: str, run: Run) -> RunRow:
+    """Return one run's row."""
+    said, verdict = run.environment, "unreadable"
+    try:
+        verdict = run.verdict
+        measure, errors = _leading_errors(run)
+    except (HarnessError, ValueError, KeyError, TypeError):  # a file that somebody wrote over
+        measure, errors = "", ()
+    return RunRow(
+        run=run,
+        experiment=experiment,
+        start=start,
+        verdict=verdict,
+        commit=str(said.get("commit", "")),
+        cluster_kind=str(said.get("cluster_kind", "")),
+        machine=_machine(said.get("machine", {})),
+        steps=len(run.finished_steps),
+        measure=measure,
+        errors=errors,
+    )
+
+
+def _machine(said: Mapping[str, Any]) -> str:
+    if "cores" not in said:
+        return ""
+    memory = f", {said['memory_bytes'] / 2**30:.0f} GiB" if "memory_bytes" in said else ""
+    return f"{said['cores']} cores{memory}{', ' + str(said['cpu']) if said.get('cpu') else ''}"
+
+
+def _leading_errors(run: Run) -> tuple[str, tuple[ModelError, ...]]:
+    """Return the first latency that was judged, and each model's errors of its mean."""
+    path = run.path / "summary.json"
+    if not path.is_file():
+        return "", ()
+    rows = json.loads(path.read_text(encoding="utf-8"))["errors"]
+    judged = [r for r in rows if r["protocol"] == "ours" and r["statistic"] == "mean" and r["judged"]]
+    for measure in LATENCIES:
+        mine = [r for r in judged if r["measure"] == measure]
+        if mine:
+            errors = [
+                ModelError(r["model"], r["median_abs_error_pct"], r["worst_abs_error_pct"]) for r in mine
+            ]
+            return measure.words, tuple(sorted(errors, key=lambda e: e.median_pct))
+    return "", ()

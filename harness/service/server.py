@@ -1,0 +1,73 @@
+"""Serving the application on loopback until a signal says to end, with nothing left open."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+
+from harness.errors import UsageError
+
+HOST = "127.0.0.1"
+NICENESS = 10
+"""Below generator, receiver and servers of a run on the same cores."""
+CLOSING_S = 5
+"""For answers that are being computed when the service is told to end."""
+
+
+class LoopbackServer(uvicorn.Server):
+    """A server that ends the streams of events first when it is told to stop, so that it can end at once.
+
+    Parameters
+    ----------
+    application : FastAPI
+    ready : callable
+        Called once requests are taken.
+    """
+
+    def __init__(self, application: FastAPI, ready: Callable[[], None]) -> None:
+        super().__init__(
+            uvicorn.Config(application, log_level="warning", timeout_graceful_shutdown=CLOSING_S)
+        )
+        self._application = application
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take requests from now on."""
+        await super().startup(sockets)
+        self._ready()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End, as a signal asks; a second one does not wait. The signal is not raised again afterwards."""
+        del sig, frame
+        self._application.state.stopping = True
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+def listen(port: int) -> socket.socket:
+    """Return a socket that listens on loopback; port 0 takes a free one.
+
+    Raises
+    ------
+    UsageError
+        When the port is taken, or may not be used.
+    """
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((HOST, port))
+    except OSError as error:
+        listening.close()
+        raise UsageError(f"port {port}: {error.strerror}", "give another with --port") from None
+    return listening
+
+
+def serve(application: FastAPI, listening: socket.socket, ready: Callable[[], None]) -> None:
+    """Serve until SIGINT or SIGTERM, giving way to whatever is measured on this machine."""
+    os.nice(NICENESS)
+    LoopbackServer(application, ready).run(sockets=[listening])
