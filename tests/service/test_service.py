@@ -1,0 +1,356 @@
+"""Pages and questions of a real server, asked over HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx
+import pytest
+from served import HOSTILE, Served
+
+from harness.app.opened_run import load_run
+from harness.experiments.contracts import Progress
+from harness.experiments.progress import ProgressFile
+from harness.forecasts import FORECASTERS
+from harness.models import MODELS
+from harness.runs import Run
+
+
+@pytest.fixture
+def client(served: Served) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=served.url, timeout=120) as opened:
+        yield opened
+
+
+def hostile(served: Served) -> str:
+    return f"/runs/{quote(HOSTILE)}/{served.simulated.split('/')[1]}"
+
+
+# -- pages ---------------------------------------------------------------------------------------
+
+
+def test_the_table_has_every_run_with_its_verdict_and_errors(served: Served, client: httpx.Client) -> None:
+    page = client.get("/").text
+    assert "3 of 3 runs" in page
+    assert page.count('type="checkbox"') == 3
+    summary = json.loads((served.runs / served.archived / "summary.json").read_text())
+    (row,) = [
+        r
+        for r in summary["errors"]
+        if (r["model"], r["protocol"], r["statistic"], r["measure"])
+        == ("no-change", "ours", "mean", "ground_truth_latency_ms")
+    ]
+    assert f"no-change {row['median_abs_error_pct']:.1f} % ({row['worst_abs_error_pct']:.0f} %)" in page
+
+
+def test_the_filter_leaves_what_it_names(client: httpx.Client) -> None:
+    assert "1 of 3 runs" in client.get("/", params={"experiment": "NOISE"}).text
+    assert "1 of 3 runs" in client.get("/", params={"verdict": "valid"}).text
+    assert "0 of 3 runs" in client.get("/", params={"commit": "zzz"}).text
+
+
+def test_names_are_text_and_addresses_stay_here(served: Served, client: httpx.Client) -> None:
+    two = {"run": [served.archived, f"{HOSTILE}/{served.simulated.split('/')[1]}"]}
+    paths = ("/", hostile(served), f"/runs/{served.archived}")
+    pages = [client.get(path) for path in paths] + [client.get("/compare", params=two)]
+    pages.append(client.get(f"/runs/{quote(HOSTILE)}/never"))
+    assert [p.status_code for p in pages] == [200, 200, 200, 200, 404]
+    for page in pages:
+        assert "<script>alert" not in page.text
+        addresses = re.findall(r'(?:src|href|action)="([^"]*)"', page.text)
+        assert [a for a in addresses if re.match(r"[a-z]+:|//", a)] == ["data:,"]
+        assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert "&lt;script&gt;alert(1)&lt;" in pages[1].text
+
+
+def test_two_runs_side_by_side(served: Served, client: httpx.Client) -> None:
+    start = served.simulated.split("/")[1]
+    page = client.get("/compare", params={"run": [served.simulated, f"{HOSTILE}/{start}"]}).text
+    for step in (0, 1):
+        interval = Run(served.runs / served.simulated).interval(step)
+        assert page.count(f"{interval.mean_ms:.2f} ± {interval.half_width_ms:.2f}") == 2
+    assert ">0.0<" in page  # a run and its copy do not differ
+    alone = client.get("/compare", params={"run": served.simulated})
+    assert (alone.status_code, "choose two" in alone.text) == (422, True)
+
+
+def test_a_report_is_served_apart_from_the_service(served: Served, client: httpx.Client) -> None:
+    report = client.get(f"{hostile(served)}/report")
+    assert report.text.endswith("a report")
+    policy = report.headers["content-security-policy"]
+    assert policy.startswith("sandbox allow-scripts; default-src 'none'")
+    assert "connect-src" not in policy
+    assert client.get(f"/runs/{served.archived}/report").status_code == 404
+
+
+def test_a_plan_is_drawn_with_all_its_executors(served: Served, client: httpx.Client) -> None:
+    plan = load_run(served.runs / served.archived).plan(1)
+    drawing = client.get(f"/runs/{served.archived}/plan/1")
+    assert drawing.headers["content-type"].startswith("image/svg+xml")
+    assert drawing.text.count("<title>") == len(plan.executors)
+    assert client.get(f"/runs/{served.archived}/plan/9").status_code == 404
+
+
+# -- events --------------------------------------------------------------------------------------
+
+
+def received(client: httpx.Client, path: str, until: str, **headers: str) -> list[str]:
+    lines = []
+    with client.stream("GET", path, headers=headers) as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        for line in stream.iter_lines():
+            lines.append(line)
+            if until in line:
+                return lines
+    return lines
+
+
+@pytest.mark.parametrize("which", ["simulated", "archived"])
+def test_a_run_that_has_ended_is_replayed_whole_and_over(
+    which: str, served: Served, client: httpx.Client
+) -> None:
+    address = getattr(served, which)
+    lines = received(client, f"/runs/{address}/events", "event: over")
+    told = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: {")]
+    steps = Run(served.runs / address).finished_steps
+    assert [e["step"] for e in told if e["phase"] == "done"] == list(steps)
+    assert [e["step"] for e in told if e.get("planned")] == list(steps)
+    assert told[-1]["event"] == "end"
+    ids = [int(line.split()[1]) for line in lines if line.startswith("id: ")]
+    assert ids == list(range(1, len(told) + 1))
+    again = received(client, f"/runs/{address}/events", "event: over", **{"last-event-id": str(ids[-2])})
+    assert [line for line in again if line.startswith("id: ")] == [f"id: {ids[-1]}"]
+
+
+def test_a_live_run_is_followed_and_a_plan_not_yet_written_is_drawn(
+    served: Served, client: httpx.Client, tmp_path: Path
+) -> None:
+    source = Run(served.runs / served.simulated)
+    files = {"experiment.yaml": (source.path / "experiment.yaml").read_text()}
+    run = Run.create(served.runs, "live", files, {})
+    plan = source.plan(0).start
+    try:
+        with run.exclusively(), ProgressFile(run.path, 1) as file:
+            file(Progress(0, 1, "submit", "first"))
+            with client.stream("GET", f"/runs/live/{run.path.name}/events") as stream:
+                lines = stream.iter_lines()
+                assert '"phase":"submit"' in next(line for line in lines if '"step":0' in line)
+                file(Progress(0, 1, "burn-in", "first", plan=plan))
+                assert '"planned":true' in next(line for line in lines if '"step":0' in line)
+            drawing = client.get(f"/runs/live/{run.path.name}/plan/0").text
+            assert drawing.count("<title>") == len(plan.executors)
+        assert "No step is finished yet" in client.get(f"/runs/live/{run.path.name}").text
+    finally:
+        shutil.rmtree(served.runs / "live")
+    gone = client.get(f"/runs/live/{run.path.name}")
+    assert (gone.status_code, "unknown run" in gone.text) == (404, True)
+
+
+# -- questions -----------------------------------------------------------------------------------
+
+
+def test_models_are_listed_with_what_they_say_of_themselves(client: httpx.Client) -> None:
+    for kind, known in (("traffic", FORECASTERS), ("topology", MODELS)):
+        listed = client.get(f"/model/{kind}/storm/model_info").json()
+        assert [m["name"] for m in listed] == list(known)
+        assert all(m["description"] for m in listed)
+
+
+def test_traffic_is_forecast_by_component_task_and_stream(served: Served, client: httpx.Client) -> None:
+    """The archived run sends at a constant rate: every quantile is near it, and they rise."""
+    query = {"model": ["stats-summary", "seasonal-naive"], "future_mins": 0.5, "source_hours": 0.01}
+    answer = client.get("/model/traffic/storm/noise-floor", params=query).json()
+    assert answer["seasonal-naive"]["reason"].startswith("no forecast")  # runs have no season
+    told = answer["stats-summary"]
+    assert told["details"]["history_s"] <= 36
+    rate_tps = Run(served.runs / served.archived).interval(3).rate_tps
+    spout = {name: by["spout"]["default"] for name, by in told["components"].items()}
+    names = ("10-quantile", "median", "90-quantile", "95-quantile", "99-quantile")
+    values = [spout[name] for name in names]
+    assert values == sorted(values)
+    assert spout["median"] == pytest.approx(rate_tps, rel=0.1)
+    tasks = told["instances"]["median"]
+    assert sum(by["default"] for by in tasks.values()) == pytest.approx(rate_tps, rel=0.1)
+
+
+def test_the_current_plan_is_answered_by_task_with_latencies(served: Served, client: httpx.Client) -> None:
+    (answer,) = client.get("/model/topology/storm/current/noise-floor", params={"step": 0}).json().values()
+    plan = load_run(served.runs / served.archived).plan(0)
+    bolts = {
+        t: e.label
+        for c in plan.query_plan.components
+        if plan.query_plan.inputs(c.name)
+        for e in plan.of(c.name)
+        for t in e.tasks
+    }
+    assert {row["task"]: row["executor"] for row in answer["tasks"]} == bolts
+    for row in answer["tasks"]:  # utilisation law: U = X S
+        if row["capacity_pct"] is not None:
+            expected = row["arrival_rate_tps"] * row["service_time_ms"] / 1000 * 100
+            assert row["capacity_pct"] == pytest.approx(expected)
+        assert row["back_pressure"] is False
+    first = plan.query_plan.outputs("spout")[0].target
+    arriving = sum(r["arrival_rate_tps"] for r in answer["tasks"] if r["component"] == first)
+    assert arriving == pytest.approx(answer["rate_tps"], rel=0.05)
+    (mean,) = [
+        e for e in answer["latency"] if (e["measure"], e["statistic"]) == ("ground_truth_latency_ms", "mean")
+    ]
+    assert mean["low_ms"] <= mean["value_ms"] <= mean["high_ms"]
+
+
+def test_a_plan_and_a_scheduler_are_predicted(served: Served, client: httpx.Client) -> None:
+    run = load_run(served.runs / served.archived)
+    address = "/model/topology/storm/proposed/noise-floor"
+    by_scheduler = client.post(address, json={"scheduler": "even"}, params={"step": 0}).json()
+    assert by_scheduler["proposed"]["scheduler"] == "even"
+    as_it_is = by_scheduler["current"]["placement"]
+    given = client.post(address, json={"placement": as_it_is}, params={"step": 0}).json()
+    assert given["proposed"]["placement"] == as_it_is
+    assert given["proposed"]["predicted"] == given["current"]["predicted"]
+    assert given["proposed"]["executors_moved"] == 0
+    one_worker = {label: run.plan(0).workers[0].label for label in as_it_is}
+    moved = client.post(address, json={"placement": one_worker}, params={"step": 0}).json()
+    assert moved["proposed"]["traffic_tps"]["between_nodes"] == 0
+
+
+BODIES = (
+    {},
+    [],
+    {"scheduler": "even", "placement": {}},
+    {"placement": {}},
+    {"placement": {"spout": "node-1:6700"}},
+    {"placement": {"spout[1-999999999]": "node-1:6700"}},
+    {"placement": {"spout[1-1]": "nowhere:1"}},
+    {"plan": {}},
+    {"scheduler": "even", "rate_tps": -1},
+    {"scheduler": "even", "parameters": {"no": 1}},
+)
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_a_body_that_is_no_plan_is_named(body: object, client: httpx.Client) -> None:
+    answer = client.post("/model/topology/storm/proposed/noise-floor", json=body)
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["errors"][0]["error"]
+
+
+def test_what_nobody_knows_is_404_with_the_list(client: httpx.Client) -> None:
+    asked = (
+        ("/model/traffic/storm/<script>", "topology", "noise-floor"),
+        ("/model/topology/storm/current/never", "topology", "noise-floor"),
+        ("/model/topology/storm/current/noise-floor?model=os:system", "model", "composite"),
+        ("/model/traffic/storm/noise-floor?model=crystal", "model", "fourier-ar"),
+        ("/model/traffic/storm/noise-floor?step=77", "step", "3"),
+        ("/model/traffic/storm/noise-floor?run=never", "run", "2026"),
+    )
+    for path, kind, known in asked:
+        answer = client.get(path)
+        assert answer.status_code == 404, path
+        (error,) = answer.json()["errors"]
+        assert error["error"].startswith(f"unknown {kind}")
+        assert any(name.startswith(known) for name in error["known"])
+    proposed = client.post("/model/topology/storm/proposed/noise-floor", json={"scheduler": "os:system"})
+    assert (proposed.status_code, "even" in proposed.json()["errors"][0]["known"]) == (404, True)
+    assert client.get("/model/nothing").json()["errors"][0]["error"] == "/model/nothing: Not Found"
+    for query in ("source_hours=0", "source_hours=nan", "future_mins=x", "metrics_sample_period=0", "step=a"):
+        assert client.get(f"/model/traffic/storm/noise-floor?{query}").status_code == 422, query
+
+
+def test_openapi_is_made_of_the_types(client: httpx.Client) -> None:
+    said = client.get("/openapi.json").json()
+    assert set(said["paths"]) == {
+        "/model/traffic/storm/model_info",
+        "/model/topology/storm/model_info",
+        "/model/traffic/storm/{topology}",
+        "/model/topology/storm/current/{topology}",
+        "/model/topology/storm/proposed/{topology}",
+    }
+    assert "placement" in said["components"]["schemas"]["ProposalAsked"]["properties"]
+
+
+# -- who may ask, and the command ----------------------------------------------------------------
+
+
+def test_other_hosts_and_origins_are_refused(served: Served, client: httpx.Client) -> None:
+    for headers in (
+        {"host": "elsewhere.example"},
+        {"host": "127.0.0.1.elsewhere.example"},
+        {"origin": "http://elsewhere.example"},
+        {"origin": "null"},
+    ):
+        answer = client.get("/", headers=headers)
+        assert answer.status_code == 403, headers
+        assert answer.json()["errors"][0]["type"] == "Refused"
+    assert client.get("/", headers={"origin": served.url}).status_code == 200
+    for path in ("/static/..%2f..%2fpage.css", "/runs/../../etc/passwd", "/runs/..%2f..%2f/etc/report"):
+        assert client.get(path).status_code == 404
+
+
+def started(*arguments: str) -> tuple[subprocess.Popen[str], str]:
+    command = [sys.executable, "-m", "harness", "serve", "--port", "0", *arguments]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    line = process.stderr.readline()
+    found = re.search(r"http://127\.0\.0\.1:\d+", line)
+    assert found, line + process.stderr.read()
+    return process, found[0]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_with_a_page_open(number: int, served: Served) -> None:
+    run = Run.create(served.runs, "held", {"experiment.yaml": ""}, {})
+    process, url = started("--runs", str(served.runs))
+    try:
+        with (
+            run.exclusively(),
+            ProgressFile(run.path, 1),
+            httpx.stream("GET", f"{url}/runs/held/{run.path.name}/events", timeout=60) as stream,
+        ):
+            assert "id: 1" in next(stream.iter_lines())
+            process.send_signal(number)
+            assert process.wait(timeout=15) == 0
+        assert process.stderr is not None
+        assert "Traceback" not in process.stderr.read()
+    finally:
+        process.kill()
+        shutil.rmtree(served.runs / "held")
+
+
+def test_a_port_that_is_taken_and_a_folder_that_is_not_there_are_named(served: Served) -> None:
+    for arguments, said in (
+        (["--port", served.url.rpartition(":")[2]], "give another with --port"),
+        (["--runs", str(served.runs / "never")], "no such folder"),
+    ):
+        command = [sys.executable, "-m", "harness", "serve", *arguments]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert (ended.returncode, said in ended.stderr) == (2, True)
+        assert len(ended.stderr.splitlines()) == 1
+
+
+def test_the_demonstration_plays_live_and_leaves_nothing(served: Served) -> None:
+    process, url = started("--demo", "--runs", str(served.runs))
+    try:
+        limit = time.monotonic() + 120
+        address = None
+        while address is None and time.monotonic() < limit:
+            address = re.search(r'href="(runs/quick/[^"]*)"', httpx.get(f"{url}/").text)
+        assert address
+        with httpx.stream("GET", f"{url}/{address[1]}/events", timeout=120) as stream:
+            assert any('"phase":"burn-in"' in line for line in stream.iter_lines())
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        assert len(children) == 1
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=20) == 0
+        assert not [pid for pid in children if os.path.exists(f"/proc/{pid}")]
+    finally:
+        process.kill()
