@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from harness.experiments.contracts import Phase, Progress
 from harness.experiments.measuring import SHOWN_S
@@ -13,7 +14,7 @@ from harness.experiments.progress import ProgressEvent
 from harness.plans import PhysicalPlan
 from harness.runs import Interval, Quality, Run, judged, read_table
 
-COLUMNS = ["message_id", "sent_ns", "left_ns", "ground_truth_ms", "broker_ms"]
+COLUMNS = ["message_id", "in_interval", "sent_ns", "left_ns", "ground_truth_ms", "broker_ms"]
 """Of ``latency.parquet``: what is read to tell a step again."""
 EVERY_S = 1.0
 
@@ -43,31 +44,35 @@ def step_progress(
     ------
     Progress
         With the rate and the mean latency of the rows that came out in the last few seconds, as a live
-        campaign shows them. Where a topology makes its own messages there are no rows, and neither.
+        campaign shows them. Where a topology makes its own messages there are no rows, and neither. Where
+        a table has the interval's messages only, as archived ones do, nothing is known of the burn-in.
     """
     rows = judged(latency, interval.latency)
     left_ns, order = _sorted(rows["left_ns"])
     sent_ns, _ = _sorted(rows["sent_ns"])
     shown = rows["ground_truth_ms"].to_numpy(zero_copy_only=False)[order].astype(np.float64)
     messages = rows["message_id"].to_numpy()[order]
+    whole = not pc.all(rows["in_interval"]).as_py()
+    known_ns = interval.up_ns if whole else interval.start_ns
     end_ns = interval.drained_ns or interval.settled_ns or interval.end_ns
 
     def told(phase: Phase, at_ns: float, detail: str = "", plan: PhysicalPlan | None = None) -> Progress:
         since, until = np.searchsorted(left_ns, [at_ns - SHOWN_S * 1e9, at_ns], side="right")
         recent = shown[since:until]
         known = recent[np.isfinite(recent)]
-        watched = phase in ("burn-in", "measure") and left_ns.size > 0
+        seconds = min((at_ns - known_ns) / 1e9, SHOWN_S)
+        watched = phase in ("burn-in", "measure") and left_ns.size > 0 and seconds > 0
         return Progress(
             step=interval.step,
             steps=steps,
             phase=phase,
             label=interval.configuration,
-            rate_tps=float(np.unique(messages[since:until]).size / SHOWN_S) if watched else None,
+            rate_tps=float(np.unique(messages[since:until]).size / seconds) if watched else None,
             latency_ms=float(known.mean()) if watched and known.size else None,
             left_s=max((end_ns - at_ns) / 1e9, 0.0) + rest_s,
             detail=detail,
             ledger={"sent": int(np.searchsorted(sent_ns, at_ns, side="right")), "received": int(until)}
-            if left_ns.size
+            if left_ns.size and whole
             else {},
             plan=plan,
             epoch_ms=interval.start_epoch_ms + round((at_ns - interval.start_ns) / 1e6),

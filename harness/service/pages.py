@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import FileResponse, HTMLResponse, Response, StreamingResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from harness.errors import HarnessError, UsageError
 from harness.runs import Run
@@ -85,14 +86,15 @@ async def follow_run(
 
 
 @pages.get("/runs/{experiment}/{start}/plan/{step}")
-def draw_plan(request: Request, experiment: str, start: str, step: int) -> Response:
-    """Draw a step's physical plan, as SVG."""
-    from harness.analysis.figures.plan_drawing import draw  # noqa: PLC0415 (takes a second)
+def draw_plan(request: Request, experiment: str, start: str, step: int) -> HTMLResponse:
+    """Draw a step's physical plan with its legend, for a page that is open already."""
+    from harness.analysis.figures import plan_drawing  # noqa: PLC0415 (takes a second)
 
     plan = plan_of(_index(request).run(experiment, start), step)
     if plan is None:
         raise UnknownName("step", str(step), [])
-    return Response(draw(plan), media_type="image/svg+xml")
+    drawing = Markup(plan_drawing.draw(plan))  # it escapes all names
+    return _page("plan.html.j2", "../../../", drawing=drawing, legend=plan_drawing.legend(plan))
 
 
 @pages.get("/runs/{experiment}/{start}/steps")

@@ -127,6 +127,11 @@ def test_a_run_of_before_is_told_again_from_what_was_measured() -> None:
     done = [e for e in events if e.phase == "done"]
     assert [e.step for e in done] == list(run.finished_steps)
     assert [e.ledger["lost"] for e in done] == [0, 0, 0, 0]
+    # It was archived with the latencies of the intervals only: nothing is known before.
+    assert {e.rate_tps for e in events if e.phase == "burn-in"} == {None}
+    assert [e for e in events if e.phase == "measure" and e.ledger] == []
+    rates = [e.rate_tps for e in events if e.phase == "measure" and e.rate_tps is not None]
+    assert sum(rates) / len(rates) == pytest.approx(run.interval(0).rate_tps, rel=0.02)
     means = [e.latency_ms for e in events if e.step == 0 and e.phase == "measure" and e.latency_ms]
     assert sum(means) / len(means) == pytest.approx(run.interval(0).mean_ms, rel=0.1)
 

@@ -59,25 +59,26 @@
     box.replaceChildren(...parts);
   }
 
+  const parts = async (answer) => new DOMParser().parseFromString(await answer.text(), "text/html").body.childNodes;
+
   async function plan(step) {
     if (step === drawn) return;
     drawn = step;
     const answer = await fetch(`${here}/plan/${step}`);
     if (!answer.ok || drawn !== step) return;
-    const drawing = new DOMParser().parseFromString(await answer.text(), "image/svg+xml").documentElement;
-    at("plan").replaceChildren(document.importNode(drawing, true));
+    at("plan").replaceChildren(...await parts(answer));
     text("plan-of", `of step ${step}`);
   }
 
   async function steps() {
     const answer = await fetch(`${here}/steps`);
-    if (answer.ok) at("steps").replaceChildren(...new DOMParser().parseFromString(await answer.text(), "text/html").body.childNodes);
+    if (answer.ok) at("steps").replaceChildren(...await parts(answer));
   }
 
   function show(index) {
     const e = events[index];
-    text("step", e.step == null ? "–" : `${e.step + 1} of ${e.steps}: ${e.label}`);
-    text("phase", (e.phase || e.event) + (e.detail ? `: ${e.detail}` : ""));
+    text("step", e.step == null ? "–" : `${e.step} (${e.step + 1} of ${e.steps}): ${e.label}`);
+    text("phase", (e.phase || e.event) + (e.phase && e.detail ? `: ${e.detail}` : ""));
     text("left", e.event === "end" ? "none" : duration(e.left_s));
     text("rate", e.rate_tps == null ? "–" : `${e.rate_tps.toFixed(1)} messages/s`);
     text("latency", e.latency_ms == null ? "–" : `${e.latency_ms.toFixed(2)} ms`);

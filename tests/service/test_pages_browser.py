@@ -1,0 +1,189 @@
+"""The service's pages as a person uses them, in headless Chromium; PAGES_TO says where pictures are kept."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from served import HOSTILE, Served
+
+from harness.experiments.contracts import Progress
+from harness.experiments.progress import ProgressFile
+from harness.runs import Run
+
+pytestmark = pytest.mark.deep
+
+SCREENS: dict[str, dict[str, object]] = {
+    "light": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
+    "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
+    "phone": {"viewport": {"width": 390, "height": 844}, "color_scheme": "light", "has_touch": True},
+}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        said = "no chromium: the pages were not tried in a browser (Debian: apt-get install chromium)"
+        if os.environ.get("CI"):
+            pytest.fail(said)
+        pytest.skip(said)
+    quiet = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
+    with sync_playwright() as play:
+        opened = play.chromium.launch(executable_path=program, args=list(quiet))
+        yield opened
+        opened.close()
+
+
+class Visit:
+    """A page, and what went wrong or elsewhere while it was open."""
+
+    def __init__(self, context: BrowserContext, served: Served) -> None:
+        self.page: Page = context.new_page()
+        self.served = served
+        self.errors: list[str] = []
+        self.elsewhere: list[str] = []
+        self.page.on("pageerror", lambda e: self.errors.append(str(e)))
+        self.page.on(
+            "console", lambda m: self.errors.append(m.text) if m.type in ("error", "warning") else None
+        )
+        self.page.on(
+            "request",
+            lambda r: None if r.url.startswith((served.url, "data:")) else self.elsewhere.append(r.url),
+        )
+        self.page.on("dialog", lambda d: self.errors.append(f"dialog: {d.message}"))
+
+    def go(self, path: str) -> Page:
+        self.page.goto(self.served.url + path)
+        return self.page
+
+    def fits(self) -> bool:
+        """Whether nothing but tables and drawings, which scroll by themselves, is wider than the screen."""
+        return bool(
+            self.page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+        )
+
+
+@pytest.fixture
+def visit(browser: Browser, served: Served) -> Iterator[Visit]:
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    visiting = Visit(context, served)
+    yield visiting
+    context.close()
+    assert visiting.errors == []
+    assert visiting.elsewhere == []
+
+
+def test_runs_are_filtered_and_compared_by_keyboard(visit: Visit) -> None:
+    page = visit.go("/")
+    expect(page.locator("tbody tr")).to_have_count(3)
+    page.keyboard.press("Tab")
+    expect(page.locator(".skip")).to_be_focused()
+    page.get_by_label("Experiment").focus()
+    page.keyboard.type("noise")
+    page.keyboard.press("Enter")
+    expect(page.locator("#count")).to_have_text("1 of 3 runs")
+    page.go_back()
+    for box in page.get_by_role("checkbox").all()[:2]:
+        box.focus()
+        page.keyboard.press("Space")
+    page.get_by_role("button", name="compare").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("Two runs")
+
+
+def test_an_ended_run_is_replayed(visit: Visit) -> None:
+    page = visit.go("/")
+    page.get_by_role("link", name="fields-to-fields").click()
+    expect(page.locator("#state")).to_have_text("measuring ended: finished")
+    expect(page.locator("#phase")).to_contain_text("end")
+    for chart in ("#latencies", "#rates"):
+        expect(page.locator(f"{chart} rect.measure")).to_have_count(2)  # two steps
+        assert page.locator(f"{chart} path.line").get_attribute("d").startswith("M")  # type: ignore[union-attr]
+    executors = len(Run(visit.served.runs / visit.served.simulated).plan(1).start.executors)
+    expect(page.locator("#plan svg title")).to_have_count(executors)
+    moment = page.locator("#moment")
+    moment.focus()
+    page.keyboard.press("Home")
+    expect(page.locator("#phase")).to_have_text("begin")
+    for _ in range(8):
+        page.keyboard.press("ArrowRight")
+    expect(page.locator("#step")).to_contain_text("1 of 2")
+    expect(page.locator("#plan-of")).to_have_text("of step 0")
+    expect(page.locator("#rate")).to_contain_text("messages/s")
+    page.get_by_role("button", name="Play").press("Enter")
+    expect(page.get_by_role("button", name="Pause")).to_be_visible()
+    expect(page.locator("#plan-of")).to_have_text("of step 1", timeout=30_000)
+    expect(page.get_by_role("button", name="Play")).to_be_visible(timeout=30_000)
+
+
+def test_a_hostile_name_is_text_and_its_report_is_there(visit: Visit) -> None:
+    start = visit.served.simulated.split("/")[1]
+    page = visit.go(f"/runs/{quote(HOSTILE)}/{start}")
+    expect(page.locator("h1")).to_have_text(HOSTILE)
+    expect(page.locator("#state")).to_have_text("measuring ended: finished")
+    expect(page.get_by_role("link", name="Report of this run")).to_be_visible()
+
+
+def test_a_report_reaches_nothing(browser: Browser, served: Served) -> None:
+    context = browser.new_context()
+    visiting = Visit(context, served)
+    page = visiting.go(f"/runs/{quote(HOSTILE)}/{served.simulated.split('/')[1]}/report")
+    expect(page.locator("body")).to_contain_text("a report")
+    assert any("Content Security Policy" in error for error in visiting.errors)  # it tried to fetch
+    context.close()
+
+
+def test_a_live_run_shows_what_is_written_now(visit: Visit) -> None:
+    source = Run(visit.served.runs / visit.served.simulated)
+    files = {"experiment.yaml": (source.path / "experiment.yaml").read_text()}
+    run = Run.create(visit.served.runs, "live", files, {"cluster_kind": "local"})
+    plan = source.plan(0).start
+    try:
+        with run.exclusively():
+            with ProgressFile(run.path, 1) as file:
+                file(Progress(0, 1, "submit", "first", epoch_ms=0))
+                page = visit.go(f"/runs/live/{run.path.name}")
+                expect(page.locator("#state")).to_have_text("being measured now")
+                file(Progress(0, 1, "burn-in", "first", epoch_ms=1000, plan=plan))
+                expect(page.locator("#plan svg title")).to_have_count(len(plan.executors))
+                said = {"ledger": {"sent": 400, "received": 399}, "epoch_ms": 2000}
+                file(Progress(0, 1, "measure", "first", 49.5, 12.25, 30.0, **said))  # type: ignore[arg-type]
+                expect(page.locator("#latency")).to_have_text("12.25 ms")
+                expect(page.locator("#rate")).to_have_text("49.5 messages/s")
+                expect(page.locator("#left")).to_have_text("about 30 s")
+                expect(page.locator("#ledger")).to_have_text("sent 400, received 399")
+            (run.path / "report.html").write_text("judged")
+        expect(page.get_by_role("link", name="Report of this run")).to_be_visible(timeout=30_000)
+    finally:
+        shutil.rmtree(visit.served.runs / "live")
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_pages_fit_the_screen_and_are_kept_as_pictures(
+    screen: str, browser: Browser, served: Served, tmp_path: Path
+) -> None:
+    kept = Path(os.environ.get("PAGES_TO", tmp_path))
+    context = browser.new_context(**SCREENS[screen])  # type: ignore[arg-type]
+    visiting = Visit(context, served)
+    compared = f"run={quote(served.simulated)}&run={quote(served.archived)}"
+    for name, path in (
+        ("runs", "/"),
+        ("run", f"/runs/{served.archived}"),
+        ("compare", f"/compare?{compared}"),
+    ):
+        page = visiting.go(path)
+        if name == "run":
+            expect(page.locator("#state")).to_contain_text("measuring ended")
+            expect(page.locator("#plan svg")).to_be_visible()
+        assert visiting.fits(), name
+        page.screenshot(path=kept / f"{name}-{screen}.png", full_page=True)
+        assert (kept / f"{name}-{screen}.png").stat().st_size < 250_000
+    context.close()
+    assert visiting.errors == []
+    assert visiting.elsewhere == []
