@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.analysis.judge.predicting import predict
+from harness.experiments.progress import ProgressReader
 from harness.machine import sandbox
 from harness.runs import Run
 
@@ -104,6 +105,26 @@ def test_the_command_says_each_phase_and_its_status_is_the_verdict(ended: Ended,
     assert ended.status == {"valid": 0, "invalid": 3, "unknown": 4}[verdict["verdict"]]
     spoilt = {c["check"]: c["detail"] for c in verdict["checks"] if c["status"] != "valid"}
     assert spoilt.keys() <= LOAD_RELATED, spoilt
+
+
+def test_every_event_is_in_the_progress_file(run: Run) -> None:
+    """Both plans, both steps' phases in order, messages counted, a second apart; the settled ledgers."""
+    events = ProgressReader(run.path).read()
+    assert (events[0].event, events[-1].event, events[-1].detail) == ("begin", "end", "finished")
+    for step, how in enumerate(("submit", "rebalance")):
+        mine = [e for e in events if e.step == step]
+        phases = [e.phase for e in mine if e.event == "phase"]
+        assert phases == [how, "burn-in", "measure", "drain", "done"]
+        assert [e.plan for e in mine if e.plan] == [run.plan(step).start]
+        assert mine[-1].ledger == run.quality(step).ledger_counts
+        watched = [e for e in mine if e.phase == "measure"]
+        assert all((b.time - a.time).total_seconds() >= 0.99 for a, b in pairwise(watched))
+        sent = [e.ledger["sent"] for e in watched]
+        assert sent == sorted(sent)
+        assert sent[-1] > sent[0] > 0
+        last = watched[-1]
+        assert last.latency_ms is not None
+        assert last.latency_ms > DELAY_MS
 
 
 def test_the_report_has_every_output_and_asks_nobody(run: Run) -> None:
