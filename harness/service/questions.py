@@ -227,7 +227,7 @@ def predict_proposed(run: Run, step: int | None, asked: ProposalAsked) -> dict[s
         else:
             name = str(asked.scheduler)
             scheduler = make_scheduler({"name": name, **asked.parameters})  # type: ignore[assignment]
-        rate_tps = source.rate_tps if asked.rate_tps is None else asked.rate_tps
+        rate_tps = asked.rate_tps or source.rate_tps  # what is asked is above 0
         table = PlacementTable(source, source.plan.configuration(), source.plan.nodes, rate_tps)
         (proposal,) = table.propose({name: scheduler})
         as_it_is = table.as_measured()
