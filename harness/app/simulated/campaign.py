@@ -25,7 +25,7 @@ from harness.app.simulated.placing import place, worker_nodes
 from harness.errors import StepDeclined
 from harness.experiments import records
 from harness.experiments.config import Experiment, Step, Workload
-from harness.experiments.contracts import Watcher, unwatched
+from harness.experiments.contracts import Progress, Watcher, unwatched
 from harness.experiments.loading import expand_steps
 from harness.experiments.measuring import MeasuredInterval
 from harness.experiments.precision import look
@@ -115,6 +115,11 @@ def _carry_out(
         except StepDeclined as why:
             run.write_declined(DeclinedStep(step=step.index, configuration=step.label, reason=str(why)))
             say(f"step {step.index} {step.label} is declined: {why}")
+            reason = Progress(
+                step.index, len(steps), "declined", step.label, detail=str(why), epoch_ms=epoch_ms
+            )
+            for watch in watchers:
+                watch(reason)
             continue
         asked = _asked(experiment, step, placement)
         plan = _plan(experiment, asked, placement, nodes)
