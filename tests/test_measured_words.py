@@ -62,7 +62,7 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
     ),
     (
         "a kind of service time: computing or waiting",
-        ("harness/topologies/test_topology.py", "bench/instrumentation.py"),
+        ("harness/topologies/component_settings.py", "bench/instrumentation.py"),
         frozenset({"cpu"}),
     ),
     (
@@ -70,6 +70,7 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
         (
             *("harness/machine/", "harness/analysis/judge/evaluation.py", "scripts/results.py"),
             *("harness/analysis/judge/rescoring.py", "harness/analysis/report/sections.py"),
+            "harness/service/run_index.py",
         ),
         frozenset({"cpu"}),
     ),
@@ -83,6 +84,7 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
         frozenset({"ack", "service"}),
     ),
     ("a column of a page's table", ("harness/analysis/report/paper_tables.py",), frozenset({"service"})),
+    ("the folder of the service's pages", ("harness/service/pages.py",), frozenset({"service"})),
     (
         "a part of a latency, or of its error",
         (
@@ -108,7 +110,10 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
     ),
     (
         "fates of messages in the ledger, and the checks of them",
-        ("harness/experiments/ledger.py", "harness/analysis/judge/checks.py", "scripts/jars_table.py"),
+        (
+            *("harness/experiments/ledger.py", "harness/analysis/judge/checks.py", "scripts/jars_table.py"),
+            *("harness/experiments/watching.py", "harness/experiments/step_progress.py"),
+        ),
         frozenset({"received", "failed", "lost", "acked", "tracked"}),
     ),
     (

@@ -65,6 +65,9 @@ class World:
         latency = np.full(at.size, 5.0) + (at // 10_000_000) % 3
         return View(at, at, latency, latency, np.ones(at.size), np.arange(at.size))
 
+    def ledger(self) -> dict[str, int]:
+        return {}
+
     def due_s(self, since_ns: int) -> np.ndarray:
         return (self.view().at_ns - since_ns) / 1e9
 

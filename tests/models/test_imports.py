@@ -15,7 +15,7 @@ ALLOWED = {
     *("numpy", "numpy.typing", "scipy.optimize", "scipy.special", "pandas"),
     *("harness.errors", "harness.plans", "harness.protocols", "harness.schemas"),
 }
-REGISTRY = {"importlib", "importlib.metadata", "inspect"}  # the package itself finds models by name
+REGISTRY = {"harness.machine.plug_ins", "inspect"}  # the package itself finds models by name
 COMPILER = {"ast", "hashlib", "importlib", "numba", "numba.core.caching", "os", "pathlib"}
 """Keeps compiled code on disk, named after the package's code."""
 RESOURCES = {"json", "importlib"}  # calibration factors are part of the package, in a file of their own

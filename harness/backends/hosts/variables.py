@@ -114,6 +114,9 @@ def variables(
     }
 
 
+_SHORT_KEY = 1_000
+
+
 def literal_yaml(values: Mapping[str, object]) -> str:
     """Return YAML of which Ansible takes no text for a template, nor for anything else than a text.
 
@@ -130,12 +133,18 @@ def literal_yaml(values: Mapping[str, object]) -> str:
 
 def _flow(value: object) -> str:
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{_quoted(str(key))}: {_flow(inner)}' for key, inner in value.items())}}}"
+        return f"{{{', '.join(f'{_key(str(key))}: {_flow(inner)}' for key, inner in value.items())}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_flow, value))}]"
     if isinstance(value, str):
         return _quoted(value)
     return _number(value) if isinstance(value, float) else json.dumps(value)
+
+
+def _key(text: str) -> str:
+    """Quote a key; YAML's short form ends at 1,024 characters, escapes included."""
+    quoted = _quoted(text)
+    return quoted if len(quoted) < _SHORT_KEY else f"? {quoted} "
 
 
 def _number(value: float) -> str:

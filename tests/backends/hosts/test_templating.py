@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harness.backends.hosts.state import ProvisionedState
@@ -120,6 +120,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(
         max_size=5,
     )
 )
+@example({"long": {"\x1f" * 200: "a key of more than 1,024 characters when it is escaped"}})
 def test_ansible_reads_every_text_as_it_was_and_takes_none_for_a_template(values: dict[str, object]) -> None:
     """By Ansible's own loader, as it reads a file of variables."""
     dataloader = pytest.importorskip("ansible.parsing.dataloader", reason="Ansible is not installed")
