@@ -36,6 +36,8 @@ TICKS = 5
 """Lines between a percentile and the one half as far from 100 %, as HdrHistogram's own tools have it."""
 TABLES = {"predictions": "harness predict RUN", "errors": "harness report RUN"}
 """Tables at the top of a run, and the command that makes each."""
+_NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML 1.0 has no place for, as the escapes in a topology's own error."""
 RESULT = {"valid": None, "invalid": "failure", "unknown": "error"}
 
 
@@ -129,9 +131,9 @@ def write_junit(run: Run, name: str, path: Path) -> int:
         for check, result in zip(of_step, results, strict=True):
             case = ET.SubElement(suite, "testcase", classname=name, name=check.check, time="0")
             if result is not None:
-                ET.SubElement(case, result, message=check.detail)
+                ET.SubElement(case, result, message=_NO_XML.sub("\ufffd", check.detail))
             elif check.detail:
-                ET.SubElement(case, "system-out").text = check.detail
+                ET.SubElement(case, "system-out").text = _NO_XML.sub("\ufffd", check.detail)
     ET.indent(root)
     write_atomically(path, ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n")
     return len(checks)

@@ -234,7 +234,7 @@ def readable_runs(folder: Path) -> Iterator[Run]:
     for file in sorted(folder.rglob("environment.json")):
         try:
             yield Run(file.parent)
-        except (UsageError, json.JSONDecodeError):
+        except (UsageError, json.JSONDecodeError, OSError):
             continue
 
 

@@ -59,7 +59,7 @@ class ProgressDisplay:
 
     def say(self, text: str) -> None:
         """Show a line that stays."""
-        self.console.print(text, highlight=False)
+        self.console.print(text, highlight=False, markup=False)
 
     def __call__(self, now: CampaignProgress) -> None:
         """Show where the campaign is."""

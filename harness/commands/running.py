@@ -111,7 +111,10 @@ def run(
 def _measure(
     experiment: Any, resumed: Any, runs: Path, homes: Any, alone: MachineLock | None, as_json: bool
 ) -> None:
-    """Measure what a run lacks, with the machine's lock, then judge the models on it without, and end."""
+    """Measure what a run lacks, with the machine's lock, then judge the models on it, and end.
+
+    The lock is held to the end: models and Spark take both cores of a run that would measure beside them.
+    """
     from harness.app import campaigning
     from harness.commands.console import ProgressDisplay
     from harness.experiments.loading import expand_steps, files
@@ -127,8 +130,6 @@ def _measure(
                 if resumed:
                     campaigning.note_resumption(resumed, loaded)
             campaigning.measure(loaded, measured, homes, display, display.say)
-        if alone:
-            alone.release()
         _require_measured(measured)
         _predict(measured, loaded.models)
         _report(measured, as_json, "local[2]")  # from the sandbox's own network no Spark cluster is reached
@@ -249,7 +250,7 @@ def _simulate(experiment: Any, resumed: Any, runs: Path, as_json: bool) -> None:
     played = resumed or Run.create(runs, experiment.name, files(experiment), environment)
     err.print(f"[yellow]simulated, not measured:[/] run directory {relative(played.path)}")
     with played.exclusively(), _resumable(played, len(expand_steps(experiment))):
-        carry_out(experiment, played, lambda line: err.print(line, highlight=False))
+        carry_out(experiment, played, lambda line: err.print(line, highlight=False, markup=False))
         _require_measured(played)
         _predict(played, experiment.models)
         _report(played, as_json)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,6 +23,9 @@ PLACE = "HARNESS_LOCKS"
 INHERITED = "STORM_HARNESS_LOCK"
 """Environment variable: the open file of the lock, in the process that a private network was entered with."""
 SHARED_FOLDER = Path("/run/lock")
+ANYBODYS_FOLDER = Path("/tmp")
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+"""The monotonic clock begins anew with each."""
 LOCK = "storm-harness-measuring"
 CLUSTERS = "storm-harness-clusters"
 ENDING_S = 5.0
@@ -39,10 +41,8 @@ def folder() -> Path:
     """Return where the lock is: the same for all users, where the machine has a place for it."""
     if named := os.environ.get(PLACE):
         return Path(named)
-    for place in (SHARED_FOLDER, Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())):
-        if place.is_dir() and os.access(place, os.W_OK):
-            return place
-    return Path(tempfile.gettempdir())
+    shared = SHARED_FOLDER.is_dir() and os.access(SHARED_FOLDER, os.W_OK)
+    return SHARED_FOLDER if shared else ANYBODYS_FOLDER
 
 
 class LockHolder(NamedTuple):
@@ -112,7 +112,7 @@ class MachineLock:
             os.environ[INHERITED] = str(self._file)
 
     def release(self) -> None:
-        """Let others measure: nothing of this run can be disturbed any more."""
+        """Let others measure."""
         if self._file is not None:
             os.ftruncate(self._file, 0)
             fcntl.flock(self._file, fcntl.LOCK_UN)  # also where the parent outside holds the same file
@@ -214,15 +214,20 @@ def _remember(cluster: _ClusterStart) -> None:
     try:
         _locked(file, 0)
         others = [c for c in _clusters(file) if c[:2] != cluster[:2]]
-        _write(file, [*others, cluster][-KEPT:])
+        _write(file, {"boot": _boot(), "clusters": [*others, cluster][-KEPT:]})
     finally:
         os.close(file)
+
+
+def _boot() -> str:
+    return BOOT.read_text(encoding="ascii").strip() if BOOT.exists() else ""
 
 
 def _clusters(file: int) -> list[_ClusterStart]:
     """Return the clusters that a file names, which anybody may write: what is none is left out."""
     said = _read(file)
-    rows = said if isinstance(said, list) else []
+    known = isinstance(said, dict) and said.get("boot") == _boot()
+    rows = said["clusters"] if known and isinstance(said.get("clusters"), list) else []
     return [
         _ClusterStart(*row) for row in rows if isinstance(row, list) and [type(v) for v in row] == [int] * 3
     ]

@@ -86,6 +86,8 @@ class ProposalAsked(BaseModel):
             raise ValueError("give either a scheduler or a placement")
         if self.parameters and self.scheduler is None:
             raise ValueError("parameters are a scheduler's")
+        if "name" in self.parameters:  # which would be another scheduler's, or any module's
+            raise ValueError("the scheduler's name stands beside its parameters")
         return self
 
 

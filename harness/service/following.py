@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from functools import lru_cache
 from pathlib import Path
 
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError
 from harness.experiments.progress import PROGRESS, ProgressEvent, ProgressReader, being_measured
 from harness.experiments.step_progress import recorded_progress
 from harness.plans import PhysicalPlan
@@ -57,7 +57,11 @@ async def server_sent(run: Run, skip: int, stopping: Callable[[], bool]) -> Asyn
     written = live or (run.path / PROGRESS).is_file()
     reader = ProgressReader(run.path)
     while not stopping():
-        events = reader.read() if written else await asyncio.to_thread(events_of, run)
+        try:
+            events = reader.read() if written else await asyncio.to_thread(events_of, run)
+        except (HarnessError, OSError):  # of a run that is damaged, or deleted under the page
+            yield "event: over\ndata: \n\n"
+            return
         for event in events:
             number += 1
             if number > skip:

@@ -12,6 +12,9 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
+MOST_BYTES = 1 << 20
+"""A larger body is refused: the largest plan of a thousand executors has a tenth of that."""
+_DIGITS = 9
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
@@ -64,13 +67,16 @@ class LoopbackGuard:
             await send(message)
 
         headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        if refusal := refusal_of(headers.get(b"host", ""), headers.get(b"origin")):
+        asked = (headers.get(name) for name in (b"origin", b"sec-fetch-site", b"content-length"))
+        if refusal := refusal_of(headers.get(b"host", ""), *asked):
             await _refuse(send_guarded, refusal)
         else:
             await self._application(scope, receive, send_guarded)
 
 
-def refusal_of(host: str, origin: str | None) -> str:
+def refusal_of(
+    host: str, origin: str | None, fetch_site: str | None = None, length: str | None = None
+) -> str:
     """Say why a request is refused; empty for one that may pass.
 
     Examples
@@ -88,6 +94,10 @@ def refusal_of(host: str, origin: str | None) -> str:
         return f"host {host!r} is not this service: ask by a loopback address"
     if origin is not None and origin != f"http://{host}":
         return f"origin {origin!r} is not this service"
+    if fetch_site in ("cross-site", "same-site"):  # an image or a link of another site's page
+        return "another site's page asked: open the address itself"
+    if length is not None and (len(length) > _DIGITS or not length.isdecimal() or int(length) > MOST_BYTES):
+        return f"a body of more than {MOST_BYTES} bytes"
     return ""
 
 

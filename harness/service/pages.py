@@ -79,7 +79,7 @@ async def follow_run(
 ) -> StreamingResponse:
     """Send a run's events as they are written."""
     run = _index(request).run(experiment, start)
-    skip = int(last_event_id) if last_event_id.isdecimal() else 0
+    skip = int(last_event_id[:9]) if last_event_id.isdecimal() else 0
     application = request.app
     events = server_sent(run, skip, lambda: bool(application.state.stopping))
     return StreamingResponse(events, media_type="text/event-stream")

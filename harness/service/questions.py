@@ -226,7 +226,7 @@ def predict_proposed(run: Run, step: int | None, asked: ProposalAsked) -> dict[s
             name, scheduler = "placement", PlanGiven(placed(source.plan, asked.placement))
         else:
             name = str(asked.scheduler)
-            scheduler = make_scheduler({"name": name, **asked.parameters})  # type: ignore[assignment]
+            scheduler = make_scheduler({**asked.parameters, "name": name})  # type: ignore[assignment]
         rate_tps = asked.rate_tps or source.rate_tps  # what is asked is above 0
         table = PlacementTable(source, source.plan.configuration(), source.plan.nodes, rate_tps)
         (proposal,) = table.propose({name: scheduler})
@@ -238,6 +238,10 @@ def predict_proposed(run: Run, step: int | None, asked: ProposalAsked) -> dict[s
         "current": as_it_is.as_json(),
         "proposed": proposal.as_json(),
     }
+
+
+_DIGITS = 10
+"""A task's number of so many digits is none."""
 
 
 class UnusablePlan(UsageError):
@@ -264,21 +268,20 @@ def placed(plan: PhysicalPlan, placement: Mapping[str, str]) -> PhysicalPlan:
             raise UnusablePlan(f"placement: {label!r} is no executor", "write COMPONENT[FIRST-LAST]")
         if slot not in slots:
             raise UnusablePlan(f"placement: {label!r}: no slot {slot!r}", f"there are {', '.join(slots)}")
-        executor = Executor(
-            component=component, first_task=int(first), last_task=int(last), worker=slots[slot]
-        )
-        if not executor.tasks or len(executor.tasks) > len(tasks):
-            raise UnusablePlan(f"placement: {label!r} has no such tasks")
+        ends = [int(end) for end in (first, last) if len(end) < _DIGITS]
+        if len(ends) < 2 or not set(ends) <= tasks.keys() or ends[0] > ends[1]:
+            raise UnusablePlan(f"placement: {label[:80]!r} has no such tasks")
+        executor = Executor(component=component, first_task=ends[0], last_task=ends[1], worker=slots[slot])
         if wrong := next((t for t in executor.tasks if tasks.get(t) != component), None):
             raise UnusablePlan(f"placement: {label!r}: task {wrong} is not one of {component!r}")
         executors.append(executor)
     seen = [t for e in executors for t in e.tasks]
     if len(seen) != len(set(seen)):
         raise UnusablePlan("placement: a task is in two executors")
-    names = {c.name for c in plan.query_plan.components}
+    names = {c.name for c in plan.query_plan.components} | {tasks[t] for t in seen}
     if missing := sorted(t for t, c in tasks.items() if c in names and t not in set(seen)):
         raise UnusablePlan(f"placement: task {missing[0]} of {tasks[missing[0]]!r} is nowhere")
-    own = [e for e in plan.executors if e.component not in names and not set(e.tasks) & set(seen)]
+    own = [e for e in plan.executors if e.component not in names]
     return plan.model_copy(update={"executors": tuple(executors + own)})
 
 

@@ -125,8 +125,9 @@ class RunIndex:
 
 def run_row(experiment: str, start: str, run: Run) -> RunRow:
     """Return one run's row."""
-    said, verdict = run.environment, "unreadable"
+    said, verdict, machine = run.environment, "unreadable", ""
     try:
+        machine = _machine(said.get("machine", {}))
         verdict = run.verdict
         measure, errors = _leading_errors(run)
     except (HarnessError, ValueError, KeyError, TypeError):  # a file that somebody wrote over
@@ -138,7 +139,7 @@ def run_row(experiment: str, start: str, run: Run) -> RunRow:
         verdict=verdict,
         commit=str(said.get("commit", "")),
         cluster_kind=str(said.get("cluster_kind", "")),
-        machine=_machine(said.get("machine", {})),
+        machine=machine,
         steps=len(run.finished_steps),
         measure=measure,
         errors=errors,

@@ -66,7 +66,7 @@ def test_every_check_is_a_case_and_what_is_not_valid_is_none_that_passed(tmp_pat
     run = Path(shutil.copytree(RUN, tmp_path / "run"))
     verdict = json.loads((run / "verdict.json").read_text())
     verdict["checks"][0]["status"] = "unknown"
-    verdict["checks"][-1].update(status="invalid", detail='by <hand> & "quotes"')
+    verdict["checks"][-1].update(status="invalid", detail='by <hand> & "quotes" \x1b[0m')
     (run / "verdict.json").write_text(json.dumps(verdict))
     assert exports.write_junit(Run(run), "noise-floor", tmp_path / "checks.xml") == len(verdict["checks"])
     root = ET.parse(tmp_path / "checks.xml").getroot()
@@ -75,7 +75,7 @@ def test_every_check_is_a_case_and_what_is_not_valid_is_none_that_passed(tmp_pat
     assert len(cases) == len(verdict["checks"])
     assert len(list(root.iter("error"))) == 1
     (failure,) = root.iter("failure")
-    assert failure.get("message") == 'by <hand> & "quotes"'
+    assert failure.get("message") == 'by <hand> & "quotes" \ufffd[0m'
     assert sum(int(s.get("failures", "0")) for s in root) == 1
 
 

@@ -235,6 +235,9 @@ BODIES = (
     {"plan": {}},
     {"scheduler": "even", "rate_tps": -1},
     {"scheduler": "even", "parameters": {"no": 1}},
+    {"scheduler": "even", "parameters": {"name": "subprocess:Popen", "args": "true", "shell": True}},
+    {"placement": {"spout[3-10000000000000000000]": "node-1:6700"}},
+    {"placement": {f"spout[1-{'9' * 5000}]": "node-1:6700"}},
 )
 
 
@@ -288,10 +291,13 @@ def test_other_hosts_and_origins_are_refused(served: Served, client: httpx.Clien
         {"host": "127.0.0.1.elsewhere.example"},
         {"origin": "http://elsewhere.example"},
         {"origin": "null"},
+        {"sec-fetch-site": "cross-site"},
     ):
         answer = client.get("/", headers=headers)
         assert answer.status_code == 403, headers
         assert answer.json()["errors"][0]["type"] == "Refused"
+    large = client.post("/model/topology/storm/proposed/noise-floor", content=b" " * (1 << 21))
+    assert large.status_code == 403
     assert client.get("/", headers={"origin": served.url}).status_code == 200
     for path in ("/static/..%2f..%2fpage.css", "/runs/../../etc/passwd", "/runs/..%2f..%2f/etc/report"):
         assert client.get(path).status_code == 404

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from harness.analysis.judge.bucket_tiling import untiled
 from harness.analysis.judge.raw_steps import RawStep, read_step
 from harness.analysis.judge.resampling import redrawn, resample
 from harness.analysis.spark.inputs import read_raw
+from harness.runs import Backlog
 
 BUCKET_MS = 2000
 """As the archived run asked."""
@@ -114,6 +116,38 @@ def test_a_bucket_that_came_twice(step: RawStep) -> None:
     (found,) = judged_of(step, pa.concat_tables([step.metrics, later]))
     assert found.startswith(f"sender:{task}: ")
     assert " buckets of 2 s in " in found
+
+
+GROWING = Backlog(
+    growth_tps=20, growth_error_tps=1, throughput_tps=180, throughput_error_tps=1, saturated=True
+)
+
+
+def moved(step: RawStep, task: int, by_ms: dict[int, int]) -> pa.Table:
+    """The step's metrics with some of a task's buckets, by their places in the interval, ending later."""
+    ends = step.metrics["bucket_end_ms"].to_numpy().copy()
+    places = ends_of(step, task)
+    for place, late_ms in by_ms.items():
+        ends[rows_of(step.metrics, task, [places[place]]).to_numpy(zero_copy_only=False)] += late_ms
+    return with_ends(step.metrics, ends)
+
+
+@pytest.mark.parametrize(
+    "by_ms",
+    [{5: 1950}, {5: 3900, 6: 1950}, {0: 1900, 1: 1500, 2: 900, 3: 300}],
+    ids=["one late tick", "a stall of two ticks", "a queue that empties"],
+)
+def test_ticks_that_waited_in_the_queue_lose_nothing(step: RawStep, by_ms: dict[int, int]) -> None:
+    """An executor reports between two calls: a burst makes a bucket long and the next ones short."""
+    assert judged_of(step, moved(step, task_of(step, "sender"), by_ms)) == ()
+
+
+def test_a_saturated_step_s_ticks_wait_as_its_tuples_do(step: RawStep) -> None:
+    record = replace(step.record, quality=step.record.quality.model_copy(update={"backlog": GROWING}))
+    assert record.quality.saturated
+    samples = checks.Samples(values=1, untiled=("sender:1: no bucket of 2 s for 4.0 s",))
+    assert checks.STEP_CHECKS["metrics"](step.record, samples)[0] == "invalid"
+    assert checks.STEP_CHECKS["metrics"](record, samples)[0] == "valid"
 
 
 @pytest.mark.parametrize("moved_ms", [6000, -6000])
