@@ -219,7 +219,7 @@ def carry_out_on(
         submitter = submitter_of(experiment, name, cluster.bootstrap, topics, jars(), folder)
         deployment = StormDeployment(experiment, cluster, submitter, target, jars(), folder)
         stack.enter_context(giving_way())  # to generator and receiver, which run by now
-        planner = StepPlanner(experiment, run, lambda: [n for n in cluster.nodes if n not in cluster.lost])
+        planner = StepPlanner(experiment, run, lambda: cluster.nodes, lambda: cluster.lost)
         parts = (deployment, load, metrics, watcher, cluster.round_trips, planner)
         Campaign(experiment, run, *parts).carry_out()
     return submitter.topology

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from harness.analysis.judge.predicting import observation
-from harness.errors import MeasurementsNeeded, SchedulerDeclined, StepDeclined, UsageError
+from harness.errors import ClusterError, MeasurementsNeeded, SchedulerDeclined, StepDeclined, UsageError
 from harness.experiments.config import Experiment, Step, StepSpec
 from harness.experiments.loading import expand_steps
 from harness.plans import ACKER, AskedPlacement, PhysicalPlan, QueryPlan, TopologyConfiguration, WorkerNode
@@ -27,13 +27,22 @@ class StepPlanner:
     experiment, run
         What is measured, and the steps that were; a step that reads another finds it there.
     nodes : callable
-        The worker nodes that are there when a step begins.
+        The cluster's worker nodes.
+    lost : callable
+        Those of them that are not there when a step begins.
     """
 
-    def __init__(self, experiment: Experiment, run: Run, nodes: Callable[[], Sequence[WorkerNode]]) -> None:
+    def __init__(
+        self,
+        experiment: Experiment,
+        run: Run,
+        nodes: Callable[[], Sequence[WorkerNode]],
+        lost: Callable[[], Sequence[WorkerNode]] = tuple,
+    ) -> None:
         self._experiment = experiment
         self._run = run
         self._nodes = nodes
+        self._lost = lost
 
     def __call__(self, step: Step, configuration: TopologyConfiguration) -> AskedPlacement | None:
         """Return the placement that a step asks for; None where Storm's own scheduler places it.
@@ -48,9 +57,22 @@ class StepPlanner:
         StepDeclined
             When the step that it reads has no valid measurement, or the scheduler has no plan or no usable
             one, or the placement does not fit.
+        ClusterError
+            When that is so while a worker node is gone: a step that is declined is not asked for again.
         """
+        try:
+            return self._place(step, configuration)
+        except StepDeclined as why:
+            if not (lost := self._lost()):
+                raise
+            names = " and ".join(node.name for node in lost)
+            gone = f"{names} is gone, and step {step.index} has no plan: {why}"
+            raise ClusterError(gone, "harness provision makes it anew, then resume the run") from why
+
+    def _place(self, step: Step, configuration: TopologyConfiguration) -> AskedPlacement | None:
         spec, query_plan = self._experiment.steps.plan[step.spec], self._experiment.topology.query_plan()
-        nodes = tuple(self._nodes())
+        lost = self._lost()
+        nodes = tuple(node for node in self._nodes() if node not in lost)
         if spec.placement is not None:
             try:
                 return _by_hand(spec, query_plan, configuration, nodes)
@@ -168,9 +190,10 @@ def _proposed(spec: StepSpec, question: SchedulingQuestion) -> Proposal:
 
 
 def _first_fault(run: Run, step: int) -> str:
-    """Return what makes a finished step unusable, but for what only its samples show; empty for nothing."""
-    from harness.analysis.judge.checks import first_fault  # noqa: PLC0415 (takes a second)
+    """Return what makes a finished step unusable, but for what only its latencies show; empty for nothing."""
+    from harness.analysis.judge import raw_steps  # noqa: PLC0415 (takes a second)
+    from harness.analysis.judge.checks import Samples, first_fault  # noqa: PLC0415
     from harness.analysis.spark.inputs import read_raw  # noqa: PLC0415
 
     (record,) = (s for s in read_raw(run.path).steps if s.index == step)
-    return first_fault(record)
+    return first_fault(record, Samples(untiled=raw_steps.untiled(record)))

@@ -117,12 +117,12 @@ def _all(run: RunRecord, samples: Mapping[int, Samples]) -> Iterator[CheckResult
             yield CheckResult(name, status, step.index, detail)
 
 
-def first_fault(step: StepRecord) -> str:
-    """Return the first check that a step fails, of those that ask nothing of its samples; empty for none."""
+def first_fault(step: StepRecord, samples: Samples) -> str:
+    """Return the first check that a step fails, of those that do not ask its latencies; empty for none."""
     for name, check in STEP_CHECKS.items():
         if name in step.quality.absent or name == OF_SAMPLES:
             continue
-        status, detail = _guarded(lambda check=check: check(step, Samples()))  # type: ignore[misc]
+        status, detail = _guarded(lambda check=check: check(step, samples))  # type: ignore[misc]
         if status == "invalid":
             return f"{name}: {detail}" if detail else name
     return ""
