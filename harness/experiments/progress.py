@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.errors import UsageError
 from harness.experiments.contracts import Phase, Progress
-from harness.machine.locks import held
+from harness.machine.locks import is_held
 from harness.plans import PhysicalPlan
 from harness.runs import utc_now
 
@@ -215,12 +215,8 @@ def being_measured(run: Path) -> bool:
     UsageError
         When the folder is no run directory any more.
     """
-    busy = UsageError(f"{run}: is being measured")
     try:
-        with held(run / "experiment.yaml", busy):
-            return False
-    except UsageError:
-        return True
+        return is_held(run / "experiment.yaml")
     except OSError as error:
         raise UsageError(f"{run}: cannot be read: {error.strerror}", "was it deleted?") from None
 

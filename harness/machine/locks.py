@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from harness.errors import UsageError
+
+LOOK_S = 0.2
+"""Who only looks whether it is held has it for less."""
 
 
 @contextmanager
@@ -22,10 +26,28 @@ def held(path: Path, refusal: UsageError) -> Iterator[None]:
     """
     file = os.open(path, os.O_RDONLY)
     try:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise refusal from None
+        until_s = time.monotonic() + LOOK_S
+        while not _locked(file, fcntl.LOCK_EX):
+            if time.monotonic() > until_s:
+                raise refusal
+            time.sleep(LOOK_S / 20)
         yield
     finally:
         os.close(file)
+
+
+def is_held(path: Path) -> bool:
+    """Return whether a process holds the lock of a file or folder; two that look do not see each other."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        return not _locked(file, fcntl.LOCK_SH)
+    finally:
+        os.close(file)
+
+
+def _locked(file: int, how: int) -> bool:
+    try:
+        fcntl.flock(file, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -155,21 +155,34 @@ def step_rows(run: Run) -> list[dict[str, Any]]:
 
 
 def _measured(sides: list[RunRow]) -> list[dict[str, Any]]:
-    """Return the configurations and rates that both runs measured, with both means and their difference."""
-    first, second = (
-        {(r["configuration"], r["rate_tps"]): r for r in step_rows(side.run) if not r["problem"]}
-        for side in sides
-    )
+    """Return the configurations and rates that both runs measured, with both means and their difference.
+
+    Repeats of one are paired in order. There is no difference between topologies, nor of a saturated step,
+    which has no mean.
+    """
+    first, second = (_by_configuration(side) for side in sides)
     rows = []
     for key in first:
         if key not in second:
             continue
         a, b = first[key], second[key]
-        known = a["latency"] == b["latency"] and all(math.isfinite(r["mean_ms"]) for r in (a, b))
+        alike = a["latency"] == b["latency"] and a["query_plan"] == b["query_plan"]
+        known = alike and not any(r["saturated"] or not math.isfinite(r["mean_ms"]) for r in (a, b))
         difference_pct = 100 * (b["mean_ms"] / a["mean_ms"] - 1) if known and a["mean_ms"] else None
         rows.append(
             {"configuration": key[0], "rate_tps": key[1], "sides": (a, b), "difference_pct": difference_pct}
         )
+    return rows
+
+
+def _by_configuration(side: RunRow) -> dict[tuple[str, float, int], dict[str, Any]]:
+    """Return the steps by configuration, rate and how many of these came before."""
+    rows: dict[tuple[str, float, int], dict[str, Any]] = {}
+    for row in step_rows(side.run):
+        if not row["problem"]:
+            before = sum(key[:2] == (row["configuration"], row["rate_tps"]) for key in rows)
+            plan = side.run.plan(row["step"]).start.query_plan
+            rows[row["configuration"], row["rate_tps"], before] = {**row, "query_plan": plan}
     return rows
 
 
