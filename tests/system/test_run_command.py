@@ -227,7 +227,9 @@ def test_a_second_run_is_refused_or_waits_and_then_has_the_machine(
             command.until(lambda said: f"{held}: waiting until it has ended" in said)
             assert not (tmp_path / "runs").exists()
             lock.release()
-            command.until(lambda said: "starting" in said and (tmp_path / "runs" / "quick").is_dir())
+            command.until(
+                lambda said: "waiting for nimbus" in said and (tmp_path / "runs" / "quick").is_dir()
+            )
             (run,) = (tmp_path / "runs" / "quick").iterdir()
             with pytest.raises(UsageError) as refused:
                 MachineLock("a third", wait=False, say=print)
