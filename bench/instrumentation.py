@@ -41,7 +41,7 @@ from harness.experiments.config import Experiment
 from harness.experiments.loading import expand_steps
 from harness.experiments.schedule import Constant
 from harness.machine import sandbox, servers
-from harness.runs import write_atomically
+from harness.machine.whole_files import write_atomically
 from harness.storm.deployment import StormDeployment, submitter_of
 from harness.workload.generator import Generator
 from harness.workload.receiver import Receiver

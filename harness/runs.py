@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from pydantic import ConfigDict, ValidationError, model_validator
 
 from harness.errors import HarnessError, UsageError
 from harness.machine.locks import held
+from harness.machine.whole_files import folder_atomically, write_atomically
 from harness.plans import AskedPlacement, Frozen, PhysicalPlan, TopologyConfiguration
 from harness.schemas import LATENCY, METRICS, SCHEMA_VERSION
 
@@ -274,44 +274,6 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         raise UsageError(f"{path}: not readable as Parquet", str(error).splitlines()[0]) from None
 
 
-def write_atomically(path: Path, data: bytes | str) -> None:
-    """Write a file whole: temporary name, fsync, rename."""
-    temporary = path.with_name(f".{path.name}.partial")
-    with temporary.open("wb") as out:
-        out.write(data.encode() if isinstance(data, str) else data)
-        out.flush()
-        os.fsync(out.fileno())
-    temporary.rename(path)
-
-
-@contextmanager
-def folder_atomically(path: Path) -> Iterator[Path]:
-    """Give a temporary folder that becomes ``path`` when the block ends well, and else is removed."""
-    temporary = path.with_name(f".{path.name}.partial")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    try:
-        yield temporary
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
-    for file in (p for p in temporary.rglob("*") if p.is_file()):
-        with file.open("rb") as handle:
-            os.fsync(handle.fileno())
-    for folder in (temporary, *(p for p in temporary.rglob("*") if p.is_dir())):
-        _sync_names(folder)
-    temporary.rename(path)
-    _sync_names(path.parent)
-
-
-def _sync_names(folder: Path) -> None:
-    directory = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
-
-
 @contextmanager
 def judged_alone(path: Path) -> Iterator[None]:
     """Let nobody else write predictions, errors or a report into a run directory during the block.
@@ -325,32 +287,6 @@ def judged_alone(path: Path) -> Iterator[None]:
         for left in path.glob(".*.partial"):  # by one that was killed: this one is alone
             shutil.rmtree(left, ignore_errors=True)
         yield
-
-
-@contextmanager
-def own_folder(parent: Path, purpose: str) -> Iterator[Path]:
-    """Give a temporary folder that no other process has, and remove it with the block.
-
-    Parameters
-    ----------
-    parent : Path
-        Where it is made, so that what is in it can be moved there at once.
-    purpose : str
-        What it is for, in its name.
-    """
-    folder = Path(tempfile.mkdtemp(prefix=f".{purpose}.", suffix=".partial", dir=parent))
-    folder.chmod(0o777 & ~_umask())
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _umask() -> int:
-    """Return this process's umask, which can only be read by setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 class Run:

@@ -16,10 +16,11 @@ import click
 from harness.analysis.figures import trends
 from harness.analysis.judge.rescoring import rescore
 from harness.errors import HarnessError
+from harness.machine.whole_files import write_atomically
 from harness.regression import baseline, history, nightly, outputs
 from harness.regression.outcomes import NOT_ENOUGH, PASSED
 from harness.regression.regress import noisy, regress
-from harness.runs import utc_now, write_atomically
+from harness.runs import utc_now
 
 Existing = click.Path(path_type=Path, exists=True, file_okay=False)
 

@@ -17,7 +17,8 @@ from harness.analysis.analyse import analyse, write
 from harness.analysis.judge.predicting import predict
 from harness.analysis.judge.results import Results
 from harness.errors import UsageError
-from harness.runs import Run, judged_alone, own_folder
+from harness.machine.whole_files import own_folder
+from harness.runs import Run, judged_alone
 
 
 @pytest.fixture
@@ -32,7 +33,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 HOLDER = """
 import sys, time
 from pathlib import Path
-from harness.runs import judged_alone, own_folder
+from harness.machine.whole_files import own_folder
+from harness.runs import judged_alone
 with judged_alone(Path(sys.argv[1])), own_folder(Path(sys.argv[1]), "analysis") as folder:
     (folder / "verdict.json").write_text("half")
     print("held", flush=True)

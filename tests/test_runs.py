@@ -9,18 +9,9 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HarnessError, UsageError
+from harness.machine.whole_files import folder_atomically, write_atomically
 from harness.plans import Component, PhysicalPlan, QueryPlan, TopologyConfiguration
-from harness.runs import (
-    BurnInFound,
-    Finding,
-    Interval,
-    Quality,
-    Rejected,
-    Run,
-    StepPlan,
-    folder_atomically,
-    write_atomically,
-)
+from harness.runs import BurnInFound, Finding, Interval, Quality, Rejected, Run, StepPlan
 from harness.schemas import LATENCY, METRICS, SCHEMA_VERSION
 
 

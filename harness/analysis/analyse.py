@@ -19,8 +19,9 @@ from harness.analysis.judge.results import Results
 from harness.analysis.judge.summary import Summary
 from harness.analysis.spark.inputs import read_run
 from harness.analysis.spark.session import spark_session
+from harness.machine.whole_files import own_folder
 from harness.protocols import CheckResult
-from harness.runs import judged_alone, own_folder
+from harness.runs import judged_alone
 from harness.schemas import SCHEMA_VERSION
 
 OUTPUTS = ("errors.parquet", "summary.json", "figures", "report.html", "verdict.json")

@@ -29,7 +29,8 @@ from harness.machine.environment import describe
 from harness.machine.masking import SecretMask
 from harness.machine.niceness import NICENESS, giving_way
 from harness.machine.servers import KAFKA_VERSION, STORM_VERSION, ServerHomes
-from harness.runs import Run, read_table, write_atomically
+from harness.machine.whole_files import write_atomically
+from harness.runs import Run, read_table
 from harness.storm.deployment import RunningCluster, StormDeployment, submitter_of
 
 STORE_MEMORY_MB = {"influxdb": 300, "neo4j": 900}

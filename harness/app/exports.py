@@ -21,8 +21,9 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from harness.errors import UsageError
+from harness.machine.whole_files import folder_atomically, write_atomically
 from harness.protocols import CheckResult
-from harness.runs import Run, folder_atomically, judged, read_table, write_atomically
+from harness.runs import Run, judged, read_table
 
 if TYPE_CHECKING:
     from rocrate.rocrate import ROCrate

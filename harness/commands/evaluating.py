@@ -182,7 +182,7 @@ def accuracy(
     from harness.analysis.judge import ablation
     from harness.analysis.judge.evaluation import evaluate, find_runs, read_split
     from harness.analysis.report.accuracy_page import out_of_date, page
-    from harness.runs import write_atomically
+    from harness.machine.whole_files import write_atomically
 
     split = read_split(split_file)
     paths = find_runs(runs or (Path("reports/runs"),))

@@ -57,10 +57,11 @@ def regress(
     harness regress runs/all-in-one/20260102T030405Z --junit regress.xml
     """
     from harness.analysis.judge.rescoring import NIGHTS, rescore
+    from harness.machine.whole_files import write_atomically
     from harness.regression import baseline, outputs
     from harness.regression.outcomes import Limits
     from harness.regression.regress import regress as compare
-    from harness.runs import Run, write_atomically
+    from harness.runs import Run
 
     for file in (junit, markdown, baseline_path):
         if file is not None and not file.resolve().parent.is_dir():

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from harness.analysis.judge.scores import RunScores
 from harness.errors import UsageError
-from harness.runs import write_atomically
+from harness.machine.whole_files import write_atomically
 
 KIND = "harness-baseline"
 VERSION = 3

@@ -22,7 +22,8 @@ from typing import IO, Any
 
 from harness import __version__
 from harness.errors import UsageError, one_line
-from harness.runs import Run, folder_atomically
+from harness.machine.whole_files import folder_atomically
+from harness.runs import Run
 from harness.schemas import SCHEMA_VERSION
 
 MANIFEST = "BUNDLE.json"

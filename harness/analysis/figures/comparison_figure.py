@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from harness.analysis.figures import style
 from harness.analysis.figures.error_figures import what
 from harness.analysis.judge.comparing import Comparison, Row
-from harness.runs import own_folder
+from harness.machine.whole_files import own_folder
 
 MOST_ROWS = 40
 

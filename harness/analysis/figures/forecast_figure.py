@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 
 from harness.analysis.figures import style
 from harness.errors import UsageError
+from harness.machine.whole_files import write_atomically
 from harness.protocols import RateForecast, RateHistory
-from harness.runs import write_atomically
 
 FORMATS = ("svg", "png", "pdf")
 MOST_PANELS = 12

@@ -20,10 +20,11 @@ import pyarrow.parquet as pq
 from harness.errors import HarnessError, ModelDeclined, UsageError
 from harness.experiments.config import Experiment
 from harness.experiments.loading import load
+from harness.machine.whole_files import own_folder
 from harness.models import MODELS, resolve
 from harness.plans import PhysicalPlan
 from harness.protocols import Estimate, Model, Observation, Prediction, PreparingModel, Settings
-from harness.runs import Interval, Run, judged, judged_alone, own_folder, read_table
+from harness.runs import Interval, Run, judged, judged_alone, read_table
 from harness.schemas import PREDICTIONS, Measure
 
 

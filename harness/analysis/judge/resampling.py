@@ -28,8 +28,9 @@ from harness.analysis.judge.raw_steps import (
     read_step,
 )
 from harness.analysis.spark.inputs import read_raw
+from harness.machine.whole_files import folder_atomically
 from harness.plans import PhysicalPlan
-from harness.runs import CompleteLatency, Interval, folder_atomically
+from harness.runs import CompleteLatency, Interval
 from harness.schemas import Metric, MetricField
 
 TIMES = ("scheduled_ns", "sent_ns", "entered_ns", "left_ns")

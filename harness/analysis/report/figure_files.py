@@ -19,7 +19,7 @@ from harness.analysis.judge.computing import Progress, results
 from harness.analysis.judge.results import Results
 from harness.analysis.report import paper_tables
 from harness.errors import UsageError
-from harness.runs import own_folder
+from harness.machine.whole_files import own_folder
 
 
 @dataclass(frozen=True)
