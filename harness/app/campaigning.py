@@ -221,8 +221,8 @@ def carry_out_on(
         deployment = StormDeployment(experiment, cluster, submitter, target, jars(), folder)
         stack.enter_context(giving_way())  # to generator and receiver, which run by now
         planner = StepPlanner(experiment, run, lambda: cluster.nodes, lambda: cluster.lost)
-        parts = (deployment, load, metrics, watcher, cluster.round_trips, planner)
-        Campaign(experiment, run, *parts).carry_out()
+        campaign = Campaign(experiment, run, deployment, load, metrics, watcher, cluster.round_trips, planner)
+        campaign.carry_out()
     return submitter.topology
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -48,7 +49,7 @@ def placement_text(workers: Mapping[str, str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return json.dumps(text, ensure_ascii=False)  # a text of JSON is one of YAML
 
 
 def count_executors(workers: Mapping[str, str]) -> dict[str, int]:

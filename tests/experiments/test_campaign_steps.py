@@ -190,6 +190,12 @@ def carried_out(
     Campaign(experiment, run, world, world, world, watch, probes, planner).carry_out()
 
 
+def stops_in_the_third(n: int) -> MeasuredInterval:
+    if n == 2:
+        raise ClusterError("kafka stopped")
+    return STEADY
+
+
 def interval(run: Run, step: int) -> dict[str, Any]:
     return dict(json.loads((run.step_path(step) / "interval.json").read_text()))
 
@@ -366,11 +372,6 @@ def test_one_submission_is_led_through_all_steps(
 def test_a_resumed_run_comes_from_the_configuration_before(
     world: World, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stops_in_the_third(n: int) -> MeasuredInterval:
-        if n == 2:
-            raise ClusterError("kafka stopped")
-        return STEADY
-
     with pytest.raises(ClusterError, match="kafka stopped"):
         carried_out(world, run, monkeypatch, stops_in_the_third)
     assert run.finished_steps == (0, 1)
@@ -565,11 +566,6 @@ def test_a_declined_step_is_kept_with_its_reason_and_the_others_go_on(
 def test_a_resumed_run_comes_from_the_placement_before(
     world: World, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stops_in_the_third(n: int) -> MeasuredInterval:
-        if n == 2:
-            raise ClusterError("kafka stopped")
-        return STEADY
-
     with pytest.raises(ClusterError, match="kafka stopped"):
         carried_out(world, run, monkeypatch, stops_in_the_third, planner=second_turned)
     again = World()

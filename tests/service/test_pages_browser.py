@@ -9,7 +9,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from chromium import chromium
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 from served import HOSTILE, Served
 
 from harness.experiments.contracts import Progress
@@ -27,17 +28,8 @@ SCREENS: dict[str, dict[str, object]] = {
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if program is None:
-        said = "no chromium: the pages were not tried in a browser (Debian: apt-get install chromium)"
-        if os.environ.get("CI"):
-            pytest.fail(said)
-        pytest.skip(said)
-    quiet = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
-    with sync_playwright() as play:
-        opened = play.chromium.launch(executable_path=program, args=list(quiet))
+    with chromium("the pages were") as opened:
         yield opened
-        opened.close()
 
 
 class Visit:

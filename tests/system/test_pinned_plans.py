@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 from submitted import WAIT_S, asked, submitted_topology, until
+from worker_starts import count_starts
 
 from harness.backends.local.cluster import LocalCluster
 from harness.experiments.config import Experiment
 from harness.experiments.loading import load
 from harness.plans import TopologyConfiguration
 from harness.storm.pinned_plans import placement, plan_status, plan_text, write_plan
-from harness.storm.worker_output import starts
 
 pytestmark = pytest.mark.system
 
@@ -43,12 +43,7 @@ class Pinned:
 
     def starts(self) -> dict[str, int]:
         """Return how often the worker of each slot in use was started."""
-        counts = {}
-        for node in self.cluster.nodes:
-            for port in node.slots:
-                log = self.cluster.logs / f"worker-{port}.log"
-                counts[f"{node.name}:{port}"] = len(starts(log.read_text())) if log.exists() else 0
-        return counts
+        return count_starts(self.cluster)
 
 
 @pytest.fixture(scope="module")

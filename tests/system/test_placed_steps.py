@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from campaigns import carry_out
+from worker_starts import count_starts
 
 from harness.app.planning import check_placements, own_executors
 from harness.backends.local.cluster import LocalCluster
@@ -18,7 +19,6 @@ from harness.experiments.placement_file import placement_text
 from harness.runs import Run
 from harness.schedulers import make_scheduler
 from harness.storm.pinned_plans import placement
-from harness.storm.worker_output import starts
 
 pytestmark = pytest.mark.system
 
@@ -66,18 +66,10 @@ class Placed:
 
     def _watch(self, now: Progress) -> None:
         if now.phase in ("burn-in", "done") and now.phase != self._last:
-            self.starts.append(self._starts())
+            self.starts.append(count_starts(self.cluster))
         self._last = now.phase
         if now.phase == "done":
             self.plan_files.append(any(self.cluster.plans.glob("placed-steps*.json")))
-
-    def _starts(self) -> dict[str, int]:
-        counts = {}
-        for node in self.cluster.nodes:
-            for port in node.slots:
-                log = self.cluster.logs / f"worker-{port}.log"
-                counts[f"{node.name}:{port}"] = len(starts(log.read_text())) if log.exists() else 0
-        return counts
 
 
 @pytest.fixture(scope="module")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, Request, sync_playwright
+from chromium import chromium
+from playwright.sync_api import Browser, Page, Request
 from pypdf import PdfReader
 
 from harness.analysis.judge.results import Results
@@ -30,17 +29,8 @@ def report(results: Results, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if found is None:
-        said = "no chromium: the report was not tried in a browser (Debian: apt-get install chromium)"
-        if os.environ.get("CI"):
-            pytest.fail(said)
-        pytest.skip(said)
-    quiet = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
-    with sync_playwright() as play:
-        opened = play.chromium.launch(executable_path=found, args=list(quiet))
+    with chromium("the report was") as opened:
         yield opened
-        opened.close()
 
 
 class Opened:
