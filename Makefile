@@ -58,10 +58,10 @@ test-first-run: setup-dev
 
 test-java: setup-dev
 	@$(MAVEN) -q package -Dtest='KeysTest,HistogramTest' -Dsurefire.failIfNoSpecifiedTests=false $(NAMED)
-	$(SANDBOX) $(MAVEN) -o package $(NAMED)
+	$(SANDBOX) $(MAVEN) -o package -Dgroups=deep $(NAMED)
 
-test-python: setup-dev ## what needs no cluster, in two processes; a file's tests share what they start
-	$(SANDBOX) $(PYTEST) -n 2 --dist loadfile --ignore=tests/system --ignore=tests/hosts $(NAMED)
+test-python: setup-dev ## what needs no cluster and the quick circle left out; a file's tests share what they start
+	HARNESS_TESTS=rest $(SANDBOX) $(PYTEST) -n 2 --dist loadfile --ignore=tests/system --ignore=tests/hosts $(NAMED)
 
 test-system: servers setup-dev ## what shares one cluster of this machine, one test after the other
 	$(SANDBOX) $(PYTEST) -vv tests/system $(ALONE:%=--ignore=%) --ignore=$(FIRST_RUN) $(NAMED)

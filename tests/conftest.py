@@ -1,6 +1,7 @@
 """Settings for all tests: where a change is judged, property tests repeat the same examples.
 
-``HARNESS_TESTS=quick`` (``make test``) leaves out what is marked ``deep`` and tries fewer examples.
+``HARNESS_TESTS=quick`` (``make test``) leaves out what is marked ``deep`` and tries fewer examples;
+``HARNESS_TESTS=rest`` (``make test-deep``) runs what that left out.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from budgets import DEEP, budget
+from budgets import DEEP, belongs, budget
 from hypothesis import settings
 
 from harness.machine import machine_lock
@@ -26,9 +27,7 @@ def _lock_of_these_tests(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out of the quick circle what only the deep one runs."""
-    if DEEP:
-        return
-    kept = [item for item in items if item.get_closest_marker("deep") is None]
-    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-    items[:] = kept
+    """Leave out what another circle runs."""
+    here = [belongs(item) for item in items]
+    config.hook.pytest_deselected(items=[item for item, kept in zip(items, here, strict=True) if not kept])
+    items[:] = [item for item, kept in zip(items, here, strict=True) if kept]
