@@ -95,6 +95,7 @@ docs: setup ## the command reference, from --help; lists of modules, measures an
 	$(PY) scripts/command_reference.py
 	$(PY) scripts/module_index.py
 	$(PY) scripts/measured_words.py
+	$(PY) scripts/file_keys.py
 
 audit: setup-dev ## locked packages against known vulnerabilities; exit status 4 where the service does not answer
 	@$(PY) scripts/audit.py

@@ -45,6 +45,15 @@ class Frozen(BaseModel):
 class Window(Frozen):
     """A window of a bolt; ``length`` and ``slide`` are tuples (count) or milliseconds (time).
 
+    Attributes
+    ----------
+    kind : {'count', 'time'}
+        Unit of the window: tuples, or milliseconds.
+    length : int
+        Tuples or milliseconds in a window.
+    slide : int
+        Tuples or milliseconds between windows; ``slide: length`` is tumbling.
+
     Examples
     --------
     >>> Window(kind="count", length=10, slide=10).tumbling

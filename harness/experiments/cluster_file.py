@@ -62,7 +62,19 @@ StormKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$")]
 
 
 class Machine(Frozen):
-    """A host: its name, what runs there, how large it is; where it is when it exists already."""
+    """A host: its name, what runs there, how large it is; where it is when it exists already.
+
+    Attributes
+    ----------
+    name : str
+        Name of the host.
+    roles : list
+        Servers that run there.
+    size : {'small', 'medium', 'large'}
+        How large it is made.
+    address : str
+        IPv4 address; of an ``existing`` host, which must have one.
+    """
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,11}$")]
     roles: Annotated[tuple[ClusterRole, ...], Field(min_length=1)]
@@ -71,7 +83,13 @@ class Machine(Frozen):
 
 
 class Sizes(Frozen):
-    """A value for each size."""
+    """A value for each size.
+
+    Attributes
+    ----------
+    small, medium, large : int
+        Value of that size.
+    """
 
     small: Positive
     medium: Positive
@@ -79,7 +97,13 @@ class Sizes(Frozen):
 
 
 class Names(Frozen):
-    """A cloud's name for each size."""
+    """A cloud's name for each size.
+
+    Attributes
+    ----------
+    small, medium, large : str
+        The cloud's name of that size.
+    """
 
     small: CloudName
     medium: CloudName
@@ -100,7 +124,19 @@ class _HostsOfKind(Frozen):
 
 
 class LocalHosts(_HostsOfKind):
-    """Network namespaces of this machine."""
+    """Network namespaces of this machine.
+
+    Attributes
+    ----------
+    kind : {'local'}
+        Network namespaces of this machine (needs root).
+    machines : list
+        The hosts. New ones go to the end: addresses follow the order.
+    network : str
+        Private network of the hosts: it is no network of this machine, so it collides with none.
+    disk_mb : Sizes
+        Memory in MB that a host's files may take, by size.
+    """
 
     kind: Literal["local"]
     network: Network = "10.97.0.0/24"
@@ -126,7 +162,23 @@ class LocalHosts(_HostsOfKind):
 
 
 class ExistingHosts(_HostsOfKind):
-    """Hosts that are there already, reached with a key of the user's own."""
+    """Hosts that are there already, reached with a key of the user's own.
+
+    Attributes
+    ----------
+    kind : {'existing'}
+        Hosts that are there already.
+    machines : list
+        The hosts, each with its address.
+    ssh_user : str
+        Who logs in; needs ``sudo`` without a password.
+    ssh_key : Path
+        The key that logs in.
+    ssh_port : int
+        Port of the hosts' ssh servers. A host that takes no connection there for 15 s is gone.
+    controllers : list
+        Addresses, beside the hosts', that may reach the servers.
+    """
 
     kind: Literal["existing"]
     ssh_user: User
@@ -152,7 +204,29 @@ class ExistingHosts(_HostsOfKind):
 
 
 class OpenstackHosts(_HostsOfKind):
-    """Servers of an OpenStack cloud; its credentials are in the environment (OS_CLOUD or OS_AUTH_URL ...)."""
+    """Servers of an OpenStack cloud; its credentials are in the environment (OS_CLOUD or OS_AUTH_URL ...).
+
+    Attributes
+    ----------
+    kind : {'openstack'}
+        Servers of an OpenStack cloud, never tried for real.
+    machines : list
+        The hosts. New ones go to the end: addresses follow the order.
+    image : str
+        Image of the servers.
+    flavors : Names
+        Flavor of each size.
+    external_network : str
+        Network of the floating addresses.
+    caller_cidr : str
+        Network that may come in by ssh; everything else is closed.
+    network : str
+        Network of the hosts.
+    dns : list
+        Name servers of that network.
+    ssh_user : str
+        Who logs in.
+    """
 
     kind: Literal["openstack"]
     image: CloudName
@@ -165,7 +239,29 @@ class OpenstackHosts(_HostsOfKind):
 
 
 class HetznerHosts(_HostsOfKind):
-    """Servers of Hetzner Cloud; its token is in the environment (HCLOUD_TOKEN)."""
+    """Servers of Hetzner Cloud; its token is in the environment (HCLOUD_TOKEN).
+
+    Attributes
+    ----------
+    kind : {'hetzner'}
+        Servers of Hetzner Cloud, never tried for real.
+    machines : list
+        The hosts. New ones go to the end: addresses follow the order.
+    caller_cidr : str
+        Network that may come in by ssh; everything else is closed.
+    image : str
+        Image of the servers.
+    location : str
+        Location of the servers.
+    network_zone : str
+        Zone of the hosts' network.
+    server_types : Names
+        Server type of each size.
+    network : str
+        Network of the hosts.
+    ssh_user : str
+        Who logs in.
+    """
 
     kind: Literal["hetzner"]
     caller_cidr: Network
@@ -181,7 +277,17 @@ Hosts = Annotated[LocalHosts | ExistingHosts | OpenstackHosts | HetznerHosts, Fi
 
 
 class StormSettings(Frozen):
-    """What the supervisors offer, and settings of Storm's own."""
+    """What the supervisors offer, and settings of Storm's own.
+
+    Attributes
+    ----------
+    slots_per_node : int
+        Workers that a supervisor may run.
+    worker_heap_mb : int
+        Heap of a worker in MB.
+    settings : mapping
+        Settings of Storm's own, for all daemons.
+    """
 
     slots_per_node: Annotated[int, Field(ge=1, le=80)] = 2
     worker_heap_mb: Annotated[int, Field(ge=64)] = 256
@@ -189,20 +295,48 @@ class StormSettings(Frozen):
 
 
 class Probes(Frozen):
-    """How often round trips between hosts are measured, and with how many packets (thesis 4.11)."""
+    """How often round trips between hosts are measured, and with how many packets (thesis 4.11).
+
+    Attributes
+    ----------
+    period_s : float
+        Seconds between measurements of the round trips, at least 1.
+    packets : int
+        Packets of a measurement, 20 ms apart.
+    """
 
     period_s: Annotated[float, Field(ge=1)] = 10.0
     packets: Annotated[int, Field(ge=1, le=20)] = 5
 
 
 class InfluxSettings(Frozen):
-    """How long InfluxDB keeps points; 0 for ever."""
+    """How long InfluxDB keeps points; 0 for ever.
+
+    Attributes
+    ----------
+    retention_days : int
+        How long InfluxDB keeps points; 0 for ever.
+    """
 
     retention_days: Annotated[int, Field(ge=0)] = RETENTION_DAYS
 
 
 class ClusterFile(Frozen):
-    """A cluster on hosts of its own."""
+    """A cluster on hosts of its own.
+
+    Attributes
+    ----------
+    name : str
+        By which the other commands know the cluster.
+    hosts : Hosts
+        The hosts, by kind: ``local``, ``existing``, ``openstack`` or ``hetzner``.
+    storm : StormSettings
+        What the supervisors offer.
+    probes : Probes
+        How round trips between hosts are measured.
+    influxdb : InfluxSettings
+        How long metrics are kept.
+    """
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
     hosts: Hosts

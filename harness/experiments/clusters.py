@@ -27,14 +27,20 @@ class ClusterShape(Frozen):
 
     Attributes
     ----------
-    kind : str
-        Key of the experiment's file, and ``cluster_kind`` of ``environment.json``.
-    nodes, slots_per_node, worker_heap_mb
-        Supervisors, slots of each, and the heap of a worker.
+    kind : {'local', 'simulator'}
+        ``simulator`` starts no server and measures nothing: the simulator plays the same plans in
+        seconds (docs/model.md). Such runs say "simulated, not measured" and are never valid.
+    nodes : int
+        Worker nodes, each a supervisor.
+    slots_per_node : int
+        Workers that a node may run.
+    worker_heap_mb : int
+        Heap of a worker in MB.
     worker_jit : {'c1', 'full'}
-        Compilers of the workers' JVMs; of a local cluster.
+        Compilers of the workers' JVMs. With ``full`` the optimising compiler's threads disturb the
+        first minutes of each step on few cores.
     cpu_quota_cores : mapping
-        Cores that a node may use at most, by its name.
+        Cores that a node may use at most, by its name: ``{node-1: 0.5}``.
     """
 
     measured: ClassVar[bool] = True

@@ -50,7 +50,24 @@ AnyTopology = Annotated[
 
 
 class Workload(Frozen):
-    """The input: rate, schedule, keys and seed."""
+    """The input: rate, schedule, keys and seed.
+
+    Attributes
+    ----------
+    rate_tps : float
+        Messages a second.
+    arrivals : {'constant', 'poisson', 'trace'}
+        Schedule of the messages; ``trace`` reads it from a file.
+    trace : Path
+        Only with ``arrivals: trace``: a file of send times beside the experiment's file. It has the
+        rate that ``rate_tps`` names; the run keeps a copy.
+    seed : int
+        Everything random is a pure function of the seed and the message.
+    keys : mapping
+        Weight of each key. A to P have the weights 16, 15, ... 1 by default.
+    payload_bytes : int
+        Payload of a message in bytes, below Kafka's limit of 1 MiB a message.
+    """
 
     rate_tps: PositiveFloat
     arrivals: Literal["constant", "poisson", "trace"] = "constant"
@@ -69,7 +86,17 @@ class Workload(Frozen):
 
 
 class BurnIn(Frozen):
-    """The discarded start of a step: at least, at most, and the drift that still counts as steady."""
+    """The discarded start of a step: at least, at most, and the drift that still counts as steady.
+
+    Attributes
+    ----------
+    least_s : float
+        Seconds that are discarded in any case.
+    most_s : float
+        Seconds after which a step is measured although it is not steady.
+    drift_pct : float
+        Drift of the latency in percent that still counts as steady.
+    """
 
     least_s: NotNegative = 15
     most_s: PositiveFloat = 60
@@ -77,7 +104,19 @@ class BurnIn(Frozen):
 
 
 class IntervalSettings(Frozen):
-    """The measured interval: it ends when the mean's 95 % interval is narrow enough, or at its most."""
+    """The measured interval: it ends when the mean's 95 % interval is narrow enough, or at its most.
+
+    Attributes
+    ----------
+    precision_pct : float
+        The interval ends when the mean's 95 % interval is within this, in percent of the mean.
+    least_s : float
+        Shortest length of the interval in seconds.
+    most_s : float
+        Longest length of the interval in seconds.
+    looks : int
+        How often the precision is looked at.
+    """
 
     precision_pct: PositiveFloat = 3
     least_s: PositiveFloat = 30
@@ -86,14 +125,39 @@ class IntervalSettings(Frozen):
 
 
 class StealLimits(Frozen):
-    """Stolen CPU time in percent of an interval above which it is measured again, and above which invalid."""
+    """Stolen CPU time in percent of an interval above which it is measured again, and above which invalid.
+
+    Attributes
+    ----------
+    again : float
+        Stolen CPU time in percent of the interval above which a step is measured again.
+    most : float
+        The same, above which a step is invalid.
+    """
 
     again: Annotated[float, Field(ge=0, le=100)] = 5
     most: Annotated[float, Field(ge=0, le=100)] = 10
 
 
 class Measuring(Frozen):
-    """How a step is measured."""
+    """How a step is measured.
+
+    Attributes
+    ----------
+    bucket_s : int
+        Seconds of a metric bucket. An interval consists of whole ones, at least 5.
+    burn_in : BurnIn
+        The discarded start of a step.
+    interval : IntervalSettings
+        The measured interval of a step.
+    attempts : int
+        How often at most a step is measured that was disturbed, unsteady or far too imprecise. The
+        last attempt is kept as it is.
+    steal_pct : StealLimits
+        Limits of the CPU time that other guests of the host stole.
+    instrument : bool
+        Bolts and spouts are wrapped, so that they report metrics.
+    """
 
     bucket_s: Positive = 2
     burn_in: BurnIn = BurnIn()
@@ -119,7 +183,28 @@ class Measuring(Frozen):
 
 
 class StepSpec(Frozen):
-    """One configuration as the file asks for it; what is left out comes from the experiment."""
+    """One configuration as the file asks for it; what is left out comes from the experiment.
+
+    Attributes
+    ----------
+    executors : int or mapping
+        Executors: one number for all components, or a mapping by component.
+    workers : int
+        Workers; all slots by default.
+    rate_tps : float
+        Messages a second; the workload's by default.
+    fresh : bool
+        The topology is submitted anew instead of rebalanced.
+    scheduler : str or mapping
+        Places the executors: a name, or ``{name, PARAMETER: VALUE}`` (docs/schedulers.md); Storm's
+        own by default.
+    source : int
+        With ``scheduler``: an earlier position in ``steps.plan``, whose measurement the scheduler
+        reads.
+    placement : Path
+        In place of ``executors``, ``workers`` and ``scheduler``: a file beside the experiment's with
+        the worker's label of each executor's label. The run keeps a copy.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True)
 
@@ -177,7 +262,19 @@ class StepSpec(Frozen):
 
 
 class Steps(Frozen):
-    """The configurations and the order in which they are measured."""
+    """The configurations and the order in which they are measured.
+
+    Attributes
+    ----------
+    plan : list
+        The configurations that are measured.
+    order : {'listed', 'shuffled'}
+        Order of each round. ``shuffled`` keeps a step that another reads before it.
+    seed : int
+        Of the shuffled order.
+    repeats : int
+        Rounds: repeats are whole rounds of all steps.
+    """
 
     plan: Annotated[tuple[StepSpec, ...], Field(min_length=1)]
     order: Literal["listed", "shuffled"] = "listed"
@@ -225,7 +322,31 @@ class Step(Frozen):
 
 
 class Experiment(Frozen):
-    """All that a run needs to know."""
+    """All that a run needs to know.
+
+    Attributes
+    ----------
+    name : str
+        Names the run's folder.
+    topology : Topology or JarTopology
+        The topology: a shipped one, a graph of your own (docs/add-a-topology.md), or a jar's
+        (docs/own-topology.md).
+    workload : Workload
+        The messages that are sent; left out where the topology makes its own.
+    cluster : ClusterSpec
+        The cluster that is measured: keys of one of this machine, or the file of a provisioned one
+        (docs/clusters.md).
+    measure : Measuring
+        How a step is measured.
+    metrics : MetricStore
+        Where metrics arrive.
+    plans : PlanStore
+        Where plans are kept.
+    steps : Steps
+        The configurations, and the order in which they are measured.
+    models : list of str
+        Models that are judged: shipped ones by name, your own as ``package.module:name``.
+    """
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
     topology: AnyTopology

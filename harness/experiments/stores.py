@@ -11,7 +11,20 @@ from harness.plans import Frozen
 
 
 class MetricStore(Frozen):
-    """Where the metrics of a run arrive, before they are in its run directory."""
+    """Where the metrics of a run arrive, before they are in its run directory.
+
+    Attributes
+    ----------
+    store : {'embedded', 'influxdb'}
+        Where metrics arrive before they are in the run directory: in memory, or in an InfluxDB
+        (docs/metric-store.md).
+    data : Path
+        With ``influxdb`` on a cluster of this machine: folder of its data, beside the experiment's
+        file; the user's data folder by default.
+    retention_days : int
+        The same server's: how long it keeps points, 400 days by default, 0 for ever. Fixed when the
+        folder is made.
+    """
 
     store: Literal["embedded", "influxdb"] = "embedded"
     data: Path | None = None
@@ -24,7 +37,17 @@ class MetricStore(Frozen):
 
 
 class PlanStore(Frozen):
-    """Where the plans of a run are kept, beside its run directory."""
+    """Where the plans of a run are kept, beside its run directory.
+
+    Attributes
+    ----------
+    store : {'none', 'neo4j'}
+        ``neo4j`` gets the plans of every finished step: one that is started with the cluster, or a
+        provisioned one's (docs/plan-graph.md).
+    data : Path
+        With ``neo4j``: folder of its data, beside the experiment's file; the user's data folder by
+        default.
+    """
 
     store: Literal["none", "neo4j"] = "none"
     data: Path | None = None

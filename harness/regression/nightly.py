@@ -30,13 +30,18 @@ class Nightly(Frozen):
 
     Attributes
     ----------
-    experiments : tuple of str
-        Files, or names of shipped experiments.
-    runs, baseline, history, page : Path
-        Where runs go; the baseline; the history; and the folder of page, figure and summaries. Relative to
-        the folder that the command is given in.
+    experiments : list of str
+        Experiments of a night: files, or names of shipped ones.
+    runs : Path
+        Where runs go; relative to the folder that the command is given in, as the following are.
+    baseline : Path
+        The scores that a night is compared with.
+    history : Path
+        The file to which each night adds its numbers.
+    page : Path
+        Folder of page, figure and summaries.
     limits : Limits
-        What is no finding (``harness.regression.outcomes.Limits``).
+        Changes that are no finding (docs/regression.md).
     """
 
     experiments: tuple[str, ...] = Field(min_length=1)

@@ -30,8 +30,12 @@ class Limits(Frozen):
         The same in one pair, where the same data are scored again.
     step_pct : float
         Percent by which what was measured of a step may move.
-    noise_factor, seconds_factor, cpu_factor : float
-        By which noise, a step's overhead and a prediction's time may grow.
+    noise_factor : float
+        Factor by which a step's noise may grow.
+    seconds_factor : float
+        Factor by which a step's overhead may grow.
+    cpu_factor : float
+        Factor by which a prediction's time may grow.
     between_pct : float
         How far a machine repeats a night's numbers (1 sd), until the baseline's nights say it better.
     see_pct : float

@@ -18,7 +18,19 @@ and by the topology."""
 
 
 class ServiceTime(Frozen):
-    """Work that a bolt spends on each tuple: CPU time burnt, or time waited."""
+    """Work that a bolt spends on each tuple: CPU time burnt, or time waited.
+
+    Attributes
+    ----------
+    kind : {'cpu', 'wait'}
+        CPU time that is burnt, or time that is waited.
+    distribution : {'constant', 'exponential', 'lognormal', 'uniform'}
+        Distribution of the service time.
+    mean_ms : float
+        Mean service time in ms.
+    cv : float
+        Only with ``lognormal``: standard deviation over mean.
+    """
 
     kind: Literal["cpu", "wait"]
     distribution: Literal["constant", "exponential", "lognormal", "uniform"]
@@ -33,7 +45,19 @@ class ServiceTime(Frozen):
 
 
 class Multiplier(Frozen):
-    """Number of tuples for each input: a normal draw, rounded and kept within min and max."""
+    """Number of tuples for each input: a normal draw, rounded and kept within min and max.
+
+    Attributes
+    ----------
+    min : int
+        Least value of a draw.
+    max : int
+        Greatest value of a draw.
+    mean : float
+        Mean of the normal draw.
+    sd : float
+        Standard deviation of the normal draw.
+    """
 
     min: Positive
     max: Positive

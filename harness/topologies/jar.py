@@ -112,24 +112,29 @@ class JarTopology(Frozen):
     Attributes
     ----------
     jar : Path
-        The jar, as one would give it to ``storm jar``.
+        The jar, as one would give it to ``storm jar`` (docs/own-topology.md); beside the experiment's
+        file.
     main : str
         The class whose main submits the topology.
-    args : tuple of str
-        Its arguments; ``{name}`` in one becomes a name that no other run has. With ``topics`` they give main
-        ``{bootstrap}``, ``{input_topic}`` and ``{output_topic}``.
-    topics : JarTopics, optional
-        Where it reads one Kafka topic and writes another: then the harness sends and receives its messages.
-    tasks : mapping, optional
+    args : list of str
+        Its arguments; ``{name}`` in one becomes a name that no other run has. With ``topics`` they
+        give main ``{bootstrap}``, ``{input_topic}`` and ``{output_topic}``.
+    topics : JarTopics
+        Where it reads one Kafka topic and writes another: then the harness sends and receives its
+        messages. Without it there is no ``workload``.
+    tasks : mapping
         Tasks of components that shall not have as many as the jar says.
-    load_aware : bool, optional
-        Storm's load-aware shuffle on or off.
+    ackers : int
+        Acker executors; as the jar has them by default.
+    metrics_consumers : int
+        Executors of the metrics consumer.
+    load_aware : bool
+        Storm's load-aware shuffle on or off; as the jar has it by default.
     batching : mapping
-        Components or streams whose tuples travel in batches.
+        Components, or ``component:stream``, whose tuples travel in batches: a number is the size
+        (docs/rewriting.md).
     storm : mapping
         Storm settings that take the place of the topology's own.
-    captured : Captured, optional
-        Filled in when a run begins.
     """
 
     of_a_jar: ClassVar[bool] = True
@@ -146,6 +151,7 @@ class JarTopology(Frozen):
     batching: Mapping[str, BatchSize] = {}
     storm: Mapping[str, StormValue] = {}
     captured: Captured | None = None
+    """Filled in when a run begins."""
 
     @property
     def name(self) -> str:

@@ -31,16 +31,16 @@ class GraphComponent(Frozen):
     Attributes
     ----------
     role : str
-        What it does, a row of ``ROLES``.
-    tasks : int, optional
-        Its tasks.
-    window : Window, optional
+        Work of the component.
+    tasks : int
+        Its tasks; as ``topology.tasks`` says by default, and so for the keys below.
+    window : Window
         Of a window or a join.
-    multiplier : Multiplier, optional
-        How many tuples a multiplier makes of one.
-    routing : {'one-per-window', 'parity'}, optional
-        On which streams a join emits.
-    service : ServiceTime, optional
+    multiplier : Multiplier
+        Of a multiplier: how many tuples it makes of one.
+    routing : {'one-per-window', 'parity'}
+        Of a join: the streams on which it emits.
+    service : ServiceTime
         Work on each tuple; a spout has none.
     """
 
@@ -53,7 +53,19 @@ class GraphComponent(Frozen):
 
 
 class GraphStream(Frozen):
-    """A stream of the graph: ``to`` subscribes to what ``from`` emits."""
+    """A stream of the graph: ``to`` subscribes to what ``from`` emits.
+
+    Attributes
+    ----------
+    source : str
+        The component that emits: the key ``from``.
+    target : str
+        The component that subscribes: the key ``to``.
+    grouping : str
+        How its tuples are shared among the tasks of ``to``, as under ``topology.groupings``.
+    stream : str
+        Stream of the component that emits: ``stream-5`` or ``stream-6`` of a join.
+    """
 
     model_config = ConfigDict(validate_by_name=True, validate_by_alias=True, serialize_by_alias=True)
 

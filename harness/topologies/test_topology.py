@@ -47,7 +47,21 @@ WAIT_STRATEGIES = {
 
 
 class Spout(Frozen):
-    """How storm-kafka-client's spout reads; each setting is explained in docs/experiments.md."""
+    """How storm-kafka-client's spout reads; each setting is explained in docs/experiments.md.
+
+    Attributes
+    ----------
+    poll_timeout_ms : int
+        How long an empty poll may hold the executor in ms. The executor's other spout tasks and acks
+        wait that long.
+    commit_period_ms : int
+        How often offsets are committed, in ms. A restarted worker reads again what was not.
+    guarantee : {'no-guarantee', 'at-least-once', 'at-most-once'}
+        ``no-guarantee`` tracks tuples: acks and complete latency work, and a rebalance replays
+        nothing.
+    consumer : mapping
+        Settings of the spout's Kafka consumer, by Kafka's names.
+    """
 
     poll_timeout_ms: Annotated[int, Field(ge=0)] = 1
     commit_period_ms: Positive = 1000
@@ -56,7 +70,17 @@ class Spout(Frozen):
 
 
 class WaitStrategy(Frozen):
-    """What an idle executor does: spin, then park, then sleep. Its sleep is part of every hop."""
+    """What an idle executor does: spin, then park, then sleep. Its sleep is part of every hop.
+
+    Attributes
+    ----------
+    strategy : {'progressive', 'park'}
+        Storm's wait strategy of spouts and bolts.
+    level1_count, level2_count : int
+        Of ``progressive``: rounds that an idle executor spends in this level.
+    sleep_ms : int
+        Length of the sleep in ms, which is part of every hop.
+    """
 
     strategy: Literal["progressive", "park"] = "progressive"
     level1_count: Annotated[int, Field(ge=0)] = 1
@@ -86,7 +110,54 @@ CODECS = ("none", "gzip")
 
 
 class Topology(Frozen):
-    """Which topology, and everything about it that a rebalance does not change."""
+    """Which topology, and everything about it that a rebalance does not change.
+
+    Attributes
+    ----------
+    name : str
+        ``fields-to-fields``, ``multiplier``, ``windowed``, ``all-in-one`` or ``join-split``; of a
+        graph of your own, what it is called (``graph``).
+    components : mapping
+        In place of a shipped topology: the components of a graph of your own, by name
+        (docs/add-a-topology.md).
+    streams : list
+        The streams of the same graph.
+    load_aware : bool
+        Storm's load-aware shuffle; the file always says it. ``false`` is round-robin. With ``true``
+        only the first task of an executor gets tuples.
+    tasks : int or mapping
+        Tasks of each component: one number for all, or a mapping.
+    ackers : int
+        Acker executors; one a slot by default.
+    metrics_consumers : int
+        Executors of the metrics consumer.
+    groupings : mapping
+        Groupings in place of the drawn ones by ``source->target``.
+    window : Window
+        Window of the components that have one.
+    multiplier : Multiplier
+        How many tuples a multiplier makes of one: a rounded normal draw, drawn again until it lies
+        within. At least 1 % of the draws must.
+    routing : {'one-per-window', 'parity'}
+        Streams on which a join emits: ``one-per-window`` (Fish-1) or ``parity`` (Fish-2).
+    service : mapping
+        Work on each tuple, by bolt; none by default.
+    spout : Spout
+        How the spouts read Kafka.
+    producer : mapping
+        Settings of the senders' Kafka producer, by Kafka's names.
+    waiting : WaitStrategy
+        How idle executors wait.
+    max_spout_pending : int
+        Trees in flight for each spout task.
+    message_timeout_s : int
+        Seconds until a tree fails; more than twice the rarest key's window.
+    batching : mapping
+        Components, or ``component:stream``, whose tuples travel in batches: a number is the size
+        (docs/rewriting.md).
+    storm : mapping
+        Any Storm setting that has no key of its own.
+    """
 
     of_a_jar: ClassVar[bool] = False
     """Whether a jar brings it: its main has to be run to know what it is made of."""

@@ -1,0 +1,41 @@
+"""The JSON Schemas of the files that users write: an experiment's, a cluster's, a night's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from harness.experiments.cluster_file import ClusterFile
+from harness.experiments.clusters import Local, Provisioned
+from harness.experiments.config import Experiment
+from harness.experiments.key_meanings import schema
+from harness.regression.nightly import Nightly
+from harness.topologies.batching import BatchSize
+
+SHORT_FORMS: Mapping[type[BaseModel], Mapping[str, Any]] = {
+    Local: {"type": "string", "description": "File of a provisioned cluster (docs/clusters.md)."},
+    BatchSize: {"type": "integer", "minimum": 1, "description": "Tuples of a full batch."},
+}
+"""Values of an experiment's file that stand for others."""
+
+
+def _experiment() -> dict[str, Any]:
+    return schema(Experiment, "An experiment of storm-harness", SHORT_FORMS, frozenset({Provisioned}))
+
+
+def _cluster() -> dict[str, Any]:
+    return schema(ClusterFile, "A cluster of storm-harness on hosts of its own")
+
+
+def _nightly() -> dict[str, Any]:
+    return schema(Nightly, "A night of storm-harness")
+
+
+SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {
+    "experiment": _experiment,
+    "cluster": _cluster,
+    "nightly": _nightly,
+}
+"""Makes the schema of each kind of file."""
