@@ -31,7 +31,8 @@ from harness.machine.niceness import NICENESS, giving_way
 from harness.machine.servers import KAFKA_VERSION, STORM_VERSION, ServerHomes
 from harness.machine.whole_files import write_atomically
 from harness.runs import Run, read_table
-from harness.storm.deployment import RunningCluster, StormDeployment, submitter_of
+from harness.storm.deployment import StormDeployment, submitter_of
+from harness.storm.running_cluster import RunningCluster
 
 STORE_MEMORY_MB = {"influxdb": 300, "neo4j": 900}
 """Resident set of each optional server, at most about."""

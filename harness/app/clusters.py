@@ -23,7 +23,7 @@ from harness.experiments.loading import load
 from harness.machine import sandbox
 from harness.machine.servers import ServerHomes
 from harness.runs import Run
-from harness.storm.deployment import RunningCluster
+from harness.storm.running_cluster import RunningCluster
 
 
 class ClusterAccess(Protocol):

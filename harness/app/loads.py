@@ -12,7 +12,7 @@ from harness.experiments.config import Experiment, Workload
 from harness.experiments.contracts import Load, OwnMessages
 from harness.experiments.schedule import Constant, Poisson, Schedule, Trace
 from harness.plans import QueryPlan
-from harness.storm.deployment import RunningCluster
+from harness.storm.running_cluster import RunningCluster
 from harness.topologies.traffic import HopTraffic, OwnTraffic, SentTraffic, TopicTraffic
 from harness.workload.load import KafkaLoad
 from harness.workload.named import NamedWire

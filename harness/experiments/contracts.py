@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -18,6 +18,13 @@ from harness.schemas import METRICS
 Phase = Literal["submit", "rebalance", "burn-in", "measure", "drain", "again", "done", "declined"]
 """What a step is in; ``again`` says that it was not usable and will be measured once more, ``done`` that it
 is written, ``declined`` that it will not be measured."""
+
+
+class WorkerSeen(NamedTuple):
+    """A worker in use: when it was started, and how old it was at its last report; whole seconds."""
+
+    start_s: int
+    reported_s: int
 
 
 class Deployment(Protocol):
@@ -44,8 +51,8 @@ class Deployment(Protocol):
     def expected(self, configuration: TopologyConfiguration) -> TopologyConfiguration:
         """Return the configuration with Storm's own executors (ackers, metrics consumers) added."""
 
-    def generation(self) -> Mapping[str, int]:
-        """Return the start time of every worker in use, which changes when one is restarted."""
+    def workers(self) -> Mapping[str, WorkerSeen]:
+        """Return every worker in use: its start changes when it is restarted, its age with each report."""
 
     def complete_latency(self) -> Mapping[str, tuple[float, int]]:
         """Return mean (ms) and number of complete latencies of every spout executor, since its start."""

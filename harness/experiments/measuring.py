@@ -15,7 +15,7 @@ import numpy as np
 
 from harness.errors import NoOutput, StepInvalid
 from harness.experiments.config import Experiment, Step
-from harness.experiments.contracts import Deployment, MachineReadings, Phase
+from harness.experiments.contracts import Deployment, MachineReadings, Phase, WorkerSeen
 from harness.experiments.precision import MOST_MISSED_FACTOR, Look, look, look_times
 from harness.experiments.steady import Steadiness, burn_in, interval
 from harness.experiments.watching import View, Watched
@@ -34,6 +34,10 @@ ARRIVAL_LAG_S = 1.0
 SETTLE_MOST_S = 12.0
 """A look counts messages scheduled at least this long ago, if their latencies ask for as much: the
 interval ends in the past, so that its last messages have had the time to come out."""
+REPORTED_MOST_S = 20.0
+"""How long workers may take after the interval to report once more."""
+REPORTS_EVERY_S = 0.25
+"""How often they are looked at for it."""
 
 StopReason = Literal["precision", "time-limit"]
 Report = Callable[[Phase, float | None, float | None, float | None, str, Mapping[str, int]], None]
@@ -95,7 +99,7 @@ class MeasuredInterval:
 
 
 class _Ended(NamedTuple):
-    """How an interval ended: its length, what is known of the mean, and Storm's own latencies by then."""
+    """How an interval ended: its length, what is known of the mean, Storm's latencies and workers by then."""
 
     length_s: float
     look: Look
@@ -103,6 +107,7 @@ class _Ended(NamedTuple):
     looks_planned: int
     reason: StopReason
     complete_latency: Mapping[str, tuple[float, int]]
+    workers: Mapping[str, WorkerSeen]
 
 
 class Measurement:
@@ -144,7 +149,7 @@ class Measurement:
         self._machine = machine
         self._up_ns = self._steady_ns = time.monotonic_ns()
         self._up_epoch_ms = time.time_ns() // 1_000_000
-        self._generation = deployment.generation()
+        self._workers = deployment.workers()
         self._tolerant = tolerant
         self._disturbance = ""
 
@@ -168,6 +173,8 @@ class Measurement:
         ended = self._interval(start_ns)
         cpu = shares(cpu_before, self._machine.cpu_times())
         end_ns = start_ns + round(ended.length_s * 1e9)
+        offset_end_ns, came_up = self._machine.clock_offset_ns(), self._machine.came_up(start_ns, end_ns)
+        self._await_reports(ended.workers)
         now = self._watched.view()
         inside = (now.left_ns >= start_ns) & (now.left_ns < end_ns)
         steadiness = interval(
@@ -195,8 +202,8 @@ class Measurement:
             machine_busy_pct=cpu.busy_pct,
             machine_steal_pct=cpu.steal_pct,
             clock_offset_start_ns=offset_ns,
-            clock_offset_end_ns=self._machine.clock_offset_ns(),
-            came_up=tuple(self._machine.came_up(start_ns, end_ns)),
+            clock_offset_end_ns=offset_end_ns,
+            came_up=tuple(came_up),
             disturbance=self._disturbance,
         )
 
@@ -250,7 +257,7 @@ class Measurement:
         for number, length_s in enumerate(planned, start=1):
             most_s = planned[-1] + settle_s
             self._measure_until(start_ns, length_s, most_s)
-            complete_latency = self._deployment.complete_latency()
+            complete_latency, workers = self._deployment.complete_latency(), self._look_at_workers()
             self._measure_until(start_ns, length_s + settle_s, most_s)
             now = self._watched.view()
             inside = (now.at_ns >= start_ns) & (now.at_ns < start_ns + length_s * 1e9)
@@ -265,7 +272,7 @@ class Measurement:
             )
             if seen.enough or number == len(planned):
                 reason: StopReason = "precision" if seen.enough else "time-limit"
-                return _Ended(length_s, seen, number, len(planned), reason, complete_latency)
+                return _Ended(length_s, seen, number, len(planned), reason, complete_latency, workers)
         raise AssertionError("look_times gives at least one time")
 
     def _measure_until(self, start_ns: int, until_s: float, most_s: float) -> None:
@@ -285,14 +292,44 @@ class Measurement:
 
     def _pause(self, most_s: float = LOOK_EVERY_S) -> None:
         self._deployment.check()
-        if (now := self._deployment.generation()) != self._generation:
-            changed = sorted(set(now.items()) ^ set(self._generation.items()))
-            workers = ", ".join(sorted({worker for worker, _ in changed}))
-            self._disturbance = f"workers restarted or moved during the step: {workers}"
-            self._generation = now
-            if not self._tolerant:
-                raise Disturbed(self._disturbance)
+        self._look_at_workers()
         time.sleep(min(most_s, LOOK_EVERY_S))
+
+    def _look_at_workers(self) -> Mapping[str, WorkerSeen]:
+        """Return the workers now in use; another start of one than before disturbs the step."""
+        before, self._workers = self._workers, self._deployment.workers()
+        starts = ({(name, seen.start_s) for name, seen in of.items()} for of in (before, self._workers))
+        if changed := {name for name, _ in set.symmetric_difference(*starts)}:
+            self._disturb(f"workers restarted or moved during the step: {', '.join(sorted(changed))}")
+        return self._workers
+
+    def _disturb(self, why: str) -> None:
+        self._disturbance = why
+        if not self._tolerant:
+            raise Disturbed(why)
+
+    def _await_reports(self, by_the_end: Mapping[str, WorkerSeen]) -> None:
+        """Wait until each worker has reported since the interval's end: then it lived until then.
+
+        The last report of a worker that is killed stays until its successor's, seconds later. A report is
+        taken to be of after the end if it was not there yet at the first look after it; it takes milliseconds
+        to arrive.
+
+        Parameters
+        ----------
+        by_the_end : mapping of str to WorkerSeen
+            At that first look.
+        """
+        limit = time.monotonic_ns() + round(REPORTED_MOST_S * 1e9)
+        while not self._disturbance:
+            silent = [w for w, then in by_the_end.items() if self._workers[w].reported_s <= then.reported_s]
+            if not silent:
+                return
+            if time.monotonic_ns() > limit:
+                named = ", ".join(sorted(silent))
+                self._disturb(f"no report of {named} came in {REPORTED_MOST_S:g} s after the interval's end")
+                return
+            self._pause(REPORTS_EVERY_S)
 
     def _show(self, phase: Phase, now: View, left_s: float, detail: str) -> None:
         until_ns = time.monotonic_ns()

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, Protocol, assert_never
-
-import pyarrow as pa
+from typing import Any, Protocol, assert_never
 
 from harness.errors import ClusterError
 from harness.experiments.config import Experiment
+from harness.experiments.contracts import WorkerSeen
 from harness.machine.masking import SecretMask
-from harness.machine.servers import ServerHomes
 from harness.plans import (
     ACKER,
     METRICS_CONSUMER_PREFIX,
     AskedPlacement,
     PhysicalPlan,
     TopologyConfiguration,
-    WorkerNode,
 )
 from harness.storm.capturing import CAPTURED_AS, captured
 from harness.storm.nimbus import Nimbus
-from harness.storm.pinning import Pinning, PlanFolder
+from harness.storm.pinning import Pinning
+from harness.storm.running_cluster import RunningCluster
 from harness.storm.submission import submit_settings, topology_settings
 from harness.storm.submitter import submit
 from harness.storm.topology_state import Rebalance, TopologyState, WorkerStarts, physical_plan
@@ -228,71 +226,6 @@ def submitter_of(
             assert_never(unknown)
 
 
-Kind = Literal["topology", "topic"]
-
-
-class Starts(Protocol):
-    """What is known of the starts of workers."""
-
-    def mark(self) -> None:
-        """Forget the starts until now: another plan is asked for."""
-
-    def check(self, ports: Iterable[int], now_s: float) -> None:
-        """Raise ClusterError when a worker died at its start, since the mark."""
-
-
-class RunningCluster(PlanFolder, Protocol):
-    """A cluster that is up, on this machine or on hosts of its own: what a campaign needs of it."""
-
-    homes: ServerHomes
-    nimbus: Nimbus
-    nodes: tuple[WorkerNode, ...]
-
-    @property
-    def worker_output(self) -> Starts:
-        """Why a worker cannot start."""
-
-    @property
-    def bootstrap(self) -> str:
-        """``host:port`` of the Kafka broker."""
-
-    @property
-    def hosts(self) -> Path:
-        """Hosts file for Java programs that run beside the servers."""
-
-    @property
-    def logs(self) -> Path:
-        """Folder of logs on this machine."""
-
-    @property
-    def here(self) -> str:
-        """The address by which the cluster's workers reach this machine."""
-
-    @property
-    def one_clock(self) -> bool:
-        """Whether its workers' monotonic clocks are this machine's."""
-
-    @property
-    def broker_ahead_ms(self) -> float:
-        """What the broker's time of day is ahead of this machine's."""
-
-    @property
-    def lost(self) -> tuple[WorkerNode, ...]:
-        """Worker nodes that are gone, while the cluster goes on without them."""
-
-    def check(self) -> None:
-        """Raise ClusterError when a server that the whole cluster needs has died."""
-
-    def hand_out(self, secret: str) -> str:
-        """Put a secret where workers can read it and nobody else can; return the file's path there."""
-
-    def remember(self, kind: Kind, name: str) -> None:
-        """Take note of what was put on the cluster, and must not outlive the run there."""
-
-    def round_trips(self, since_ms: int, until_ms: int, /) -> pa.Table:
-        """Return what probes between worker nodes saw in a span of epoch ms, as rows of metrics."""
-
-
 class StormDeployment:
     """A topology on a cluster (``harness.experiments.contracts.Deployment``).
 
@@ -437,12 +370,16 @@ class StormDeployment:
         """Return the configuration with Storm's own executors (ackers, metrics consumers) added."""
         return storms_own(self._experiment, configuration)
 
-    def generation(self) -> Mapping[str, int]:
-        """Return the start time of every worker in use: it changes when one restarts or its node is gone."""
+    def workers(self) -> Mapping[str, WorkerSeen]:
+        """Return every worker in use; one whose node is gone is not."""
         lost = self._lost()
         state = self._cluster.nimbus.topology(self._name)
-        starts = self._starts.update(state.uptimes_s(), time.monotonic())
-        return {f"{a}:{port}": round(start) for (a, port), start in starts.items() if a not in lost}
+        starts, reported_s = self._starts.update(state.uptimes_s(), time.monotonic()), self._starts.reported_s
+        return {
+            f"{slot[0]}:{slot[1]}": WorkerSeen(round(start), reported_s[slot])
+            for slot, start in starts.items()
+            if slot[0] not in lost
+        }
 
     def complete_latency(self) -> Mapping[str, tuple[float, int]]:
         """Return mean (ms) and number of complete latencies of every spout executor, since its start."""
@@ -458,7 +395,7 @@ class StormDeployment:
 
         Nimbus keeps them for as long as the topology lives, to the second.
         """
-        errors = self._cluster.nimbus.topology(self._name).errors
+        errors = self._cluster.nimbus.topology(self._name, errors=True).errors
         return [self._mask.text(e.text) for e in errors if e.epoch_s >= since_epoch_ms // 1000]
 
     def check(self) -> None:

@@ -7,6 +7,7 @@ a restart of the server. Whatever goes wrong leaves as one line in a ``ClusterEr
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,9 @@ from harness.storm.topology_state import ExecutorState, Rebalance, ReportedError
 
 CONNECT_TIMEOUT_MS = 3_000
 ANSWER_TIMEOUT_MS = 30_000
+"""How long a question waits for its answer, until it is put again."""
+PATIENCE_S = 120.0
+"""How long a question is put again; and how long Nimbus may take to do something, which it is told once."""
 POLL_S = 0.25
 """How often Nimbus is asked while something is waited for."""
 ALL_TIME = ":all-time"
@@ -35,6 +39,13 @@ _PROTOCOL: Any = TBinaryProtocolFactory()  # type: ignore[no-untyped-call]
 _TRANSPORT: Any = TFramedTransportFactory()
 with as_file(files("harness") / "assets" / "nimbus.thrift") as _idl:
     _thrift = thriftpy2.load(str(_idl), module_name="nimbus_thrift")
+
+
+log = logging.getLogger(__name__)
+
+
+class NimbusBusy(ClusterError):
+    """Nimbus is there and did not answer in time."""
 
 
 def _nothing() -> None:
@@ -94,7 +105,7 @@ class Nimbus:
 
     def cluster_summary(self) -> ClusterState:
         """Return version, supervisors and topologies."""
-        answer = self._ask("getClusterInfo")
+        answer = self._question("getClusterInfo")
         leaders = [n.version for n in answer.nimbuses if n.isLeader]
         return ClusterState(
             version=leaders[0] if leaders else "",
@@ -104,14 +115,18 @@ class Nimbus:
             topologies={t.name: t.status for t in answer.topologies},
         )
 
-    def topology(self, name: str) -> TopologyState:
-        """Return a topology's status, executors and reported errors."""
-        options = _thrift.GetInfoOptions(num_err_choice=_thrift.NumErrorsChoice.ALL)
-        return topology_state(self._ask("getTopologyInfoByNameWithOpts", name, options))
+    def topology(self, name: str, *, errors: bool = False) -> TopologyState:
+        """Return a topology's status, executors and, where asked for, reported errors.
+
+        Errors cost Nimbus a look into ZooKeeper for each component.
+        """
+        choice = _thrift.NumErrorsChoice.ALL if errors else _thrift.NumErrorsChoice.NONE
+        options = _thrift.GetInfoOptions(num_err_choice=choice)
+        return topology_state(self._question("getTopologyInfoByNameWithOpts", name, options))
 
     def topology_settings(self, name: str) -> dict[str, Any]:
         """Return a topology's Storm settings, as submitted and completed by Nimbus."""
-        settings = json.loads(self._ask("getTopologyConf", self.topology(name).id))
+        settings = json.loads(self._question("getTopologyConf", self.topology(name).id))
         if not isinstance(settings, dict):
             raise ClusterError(f"nimbus at {self.host}:{self.port} sent no settings of topology {name}")
         return settings
@@ -140,7 +155,7 @@ class Nimbus:
             wait_secs=wait_s, num_workers=asked.workers, num_executors=dict(asked.executors)
         )
         started = time.monotonic()
-        self._ask("rebalance", name, options)
+        self._ask("rebalance", name, options, most_ms=round(PATIENCE_S * 1e3))
         return Rebalance(before, asked, started)
 
     def wait_active(
@@ -169,7 +184,8 @@ class Nimbus:
         """
         if name not in self.cluster_summary().topologies:
             return
-        self._ask("killTopologyWithOpts", name, _thrift.KillOptions(wait_secs=wait_s))
+        options = _thrift.KillOptions(wait_secs=wait_s)
+        self._ask("killTopologyWithOpts", name, options, most_ms=round(PATIENCE_S * 1e3))
         deadline = time.monotonic() + timeout_s
         while name in self.cluster_summary().topologies:
             if time.monotonic() > deadline:
@@ -185,13 +201,24 @@ class Nimbus:
             if time.monotonic() > deadline:
                 missing = sorted({f"{e.address}:{e.port}" for e in state.executors if not e.up})
                 what = f"no report from {', '.join(missing)}" if missing else f"it is {state.status}"
-                if state.errors:
-                    what += f"; {state.errors[-1].text}"
+                if errors := self.topology(name, errors=True).errors:
+                    what += f"; {errors[-1].text}"
                 raise ClusterError(f"topology {name} is not up after {timeout_s:g} s: {what}")
             time.sleep(POLL_S)
         return state
 
-    def _ask(self, method: str, *arguments: object) -> Any:
+    def _question(self, method: str, *arguments: object) -> Any:
+        """Ask for something that Nimbus only has to tell; again, where it is too busy to answer in time."""
+        limit = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return self._ask(method, *arguments, most_ms=ANSWER_TIMEOUT_MS)
+            except NimbusBusy as busy:
+                if time.monotonic() >= limit:
+                    raise
+                log.warning("%s; asked again", busy.message)
+
+    def _ask(self, method: str, *arguments: object, most_ms: int) -> Any:
         with (
             _one_line(f"nimbus at {self.host}:{self.port}"),
             client_context(
@@ -199,7 +226,7 @@ class Nimbus:
                 self.host,
                 self.port,
                 connect_timeout=CONNECT_TIMEOUT_MS,
-                socket_timeout=ANSWER_TIMEOUT_MS,
+                socket_timeout=most_ms,
                 proto_factory=_PROTOCOL,
                 trans_factory=_TRANSPORT,
             ) as client,
@@ -258,5 +285,7 @@ def _one_line(server: str) -> Iterator[None]:
     except TException as e:
         reason = " ".join(str(getattr(e, "msg", None) or getattr(e, "message", None) or e).split())
         raise ClusterError(f"{server}: {reason or type(e).__name__}") from e
+    except TimeoutError as e:
+        raise NimbusBusy(f"{server} does not answer: {e}") from e
     except OSError as e:
         raise ClusterError(f"{server} does not answer: {e}") from e

@@ -15,6 +15,9 @@ SYSTEM = "__system"
 """The component that Storm puts into every worker; it is in no assignment and has no thread to plan."""
 OLD_WORKER_GONE_S = 15.0
 """By this time after a rebalance its old workers have ended (they are killed within two seconds)."""
+KNOWN_BY_S = 12.0
+"""By this time every worker knows of a new plan: supervisors ask Nimbus every 10 s, workers their supervisor
+every second."""
 
 Slot = tuple[str, int]
 """Address of a worker node and port of the worker."""
@@ -31,7 +34,7 @@ class ExecutorState:
     worker_uptime_s : int
         Of the process that reported.
     up : bool
-        Whether any report of it was read; right after a rebalance it may be a predecessor's.
+        Whether any report of it was read; right after a rebalance it may be of the worker that had it.
     acked, failed : int
         Tuple trees of a spout's executor since its start (0 for bolts).
     complete_latency_ms : float or None
@@ -49,6 +52,11 @@ class ExecutorState:
     acked: int = 0
     failed: int = 0
     complete_latency_ms: float | None = None
+
+    @property
+    def tasks(self) -> tuple[int, int]:
+        """First and last task, which name it among the topology's executors."""
+        return self.first_task, self.last_task
 
     @property
     def slot(self) -> Slot:
@@ -85,7 +93,7 @@ class TopologyState:
         """Return the executors of each worker in use."""
         found: dict[Slot, set[tuple[int, int]]] = {}
         for e in self.executors:
-            found.setdefault(e.slot, set()).add((e.first_task, e.last_task))
+            found.setdefault(e.slot, set()).add(e.tasks)
         return {slot: frozenset(ranges) for slot, ranges in found.items()}
 
     def assigned(self, query_plan: QueryPlan) -> bool:
@@ -131,9 +139,13 @@ def physical_plan(state: TopologyState, query_plan: QueryPlan, nodes: Sequence[W
 class Rebalance:
     """A rebalance that was asked for: tells a new plan that is whole from one that only looks so.
 
-    A worker whose executors stay the same keeps running. Of any other, Nimbus may still show the last
-    report of its predecessor on the same slot, as far as that held executors of the new one. Where it
-    held all of them, the predecessor is told by its uptime.
+    A worker whose executors stay the same keeps running. Of each other executor Nimbus may still show the
+    last report of the worker that had it before, wherever that was. A report is of the new worker where the
+    executor is one that nobody had before, or where it tells less uptime than was known before. So are all
+    reports of the same uptime from the same slot, as a worker reports all of its executors at once.
+
+    Nimbus tells the new plan only to nodes whose executors change. The supervisors of others ask for it from
+    time to time, and until then their workers send to where executors were.
 
     Parameters
     ----------
@@ -147,9 +159,10 @@ class Rebalance:
 
     def __init__(self, before: TopologyState, asked: TopologyConfiguration, started: float) -> None:
         self._slots = before.slots()
-        self._uptimes_s = before.uptimes_s()
+        self._uptimes_s = {e.tasks: e.worker_uptime_s if e.up else 0 for e in before.executors}
         self._asked = asked
         self._started = started
+        self._assigned_s = math.inf
         self._fresh: set[Slot] = set()
         self._late_uptimes_s: dict[Slot, int] = {}
 
@@ -160,12 +173,13 @@ class Rebalance:
         """
         if state.status == "REBALANCING" or not self._as_asked(state):
             return False
-        elapsed_s = time.monotonic() - self._started
-        uptimes_s = state.uptimes_s()
-        for slot, ranges in state.slots().items():
-            if slot in uptimes_s and self._is_fresh(slot, ranges, uptimes_s[slot], elapsed_s):
+        now_s, slots = time.monotonic(), state.slots()
+        self._assigned_s = min(self._assigned_s, now_s)
+        for slot in slots:
+            executors = [e for e in state.executors if e.slot == slot]
+            if slots[slot] == self._slots.get(slot) or self._is_fresh(slot, executors, now_s):
                 self._fresh.add(slot)
-        return state.all_up and self._fresh >= state.slots().keys()
+        return state.all_up and self._fresh >= slots.keys() and self._all_know(slots, now_s)
 
     def _as_asked(self, state: TopologyState) -> bool:
         counts: dict[str, int] = {}
@@ -175,25 +189,34 @@ class Rebalance:
             counts.get(name) == number for name, number in self._asked.executors.items()
         )
 
-    def _is_fresh(self, slot: Slot, ranges: Ranges, uptime_s: int, elapsed_s: float) -> bool:
-        before = self._slots.get(slot, frozenset())
-        if ranges == before or not ranges <= before:
-            return True
-        if uptime_s < self._uptimes_s.get(slot, 0):
+    def _is_fresh(self, slot: Slot, executors: Sequence[ExecutorState], now_s: float) -> bool:
+        uptimes_s = {e.worker_uptime_s for e in executors}
+        if not all(e.up for e in executors) or len(uptimes_s) > 1:
+            return False
+        (uptime_s,) = uptimes_s
+        if any(uptime_s < self._uptimes_s.get(e.tasks, math.inf) for e in executors):
             return True
         # The predecessor was so young that its uptime says nothing. Once it is gone, only a live
         # worker's uptime still grows.
-        if elapsed_s < OLD_WORKER_GONE_S:
+        if now_s - self._started < OLD_WORKER_GONE_S:
             return False
         return uptime_s != self._late_uptimes_s.setdefault(slot, uptime_s)
 
+    def _all_know(self, slots: Mapping[Slot, Ranges], now_s: float) -> bool:
+        """Whether the nodes that keep all of their executors have asked for the plan by now."""
+        told = {slot[0] for slot, _ in set(slots.items()) ^ set(self._slots.items())}
+        kept = {address for address, _ in slots} - told
+        return not told or not kept or now_s - self._assigned_s >= KNOWN_BY_S
+
 
 class _WorkerStart(NamedTuple):
-    """A worker's start, the uptime reported last, and a later start that one report shows."""
+    """A worker's start, the uptime reported last, the last that was surely its own, and a start in doubt."""
 
     start_s: float
     uptime_s: int
+    sure_s: int
     doubt_s: float | None = None
+    """A later start, which one report shows."""
 
 
 class WorkerStarts:
@@ -219,14 +242,19 @@ class WorkerStarts:
         self._looked_s = now_s
         return {slot: worker.start_s for slot, worker in self._workers.items()}
 
+    @property
+    def reported_s(self) -> dict[Slot, int]:
+        """The uptime of each worker at its last report that is surely of the start known of it."""
+        return {slot: worker.sure_s for slot, worker in self._workers.items()}
+
     def _seen(self, slot: Slot, uptime_s: int, now_s: float) -> _WorkerStart:
         start_s, known = now_s - uptime_s, self._workers.get(slot)
         if known is None or uptime_s < known.uptime_s or start_s > self._looked_s + self.ROUNDING_S:
-            return _WorkerStart(start_s, uptime_s)
+            return _WorkerStart(start_s, uptime_s, uptime_s)
         if uptime_s == known.uptime_s:  # the same report again
             return known
         if start_s - known.start_s < self.TOLERANCE_S:
-            return _WorkerStart(known.start_s, uptime_s)
+            return _WorkerStart(known.start_s, uptime_s, uptime_s)
         if known.doubt_s is not None and abs(start_s - known.doubt_s) < self.TOLERANCE_S:
-            return _WorkerStart(known.doubt_s, uptime_s)
-        return _WorkerStart(known.start_s, uptime_s, start_s)
+            return _WorkerStart(known.doubt_s, uptime_s, uptime_s)
+        return _WorkerStart(known.start_s, uptime_s, known.sure_s, start_s)

@@ -25,7 +25,15 @@ from harness.errors import ClusterError, StepDeclined, UsageError
 from harness.experiments import campaign, step_traffic
 from harness.experiments.campaign import Campaign
 from harness.experiments.config import Experiment, Step
-from harness.experiments.contracts import Planner, Probes, Progress, Watcher, unplanned, unprobed
+from harness.experiments.contracts import (
+    Planner,
+    Probes,
+    Progress,
+    Watcher,
+    WorkerSeen,
+    unplanned,
+    unprobed,
+)
 from harness.experiments.loading import load
 from harness.experiments.measuring import Disturbed, MeasuredInterval
 from harness.experiments.precision import look
@@ -99,7 +107,7 @@ class World:
     def whole(self) -> bool:
         return True
 
-    def generation(self) -> Mapping[str, int]:
+    def workers(self) -> Mapping[str, WorkerSeen]:
         return {}
 
     def complete_latency(self) -> Mapping[str, tuple[float, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 
 from harness.experiments import machine_faults, measuring
 from harness.experiments.config import Step
+from harness.experiments.contracts import WorkerSeen
 from harness.experiments.loading import expand_steps, load
-from harness.experiments.measuring import MeasuredInterval, Measurement
+from harness.experiments.measuring import Disturbed, MeasuredInterval, Measurement
 from harness.experiments.watching import View
 from harness.machine.readings import CpuTimes, ThisMachine, shares
 
@@ -38,6 +40,7 @@ class World:
         self._cpu = iter(cpu or (CpuTimes(0, 0, 0), CpuTimes(1, 1, 0)))
         self._asked = 0
         self.beside: list[int] = []
+        self.silent_from_s = self.again_from_s = math.inf
 
     def monotonic_ns(self) -> int:
         return self._now_ns
@@ -77,18 +80,46 @@ class World:
     def check(self) -> None:
         pass
 
-    def generation(self) -> Mapping[str, int]:
-        return {}
+    def workers(self) -> Mapping[str, WorkerSeen]:
+        """One that reports every second, until it is silent; its successor is there some time later."""
+        age_s = (self._now_ns - 10**12) / 1e9
+        if age_s >= self.again_from_s:
+            return {"node:1": WorkerSeen(int(self.again_from_s), int(age_s - self.again_from_s))}
+        return {"node:1": WorkerSeen(0, int(min(age_s, self.silent_from_s)))}
 
     def complete_latency(self) -> Mapping[str, tuple[float, int]]:
         return {}
 
 
-def measured_on(world: World, monkeypatch: pytest.MonkeyPatch) -> MeasuredInterval:
+def measured_on(world: World, monkeypatch: pytest.MonkeyPatch, *, tolerant: bool = False) -> MeasuredInterval:
     monkeypatch.setattr(measuring, "time", world)
     step: Step = expand_steps(EXPERIMENT)[0]
     silent = lambda *_: None  # noqa: E731
-    return Measurement(EXPERIMENT, step, world, world, silent, world, tolerant=False).carry_out()  # type: ignore[arg-type]
+    return Measurement(EXPERIMENT, step, world, world, silent, world, tolerant=tolerant).carry_out()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("after_s", "again_after_s", "says"),
+    [
+        (-0.49, 6.0, "workers restarted or moved during the step: node:1"),
+        (-0.49, 60.0, "no report of node:1 came in 20 s after the interval's end"),
+        (+3.00, 60.0, ""),  # it lived until the interval was over
+    ],
+)
+def test_a_worker_that_dies_just_before_the_end_is_named(
+    after_s: float, again_after_s: float, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is silent from then on, and its successor is there seconds after the last look at the interval."""
+    whole = measured_on(World(), monkeypatch)
+    end_s = (whole.end_ns - 10**12) / 1e9
+    for tolerant in (True, False):
+        world = World()
+        world.silent_from_s, world.again_from_s = end_s + after_s, end_s + again_after_s
+        if says and not tolerant:
+            with pytest.raises(Disturbed, match=says):
+                measured_on(world, monkeypatch)
+        else:
+            assert measured_on(world, monkeypatch, tolerant=tolerant).disturbance == says
 
 
 @pytest.mark.parametrize(

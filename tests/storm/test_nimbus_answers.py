@@ -13,7 +13,8 @@ import pytest
 from harness.errors import ClusterError
 from harness.experiments.loading import load
 from harness.plans import ACKER, TopologyConfiguration, WorkerNode
-from harness.storm.nimbus import Nimbus, Supervisor
+from harness.storm import nimbus as nimbus_module
+from harness.storm.nimbus import Nimbus, NimbusBusy, Supervisor
 from harness.storm.topology_state import Rebalance, TopologyState, physical_plan
 
 ANSWERS = Path(__file__).parent / "nimbus-2.8.3"
@@ -27,11 +28,19 @@ NODES = tuple(
 
 
 @contextmanager
-def nimbus_that_sends(answer: bytes) -> Iterator[Nimbus]:
-    """A client whose server sends these bytes to whoever asks anything, then hangs up."""
+def nimbus_that_sends(answer: bytes, *, busy_for: int = 0) -> Iterator[Nimbus]:
+    """A client whose server sends these bytes to whoever asks anything, then hangs up.
+
+    As many questions as ``busy_for`` says wait for an answer until their client gives up.
+    """
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
+            for _ in range(busy_for):
+                connection, _ = server.accept()
+                with connection:
+                    while connection.recv(65536):
+                        pass
             connection, _ = server.accept()
             with connection:
                 connection.recv(65536)
@@ -157,7 +166,7 @@ def test_reported_errors_name_worker_and_cause_in_one_line() -> None:
         ),
         (
             "rebalance-refused",
-            lambda n: n._ask("rebalance", "recorded", None),
+            lambda n: n._ask("rebalance", "recorded", None, most_ms=30_000),
             "Invalid component nothing for topology recorded, valid values are bolt-a,bolt-b,sender,spout",
         ),
     ],
@@ -180,3 +189,21 @@ def test_a_nimbus_that_is_not_there_or_hangs_up_is_one_line() -> None:
     with nimbus_that_sends(b"") as nimbus, pytest.raises(ClusterError, match="nimbus at") as mute:
         nimbus.cluster_summary()
     assert "\n" not in str(mute.value)
+
+
+def test_a_busy_nimbus_is_asked_again_within_a_stated_time(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(nimbus_module, "ANSWER_TIMEOUT_MS", 50)
+    answer = (ANSWERS / "cluster-empty.bin").read_bytes()
+    with nimbus_that_sends(answer, busy_for=2) as nimbus:
+        assert nimbus.cluster_summary().version == "2.8.3"
+    assert [r.message for r in caplog.records] == [
+        f"nimbus at 127.0.0.1:{nimbus.port} does not answer: timed out; asked again"
+    ] * 2
+    monkeypatch.setattr(nimbus_module, "PATIENCE_S", 0.0)
+    with nimbus_that_sends(answer, busy_for=1) as nimbus:
+        with pytest.raises(NimbusBusy, match="does not answer: timed out"):
+            nimbus.cluster_summary()
+        monkeypatch.setattr(nimbus_module, "ANSWER_TIMEOUT_MS", 30_000)
+        assert nimbus.cluster_summary().version == "2.8.3"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.plans import TopologyConfiguration
 from harness.storm.topology_state import (
+    KNOWN_BY_S,
     OLD_WORKER_GONE_S,
     ExecutorState,
     Rebalance,
@@ -19,6 +21,7 @@ from harness.storm.topology_state import (
 
 A: Slot = ("127.0.0.2", 6700)
 B: Slot = ("127.0.0.3", 6800)
+C: Slot = ("127.0.0.4", 6900)
 
 
 def state(*executors: tuple[str, int, Slot, int | None], status: str = "ACTIVE") -> TopologyState:
@@ -69,7 +72,7 @@ def test_a_new_worker_once_seen_stays_new() -> None:
     rebalance = Rebalance(before, asked(2, a=1, b=1), now())
     assert not rebalance.whole(state(("a", 1, A, 1), ("b", 2, B, None)))  # A is seen to be new here
     assert rebalance.whole(
-        state(("a", 1, A, 9), ("b", 2, B, 3))
+        state(("a", 1, A, 9), ("b", 2, B, 2))
     )  # though it is older than the old one by now
 
 
@@ -81,6 +84,35 @@ def test_a_young_predecessors_frozen_report_is_told_from_a_live_one() -> None:
     assert not rebalance.whole(frozen)
     assert not rebalance.whole(frozen)
     assert rebalance.whole(state(("a", 1, A, 5), ("b", 2, B, 4)))
+
+
+def test_reports_of_executors_that_moved_between_workers_are_the_old_workers() -> None:
+    """From three workers to two, one task an executor before and after: the old reports are there at once."""
+    before = state(("a", 1, A, 40), ("a", 2, B, 41), ("b", 3, C, 40), ("b", 4, A, 40), ("c", 5, B, 41))
+    rebalance = Rebalance(before, asked(2, a=2, b=2, c=1), now())
+    moved = [("a", 1, A), ("a", 2, B), ("b", 3, A), ("b", 4, B), ("c", 5, A)]
+    told = {1: 40, 2: 41, 3: 40, 4: 40, 5: 41}
+    assert not rebalance.whole(state(*((c, n, slot, told[n]) for c, n, slot in moved)))
+    told |= {1: 3, 3: 3}  # the new worker on A tells of two of its three so far
+    assert not rebalance.whole(state(*((c, n, slot, told[n]) for c, n, slot in moved)))
+    told |= {1: 4, 3: 4, 5: 4}
+    assert not rebalance.whole(state(*((c, n, slot, told[n]) for c, n, slot in moved)))
+    told |= {2: 2, 4: 2}
+    assert rebalance.whole(state(*((c, n, slot, told[n]) for c, n, slot in moved)))
+
+
+def test_workers_of_a_node_that_keeps_all_must_know_where_the_others_went(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two executors of node B change places; node A's supervisor asks Nimbus every 10 s."""
+    other: Slot = (B[0], B[1] + 1)
+    before = state(("a", 1, A, 50), ("b", 2, B, 50), ("b", 3, other, 50))
+    rebalance = Rebalance(before, asked(3, a=1, b=2), now())
+    after = state(("a", 1, A, 51), ("b", 3, B, 1), ("b", 2, other, 1))
+    assert not rebalance.whole(after)
+    later = now() + KNOWN_BY_S
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    assert rebalance.whole(after)
 
 
 def test_while_rebalancing_nothing_is_whole() -> None:
@@ -128,6 +160,16 @@ def test_a_young_worker_that_was_killed_is_a_new_start() -> None:
         for now_s, uptime_s in ((100, 4), (101, 4), (105, 4), (107.5, 4), (108, 5), (108.5, 5), (109, 6))
     ]
     assert seen == [96, 96, 96, 96, 96, 96, 103]
+
+
+def test_a_report_in_doubt_is_not_of_the_worker_that_is_known() -> None:
+    """At 107.5 s a report of 4 s may be late, of the first worker, or a successor's; the next one tells."""
+    starts = WorkerStarts()
+    told = []
+    for now_s, uptime_s in ((100, 2), (103.0, 5), (108.0, 6), (108.5, 6), (109.0, 7)):
+        starts.update({A: uptime_s}, now_s)
+        told.append(starts.reported_s[A])
+    assert told == [2, 5, 5, 5, 7]
 
 
 def test_a_restart_is_a_new_start() -> None:

@@ -91,10 +91,11 @@ def test_each_plan_in_force_is_the_asked_one_executor_by_executor(placed: Placed
 
 
 def test_another_placement_restarts_only_workers_whose_executors_change(placed: Placed) -> None:
-    _, before, in_force = placed.starts[:3]
+    _, before, in_force, at_the_end = placed.starts[:4]
     changed = {label for label in before if in_force[label] != before[label]}
     assert changed == set(placed.by_hand.values()) - set(placed.kept)
     assert all(in_force[label] == before[label] + 1 for label in changed)
+    assert at_the_end == in_force  # no later start of a worker
 
 
 def test_storms_own_scheduler_gets_the_topology_back(placed: Placed) -> None:

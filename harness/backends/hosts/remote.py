@@ -41,8 +41,8 @@ from harness.machine.server_process import kafka_answers
 from harness.machine.servers import ServerHomes
 from harness.machine.ssh import Login, Shell
 from harness.plans import WorkerNode
-from harness.storm.deployment import Kind
 from harness.storm.pinned_plans import remove_command, write_command
+from harness.storm.running_cluster import Kind
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ a second and more."""
 
 
 class RemoteCluster:
-    """A cluster on hosts that is up (``harness.storm.deployment.RunningCluster``).
+    """A cluster on hosts that is up (``harness.storm.running_cluster.RunningCluster``).
 
     Parameters
     ----------

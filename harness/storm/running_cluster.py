@@ -1,0 +1,78 @@
+"""A cluster that is up, on this machine or on hosts of its own: all that a campaign needs of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal, Protocol
+
+import pyarrow as pa
+
+from harness.machine.servers import ServerHomes
+from harness.plans import WorkerNode
+from harness.storm.nimbus import Nimbus
+from harness.storm.pinning import PlanFolder
+
+Kind = Literal["topology", "topic"]
+
+
+class Starts(Protocol):
+    """What is known of the starts of workers."""
+
+    def mark(self) -> None:
+        """Forget the starts until now: another plan is asked for."""
+
+    def check(self, ports: Iterable[int], now_s: float) -> None:
+        """Raise ClusterError when a worker died at its start, since the mark."""
+
+
+class RunningCluster(PlanFolder, Protocol):
+    """A cluster that is up, on this machine or on hosts of its own: what a campaign needs of it."""
+
+    homes: ServerHomes
+    nimbus: Nimbus
+    nodes: tuple[WorkerNode, ...]
+
+    @property
+    def worker_output(self) -> Starts:
+        """Why a worker cannot start."""
+
+    @property
+    def bootstrap(self) -> str:
+        """``host:port`` of the Kafka broker."""
+
+    @property
+    def hosts(self) -> Path:
+        """Hosts file for Java programs that run beside the servers."""
+
+    @property
+    def logs(self) -> Path:
+        """Folder of logs on this machine."""
+
+    @property
+    def here(self) -> str:
+        """The address by which the cluster's workers reach this machine."""
+
+    @property
+    def one_clock(self) -> bool:
+        """Whether its workers' monotonic clocks are this machine's."""
+
+    @property
+    def broker_ahead_ms(self) -> float:
+        """What the broker's time of day is ahead of this machine's."""
+
+    @property
+    def lost(self) -> tuple[WorkerNode, ...]:
+        """Worker nodes that are gone, while the cluster goes on without them."""
+
+    def check(self) -> None:
+        """Raise ClusterError when a server that the whole cluster needs has died."""
+
+    def hand_out(self, secret: str) -> str:
+        """Put a secret where workers can read it and nobody else can; return the file's path there."""
+
+    def remember(self, kind: Kind, name: str) -> None:
+        """Take note of what was put on the cluster, and must not outlive the run there."""
+
+    def round_trips(self, since_ms: int, until_ms: int, /) -> pa.Table:
+        """Return what probes between worker nodes saw in a span of epoch ms, as rows of metrics."""
