@@ -87,9 +87,10 @@ bench: setup-dev bench-scale ## speed of analysis, models and simulators; what t
 bench-scale: setup-dev ## the analysis of 50 million samples and 10 million metric rows, in Spark and in DuckDB
 	[ -d build/scale ] || $(PY) bench/scale.py make build/scale --samples 50 --metrics 10
 	$(PY) bench/scale.py measure build/scale
+	$(PY) bench/scale.py predict build/scale
 
 nightly: setup ## measure configs/nightly.yaml, compare with the baseline, write a page
-	$(PY) scripts/nightly.py
+	.venv/bin/harness nightly
 
 docs: setup ## the command reference, from --help; lists of modules, measures and metrics
 	$(PY) scripts/command_reference.py

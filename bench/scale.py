@@ -2,12 +2,14 @@
 
     python bench/scale.py make DIR/50 --samples 50 --metrics 10      # millions of rows
     python bench/scale.py measure DIR/50
+    python bench/scale.py predict DIR/50
     python bench/scale.py archive --runs 100 reports/runs/*/*
 
 ``measure`` carries out every query that reads raw tables by the analysis' own functions, and the same
 queries in SQL in DuckDB (``scale_sql``), on as many threads; it prints both times side by side, and whether
 both found the same. A query that one engine cannot carry out says why, and the rest stays. It also times the
 whole way from raw tables to error matrices. Times are without Spark's start.
+``predict`` predicts every pair with one model: its tables are those of one source step at a time.
 ``archive`` analyses many small runs in one job.
 """
 
@@ -44,10 +46,12 @@ from scale_sql import (
 
 from harness.analysis.judge.computing import predicted
 from harness.analysis.judge.judging import all_judged
+from harness.analysis.judge.predicting import predict as predict_pairs
 from harness.analysis.judge.summary import matrices, summaries
 from harness.analysis.spark import counters, distribution, latencies, stages, tables, timeline
 from harness.analysis.spark.inputs import Archive, RunRecord, Source, read_run
 from harness.analysis.spark.session import spark_session
+from harness.runs import Run
 
 MEMORY = "2GB"
 """Of DuckDB, as much as Spark's driver may take."""
@@ -211,6 +215,19 @@ def measure(path: Path, master: str | None, compared: bool, duckdb_memory: str, 
         found = figures(run, asked, ours, theirs, duckdb_memory)
     _write(out, found)
     click.echo("\n".join(lines(found)))
+
+
+@main.command()
+@click.argument("path", type=click.Path(path_type=Path, exists=True))
+@click.option("--model", default="no-change", show_default=True, help="The model that predicts.")
+def predict(path: Path, model: str) -> None:
+    """Predict every pair of a run with one model, in this process, and say its time and most memory."""
+    begun = time.perf_counter()
+    rows = predict_pairs(Run(path), (model,)).num_rows
+    click.echo(
+        f"{rows} predictions of {model} in {time.perf_counter() - begun:.1f} s,"
+        f" at most {rss_mb('self'):,.0f} MB resident"
+    )
 
 
 def _write(out: Path | None, found: dict[str, Any]) -> None:

@@ -9,12 +9,15 @@ import click
 
 from harness import __version__
 from harness.commands import (
+    calibrating,
     cluster,
     evaluating,
     exporting,
     forecasting,
     hosts,
+    links,
     machine,
+    nights,
     plans,
     regression,
     running,
@@ -53,6 +56,9 @@ for command in (
     regression.regress,
     regression.bundle,
     regression.verify,
+    nights.nightly,
+    calibrating.calibrate,
+    links.slowed_link,
     plans.plans,
     tuning.tune,
     machine.list_,

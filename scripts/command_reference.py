@@ -14,6 +14,15 @@ HEAD = """\
 
 Generated from `--help` by `make docs`. Exit status: 0 done and valid; 1 failed; 2 usage or configuration; \
 3 done but the measurement is invalid; 4 validity unknown; 5 a forecast above the limit of an alert.
+
+A shell completes commands, options, experiments, runs, models and cluster names, once its start file has \
+one of these lines:
+
+```
+eval "$(_HARNESS_COMPLETE=bash_source harness)"     # ~/.bashrc
+eval "$(_HARNESS_COMPLETE=zsh_source harness)"      # ~/.zshrc
+_HARNESS_COMPLETE=fish_source harness | source      # ~/.config/fish/completions/harness.fish
+```
 """
 
 

@@ -16,6 +16,7 @@ from harness.commands.common import (
     shared_loopback_option,
     stop_as_by_ctrl_c,
 )
+from harness.commands.completing import ClusterName
 from harness.commands.hosts import status_of
 from harness.errors import UsageError
 from harness.machine.server_config import MOST_NODES, MOST_SLOTS
@@ -74,7 +75,7 @@ def down(as_json: bool) -> None:
 
 
 @cluster.command()
-@click.argument("name", required=False)
+@click.argument("name", type=ClusterName(), required=False)
 @json_option
 def status(name: str | None, as_json: bool) -> None:
     """Ask every server of the cluster that is up, or of the provisioned cluster NAME.

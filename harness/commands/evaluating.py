@@ -10,11 +10,12 @@ from rich.console import Console
 from rich.table import Table
 
 from harness.commands.common import RunPath, err, finish, json_option, master_option, pct, relative
+from harness.commands.completing import ModelName, RunFolder
 from harness.errors import UsageError
 
 
 @click.command()
-@click.argument("run_paths", metavar="RUN...", type=RunPath, nargs=-1, required=True)
+@click.argument("run_paths", metavar="RUN...", type=RunFolder(), nargs=-1, required=True)
 @click.option(
     "--out", type=RunPath, default=Path("figures"), show_default=True, help="Where files go; others stay."
 )
@@ -54,8 +55,15 @@ def figures(
 
 
 @click.command()
-@click.argument("run_paths", metavar="RUN...", type=RunPath, nargs=-1, required=True)
-@click.option("--model", "models", multiple=True, metavar="NAME", help="One of two models, or the only one.")
+@click.argument("run_paths", metavar="RUN...", type=RunFolder(), nargs=-1, required=True)
+@click.option(
+    "--model",
+    "models",
+    type=ModelName(),
+    multiple=True,
+    metavar="NAME",
+    help="One of two models, or the only one.",
+)
 @click.option("--out", type=RunPath, default=Path("comparison"), show_default=True, help="Where files go.")
 @click.option(
     "--style",
@@ -131,7 +139,7 @@ def _signed(value: float | None) -> str:
 
 
 @click.command()
-@click.argument("runs", metavar="[RUN]...", nargs=-1, type=RunPath)
+@click.argument("runs", metavar="[RUN]...", nargs=-1, type=RunFolder())
 @click.option(
     "--split",
     "split_file",
@@ -147,7 +155,14 @@ def _signed(value: float | None) -> str:
     show_default=True,
     help="The page to write.",
 )
-@click.option("--model", default="composite", show_default=True, help="The model that the goals are for.")
+@click.option(
+    "--model",
+    type=ModelName(),
+    metavar="NAME",
+    default="composite",
+    show_default=True,
+    help="The model that the goals are for.",
+)
 @click.option(
     "--notes",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
@@ -202,7 +217,9 @@ def accuracy(
 
 
 @click.command()
-@click.option("--model", "models", multiple=True, metavar="NAME", help="Only this model (repeatable).")
+@click.option(
+    "--model", "models", type=ModelName(), multiple=True, metavar="NAME", help="Only this model (repeatable)."
+)
 @json_option
 def conformance(models: tuple[str, ...], as_json: bool) -> None:
     """Check that models are deterministic, pure, in the right units, and decline rather than guess.

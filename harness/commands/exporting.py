@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from harness.commands.common import RunPath, finish, json_option, relative
+from harness.commands.common import finish, json_option, relative
+from harness.commands.completing import RunFolder
 from harness.errors import UsageError
 
 FORMATS = {
@@ -18,7 +19,7 @@ FORMATS = {
 
 
 @click.command()
-@click.argument("run_path", metavar="RUN", type=RunPath)
+@click.argument("run_path", metavar="RUN", type=RunFolder())
 @click.option("--hgrm", "formats", flag_value="hgrm", multiple=True, help=FORMATS["hgrm"])
 @click.option("--junit", "formats", flag_value="junit", multiple=True, help=FORMATS["junit"])
 @click.option("--csv", "formats", flag_value="csv", multiple=True, help=FORMATS["csv"])

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from harness.commands.common import FilePath, err, finish, json_option
+from harness.commands.completing import ClusterName
 from harness.errors import UsageError
 
 
@@ -36,7 +37,7 @@ def provision(cluster_file: Path, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", type=ClusterName())
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 def deprovision(name: str, yes: bool, as_json: bool) -> None:

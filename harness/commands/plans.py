@@ -9,11 +9,12 @@ from typing import Any
 
 import click
 
-from harness.commands.common import RunPath, err, finish, json_option
+from harness.commands.common import err, finish, json_option
+from harness.commands.completing import RunFolder
 
 
 @click.command()
-@click.argument("run_path", metavar="RUN", type=RunPath)
+@click.argument("run_path", metavar="RUN", type=RunFolder())
 @click.option("--step", "steps", type=int, multiple=True, metavar="N", help="Only this step (repeatable).")
 @click.option(
     "--difference", type=int, nargs=2, metavar="N M", help="How step M's plan differs from step N's."

@@ -9,11 +9,12 @@ from rich.console import Console
 from rich.table import Table
 
 from harness.commands.common import FilePath, RunPath, err, finish, json_option, relative
+from harness.commands.completing import ModelName, RunFolder
 from harness.errors import UsageError
 
 
 @click.command()
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=RunPath)
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=RunFolder())
 @click.option(
     "--baseline",
     "baseline_path",
@@ -25,7 +26,9 @@ from harness.errors import UsageError
 @click.option(
     "--update", is_flag=True, help="Make these runs part of the baseline, in place of older scores."
 )
-@click.option("--model", "models", multiple=True, metavar="NAME", help="Only this model (repeatable).")
+@click.option(
+    "--model", "models", type=ModelName(), multiple=True, metavar="NAME", help="Only this model (repeatable)."
+)
 @click.option("--time", "timed", is_flag=True, help="Time the models too; needs an idle machine.")
 @click.option(
     "--alpha",
@@ -100,7 +103,7 @@ def regress(
 
 
 @click.command()
-@click.argument("run_path", metavar="RUN", type=RunPath)
+@click.argument("run_path", metavar="RUN", type=RunFolder())
 @click.option("--out", type=FilePath, metavar="FILE", help="The archive to write.")
 @json_option
 def bundle(run_path: Path, out: Path | None, as_json: bool) -> None:

@@ -28,6 +28,7 @@ from harness.commands.common import (
     shared_loopback_option,
     stop_as_by_ctrl_c,
 )
+from harness.commands.completing import ExperimentName, ModelName, RunFolder
 from harness.errors import HarnessError, UsageError
 
 if TYPE_CHECKING:
@@ -39,12 +40,12 @@ VERDICT_STATUS = {"valid": 0, "invalid": 3, "unknown": 4}
 
 
 @click.command()
-@click.argument("experiment", required=False)
+@click.argument("experiment", type=ExperimentName(), required=False)
 @click.option(
     "--runs", type=RunPath, default=Path("runs"), show_default=True, help="Where run directories go."
 )
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a key of the file.")
-@click.option("--resume", type=RunPath, metavar="RUN", help="Go on with an interrupted run instead.")
+@click.option("--resume", type=RunFolder(), metavar="RUN", help="Go on with an interrupted run instead.")
 @click.option("--wait", is_flag=True, help="Wait for another run of this machine, instead of being refused.")
 @shared_loopback_option
 @json_option
@@ -136,7 +137,7 @@ def _measure(
 
 
 @click.command()
-@click.argument("experiment")
+@click.argument("experiment", type=ExperimentName())
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a key of the file.")
 @json_option
 def check(experiment: str, overrides: tuple[str, ...], as_json: bool) -> None:
@@ -180,8 +181,10 @@ def check(experiment: str, overrides: tuple[str, ...], as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("run_path", metavar="RUN", type=RunPath)
-@click.option("--model", "models", multiple=True, metavar="NAME", help="Only this model (repeatable).")
+@click.argument("run_path", metavar="RUN", type=RunFolder())
+@click.option(
+    "--model", "models", type=ModelName(), multiple=True, metavar="NAME", help="Only this model (repeatable)."
+)
 @json_option
 def predict(run_path: Path, models: tuple[str, ...], as_json: bool) -> None:
     """Let models predict every source -> proposed pair of RUN; needs no cluster.
@@ -197,7 +200,7 @@ def predict(run_path: Path, models: tuple[str, ...], as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("run_path", metavar="RUN", type=RunPath)
+@click.argument("run_path", metavar="RUN", type=RunFolder())
 @master_option
 @json_option
 def report(run_path: Path, master: str | None, as_json: bool) -> None:

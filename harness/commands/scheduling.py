@@ -11,7 +11,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from harness.commands.common import RunPath, err, finish, json_option, open_measured_step
+from harness.commands.common import err, finish, json_option, open_measured_step
+from harness.commands.completing import RunFolder
 from harness.errors import UsageError
 
 MOST_REASON = 200
@@ -30,7 +31,7 @@ COLUMNS = (
 
 
 @click.command()
-@click.argument("run_path", metavar="RUN", type=RunPath)
+@click.argument("run_path", metavar="RUN", type=RunFolder())
 @click.option("--step", type=int, metavar="N", help="The measured step to start from (default: the first).")
 @click.option(
     "--scheduler",

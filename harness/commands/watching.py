@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.commands.common import RunPath, err, finish, json_option, stop_as_by_ctrl_c
+from harness.commands.common import err, finish, json_option, stop_as_by_ctrl_c
+from harness.commands.completing import RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +22,7 @@ SILENT_S = 5.0
 
 
 @click.command()
-@click.argument("run_path", metavar="RUN", type=RunPath)
+@click.argument("run_path", metavar="RUN", type=RunFolder())
 @json_option
 def watch(run_path: Path, as_json: bool) -> None:
     """Show how far RUN is, from any terminal, until its measuring ends.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import runpy
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from altered_runs import ALL_IN_ONE
 from click.testing import CliRunner
 from made_scores import night
 
+import harness.app.night
 from harness.analysis.judge.rescoring import rescore
 from harness.analysis.judge.scores import RunScores
 from harness.cli import main
@@ -115,10 +115,9 @@ def test_a_step_without_samples_leaves_the_others_and_is_called_invalid(
 
 
 def test_a_night_of_finished_runs_leaves_page_history_and_summaries(
-    scored: RunScores, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    scored: RunScores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = Path(__file__).resolve().parents[2]
-    script = runpy.run_path(str(root / "scripts" / "nightly.py"))
+    said: list[str] = []
     settings = nightly.Nightly(
         experiments=("all-in-one",),
         baseline=tmp_path / "baseline.json",
@@ -126,16 +125,15 @@ def test_a_night_of_finished_runs_leaves_page_history_and_summaries(
         page=tmp_path / "page",
     )
     baseline.write(settings.baseline, [scored])
-    carry_out = script["carry_out"]
-    carry_out.__globals__["rescore"] = lambda *_, **__: [scored]
-    assert carry_out(settings, (ALL_IN_ONE,)) == 0
-    assert "no regression" in capsys.readouterr().out
+    monkeypatch.setattr(harness.app.night, "rescore", lambda *_, **__: [scored])
+    assert harness.app.night.carry_out(settings, (ALL_IN_ONE,), said.append, said.append) == 0
+    assert any("no regression" in line for line in said)
     quiet = history.read(settings.history)
     loud = scored.model_copy(
         update={"run": "20270101T000000Z", "verdict": "invalid", "failed": ("step 1: steady: it drifts",)}
     )
-    carry_out.__globals__["rescore"] = lambda *_, **__: [loud]
-    assert carry_out(settings, (ALL_IN_ONE,)) == 4
+    monkeypatch.setattr(harness.app.night, "rescore", lambda *_, **__: [loud])
+    assert harness.app.night.carry_out(settings, (ALL_IN_ONE,), said.append, said.append) == 4
     page = (settings.page / "index.html").read_text()
     assert "A noisy night" in page
     assert "it drifts" in page

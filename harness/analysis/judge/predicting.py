@@ -7,7 +7,7 @@ settings and input rate, and nothing else of the run.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from numbers import Real
 from pathlib import Path
@@ -97,7 +97,7 @@ def predict(
     names : sequence of str
         Models; all that are registered when empty.
     progress : callable
-        Told each model's name when it begins.
+        Takes the models' names.
 
     Returns
     -------
@@ -114,24 +114,31 @@ def predict(
         raise UsageError(f"{run.path}: no finished step", "measure it with harness run --resume")
     chosen: Mapping[str, Model] = {name: resolve(name) for name in (names or tuple(MODELS))}
     experiment = load(run.path / "experiment.yaml")
-    observations = {step: observation(run, experiment, step) for step in steps}
-    rows: list[dict[str, object]] = []
-    for name, model in chosen.items():
-        progress(name)
-        for source in steps:
-            answers = reader(model, observations[source])
-            for proposed in steps:
-                prediction = ask(
-                    answers,
-                    run.plan(proposed).start,
-                    observations[proposed].settings,
-                    rate_tps(experiment, observations[source], observations[proposed]),
-                )
-                rows.extend(_row(name, source, proposed, estimate) for estimate in prediction.estimates)
-    table = pa.Table.from_pylist(rows, schema=PREDICTIONS)
+    progress(", ".join(chosen))
+    rows: dict[str, list[dict[str, object]]] = {name: [] for name in chosen}
+    for source in steps:
+        for name, prediction in _predicted_from(run, experiment, source, chosen):
+            rows[name] += prediction
+    table = pa.Table.from_pylist([row for each in rows.values() for row in each], schema=PREDICTIONS)
     with judged_alone(run.path):
         _write(run.path / "predictions.parquet", table, tuple(chosen) if names else ())
     return table
+
+
+def _predicted_from(
+    run: Run, experiment: Experiment, source: int, models: Mapping[str, Model]
+) -> Iterator[tuple[str, list[dict[str, object]]]]:
+    """Yield the rows of each model from one source step, whose tables alone are in memory."""
+    seen = observation(run, experiment, source)
+    proposed = [(step, run.plan(step).start, run.interval(step).rate_tps) for step in run.finished_steps]
+    for name, model in models.items():
+        answers = reader(model, seen)
+        rows: list[dict[str, object]] = []
+        for step, plan, asked_tps in proposed:
+            known_tps = experiment.topology.traffic().known_rate_tps(seen.rate_tps, asked_tps)
+            answer = ask(answers, plan, seen.settings, known_tps)
+            rows.extend(_row(name, source, step, estimate) for estimate in answer.estimates)
+        yield name, rows
 
 
 def _write(target: Path, table: pa.Table, replaced: Sequence[str]) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
+import weakref
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -13,8 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 from synthetic_run import FakeRun, FakeStep, build
 
+from harness.analysis.judge import predicting
 from harness.analysis.judge.predicting import predict
-from harness.protocols import Estimate, Prediction
+from harness.protocols import Estimate, Observation, Prediction
 from harness.runs import Run
 from harness.schemas import HOP
 
@@ -71,6 +75,26 @@ def test_a_wrong_answer_is_a_gap_and_ends_nothing(run_folder: Path, model: str, 
         assert of_model[column].null_count == 4
     others = table.filter(pc.equal(table["model"], "no-change"))
     assert pc.all(others.filter(pc.equal(others["statistic"], "mean"))["value"].is_valid()).as_py()
+
+
+def test_one_source_step_at_a_time_is_in_memory(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables of all steps together are gigabytes: those of a step are gone when the next one's are read."""
+    alive: list[weakref.ref[Observation]] = []
+    read = predicting.observation
+
+    def watched(*asked: Any) -> Observation:
+        gc.collect()
+        assert [ref for ref in alive if ref() is not None] == []
+        seen = read(*asked)
+        alive.append(weakref.ref(seen))
+        return seen
+
+    monkeypatch.setattr(predicting, "observation", watched)
+    models = ("no-change", "jackson")
+    table = predict(Run(run_folder), models)
+    assert len(alive) == 2
+    order = list(zip(*(table[c].to_pylist() for c in ("model", "source_step", "proposed_step")), strict=True))
+    assert list(dict.fromkeys(order)) == [(m, s, p) for m in models for s in (0, 1) for p in (0, 1)]
 
 
 def test_what_other_models_predicted_before_stays(run_folder: Path) -> None:

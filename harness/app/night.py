@@ -1,17 +1,9 @@
-"""A night: measures experiments, compares them with the baseline, keeps the history, writes a page.
-
-    python scripts/nightly.py                                   # configs/nightly.yaml on the local cluster
-    python scripts/nightly.py --runs runs/quick/20260102T030405Z # runs already measured
-
-Exit status: 0 no regression; 1 a regression, or nothing could be measured; 2 usage; 4 not enough data to say.
-"""
+"""A night: measures experiments, compares them with the baseline, keeps the history, writes a page."""
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-
-import click
 
 from harness.analysis.figures import trends
 from harness.analysis.judge.rescoring import rescore
@@ -22,38 +14,31 @@ from harness.regression.outcomes import NOT_ENOUGH, PASSED
 from harness.regression.regress import noisy, regress
 from harness.runs import utc_now
 
-Existing = click.Path(path_type=Path, exists=True, file_okay=False)
 
+def carry_out(
+    settings: nightly.Nightly, given: Sequence[Path], say: Callable[[str], None], show: Callable[[str], None]
+) -> int:
+    """Measure a night, compare it with the baseline, keep its numbers, and write its page.
 
-@click.command()
-@click.option(
-    "--config", type=click.Path(path_type=Path), default=Path("configs/nightly.yaml"), show_default=True
-)
-@click.option("--runs", "given", type=Existing, multiple=True, help="A finished run, instead of measuring.")
-@click.option("--baseline", "other", type=click.Path(path_type=Path), help="Instead of the configured one.")
-@click.option("--history", "kept", type=click.Path(path_type=Path), help="Instead of the configured one.")
-@click.option("--page", "folder", type=click.Path(path_type=Path), help="Instead of the configured one.")
-def main(
-    config: Path, given: tuple[Path, ...], other: Path | None, kept: Path | None, folder: Path | None
-) -> None:
-    """Measure a night and compare it with the baseline."""
-    try:
-        settings = nightly.read(config)
-        changed = {"baseline": other, "history": kept, "page": folder}
-        settings = settings.model_copy(update={k: v for k, v in changed.items() if v})
-        sys.exit(carry_out(settings, given))
-    except HarnessError as error:
-        click.echo(f"error: {error}", err=True)
-        sys.exit(error.exit_status)
+    Parameters
+    ----------
+    settings : Nightly
+        The night's file.
+    given : sequence of Path
+        Finished runs, instead of measuring.
+    say, show : callable
+        Take lines of progress, and of the result.
 
+    Returns
+    -------
+    int
+        Exit status: 0 no regression, 1 a regression, 4 not enough data to say.
 
-def say(line: str) -> None:
-    """Tell what is being done."""
-    click.echo(line, err=True)
-
-
-def carry_out(settings: nightly.Nightly, given: tuple[Path, ...]) -> int:
-    """Carry out a night; return its exit status."""
+    Raises
+    ------
+    HarnessError
+        When baseline or history cannot be read, or nothing was measured.
+    """
     night = utc_now().strftime("%Y%m%dT%H%M%SZ")
     usual = baseline.read(settings.baseline)
     history.read(settings.history)  # what cannot be read is found before an hour of measuring
@@ -78,11 +63,7 @@ def carry_out(settings: nightly.Nightly, given: tuple[Path, ...]) -> int:
     write_atomically(settings.page / "summary.md", outputs.markdown(found, f"Night {night}"))
     write_atomically(settings.page / "junit.xml", outputs.junit(found))
     for line in outputs.lines(found):
-        click.echo(line)
-    click.echo(outputs.verdict(found))
-    click.echo(f"page: {settings.page / 'index.html'}")
+        show(line)
+    show(outputs.verdict(found))
+    show(f"page: {settings.page / 'index.html'}")
     return found.status if found.status != PASSED or not missing else NOT_ENOUGH
-
-
-if __name__ == "__main__":
-    main()

@@ -1,8 +1,6 @@
 """Fits CPU beside executors' own work (harness/models/composite/background.py) to runs of the tuning set.
 
-    python scripts/fit_background.py reports/runs/all-in-one/20260102T030405Z ...
-
-Prints the costs and, for each run, by how much workers' measured use is off. What a worker of a step uses
+What a worker of a step uses
 beyond its executors' demand is a sum of activities times costs, times a factor of its run. Errors are
 relative, every run weighs the same, and each cost's logarithm has a prior: what was measured of it alone,
 give or take a factor of e.
@@ -10,10 +8,9 @@ give or take a factor of e.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import click
 import numpy as np
 from scipy.optimize import least_squares
 
@@ -26,7 +23,6 @@ from harness.models.composite.plan.network_builder import NetworkBuilder
 from harness.models.contract.layout import FloatArray
 from harness.runs import Run
 
-SPLIT = Path("reports/evaluation-split.yaml")
 PRIOR = {
     "WORKER_CORES": 0.033,
     "LOOK_MS": 0.009,
@@ -56,7 +52,7 @@ def step(run: Run, number: int) -> tuple[FloatArray, FloatArray]:
     workers = found.remote.size
 
     def by_worker(of_executors: FloatArray) -> FloatArray:
-        return np.bincount(layout.worker, weights=of_executors, minlength=workers)
+        return np.bincount(layout.worker, weights=of_executors, minlength=workers).astype(np.float64)
 
     times = (found.looks, found.polls, 1000 * found.consumers, found.fetches, found.requests)
     sums = [by_worker(a) / 1000 for a in times]
@@ -84,33 +80,33 @@ def fit(activities: FloatArray, cores: FloatArray, runs: Sequence[str]) -> Float
     return np.asarray(prior * np.exp(found[: prior.size]))
 
 
-@click.command()
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
-def main(runs: tuple[Path, ...]) -> None:
-    """Fit and print."""
-    split = read_split(SPLIT)
+def fit_background(runs: Sequence[Path], split_file: Path, say: Callable[[str], None]) -> None:
+    """Fit the costs to runs, and say them and, for each run, by how much workers' measured use is off.
+
+    Raises
+    ------
+    UsageError
+        When a run is not of the tuning set that ``split_file`` names.
+    """
+    split = read_split(split_file)
     activities, cores, names = [], [], []
     for path in find_runs(runs):
         if split.part(path.parent.name) != "tuning":
-            raise UsageError(f"{path}: not of the tuning set", f"see {SPLIT}")
+            raise UsageError(f"{path}: not of the tuning set", f"see {split_file}")
         run = Run(path)
         for number in run.finished_steps:
             try:
                 done, used = step(run, number)
             except ModelDeclined as why:
-                click.echo(f"{path} step {number}: {why}")
+                say(f"{path} step {number}: {why}")
                 continue
             activities.append(done)
             cores.append(used)
             names += [path.parent.name] * len(used)
     costs = fit(np.concatenate(activities), np.concatenate(cores), names)
     for name, cost in zip(PRIOR, costs, strict=True):
-        click.echo(f"{name} = {cost:.3g}")
+        say(f"{name} = {cost:.3g}")
     ratio = np.concatenate(cores) / (np.concatenate(activities) @ costs)
     for name in dict.fromkeys(names):
         mine = ratio[np.array(names) == name]
-        click.echo(f"{name}: measured over fitted {mine.min():.2f} to {mine.max():.2f}")
-
-
-if __name__ == "__main__":
-    main()
+        say(f"{name}: measured over fitted {mine.min():.2f} to {mine.max():.2f}")

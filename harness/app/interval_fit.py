@@ -1,6 +1,4 @@
-"""Fits the composite model's intervals to judged runs of the tuning set, and writes its calibration.json.
-
-    python scripts/calibrate.py runs/all-in-one/20260102T030405Z runs/loaded-cpu/20260102T040506Z
+"""Fits the composite model's intervals to judged runs of the tuning set.
 
 Runs of other experiments than the tuning set's are refused: accuracy and coverage are reported on those.
 """
@@ -8,10 +6,10 @@ Runs of other experiments than the tuning set's are refused: accuracy and covera
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import click
 import numpy as np
 import pandas as pd
 
@@ -20,42 +18,58 @@ from harness.analysis.judge.evaluation import evaluate, find_runs, read_split
 from harness.analysis.judge.predicting import observation, rate_tps
 from harness.errors import UsageError
 from harness.experiments.loading import load
+from harness.machine.whole_files import write_atomically
 from harness.models.composite import uncertainty
 from harness.models.composite.model import Composite
 from harness.models.composite.uncertainty import Calibration, Z, fit
 from harness.runs import Run
 from harness.schemas import Measure
 
-SPLIT = Path("reports/evaluation-split.yaml")
-FILE = Path(uncertainty.__file__).with_name("calibration.json")
+CALIBRATION = Path(uncertainty.__file__).with_name("calibration.json")
+"""What the shipped model reads."""
 THESIS = {(Measure.GROUND_TRUTH, "mean_same_node"), (Measure.COMPLETE, "p90_paths")}
 """Statistics of the thesis's protocol, which is not fitted to: they get their measure's mean's errors."""
 PAIR = ["run", "source_step", "proposed_step", "measure", "statistic", "subject"]
 
 
-@click.command()
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
-def main(runs: tuple[Path, ...]) -> None:
-    """Fit and write."""
+def fit_intervals(runs: Sequence[Path], split_file: Path, file: Path, say: Callable[[str], None]) -> None:
+    """Fit the intervals to runs, and write the calibration.
+
+    Parameters
+    ----------
+    runs : sequence of Path
+        Run directories of the tuning set, or folders of them.
+    split_file : Path
+        Names the experiments of the tuning set.
+    file : Path
+        The calibration to write.
+    say : callable
+        Takes lines of progress.
+
+    Raises
+    ------
+    UsageError
+        When a run is not of the tuning set.
+    """
     paths = find_runs(runs)
-    found = evaluate(paths, read_split(SPLIT), click.echo)
+    found = evaluate(paths, read_split(split_file), say)
     for run in found:
         if run.part != "tuning":
-            raise UsageError(f"{run.name}: not of the tuning set", f"see {SPLIT}")
+            raise UsageError(f"{run.name}: not of the tuning set", f"see {split_file}")
     rows = accuracy.gather(found)
     rows = rows[(rows["model"] == "composite") & (rows["verdict"] == "judged") & ~rows["full"]]
     rows = rows[(rows["value"] > 0) & (rows["actual"] > 0) & (rows["low"] > 0)]
     rows = rows.merge(pd.concat([parts(path) for path in paths]), on=PAIR, validate="one_to_one")
     measures: dict[str, dict[str, dict[str, float]]] = {}
     for (measure, statistic), mine in rows.groupby(["measure", "statistic"]):
-        errors = np.log(mine["value"] / mine["actual"]).to_numpy()
+        errors = np.log((mine["value"] / mine["actual"]).to_numpy())
         fitted = fit(errors, mine["spread"].to_numpy(), mine["share"].to_numpy())
         kept = {name: round(number, 4) for name, number in asdict(fitted).items() if number}
         measures.setdefault(str(measure), {})[str(statistic)] = kept
-        click.echo(f"{measure} {statistic}: {len(mine)} pairs, {kept}")
+        say(f"{measure} {statistic}: {len(mine)} pairs, {kept}")
     for measure, statistic in sorted(THESIS):
         measures[measure][statistic] = measures[measure]["mean"]
-    FILE.write_text(json.dumps({"schema": 1, "measures": measures}, indent=2) + "\n", encoding="utf-8")
+    write_atomically(file, json.dumps({"schema": 1, "measures": measures}, indent=2) + "\n")
 
 
 def parts(path: Path) -> pd.DataFrame:
@@ -76,12 +90,8 @@ def parts(path: Path) -> pd.DataFrame:
             dear = replace(model, calibrations=unit).predict(*asked).estimates
             for bare, e in zip(plain, dear, strict=True):
                 if e.value and e.high and bare.high and bare.value:
-                    spread, both = (np.log(x.high / x.value) / Z for x in (bare, e))
+                    spread, both = np.log(bare.high / bare.value) / Z, np.log(e.high / e.value) / Z
                     name = f"{path.parent.name}/{path.name}"
                     key = (name, source, proposed, e.measure, e.statistic, e.subject)
                     found.append((*key, spread, np.sqrt(max(both**2 - spread**2, 0.0))))
     return pd.DataFrame(found, columns=[*PAIR, "spread", "share"])
-
-
-if __name__ == "__main__":
-    main()
