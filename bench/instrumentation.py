@@ -38,6 +38,7 @@ from harness.backends.local.opened import local_cluster
 from harness.backends.metrics.receiver import MetricsReceiver
 from harness.errors import ClusterError
 from harness.experiments.config import Experiment
+from harness.experiments.contracts import TopicNames
 from harness.experiments.loading import expand_steps
 from harness.experiments.schedule import Constant
 from harness.machine import sandbox, servers
@@ -148,7 +149,7 @@ def one(bench: Bench, plan: Plan, name: str, *, instrument: bool) -> Found:
     before = bench.outputs()
     setup = experiment(plan.service_ms, instrument=instrument)
     with tempfile.TemporaryDirectory() as folder:
-        topics = (bench.input_topic, bench.output_topic)
+        topics = TopicNames(dict.fromkeys(setup.topology.entrances, bench.input_topic), bench.output_topic)
         submitter = submitter_of(setup, name, bench.cluster.bootstrap, topics, jars(), Path(folder))
         deployment = StormDeployment(setup, bench.cluster, submitter, bench.metrics, jars(), Path(folder))
         deployment.submit(expand_steps(setup)[0].configuration)
@@ -291,7 +292,7 @@ def main(pairs: int, backlog: int, out: Path) -> None:
     ):
         for topic in (INPUT, OUTPUT):
             topics.create(topic)
-        with Generator(cluster.bootstrap, INPUT, OwnWire("x" * 64)) as generator:
+        with Generator(cluster.bootstrap, {INPUT: 1}, OwnWire("x" * 64)) as generator:
             bench = Bench(cluster, metrics, topics, generator)
             fill(bench, backlog)
             results = [measure(bench, plan) for plan in plans]

@@ -21,7 +21,7 @@ from harness.app.stores import Stores
 from harness.errors import ClusterError, HarnessError, UsageError
 from harness.experiments.campaign import Campaign
 from harness.experiments.config import Experiment
-from harness.experiments.contracts import Watcher, watched_by
+from harness.experiments.contracts import TopicNames, Watcher, watched_by
 from harness.experiments.loading import expand_steps
 from harness.experiments.progress import ProgressFile
 from harness.machine import cgroups, host_logs, room
@@ -216,7 +216,7 @@ def carry_out_on(
     with ExitStack() as stack:
         measuring = stores.measuring(experiment, run, watch, cluster.here, cluster.hand_out)
         target, metrics, watcher = stack.enter_context(measuring)
-        topics = (f"{name}-in", f"{name}-out")
+        topics = TopicNames.of(name, experiment.topology.entrances)
         load = stack.enter_context(load_of(experiment, cluster, name, topics, first_id))
         submitter = submitter_of(experiment, name, cluster.bootstrap, topics, jars(), folder)
         deployment = StormDeployment(experiment, cluster, submitter, target, jars(), folder)

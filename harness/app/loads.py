@@ -8,9 +8,10 @@ from functools import partial
 from typing import assert_never
 
 from harness.backends.kafka.client import Topics
-from harness.experiments.config import Experiment, Workload
-from harness.experiments.contracts import Load, OwnMessages
+from harness.experiments.config import Experiment
+from harness.experiments.contracts import Load, OwnMessages, TopicNames
 from harness.experiments.schedule import Constant, Poisson, Schedule, Trace
+from harness.experiments.workload_settings import Workload
 from harness.plans import QueryPlan
 from harness.storm.running_cluster import RunningCluster
 from harness.topologies.traffic import HopTraffic, OwnTraffic, SentTraffic, TopicTraffic
@@ -34,7 +35,7 @@ def schedule(workload: Workload, rate_tps: float) -> Schedule:
 
 @contextmanager
 def load_of(
-    experiment: Experiment, cluster: RunningCluster, name: str, topics: tuple[str, str], first_id: int
+    experiment: Experiment, cluster: RunningCluster, name: str, topics: TopicNames, first_id: int
 ) -> Iterator[Load]:
     """Give what sends messages to an experiment's topology and receives them, for a block.
 
@@ -43,25 +44,26 @@ def load_of(
     experiment : Experiment
         With what its topology is made of.
     cluster : RunningCluster
-        Gets the two topics, where messages are sent at all.
+        Gets the topics, where messages are sent at all.
     name : str
         Of the submission.
-    topics : (str, str)
-        Names for input and output.
+    topics : TopicNames
+        Names for inputs and output.
     first_id : int
         Identifier of the first message.
     """
     match experiment.topology.traffic():
         case HopTraffic() | TopicTraffic() as traffic:
             with Topics(cluster.bootstrap) as broker:
-                for topic in topics:
+                for topic in (*topics.inputs.values(), topics.output):
                     cluster.remember("topic", topic)
                     broker.create(topic)
             plan, workload = experiment.topology.query_plan(), experiment.input
             wire = wire_of(traffic, plan, workload, cluster.one_clock, cluster.broker_ahead_ms)
             times = partial(schedule, workload)
             group = traffic.consumer_group(name)
-            with KafkaLoad(cluster.bootstrap, *topics, times, wire, first_id, group=group) as load:
+            ends = {topics.inputs[e]: share for e, share in experiment.shares.items()}, topics.output
+            with KafkaLoad(cluster.bootstrap, *ends, times, wire, first_id, group=group) as load:
                 yield load
         case OwnTraffic():
             yield OwnMessages()

@@ -16,23 +16,16 @@ from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 from harness.experiments.clusters import CLUSTER_TAGS, ClusterSpec, Local
 from harness.experiments.placement_file import count_executors, read_placement
 from harness.experiments.stores import MetricStore, PlanStore
+from harness.experiments.workload_settings import Seed, Workload
 from harness.machine.named_paths import file_at
 from harness.plans import Frozen, NotNegative, Positive, PositiveFloat, TopologyConfiguration
 from harness.topologies.jar import ACKERS, JarTopology, StormValue
 from harness.topologies.test_topology import Topology
 
-Seed = Annotated[int, Field(ge=0, lt=2**63)]
 TOPOLOGY_TAGS = ("of-the-harness", "of-a-jar")
 TAGS = (*TOPOLOGY_TAGS, *CLUSTER_TAGS)
 """Kinds of topologies and clusters, in the places of errors."""
 
-KEY_NAMES = tuple("ABCDEFGHIJKLMNOP")
-DEFAULT_KEYS: Mapping[str, float] = {k: float(len(KEY_NAMES) - i) for i, k in enumerate(KEY_NAMES)}
-"""Weights 16, 15, ... 1 of the keys A to P: skewed to the lower alphabet as figure 5.5 is, with the
-rarest key (0.7 %) still frequent enough to fill its windows in a short interval."""
-
-MOST_PAYLOAD_BYTES = 1_000_000
-"""Kafka takes messages of up to 1 MiB; the rest is for what is around the payload."""
 LEAST_BUCKETS = 5
 """Metric buckets in the shortest interval, which is rounded up to whole ones."""
 
@@ -47,42 +40,6 @@ AnyTopology = Annotated[
     Discriminator(_kind),
 ]
 """One of the harness's topologies, or anybody's: told by the key ``jar``."""
-
-
-class Workload(Frozen):
-    """The input: rate, schedule, keys and seed.
-
-    Attributes
-    ----------
-    rate_tps : float
-        Messages a second.
-    arrivals : {'constant', 'poisson', 'trace'}
-        Schedule of the messages; ``trace`` reads it from a file.
-    trace : Path
-        Only with ``arrivals: trace``: a file of send times beside the experiment's file. It has the
-        rate that ``rate_tps`` names; the run keeps a copy.
-    seed : int
-        Everything random is a pure function of the seed and the message.
-    keys : mapping
-        Weight of each key. A to P have the weights 16, 15, ... 1 by default.
-    payload_bytes : int
-        Payload of a message in bytes, below Kafka's limit of 1 MiB a message.
-    """
-
-    rate_tps: PositiveFloat
-    arrivals: Literal["constant", "poisson", "trace"] = "constant"
-    trace: Path | None = None
-    seed: Seed = 1
-    keys: Annotated[Mapping[str, PositiveFloat], Field(min_length=1)] = DEFAULT_KEYS
-    payload_bytes: Annotated[int, Field(ge=0, le=MOST_PAYLOAD_BYTES)] = 64
-
-    @model_validator(mode="after")
-    def _trace_file(self) -> Self:
-        if (self.arrivals == "trace") != (self.trace is not None):
-            raise ValueError("the key 'trace' (a file) goes with arrivals: trace, only there")
-        if self.trace is not None and file_at(self.trace) is None:
-            raise ValueError(f"trace: there is no file {self.trace}")
-        return self
 
 
 class BurnIn(Frozen):
@@ -391,6 +348,11 @@ class Experiment(Frozen):
             raise ValueError(f"{self.name}: the topology makes its own messages")
         return self.workload
 
+    @property
+    def shares(self) -> Mapping[str, int]:
+        """The share of the messages that comes in by each of the topology's entrances."""
+        return self.input.shares_of(self.topology.entrances)
+
     def rate_tps(self, spec: StepSpec) -> float | None:
         """Return the rate of a step; None where the topology makes its own messages."""
         return None if self.workload is None else spec.rate_tps or self.workload.rate_tps
@@ -442,6 +404,8 @@ class Experiment(Frozen):
         self.cluster.check_topology(self.topology)
         rates = [spec.rate_tps is not None for spec in self.steps.plan]
         self.topology.traffic().check_input(workload=self.workload is not None, rates=rates)
+        if self.workload is not None:
+            self.workload.shares_of(self.topology.entrances)
         self.topology.check_measured(instrument=self.measure.instrument)
         return self
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, Self
 
 import pyarrow as pa
 
@@ -25,6 +25,35 @@ class WorkerSeen(NamedTuple):
 
     start_s: int
     reported_s: int
+
+
+class TopicNames(NamedTuple):
+    """The Kafka topics of a run.
+
+    Attributes
+    ----------
+    inputs : mapping of str to str
+        A topic for each of the topology's entrances.
+    output : str
+        The one that all sinks write to.
+    """
+
+    inputs: Mapping[str, str]
+    output: str
+
+    @classmethod
+    def of(cls, name: str, entrances: Sequence[str]) -> Self:
+        """Return topics named after a submission.
+
+        Examples
+        --------
+        >>> TopicNames.of("run", ["spout"])
+        TopicNames(inputs={'spout': 'run-in'}, output='run-out')
+        >>> TopicNames.of("run", ["a", "b"]).inputs
+        {'a': 'run-in-a', 'b': 'run-in-b'}
+        """
+        several = len(entrances) > 1
+        return cls({e: f"{name}-in-{e}" if several else f"{name}-in" for e in entrances}, f"{name}-out")
 
 
 class Deployment(Protocol):
@@ -70,7 +99,8 @@ class Deployment(Protocol):
 class Load(Protocol):
     """The generator and the receiver of messages."""
 
-    input_topic: str
+    input_topics: Mapping[str, int]
+    """Where the partitions of each begin, counted over all of them."""
     output_topic: str
 
     @property
@@ -120,7 +150,8 @@ class Load(Protocol):
 class OwnMessages:
     """The load of a topology that makes its own messages: none is sent, none received (a ``Load``)."""
 
-    input_topic = output_topic = ""
+    input_topics: Mapping[str, int] = {}
+    output_topic = ""
     by_broker = False
     records_read = 0
     foreign_records = 0

@@ -1,19 +1,20 @@
 """The ledger: what became of every message that was due in the measured interval.
 
-sent = received + absorbed + failed + lost (or without output), each term counted from evidence of its own and
-none as the difference of the others: the broker's confirmations, the output topic's rows, the windows' dumps
-of what they hold, the spouts' reports, and the absence of all of these. A message that was reported as
-failed and yet came out or is held by a window has two fates; such messages, or counts that disagree with
-the broker's own, make the ledger unbalanced, with the reason. (The spouts of a jar may send a message again
-that failed: then it is received.)
+sent = received + absorbed + filtered + failed + lost (or without output), each term counted from evidence
+of its own and none as the difference of the others: the broker's confirmations, the output topic's rows,
+the windows' dumps of what they hold, the filters' draws, the spouts' reports, and the absence of all of
+these. A message that was reported as failed and yet came out or is held by a window has two fates; such
+messages, or counts that disagree with the broker's own, make the ledger unbalanced, with the reason. (The
+spouts of a jar may send a message again that failed: then it is received.)
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +39,31 @@ _SPOUT_ID = re.compile(
 )
 
 
+class AtLeastAtMost(NamedTuple):
+    """How many there are of something, at least and at most; the same where it is known."""
+
+    least: Ids
+    most: Ids
+
+
+class ExpectedOutputs(Protocol):
+    """What should come out of each message."""
+
+    @property
+    def sinks(self) -> Collection[str]:
+        """The components that write to the output topic."""
+
+    def members(self, ids: Ids) -> AtLeastAtMost:
+        """Return how many members of each message come out, at any sink; none of what filters leave out."""
+
+    def copies(self, sink: str, ids: Ids, child: Ids) -> AtLeastAtMost:
+        """Return how often each member comes to a sink.
+
+        Once for each way, and for each task that a stream to all tasks leads to. A sliding window lists each
+        once.
+        """
+
+
 @dataclass(frozen=True)
 class LedgerEvidence:
     """What is known of a step's messages.
@@ -58,13 +84,8 @@ class LedgerEvidence:
         Records appended to the two topics in the step, by the broker's offsets.
     records_read, foreign_records : int
         Output records that the receiver read, and those among them that it could not decode.
-    children : callable, optional
-        Given message identifiers, how many members each has; None where that is not known.
-    copies : callable, optional
-        Given a sink, message identifiers and children, how often each member comes there: once for each way,
-        and for each task that a stream to all tasks leads to. None: once. A sliding window lists each once.
-    sure_sinks : frozenset of str
-        Sinks that come to see every copy, unless a window holds it.
+    expected : ExpectedOutputs, optional
+        What should come out of each message; None where that is not known.
     free : bool
         Whether the topology may leave messages out and give several outputs for one, or outputs of its own:
         then there is no telling what was lost or repeated.
@@ -85,9 +106,7 @@ class LedgerEvidence:
     foreign_records: int = 0
     held: Pairs = field(default_factory=lambda: NO_PAIRS)
     failed: Pairs = field(default_factory=lambda: NO_PAIRS)
-    children: Callable[[Ids], Ids] | None = None
-    copies: Callable[[str, Ids, Ids], Ids] | None = None
-    sure_sinks: frozenset[str] = frozenset()
+    expected: ExpectedOutputs | None = None
     free: bool = False
     drained: bool = True
     retried: bool = False
@@ -108,6 +127,8 @@ class Ledger:
         At least one member reached a sink.
     absorbed : int
         A window holds a member, and none reached a sink.
+    filtered : int
+        Filters left out all that there was of it, as the workload's seed says.
     failed : int
         A spout reported it as failed, whatever else became of it.
     lost : int
@@ -141,6 +162,7 @@ class Ledger:
     unconfirmed: int
     received: int
     absorbed: int
+    filtered: int
     failed: int
     lost: int
     without_output: int
@@ -197,7 +219,9 @@ def settle(evidence: LedgerEvidence) -> Ledger:
     overlapping = int((failed & (received | absorbed)).sum())
     if evidence.retried:
         failed &= ~received
-    nowhere = ~(received | absorbed | failed)
+    filtered = _members(evidence, sent).most == 0
+    filtered &= ~(received | absorbed | failed)
+    nowhere = ~(received | absorbed | filtered | failed)
     none = np.zeros_like(nowhere)
     lost, without_output = (none, nowhere) if evidence.free and evidence.drained else (nowhere, none)
     again = _duplicates(evidence, sent)
@@ -209,6 +233,7 @@ def settle(evidence: LedgerEvidence) -> Ledger:
     fates = {
         "received": int(received.sum()),
         "absorbed": int(absorbed.sum()),
+        "filtered": int(filtered.sum()),
         "failed": int(failed.sum()),
         "lost": int(lost.sum()),
         "without_output": int(without_output.sum()),
@@ -272,7 +297,8 @@ def _duplicates(evidence: LedgerEvidence, sent: Ids) -> int:
         mine = members.filter(pc.equal(members["sink"], sink))
         ids, child, seen = (_column(mine, name) for name in ("message_id", "child", "count_all"))
         # of a member that is not expected at all, the first row is counted elsewhere: as a surplus child
-        allowed = 1 if evidence.copies is None else evidence.copies(str(sink), ids, child).clip(min=1)
+        expected = evidence.expected
+        allowed = 1 if expected is None else expected.copies(str(sink), ids, child).most.clip(min=1)
         beyond += int((seen - allowed).clip(min=0).sum())
     return beyond
 
@@ -282,7 +308,7 @@ def _copies_missing(evidence: LedgerEvidence, sent: Ids) -> int:
 
     Of a member that a window holds, any copy may be the one inside.
     """
-    if evidence.copies is None:
+    if evidence.expected is None:
         return 0
     ids, child = (_column(evidence.received, name) for name in ("message_id", "child"))
     _, first, member = np.unique(_member(ids, child), return_index=True, return_inverse=True)
@@ -291,31 +317,56 @@ def _copies_missing(evidence: LedgerEvidence, sent: Ids) -> int:
     mine = np.isin(ids, sent) & ~np.isin(_member(ids, child), held)
     sinks = np.asarray(evidence.received["sink"].to_numpy())
     missing = 0
-    for sink in evidence.sure_sinks:
+    for sink in evidence.expected.sinks:
         seen = np.bincount(member[sinks == sink], minlength=len(ids))
-        missing += int((evidence.copies(sink, ids, child) - seen)[mine].clip(min=0).sum())
+        least = evidence.expected.copies(sink, ids, child).least
+        missing += int((least - seen)[mine].clip(min=0).sum())
     return missing
 
 
 def _children(evidence: LedgerEvidence, sent: Ids) -> tuple[int, int]:
-    """Count children of the messages sent without any evidence, and those beyond the known number."""
+    """Count children of the messages sent without any evidence, and those beyond the known number.
+
+    Of a message that a window holds by a name that a multiplier behind it will change, no child is missed.
+    """
     ids = np.concatenate([_column(evidence.received, "message_id"), evidence.held[:, 0]])
     children = np.concatenate([_column(evidence.received, "child"), evidence.held[:, 1]])
-    mine = np.isin(ids, sent)
+    named = _comes_out(evidence, ids, children)
+    named[: evidence.received.num_rows] = True
+    mine = np.isin(ids, sent) & named
     seen = np.unique(np.stack([ids[mine], children[mine]], axis=1), axis=0)
     messages, first, count = np.unique(seen[:, 0], return_index=True, return_counts=True)
-    if evidence.children is not None:
-        known = evidence.children(sent)
+    if evidence.expected is not None:
+        known = _members(evidence, sent)
         found = np.zeros(len(sent), dtype=np.int64)
         order = np.argsort(sent)
         found[order[np.searchsorted(sent, messages, sorter=order)]] = count
-        return int((known - found).clip(min=0).sum()), int((found - known).clip(min=0).sum())
+        whole = ~np.isin(sent, ids[~named])
+        missing = int((known.least - found)[whole].clip(min=0).sum())
+        return missing, int((found - known.most).clip(min=0).sum())
     if not len(messages):
         return 0, 0
     # Children are numbered from 1; number 0 is a message that nothing multiplied.
     last = seen[np.append(first[1:], len(seen)) - 1, 1]
     numbered = count - (seen[first, 1] == 0)
     return int((last - numbered).sum()), 0
+
+
+def _comes_out(evidence: LedgerEvidence, ids: Ids, child: Ids) -> npt.NDArray[np.bool_]:
+    """Return which members may come to a sink by the names that they have."""
+    if evidence.expected is None:
+        return np.ones(len(ids), dtype=np.bool_)
+    found = np.zeros(len(ids), dtype=np.bool_)
+    for sink in evidence.expected.sinks:
+        found |= evidence.expected.copies(sink, ids, child).most > 0
+    return found
+
+
+def _members(evidence: LedgerEvidence, ids: Ids) -> AtLeastAtMost:
+    """Return how many members of each message come out: one at least where that is not known."""
+    if evidence.expected is None:
+        return AtLeastAtMost(np.ones(len(ids), dtype=np.int64), np.ones(len(ids), dtype=np.int64))
+    return evidence.expected.members(ids)
 
 
 def _fate_problems(sent: int, fates: Mapping[str, int], overlapping: int) -> list[str]:
@@ -325,7 +376,7 @@ def _fate_problems(sent: int, fates: Mapping[str, int], overlapping: int) -> lis
             f"{overlapping} messages were reported as failed, and came out or are held by a window"
         )
     if sum(fates.values()) != sent:
-        possible = {k: n for k, n in fates.items() if n or k != "without_output"}
+        possible = {k: n for k, n in fates.items() if n or k not in ("without_output", "filtered")}
         terms = " + ".join(f"{n} {name.replace('_', ' ')}" for name, n in possible.items())
         problems.append(f"{sent} sent are not {terms}")
     return problems
@@ -371,7 +422,7 @@ def parse_held(text: str) -> Pairs:
     return np.array([[int(m[1]), int(m[2])] for m in found if m], dtype=np.int64)
 
 
-def parse_failed(text: str, topic: str) -> Pairs:
+def parse_failed(text: str, topics: Mapping[str, int]) -> Pairs:
     """Read spout message identifiers, separated by commas, into (partition, offset).
 
     Parameters
@@ -379,8 +430,9 @@ def parse_failed(text: str, topic: str) -> Pairs:
     text : str
         As ``KafkaSpoutMessageId`` prints itself (storm-kafka-client 2.8.3), or
         ``topic-partition@offset``.
-    topic : str
-        The input topic, which they must be of.
+    topics : mapping of str to int
+        The input topics, of one of which they must be, and where the partitions of each begin, counted over
+        all of them.
 
     Raises
     ------
@@ -389,8 +441,9 @@ def parse_failed(text: str, topic: str) -> Pairs:
 
     Examples
     --------
-    >>> parse_failed("{topic-partition=in-3, offset=12, numFails=0, nullTuple=false},in-4@7", "in").tolist()
-    [[3, 12], [4, 7]]
+    >>> failed = "{topic-partition=in-3, offset=12, numFails=0, nullTuple=false},more-4@7"
+    >>> parse_failed(failed, {"in": 0, "more": 16}).tolist()
+    [[3, 12], [20, 7]]
     """
     places, at = [], 0
     while at < len(text):
@@ -398,23 +451,24 @@ def parse_failed(text: str, topic: str) -> Pairs:
         if found is None or text[found.end() : found.end() + 1] not in ("", ","):
             raise StepInvalid(f"not a Kafka spout's message identifier: {text[at : at + 80]!r}")
         name, partition, offset = found.group(1, 2, 3) if found[1] else found.group(4, 5, 6)
-        if name != topic:
-            raise StepInvalid(f"a spout reported a message of topic {name!r} as failed, not of {topic!r}")
-        places.append([int(partition), int(offset)])
+        if name not in topics:
+            ours = ", ".join(map(repr, topics))
+            raise StepInvalid(f"a spout reported a message of topic {name!r} as failed, not of {ours}")
+        places.append([topics[name] + int(partition), int(offset)])
         at = found.end() + 1
     return np.array(places, dtype=np.int64).reshape(-1, 2)
 
 
-def of_topic(text: str, topic: str) -> bool:
-    """Tell whether a message identifier is a Kafka spout's, of that topic.
+def of_topic(text: str, topics: Collection[str]) -> bool:
+    """Tell whether a message identifier is a Kafka spout's, of one of these topics.
 
     Examples
     --------
-    >>> of_topic("in-4@7", "in"), of_topic("in-4@7", "other"), of_topic("7", "in")
+    >>> of_topic("in-4@7", ["in"]), of_topic("in-4@7", ["other"]), of_topic("7", ["in"])
     (True, False, False)
     """
     found = _SPOUT_ID.fullmatch(text)
-    return found is not None and topic in (found[1], found[4])
+    return found is not None and (found[1] or found[4]) in topics
 
 
 def held_at_the_end(dumps: Iterable[Mapping[str, object]]) -> Pairs:

@@ -16,7 +16,7 @@ from harness.experiments.feasibility import (
 )
 from harness.experiments.schedule import Trace
 from harness.plans import Window
-from harness.topologies.ways import member_ways
+from harness.topologies.ways import tuples_per_message
 
 TRACE_RATE_TOLERANCE = 0.01
 """Share by which a trace's own rate may differ from the rate that the experiment names."""
@@ -144,10 +144,10 @@ def _rates(experiment: Experiment) -> list[float]:
 
 
 def _tuples_per_message(experiment: Experiment, component: str) -> float:
-    """Return how many tuples of one message come to a component, by all ways: itself and its children."""
-    topology = experiment.topology.own()
-    children = next((m.mean for m in topology.multipliers.values()), 1.0)
-    return member_ways(topology.query_plan())[component].tuples(children)
+    """Return how many members of a message come to a component on average, by all ways."""
+    topology, turns = experiment.topology.own(), experiment.shares
+    shares = {name: share / sum(turns.values()) for name, share in turns.items()}
+    return tuples_per_message(topology.query_plan(), topology.ratios, shares)[component]
 
 
 def _shares(experiment: Experiment, component: str, tasks: int) -> Sequence[float]:

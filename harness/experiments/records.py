@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, NamedTuple
@@ -15,7 +15,14 @@ import pyarrow.compute as pc
 from harness.experiments import backlog as flow
 from harness.experiments.assemble import Assembled, assemble
 from harness.experiments.config import Step
-from harness.experiments.ledger import Ids, LedgerEvidence, held_at_the_end, of_topic, parse_failed, settle
+from harness.experiments.ledger import (
+    ExpectedOutputs,
+    LedgerEvidence,
+    held_at_the_end,
+    of_topic,
+    parse_failed,
+    settle,
+)
 from harness.experiments.measuring import MeasuredInterval
 from harness.experiments.precision import Look, look
 from harness.experiments.schedule import Due
@@ -55,16 +62,12 @@ class GatheredStep:
         Text metrics of windowed bolts and spouts: component, task, bucket_end_ms, value.
     errors : list of str
         What the topology's tasks reported.
-    topic : str
-        The input topic.
+    topics : mapping of str to int
+        The input topics, and where the partitions of each begin, counted over all of them.
     due : Due
         What was due in the interval by the schedule, whether it was sent or not.
-    members : callable, optional
-        Given message identifiers, how many members of each come out; None where that is not known.
-    copies : callable, optional
-        Given a sink, message identifiers and children, how often each member comes there; else once.
-    sure_sinks : frozenset of str
-        Sinks that come to see every copy, unless a window holds it.
+    expected : ExpectedOutputs, optional
+        What should come out of each message; None where that is not known.
     accounting : Accounting
         What the ledger may forgive.
     foreign : str
@@ -82,11 +85,9 @@ class GatheredStep:
     held: Texts
     failed: Texts
     errors: list[str]
-    topic: str
+    topics: Mapping[str, int]
     due: Due
-    members: Callable[[Ids], Ids] | None
-    copies: Callable[[str, Ids, Ids], Ids] | None = None
-    sure_sinks: frozenset[str] = frozenset()
+    expected: ExpectedOutputs | None
     accounting: Accounting = field(default_factory=Accounting)
     foreign: str = ""
     drained: bool = True
@@ -148,7 +149,7 @@ def ledger(gathered: GatheredStep, measured: MeasuredInterval) -> dict[str, Any]
     """Return the ledger of the messages due in the interval, as ``quality.json`` has it."""
     failed = _failed_ids(gathered.failed)
     if gathered.accounting.reads_others:
-        failed = [i for i in failed if of_topic(i, gathered.topic)]
+        failed = [i for i in failed if of_topic(i, gathered.topics)]
     found = settle(
         LedgerEvidence(
             sent=gathered.sent,
@@ -159,10 +160,8 @@ def ledger(gathered: GatheredStep, measured: MeasuredInterval) -> dict[str, Any]
             records_read=gathered.records_read,
             foreign_records=gathered.foreign_records,
             held=held_at_the_end(gathered.held),
-            failed=parse_failed(",".join(failed), gathered.topic),
-            children=gathered.members,
-            copies=gathered.copies,
-            sure_sinks=gathered.sure_sinks,
+            failed=parse_failed(",".join(failed), gathered.topics),
+            expected=gathered.expected,
             free=gathered.accounting.free,
             drained=gathered.drained,
             retried=gathered.accounting.retried,
@@ -228,13 +227,22 @@ def _within(at_ns: pa.ChunkedArray, measured: MeasuredInterval) -> pa.ChunkedArr
     return pc.and_(pc.greater_equal(at_ns, measured.start_ns), pc.less(at_ns, measured.end_ns))
 
 
-def kept_up(sent: pa.Table, received: pa.Table, measured: MeasuredInterval, *, free: bool = False) -> Backlog:
-    """Return whether the topology kept up with its input.
+def kept_up(
+    sent: pa.Table,
+    received: pa.Table,
+    measured: MeasuredInterval,
+    expected: ExpectedOutputs | None = None,
+    *,
+    free: bool = False,
+) -> Backlog:
+    """Return whether the topology kept up with its input, but for what filters leave out.
 
     One that is free to leave messages out is judged by those that came out in the end.
     """
     rows = received["message_id"].to_numpy()
     sent = sent.filter(sent["error"].is_null())
+    if expected is not None:
+        sent = sent.filter(pa.array(expected.members(sent["message_id"].to_numpy()).most > 0))
     ids = sent["message_id"].to_numpy()
     if free:
         sent = sent.filter(pa.array(np.isin(ids, rows)))
@@ -442,6 +450,7 @@ def quality(
             gathered.sent,
             gathered.received,
             measured,
+            gathered.expected,
             free=gathered.accounting.free and gathered.drained,
         ),
     )

@@ -14,9 +14,10 @@ from typing import NamedTuple, Protocol, assert_never
 import numpy as np
 import pyarrow as pa
 
-from harness.experiments import draws, records
+from harness.experiments import records
 from harness.experiments.config import Experiment, Step
 from harness.experiments.contracts import Deployment, Load, Metrics
+from harness.experiments.expected_members import ExpectedMembers, expected_members
 from harness.experiments.measuring import MeasuredInterval
 from harness.experiments.precision import Look
 from harness.experiments.watching import Reports, Watched, WatchedMessages
@@ -87,7 +88,7 @@ def step_traffic(experiment: Experiment, deployment: Deployment, load: Load, met
     """Return what an experiment's messages are to its campaign."""
     match experiment.topology.traffic():
         case HopTraffic() as traffic:
-            expected = draws.expected_members(experiment)
+            expected = expected_members(experiment)
             return SentMessages(experiment, traffic, deployment, load, metrics, expected)
         case TopicTraffic() as traffic:
             # its outputs say nothing of the ways that they took
@@ -118,7 +119,7 @@ class SentMessages:
         deployment: Deployment,
         load: Load,
         metrics: Metrics,
-        expected: draws.ExpectedMembers | None,
+        expected: ExpectedMembers | None,
     ) -> None:
         self._experiment = experiment
         self._traffic = traffic
@@ -149,7 +150,8 @@ class SentMessages:
         schedule = records.on_schedule(sent, measured, due)
         late = "" if schedule.ok else f"generator: {schedule.detail}"
         free = self._traffic.accounting.free
-        if records.kept_up(sent, self._load.received(), measured, free=free).saturated:
+        received, expected = self._load.received(), self._expected
+        if records.kept_up(sent, received, measured, expected, free=free).saturated:
             return late
         return measured.shortcoming(self._precision_pct) or late
 
@@ -241,11 +243,9 @@ class SentMessages:
             held=self._metrics.texts(Metric.HELD, since_ms),
             failed=self._metrics.texts(Metric.ACK, since_ms),
             errors=self._deployment.reported_errors(since_ms),
-            topic=self._load.input_topic,
+            topics=self._load.input_topics,
             due=self._load.due(measured.start_ns, measured.end_ns),
-            members=self._expected.members if self._expected else None,
-            copies=self._expected.copies if self._expected else None,
-            sure_sinks=self._expected.sure if self._expected else frozenset(),
+            expected=self._expected,
             accounting=self._traffic.accounting,
             foreign=str(self._load.foreign[0]) if self._load.foreign else "",
             drained=drained,

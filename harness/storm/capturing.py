@@ -67,7 +67,7 @@ def _captured_of(experiment: Experiment, topology: JarTopology, homes: ServerHom
             experiment,
             topology.jar,
             topology.main,
-            topology.arguments(CAPTURED_AS, NOBODY, (f"{CAPTURED_AS}-in", f"{CAPTURED_AS}-out")),
+            topology.arguments(CAPTURED_AS, NOBODY, f"{CAPTURED_AS}-in", f"{CAPTURED_AS}-out"),
             metrics_url="http://127.0.0.1:9/",
             nimbus=None,
             storm=experiment.overrides(),

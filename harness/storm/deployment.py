@@ -10,7 +10,7 @@ from typing import Any, Protocol, assert_never
 
 from harness.errors import ClusterError
 from harness.experiments.config import Experiment
-from harness.experiments.contracts import WorkerSeen
+from harness.experiments.contracts import TopicNames, WorkerSeen
 from harness.machine.masking import SecretMask
 from harness.plans import (
     ACKER,
@@ -85,8 +85,8 @@ class OfTheHarness:
         Storm's name for it.
     bootstrap : str
         The Kafka broker.
-    topics : (str, str)
-        Input and output.
+    topics : TopicNames
+        Inputs and output.
     jars : Path
         Folder of ``topologies.jar``.
     folder : Path
@@ -99,7 +99,7 @@ class OfTheHarness:
         own: Topology,
         topology: str,
         bootstrap: str,
-        topics: tuple[str, str],
+        topics: TopicNames,
         jars: Path,
         folder: Path,
     ) -> None:
@@ -122,8 +122,7 @@ class OfTheHarness:
             self.topology,
             configuration,
             bootstrap=self._bootstrap,
-            input_topic=self._topics[0],
-            output_topic=self._topics[1],
+            topics=self._topics,
         )
         topology_json.write_text(json.dumps(settings, indent=1))
         return submit_settings(
@@ -153,7 +152,7 @@ class OfAJar:
         What ``{name}`` becomes in arguments.
     bootstrap : str
         The Kafka broker.
-    topics : (str, str)
+    topics : TopicNames
         Input and output, where the topology is told of them.
     """
 
@@ -163,12 +162,12 @@ class OfAJar:
         topology: JarTopology,
         name: str,
         bootstrap: str,
-        topics: tuple[str, str],
+        topics: TopicNames,
     ) -> None:
         self.jar = topology.jar
         self._experiment = experiment
         self._of = topology
-        self._args = topology.arguments(name, bootstrap, topics)
+        self._args = topology.arguments(name, bootstrap, next(iter(topics.inputs.values())), topics.output)
         self.topology = topology.name.replace(CAPTURED_AS, name)
 
     def settings(
@@ -214,7 +213,7 @@ class OfAJar:
 
 
 def submitter_of(
-    experiment: Experiment, name: str, bootstrap: str, topics: tuple[str, str], jars: Path, folder: Path
+    experiment: Experiment, name: str, bootstrap: str, topics: TopicNames, jars: Path, folder: Path
 ) -> Submitter:
     """Return what submits an experiment's topology under a name: one of the harness's jars, or its own."""
     match experiment.topology:

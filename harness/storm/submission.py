@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.experiments.config import Experiment
+from harness.experiments.contracts import TopicNames
 from harness.plans import TopologyConfiguration
 from harness.topologies.jar import StormValue
 from harness.topologies.test_topology import Topology
@@ -25,8 +26,7 @@ def topology_settings(
     configuration: TopologyConfiguration,
     *,
     bootstrap: str,
-    input_topic: str,
-    output_topic: str,
+    topics: TopicNames,
 ) -> dict[str, Any]:
     """Return ``topology.json`` of the test topologies.
 
@@ -40,11 +40,12 @@ def topology_settings(
         Storm's name for this submission.
     configuration : TopologyConfiguration
         Executors and workers to submit with.
-    bootstrap, input_topic, output_topic : str
-        The Kafka broker and topics.
+    bootstrap : str
+        The Kafka broker.
+    topics : TopicNames
+        An input topic for each spout, and the output topic.
     """
     plan, workload, services = own.query_plan(), experiment.input, own.services
-    multiplier = next(iter(own.multipliers.values()), None)  # all components that have one have the same
     components = {
         c.name: {
             "role": c.role,
@@ -52,6 +53,13 @@ def topology_settings(
             "tasks": c.tasks,
             "service": services[c.name].model_dump(mode="json") if c.name in services else None,
             "window": c.window.model_dump(mode="json") if c.window else None,
+            "topic": topics.inputs.get(c.name),
+            "multiplier": own.multipliers[c.name].model_dump(mode="json")
+            if c.name in own.multipliers
+            else None,
+            "routing": own.routings.get(c.name),
+            "keep": own.keeps.get(c.name),
+            "output_bytes": own.output_bytes.get(c.name),
         }
         for c in plan.components
     }
@@ -59,8 +67,6 @@ def topology_settings(
         "name": topology,
         "components": components,
         "streams": [s.model_dump(mode="json") for s in plan.streams],
-        "multiplier": multiplier.model_dump(mode="json") if multiplier else None,
-        "routing": next(iter(own.routings.values()), None),
         "keys": {
             "names": list(workload.keys),
             "weights": list(workload.keys.values()),
@@ -68,11 +74,10 @@ def topology_settings(
         "seed": workload.seed,
         "spout": {
             "bootstrap": bootstrap,
-            "topic": input_topic,
             "group": topology,
             **own.spout.model_dump(mode="json"),
         },
-        "sink": {"bootstrap": bootstrap, "topic": output_topic, "producer": dict(own.producer)},
+        "sink": {"bootstrap": bootstrap, "topic": topics.output, "producer": dict(own.producer)},
         "storm": {**experiment.storm_settings(), "topology.workers": configuration.workers},
     }
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from math import erf, sqrt
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from harness.plans import Frozen, NotNegative, Positive, PositiveFloat
 
+Keep = Annotated[float, Field(gt=0, le=1)]
+"""Share of the tuples that a filter passes on."""
 Routing = Literal["one-per-window", "parity"]
 """On which of its streams a join emits for a window."""
 

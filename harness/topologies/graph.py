@@ -18,7 +18,7 @@ class TestTopology:
     name : str
         Key of the experiment's file, and name of the query plan.
     components : mapping
-        Role of each component, spout first.
+        Role of each component, spouts first.
     streams : tuple of Stream
         With the groupings as drawn.
     doc : str
@@ -41,9 +41,8 @@ class TestTopology:
             if role not in ROLES:
                 raise ValueError(f"{self.name}: {component}: there is no role {role!r}: {', '.join(ROLES)}")
         for stream in self.streams:
-            declared = self.traits(stream.source).emits_on
-            if stream.stream not in declared:
-                raise ValueError(f"{self.name}: {stream.label}: {stream.source} emits on {declared} only")
+            if not self.traits(stream.source).emits_on(stream.stream):
+                raise ValueError(f"{self.name}: {stream.label}: {stream.source} does not emit there")
 
     def traits(self, component: str) -> RoleTraits:
         """Return what follows from a component's role."""

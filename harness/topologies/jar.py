@@ -36,6 +36,7 @@ MANAGED = {
 """Storm settings that have a key of their own, or none."""
 NAME = "{name}"
 """Stands in ``args`` for a name that no other run has."""
+ENTRANCE = "input"
 BOOTSTRAP, INPUT_TOPIC, OUTPUT_TOPIC = "{bootstrap}", "{input_topic}", "{output_topic}"
 """Stand in ``args`` for the run's Kafka and the two topics that the harness makes there."""
 
@@ -179,6 +180,11 @@ class JarTopology(Frozen):
         return self.captured is not None
 
     @property
+    def entrances(self) -> tuple[str, ...]:
+        """Where messages come in: one input topic, whoever reads it."""
+        return (ENTRANCE,)
+
+    @property
     def title(self) -> str:
         """Its main, as a reader knows it."""
         return self.main
@@ -193,9 +199,9 @@ class JarTopology(Frozen):
         """Components that cannot be instrumented, and why; none before it was captured."""
         return self.captured.unwrapped if self.captured else {}
 
-    def arguments(self, name: str, bootstrap: str, topics: tuple[str, str]) -> list[str]:
+    def arguments(self, name: str, bootstrap: str, input_topic: str, output_topic: str) -> list[str]:
         """Return main's arguments with what they stand for."""
-        known = {NAME: name, BOOTSTRAP: bootstrap, INPUT_TOPIC: topics[0], OUTPUT_TOPIC: topics[1]}
+        known = {NAME: name, BOOTSTRAP: bootstrap, INPUT_TOPIC: input_topic, OUTPUT_TOPIC: output_topic}
         stands = re.compile("|".join(map(re.escape, known)))
         return [stands.sub(lambda found: known[found[0]], a) for a in self.args]
 

@@ -6,16 +6,17 @@ What the jar of the test topologies refuses (``Graph.java``) is refused here fir
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from functools import reduce
+from math import prod
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
 from harness.plans import Frozen, Positive, QueryPlan, Role, Stream, Window
-from harness.topologies.component_settings import Multiplier, Routing, ServiceTime
+from harness.topologies.component_settings import Keep, Multiplier, Routing, ServiceTime
 from harness.topologies.graph import TestTopology
-from harness.topologies.roles import ROLES, RoleTraits
-from harness.topologies.ways import member_ways
+from harness.topologies.roles import ROLES, Emits, RoleTraits
+from harness.topologies.ways import child_name, numberings, tuples_per_message
 
 ComponentName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=64)]
 """A path is written ``component:task/component:task``, a key of the file ``topology.components.NAME``."""
@@ -23,6 +24,20 @@ GRAPH = "graph"
 """The name of an experiment's own graph where the file gives none."""
 MOST_COPIES = 1000
 """Copies of one member at one component: ways double with each diamond, and tasks multiply them."""
+MOST_CHILDREN = 10_000
+"""Names that the members of one message may have."""
+CHILD_NAMES = 2**20
+"""More than the largest of them: the ledger packs a message and a name into one number."""
+MOST_PAYLOAD_BYTES = 900_000
+"""What fits into a record of Kafka beside the rest."""
+
+
+KNOWN: Mapping[Emits, str] = {
+    "default": "default",
+    "named": "all that others subscribe to",
+    "nothing": "no stream",
+}
+"""On which streams a component emits, for a reader."""
 
 
 class GraphComponent(Frozen):
@@ -39,9 +54,13 @@ class GraphComponent(Frozen):
     multiplier : Multiplier
         Of a multiplier: how many tuples it makes of one.
     routing : {'one-per-window', 'parity'}
-        Of a join: the streams on which it emits.
+        Of a join: the ones of its streams on which it emits.
+    keep : float
+        Of a filter: the share of the tuples that it passes on.
     service : ServiceTime
         Work on each tuple; a spout has none.
+    output_bytes : int
+        Payload in bytes of all that it emits; by default it passes on what it gets.
     """
 
     role: Role
@@ -49,7 +68,9 @@ class GraphComponent(Frozen):
     window: Window | None = None
     multiplier: Multiplier | None = None
     routing: Routing | None = None
+    keep: Keep | None = None
     service: ServiceTime | None = None
+    output_bytes: Annotated[int, Field(ge=0, le=MOST_PAYLOAD_BYTES)] | None = None
 
 
 class GraphStream(Frozen):
@@ -142,26 +163,25 @@ class _GraphCheck:
             taken.add((s.source, s.target))
             if self._roles[s.target].spout:
                 yield f"{at}: {s.target} is a spout and takes no stream"
-            emits = self._roles[s.source].emits_on
-            if s.stream not in emits:
-                known = ", ".join(emits) or "no stream"
-                yield f"{at}: {s.source} does not emit on {s.stream!r}; it emits on {known}"
+            role = self._roles[s.source]
+            if not role.emits_on(s.stream):
+                yield f"{at}: {s.source} does not emit on {s.stream!r}; it emits on {KNOWN[role.emits]}"
+            if s.stream.startswith("__"):
+                yield f"{at}: {s.stream} is a name of Storm's own: streams may not begin with __"
 
     def _inputs(self) -> Iterator[str]:
         spouts = [name for name, role in self._roles.items() if role.spout]
         if not spouts:
             yield "components: one of them must have the role spout"
-        if len(spouts) > 1:
-            yield f"components: {', '.join(spouts)} are spouts: only one can be fed so far"
         heard = {s.source for s in self._streams}
         for name, role in self._roles.items():
             if not role.spout and not self._sources[name]:
                 yield f"streams: {name} has no input: let it subscribe to a component"
-            if role.emits_on and name not in heard:
+            if role.emits != "nothing" and name not in heard:
                 yield f"streams: nobody subscribes to {name}: each way must end at a sender"
-            if role.joins and len(self._sources[name]) != 2:
-                count = len(self._sources[name])
-                yield f"streams: {name} joins just two components and subscribes to {count}"
+            count = len(self._sources[name])
+            if 0 < count < role.inputs:
+                yield f"streams: {name} joins {role.inputs} components or more and subscribes to {count}"
 
     def _loop(self) -> list[str]:
         """Return a loop from a component back to itself; empty where there is none."""
@@ -185,11 +205,11 @@ class _GraphCheck:
         """Say where what a component does is not possible behind what others did before."""
         role = self._roles[name]
         for before in sorted(self._before(name), key=list(self._roles).index):
-            earlier = self._roles[before]
-            if role.multiplies and (earlier.multiplies or earlier.windowed):
-                yield f"streams: {name} multiplies behind {before}: its children would have no names"
-            if role.windowed and earlier.windowed:
-                yield f"streams: {name} gathers what {before} gathered: only one window can be on a way"
+            if role.key == "keep" and self._roles[before].windowed:
+                yield (
+                    f"streams: {name} filters what {before} gathered: what it leaves out would be known to"
+                    " nobody; put it before"
+                )
 
     def _before(self, name: str) -> set[str]:
         reached: set[str] = set()
@@ -202,45 +222,44 @@ class _GraphCheck:
         return reached
 
 
-def require_emitted(graph: TestTopology, joins: Mapping[str, Routing]) -> None:
-    """Require that somebody subscribes to each stream that a message may have to take.
+def require_parity(graph: TestTopology, joins: Mapping[str, Routing]) -> None:
+    """Require that a join that chooses one of two streams by its two inputs has just these.
 
     Raises
     ------
     ValueError
-        For a join with ``parity`` that is not heard on both streams.
+        For a join with ``parity`` that has others.
     """
     for name, routing in joins.items():
-        heard = {s.stream for s in graph.streams if s.source == name}
-        if routing == "parity" and (silent := sorted(set(graph.traits(name).emits_on) - heard)):
-            raise ValueError(f"streams: nobody subscribes to {silent[0]} of {name}, and parity needs both")
+        streams = list(dict.fromkeys(s.stream for s in graph.streams if s.source == name))
+        inputs = [s.source for s in graph.streams if s.target == name]
+        if routing == "parity" and (len(streams) != 2 or len(inputs) != 2):
+            raise ValueError(
+                f"streams: parity of {name} is of two inputs and two streams; it subscribes to"
+                f" {', '.join(inputs)} and is heard on {', '.join(streams)}"
+            )
 
 
-def require_few_copies(plan: QueryPlan) -> None:
-    """Require that no component gets so many copies of one message that no cluster could serve it.
+def require_few_copies(plan: QueryPlan, multipliers: Mapping[str, Multiplier]) -> None:
+    """Require that no component gets so much of one message that no cluster could serve it.
 
     Raises
     ------
     ValueError
         Naming the first such component.
     """
-    for name, ways in member_ways(plan).items():
-        if (copies := int(ways.tuples(1.0))) > MOST_COPIES:
+    for spout in plan.spouts:
+        for name, copies in tuples_per_message(plan, {}, {spout: 1.0}).items():
+            if copies > MOST_COPIES:
+                raise ValueError(
+                    f"streams: {name} gets each message {copies:.0f} times over, at most {MOST_COPIES} are"
+                    " possible"
+                )
+    for name, ways in numberings(plan, {n: m.max for n, m in multipliers.items()}).items():
+        count = sum(prod(way) for way in ways)
+        largest = max(reduce(lambda name, most: child_name(name, most, most), way, 0) for way in ways)
+        if count > MOST_CHILDREN or largest >= CHILD_NAMES:
             raise ValueError(
-                f"streams: {name} gets each message {copies} times over, at most {MOST_COPIES} are possible"
-            )
-
-
-def same_for_all(key: str, given: Mapping[str, object]) -> None:
-    """Require that components share one setting, of which the jar takes one.
-
-    Raises
-    ------
-    ValueError
-        Naming two that differ.
-    """
-    for (one, first), (other, second) in pairwise(given.items()):
-        if first != second:
-            raise ValueError(
-                f"components: {one} and {other} differ in {key}: all components of a role have the same"
+                f"streams: {name} may get {count} children of each message, at most {MOST_CHILDREN} are"
+                " possible: give the multipliers on its ways a smaller max"
             )

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from harness.plans import Role
+
+Emits = Literal["default", "named", "nothing"]
+"""On which streams a component emits: Storm's default, those that its subscribers name, or none."""
 
 
 @dataclass(frozen=True)
@@ -18,22 +22,19 @@ class RoleTraits:
     Attributes
     ----------
     inputs : int
-        Components that it subscribes to: none (a spout), one or more, or just two (a join).
+        Components that it subscribes to, at least: none (a spout), one, or two (a join).
     windowed : bool
         Whether it gathers tuples in the topology's window.
     key : str
         Key of the topology's settings that it needs, and that nothing else may have; empty for none.
-    emits_on : tuple of str
-        Its output streams.
-    multiplies : bool
-        Whether it makes several tuples, a message's children, of one.
+    emits : {'default', 'named', 'nothing'}
+        On which streams.
     """
 
     inputs: int = 1
     windowed: bool = False
     key: str = ""
-    emits_on: tuple[str, ...] = ("default",)
-    multiplies: bool = False
+    emits: Emits = "default"
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -45,19 +46,25 @@ class RoleTraits:
         """Whether messages come in here; it then has no service time of its own."""
         return self.inputs == 0
 
-    @property
-    def joins(self) -> bool:
-        """Whether it joins the branches of a message."""
-        return self.inputs == 2
+    def emits_on(self, stream: str) -> bool:
+        """Return whether it emits on a stream that somebody subscribes to.
+
+        Examples
+        --------
+        >>> ROLES["join"].emits_on("fish"), ROLES["json"].emits_on("fish")
+        (True, False)
+        """
+        return self.emits == "named" or (self.emits == "default" and stream == "default")
 
 
 ROLES: Mapping[Role, RoleTraits] = {
     "spout": RoleTraits(inputs=0),
     "json": RoleTraits(),
-    "multiplier": RoleTraits(key="multiplier", multiplies=True),
+    "filter": RoleTraits(key="keep"),
+    "multiplier": RoleTraits(key="multiplier"),
     "window": RoleTraits(windowed=True),
-    "join": RoleTraits(inputs=2, windowed=True, key="routing", emits_on=("stream-5", "stream-6")),
-    "sender": RoleTraits(emits_on=()),
+    "join": RoleTraits(inputs=2, windowed=True, key="routing", emits="named"),
+    "sender": RoleTraits(emits="nothing"),
 }
 """The roles of test topologies."""
 

@@ -20,9 +20,8 @@ from harness.topologies.own_graph import (
     GraphComponent,
     GraphStream,
     own_graph,
-    require_emitted,
     require_few_copies,
-    same_for_all,
+    require_parity,
 )
 from harness.topologies.roles import ROLES
 from harness.topologies.traffic import HopTraffic
@@ -204,6 +203,11 @@ class Topology(Frozen):
         return {}
 
     @property
+    def entrances(self) -> tuple[str, ...]:
+        """Where messages come in, each from an input topic of its own: the spouts."""
+        return tuple(name for name, role in self.roles.items() if ROLES[role].spout)
+
+    @property
     def title(self) -> str:
         """Its name, as a reader knows it."""
         return self.name
@@ -253,6 +257,21 @@ class Topology(Frozen):
         """On which streams each join emits."""
         given = {n: self._of(n).routing or self.routing for n in self._using("routing")}
         return {name: value for name, value in given.items() if value is not None}
+
+    @property
+    def keeps(self) -> Mapping[str, float]:
+        """The share of the tuples that each filter passes on."""
+        return {name: c.keep for name, c in self._given.items() if c.keep is not None}
+
+    @property
+    def output_bytes(self) -> Mapping[str, int]:
+        """Payload of all that a component emits, of those that do not pass on what they get."""
+        return {name: c.output_bytes for name, c in self._given.items() if c.output_bytes is not None}
+
+    @property
+    def ratios(self) -> Mapping[str, float]:
+        """Tuples that a component makes of one, on average, of those that make more or less than one."""
+        return {**{name: m.mean for name, m in self.multipliers.items()}, **self.keeps}
 
     @property
     def _given(self) -> Mapping[str, GraphComponent]:
@@ -318,7 +337,7 @@ class Topology(Frozen):
     def _fits(self) -> Self:
         self._check_named()
         roles = self.roles
-        for key in ("multiplier", "routing", "window"):
+        for key in ("multiplier", "routing", "window", "keep"):
             self._check_key(key)
         self._check_components()
         left = [name for name in roles if self._of(name).tasks is None]
@@ -354,7 +373,7 @@ class Topology(Frozen):
     def _check_key(self, key: str) -> None:
         """Require a key where a component needs it, and nowhere else."""
         using = self._using(key)
-        default = getattr(self, key) is not None
+        default = getattr(self, key, None) is not None  # a filter says itself what it keeps
         if default and not using:
             raise ValueError(f"topology {self.name} has no use for the key {key!r}")
         for name, component in self._given.items():
@@ -371,12 +390,12 @@ class Topology(Frozen):
         for name, component in self._given.items():
             if component.service is not None and ROLES[component.role].spout:
                 raise ValueError(f"components.{name}: a {component.role} has no service time of its own")
+            if component.output_bytes is not None and ROLES[component.role].emits == "nothing":
+                raise ValueError(f"components.{name}: a {component.role} emits nothing that has output_bytes")
             if component.service is not None and name in self.service:
                 raise ValueError(f"service: {name} has one in its component: give one of the two")
-        same_for_all("multiplier", self.multipliers)
-        same_for_all("routing", self.routings)
-        require_emitted(self.graph, self.routings)
+        require_parity(self.graph, self.routings)
 
     def _check_copies(self) -> None:
         if self.components is not None:
-            require_few_copies(self.query_plan())
+            require_few_copies(self.query_plan(), self.multipliers)

@@ -1,69 +1,48 @@
-"""The ways that a message takes through a test topology: how often each of its members comes to a component.
+"""The ways of a message through a topology: how many tuples of it come to each component, and as whom.
 
-A member is the message itself or one of its numbered children. Behind a multiplier there are only children;
-windows keep the names of what they gather, so a name holds as far as the sink.
+A member is the message itself or one of its numbered children. Windows keep the names of what they gather, so
+a name holds as far as the sink, or the next multiplier.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import reduce
 
-from harness.plans import QueryPlan
-from harness.topologies.roles import traits
-
-UNNUMBERED = 0
-"""In the place of a multiplier's hop: no multiplier was on the way."""
+from harness.plans import QueryPlan, Stream
 
 
-@dataclass(frozen=True)
-class MemberWays:
-    """The ways of a message's members to one component.
-
-    Attributes
-    ----------
-    plain : int
-        Copies of the message itself, by ways without a multiplier.
-    numbered : mapping of int to int
-        Copies of its children, by the hop of the multiplier: the components passed before it, which is part
-        of the name of its draw.
-    sure : bool
-        Whether each copy comes here. Behind a join that chooses one of its streams it may not.
-    """
-
-    plain: int
-    numbered: Mapping[int, int]
-    sure: bool
-
-    def tuples(self, children: float) -> float:
-        """Return how many tuples of a message come here, for a mean number of children.
-
-        Examples
-        --------
-        >>> MemberWays(plain=1, numbered={1: 2}, sure=True).tuples(5.0)
-        11.0
-        """
-        return self.plain + children * sum(self.numbered.values())
+def copies_sent(plan: QueryPlan, stream: Stream) -> int:
+    """Return how many tasks get each tuple that is emitted on a stream."""
+    return plan.component(stream.target).tasks if stream.grouping == "all" else 1
 
 
-def member_ways(plan: QueryPlan, choosing: frozenset[str] = frozenset()) -> dict[str, MemberWays]:
-    """Return the ways to each component, in the order in which messages pass them.
+def tuples_per_message(
+    plan: QueryPlan, ratios: Mapping[str, float], shares: Mapping[str, float]
+) -> dict[str, float]:
+    """Return how many members' copies of a message come to each component, on average.
 
     Parameters
     ----------
     plan : QueryPlan
         Without a loop. A stream to all tasks brings each of them a copy.
-    choosing : frozenset of str
-        Joins that emit on one of their streams for each window, so that a copy may be anywhere behind them.
+    ratios : mapping
+        Tuples that a component makes of one where that is not one. A window's output counts as all of its
+        members.
+    shares : mapping
+        The share of the messages that each spout gets; others get none.
+
+    Returns
+    -------
+    mapping of str to float
+        In the order in which messages pass the components.
 
     Examples
     --------
-    Two ways to one sender:
+    Two ways to one sender, one of them through a filter:
 
-    >>> from harness.plans import Component, Stream
-    >>> roles = {"in": "spout", "a": "json", "b": "json", "out": "sender"}
+    >>> from harness.plans import Component
+    >>> roles = {"in": "spout", "a": "json", "b": "filter", "out": "sender"}
     >>> plan = QueryPlan(
     ...     name="diamond",
     ...     components=tuple(Component(name=n, role=r, tasks=1) for n, r in roles.items()),
@@ -72,33 +51,70 @@ def member_ways(plan: QueryPlan, choosing: frozenset[str] = frozenset()) -> dict
     ...         for a, b in (("in", "a"), ("in", "b"), ("a", "out"), ("b", "out"))
     ...     ),
     ... )
-    >>> member_ways(plan)["out"]
-    MemberWays(plain=2, numbered={}, sure=True)
+    >>> tuples_per_message(plan, {"b": 0.5}, {"in": 1.0})["out"]
+    1.5
     """
-    # by multiplier's hop and components passed, how many copies of a tuple arrive
-    arriving: dict[str, Counter[tuple[int, int]]] = {c.name: Counter() for c in plan.components}
-    unsure: set[str] = set()
-    for name in plan.spouts:
-        arriving[name][UNNUMBERED, 0] = 1
+    arriving = {c.name: shares.get(c.name, 0.0) for c in plan.components}
     order = _forward(plan)
     for name in order:
-        multiplies = traits(plan.component(name).role).multiplies
         for stream in plan.outputs(name):
-            target = plan.component(stream.target)
-            copies = target.tasks if stream.grouping == "all" else 1
-            for (hop, passed), count in arriving[name].items():
-                arriving[target.name][passed if multiplies else hop, passed + 1] += count * copies
-            if name in choosing or name in unsure:
-                unsure.add(target.name)
-    return {name: _summed(arriving[name], sure=name not in unsure) for name in order}
+            made = arriving[name] * ratios.get(name, 1.0)
+            arriving[stream.target] += made * copies_sent(plan, stream)
+    return {name: arriving[name] for name in order}
 
 
-def _summed(arriving: Counter[tuple[int, int]], *, sure: bool) -> MemberWays:
-    numbered: Counter[int] = Counter()
-    for (hop, _), count in arriving.items():
-        numbered[hop] += count
-    plain = numbered.pop(UNNUMBERED, 0)
-    return MemberWays(plain=plain, numbered=dict(numbered), sure=sure)
+def numberings(plan: QueryPlan, most: Mapping[str, int]) -> dict[str, frozenset[tuple[int, ...]]]:
+    """Return how members of a message may have been numbered on their ways to each component.
+
+    Parameters
+    ----------
+    plan : QueryPlan
+        Without a loop.
+    most : mapping of str to int
+        The most children that each multiplier makes of one tuple.
+
+    Returns
+    -------
+    mapping of str to frozenset of tuple of int
+        For each way that numbers members otherwise, the ``most`` of its multipliers, in their order.
+
+    Examples
+    --------
+    >>> from harness.plans import Component
+    >>> ends = {"in": "spout", "two": "multiplier", "three": "multiplier", "out": "sender"}
+    >>> ways = zip(list(ends), list(ends)[1:], strict=False)
+    >>> plan = QueryPlan(
+    ...     name="twice",
+    ...     components=tuple(Component(name=n, role=r, tasks=1) for n, r in ends.items()),
+    ...     streams=tuple(Stream(source=a, target=b, grouping="shuffle") for a, b in ways),
+    ... )
+    >>> numberings(plan, {"two": 2, "three": 3})["out"]
+    frozenset({(2, 3)})
+    >>> child_names((2, 3))
+    [5, 6, 7, 9, 10, 11]
+    """
+    found: dict[str, frozenset[tuple[int, ...]]] = {}
+    for name in _forward(plan):
+        sources = [(s.source, (most[s.source],) if s.source in most else ()) for s in plan.inputs(name)]
+        ways = {(*way, *added) for source, added in sources for way in found[source]}
+        found[name] = frozenset(ways) if sources else frozenset({()})
+    return found
+
+
+def child_names(numbering: tuple[int, ...]) -> list[int]:
+    """Return the names that members may get by such a numbering; 0 where nothing is numbered."""
+    names = [0]
+    for most in numbering:
+        names = [child_name(name, number, most) for name in names for number in range(1, most + 1)]
+    return names
+
+
+def child_name(child: int, number: int, most: int) -> int:
+    """Return the name of a member's child of this number, as ``Children.java`` does.
+
+    No two members and numbers have one in common.
+    """
+    return child * (most + 1) + number
 
 
 def levels(plan: QueryPlan) -> dict[str, int]:

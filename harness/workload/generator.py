@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple, Self
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from harness.backends.kafka.client import Delivery, Producer, require_reachable
 from harness.errors import ClusterError
 from harness.experiments.schedule import BegunSchedule, Due, OffsetsNs, Schedule
+from harness.experiments.turns import Turns
 from harness.experiments.workload_tables import SENT
 from harness.workload.process import Inbox, Outbox, Process, Ready
 from harness.workload.wire import OwnWire, Wire
@@ -40,7 +41,7 @@ class GeneratorSettings:
     """What the generator's process needs to know."""
 
     bootstrap: str
-    topic: str
+    topics: Mapping[str, int]
     wire: Wire
 
 
@@ -113,8 +114,10 @@ class Generator:
 
     Parameters
     ----------
-    bootstrap, topic : str
-        Broker and input topic, which exists.
+    bootstrap : str
+        ``host:port`` of the broker.
+    topics : mapping of str to int
+        Input topics, which exist, and the share of the messages that each gets (``Turns``).
     wire : Wire, optional
         What records look like; by default those of the harness's topologies, without payload.
     first_id : int
@@ -127,14 +130,16 @@ class Generator:
 
     Examples
     --------
-    >>> with Generator("127.0.0.1:9092", "run-in", OwnWire("x" * 64)) as generator:  # doctest: +SKIP
+    >>> with Generator("127.0.0.1:9092", {"run-in": 1}, OwnWire("x" * 64)) as generator:  # doctest: +SKIP
     ...     generator.start(Constant(50.0), first_id=0)
     ...     ...
     ...     rows = generator.stop()
     """
 
-    def __init__(self, bootstrap: str, topic: str, wire: Wire | None = None, first_id: int = 0) -> None:
-        settings = GeneratorSettings(bootstrap, topic, wire or OwnWire())
+    def __init__(
+        self, bootstrap: str, topics: Mapping[str, int], wire: Wire | None = None, first_id: int = 0
+    ) -> None:
+        settings = GeneratorSettings(bootstrap, topics, wire or OwnWire())
         self._process = Process("generator", _run, settings)
         self.next_id = first_id
         self.sending = False
@@ -245,8 +250,8 @@ class Generator:
 def _run(inbox: Inbox, results: Outbox, settings: GeneratorSettings) -> None:
     # The client's thread must give way soon when a message is due (Python's default is 5 ms).
     sys.setswitchinterval(0.0005)
-    producer = Producer(settings.bootstrap, settings.topic)
-    sender = _Sender(inbox, results, producer, settings.wire)
+    producer = Producer(settings.bootstrap, *settings.topics)
+    sender = _Sender(inbox, results, producer, settings)
     results.put(Ready())
     while True:
         command = inbox.take()
@@ -257,11 +262,14 @@ def _run(inbox: Inbox, results: Outbox, settings: GeneratorSettings) -> None:
 class _Sender:
     """The child's loop."""
 
-    def __init__(self, inbox: Inbox, results: Outbox, producer: Producer, wire: Wire) -> None:
+    def __init__(
+        self, inbox: Inbox, results: Outbox, producer: Producer, settings: GeneratorSettings
+    ) -> None:
         self._inbox = inbox
         self._results = results
         self._producer = producer
-        self._wire = wire
+        self._wire = settings.wire
+        self._partition_of = _partitions(settings.topics, producer.partitions)
         self._times: dict[int, tuple[int, int]] = {}
         self._done: list[Delivery] = []
         self._report_ns = 0
@@ -277,7 +285,7 @@ class _Sender:
                 break
             sent_ns = time.monotonic_ns()
             self._times[message_id] = (due_ns, sent_ns)
-            partition = message_id % self._producer.partitions
+            partition = self._partition_of[message_id % len(self._partition_of)]
             record = self._wire.outgoing(message_id)
             self._producer.send(partition, record.value, message_id, record.key, record.headers)
             next_id = message_id + 1
@@ -325,6 +333,13 @@ class _Sender:
         ]
         self._results.put(SentRows(rows))
         self._done = []
+
+
+def _partitions(topics: Mapping[str, int], partitions: int) -> Sequence[int]:
+    """Return the partitions of messages 0, 1, ... until they repeat: a plain list, quick to look up."""
+    of_each = partitions // len(topics)
+    repeats = sum(topics.values()) * of_each
+    return [int(p) for p in Turns(list(topics.values())).partition_of(np.arange(repeats), of_each)]
 
 
 def _due(begin: Begin) -> tuple[int, Iterator[int]]:

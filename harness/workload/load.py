@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Self
 
 import pyarrow as pa
 
-from harness.backends.kafka.client import Topics
+from harness.backends.kafka.client import PARTITIONS, Topics
 from harness.experiments.schedule import Due, Poisson, Schedule
 from harness.experiments.workload_tables import RECEIVED, SENT
 from harness.workload.generator import Generator
@@ -19,14 +19,16 @@ _MOST_PARTS = 64
 
 
 class KafkaLoad:
-    """Sends to one topic and reads the other, both of which exist.
+    """Sends to input topics and reads an output topic, all of which exist.
 
     Parameters
     ----------
     bootstrap : str
         ``host:port`` of the broker.
-    input_topic, output_topic : str
-        Where messages go, and where the sinks' records come from.
+    input_topics : mapping of str to int
+        Where messages go, and the share of them that each topic gets.
+    output_topic : str
+        Where the sinks' records come from.
     schedule : callable
         Makes the schedule for a rate in messages a second.
     wire : Wire, optional
@@ -45,7 +47,7 @@ class KafkaLoad:
     def __init__(
         self,
         bootstrap: str,
-        input_topic: str,
+        input_topics: Mapping[str, int],
         output_topic: str,
         schedule: Callable[[float], Schedule],
         wire: Wire | None = None,
@@ -54,13 +56,14 @@ class KafkaLoad:
     ) -> None:
         self._group = group
         self._topics = Topics(bootstrap)
-        self.input_topic, self.output_topic = self._names = (input_topic, output_topic)
+        self.input_topics: Mapping[str, int] = {name: i * PARTITIONS for i, name in enumerate(input_topics)}
+        self.output_topic = output_topic
         self._schedule = schedule
         wire = wire or OwnWire()
         self.by_broker = wire.by_broker
         self.receiver = Receiver(bootstrap, output_topic, wire=wire)
         try:
-            self.generator = Generator(bootstrap, input_topic, wire, first_id)
+            self.generator = Generator(bootstrap, input_topics, wire, first_id)
         except BaseException:
             self.receiver.close()
             raise
@@ -68,10 +71,10 @@ class KafkaLoad:
 
     def begin_step(self) -> None:
         """Forget what was sent and received until now; what comes later belongs to this step."""
-        ends = [self._topics.end_offsets(name) for name in self._names]
-        self.receiver.read_to(ends[1], READ_TIMEOUT_S)
+        before = self._input_records()
+        self.receiver.read_to(self._topics.end_offsets(self.output_topic), READ_TIMEOUT_S)
         self.generator.poll()
-        self._before = (int(ends[0].sum()), int(self.receiver.positions.sum()))
+        self._before = (before, int(self.receiver.positions.sum()))
         self._read_before = (self.receiver.records, self.receiver.foreign_records)
         self._sent = _Growing(SENT)
         self._received = _Growing(RECEIVED)
@@ -107,7 +110,7 @@ class KafkaLoad:
 
     def catch_up(self) -> None:
         """Read all that is in the output topic by now."""
-        ends = self._topics.end_offsets(self._names[1])
+        ends = self._topics.end_offsets(self.output_topic)
         self._received.add(self.receiver.read_to(ends, READ_TIMEOUT_S))
 
     def taken(self) -> bool:
@@ -117,19 +120,23 @@ class KafkaLoad:
         """
         if not self._group:
             return True
-        done = self._topics.committed(self._group, self.input_topic)
-        return bool((done >= self._topics.end_offsets(self.input_topic)).all())
+        return all(
+            bool((self._topics.committed(self._group, name) >= self._topics.end_offsets(name)).all())
+            for name in self.input_topics
+        )
 
     def counts(self) -> tuple[int, int]:
         """Return the broker's own counts of records since the step began, by their offsets.
 
-        Of the input topic to its end; of the output topic to where it has been read, which ``catch_up`` and
-        ``received`` move on and which ``records_read`` is to be compared with. Its end would be another
+        Of the input topics to their ends; of the output topic to where it has been read, which ``catch_up``
+        and ``received`` move on and which ``records_read`` is to be compared with. Its end would be another
         moment's: a sliding window of time goes on firing, with no new members, until its last tuple is as
         old as the window is long.
         """
-        sent = int(self._topics.end_offsets(self.input_topic).sum())
-        return sent - self._before[0], int(self.receiver.positions.sum()) - self._before[1]
+        return self._input_records() - self._before[0], int(self.receiver.positions.sum()) - self._before[1]
+
+    def _input_records(self) -> int:
+        return sum(int(self._topics.end_offsets(name).sum()) for name in self.input_topics)
 
     @property
     def records_read(self) -> int:

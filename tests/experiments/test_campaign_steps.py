@@ -52,7 +52,8 @@ STEADY = replace(measured(steady=True), look=EXACT)
 class World:
     """Deployment, load and metrics at once: records what is asked of it, and does it at once."""
 
-    input_topic, output_topic = "in", "out"
+    input_topics: Mapping[str, int] = {"in": 0}
+    output_topic = "out"
     records_read = foreign_records = 0
     by_broker = False
     foreign: tuple[object, ...] = ()

@@ -9,7 +9,6 @@ from harness.errors import UsageError
 from harness.experiments import draws
 from harness.experiments.loading import load
 from harness.topologies.component_settings import Multiplier
-from harness.topologies.ways import MemberWays
 
 
 def drawn_bits(seed: int, purpose: int, message: int, child: int, hop: int, index: int) -> int:
@@ -59,49 +58,11 @@ def test_one_draw_in_a_hundred_may_fit(sd: float, fits: bool) -> None:
         Multiplier(**values)
 
 
-def test_children_by_ways_of_two_lengths_are_one_family_as_large_as_the_larger_draw() -> None:
-    """A multiplier behind the spout and one behind a bolt draw apart; a sink behind one sees only its own."""
-    ids = np.arange(500)
-    drawn = Multiplier(min=1, max=9, mean=5, sd=2)
-    one, two = (draws.children(drawn, 7, ids, hop) for hop in (1, 2))
-    assert (one != two).mean() > 0.5
-    expected = draws.ExpectedMembers(
-        {
-            "near": MemberWays(plain=0, numbered={1: 2}, sure=True),
-            "both": MemberWays(plain=1, numbered={1: 1, 2: 3}, sure=False),
-        },
-        lambda hop, of: draws.children(drawn, 7, of, hop),
-    )
-    assert (expected.members(ids) == 1 + np.maximum(one, two)).all()
-    fourth = np.full(ids.size, 4)
-    assert (expected.copies("near", ids, fourth) == 2 * (one >= 4)).all()
-    assert (expected.copies("both", ids, fourth) == (one >= 4) + 3 * (two >= 4)).all()
-    assert (expected.copies("both", ids, np.zeros(ids.size)) == 1).all()
-    assert (expected.copies("elsewhere", ids, fourth) == 0).all()
-    assert expected.sure == {"near"}
-
-
-def test_ways_of_the_shipped_diamond_are_those_counted_by_hand() -> None:
-    """Two ways by left and right meet at both; from there to a sender and, with children, to the join."""
-    sinks = draws.expected_members(load("diamond")).sinks
-    assert sinks["out-1"] == MemberWays(plain=2, numbered={}, sure=True)
-    assert sinks["out-2"] == MemberWays(plain=2, numbered={2: 1}, sure=True)
-
-
-def test_behind_a_join_that_chooses_no_sink_is_sure() -> None:
-    expected = draws.expected_members(load("appendix-e/fish-2"))
-    assert expected.sure == frozenset()
-    assert {w.plain for w in expected.sinks.values()} == {1}
-
-
-@pytest.mark.parametrize(
-    ("name", "least"), [("fields-to-fields", 1), ("windowed", 1), ("all-in-one", 0), ("join-split", 1)]
-)
-def test_members_are_the_children_and_the_message_itself_where_it_goes_past_the_multiplier(
-    name: str, least: int
-) -> None:
-    experiment = load(name)
-    ids = np.arange(200)
-    multiplier = experiment.topology.multiplier
-    children = 0 if multiplier is None else draws.children(multiplier, experiment.workload.seed, ids)
-    assert (draws.expected_members(experiment).members(ids) == children + least).all()
+def test_a_filter_keeps_what_the_topology_s_does() -> None:
+    """Seed 7, component "bolt", 30 % of messages 0 to 19 behind the spout: as in BoltsTest.java."""
+    ids = np.arange(20)
+    assert ids[draws.kept(0.3, 7, "bolt", ids, 0, 1)].tolist() == [0, 1, 9, 12, 14, 16]
+    many = np.arange(50_000)
+    one, other = (draws.kept(0.3, 7, name, many, 0, 1) for name in ("one", "other"))
+    for passed, share in ((one, 0.3), (one & other, 0.09)):
+        assert passed.mean() == pytest.approx(share, abs=4 * np.sqrt(share * (1 - share) / many.size))

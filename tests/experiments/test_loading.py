@@ -109,7 +109,7 @@ def test_a_jar_between_topics_has_a_workload_and_its_main_is_told_where(tmp_path
     path.write_text(JAR.replace('["{name}"]', args).replace("steps:", more))
     experiment = load(path)
     assert isinstance(experiment.topology, JarTopology)
-    assert experiment.topology.arguments("{bootstrap}", "h:1", ("in", "out")) == [
+    assert experiment.topology.arguments("{bootstrap}", "h:1", "in", "out") == [
         "{bootstrap}",  # what a placeholder becomes is not looked at again
         "h:1",
         "a=in,b=out",

@@ -15,6 +15,7 @@ from harness.backends.hosts.remote import RemoteCluster, remote_cluster
 from harness.backends.hosts.state import Left
 from harness.backends.hosts.variables import PLANS_FOLDER
 from harness.errors import ClusterError
+from harness.experiments.contracts import TopicNames
 from harness.experiments.loading import expand_steps, load
 from harness.machine import servers
 from harness.storm import deployment
@@ -42,7 +43,7 @@ def test_a_topology_whose_submitter_gave_no_answer_is_removed(
     monkeypatch.setattr(deployment, "submit", lost)
     experiment = load("quick", [f"cluster={provisioned.file}", "topology.tasks=4"])
     name = f"lost-{uuid.uuid4().hex[:8]}"
-    topics = (f"{name}-in", f"{name}-out")
+    topics = TopicNames.of(name, experiment.topology.entrances)
     cluster_of = remote_cluster(
         experiment.cluster, servers.install(), tmp_path / "home", jars(), lambda _: None
     )
@@ -71,7 +72,9 @@ def test_somebodys_topology_of_that_name_is_left_alone(provisioned: Provisioned,
     home = tmp_path / "home"
     with remote_cluster(experiment.cluster, servers.install(), home, jars(), lambda _: None) as cluster:
         folder = tmp_path / "submission"
-        submitter = submitter_of(experiment, name, cluster.bootstrap, ("in", "out"), jars(), folder)
+        submitter = submitter_of(
+            experiment, name, cluster.bootstrap, TopicNames({"spout": "in"}, "out"), jars(), folder
+        )
 
         def deployed() -> StormDeployment:
             return StormDeployment(experiment, cluster, submitter, Nowhere(), jars(), folder)

@@ -9,6 +9,7 @@ import pytest
 
 from harness.errors import ClusterError
 from harness.experiments.config import Experiment
+from harness.experiments.contracts import TopicNames
 from harness.experiments.loading import completed, dump, expand_steps, load
 from harness.experiments.preflight import findings
 from harness.plans import ACKER
@@ -121,7 +122,9 @@ def test_a_main_that_makes_names_up_is_told_so(topology: JarTopology) -> None:
     asked = {"name": "e", "topology": topology.model_copy(update={"captured": captured(topology, ANSWER)})}
     experiment = Experiment.model_validate({**asked, "steps": {"plan": [{"executors": 1}]}})
     assert isinstance(experiment.topology, JarTopology)
-    submitter = OfAJar(experiment, experiment.topology, "e-1", "127.0.0.1:9", ("in", "out"))
+    submitter = OfAJar(
+        experiment, experiment.topology, "e-1", "127.0.0.1:9", TopicNames({"input": "in"}, "out")
+    )
     submitter.check(ANSWER)
     with pytest.raises(ClusterError, match=r"a\.Main submitted counted-8341, not counted: it makes names up"):
         submitter.check({**ANSWER, "topology": "counted-8341"})

@@ -78,9 +78,9 @@ def gathered(rate_tps: int, out_tps: int) -> records.GatheredStep:
         held=[],
         failed=[],
         errors=[],
-        topic="in",
+        topics={"in": 0},
         due=BegunSchedule(Constant(rate_tps), skip=0, base_ns=0).due(START_S * NS, END_S * NS),
-        members=np.ones_like,
+        expected=None,
     )
 
 

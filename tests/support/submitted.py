@@ -15,6 +15,7 @@ from harness.app.jars import jars
 from harness.backends.kafka.client import Topics
 from harness.backends.local.cluster import LocalCluster
 from harness.experiments.config import Experiment
+from harness.experiments.contracts import TopicNames
 from harness.plans import ACKER, TopologyConfiguration
 from harness.storm.deployment import MAIN
 from harness.storm.submission import submit_settings, topology_settings
@@ -54,7 +55,8 @@ def submitted_topology(cluster: LocalCluster, experiment: Experiment, folder: Pa
     """Yield the name of a topology that is up, on two workers with one executor a component."""
     name = f"test-{uuid.uuid4().hex[:8]}"
     with Topics(cluster.bootstrap) as topics:
-        for topic in (f"{name}-in", f"{name}-out"):
+        names = TopicNames.of(name, experiment.topology.entrances)
+        for topic in (*names.inputs.values(), names.output):
             topics.create(topic)
         settings = topology_settings(
             experiment,
@@ -62,8 +64,7 @@ def submitted_topology(cluster: LocalCluster, experiment: Experiment, folder: Pa
             name,
             asked(1, 2, experiment),
             bootstrap=cluster.bootstrap,
-            input_topic=f"{name}-in",
-            output_topic=f"{name}-out",
+            topics=names,
         )
         (folder / "topology.json").write_text(json.dumps(settings))
         instructions = submit_settings(

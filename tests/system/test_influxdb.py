@@ -39,7 +39,7 @@ from harness.errors import ClusterError, HarnessError, UsageError
 from harness.experiments import records
 from harness.experiments.campaign import Campaign
 from harness.experiments.config import Experiment
-from harness.experiments.contracts import Progress
+from harness.experiments.contracts import Progress, TopicNames
 from harness.experiments.loading import files
 from harness.machine import secret_files
 from harness.machine.server_config import LOOPBACK
@@ -398,7 +398,7 @@ def measured(
         influx_store(influx_server, name) as store,
         KafkaLoad(
             cluster.bootstrap,
-            f"{name}-in",
+            {f"{name}-in": 1},
             f"{name}-out",
             partial(schedule, experiment.input),
             OwnWire("x" * 64),
@@ -407,7 +407,7 @@ def measured(
     ):
         kill = Kill(influx_server, relay)
         target = InfluxTarget(relay.url, str(influx_server.token_file), str(influx_server.spool))
-        topics = (f"{name}-in", f"{name}-out")
+        topics = TopicNames.of(name, experiment.topology.entrances)
         submitter = submitter_of(experiment, name, cluster.bootstrap, topics, jars(), folder / "submission")
         deployment = StormDeployment(experiment, cluster, submitter, target, jars(), folder / "submission")
         recorder = Recorder(run, kill, {"influxdb": lambda step: store.write_events(events_of(run, step))})

@@ -94,7 +94,7 @@ def send_at_least(generator: Generator, count: int) -> pa.Table:
 def test_what_it_says_it_sent_is_what_the_broker_has(
     kafka_bootstrap: str, topics: Topics, topic: str
 ) -> None:
-    with Generator(kafka_bootstrap, topic, OwnWire("päyload")) as generator:
+    with Generator(kafka_bootstrap, {topic: 1}, OwnWire("päyload")) as generator:
         generator.start(Constant(200.0))
         first = send_at_least(generator, 100)
         generator.start(Poisson(400.0, seed=3))  # another rate; identifiers go on
@@ -119,7 +119,7 @@ def test_what_it_says_it_sent_is_what_the_broker_has(
 
 def test_message_n_is_sent_no_earlier_than_the_schedule_says(kafka_bootstrap: str, topic: str) -> None:
     schedule = Poisson(300.0, seed=9)
-    with Generator(kafka_bootstrap, topic) as generator:
+    with Generator(kafka_bootstrap, {topic: 1}) as generator:
         generator.start(schedule, first_id=1000, skip=50)
         sent = send_at_least(generator, 100)
     assert sent["message_id"][0].as_py() == 1000
@@ -131,7 +131,7 @@ def test_message_n_is_sent_no_earlier_than_the_schedule_says(kafka_bootstrap: st
 
 def test_falling_behind_is_visible_as_lateness(kafka_bootstrap: str, topics: Topics, topic: str) -> None:
     # Ten million messages a second are due: more than any Python process can send.
-    with Generator(kafka_bootstrap, topic) as generator:
+    with Generator(kafka_bootstrap, {topic: 1}) as generator:
         generator.start(Constant(1e7))
         sent = send_at_least(generator, 5_000)
     late_ns = sent["sent_ns"].to_numpy() - sent["scheduled_ns"].to_numpy()
@@ -143,7 +143,7 @@ def test_falling_behind_is_visible_as_lateness(kafka_bootstrap: str, topics: Top
 
 
 def test_a_schedule_that_ends_says_so(kafka_bootstrap: str, topic: str) -> None:
-    with Generator(kafka_bootstrap, topic) as generator:
+    with Generator(kafka_bootstrap, {topic: 1}) as generator:
         generator.start(Trace(np.array([0, 1_000_000, 1_000_000, 5_000_000], dtype=np.int64)))
         tables = []
         until(lambda: tables.append(generator.poll()) or generator.exhausted, "the end of the trace")
@@ -163,7 +163,7 @@ def test_a_generator_stopped_inside_an_interval_is_told_by_what_it_left_out(
 
     It is woken when it has been told to stop, as a stall that lasts until the end of a step is.
     """
-    with KafkaLoad(kafka_bootstrap, topic, out, Constant) as load:
+    with KafkaLoad(kafka_bootstrap, {topic: 1}, out, Constant) as load:
         load.start(200.0)
         until(lambda: load.sent().num_rows >= 100, "messages sent")
         os.kill(load.generator.pid, signal.SIGSTOP)
@@ -191,7 +191,7 @@ def test_a_generator_stopped_inside_an_interval_is_told_by_what_it_left_out(
 def test_a_generator_stalled_for_a_while_sends_all_and_is_late(
     kafka_bootstrap: str, topic: str, out: str
 ) -> None:
-    with KafkaLoad(kafka_bootstrap, topic, out, Constant) as load:
+    with KafkaLoad(kafka_bootstrap, {topic: 1}, out, Constant) as load:
         load.start(200.0)
         until(lambda: load.sent().num_rows >= 100, "messages sent")
         os.kill(load.generator.pid, signal.SIGSTOP)
@@ -211,7 +211,7 @@ def test_a_generator_stalled_for_a_while_sends_all_and_is_late(
 
 def test_a_trace_that_ends_inside_an_interval_is_told(kafka_bootstrap: str, topic: str, out: str) -> None:
     trace = Trace(np.arange(100, dtype=np.int64) * 2_000_000)
-    with KafkaLoad(kafka_bootstrap, topic, out, lambda _: trace) as load:
+    with KafkaLoad(kafka_bootstrap, {topic: 1}, out, lambda _: trace) as load:
         load.start(500.0)
         until(lambda: load.sent().num_rows == 100, "the whole trace")
         load.stop()
@@ -240,7 +240,7 @@ def test_the_start_is_set_when_the_schedule_is_there() -> None:
 
 
 def test_identifiers_only_grow(kafka_bootstrap: str, topic: str) -> None:
-    with Generator(kafka_bootstrap, topic) as generator:
+    with Generator(kafka_bootstrap, {topic: 1}) as generator:
         generator.start(Constant(100.0), first_id=7)
         with pytest.raises(ValueError, match="is sending"):
             generator.start(Constant(100.0))
@@ -325,7 +325,7 @@ def answer(bootstrap: str, topic: str, out: str, drop: set[int], repeat: set[int
 def test_the_ledger_sees_exactly_what_was_dropped_and_repeated(
     kafka_bootstrap: str, topic: str, out: str
 ) -> None:
-    with KafkaLoad(kafka_bootstrap, topic, out, Constant) as load:
+    with KafkaLoad(kafka_bootstrap, {topic: 1}, out, Constant) as load:
         load.start(300.0)
         until(lambda: load.sent().num_rows >= 150, "messages sent")
         load.stop()
@@ -370,7 +370,7 @@ def test_records_that_come_after_the_last_look_are_in_no_count(
         produce(kafka_bootstrap, out, of_no_member)
         assert int(topics.end_offsets(out).sum()) == before + 20
 
-    with KafkaLoad(kafka_bootstrap, topic, out, Constant) as load:
+    with KafkaLoad(kafka_bootstrap, {topic: 1}, out, Constant) as load:
         write()
         load.catch_up()
         read = load.records_read
@@ -438,7 +438,7 @@ def test_a_broker_that_loads_the_offsets_is_asked_again_later(
 
 
 def test_a_killed_generator_is_one_clear_line(kafka_bootstrap: str, topic: str) -> None:
-    with Generator(kafka_bootstrap, topic) as generator:
+    with Generator(kafka_bootstrap, {topic: 1}) as generator:
         generator.start(Constant(100.0))
         os.kill(generator.pid, signal.SIGKILL)
         with pytest.raises(ClusterError, match=r"generator process ended \(exit status -9\)"):
@@ -453,7 +453,7 @@ from harness.workload.receiver import Receiver
 
 if __name__ == "__main__":
     bootstrap, topic = sys.argv[1:]
-    generator, receiver = Generator(bootstrap, topic), Receiver(bootstrap, topic)
+    generator, receiver = Generator(bootstrap, {topic: 1}), Receiver(bootstrap, topic)
     generator.start(Constant(100.0))
     print(generator.pid, receiver.pid, flush=True)
     time.sleep(600)

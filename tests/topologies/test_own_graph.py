@@ -84,12 +84,12 @@ def test_a_window_that_storm_refuses_is_named_by_its_component(tmp_path: Path) -
 
 MISTAKES = {
     "a role that is not there": (
-        ("parse: {role: json,", "parse: {role: filter,"),
-        "components.parse: there is no role 'filter': spout, json, multiplier, window, join, sender",
+        ("parse: {role: json,", "parse: {role: sieve,"),
+        "components.parse: there is no role 'sieve': spout, json, filter, multiplier, window, join, sender",
     ),
     "a key of the future": (
-        ("few: {role: window}", "few: {role: window, keep: 0.3}"),
-        "unknown key 'topology.components.few.keep'",
+        ("few: {role: window}", "few: {role: window, colour: red}"),
+        "unknown key 'topology.components.few.colour'",
     ),
     "a grouping that is not there": (("grouping: local-or-shuffle", "grouping: near"), "streams.5.grouping"),
     "a grouping of jars": (("grouping: local-or-shuffle", "grouping: direct"), "streams.5.grouping"),
@@ -102,8 +102,8 @@ MISTAKES = {
         "streams.1: there is no component 'inn'",
     ),
     "a stream that nobody emits": (
-        ("stream: stream-5", "stream: stream-7"),
-        "streams.5: meet does not emit on 'stream-7'; it emits on stream-5, stream-6",
+        ("{from: few, to: last, grouping: fields", "{from: few, to: last, grouping: fields, stream: fish"),
+        "streams.7: few does not emit on 'fish'; it emits on default",
     ),
     "a stream of a sender": (
         ("from: few, to: last", "from: out, to: last"),
@@ -126,7 +126,7 @@ MISTAKES = {
     ),
     "a join of one input": (
         ("from: spread, to: meet", "from: spread, to: out"),
-        "streams: meet joins just two components and subscribes to 1",
+        "streams: meet joins 2 components or more and subscribes to 1",
     ),
     "a sink that no one feeds": (
         ("    last: {role: sender}", "    last: {role: sender}\n    idle: {role: sender}"),
@@ -142,13 +142,37 @@ MISTAKES = {
     ),
     "a stream into a spout": (("from: few, to: last", "from: few, to: in"), "streams.7: in is a spout"),
     "no spout": (("in: {role: spout, tasks: 2}", "in: {role: json, tasks: 2}"), "must have the role spout"),
-    "two spouts": (
+    "a spout that nobody hears": (
         ("    few: {role: window}", "    few: {role: window}\n    more: {role: spout}"),
-        "components: in, more are spouts: only one can be fed so far",
+        "streams: nobody subscribes to more",
     ),
-    "a window behind a window": (
-        (PARSE, "    parse: {role: window}\n"),
-        "meet gathers what parse gathered: only one window can be on a way",
+    "a filter without its key": (
+        ("few: {role: window}", "few: {role: filter}"),
+        "components.few needs the key 'keep'",
+    ),
+    "a filter that keeps more than there is": (
+        ("few: {role: window}", "few: {role: filter, keep: 1.5}"),
+        "topology.components.few.keep",
+    ),
+    "a payload of a sender": (
+        ("out: {role: sender, tasks: 1}", "out: {role: sender, output_bytes: 5}"),
+        "components.out: a sender emits nothing that has output_bytes",
+    ),
+    "a stream of Storm's": (
+        ("stream: stream-5", "stream: __ack"),
+        "streams.5: __ack is a name of Storm's own",
+    ),
+    "shares of a bolt": (
+        ("workload: {rate_tps: 100}", "workload: {rate_tps: 100, shares: {in: 1, parse: 2}}"),
+        "workload.shares must name each place of entry: in",
+    ),
+    "shares of nothing": (
+        ("workload: {rate_tps: 100}", "workload: {rate_tps: 100, shares: {in: 0}}"),
+        "workload.shares.in",
+    ),
+    "shares without end": (
+        ("workload: {rate_tps: 100}", "workload: {rate_tps: 100, shares: {in: 1001}}"),
+        "workload.shares: their sum is more than 1000",
     ),
     "a window without its key": (
         ("  window: {kind: count, length: 5, slide: 5}\n", ""),
@@ -176,7 +200,7 @@ MISTAKES = {
     ),
     "parity heard on one stream": (
         ("    - {from: meet, to: last, grouping: all, stream: stream-6}\n", ""),
-        "streams: nobody subscribes to stream-6 of meet, and parity needs both",
+        "streams: parity of meet is of two inputs and two streams; it subscribes to parse, spread",
     ),
     "the name of another": (("topology:\n", "topology:\n  name: windowed\n"), "name: windowed is a shipped"),
     "tasks of some": (("  tasks: 4\n", "  tasks: {few: 2}\n"), "tasks must name each of parse, spread, meet"),
@@ -238,32 +262,58 @@ def test_a_part_that_feeds_itself_is_a_loop(tmp_path: Path) -> None:
         )
 
 
-def test_a_join_has_two_inputs_and_no_more(tmp_path: Path) -> None:
-    more = "    - {from: few, to: last, grouping: fields}\n"
-    with pytest.raises(UsageError, match="meet joins just two components and subscribes to 3"):
-        read(tmp_path, (more, f"{more}    - {{from: in, to: meet, grouping: fields}}\n"))
+def test_a_join_has_two_inputs_or_more_and_parity_just_two(tmp_path: Path) -> None:
+    last = "    - {from: few, to: last, grouping: fields}\n"
+    third = (last, f"{last}    - {{from: in, to: meet, grouping: fields}}\n")
+    with pytest.raises(UsageError, match="parity of meet is of two inputs and two streams"):
+        read(tmp_path, third)
+    plan = read(tmp_path, third, ("routing: parity", "routing: one-per-window")).topology.query_plan()
+    assert [s.source for s in plan.inputs("meet")] == ["parse", "spread", "in"]
 
 
-def test_multipliers_have_one_setting(tmp_path: Path) -> None:
-    """The jar takes one for all; two that differ are refused, and two alike are not."""
-    more = "    - {from: in, to: wide, grouping: all}\n    - {from: wide, to: last, grouping: none}\n"
-    wide = "    wide: {role: multiplier, multiplier: {min: 1, max: 3, mean: %d, sd: 1}}\n"
-    assert (
-        len(
-            read(tmp_path, (PARSE, PARSE + wide % 2), ("workload:", f"{more}workload:"))
-            .topology.own()
-            .multipliers
-        )
-        == 2
-    )
-    with pytest.raises(UsageError, match="components: wide and spread differ in multiplier"):
-        read(tmp_path, (PARSE, PARSE + wide % 3), ("workload:", f"{more}workload:"))
-
-
-def test_a_multiplier_follows_neither_multiplier_nor_window(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="spread multiplies behind parse: its children would have no names"):
+def test_a_filter_comes_before_windows(tmp_path: Path) -> None:
+    with pytest.raises(
+        UsageError, match="drop filters what few gathered: what it leaves out would be known to"
+    ):
         read(
             tmp_path,
-            (PARSE, "    parse: {role: multiplier}\n"),
-            ("from: in, to: spread", "from: parse, to: spread"),
+            ("    few: {role: window}\n", "    few: {role: window}\n    drop: {role: filter, keep: 0.3}\n"),
+            (
+                "    - {from: few, to: last, grouping: fields}\n",
+                "    - {from: few, to: drop, grouping: none}\n    - {from: drop, to: last, grouping: none}\n",
+            ),
         )
+
+
+def test_multipliers_have_settings_of_their_own_and_may_follow_each_other_and_windows(tmp_path: Path) -> None:
+    """Up to 4 children of up to 3 of a message: 12 of them, and 100 x 101 are refused."""
+    changes = (
+        (
+            "    last: {role: sender}\n",
+            "    last: {role: sender}\n    wide: {role: multiplier, multiplier: %s}\n",
+        ),
+        ("from: spread, to: meet", "from: wide, to: meet"),
+        ("  streams:\n", "  streams:\n    - {from: spread, to: wide, grouping: shuffle}\n"),
+        ("from: parse, to: few", "from: wide, to: few"),
+    )
+    kept = "{min: 1, max: 4, mean: 2, sd: 1}"
+    topology = read(tmp_path, (changes[0][0], changes[0][1] % kept), *changes[1:]).topology.own()
+    assert {name: m.max for name, m in topology.multipliers.items()} == {"spread": 3, "wide": 4}
+    many = "{min: 1, max: 3334, mean: 2, sd: 1}"
+    with pytest.raises(UsageError, match="meet may get 10003 children of each message, at most 10000"):
+        read(tmp_path, (changes[0][0], changes[0][1] % many), *changes[1:])
+
+
+def test_each_spout_has_an_input_of_its_own(tmp_path: Path) -> None:
+    more = (
+        "    few: {role: window}\n",
+        "    few: {role: window}\n    more: {role: spout, output_bytes: 9}\n",
+    )
+    heard = ("from: in, to: spread", "from: more, to: spread")
+    experiment = read(tmp_path, more, heard)
+    assert experiment.shares == {"in": 1, "more": 1}
+    assert experiment.topology.own().output_bytes == {"more": 9}
+    shared = ("{rate_tps: 100}", "{rate_tps: 100, shares: {more: 3, in: 2}}")
+    assert read(tmp_path, more, heard, shared).shares == {"in": 2, "more": 3}
+    with pytest.raises(UsageError, match=r"workload\.shares must name each place of entry: in, more"):
+        read(tmp_path, more, heard, ("{rate_tps: 100}", "{rate_tps: 100, shares: {more: 3}}"))

@@ -212,7 +212,7 @@ def _plan_unchanged(step: StepRecord, _: Samples) -> Outcome:
 
 
 def _ledger(step: StepRecord, _: Samples) -> Outcome:
-    """Add up the fates again, sent = received + absorbed + failed + lost, and look for what went astray.
+    """Add up the fates again, sent = received + absorbed + filtered + failed + lost; see what went astray.
 
     A jar that may leave messages out has them without output, instead of lost.
     """
@@ -220,6 +220,8 @@ def _ledger(step: StepRecord, _: Samples) -> Outcome:
     if ledger is None:
         return "unknown", "the step has no ledger"
     fates = {k: int(ledger[k]) for k in ("received", "absorbed", "failed", "lost")}
+    if filtered := int(ledger.get("filtered", 0)):  # runs of before there were filters do not say
+        fates["filtered"] = filtered
     freely = {k.replace("_", " "): int(ledger[k]) for k in FREELY if ledger.get(k)}
     fates |= {k: n for k, n in freely.items() if k == "without output"}
     sent = int(ledger["sent"])

@@ -24,7 +24,7 @@ from harness.app.simulated.networks import FETCH_MS, HOST_CORES, network
 from harness.app.simulated.placing import place, worker_nodes
 from harness.errors import StepDeclined
 from harness.experiments import records
-from harness.experiments.config import Experiment, Step, Workload
+from harness.experiments.config import Experiment, Step
 from harness.experiments.contracts import Progress, Watcher, unwatched
 from harness.experiments.loading import expand_steps
 from harness.experiments.measuring import MeasuredInterval
@@ -33,7 +33,10 @@ from harness.experiments.progress import ProgressFile
 from harness.experiments.schedule import NS_PER_S, BegunSchedule, Due, Schedule
 from harness.experiments.steady import interval as steadiness
 from harness.experiments.step_progress import finished_step_progress
+from harness.experiments.turns import Turns
+from harness.experiments.workload_settings import Workload
 from harness.models.contract.layout import IntArray
+from harness.models.network import Network
 from harness.models.simulator import simulate_messages
 from harness.models.simulator.loads import loads
 from harness.models.simulator.messages import Messages
@@ -50,7 +53,6 @@ from harness.runs import (
 )
 from harness.schedulers.by_hand import place_by_hand
 from harness.schemas import METRICS
-from harness.topologies.ways import member_ways
 
 MESSAGES_A_STEP = 100_000_000
 """More than any has: their identifiers begin anew at its multiples."""
@@ -154,12 +156,27 @@ def _play(
     span = _Span(burn_in_s, interval_s, max(1.0, min(2 * slowest_s, interval_s)))
     until_ms = span.end_ms + 1000 * span.settle_s
     offsets = _sent_until(_schedule(experiment, step), round(until_ms * 1e6))
-    spouts = np.concatenate([made.layout.tasks[name] for name in made.input_tps])
-    partition = np.arange(offsets.size) % tables.PARTITIONS
-    messages = Messages(offsets / 1e6 + FETCH_MS, spouts[partition % spouts.size])
+    first_id, turns = step.index * MESSAGES_A_STEP, Turns(list(experiment.shares.values()))
+    messages = Messages(
+        offsets / 1e6 + FETCH_MS, _spout_tasks(experiment, made, first_id + np.arange(offsets.size))
+    )
     played = simulate_messages(made, messages, (span.start_ms, span.end_ms), _workload(experiment, step).seed)
-    first_id = step.index * MESSAGES_A_STEP
-    return tables.Played(played, offsets, first_id, up_ns, epoch_ms), span
+    own = experiment.topology.own()
+    return (
+        tables.Played(played, offsets, first_id, up_ns, epoch_ms, turns, own.multipliers, own.keeps.keys()),
+        span,
+    )
+
+
+def _spout_tasks(experiment: Experiment, network: Network, ids: IntArray) -> IntArray:
+    """Return the spout task that reads each message: of its spout, by its partition."""
+    turns = Turns(list(experiment.shares.values()))
+    spout, partition = turns.input_of(ids), turns.before(ids) % tables.PARTITIONS
+    found = np.empty(ids.size, dtype=np.int64)
+    for i, name in enumerate(experiment.shares):
+        tasks = np.asarray(network.layout.tasks[name])
+        found[spout == i] = tasks[partition[spout == i] % tasks.size]
+    return found
 
 
 def _workload(experiment: Experiment, step: Step) -> Workload:
@@ -201,10 +218,7 @@ def _sent_until(planned: Schedule, until_ns: int) -> IntArray:
 
 
 def _gather(experiment: Experiment, step: Step, played: tables.Played, span: _Span) -> records.GatheredStep:
-    # each multiplier draws for itself here: by how many ways a child came is only known at most
-    ways = member_ways(experiment.topology.query_plan())
     sent, received = tables.sent(played), tables.received(played, experiment.input.seed)
-    members = tables.members(played)
     outputs = pc.count_distinct(
         pc.add(pc.multiply(received["output_offset"], tables.PARTITIONS), received["output_partition"])
     ).as_py()
@@ -218,12 +232,9 @@ def _gather(experiment: Experiment, step: Step, played: tables.Played, span: _Sp
         held=tables.held(played),
         failed=(),
         errors=[],
-        topic="simulated",
+        topics={"simulated": 0},
         due=_due(experiment, step, played, span),
-        members=lambda ids: members[ids - played.first_id],
-        copies=lambda sink, _, child: np.where(
-            child > 0, sum(ways[sink].numbered.values()), ways[sink].plain
-        ),
+        expected=tables.PlayedMembers(played),
     )
 
 

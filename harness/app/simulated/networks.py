@@ -34,6 +34,7 @@ from harness.models.network import Atoms, Hops, Input, Network, Service, constan
 from harness.models.simulator.distributions import exponential, lognormal, uniform
 from harness.plans import PhysicalPlan, Stream
 from harness.topologies.component_settings import Multiplier, ServiceTime
+from harness.topologies.java_text import JAVA_INT, string_hash
 from harness.topologies.roles import traits
 
 WORK = lognormal(0.15, 0.5)
@@ -44,7 +45,6 @@ SLACK_MS = 0.06
 FETCH_MS = 0.5
 """From the log append of a message to its being there for the spout."""
 HOST_CORES = 4.0
-JAVA_INT = 2**32
 
 
 def network(experiment: Experiment, plan: PhysicalPlan, rate_tps: float) -> Network:
@@ -58,7 +58,11 @@ def network(experiment: Experiment, plan: PhysicalPlan, rate_tps: float) -> Netw
     layout, topology = lay_out(plan), experiment.topology.own()
     if "parity" in topology.routings.values():
         raise UsageError("cluster.kind: the simulator does not play routing: parity", "use one-per-window")
-    roles, multipliers, services = topology.roles, topology.multipliers, topology.services
+    roles, services = topology.roles, topology.services
+    numbers = {
+        **{name: children(m) for name, m in topology.multipliers.items()},
+        **{name: np.array([1 - keep, keep]) for name, keep in topology.keeps.items()},
+    }
     storm = experiment.storm_settings()
     service: dict[Input, Service] = {}
     fanout: dict[Input, dict[Output, FloatArray]] = {}
@@ -68,23 +72,24 @@ def network(experiment: Experiment, plan: PhysicalPlan, rate_tps: float) -> Netw
         if traits(roles[name]).spout:
             service[Input(name, "", "")] = Service(constant(EMIT_MS), constant(0.0))
             continue
-        numbers = np.array([0.0, 1.0])
-        if name in multipliers:
-            numbers = children(multipliers[name])
+        made_of_one = numbers.get(name, np.array([0.0, 1.0]))
         for s in plan.query_plan.inputs(name):
             key = Input(name, s.source, s.stream)
             service[key] = _cost(services.get(name))
-            fanout[key] = {} if name in windows else dict.fromkeys(made, numbers)
+            fanout[key] = {} if name in windows else dict.fromkeys(made, made_of_one)
         if name in windows:
-            fanout[Input(name, "", "")] = dict.fromkeys(made, numbers)
+            fanout[Input(name, "", "")] = dict.fromkeys(made, made_of_one)
     batch = int(str(storm.get("topology.producer.batch.size", 1)))
     transfer = int(str(storm.get("topology.transfer.batch.size", 1)))
     flush = float(str(storm.get("topology.batch.flush.interval.millis", 1)))
     routing = {s: routing_of(experiment, layout, s) for s in plan.query_plan.streams}
-    spouts = plan.query_plan.spouts
+    spouts, turns = plan.query_plan.spouts, experiment.shares
+    rates = {s: rate_tps * turns[s] / sum(turns.values()) for s in spouts}
     return Network(
         layout=layout,
-        input_tps={s: np.full(len(layout.tasks[s]), rate_tps / len(layout.tasks[s])) for s in spouts},
+        input_tps={
+            s: np.full(len(layout.tasks[s]), rate / len(layout.tasks[s])) for s, rate in rates.items()
+        },
         input_scv=1 / 16 if experiment.input.arrivals == "poisson" else 0.0,
         in_turn=True,
         poll_ms=dict.fromkeys(spouts, topology.spout.poll_timeout_ms + BEYOND_MS),
@@ -151,20 +156,6 @@ def children(multiplier: Multiplier) -> FloatArray:
         weights = np.diff(ndtr(edges))
     weights[: multiplier.min] = 0.0
     return np.asarray(weights / weights.sum())
-
-
-def string_hash(text: str) -> int:
-    """Return Java's ``String.hashCode``.
-
-    Examples
-    --------
-    >>> string_hash("A"), string_hash("storm")
-    (65, 109770985)
-    """
-    value = 0
-    for unit in text:
-        value = (31 * value + ord(unit)) % JAVA_INT
-    return value - JAVA_INT if value >= JAVA_INT // 2 else value
 
 
 def routing_of(experiment: Experiment, layout: Layout, stream: Stream) -> FloatArray:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
 from harness.app.simulated.networks import SEND_MS
+from harness.experiments.ledger import AtLeastAtMost
+from harness.experiments.turns import Turns
 from harness.experiments.workload_tables import RECEIVED, SENT
 from harness.models.contract.layout import FloatArray, IntArray
 from harness.models.simulator import SimulatedRun
 from harness.models.simulator.kinds import COUNT_WINDOW, TIME_WINDOW
+from harness.models.simulator.lineage import Paths
 from harness.schemas import HOP
-from harness.topologies.roles import traits
-from harness.topologies.ways import member_ways
+from harness.topologies.component_settings import Multiplier
+from harness.topologies.ways import child_name, tuples_per_message
 
 PARTITIONS = 16
+BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,12 @@ class Played:
         Identifier of the first.
     up_ns, up_epoch_ms : int
         The virtual clocks when the plan was up.
+    turns : Turns
+        Which spout each message enters.
+    multipliers : mapping of str to Multiplier
+        How many tuples each multiplier makes of one.
+    filters : collection of str
+        Components that leave tuples out.
     """
 
     run: SimulatedRun
@@ -41,6 +52,9 @@ class Played:
     first_id: int
     up_ns: int
     up_epoch_ms: int
+    turns: Turns
+    multipliers: Mapping[str, Multiplier]
+    filters: Collection[str]
 
     def ns(self, times_ms: FloatArray) -> IntArray:
         """Return times of the simulation by the virtual monotonic clock."""
@@ -61,7 +75,7 @@ class Played:
         """Identifiers by position among the run's messages."""
         return self.first_id + self.run.messages["given"].astype(np.int64)
 
-    def of_kind(self, *kinds: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def of_kind(self, *kinds: int) -> BoolArray:
         """Return which tuples are at components of these kinds."""
         world = self.run.world
         return np.isin(world.components["kind"][self._component(np.arange(self.run.visits.size))], kinds)
@@ -70,30 +84,24 @@ class Played:
         world = self.run.world
         return np.asarray(world.tasks["component"][world.visits["task"][visits]], dtype=np.int64)
 
-    def from_multiplier(self, visits: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Return which tuples were made by a multiplier, and so are numbered."""
-        plan = self.run.network.layout.plan.query_plan
+    def at(self, visits: IntArray, components: Collection[str]) -> BoolArray:
+        """Return which tuples are at some of the components."""
         order = self.run.network.layout.order
-        multipliers = [i for i, name in enumerate(order) if traits(plan.component(name).role).multiplies]
-        parent = self.run.visits["parent"][visits]
-        found = np.zeros(visits.size, dtype=np.bool_)
-        made = np.flatnonzero(parent >= 0)
-        found[made] = np.isin(self._component(parent[made].astype(np.int64)), multipliers)
-        return found
+        return np.isin(self._component(visits), [order.index(name) for name in components])
 
-    def child(self, visits: IntArray) -> IntArray:
-        """Return the number that the multiplier on its way gave each tuple; 0 where there was none.
-
-        Windows have none before them: their outputs are of several messages.
-        """
-        found, at = np.zeros(visits.size, dtype=np.int64), visits.astype(np.int64)
-        waiting = np.arange(visits.size)
-        while waiting.size:
-            here = self.from_multiplier(at)
-            found[waiting[here]] = self.run.visits["ordinal"][at[here]]
-            parent = self.run.visits["parent"][at].astype(np.int64)
-            onward = ~here & (parent >= 0)
-            waiting, at = waiting[onward], parent[onward]
+    def names(self, paths: Paths) -> IntArray:
+        """Return each path's member's name: the numbers that multipliers on the way gave it, put together."""
+        first, steps = paths
+        found = np.zeros(first.size - 1, dtype=np.int64)
+        lengths, order = np.diff(first), self.run.network.layout.order
+        for hop in range(1, int(lengths.max(initial=1))):
+            on = np.flatnonzero(lengths > hop)
+            came_from = self._component(steps[first[on] + hop - 1].astype(np.int64))
+            numbered = self.run.visits["ordinal"][steps[first[on] + hop]]
+            for name, multiplier in self.multipliers.items():
+                mine = came_from == order.index(name)
+                at = on[mine]
+                found[at] = child_name(found[at], numbered[mine], multiplier.max)
         return found
 
 
@@ -105,8 +113,8 @@ def sent(played: Played) -> pa.Table:
         "message_id": number,
         "scheduled_ns": scheduled,
         "sent_ns": scheduled,
-        "partition": (number % PARTITIONS).astype(np.int32),
-        "offset": number // PARTITIONS,
+        "partition": played.turns.partition_of(number, PARTITIONS).astype(np.int32),
+        "offset": played.turns.before(number) // PARTITIONS,
         "append_ms": played.epoch_ms(played.offsets_ns / 1e6),
         "error": pa.nulls(number.size, pa.string()),
     }
@@ -133,7 +141,7 @@ def received(played: Played, seed: int) -> pa.Table:
     )
     columns = {
         "message_id": played.ids[visits["root"][begins]],
-        "child": _children(played).astype(np.int32),
+        "child": played.names(run.paths).astype(np.int32),
         "entered_ns": entered,
         "left_ns": left,
         "thesis_entered_ns": np.rint(together[chosen][record]).astype(np.int64),
@@ -149,15 +157,18 @@ def received(played: Played, seed: int) -> pa.Table:
 
 def held(played: Played) -> list[Mapping[str, object]]:
     """Return what each windowed task holds at the end and has not let out, as its dump would say."""
-    run, layout = played.run, played.run.network.layout
+    run = played.run
     inside = played.of_kind(COUNT_WINDOW, TIME_WINDOW) & np.isnan(run.visits["emitted"])
-    mine = np.flatnonzero(inside & np.isfinite(run.visits["received"]) & (run.visits["root"] >= 0))
-    tasks = run.parts.identifiers[run.visits["task"][mine]]
-    members = zip(played.ids[run.visits["root"][mine]].tolist(), played.child(mine).tolist(), strict=True)
+    paths = run.paths_to(np.flatnonzero(inside & np.isfinite(run.visits["received"])))
+    first, steps = paths
+    tasks = run.parts.identifiers[run.visits["task"][steps[first[1:] - 1]]]
+    messages = played.ids[run.visits["root"][steps[first[:-1]]]]
     dumps: dict[int, list[str]] = {}
-    for task, (message, child) in zip(tasks.tolist(), members, strict=True):
+    for task, message, child in zip(
+        tasks.tolist(), messages.tolist(), played.names(paths).tolist(), strict=True
+    ):
         dumps.setdefault(task, []).append(f"{message}/{child}")
-    by_task = layout.plan.by_task
+    by_task = run.network.layout.plan.by_task
     end_ms = int(played.epoch_ms(np.array([run.interval_ms[1]]))[0])
     return [
         {"component": by_task[t].component, "task": t, "bucket_end_ms": end_ms, "value": ",".join(texts)}
@@ -165,26 +176,51 @@ def held(played: Played) -> list[Mapping[str, object]]:
     ]
 
 
-def members(played: Played) -> IntArray:
-    """Return how many members each message has, by its number in the step: its children, and itself."""
-    plan, visits = played.run.network.layout.plan.query_plan, played.run.visits
-    ways = member_ways(plan)
-    past = any(ways[sink].plain for sink in plan.sinks)
-    made = np.flatnonzero(played.from_multiplier(np.arange(visits.size)))
-    names = np.unique(np.stack([visits["root"][made], visits["ordinal"][made]], axis=1), axis=0)
-    counts = np.bincount(names[:, 0], minlength=played.offsets_ns.size)
-    found = np.empty(counts.size, dtype=np.int64)
-    found[played.run.messages["given"]] = counts + int(past)
-    return found
+class PlayedMembers:
+    """What came of each message as it was played (an ``ExpectedOutputs``): others draw than the topologies'.
+
+    By how many ways a member comes to a sink is known at most.
+
+    Parameters
+    ----------
+    played : Played
+    """
+
+    def __init__(self, played: Played) -> None:
+        self._first_id = played.first_id
+        self._plan = played.run.network.layout.plan.query_plan
+        self._members = _members(played)
+
+    @property
+    def sinks(self) -> tuple[str, ...]:
+        """The components that write to the output topic."""
+        return self._plan.sinks
+
+    def members(self, ids: IntArray) -> AtLeastAtMost:
+        """Return how many members of each message were made and not left out by a filter."""
+        found = self._members[ids - self._first_id]
+        return AtLeastAtMost(found, found)
+
+    def copies(self, sink: str, ids: IntArray, child: IntArray) -> AtLeastAtMost:
+        """Return how often a member may come to a sink: by every way, to every task."""
+        del ids
+        ways = tuples_per_message(self._plan, {}, dict.fromkeys(self._plan.spouts, 1.0))[sink]
+        return AtLeastAtMost(np.zeros(child.shape, dtype=np.int64), np.full(child.shape, round(ways)))
 
 
-def _children(played: Played) -> IntArray:
-    """Return each row's child: the number of the tuple on its path that a multiplier made."""
-    first, steps = played.run.paths
-    numbered = np.flatnonzero(played.from_multiplier(steps.astype(np.int64)))
-    row = np.repeat(np.arange(first.size - 1), np.diff(first))
-    found = np.zeros(first.size - 1, dtype=np.int64)
-    found[row[numbered]] = played.run.visits["ordinal"][steps[numbered]]
+def _members(played: Played) -> IntArray:
+    """Return how many members each message has at the ends of its ways, by its number in the step."""
+    run, every = played.run, np.arange(played.run.visits.size)
+    parents = run.visits["parent"]
+    made_none = np.ones(every.size, dtype=np.bool_)
+    made_none[parents[parents >= 0]] = False
+    made_none &= ~(played.of_kind(COUNT_WINDOW, TIME_WINDOW) & np.isfinite(run.visits["emitted"]))
+    left_out = played.at(every, played.filters) & np.isfinite(run.visits["served"])
+    paths = run.paths_to(np.flatnonzero(made_none & ~left_out))
+    roots = run.visits["root"][paths.visits[paths.first[:-1]]]
+    named = np.unique(np.stack([roots, played.names(paths)], axis=1), axis=0)
+    found = np.zeros(played.offsets_ns.size, dtype=np.int64)
+    found[run.messages["given"]] = np.bincount(named[:, 0], minlength=run.messages.size)
     return found
 
 

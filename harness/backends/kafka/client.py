@@ -219,11 +219,17 @@ class Producer:
     """Sends each record at once and keeps it until its fate is known.
 
     Idempotent, so that a retry inside the client can neither repeat nor reorder a record.
+
+    Parameters
+    ----------
+    bootstrap : str
+        ``host:port`` of the broker.
+    topics : str
+        One or more. Their partitions are counted together, in this order.
     """
 
-    def __init__(self, bootstrap: str, topic: str, delivery_timeout_ms: int = DELIVERY_TIMEOUT_MS) -> None:
+    def __init__(self, bootstrap: str, *topics: str, delivery_timeout_ms: int = DELIVERY_TIMEOUT_MS) -> None:
         self.bootstrap = bootstrap
-        self.topic = topic
         require_reachable(bootstrap)
         with _one_line(bootstrap, "connect"):
             self._client = KafkaProducer(
@@ -239,15 +245,23 @@ class Producer:
                 allow_auto_create_topics=False,
                 metrics_enabled=False,
             )
+        self._places = [TopicPartition(t, p) for t in topics for p in range(self._partitions_of(t))]
+        self._open: deque[tuple[int, int, Any]] = deque()
+
+    @property
+    def partitions(self) -> int:
+        """Partitions of all topics together."""
+        return len(self._places)
+
+    def _partitions_of(self, topic: str) -> int:
         try:  # now, or the first record would wait for it
             found = self._client.partitions_for(topic)
         except KafkaError:  # the client asks for an unknown topic again and again until its time is up
             found = None
         if not found:
             self._client.close(timeout=0)
-            raise ClusterError(f"kafka at {bootstrap}: there is no topic {topic}")
-        self.partitions = len(found)
-        self._open: deque[tuple[int, int, Any]] = deque()
+            raise ClusterError(f"kafka at {self.bootstrap}: there is no topic {topic}")
+        return len(found)
 
     def send(
         self,
@@ -261,13 +275,14 @@ class Producer:
 
         Parameters
         ----------
+        partition : int
+            Counted over all topics, here and in the record's ``Delivery``.
         tag : int
             Names the record in its ``Delivery``.
         """
-        with _one_line(self.bootstrap, f"send to {self.topic}"):
-            future = self._client.send(
-                self.topic, value=value, key=key, headers=list(headers), partition=partition
-            )
+        topic, number = self._places[partition]
+        with _one_line(self.bootstrap, f"send to {topic}"):
+            future = self._client.send(topic, value=value, key=key, headers=list(headers), partition=number)
         self._open.append((tag, partition, future))
 
     @property

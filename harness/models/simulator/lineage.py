@@ -33,7 +33,12 @@ class Paths(NamedTuple):
 def paths(world: World) -> Paths:
     """Return the paths that ended at sinks."""
     sinks = world.components["sink"][world.tasks["component"][world.visits["task"]]] == 1
-    done = np.flatnonzero(sinks & np.isfinite(world.visits["emitted"])).astype(np.int32)
+    return paths_to(world, np.flatnonzero(sinks & np.isfinite(world.visits["emitted"])))
+
+
+def paths_to(world: World, ends: Counters) -> Paths:
+    """Return the paths that ended at some visits, in their order; one a member."""
+    done = ends.astype(np.int32)
     chain_first, chain_visit, chain_next = _chains(world.visits, world.firings)
     rows, steps = _size(world.visits, chain_first, chain_visit, chain_next, done)
     first, visits = np.zeros(rows + 1, dtype=np.int64), np.empty(steps, dtype=np.int32)

@@ -12,7 +12,7 @@ from harness.models.contract.layout import FloatArray, IntArray
 from harness.models.network import Network
 from harness.models.simulator.building import Parts, build
 from harness.models.simulator.kinds import Records, World
-from harness.models.simulator.lineage import Paths, paths
+from harness.models.simulator.lineage import Paths, paths, paths_to
 from harness.models.simulator.loads import loads
 from harness.models.simulator.messages import Messages, generate
 from harness.models.simulator.playing import play
@@ -110,6 +110,10 @@ class SimulatedRun:
     def paths(self) -> Paths:
         """The hops of every member that reached a sink, of messages outside the interval too."""
         return paths(self.world)
+
+    def paths_to(self, visits: IntArray) -> Paths:
+        """Return the hops of every member of the tuples of some visits, wherever they are."""
+        return paths_to(self.world, visits)
 
     @cached_property
     def all_latencies(self) -> Latencies:

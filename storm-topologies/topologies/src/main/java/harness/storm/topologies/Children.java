@@ -23,6 +23,11 @@ record Children(int min, int max, double mean, double sd) implements Serializabl
         Checks.that(sd >= 0 && Double.isFinite(sd), "sd has to be 0 or more, not " + sd);
     }
 
+    /** The name of a member's child of this number: no two members and numbers have one in common. */
+    int name(int child, int number) {
+        return child * (max + 1) + number;
+    }
+
     /** The number of children of the message of this tuple. */
     int of(long seed, Message message) {
         Draw draw = Draw.of(seed, Draw.Purpose.CHILDREN, message);

@@ -33,7 +33,8 @@ record Draw(long seed, Purpose purpose, long messageId, int child, int hop) {
         CHILDREN(2),
         SERVICE(3),
         PATH(4),
-        BASIS(5);
+        BASIS(5),
+        KEPT(6);
 
         private final int code;
 

@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.regex.Pattern;
+import org.apache.storm.utils.Utils;
 
 /**
  * Components and the streams between them, and whether a topology can be made of them.
@@ -36,7 +37,7 @@ record Graph(Map<String, Component> components, List<Stream> streams) {
         }
         streams.forEach(this::checkStream);
         components.forEach((name, component) -> {
-            checkInputs(name, component.role());
+            checkInputs(name, component);
             checkUpstream(name, component.role());
         });
     }
@@ -46,36 +47,53 @@ record Graph(Map<String, Component> components, List<Stream> streams) {
         return streams.stream().filter(s -> s.target().equals(component)).toList();
     }
 
+    /** The streams that a component emits on. */
+    List<String> emitted(String component) {
+        return switch (components.get(component).role().emits()) {
+            case DEFAULT -> List.of(Utils.DEFAULT_STREAM_ID);
+            case NAMED -> streams.stream()
+                    .filter(s -> s.source().equals(component))
+                    .map(Stream::stream)
+                    .distinct()
+                    .toList();
+            case NOTHING -> List.of();
+        };
+    }
+
     private void checkStream(Stream stream) {
         for (String end : List.of(stream.source(), stream.target())) {
             Checks.that(
                     components.containsKey(end),
                     "streams: " + stream.label() + " names " + end + ", which is no component");
         }
-        List<String> declared = components.get(stream.source()).role().streams();
+        List<String> declared = emitted(stream.source());
         Checks.that(
                 declared.contains(stream.stream()),
                 "streams: " + stream.label() + ": " + stream.source() + " emits on " + declared + " only");
     }
 
-    private void checkInputs(String name, Role role) {
+    private void checkInputs(String name, Component component) {
+        Role role = component.role();
         List<Stream> inputs = inputs(name);
         Checks.that(
                 role.isSpout() == inputs.isEmpty(),
                 "streams: " + name + (role.isSpout() ? " is a spout and has no input" : " has no input"));
         long sources = inputs.stream().map(Stream::source).distinct().count();
         Checks.that(
-                !role.joins() || sources == 2, "streams: " + name + " joins two components, not " + sources);
+                sources >= role.inputs(),
+                "streams: " + name + " joins " + role.inputs() + " components or more, not " + sources);
+        Checks.that(
+                component.routing() != Routing.PARITY || sources == 2 && emitted(name).size() == 2,
+                "streams: " + name + " has routing parity, which is of two inputs and two streams");
     }
 
     private void checkUpstream(String name, Role role) {
         Set<String> upstream = upstream(name);
         Checks.that(!upstream.contains(name), "streams: " + name + " receives its own output");
-        // A message and one number name a child, and a window's output has members of several messages.
-        boolean plain = upstream.stream().map(c -> components.get(c).role()).allMatch(Role::keepsMember);
+        // A window's output has members of several messages, and what is left out is drawn for one.
+        boolean gathered = upstream.stream().map(c -> components.get(c).role()).anyMatch(Role::isWindowed);
         Checks.that(
-                plain || !role.multiplies(),
-                "streams: " + name + " multiplies what was multiplied or windowed before");
+                !gathered || role != Role.FILTER, "streams: " + name + " filters what was windowed before");
     }
 
     private Set<String> upstream(String name) {

@@ -14,7 +14,7 @@ final class JsonBolt extends MessageBolt {
     @Override
     void process(Tuple tuple, Message message, List<Member> members, long receivedNs) {
         String key = workload.key(message);
-        String json = message.via(component, task).toJson();
+        String json = workload.output(message, component, task).toJson();
         Hop hop = new Hop(task, receivedNs, System.nanoTime());
         collector.emit(tuple, Tuples.values(key, json, Members.encode(Members.via(members, hop))));
         collector.ack(tuple);

@@ -7,7 +7,7 @@ import java.util.List;
  * A message, or one child of it, that a tuple stands for, with its hop record.
  *
  * @param messageId unique within a run
- * @param child 0 where nothing multiplied it
+ * @param child 0 where nothing multiplied it, else the name that the last multiplier gave it
  * @param enteredNs nanoTime of the spout's emit
  * @param hops the components passed, the spout first
  */

@@ -20,7 +20,7 @@ import java.util.List;
  *
  * @param messageId unique within a run
  * @param child which of the message's children, 0 where nothing multiplies
- * @param payload the generator's text, carried unchanged
+ * @param payload the generator's text, or that of the last component with a payload of its own
  * @param path components and tasks passed, e.g. {@code spout:3/bolt-a:20}
  * @param enteredNs after a window, the entry time that the thesis gives its output (nanoTime); null
  *     before any window, where it is the entry time of the tuple's only member
@@ -101,6 +101,11 @@ record Message(long messageId, int child, String payload, String path, Long ente
     /** One of the message's children. */
     Message withChild(int number) {
         return new Message(messageId, number, payload, path, enteredNs);
+    }
+
+    /** The same message with another payload. */
+    Message withPayload(String text) {
+        return new Message(messageId, child, text, path, enteredNs);
     }
 
     /** The same message with the thesis's entry time of a window's output. */

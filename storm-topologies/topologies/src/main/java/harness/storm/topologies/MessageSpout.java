@@ -17,7 +17,7 @@ import org.apache.storm.spout.SpoutOutputCollector;
 import org.apache.storm.task.TopologyContext;
 
 /**
- * storm-kafka-client's spout on the input topic. What its settings do:
+ * storm-kafka-client's spout on an input topic of its own. What its settings do:
  *
  * <ul>
  *   <li><b>Partitions.</b> Task i of n reads partitions i, i + n, ...; with 16 tasks and 16 partitions
@@ -62,9 +62,9 @@ final class MessageSpout extends KafkaSpout<byte[], byte[]> {
     }
 
     /** Creates the spout. */
-    static MessageSpout of(TopologySettings.Spout settings, Workload workload) {
+    static MessageSpout of(TopologySettings.Spout settings, String topic, Workload workload) {
         MessageTranslator translator = new MessageTranslator(workload);
-        PartitionSource partitions = new PartitionSource(settings.topic());
+        PartitionSource partitions = new PartitionSource(topic);
         return new MessageSpout(config(settings, translator, partitions), translator, partitions);
     }
 
@@ -91,6 +91,11 @@ final class MessageSpout extends KafkaSpout<byte[], byte[]> {
             case AT_LEAST_ONCE -> ProcessingGuarantee.AT_LEAST_ONCE;
             case AT_MOST_ONCE -> ProcessingGuarantee.AT_MOST_ONCE;
         };
+    }
+
+    /** The input topic. */
+    String topic() {
+        return partitions.getTopicsString();
     }
 
     @Override

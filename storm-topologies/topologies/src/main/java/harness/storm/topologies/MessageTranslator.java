@@ -53,7 +53,7 @@ final class MessageTranslator implements RecordTranslator<byte[], byte[]> {
             return null; // storm-kafka-client skips the record
         }
         String key = workload.key(message);
-        String json = message.via(component, task).toJson();
+        String json = workload.output(message, component, task).toJson();
         long enteredNs = System.nanoTime();
         Hop hop = new Hop(task, enteredNs, enteredNs);
         Member member = new Member(message.messageId(), message.child(), enteredNs, List.of(hop));

@@ -2,6 +2,7 @@ package harness.storm.topologies;
 
 import com.fasterxml.jackson.annotation.JsonProperty;
 import harness.storm.topologies.TopologySettings.Component;
+import harness.storm.topologies.TopologySettings.Sink;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
@@ -11,50 +12,57 @@ import org.apache.storm.topology.IRichBolt;
 /** What a component does, and all that follows from it: the table of roles, in Python {@code roles.py}. */
 enum Role {
     @JsonProperty("spout")
-    SPOUT(0, false, false, null, List.of("default"), null),
+    SPOUT(0, false, null, Emits.DEFAULT, null),
     @JsonProperty("json")
-    JSON(1, false, false, null, List.of("default"), (c, s, w) -> new JsonBolt(w, c.service())),
+    JSON(1, false, null, Emits.DEFAULT, (c, streams, sink, w) -> new JsonBolt(w, c.service())),
+    @JsonProperty("filter")
+    FILTER(1, false, "keep", Emits.DEFAULT, (c, streams, sink, w) -> new FilterBolt(w, c.service(), c.keep())),
     @JsonProperty("multiplier")
     MULTIPLIER(
             1,
             false,
-            true,
             "multiplier",
-            List.of("default"),
-            (c, s, w) -> new MultiplierBolt(w, c.service(), s.multiplier())),
+            Emits.DEFAULT,
+            (c, streams, sink, w) -> new MultiplierBolt(w, c.service(), c.multiplier())),
     @JsonProperty("window")
-    WINDOW(1, true, false, null, List.of("default"), (c, s, w) -> windowed(c, w, null)),
+    WINDOW(1, true, null, Emits.DEFAULT, (c, streams, sink, w) -> windowed(c, streams, w)),
     @JsonProperty("join")
-    JOIN(2, true, false, "routing", Routing.STREAMS, (c, s, w) -> windowed(c, w, s.routing())),
+    JOIN(2, true, "routing", Emits.NAMED, (c, streams, sink, w) -> windowed(c, streams, w)),
     @JsonProperty("sender")
-    SENDER(1, false, false, null, List.of(), (c, s, w) -> new SenderBolt(w, c.service(), s.sink()));
+    SENDER(1, false, null, Emits.NOTHING, (c, streams, sink, w) -> new SenderBolt(w, c.service(), sink));
 
-    /** Makes the bolt of a component. */
+    /** On which streams a component emits. */
+    enum Emits {
+        /** On Storm's default stream. */
+        DEFAULT,
+        /** On those that its subscribers name, in their order. */
+        NAMED,
+        NOTHING
+    }
+
+    /** Makes the bolt of a component that emits on some streams. */
     private interface Maker {
-        IRichBolt make(Component component, TopologySettings settings, Workload workload);
+        IRichBolt make(Component component, List<String> streams, Sink sink, Workload workload);
     }
 
     private final int inputs;
     private final boolean windowed;
-    private final boolean multiplies;
     private final String key;
-    private final List<String> streams;
+    private final Emits emits;
     private final Maker maker;
 
     /**
-     * @param inputs components that it subscribes to: none, one or more, or just two
+     * @param inputs components that it subscribes to, at least; none for a spout
      * @param windowed whether it gathers tuples in a window
-     * @param multiplies whether it emits several tuples for one
-     * @param key of the settings that it needs; null for none
-     * @param streams that it emits on
+     * @param key of the component that it needs, and that no other role may have; null for none
+     * @param emits on which streams
      * @param maker of its bolt; null for what is no bolt
      */
-    Role(int inputs, boolean windowed, boolean multiplies, String key, List<String> streams, Maker maker) {
+    Role(int inputs, boolean windowed, String key, Emits emits, Maker maker) {
         this.inputs = inputs;
         this.windowed = windowed;
-        this.multiplies = multiplies;
         this.key = key;
-        this.streams = streams;
+        this.emits = emits;
         this.maker = maker;
     }
 
@@ -67,33 +75,23 @@ enum Role {
         return windowed;
     }
 
-    /** Whether it joins what just two components emit. */
-    boolean joins() {
-        return inputs == 2;
+    /** How many components it subscribes to, at least. */
+    int inputs() {
+        return inputs;
     }
 
-    /** Whether it emits several tuples for one. */
-    boolean multiplies() {
-        return multiplies;
+    /** Whether it needs this key. */
+    boolean needs(String of) {
+        return of.equals(key);
     }
 
-    /** Whether what it emits is of the one message that came in. */
-    boolean keepsMember() {
-        return !windowed && !multiplies;
+    /** On which streams it emits. */
+    Emits emits() {
+        return emits;
     }
 
-    /** The key of the settings that it needs; null for none. */
-    String key() {
-        return key;
-    }
-
-    /** The streams that it emits on. */
-    List<String> streams() {
-        return streams;
-    }
-
-    IRichBolt bolt(Component component, TopologySettings settings, Workload workload) {
-        return maker.make(component, settings, workload);
+    IRichBolt bolt(Component component, List<String> streams, Sink sink, Workload workload) {
+        return maker.make(component, streams, sink, workload);
     }
 
     /** Its name in the settings. */
@@ -106,8 +104,8 @@ enum Role {
         return Arrays.stream(values()).filter(Role::isWindowed).map(Role::label).collect(Collectors.joining(" and "));
     }
 
-    private static IRichBolt windowed(Component component, Workload workload, Routing routing) {
-        WindowBolt bolt = new WindowBolt(workload, component.window(), routing);
+    private static IRichBolt windowed(Component component, List<String> streams, Workload workload) {
+        WindowBolt bolt = new WindowBolt(workload, component.window(), component.routing(), streams);
         return new ArrivalWindowExecutor(bolt, workload, component.service());
     }
 }

@@ -29,12 +29,13 @@ final class TopologyFactory {
     }
 
     private void add(String name, Component component) {
+        Workload own = workload.emitting(component.outputBytes());
         if (component.role().isSpout()) {
-            builder.setSpout(name, MessageSpout.of(settings.spout(), workload), component.executors())
+            builder.setSpout(name, MessageSpout.of(settings.spout(), component.topic(), own), component.executors())
                     .setNumTasks(component.tasks());
             return;
         }
-        IRichBolt bolt = component.role().bolt(component, settings, workload);
+        IRichBolt bolt = component.role().bolt(component, graph.emitted(name), settings.sink(), own);
         BoltDeclarer declarer = builder.setBolt(name, bolt, component.executors());
         declarer.setNumTasks(component.tasks());
         for (Stream stream : graph.inputs(name)) {

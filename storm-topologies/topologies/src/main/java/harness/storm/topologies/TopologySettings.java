@@ -14,8 +14,6 @@ import java.util.Set;
  * @param name of the topology, for Storm
  * @param components by name, in the order of their task identifiers
  * @param streams between them
- * @param multiplier number of children; null where no component multiplies
- * @param routing of a join's outputs; null where no component joins
  * @param keys for fields grouping
  * @param seed of the workload
  * @param spout where messages come from
@@ -26,8 +24,6 @@ record TopologySettings(
         String name,
         Map<String, Component> components,
         List<Stream> streams,
-        Children multiplier,
-        Routing routing,
         Keys keys,
         long seed,
         Spout spout,
@@ -70,8 +66,23 @@ record TopologySettings(
      * @param tasks fixed for the topology's life
      * @param service time spent on each tuple received; null for none
      * @param window of windowed roles; null for the others
+     * @param topic a spout's input topic; null for the others
+     * @param multiplier number of children; null where nothing is multiplied
+     * @param routing of a join's outputs; null for the others
+     * @param keep share of the tuples that a filter passes on; null for the others
+     * @param outputBytes payload of all that it emits; null where it passes on what it gets
      */
-    record Component(Role role, int executors, int tasks, ServiceTime service, Window window) {
+    record Component(
+            Role role,
+            int executors,
+            int tasks,
+            ServiceTime service,
+            Window window,
+            String topic,
+            Children multiplier,
+            Routing routing,
+            Double keep,
+            Integer outputBytes) {
         Component {
             Checks.present("role", role);
             Checks.that(executors >= 1, "executors has to be at least 1, not " + executors);
@@ -80,6 +91,19 @@ record TopologySettings(
                     role.isWindowed() == (window != null),
                     "window is for roles " + Role.windowedNames() + ", and required there");
             Checks.that(!role.isSpout() || service == null, "a spout has no service, it has to be null");
+            checkNeeded(role, "topic", role.isSpout(), topic);
+            checkNeeded(role, "multiplier", role.needs("multiplier"), multiplier);
+            checkNeeded(role, "routing", role.needs("routing"), routing);
+            checkNeeded(role, "keep", role.needs("keep"), keep);
+            Checks.that(topic == null || !topic.isBlank(), "topic must not be empty");
+            Checks.that(keep == null || keep > 0 && keep <= 1, "keep has to be above 0 and at most 1, not " + keep);
+            Checks.that(outputBytes == null || outputBytes >= 0, "output_bytes has to be 0 or more");
+        }
+
+        private static void checkNeeded(Role role, String key, boolean needed, Object given) {
+            Checks.that(
+                    needed == (given != null),
+                    needed ? key + " must not be null" : "a " + role.label() + " has no " + key);
         }
     }
 
@@ -98,10 +122,9 @@ record TopologySettings(
     }
 
     /**
-     * The input.
+     * How spouts read their topics.
      *
      * @param bootstrap Kafka's address
-     * @param topic the input topic
      * @param group consumer group
      * @param pollTimeoutMs how long a poll may wait for records; see {@link MessageSpout}
      * @param commitPeriodMs between two commits of offsets
@@ -110,7 +133,6 @@ record TopologySettings(
      */
     record Spout(
             String bootstrap,
-            String topic,
             String group,
             long pollTimeoutMs,
             long commitPeriodMs,
@@ -121,7 +143,6 @@ record TopologySettings(
 
         Spout {
             Checks.notBlank("bootstrap", bootstrap);
-            Checks.notBlank("topic", topic);
             Checks.notBlank("group", group);
             Checks.that(pollTimeoutMs >= 0, "poll_timeout_ms has to be 0 or more, not " + pollTimeoutMs);
             Checks.that(commitPeriodMs >= 1, "commit_period_ms has to be at least 1, not " + commitPeriodMs);
@@ -164,18 +185,7 @@ record TopologySettings(
         streams = List.copyOf(streams);
         storm = Collections.unmodifiableMap(new LinkedHashMap<>(storm));
         components.forEach((component, given) -> Checks.present("components." + component, given));
-        checkNeeded(components, "multiplier", multiplier);
-        checkNeeded(components, "routing", routing);
         new Graph(components, streams).check();
-    }
-
-    private static void checkNeeded(Map<String, Component> components, String key, Object given) {
-        for (Role role : Role.values()) {
-            boolean needed = components.values().stream().anyMatch(c -> c.role() == role);
-            Checks.that(
-                    !key.equals(role.key()) || needed == (given != null),
-                    key + " is required with a component of role " + role.label() + ", and else null");
-        }
     }
 
     private static Map<String, Object> clientSettings(String key, Map<String, Object> given, Set<String> ours) {

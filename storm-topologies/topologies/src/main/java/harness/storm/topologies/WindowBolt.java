@@ -11,11 +11,10 @@ import org.apache.storm.task.TopologyContext;
 import org.apache.storm.topology.OutputFieldsDeclarer;
 import org.apache.storm.topology.base.BaseWindowedBolt;
 import org.apache.storm.tuple.Fields;
-import org.apache.storm.utils.Utils;
 import org.apache.storm.windowing.TupleWindow;
 
 /**
- * One output for a window on each stream that is due: on the default stream, or on those that a join's
+ * One output for a window on each stream that is due: on all of its streams, or on those that a join's
  * {@link Routing} says.
  *
  * <p><b>What the output is</b> (thesis 5.3.1). The window's tuples are sorted by path; one of the paths
@@ -31,10 +30,9 @@ import org.apache.storm.windowing.TupleWindow;
  */
 final class WindowBolt extends BaseWindowedBolt {
     private static final long serialVersionUID = 1L;
-    private static final List<String> DEFAULT = List.of(Utils.DEFAULT_STREAM_ID);
-
     private final Workload workload;
     private final Routing routing;
+    private final List<String> streams;
     private transient OutputCollector collector;
     private transient Arrivals arrivals;
     private transient String component;
@@ -43,11 +41,13 @@ final class WindowBolt extends BaseWindowedBolt {
     /**
      * Creates the bolt.
      *
-     * @param routing a join's; null for a bolt with one output stream
+     * @param routing a join's; null for a bolt that emits on all of its streams
+     * @param streams that it emits on
      */
-    WindowBolt(Workload workload, Window window, Routing routing) {
+    WindowBolt(Workload workload, Window window, Routing routing, List<String> streams) {
         this.workload = workload;
         this.routing = routing;
+        this.streams = List.copyOf(streams);
         window.applyTo(this);
     }
 
@@ -68,9 +68,9 @@ final class WindowBolt extends BaseWindowedBolt {
         List<Arrivals.Arrival> all = arrivals.of(window.get());
         List<Arrivals.Arrival> fresh = arrivals.of(window.getNew());
         for (String stream : due(all)) {
-            Message basis = basis(all, Routing.STREAMS.indexOf(stream) + 1);
+            Message basis = basis(all, routing == null ? 0 : streams.indexOf(stream) + 1);
             String key = workload.key(basis);
-            String json = basis.via(component, task).toJson();
+            String json = workload.output(basis, component, task).toJson();
             long emittedNs = System.nanoTime();
             List<Member> members = fresh.stream().flatMap(a -> a.membersVia(task, emittedNs).stream()).toList();
             collector.emit(stream, Tuples.values(key, json, Members.encode(members)));
@@ -80,11 +80,11 @@ final class WindowBolt extends BaseWindowedBolt {
 
     private List<String> due(List<Arrivals.Arrival> window) {
         if (routing == null) {
-            return DEFAULT;
+            return streams;
         }
         Map<String, Long> byInput =
                 window.stream().collect(Collectors.groupingBy(Arrivals.Arrival::source, Collectors.counting()));
-        return routing.streams(byInput.values());
+        return routing.streams(byInput.values(), streams);
     }
 
     /**
@@ -125,7 +125,7 @@ final class WindowBolt extends BaseWindowedBolt {
     @Override
     public void declareOutputFields(OutputFieldsDeclarer declarer) {
         Fields fields = Tuples.fields();
-        for (String stream : routing == null ? DEFAULT : Routing.STREAMS) {
+        for (String stream : streams) {
             declarer.declareStream(stream, fields);
         }
     }

@@ -1,5 +1,5 @@
 /**
- * The five test topologies, built from one description.
+ * Test topologies, built from one description.
  *
  * <p>A topology is data: components with roles, streams with groupings, and the workload's settings
  * ({@link harness.storm.topologies.TopologySettings}). {@link harness.storm.topologies.Main} reads

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import harness.storm.topologies.Fixtures.Emitted;
 import harness.storm.topologies.Fixtures.Prepared;
+import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
@@ -72,6 +73,46 @@ class BoltsTest {
             }
         }
         assertEquals(Set.copyOf(Fixtures.KEYS.names()), keys);
+    }
+
+    /** A second multiplier of at most 3 behind a first of 2: child c becomes 4c + 1 ... 4c + 3, none of them twice. */
+    @Test
+    void childrenOfChildrenHaveNamesOfTheirOwn() {
+        Children three = new Children(3, 3, 3, 0);
+        Prepared bolt = new Prepared(new MultiplierBolt(Fixtures.WORKLOAD, null, three));
+        List<Member> both = List.of(
+                Fixtures.member(1, 12, 1000).withChild(1), Fixtures.member(1, 13, 1000).withChild(2));
+        bolt.send(1, Fixtures.message(1, 12).withChild(1), both);
+        List<List<String>> labels = bolt.recorder.emitted.stream()
+                .map(e -> e.members().stream().map(Member::label).toList())
+                .toList();
+        assertEquals(List.of(List.of("12/5", "13/9"), List.of("12/6", "13/10"), List.of("12/7", "13/11")), labels);
+        assertEquals(5, bolt.recorder.emitted.get(0).message().child());
+    }
+
+    @Test
+    void aComponentMayEmitAPayloadOfItsOwn() {
+        Prepared bolt = new Prepared(new JsonBolt(Fixtures.WORKLOAD.emitting(300), null));
+        bolt.send(1, 12, 1000);
+        assertEquals("x".repeat(300), bolt.recorder.emitted.get(0).message().payload());
+        bolt = new Prepared(new JsonBolt(Fixtures.WORKLOAD.emitting(null), null));
+        bolt.send(1, 12, 1000);
+        assertEquals("text", bolt.recorder.emitted.get(0).message().payload());
+    }
+
+    /** Seed 7, component "bolt", 30 %: the messages kept are those of the definition in Draw, computed in Python. */
+    @Test
+    void aFilterKeepsTheMessagesThatTheSeedSays() {
+        Prepared bolt = new Prepared(new FilterBolt(Fixtures.WORKLOAD, null, 0.3));
+        List<Tuple> sent = new ArrayList<>();
+        for (long id = 0; id < 20; id++) {
+            sent.add(bolt.send(1, id, 1000));
+        }
+        assertEquals(sent, bolt.recorder.acked);
+        List<Long> kept = bolt.recorder.emitted.stream().map(e -> e.message().messageId()).toList();
+        assertEquals(List.of(0L, 1L, 9L, 12L, 14L, 16L), kept);
+        bolt.recorder.emitted.forEach(e -> assertEquals(Set.of(sent.get((int) e.message().messageId())), e.anchors()));
+        bolt.recorder.emitted.forEach(e -> assertEquals(2, e.members().get(0).hops().size()));
     }
 
     @Test

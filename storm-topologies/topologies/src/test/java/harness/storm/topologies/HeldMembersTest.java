@@ -20,7 +20,7 @@ class HeldMembersTest {
 
     @Test
     void windowedBoltsReportTheListedMeasurementAndField() throws IOException {
-        WindowBolt function = new WindowBolt(Fixtures.WORKLOAD, new Window(Kind.COUNT, 3, 3), null);
+        WindowBolt function = new WindowBolt(Fixtures.WORKLOAD, new Window(Kind.COUNT, 3, 3), null, List.of("default"));
         Prepared bolt = new Prepared(new ArrivalWindowExecutor(function, Fixtures.WORKLOAD, null),
             Map.of(Config.TOPOLOGY_MESSAGE_TIMEOUT_SECS, 3600, Series.BUCKET_S, 2));
         try {

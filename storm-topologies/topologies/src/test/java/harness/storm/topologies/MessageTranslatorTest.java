@@ -81,7 +81,7 @@ class MessageTranslatorTest {
     private KafkaSpoutConfig<byte[], byte[]> config(TopologySettings.Guarantee guarantee) {
         Map<String, Object> consumer = Map.of("max.poll.records", 25);
         TopologySettings.Spout settings =
-                new TopologySettings.Spout("broker:1", "in", "group", 7, 1500, guarantee, consumer);
+                new TopologySettings.Spout("broker:1", "group", 7, 1500, guarantee, consumer);
         return MessageSpout.config(settings, translator, new PartitionSource("in"));
     }
 }

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.io.InputStream;
@@ -59,13 +60,15 @@ class SettingsReaderTest {
         ServiceTime service = new ServiceTime(ServiceTime.Kind.CPU, ServiceTime.Distribution.LOGNORMAL, 0.2, 1.5);
         assertEquals(service, multiplier.service());
         assertEquals(new Window(Window.Kind.COUNT, 10, 10), settings.components().get("window").window());
-        assertEquals(new Children(1, 20, 10, 1), settings.multiplier());
+        assertEquals(new Children(1, 20, 10, 1), multiplier.multiplier());
+        assertEquals("run-in", settings.components().get("spout").topic());
         assertEquals(new Keys(List.of("A", "B"), List.of(3.0, 1.5)), settings.keys());
         assertEquals(1, settings.spout().pollTimeoutMs());
         assertEquals(Map.of("max.poll.records", 50), settings.spout().consumer());
         assertEquals(Map.of("linger.ms", "0", "acks", "1"), settings.sink().producer());
         assertEquals(1.0, settings.storm().get("topology.stats.sample.rate"));
-        assertEquals(Routing.ONE_PER_WINDOW, read(valid("join-split.json").toString()).routing());
+        TopologySettings.Component join = read(valid("join-split.json").toString()).components().get("join");
+        assertEquals(Routing.ONE_PER_WINDOW, join.routing());
     }
 
     static Stream<String> everyKey() throws IOException {
@@ -130,7 +133,7 @@ class SettingsReaderTest {
         "/components/spout/executors      | 17          | components.spout: tasks has to be at least executors, not 16",
         "/components/spout/role           | \"tap\"     | components.spout.role: ",
         "/components/spout/role           | null        | components.spout: role must not be null",
-        "/components/spout/role           | \"sender\"  | components: one of them has to have role spout",
+        "/components/spout/role           | \"sender\"  | components.spout: a sender has no topic",
         "/components/window/window        | null        | components.window: window is for roles",
         "/components/sender/window        | {\"kind\":\"time\",\"length\":1,\"slide\":1} | components.sender: window is for roles",
         "/components/window/window/slide  | 11          | components.window.window: slide has to be from 1 to length, not 11",
@@ -148,9 +151,14 @@ class SettingsReaderTest {
         "/streams/1/source                | \"window\"  | streams: window receives its own output",
         "/streams/0/target                | \"spout\"   | streams: spout is a spout and has no input",
         "/streams/0/target                | \"window\"  | streams: multiplier has no input",
-        "/multiplier                      | null        | multiplier is required",
-        "/routing                         | \"parity\"  | routing is required with a component of role join, and else null",
-        "/routing                         | \"both\"    | routing: ",
+        "/components/multiplier/multiplier | null       | components.multiplier: multiplier must not be null",
+        "/components/window/routing       | \"parity\"  | components.window: a window has no routing",
+        "/components/window/routing       | \"both\"    | components.window.routing: ",
+        "/components/window/keep          | 0.5         | components.window: a window has no keep",
+        "/components/window/topic         | \"in\"      | components.window: a window has no topic",
+        "/components/spout/topic          | null        | components.spout: topic must not be null",
+        "/components/spout/topic          | \"\"        | components.spout: topic must not be empty",
+        "/components/sender/output_bytes  | -1          | components.sender: output_bytes has to be 0 or more",
         "/keys/weights                    | [1]         | keys: there have to be as many weights as names",
         "/keys/weights                    | [1, 0]      | keys: a weight has to be positive, not 0.0",
         "/spout/poll_timeout_ms           | -1          | spout: poll_timeout_ms has to be 0 or more, not -1",
@@ -173,18 +181,47 @@ class SettingsReaderTest {
     }
 
     @Test
-    void aMultiplierBehindAMultiplierIsRefused() throws IOException {
-        String twice = valid("all-in-one.json").toString()
-                .replace("\"role\":\"window\"", "\"role\":\"multiplier\"")
-                .replace("{\"kind\":\"count\",\"length\":10,\"slide\":10}", "null");
-        assertEquals("streams: window multiplies what was multiplied or windowed before", refused(twice));
+    void aFilterBehindAWindowIsRefused() throws IOException {
+        ObjectNode settings = valid("join-split.json");
+        ((ObjectNode) settings.at("/components/sender-1")).put("role", "filter").put("keep", 0.5);
+        ((ObjectNode) settings.at("/streams/5")).put("source", "sender-1").put("stream", "default");
+        assertEquals("streams: sender-1 filters what was windowed before", refused(settings.toString()));
+    }
+
+    @ParameterizedTest
+    @CsvSource({"0, above", "1.5, above", "1, ''", "0.3, ''"})
+    void aFilterKeepsAShare(double keep, String refusal) throws Exception {
+        ObjectNode settings = valid("join-split.json");
+        ((ObjectNode) settings.at("/components/json")).put("role", "filter").put("keep", keep);
+        if (refusal.isEmpty()) {
+            assertEquals(keep, read(settings.toString()).components().get("json").keep());
+            return;
+        }
+        assertEquals("components.json: keep has to be above 0 and at most 1, not " + keep, refused(settings.toString()));
     }
 
     @Test
     void aJoinOfOneInputIsRefused() throws IOException {
         ObjectNode settings = valid("join-split.json");
         ((ObjectNode) settings.at("/streams/3")).put("target", "sender-1");
-        assertEquals("streams: join joins two components, not 1", refused(settings.toString()));
+        assertEquals("streams: join joins 2 components or more, not 1", refused(settings.toString()));
+    }
+
+    @Test
+    void parityOfThreeInputsOrOneStreamIsRefused() throws Exception {
+        ObjectNode three = valid("join-split.json");
+        ((ArrayNode) three.get("streams")).add(three.get("streams").get(0).deepCopy());
+        ((ObjectNode) three.at("/streams/6")).put("target", "join");
+        assertEquals(6, valid("join-split.json").get("streams").size());
+        read(three.toString());
+        ((ObjectNode) three.at("/components/join")).put("routing", "parity");
+        String refusal = "streams: join has routing parity, which is of two inputs and two streams";
+        assertEquals(refusal, refused(three.toString()));
+        ObjectNode one = valid("join-split.json");
+        ((ObjectNode) one.at("/components/join")).put("routing", "parity");
+        read(one.toString());
+        ((ObjectNode) one.at("/streams/5")).put("stream", "stream-5");
+        assertEquals(refusal, refused(one.toString()));
     }
 
     @Test

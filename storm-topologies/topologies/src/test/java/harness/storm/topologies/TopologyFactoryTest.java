@@ -9,6 +9,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -83,6 +84,25 @@ class TopologyFactoryTest {
         join.values().forEach(grouping -> assertEquals(List.of("key"), grouping.get_fields()));
         Map<GlobalStreamId, Grouping> sender = topology.get_bolts().get("sender-2").get_common().get_inputs();
         assertEquals(Set.of(new GlobalStreamId("join", "stream-6")), sender.keySet());
+    }
+
+    @Test
+    void eachSpoutReadsATopicOfItsOwnAndEachJoinEmitsOnTheStreamsThatAreNamed() throws Exception {
+        ObjectNode json = (ObjectNode) JSON.readTree(TopologyFactoryTest.class.getResource("/join-split.json"));
+        ObjectNode more = ((ObjectNode) json.at("/components/spout")).deepCopy();
+        ((ObjectNode) json.get("components")).set("more", more.put("topic", "more-in"));
+        ((ObjectNode) json.at("/streams/1")).put("source", "more");
+        ((ObjectNode) json.at("/streams/4")).put("stream", "fish");
+        ((ObjectNode) json.at("/streams/5")).put("stream", "chips");
+        Path file = folder.resolve("two.json");
+        Files.writeString(file, json.toString());
+        StormTopology topology = TopologyFactory.build(SettingsReader.read(file));
+        Map<String, String> topics = new HashMap<>();
+        topology.get_spouts().forEach((name, s) -> topics.put(name, Utils.javaDeserialize(
+                s.get_spout_object().get_serialized_java(), MessageSpout.class).topic()));
+        assertEquals(Map.of("spout", "run-in", "more", "more-in"), topics);
+        ComponentCommon join = topology.get_bolts().get("join").get_common();
+        assertEquals(Set.of("fish", "chips"), join.get_streams().keySet());
     }
 
     @Test

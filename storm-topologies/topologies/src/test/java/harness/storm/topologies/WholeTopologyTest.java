@@ -107,9 +107,10 @@ class WholeTopologyTest {
         ObjectNode json = (ObjectNode) JSON.readTree(WholeTopologyTest.class.getResource("/" + name));
         String topic = name + "-" + size;
         json.put("name", json.get("name").asText() + "-" + size);
-        json.withObjectProperty("spout").put("bootstrap", broker.bootstrap()).put("topic", topic + "-in")
+        json.withObjectProperty("spout").put("bootstrap", broker.bootstrap())
                 .put("group", topic).put("commit_period_ms", 3_600_000);
         json.withObjectProperty("sink").put("bootstrap", broker.bootstrap()).put("topic", topic + "-out");
+        ((ObjectNode) json.at("/components/spout")).put("topic", topic + "-in");
         json.withObjectProperty("components").forEach(c -> ((ObjectNode) c).put("tasks", TASKS).put("executors", 2));
         // With two workers, and always serialising, tuples pass through Kryo as they do on a cluster.
         json.withObjectProperty("storm").put(Config.TOPOLOGY_WORKERS, 2)
@@ -120,7 +121,7 @@ class WholeTopologyTest {
         Path file = folder.resolve(name);
         Files.writeString(file, json.toString());
         settings = SettingsReader.read(file);
-        broker.createTopics(PARTITIONS, settings.spout().topic(), settings.sink().topic());
+        broker.createTopics(PARTITIONS, input(), settings.sink().topic());
         output = broker.read(settings.sink().topic());
         StormTopology topology = TopologyFactory.build(settings);
         Map<String, Object> storm = new HashMap<>(settings.storm());
@@ -132,10 +133,14 @@ class WholeTopologyTest {
         cluster.submitTopology(settings.name(), storm, topology);
     }
 
+    private String input() {
+        return settings.components().get("spout").topic();
+    }
+
     private void send(long firstId, long lastId) {
         for (long id = firstId; id <= lastId; id++) {
             String json = "{\"message_id\": " + id + ", \"payload\": \"text\"}";
-            broker.send(settings.spout().topic(), (int) (id % PARTITIONS), json);
+            broker.send(input(), (int) (id % PARTITIONS), json);
         }
         broker.flush();
     }
@@ -162,7 +167,7 @@ class WholeTopologyTest {
         Map<Integer, Set<String>> byTask = new HashMap<>();
         for (long id = firstId; id <= lastId; id++) {
             Message message = new Message(id, 0, "text", "spout:1", null);
-            int count = settings.multiplier().of(settings.seed(), message);
+            int count = settings.components().get("multiplier").multiplier().of(settings.seed(), message);
             for (int child = 1; child <= count; child++) {
                 String key = settings.keys().of(settings.seed(), message.withChild(child));
                 byTask.computeIfAbsent(taskOf(key), t -> new HashSet<>()).add(id + "/" + child);
@@ -203,7 +208,7 @@ class WholeTopologyTest {
         cluster.rebalance(settings.name(), options);
         Map<TopicPartition, Long> sent = new HashMap<>();
         for (int p = 0; p < PARTITIONS; p++) {
-            sent.put(new TopicPartition(settings.spout().topic(), p), 15L);
+            sent.put(new TopicPartition(input(), p), 15L);
         }
         await("the spouts' commits when deactivated", () -> committed().equals(sent));
         await("the end of the rebalance", this::active);

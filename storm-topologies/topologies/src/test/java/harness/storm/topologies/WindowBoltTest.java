@@ -34,7 +34,8 @@ class WindowBoltTest {
     }
 
     private void prepare(Window window, Routing routing, ServiceTime service, Map<String, Object> conf) {
-        WindowBolt function = new WindowBolt(Fixtures.WORKLOAD, window, routing);
+        WindowBolt function = new WindowBolt(
+                Fixtures.WORKLOAD, window, routing, routing == null ? List.of("default") : List.of("stream-5", "stream-6"));
         bolt = new Prepared(new ArrivalWindowExecutor(function, Fixtures.WORKLOAD, service), conf);
     }
 
@@ -238,6 +239,21 @@ class WindowBoltTest {
                 assertEquals(4, emitted.anchors().size());
             }
         }
+    }
+
+    /** What a window emits is gathered by the next: of tuples with 2 and 3 members come 5, each once. */
+    @Test
+    void aWindowBehindAWindowHasTheMembersOfAllItsTuples() {
+        prepare(new Window(Kind.COUNT, 2, 2), null);
+        List<Member> pair = List.of(Fixtures.member(1, 1, 10), Fixtures.member(1, 2, 20));
+        List<Member> three =
+                List.of(Fixtures.member(1, 3, 30), Fixtures.member(1, 4, 40), Fixtures.member(1, 5, 50));
+        bolt.send(1, Fixtures.message(1, 1).entered(15), pair);
+        bolt.send(1, Fixtures.message(1, 4).entered(40), three);
+        Emitted emitted = bolt.recorder.emitted.get(0);
+        assertEquals(labels(1, 5), labels(emitted));
+        // both tuples followed one path: the output's entry is the mean of theirs (thesis 5.3.1)
+        assertEquals(28, emitted.message().enteredNs());
     }
 
     @Test

@@ -1,0 +1,77 @@
+"""The input of an experiment: rate, schedule, keys and seed, and who gets how much of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from harness.machine.named_paths import file_at
+from harness.plans import Frozen, Positive, PositiveFloat
+
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+
+KEY_NAMES = tuple("ABCDEFGHIJKLMNOP")
+DEFAULT_KEYS: Mapping[str, float] = {k: float(len(KEY_NAMES) - i) for i, k in enumerate(KEY_NAMES)}
+"""Weights 16, 15, ... 1 of the keys A to P: skewed to the lower alphabet as figure 5.5 is, with the
+rarest key (0.7 %) still frequent enough to fill its windows in a short interval."""
+
+MOST_PAYLOAD_BYTES = 1_000_000
+"""Kafka takes messages of up to 1 MiB; the rest is for what is around the payload."""
+MOST_TURNS = 1000
+"""Messages of a round in which each spout gets its share."""
+
+
+class Workload(Frozen):
+    """The input: rate, schedule, keys and seed.
+
+    Attributes
+    ----------
+    rate_tps : float
+        Messages a second.
+    arrivals : {'constant', 'poisson', 'trace'}
+        Schedule of the messages; ``trace`` reads it from a file.
+    trace : Path
+        Only with ``arrivals: trace``: a file of send times beside the experiment's file. It has the
+        rate that ``rate_tps`` names; the run keeps a copy.
+    seed : int
+        Everything random is a pure function of the seed and the message.
+    keys : mapping
+        Weight of each key. A to P have the weights 16, 15, ... 1 by default.
+    payload_bytes : int
+        Payload of a message in bytes, below Kafka's limit of 1 MiB a message.
+    shares : mapping
+        Messages of each round that come in by each spout, in whole numbers. All get the same by default.
+    """
+
+    rate_tps: PositiveFloat
+    arrivals: Literal["constant", "poisson", "trace"] = "constant"
+    trace: Path | None = None
+    seed: Seed = 1
+    keys: Annotated[Mapping[str, PositiveFloat], Field(min_length=1)] = DEFAULT_KEYS
+    payload_bytes: Annotated[int, Field(ge=0, le=MOST_PAYLOAD_BYTES)] = 64
+    shares: Mapping[str, Positive] = {}
+
+    @model_validator(mode="after")
+    def _trace_file(self) -> Self:
+        if (self.arrivals == "trace") != (self.trace is not None):
+            raise ValueError("the key 'trace' (a file) goes with arrivals: trace, only there")
+        if self.trace is not None and file_at(self.trace) is None:
+            raise ValueError(f"trace: there is no file {self.trace}")
+        return self
+
+    def shares_of(self, entrances: Sequence[str]) -> Mapping[str, int]:
+        """Return the share of the messages that comes in by each of a topology's entrances.
+
+        Raises
+        ------
+        ValueError
+            Where the shares are not theirs, or too many messages make a round.
+        """
+        if self.shares and set(self.shares) != set(entrances):
+            raise ValueError(f"workload.shares must name each place of entry: {', '.join(entrances)}")
+        if sum(self.shares.values()) > MOST_TURNS:
+            raise ValueError(f"workload.shares: their sum is more than {MOST_TURNS}: take smaller numbers")
+        return {name: self.shares.get(name, 1) for name in entrances}
