@@ -74,7 +74,7 @@ def require_room(runs: Path, experiment: Experiment) -> None:
     room.require_room(
         (runs, Path(tempfile.gettempdir())),  # for the results; for the servers
         experiment.slots,
-        experiment.cluster.worker_heap_mb,
+        experiment.worker_heap_mb,
         sum(STORE_MEMORY_MB[server.name] for server in stores.companions),
     )
 
@@ -145,7 +145,7 @@ def measure(
         return
     first_id = first_free_id(run)  # reads every finished step: none is found cut after the servers' start
     logger = logging.getLogger(__name__)
-    name = _name(experiment, run)
+    name = storm_name(experiment, run)
 
     def say(line: str) -> None:
         logger.info(line)
@@ -178,10 +178,14 @@ def measure(
             raise
 
 
-def _name(experiment: Experiment, run: Run) -> str:
-    """Return a name that no other run or attempt has: a provisioned cluster may remember those before."""
+def storm_name(experiment: Experiment, run: Run) -> str:
+    """Return a name that no other run or attempt has: a provisioned cluster may remember those before.
+
+    Storm takes no topology with a dot in its name.
+    """
     attempts = len(run.environment.get("resumed", ()))
-    return f"{experiment.name}-{run.path.name.lower()}" + (f"-{attempts}" if attempts else "")
+    name = f"{experiment.name}-{run.path.name.lower()}" + (f"-{attempts}" if attempts else "")
+    return name.replace(".", "-")
 
 
 def carry_out_on(

@@ -122,6 +122,8 @@ def _measure(
     from harness.runs import Run
 
     loaded = _captured(experiment, homes)
+    if loaded is not experiment:  # what the jar gives its workers is known by now
+        campaigning.require_room(runs, loaded)
     measured = resumed or Run.create(runs, loaded.name, files(loaded), campaigning.environment(loaded))
     err.print(f"run directory {relative(measured.path)}")
     with measured.exclusively(), _resumable(measured, len(expand_steps(loaded))):
@@ -312,6 +314,8 @@ def _show_topology(topology: Any) -> None:
         asked = str(found.executors[c.name])
         table.add_row(c.name, kind, asked, str(c.tasks), f"no: it {reason}" if reason else "yes")
     Console(width=max(100, err.width)).print(table)
+    if topology.others:
+        click.echo("Storm adds " + ", ".join(f"{count} {name}" for name, count in topology.others.items()))
     for s in found.plan.streams:
         named = "" if s.stream == "default" else f", stream {s.stream}"
         click.echo(f"  {s.source} -> {s.target}: {s.grouping}{named}")

@@ -21,6 +21,7 @@ from harness.machine.named_paths import file_at
 from harness.plans import Frozen, NotNegative, Positive, PositiveFloat, TopologyConfiguration
 from harness.topologies.jar import ACKERS, JarTopology, StormValue
 from harness.topologies.test_topology import Topology
+from harness.topologies.worker_heap import own_heap_mb
 
 TOPOLOGY_TAGS = ("of-the-harness", "of-a-jar")
 TAGS = (*TOPOLOGY_TAGS, *CLUSTER_TAGS)
@@ -305,7 +306,8 @@ class Experiment(Frozen):
         Models that are judged: shipped ones by name, your own as ``package.module:name``.
     """
 
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
+    # names of topologies, topics and files are made of it, with times and endings
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*$", max_length=100)]
     topology: AnyTopology
     workload: Workload | None = None
     """None where the topology makes its own messages."""
@@ -334,6 +336,11 @@ class Experiment(Frozen):
             return self.topology.ackers
         own = self.topology.own_settings.get(ACKERS)
         return own if isinstance(own, int) else self.slots
+
+    @property
+    def worker_heap_mb(self) -> int:
+        """Heap of a worker: the topology's settings go before the cluster's."""
+        return own_heap_mb(self.storm_settings()) or self.cluster.worker_heap_mb
 
     @property
     def input(self) -> Workload:

@@ -196,7 +196,8 @@ def require_secrets(path: Path, overrides: Sequence[str], needed: bool) -> None:
         When a key is missing, or one that was not masked is given.
     """
     tree = _read(path)
-    masked = [key for key in masked_keys(tree) if not key.startswith("topology.captured.")]
+    found = masked_keys(tree, whole_below=NAMED_BY_OTHERS)
+    masked = [key for key in found if not key.startswith("topology.captured.")]
     given = [option.partition("=")[0] for option in overrides]
     if other := next((key for key in given if key not in masked), ""):
         raise UsageError(f"--set cannot change a run that has begun ({other})", "start a new run instead")

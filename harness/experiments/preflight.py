@@ -33,7 +33,20 @@ def findings(experiment: Experiment) -> list[FeasibilityFinding]:
         own = [] if traffic.sent else _own_messages(experiment)
         found = [*_debug(experiment), *own, *_unwrapped(experiment)]
         found += _trace(experiment) if traffic.sent else []
+    found += _heap(experiment)
     return sorted(found, key=lambda f: f.severity != "error")
+
+
+def _heap(experiment: Experiment) -> list[FeasibilityFinding]:
+    """Say which heap is in force where a topology's settings give its workers another than was asked."""
+    in_force, asked = experiment.worker_heap_mb, experiment.cluster.worker_heap_mb
+    if in_force == asked:
+        return []
+    message = (
+        f"the topology's own settings give each worker {in_force} MB, not these {asked} MB: that is in force,"
+        " and room is counted by it; topology.storm can replace topology.worker.childopts"
+    )
+    return [FeasibilityFinding("warning", "cluster.worker_heap_mb", message)]
 
 
 def _debug(experiment: Experiment) -> list[FeasibilityFinding]:

@@ -18,6 +18,8 @@ MASK = "<secret>"
 """Stands for a secret in what is kept."""
 LEAST_CHARACTERS = 4
 """A shorter secret is masked where it is set, but not looked for in logs: it would be everywhere."""
+KEYS = "keys"
+"""A mapping whose keys name no settings."""
 _NAME = re.compile(
     r"(?:^|[._-])(?:pass(?:word|wd|phrase)?|pwd|secret|token|credentials?"
     r"|(?:api|access|private|secret|account)[._-]?key|jaas[._-]config)$",
@@ -25,6 +27,10 @@ _NAME = re.compile(
 )
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _USER_INFO = re.compile(r"(?<=://)([^/\s:@]*):([^/\s@]+)(?=@)")
+_PARAMETER = re.compile(
+    r"""(?P<head>(?:^|[?&;,\s({])["']?(?P<name>[\w.-]+)["']?\s*[=:]\s*["']?)(?P<value>[^&;,\s"'(){}]+)"""
+)
+"""A setting within a text: of a URL's query, of JDBC or JAAS options, of a list of properties."""
 _PROPERTY = re.compile(r"^(?:-D|-+)?(?P<name>[^=\s]+)=(?P<value>.*)$", re.DOTALL)
 
 
@@ -68,14 +74,17 @@ class SecretMask:
         return mask
 
     def tree(self, value: object, name: str = "") -> object:
-        """Return settings with every text masked whose name says that it is a secret.
+        """Return settings with every text masked whose name or shape says that it is a secret.
 
-        Numbers are kept. The texts of a list are taken for arguments.
+        Numbers, too, but for the weights of a workload's keys, whose names are data. The texts of a list are
+        taken for arguments.
         """
+        if looks_secret(name) and isinstance(value, int | float) and not isinstance(value, bool):
+            return self._hidden(str(value))
         if isinstance(value, str):
-            return self._hidden(value) if looks_secret(name) else self._without_user_info(value)
+            return self._hidden(value) if looks_secret(name) else self._without_shapes(value)
         if isinstance(value, Mapping):
-            return {key: self.tree(inner, str(key)) for key, inner in value.items()}
+            return {key: self.tree(inner, "" if name == KEYS else str(key)) for key, inner in value.items()}
         if isinstance(value, list | tuple):
             pairs = zip(value, ("", *value), strict=False)
             return [
@@ -112,7 +121,7 @@ class SecretMask:
     def _argument(self, argument: str) -> str:
         matched = _PROPERTY.match(argument)
         if matched is None:
-            return self._without_user_info(argument)
+            return self._without_shapes(argument)
         head, value = argument[: matched.start("value")], matched["value"]
         if matched["name"] == "set":  # --set=KEY=VALUE
             return head + self._argument(value)
@@ -124,16 +133,23 @@ class SecretMask:
             parsed = None
         if isinstance(parsed, dict | list) and (hidden := self.tree(parsed)) != parsed:
             return head + json.dumps(hidden, default=str)
-        return head + self._without_user_info(value)
+        return head + self._without_shapes(value)
 
     def _hidden(self, secret: str) -> str:
         self._remember(secret)
         return MASK
 
-    def _without_user_info(self, text: str) -> str:
+    def _without_shapes(self, text: str) -> str:
+        """Return a text without the passwords of its URLs, and without its parameters that look secret."""
         for matched in _USER_INFO.finditer(text):
             self._remember(matched[2])
-        return _USER_INFO.sub(rf"\1:{MASK}", text)
+        text = _USER_INFO.sub(rf"\1:{MASK}", text)
+        return _PARAMETER.sub(self._parameter, text)
+
+    def _parameter(self, matched: re.Match[str]) -> str:
+        if not looks_secret(matched["name"]):
+            return matched[0]
+        return matched["head"] + self._hidden(matched["value"])
 
     def _remember(self, secret: str) -> None:
         if len(secret) >= LEAST_CHARACTERS and secret != MASK:
@@ -141,8 +157,10 @@ class SecretMask:
             self._known.add(json.dumps(secret)[1:-1])  # as a file of settings has it
 
 
-def masked_keys(value: object, parents: tuple[str, ...] = ()) -> list[str]:
+def masked_keys(value: object, parents: tuple[str, ...] = (), whole_below: Sequence[str] = ()) -> list[str]:
     """Return the dotted keys whose values were masked, in the order of the settings.
+
+    Directly below ``whole_below`` a value counts as one, whatever is in it.
 
     Examples
     --------
@@ -157,4 +175,5 @@ def masked_keys(value: object, parents: tuple[str, ...] = ()) -> list[str]:
         inner = [(str(place), part) for place, part in enumerate(value)]
     else:
         return []
-    return [key for name, part in inner for key in masked_keys(part, (*parents, name))]
+    found = [key for name, part in inner for key in masked_keys(part, (*parents, name), whole_below)]
+    return [".".join(parents)] if found and ".".join(parents[:-1]) in whole_below else found

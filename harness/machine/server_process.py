@@ -15,6 +15,7 @@ from pathlib import Path
 
 from harness.errors import ClusterError, MissingTool
 from harness.machine import sandbox
+from harness.machine.java_environment import without_jvm_options
 from harness.machine.niceness import NICENESS, servers_increment
 
 POLL_S = 0.1
@@ -46,7 +47,7 @@ class ServerProcess:
     log : Path
         File that takes its standard output and error.
     environment : mapping
-        Variables added to this process's own.
+        Variables added to this process's own, which are taken over without options for JVMs.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class ServerProcess:
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env={**os.environ, **(environment or {})},
+                env={**without_jvm_options(), **(environment or {})},
             )
         self._let_session_give_way()
 

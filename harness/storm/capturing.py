@@ -68,6 +68,7 @@ def _captured_of(experiment: Experiment, topology: JarTopology, homes: ServerHom
             topology.jar,
             topology.main,
             topology.arguments(CAPTURED_AS, NOBODY, f"{CAPTURED_AS}-in", f"{CAPTURED_AS}-out"),
+            answer=Path(folder) / "answer.json",
             metrics_url="http://127.0.0.1:9/",
             nimbus=None,
             storm=experiment.overrides(),
@@ -76,7 +77,12 @@ def _captured_of(experiment: Experiment, topology: JarTopology, homes: ServerHom
         instrumentation = jars / "instrumentation.jar"
         try:
             answer = submit(
-                homes, submit_json, instrumentation=instrumentation, topology_jar=topology.jar, hosts=None
+                homes,
+                submit_json,
+                instrumentation=instrumentation,
+                topology_jar=topology.jar,
+                hosts=None,
+                heap_mb=topology.main_heap_mb,
             )
         except (ClusterError, UsageError) as error:
             reason = error.message.removeprefix("submitting failed: ")

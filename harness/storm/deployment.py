@@ -65,9 +65,13 @@ class Submitter(Protocol):
         """The jar that is uploaded."""
 
     def settings(
-        self, configuration: TopologyConfiguration, metrics: MetricsTarget, nimbus: tuple[str, int]
+        self,
+        configuration: TopologyConfiguration,
+        metrics: MetricsTarget,
+        nimbus: tuple[str, int],
+        answer: Path,
     ) -> dict[str, Any]:
-        """Return ``submit.json``; what it refers to is there."""
+        """Return ``submit.json``; what it refers to is there, but for the file of the answer."""
 
     def check(self, answer: Mapping[str, Any]) -> None:
         """Raise ClusterError when it submitted something else than it should."""
@@ -112,7 +116,11 @@ class OfTheHarness:
         self._folder = folder
 
     def settings(
-        self, configuration: TopologyConfiguration, metrics: MetricsTarget, nimbus: tuple[str, int]
+        self,
+        configuration: TopologyConfiguration,
+        metrics: MetricsTarget,
+        nimbus: tuple[str, int],
+        answer: Path,
     ) -> dict[str, Any]:
         """Write ``topology.json``, and return ``submit.json``."""
         topology_json = self._folder / "topology.json"
@@ -130,6 +138,7 @@ class OfTheHarness:
             self.jar,
             MAIN,
             [str(topology_json)],
+            answer=answer,
             metrics_url=metrics.url,
             token_file=metrics.token_file,
             spool=metrics.spool,
@@ -171,7 +180,11 @@ class OfAJar:
         self.topology = topology.name.replace(CAPTURED_AS, name)
 
     def settings(
-        self, configuration: TopologyConfiguration, metrics: MetricsTarget, nimbus: tuple[str, int]
+        self,
+        configuration: TopologyConfiguration,
+        metrics: MetricsTarget,
+        nimbus: tuple[str, int],
+        answer: Path,
     ) -> dict[str, Any]:
         """Return ``submit.json``."""
         tasks = self._of.task_counts()
@@ -180,6 +193,7 @@ class OfAJar:
             self.jar,
             self._of.main,
             self._args,
+            answer=answer,
             metrics_url=metrics.url,
             token_file=metrics.token_file,
             spool=metrics.spool,
@@ -290,7 +304,9 @@ class StormDeployment:
         self._pinning.ask(placement)
         self._folder.mkdir(parents=True, exist_ok=True)
         submit_json = self._folder / "submit.json"
-        settings = self._submitter.settings(configuration, self._metrics, (nimbus.host, nimbus.port))
+        answer = self._folder / "answer.json"
+        address = (nimbus.host, nimbus.port)
+        settings = self._submitter.settings(configuration, self._metrics, address, answer)
         submit_json.write_text(json.dumps(settings, indent=1))
         self.wrapped = submit(
             self._cluster.homes,
@@ -298,6 +314,7 @@ class StormDeployment:
             instrumentation=self._jars / "instrumentation.jar",
             topology_jar=self._submitter.jar,
             hosts=self._cluster.hosts,
+            heap_mb=self._experiment.topology.main_heap_mb,
         )
         self._submitted = True
         self._cluster.remember("topology", str(self.wrapped["topology"]))  # main's own choice may be another

@@ -5,6 +5,7 @@ The Java side has no defaults of its own, so what ``experiment.yaml`` of a run s
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,6 @@ from harness.experiments.contracts import TopicNames
 from harness.plans import TopologyConfiguration
 from harness.topologies.jar import StormValue
 from harness.topologies.test_topology import Topology
-
-PATIENCE_S = 60
-"""How long a main may take until it submits."""
 
 
 def topology_settings(
@@ -88,6 +86,7 @@ def submit_settings(
     main: str,
     args: Sequence[str],
     *,
+    answer: Path,
     metrics_url: str,
     token_file: str = "",
     spool: str = "",
@@ -101,6 +100,8 @@ def submit_settings(
     ----------
     jar, main, args
         The jar, its class, and the arguments of its main.
+    answer : Path
+        File that gets what became of it.
     metrics_url : str
         Where the wrappers report to.
     token_file, spool : str
@@ -114,11 +115,12 @@ def submit_settings(
         Settings in place of the topology's own.
     """
     return {
+        "answer": os.path.abspath(answer),
         "nimbus": {"host": nimbus[0], "port": nimbus[1]} if nimbus else None,
-        "jar": str(jar),
+        "jar": os.path.abspath(jar),
         "main": main,
         "args": list(args),
-        "patience_s": PATIENCE_S,
+        "patience_s": experiment.topology.main_patience_s,
         "instrument": experiment.measure.instrument,
         "metrics": {
             "url": metrics_url,

@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from harness.errors import ClusterError, UsageError
 from harness.machine.class_archive import class_archive
+from harness.machine.java_environment import without_jvm_options
 from harness.machine.servers import ServerHomes
+from harness.topologies.jar import MAIN_HEAP_MB
 
-TIMEOUT_S = 120.0
+WAIT_S = 60.0
+"""How long the rest may take: a JVM's start, the upload of the jar, what Nimbus needs."""
 BAD_SETTINGS = 2
 MAIN = "harness.storm.submit.Submit"
 
 
 def submit(
-    homes: ServerHomes, submit_json: Path, *, instrumentation: Path, topology_jar: Path, hosts: Path | None
+    homes: ServerHomes,
+    submit_json: Path,
+    *,
+    instrumentation: Path,
+    topology_jar: Path,
+    hosts: Path | None,
+    heap_mb: int = MAIN_HEAP_MB,
 ) -> dict[str, Any]:
     """Submit a topology and return what became of its components.
+
+    Main runs in the folder of its jar, wherever the command was given. What it says is kept in ``submit.log``
+    beside ``submit_json``; the answer comes in a file that ``submit_json`` names.
 
     Parameters
     ----------
@@ -32,6 +44,8 @@ def submit(
         The wrappers' jar, and the jar whose main class builds the topology.
     hosts : Path, optional
         Hosts file of the cluster, for machines whose own name does not resolve.
+    heap_mb : int
+        Heap of main.
 
     Returns
     -------
@@ -48,50 +62,56 @@ def submit(
         When Nimbus refuses or is gone.
     """
     archive = class_archive(homes)
+    settings = json.loads(submit_json.read_text())
+    log, answer = submit_json.parent / "submit.log", Path(settings["answer"])
+    answer.unlink(missing_ok=True)
+    jar = topology_jar.resolve()
     command = [
         "java",
-        "-Xmx256m",
+        f"-Xmx{heap_mb}m",
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
         *((f"-XX:SharedArchiveFile={archive}",) if archive else ()),
         *((f"-Djdk.net.hosts.file={hosts}",) if hosts else ()),
-        f"-Dstorm.jar={topology_jar}",
+        f"-Dstorm.jar={jar}",
         "-Dstorm.conf.file=",
         "-cp",
         # as in workers, and as the archive asks for: Storm's own jars first
-        f"{homes.storm}/lib-worker/*:{instrumentation}:{topology_jar}",
+        f"{homes.storm}/lib-worker/*:{instrumentation.resolve()}:{jar}",
         MAIN,
-        str(submit_json),
+        os.path.abspath(submit_json),
     ]
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, stdin=subprocess.DEVNULL
-        )
-    except subprocess.TimeoutExpired:
-        raise ClusterError(f"submitting did not end within {TIMEOUT_S:g} s", "look at nimbus's log") from None
-    log = submit_json.parent / "submit.log"
-    log.write_text(done.stdout + done.stderr)
-    if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if line.strip()]
-        reason = lines[-1] if lines else f"exit status {done.returncode}"
+        with log.open("wb") as said:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+                timeout=settings["patience_s"] + WAIT_S,
+                check=False,
+                cwd=jar.parent,
+                env=without_jvm_options(),
+            )
+    except subprocess.TimeoutExpired as late:
+        message = f"submitting did not end within {late.timeout:g} s"
+        raise ClusterError(message, "look at nimbus's log") from None
+    found = _answer(answer)
+    if done.returncode or "error" in found or not found:
+        reason = found.get("error") or f"the submitter ended with status {done.returncode}: {_last_line(log)}"
         kind = UsageError if done.returncode == BAD_SETTINGS else ClusterError
         raise kind(f"submitting failed: {reason}", log=str(log))
-    if (found := answer(done.stdout)) is None:
-        raise ClusterError("the submitter ended without saying what it submitted", log=str(log))
     return found
 
 
-def answer(said: str) -> dict[str, Any] | None:
-    r"""Return the submitter's answer among what it and main said; a shutdown hook of main's may speak last.
+def _answer(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
-    Examples
-    --------
-    >>> answer('{"topology": "t", "description": {}}\nKilled Topology')
-    {'topology': 't', 'description': {}}
-    """
-    for line in reversed(said.splitlines()):
-        with suppress(ValueError):
-            found = json.loads(line)
-            if isinstance(found, dict) and "description" in found:
-                return found
-    return None
+
+def _last_line(log: Path) -> str:
+    lines = [line for line in log.read_text("utf-8", errors="replace").splitlines() if line.strip()]
+    return lines[-1].strip() if lines else "it said nothing"

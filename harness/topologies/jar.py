@@ -25,6 +25,14 @@ ACKERS = "topology.acker.executors"
 LOAD_AWARE_OFF = "topology.disable.loadaware.messaging"
 MESSAGE_TIMEOUT = "topology.message.timeout.secs"
 CONSUMERS = "topology.metrics.consumer.register"
+EVENT_LOGGERS = "topology.eventlogger.executors"
+EVENT_LOGGER = "__eventlogger"
+"""Storm's name for the component that keeps samples of tuples."""
+MAX_TASKS = "topology.max.task.parallelism"
+MAIN_HEAP_MB = 256
+"""Heap of a main that asks for no other."""
+MAIN_PATIENCE_S = 60
+"""How long a main may take until it submits, where nothing else is asked."""
 MANAGED = {
     ACKERS: "topology.ackers",
     LOAD_AWARE_OFF: "topology.load_aware",
@@ -32,6 +40,7 @@ MANAGED = {
     "topology.workers": "workers of a step",
     "topology.stats.sample.rate": "none: every tuple is counted",
     "topology.tasks": "topology.tasks",
+    MAX_TASKS: "topology.tasks",
 }
 """Storm settings that have a key of their own, or none."""
 NAME = "{name}"
@@ -71,20 +80,28 @@ class Captured(Frozen):
     unwrapped: Mapping[str, str] = {}
     settings: Mapping[str, StormValue] = {}
 
-    @property
-    def consumers(self) -> Mapping[str, int]:
-        """Executors of the topology's own metrics consumers, by the names that Storm gives the components."""
-        registered = self.settings.get(CONSUMERS)
-        found: dict[str, int] = {}
-        times: Counter[str] = Counter()
-        for each in registered if isinstance(registered, list) else []:
-            if isinstance(each, Mapping) and "class" in each:
-                name = str(each["class"])
-                times[name] += 1
-                number = f"#{times[name]}" if times[name] > 1 else ""
-                hint = each.get("parallelism.hint")
-                found[f"{METRICS_CONSUMER_PREFIX}_{name}{number}"] = hint if isinstance(hint, int) else 1
-        return found
+
+def added_by_settings(settings: Mapping[str, StormValue]) -> Mapping[str, int]:
+    """Return executors of what settings make Storm add, by its names: metrics consumers and event loggers.
+
+    Examples
+    --------
+    >>> twice = [{"class": "a.Log", "parallelism.hint": 2}, {"class": "a.Log"}]
+    >>> added_by_settings({CONSUMERS: twice, EVENT_LOGGERS: 1})
+    {'__metrics_a.Log': 2, '__metrics_a.Log#2': 1, '__eventlogger': 1}
+    """
+    registered = settings.get(CONSUMERS)
+    found: dict[str, int] = {}
+    times: Counter[str] = Counter()
+    for each in registered if isinstance(registered, list) else []:
+        if isinstance(each, Mapping) and "class" in each:
+            name = str(each["class"])
+            times[name] += 1
+            number = f"#{times[name]}" if times[name] > 1 else ""
+            hint = each.get("parallelism.hint")
+            found[f"{METRICS_CONSUMER_PREFIX}_{name}{number}"] = hint if isinstance(hint, int) else 1
+    loggers = settings.get(EVENT_LOGGERS)
+    return {**found, EVENT_LOGGER: loggers} if isinstance(loggers, int) and loggers > 0 else found
 
 
 class JarTopics(Frozen):
@@ -134,6 +151,10 @@ class JarTopology(Frozen):
     batching : mapping
         Components, or ``component:stream``, whose tuples travel in batches: a number is the size
         (docs/rewriting.md).
+    main_heap_mb : int
+        Heap of the program that main runs in.
+    main_patience_s : int
+        How long main may take until it submits.
     storm : mapping
         Storm settings that take the place of the topology's own.
     """
@@ -150,6 +171,8 @@ class JarTopology(Frozen):
     metrics_consumers: Positive = 1
     load_aware: bool | None = None
     batching: Mapping[str, BatchSize] = {}
+    main_heap_mb: Annotated[int, Field(ge=64, le=65536)] = MAIN_HEAP_MB
+    main_patience_s: Annotated[int, Field(ge=1, le=3600)] = MAIN_PATIENCE_S
     storm: Mapping[str, StormValue] = {}
     captured: Captured | None = None
     """Filled in when a run begins."""
@@ -238,8 +261,9 @@ class JarTopology(Frozen):
 
     @property
     def others(self) -> Mapping[str, int]:
-        """Executors of Storm's own components, and of the topology's own metrics consumers."""
-        return {**self.captured.storms, **self.captured.consumers} if self.captured else {}
+        """Executors of Storm's own components, and of event loggers and metrics consumers of its settings."""
+        storms = self.captured.storms if self.captured else {}
+        return {**storms, **added_by_settings({**self.own_settings, **self.storm})}
 
     def overrides(self) -> dict[str, StormValue]:
         """Return the Storm settings that take the place of the topology's own."""

@@ -13,7 +13,7 @@ from harness.topologies import TOPOLOGIES
 from harness.topologies.batching import BatchSize, require_batched
 from harness.topologies.component_settings import Multiplier, Routing, ServiceTime
 from harness.topologies.graph import TestTopology
-from harness.topologies.jar import StormValue
+from harness.topologies.jar import MAIN_HEAP_MB, MAIN_PATIENCE_S, MAX_TASKS, StormValue, added_by_settings
 from harness.topologies.own_graph import (
     GRAPH,
     ComponentName,
@@ -34,6 +34,8 @@ MANAGED = {
     "topology.worker.max.heap.size.mb": "cluster.worker_heap_mb",
     "topology.workers": "workers of a step",
     "topology.stats.sample.rate": "none: every tuple is counted",
+    "topology.tasks": "topology.tasks",
+    MAX_TASKS: "topology.tasks",
     "topology.bolt.wait": "topology.waiting",
     "topology.spout.wait": "topology.waiting",
 }
@@ -160,6 +162,8 @@ class Topology(Frozen):
 
     of_a_jar: ClassVar[bool] = False
     """Whether a jar brings it: its main has to be run to know what it is made of."""
+    main_heap_mb: ClassVar[int] = MAIN_HEAP_MB
+    main_patience_s: ClassVar[int] = MAIN_PATIENCE_S
 
     name: str = GRAPH
     components: Annotated[Mapping[ComponentName, GraphComponent], Field(min_length=1)] | None = None
@@ -301,8 +305,8 @@ class Topology(Frozen):
 
     @property
     def others(self) -> Mapping[str, int]:
-        """Executors of components beside the query plan, ackers and metrics: none."""
-        return {}
+        """Executors of components beside the query plan, ackers and metrics: what settings make Storm add."""
+        return added_by_settings(self.storm)
 
     def overrides(self) -> dict[str, StormValue]:
         """Return the Storm settings that the experiment asks for."""

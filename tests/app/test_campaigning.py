@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -46,3 +47,17 @@ def test_a_finished_step_that_was_cut_is_named_before_any_server_starts(
         campaigning.measure(experiment, run, ServerHomes(run.path / "none"), lambda _: None, lambda _: None)
     assert str(refused.value).startswith(f"{file}: not readable as Parquet: ")
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["v2.8-nightly", "a..b", "9a", "x" * 100])
+def test_storm_takes_the_name_of_every_run(name: str, tmp_path: Path) -> None:
+    """Utils.TOPOLOGY_NAME_REGEX of Storm 2.8.3, and Kafka's rule for topics: 249 characters at most."""
+    experiment = load("quick", [f"name={name}"])
+    named = campaigning.storm_name(experiment, Run.create(tmp_path, experiment.name, {}, {"resumed": [{}]}))
+    assert re.fullmatch(r"[^/.:\\]+", named)
+    assert re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", f"{named}-out")
+
+
+def test_a_name_too_long_for_files_is_refused() -> None:
+    with pytest.raises(UsageError, match="at most 100 characters"):
+        load("quick", [f"name={'x' * 101}"])

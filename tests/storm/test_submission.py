@@ -27,7 +27,11 @@ def _experiment(batching: object) -> Experiment:
 
 def _batching(batching: object) -> object:
     experiment = _experiment(batching)
-    return submit_settings(experiment, Path("a.jar"), "a.Main", [], metrics_url="", nimbus=None)["batching"]
+    answer = Path("answer.json")
+    made = submit_settings(
+        experiment, Path("a.jar"), "a.Main", [], answer=answer, metrics_url="", nimbus=None
+    )
+    return made["batching"]
 
 
 def test_batch_sizes_are_whole() -> None:

@@ -72,6 +72,7 @@ def submitted_topology(cluster: LocalCluster, experiment: Experiment, folder: Pa
             jars() / "topologies.jar",
             MAIN,
             [str(folder / "topology.json")],
+            answer=folder / "answer.json",
             metrics_url=NOBODY,
             nimbus=(cluster.nimbus.host, cluster.nimbus.port),
         )

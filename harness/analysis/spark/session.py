@@ -32,6 +32,7 @@ from pyspark.sql import SparkSession
 from harness.analysis.spark import class_archive
 from harness.analysis.spark.remote_session import remote_session
 from harness.errors import HarnessError, UsageError
+from harness.machine.java_environment import to_blame
 
 SMALL_ROWS = 5_000_000
 """Up to so many raw rows the start costs more than the work, and is what is tuned."""
@@ -203,7 +204,8 @@ def _start(chosen: Mapping[str, str]) -> SparkSession:
             gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
         session = SparkSession(SparkContext(conf=conf, gateway=gateway))
     except Exception as error:
-        hint = "is a JDK 17 or newer on the PATH?"
+        blamed = " ".join(to_blame())
+        hint = f"try without {blamed} in the environment" if blamed else "is a JDK 17 or newer on the PATH?"
         hint += "" if master.startswith("local") else f" Does a master answer at {master}?"
         raise HarnessError(f"Spark did not start ({type(error).__name__})", hint, name) from error
     Path(name).unlink()  # what Spark says matters only where it does not start

@@ -12,8 +12,11 @@ import java.util.concurrent.CompletableFuture;
 import org.apache.storm.generated.KillOptions;
 import org.apache.storm.generated.Nimbus;
 import org.apache.storm.generated.StormTopology;
+import org.apache.storm.generated.SubmitOptions;
+import org.apache.storm.generated.TopologyInitialStatus;
 import org.apache.storm.shade.net.minidev.json.JSONValue;
 import org.apache.storm.thrift.TException;
+import org.apache.storm.utils.Utils;
 
 /**
  * A Nimbus that passes every call on to a real one, and changes the topology as it is submitted. Without a real one it
@@ -24,6 +27,10 @@ import org.apache.storm.thrift.TException;
  */
 final class Capture implements InvocationHandler {
     private static final int KILL_WAIT_S = 10;
+    /** Of a topology's name; with a number, a time and an ending it names files. */
+    private static final int MOST_CHARACTERS = 180;
+    /** Place of {@code submitTopologyWithOpts}' options. */
+    private static final int OPTIONS = 4;
 
     private final Nimbus.Iface nimbus;
     private final SubmitSettings settings;
@@ -54,12 +61,13 @@ final class Capture implements InvocationHandler {
                 return submit(method, args);
             }
             case "killTopology", "killTopologyWithOpts", "activate", "deactivate", "rebalance" -> {
-                if (args[0].equals(topology)) {
+                if (args[0].equals(topology)) { // activate, too: see submit
                     System.out.println("not passed on to Nimbus: " + method.getName() + " " + topology);
                     return null;
                 }
             }
             case "isTopologyNameAllowed" -> {
+                requireName((String) args[0]);
                 if (topology == null && Boolean.FALSE.equals(call(method, args))) {
                     throw fail(SubmitException.failed("topology name " + args[0] + " is in use or not allowed"));
                 }
@@ -108,11 +116,15 @@ final class Capture implements InvocationHandler {
             throw fail(SubmitException.failed(
                 "main submits more than one topology: " + topology + " and " + name + killed));
         }
+        requireName(name);
         Map<String, Object> conf = new HashMap<>(Submit.object((String) args[2]));
         StormTopology changed = (StormTopology) args[3];
         description = Description.of(changed, conf);
         try {
             Description.resize(changed, settings.components());
+            if (settings.instrument()) {
+                Instrumenter.requireNames(changed);
+            }
         } catch (SubmitException e) {
             throw fail(e);
         }
@@ -132,6 +144,10 @@ final class Capture implements InvocationHandler {
         }
         Rewriter.Result rewritten = rewriter.apply(changed, conf);
         args[2] = JSONValue.toJSONString(conf);
+        if (args.length > OPTIONS) { // whoever measures it begins when it is up, and main's own activate is not heard
+            args[OPTIONS] = ((SubmitOptions) args[OPTIONS]).deepCopy();
+            ((SubmitOptions) args[OPTIONS]).set_initial_status(TopologyInitialStatus.ACTIVE);
+        }
         try {
             call(method, args);
         } catch (TException e) {
@@ -158,6 +174,24 @@ final class Capture implements InvocationHandler {
         }
     }
 
+    /** Storm's own rules, before anything is uploaded: a name becomes part of paths and of keys. */
+    private void requireName(String name) {
+        try {
+            Utils.validateTopologyName(name);
+        } catch (IllegalArgumentException e) {
+            throw fail(SubmitException.settings("topology name " + name + ": Storm takes none with / . : or \\ in it"));
+        }
+        if (!Utils.isValidKey(name)) {
+            throw fail(SubmitException.settings(
+                "topology name " + name + ": Storm takes letters, digits, spaces, _ and - only"));
+        }
+        if (name.length() > MOST_CHARACTERS) {
+            throw fail(SubmitException.settings(
+                "topology name " + name.substring(0, 40) + "... has " + name.length() + " characters, "
+                    + MOST_CHARACTERS + " at most become names of files"));
+        }
+    }
+
     private SubmitException fail(SubmitException reason) {
         failure = reason;
         return reason;
@@ -165,23 +199,12 @@ final class Capture implements InvocationHandler {
 
     private Object call(Method method, Object[] args) throws Throwable {
         if (nimbus == null) {
-            return answer(method);
+            return NimbusWithoutTopologies.answer(method);
         }
         try {
             return method.invoke(nimbus, args);
         } catch (InvocationTargetException e) {
             throw e.getCause();
         }
-    }
-
-    /** What a Nimbus without topologies would say to somebody who submits one. */
-    private static Object answer(Method method) {
-        return switch (method.getName()) {
-            case "isTopologyNameAllowed" -> true;
-            case "beginFileUpload" -> "nowhere";
-            case "uploadChunk", "finishFileUpload", "submitTopology", "submitTopologyWithOpts" -> null;
-            default -> throw SubmitException.failed(
-                "main asks Nimbus for " + method.getName() + ", and no cluster runs while a topology is described");
-        };
     }
 }

@@ -81,6 +81,7 @@ final class Description {
             }
             Map<String, Object> own = own(common);
             own.put(Config.TOPOLOGY_TASKS, size.tasks());
+            own.put(Config.TOPOLOGY_MAX_TASK_PARALLELISM, size.tasks()); // the topology's limit would cut them
             common.set_parallelism_hint(size.executors());
             common.set_json_conf(JSONValue.toJSONString(own));
         });

@@ -2,15 +2,19 @@ package harness.storm.submit;
 
 import harness.storm.instrument.InstrumentedBolt;
 import harness.storm.instrument.InstrumentedSpout;
+import harness.storm.instrument.LineProtocol;
 import harness.storm.instrument.LineProtocolConsumer;
 import harness.storm.instrument.Series;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import org.apache.storm.Config;
+import org.apache.storm.generated.ComponentCommon;
 import org.apache.storm.generated.ComponentObject;
 import org.apache.storm.generated.StormTopology;
+import org.apache.storm.shade.net.minidev.json.JSONValue;
 import org.apache.storm.spout.CheckpointSpout;
 import org.apache.storm.spout.ISpout;
 import org.apache.storm.spout.ShellSpout;
@@ -36,6 +40,30 @@ final class Instrumenter {
         new TreeMap<>(topology.get_spouts()).forEach((id, spec) -> wrap(id, spec.get_spout_object(), result));
         new TreeMap<>(topology.get_bolts()).forEach((id, spec) -> wrap(id, spec.get_bolt_object(), result));
         return result;
+    }
+
+    /**
+     * Looks whether metrics can name every component and stream.
+     *
+     * @throws SubmitException naming the first that they cannot
+     */
+    static void requireNames(StormTopology topology) {
+        new TreeMap<>(topology.get_spouts()).forEach((id, spec) -> requireNames(id, spec.get_common()));
+        new TreeMap<>(topology.get_bolts()).forEach((id, spec) -> requireNames(id, spec.get_common()));
+    }
+
+    private static void requireNames(String id, ComponentCommon common) {
+        requireName("component", id);
+        new TreeSet<>(common.get_streams().keySet()).forEach(stream -> requireName("stream", stream));
+    }
+
+    private static void requireName(String what, String name) {
+        try {
+            LineProtocol.tag(name);
+        } catch (IllegalArgumentException e) {
+            throw SubmitException.settings(what + " " + JSONValue.toJSONString(name) + " cannot be measured: metrics are named"
+                + " without line breaks, and without a backslash before a comma, a space or = or at the end");
+        }
     }
 
     /** Leaves every component as it is, with the same reason for all. */

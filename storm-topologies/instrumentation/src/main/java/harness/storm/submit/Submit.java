@@ -25,6 +25,7 @@ import org.apache.storm.generated.AlreadyAliveException;
 import org.apache.storm.generated.AuthorizationException;
 import org.apache.storm.generated.InvalidTopologyException;
 import org.apache.storm.generated.Nimbus;
+import org.apache.storm.shade.net.minidev.json.JSONObject;
 import org.apache.storm.shade.net.minidev.json.JSONValue;
 import org.apache.storm.thrift.transport.TTransportException;
 import org.apache.storm.utils.NimbusClient;
@@ -36,11 +37,12 @@ import org.apache.storm.validation.ConfigValidation;
  * in front of the real one that wraps every bolt and spout of what is submitted. Where the settings name no Nimbus, nothing
  * is submitted, and what would have been is described all the same.
  *
- * <p>The only argument is the path of a JSON file ({@link SubmitSettings}). The last line on standard output is
+ * <p>The only argument is the path of a JSON file ({@link SubmitSettings}). The answer is in a file that it names, so that
+ * main may do with its output as it likes:
  * {@code {"topology": name, "wrapped": [component], "unwrapped": {component: reason}, "batched": [component:stream],
- * "unbatched": {component:stream: reason}, "description": {...}}} with exit status 0 ({@link Description}); or the last line
- * on standard error says what is wrong, with exit status 2 for the settings and 1 for all else. The workers must
- * have this jar in their class path.
+ * "unbatched": {component:stream: reason}, "description": {...}}} with exit status 0 ({@link Description}); or
+ * {@code {"error": line}}, which is the last line on standard error, too, with exit status 2 for the settings or the jar and
+ * 1 for all else. The workers must have this jar in their class path.
  *
  * <p>{@code main} has so long to submit as the settings say. What it does then (some watch their topology for minutes) is
  * waited for for {@value #WATCHED_S} s only, in which a second submission or a failure counts.
@@ -60,7 +62,9 @@ public final class Submit {
             if (args.length != 1) {
                 throw SubmitException.settings("one argument wanted, the settings file; there are " + args.length);
             }
-            run(SubmitSettings.read(Path.of(args[0])), outcome);
+            SubmitSettings settings = SubmitSettings.read(Path.of(args[0]));
+            outcome.answerIn(settings.answer());
+            run(settings, outcome);
         } catch (SubmitException e) {
             outcome.failed(e);
         } catch (Throwable e) {
@@ -74,8 +78,9 @@ public final class Submit {
         settings.storm().forEach(Submit::validate);
         Method main = main(settings);
         Capture capture = new Capture(settings.nimbus() == null ? null : connect(settings.nimbus()), settings);
-        LastLine said = new LastLine(System.err);
-        System.setErr(new PrintStream(said, true));
+        Said said = new Said();
+        System.setOut(said.over(System.out));
+        System.setErr(said.over(System.err));
         outcome.watch(capture, said);
         runMain(main, settings, capture);
     }
@@ -97,7 +102,8 @@ public final class Submit {
         try {
             CompletableFuture.anyOf(ended, capture.submitted()).get(settings.patienceS(), TimeUnit.SECONDS);
         } catch (TimeoutException e) {
-            throw SubmitException.failed("main submitted no topology within " + settings.patienceS() + " s");
+            throw SubmitException.failed("main submitted no topology within " + settings.patienceS()
+                + " s, which topology.main_patience_s may raise");
         } catch (ExecutionException e) {
             throw explain(e.getCause());
         }
@@ -161,12 +167,23 @@ public final class Submit {
             return main;
         } catch (MalformedURLException e) {
             throw SubmitException.settings("no jar to read at " + jar);
-        } catch (ClassNotFoundException | NoClassDefFoundError e) {
-            throw SubmitException.settings("no class " + settings.main() + " in " + jar + ": " + e.getMessage());
-        } catch (LinkageError e) {
-            throw SubmitException.settings("class " + settings.main() + " cannot be loaded: " + e);
+        } catch (ClassNotFoundException | LinkageError e) {
+            if (!holds(jar, settings.main())) {
+                throw SubmitException.settings("no class " + settings.main() + " in " + jar);
+            }
+            String missing = MissingClass.explain(e);
+            throw SubmitException.settings("class " + settings.main() + " cannot be loaded: "
+                + (missing == null ? e : missing));
         } catch (NoSuchMethodException e) {
             throw SubmitException.settings("class " + settings.main() + " has no public static void main(String[])");
+        }
+    }
+
+    private static boolean holds(File jar, String name) {
+        try (JarFile opened = new JarFile(jar)) {
+            return opened.getEntry(name.replace('.', '/') + ".class") != null;
+        } catch (IOException e) {
+            return false;
         }
     }
 
@@ -199,6 +216,14 @@ public final class Submit {
             if (e instanceof TTransportException) {
                 return SubmitException.failed("connection to Nimbus lost: " + cause(e), thrown);
             }
+            if (e instanceof OutOfMemoryError) {
+                return SubmitException.settings("main needs more than the " + (Runtime.getRuntime().maxMemory() >> 20)
+                    + " MB of heap that it has: raise topology.main_heap_mb");
+            }
+        }
+        String missing = MissingClass.explain(thrown);
+        if (missing != null) {
+            return SubmitException.settings("main failed: " + missing);
         }
         return SubmitException.failed("main failed: " + cause(thrown), thrown);
     }
@@ -220,11 +245,19 @@ public final class Submit {
     /** How the submission went, as told once at the end of the JVM. */
     static final class Outcome {
         private Capture capture;
-        private LastLine said;
+        private Said said;
         private SubmitException failure;
+        private Path answer;
+        private final PrintStream out = System.out;
+        private final PrintStream err = System.err;
 
-        /** From now on, what was submitted and what main says on standard error count. */
-        synchronized void watch(Capture watched, LastLine saidByMain) {
+        /** From now on, there is a file for the answer. */
+        synchronized void answerIn(Path file) {
+            answer = file;
+        }
+
+        /** From now on, what was submitted and what main says count. */
+        synchronized void watch(Capture watched, Said saidByMain) {
             capture = watched;
             said = saidByMain;
         }
@@ -238,11 +271,17 @@ public final class Submit {
             if (capture != null && capture.failure() != null) {
                 return capture.failure();
             }
-            if (failure != null || capture != null && capture.topology() != null) {
-                return failure;
+            if (failure != null) {
+                return failure.getMessage().startsWith("main ") ? failure.saying(saidByMain()) : failure;
             }
-            String last = said == null ? "" : said.text();
-            return SubmitException.failed("main submitted no topology" + (last.isEmpty() ? "" : "; it said: " + last));
+            if (capture != null && capture.topology() != null) {
+                return null;
+            }
+            return SubmitException.failed("main submitted no topology").saying(saidByMain());
+        }
+
+        private String saidByMain() {
+            return said == null ? "" : said.text();
         }
 
         /** The result as JSON on one line. */
@@ -259,16 +298,21 @@ public final class Submit {
 
         void tellAndHalt() {
             SubmitException reason = failure();
-            if (reason == null) {
-                System.out.println(line());
-            } else {
-                if (reason.getCause() != null) {
-                    reason.getCause().printStackTrace(System.out);
+            try {
+                if (answer != null) {
+                    Files.writeString(answer, reason == null ? line() : JSONObject.toJSONString(Map.of("error", reason.getMessage())));
                 }
-                System.err.println(reason.getMessage());
+            } catch (IOException | RuntimeException e) {
+                reason = SubmitException.failed("the answer cannot be written to " + answer + ": " + e, e);
             }
-            System.out.flush();
-            System.err.flush();
+            if (reason != null) {
+                if (reason.getCause() != null) {
+                    reason.getCause().printStackTrace(out);
+                }
+                err.println(reason.getMessage());
+            }
+            out.flush();
+            err.flush();
             Runtime.getRuntime().halt(reason == null ? 0 : reason.status());
         }
     }

@@ -28,6 +28,11 @@ final class SubmitException extends RuntimeException {
         return new SubmitException(SETTINGS, message, null);
     }
 
+    /** The same with what main said before, where it said anything. */
+    SubmitException saying(String said) {
+        return said.isEmpty() ? this : new SubmitException(status, getMessage() + "; it said: " + said, getCause());
+    }
+
     /** The exit status it leads to. */
     int status() {
         return status;

@@ -14,6 +14,7 @@ import org.apache.storm.shade.net.minidev.json.parser.ParseException;
 /**
  * What to submit where, as read from a JSON file. Every key must be there and no other may: nothing has a default.
  *
+ * @param answer file that gets what became of it
  * @param nimbus where Nimbus listens; null for none: then the topology is only described
  * @param jar the jar to upload
  * @param main class in it (or in the class path) whose {@code main} submits the topology
@@ -26,6 +27,7 @@ import org.apache.storm.shade.net.minidev.json.parser.ParseException;
  * @param storm topology settings that take the place of the topology's own
  */
 record SubmitSettings(
+        Path answer,
         Address nimbus,
         Path jar,
         String main,
@@ -82,7 +84,7 @@ record SubmitSettings(
         Keys all = new Keys(file, "", map);
         Keys metrics = all.object("metrics");
         SubmitSettings settings = new SubmitSettings(
-            address(all),
+            Path.of(all.text("answer")), address(all),
             Path.of(all.text("jar")), all.text("main"), all.texts("args"), all.positive("patience_s"), all.truth("instrument"),
             new Metrics(metrics.text("url"), metrics.text("token_file"), metrics.text("spool"), metrics.text("topology"),
                 metrics.positive("bucket_s"), metrics.positive("consumers")),
@@ -90,7 +92,7 @@ record SubmitSettings(
             batching(all.object("batching")),
             all.object("storm").toMap());
         metrics.allowOnly("url", "token_file", "spool", "topology", "bucket_s", "consumers");
-        all.allowOnly("nimbus", "jar", "main", "args", "patience_s", "instrument", "metrics", "components", "batching",
+        all.allowOnly("answer", "nimbus", "jar", "main", "args", "patience_s", "instrument", "metrics", "components", "batching",
             "storm");
         return settings;
     }

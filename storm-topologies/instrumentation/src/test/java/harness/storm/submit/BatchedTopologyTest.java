@@ -225,7 +225,7 @@ class BatchedTopologyTest {
         settings.put("storm", Map.of(Config.TOPOLOGY_BACKPRESSURE_CHECK_MILLIS, 10_000));
         Submission.Exit exit = submission.submit(settings);
         assertEquals(0, exit.status(), exit.toString());
-        return Submit.object(exit.lastOut());
+        return Submit.object(exit.answer());
     }
 
     /** What does not depend on chance: all but three groupings, and what those pass on by field or directly. */

@@ -143,7 +143,7 @@ class InstrumentedTopologyTest {
         settings.put("main", main.getName());
         Submission.Exit exit = submission.submit(settings);
         assertEquals(0, exit.status(), exit.toString());
-        Map<String, Object> result = Submit.object(exit.lastOut());
+        Map<String, Object> result = Submit.object(exit.answer());
         assertEquals(topology, result.get("topology"));
         return result;
     }

@@ -43,6 +43,7 @@ final class Submission implements AutoCloseable {
         Path jar = folder.resolve(name + ".jar");
         new JarOutputStream(Files.newOutputStream(jar), new Manifest()).close();
         Map<String, Object> settings = new LinkedHashMap<>();
+        settings.put("answer", folder.resolve(name + "-answer.json").toString());
         settings.put("nimbus", Map.of("host", "127.0.0.1", "port", nimbusPort));
         settings.put("jar", jar.toString());
         settings.put("main", SampleTopology.class.getName());
@@ -58,10 +59,8 @@ final class Submission implements AutoCloseable {
         return settings;
     }
 
-    record Exit(int status, String out, String err) {
-        String lastOut() {
-            return out.lines().reduce((first, last) -> last).orElse("");
-        }
+    /** What became of it, and the file with the answer. */
+    record Exit(int status, String out, String err, String answer) {
     }
 
     Exit submit(Map<String, Object> settings) throws IOException, InterruptedException {
@@ -74,7 +73,9 @@ final class Submission implements AutoCloseable {
             "-cp", System.getProperty("java.class.path"), Submit.class.getName(), file.toString())
             .redirectOutput(out.toFile()).redirectError(err.toFile()).start();
         int status = process.waitFor();
-        return new Exit(status, Files.readString(out), Files.readString(err).strip());
+        Path answer = Path.of((String) settings.get("answer"));
+        return new Exit(status, Files.readString(out), Files.readString(err).strip(),
+            Files.exists(answer) ? Files.readString(answer) : "");
     }
 
     /** The id of the topology of that name; null when there is none. */

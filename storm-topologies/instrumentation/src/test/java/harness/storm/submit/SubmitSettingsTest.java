@@ -19,7 +19,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 class SubmitSettingsTest {
     private static final String VALID = """
-        {"nimbus": {"host": "127.0.0.1", "port": 6627}, "jar": "/a.jar", "main": "a.Main", "args": ["/t.json"],
+        {"answer": "/answer.json", "nimbus": {"host": "127.0.0.1", "port": 6627}, "jar": "/a.jar", "main": "a.Main", "args": ["/t.json"],
          "patience_s": 60, "instrument": true, "components": {"a": {"executors": 1, "tasks": 4}},
          "batching": {"a:s": {"size": 20, "flush_ms": 5}}, "storm": {"topology.workers": 2},
          "metrics": {"url": "http://127.0.0.1:8086/write", "token_file": "", "spool": "", "topology": "t",
@@ -30,7 +30,7 @@ class SubmitSettingsTest {
 
     @Test
     void allOfItIsRead() throws IOException {
-        assertEquals(new SubmitSettings(new SubmitSettings.Address("127.0.0.1", 6627), Path.of("/a.jar"), "a.Main",
+        assertEquals(new SubmitSettings(Path.of("/answer.json"), new SubmitSettings.Address("127.0.0.1", 6627), Path.of("/a.jar"), "a.Main",
             List.of("/t.json"), 60, true, new SubmitSettings.Metrics("http://127.0.0.1:8086/write", "", "", "t", 2, 1),
             Map.of("a", new SubmitSettings.Size(1, 4)), Map.of("a:s", new BatchSize(20, 5)), Map.of("topology.workers", 2)), read(VALID));
     }
@@ -41,7 +41,7 @@ class SubmitSettingsTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"nimbus", "nimbus.host", "nimbus.port", "jar", "main", "args", "patience_s", "instrument",
+    @ValueSource(strings = {"answer", "nimbus", "nimbus.host", "nimbus.port", "jar", "main", "args", "patience_s", "instrument",
         "components", "components.a.tasks", "batching", "batching.a:s.size", "batching.a:s.flush_ms", "storm", "metrics", "metrics.url", "metrics.token_file", "metrics.spool",
         "metrics.topology", "metrics.bucket_s", "metrics.consumers"})
     void aMissingKeyIsNamed(String key) throws IOException {

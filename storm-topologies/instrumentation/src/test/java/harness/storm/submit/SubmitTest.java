@@ -44,7 +44,7 @@ class SubmitTest {
         settings.put("storm", Map.of("topology.workers", 1));
         Exit exit = submission.submit(settings);
         assertEquals(0, exit.status(), exit.toString());
-        Map<String, Object> result = Submit.object(exit.lastOut());
+        Map<String, Object> result = Submit.object(exit.answer());
         assertEquals(List.of(), result.get("wrapped"));
         assertEquals("instrumentation is off", ((Map<?, ?>) result.get("unwrapped")).get("pool"));
         Map<String, Object> conf = Submit.object(submission.cluster.getTopologyConf(submission.id("plain")));
@@ -103,7 +103,7 @@ class SubmitTest {
     void aJarWithoutTheClass() throws Exception {
         Map<String, Object> settings = submission.settings("class", NOWHERE);
         settings.put("main", "no.such.Main");
-        assertFailure(2, "no class no.such.Main in " + settings.get("jar") + ": no.such.Main", submission.submit(settings));
+        assertFailure(2, "no class no.such.Main in " + settings.get("jar"), submission.submit(settings));
     }
 
     @Test
@@ -111,7 +111,7 @@ class SubmitTest {
         Map<String, Object> settings = submission.settings("hangs", NOWHERE);
         settings.put("args", List.of("hangs", "hang"));
         settings.put("patience_s", 1);
-        assertFailure(1, "main submitted no topology within 1 s", submission.submit(settings));
+        assertFailure(1, "main submitted no topology within 1 s, which topology.main_patience_s may raise", submission.submit(settings));
     }
 
     @Test
@@ -120,7 +120,7 @@ class SubmitTest {
         settings.put("args", List.of("watches", "watch"));
         Exit exit = submission.submit(settings);
         assertEquals(0, exit.status(), exit.toString());
-        assertEquals("watches", Submit.object(exit.lastOut()).get("topology"));
+        assertEquals("watches", Submit.object(exit.answer()).get("topology"));
         kill("watches");
     }
 
@@ -172,7 +172,7 @@ class SubmitTest {
         settings.put("nimbus", null);
         Exit exit = submission.submit(settings);
         assertEquals(0, exit.status(), exit.toString());
-        Map<String, Object> line = Submit.object(exit.lastOut());
+        Map<String, Object> line = Submit.object(exit.answer());
         assertEquals("described", line.get("topology"));
         Map<?, ?> components = (Map<?, ?>) ((Map<?, ?>) line.get("description")).get("components");
         assertEquals(List.of("clock", "counted", "direct", "pool", "sink", "source", "window"),
