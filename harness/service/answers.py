@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -31,29 +31,63 @@ class TrafficForecast(BaseModel):
 
 
 class TaskPerformance(BaseModel):
-    """A task as it was measured; ``capacity_pct`` is the share of time that it executes tuples."""
+    """What one task does with one of its input streams; the keys are Caladrius's.
+
+    Attributes
+    ----------
+    task : int
+    stream, source : str
+        The stream that arrives, and the component that emits it.
+    component, executor : str
+    latency_ms : float, optional
+        Service time of a tuple; None where none was timed.
+    tuples_per_sec : float, optional
+        Tuples that the task would execute a second if it were never idle.
+    arrival_rate : float
+        Tuples a second.
+    capacity : float, optional
+        Percent of its time that the task needs for what arrives on the stream.
+    back_pressure : bool
+        Whether the tasks of its executor, which share a thread, need 100 % of its time or more.
+    """
 
     task: int
+    stream: str
+    source: str
     component: str
     executor: str
-    service_time_ms: float | None
-    arrival_rate_tps: float
-    capacity_pct: float | None
+    latency_ms: float | None
+    tuples_per_sec: float | None
+    arrival_rate: float
+    capacity: float | None
     back_pressure: bool
 
 
 class LatencyAnswer(BaseModel):
-    """A predicted latency of the whole topology, with the ends of its 90 % interval."""
+    """A predicted latency with the ends of its 90 % interval; of all paths where ``path`` is empty."""
 
     measure: str
+    path: str = ""
     statistic: str
     value_ms: float | None
     low_ms: float | None = None
     high_ms: float | None = None
 
 
+SpoutTraffic = dict[str, dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]]]
+"""Tuples a second that spouts emit, by task and stream."""
+
+
 class CurrentAnswer(BaseModel):
-    """How a topology performs in a measured step."""
+    """How a topology performs in a measured step, or would at another rate.
+
+    Attributes
+    ----------
+    rate_tps : float
+        Messages a second that the answer is for.
+    measured_mean_ms : float, optional
+        Of the step; None at another rate.
+    """
 
     run: str
     step: int
@@ -64,15 +98,24 @@ class CurrentAnswer(BaseModel):
 
 
 class ProposalAsked(BaseModel):
-    """A plan to be predicted: each executor's worker, or the scheduler that is to place the executors."""
+    """A plan to be predicted: each executor's worker, or who is to propose: a scheduler or a tuner."""
 
     model_config = ConfigDict(
         extra="forbid",
-        json_schema_extra={"examples": [{"scheduler": "even"}, {"placement": {"spout[1-4]": "node-1:6700"}}]},
+        json_schema_extra={
+            "examples": [
+                {"scheduler": "even"},
+                {"tuner": "ds2", "parameters": {"utilisation": 0.7}, "rate_tps": 400},
+                {"placement": {"spout[1-4]": "node-1:6700"}},
+            ]
+        },
     )
 
-    scheduler: str | None = Field(None, description="A scheduler's name.")
-    parameters: dict[str, str | int | float | bool] = Field({}, description="Of the scheduler.")
+    scheduler: str | None = Field(
+        None, description="A scheduler's name: it places the executors that there are."
+    )
+    tuner: str | None = Field(None, description="A tuner's name: it says how many executors there are to be.")
+    parameters: dict[str, str | int | float | bool] = Field({}, description="Of the scheduler or tuner.")
     placement: dict[str, str] | None = Field(
         None, description="NODE:PORT by executor label, COMPONENT[FIRST-LAST]; all of the query plan's tasks."
     )
@@ -81,14 +124,45 @@ class ProposalAsked(BaseModel):
     )
 
     @model_validator(mode="after")
-    def _one_of_two(self) -> ProposalAsked:
-        if (self.scheduler is None) == (self.placement is None):
-            raise ValueError("give either a scheduler or a placement")
-        if self.parameters and self.scheduler is None:
-            raise ValueError("parameters are a scheduler's")
+    def _one_of_three(self) -> ProposalAsked:
+        if sum(asked is not None for asked in (self.scheduler, self.tuner, self.placement)) != 1:
+            raise ValueError("give one of scheduler, tuner and placement")
+        if self.parameters and self.placement is not None:
+            raise ValueError("parameters are a scheduler's or a tuner's")
         if "name" in self.parameters:  # which would be another scheduler's, or any module's
-            raise ValueError("the scheduler's name stands beside its parameters")
+            raise ValueError("the name stands beside the parameters")
         return self
+
+
+class ForecastRate(BaseModel):
+    """The rate that a plan is proposed for: a quantile of a forecaster's answer."""
+
+    model: str
+    quantile_pct: float
+    future_mins: float
+    rate_tps: float
+
+
+class PackingPlan(BaseModel):
+    """The plan in force and the proposed one, as ``harness tune --json`` has them.
+
+    Attributes
+    ----------
+    run : str
+    step : int
+    rate_tps : float
+        Messages a second that the plan is proposed for.
+    forecast : ForecastRate, optional
+        Where that rate comes from; None for the measured one.
+    current, proposed : mapping
+    """
+
+    run: str
+    step: int
+    rate_tps: float
+    forecast: ForecastRate | None = None
+    current: dict[str, Any]
+    proposed: dict[str, Any]
 
 
 class ModelInfo(BaseModel):

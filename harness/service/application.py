@@ -12,13 +12,20 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from harness import __version__
-from harness.errors import HarnessError, ModelDeclined
+from harness.errors import ClusterError, HarnessError, ModelDeclined
 from harness.service.guarding import LoopbackGuard
 from harness.service.pages import error_page, pages
 from harness.service.rest import rest
 from harness.service.run_index import RunIndex, UnknownName
 
 logger = logging.getLogger(__name__)
+
+STATUS: tuple[tuple[type[HarnessError], int], ...] = (
+    (UnknownName, 404),
+    (ClusterError, 503),
+    (HarnessError, 422),
+)
+"""Of the first kind that an error is of."""
 
 
 def create_application(folders: Sequence[Path]) -> FastAPI:
@@ -47,7 +54,7 @@ def create_application(folders: Sequence[Path]) -> FastAPI:
 
 def _answer_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HarnessError)
-    status = 404 if isinstance(error, UnknownName) else 422
+    status = next(code for kind, code in STATUS if isinstance(error, kind))
     if _is_page(request):
         return error_page(error, status)
     said: dict[str, object] = {"type": type(error).__name__, "error": str(error)}

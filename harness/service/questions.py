@@ -1,4 +1,4 @@
-"""Caladrius's questions of a topology that runs here know: its traffic to come, its plan, another plan."""
+"""Caladrius's questions of a topology that runs here know: its traffic to come, and how it performs."""
 
 from __future__ import annotations
 
@@ -18,17 +18,15 @@ from harness.forecasts import FORECASTERS
 from harness.forecasts.alerting import SubjectForecast, forecast_subjects
 from harness.forecasts.histories import SubjectHistory
 from harness.models import MODELS
+from harness.models.contract.layout import outputs
 from harness.models.contract.observe import observe
-from harness.plans import Executor, PhysicalPlan, Worker
-from harness.protocols import Observation, Proposal, RateHistory
+from harness.protocols import Observation, Prediction, RateHistory
 from harness.runs import Run
-from harness.schedulers import SCHEDULERS, make_scheduler
-from harness.schedulers.side_by_side import PlacementTable
-from harness.schemas import LATENCIES
+from harness.schemas import LATENCIES, Measure
 from harness.service.answers import (
     CurrentAnswer,
     LatencyAnswer,
-    ProposalAsked,
+    SpoutTraffic,
     TaskPerformance,
     TrafficForecast,
 )
@@ -37,24 +35,8 @@ from harness.service.run_index import UnknownName
 ALL = "all"
 PERCENTS = (10, 50, 90, 95, 99)
 """Quantiles of a forecast, in percent."""
-_computing = threading.Lock()
+computing = threading.Lock()
 """Held while a model works: on a small machine two of them are slower than one after the other."""
-
-
-class PlanGiven:
-    """A plan that a client gave, proposed as a scheduler would.
-
-    Parameters
-    ----------
-    plan : PhysicalPlan
-    """
-
-    def __init__(self, plan: PhysicalPlan) -> None:
-        self._plan = plan
-
-    def propose(self, *_: object) -> Proposal:
-        """Return the plan."""
-        return Proposal(self._plan)
 
 
 def named(asked: Sequence[str], known: Mapping[str, Any], kind: str, default: str) -> list[str]:
@@ -105,7 +87,7 @@ def forecast_traffic(
     chosen = step_of(run, step)
     subjects = [_latest(s, source_hours * 3600) for s in read_subjects(run.path, chosen, (), bucket_s)]
     details: dict[str, str | int | float] = {
-        "run": f"{run.path.parent.name}/{run.path.name}",
+        "run": address(run),
         "step": chosen,
         "history_s": max(len(s.history.rate_tps) * s.history.bucket_s for s in subjects),
         "bucket_s": bucket_s,
@@ -115,7 +97,7 @@ def forecast_traffic(
     answers = {}
     for model in models:
         try:
-            with _computing:
+            with computing:
                 made = forecast_subjects(subjects, {model: FORECASTERS[model]}, future_mins * 60, (), levels)
             answers[model] = _summarise(made, details)
         except UsageError as error:
@@ -156,50 +138,143 @@ def _summarise(made: Sequence[SubjectForecast], details: dict[str, str | int | f
 def assess_current(run: Run, step: int | None, model: str) -> CurrentAnswer:
     """Answer how a topology performs in a measured step, and what a model makes of its latency."""
     chosen = step_of(run, step)
-    with _computing:
-        source = _observation(run.path, chosen)
-        answer = ask(reader(MODELS[model], source), source.plan, source.settings, source.rate_tps)
-        tasks = _tasks(source)
-    latency = [
-        LatencyAnswer(
-            measure=e.measure, statistic=e.statistic, value_ms=e.value, low_ms=e.low, high_ms=e.high
-        )
-        for e in answer.estimates
-        if e.measure in LATENCIES and not e.subject
-    ]
+    with computing:
+        source = observation_of(run.path, chosen)
+        answer = _ask(model, source, source.rate_tps)
+        tasks = _tasks(source, 1.0, {})
     mean_ms = run.interval(chosen).mean_ms
     return CurrentAnswer(
-        run=f"{run.path.parent.name}/{run.path.name}",
+        run=address(run),
         step=chosen,
         rate_tps=source.rate_tps,
         tasks=tasks,
-        latency=latency,
+        latency=_latencies(answer),
         measured_mean_ms=mean_ms if np.isfinite(mean_ms) else None,
     )
 
 
-def _tasks(source: Observation) -> list[TaskPerformance]:
+def assess_traffic(run: Run, step: int | None, model: str, traffic: SpoutTraffic) -> CurrentAnswer:
+    """Answer how a measured step's plan would perform if its spouts emitted something else.
+
+    Tuples go on as measured, as Caladrius takes them to; the model says how long they are served.
+
+    Raises
+    ------
+    UnusableTraffic
+        When a task is no spout's, a stream is not one of its, or nothing is emitted at all.
+    """
+    chosen = step_of(run, step)
+    with computing:
+        source = observation_of(run.path, chosen)
+        times = _times(source, traffic)
+        answer = _ask(model, source, source.rate_tps * times)
+        tasks = _tasks(source, times, _service_ms(answer))
+    return CurrentAnswer(
+        run=address(run),
+        step=chosen,
+        rate_tps=source.rate_tps * times,
+        tasks=tasks,
+        latency=_latencies(answer),
+        measured_mean_ms=None,
+    )
+
+
+def _ask(model: str, source: Observation, rate_tps: float) -> Prediction:
+    return ask(reader(MODELS[model], source), source.plan, source.settings, rate_tps)
+
+
+def _latencies(answer: Prediction) -> list[LatencyAnswer]:
+    return [
+        LatencyAnswer(
+            measure=e.measure,
+            path=e.subject,
+            statistic=e.statistic,
+            value_ms=e.value,
+            low_ms=e.low,
+            high_ms=e.high,
+        )
+        for e in answer.estimates
+        if e.measure in LATENCIES
+    ]
+
+
+def _service_ms(answer: Prediction) -> dict[str, float]:
+    """Return the service times that a model answers, by executor."""
+    means = (e for e in answer.estimates if (e.measure, e.statistic) == (Measure.SERVICE, "mean"))
+    return {e.subject: e.value for e in means if e.value is not None and np.isfinite(e.value)}
+
+
+class UnusableTraffic(UsageError):
+    """Traffic that the spouts of the topology cannot emit."""
+
+
+def _times(source: Observation, traffic: SpoutTraffic) -> float:
+    """Return how many times what was measured the spouts are to emit, all together."""
+    plan = source.plan
+    known = {
+        str(task): {s.stream for s in plan.query_plan.outputs(name)}
+        for name in plan.query_plan.spouts
+        for e in plan.of(name)
+        for task in e.tasks
+    }
+    for task, streams in traffic.items():
+        if task not in known:
+            raise UnusableTraffic(f"task {task[:40]!r} is no spout's", f"spout tasks are {', '.join(known)}")
+        if other := next((s for s in streams if s not in known[task]), None):
+            raise UnusableTraffic(
+                f"task {task} emits nothing on {other[:40]!r}",
+                f"it emits on {', '.join(sorted(known[task]))}",
+            )
+    asked_tps = sum(rate for streams in traffic.values() for rate in streams.values())
+    if not (asked_tps > 0 and np.isfinite(times := asked_tps / measured_emits_tps(source))):
+        raise UnusableTraffic("the spouts are to emit nothing", "give tuples a second by task and stream")
+    return times
+
+
+def measured_emits_tps(source: Observation) -> float:
+    """Return the tuples that all spouts emitted a second."""
+    measured, plan = observe(source), source.plan.query_plan
+    return sum(
+        float((measured.emitted(out) / measured.seconds[name]).sum())
+        for name in plan.spouts
+        for out in outputs(plan, name)
+    )
+
+
+def _tasks(source: Observation, times: float, service_ms: Mapping[str, float]) -> list[TaskPerformance]:
+    """Return what tasks do where so many times what was measured arrives.
+
+    Parameters
+    ----------
+    service_ms : mapping
+        By executor; what was measured of a task where it is not in there.
+    """
     measured = observe(source)
     plan = source.plan
     busy: dict[str, float] = {}
     rows = []
-    for name in (c.name for c in plan.query_plan.components if plan.query_plan.inputs(c.name)):
+    for stream in (s for c in plan.query_plan.components for s in plan.query_plan.inputs(c.name)):
+        name = stream.target
         executors = [e for e in plan.of(name) for _ in e.tasks]
         tasks = [task for e in plan.of(name) for task in e.tasks]
-        rates = measured.arrivals(name) / measured.seconds[name]
-        service = measured.service_ms(name)
-        for task, executor, rate, mean_ms in zip(tasks, executors, rates, service, strict=True):
-            timed = bool(np.isfinite(mean_ms))
-            capacity_pct = float(rate * mean_ms / 10) if timed else None
-            busy[executor.label] = busy.get(executor.label, 0.0) + (capacity_pct or 0.0)
+        rates = measured.received(stream) / measured.seconds[name] * times
+        timed = measured.service_ms(name)
+        for task, executor, rate, timed_ms in zip(tasks, executors, rates, timed, strict=True):
+            mean_ms = service_ms.get(executor.label, float(timed_ms))
+            known = bool(np.isfinite(mean_ms))
+            capacity = float(rate * mean_ms / 10) if known else None
+            busy[executor.label] = busy.get(executor.label, 0.0) + (capacity or 0.0)
             rows.append(
                 TaskPerformance(
                     task=task,
+                    stream=stream.stream,
+                    source=stream.source,
                     component=name,
                     executor=executor.label,
-                    service_time_ms=float(mean_ms) if timed else None,
-                    arrival_rate_tps=float(rate),
-                    capacity_pct=capacity_pct,
+                    latency_ms=mean_ms if known else None,
+                    tuples_per_sec=1000 / mean_ms if known and mean_ms > 0 else None,
+                    arrival_rate=float(rate),
+                    capacity=capacity,
                     back_pressure=False,
                 )
             )
@@ -207,85 +282,12 @@ def _tasks(source: Observation) -> list[TaskPerformance]:
     return [row.model_copy(update={"back_pressure": busy[row.executor] >= 100}) for row in rows]
 
 
-def predict_proposed(run: Run, step: int | None, asked: ProposalAsked) -> dict[str, Any]:
-    """Answer what another plan of a topology would do, as ``harness schedule --json`` does.
-
-    Raises
-    ------
-    UnknownName
-        When nobody knows the scheduler.
-    UnusablePlan
-        When the placement is no plan of the topology.
-    """
-    chosen = step_of(run, step)
-    if asked.scheduler is not None and asked.scheduler not in SCHEDULERS:
-        raise UnknownName("scheduler", asked.scheduler, list(SCHEDULERS))
-    with _computing:
-        source = _observation(run.path, chosen)
-        if asked.placement is not None:
-            name, scheduler = "placement", PlanGiven(placed(source.plan, asked.placement))
-        else:
-            name = str(asked.scheduler)
-            scheduler = make_scheduler({**asked.parameters, "name": name})  # type: ignore[assignment]
-        rate_tps = asked.rate_tps or source.rate_tps  # what is asked is above 0
-        table = PlacementTable(source, source.plan.configuration(), source.plan.nodes, rate_tps)
-        (proposal,) = table.propose({name: scheduler})
-        as_it_is = table.as_measured()
-    return {
-        "run": f"{run.path.parent.name}/{run.path.name}",
-        "step": chosen,
-        "rate_tps": rate_tps,
-        "current": as_it_is.as_json(),
-        "proposed": proposal.as_json(),
-    }
-
-
-_DIGITS = 10
-"""A task's number of so many digits is none."""
-
-
-class UnusablePlan(UsageError):
-    """A placement that is no plan of the topology."""
-
-
-def placed(plan: PhysicalPlan, placement: Mapping[str, str]) -> PhysicalPlan:
-    """Return a plan of the same query plan with executors where they are asked.
-
-    Storm's own executors stay where they are if they are not named.
-
-    Raises
-    ------
-    UnusablePlan
-        When a label or a slot cannot be, a task is twice or nowhere.
-    """
-    tasks = {t: e.component for e in plan.executors for t in e.tasks}
-    slots = {f"{n.name}:{port}": Worker(node=n.name, port=port) for n in plan.nodes for port in n.slots}
-    executors: list[Executor] = []
-    for label, slot in placement.items():
-        component, _, span = label.removesuffix("]").rpartition("[")
-        first, _, last = span.partition("-")
-        if not (label.endswith("]") and first.isdecimal() and last.isdecimal()):
-            raise UnusablePlan(f"placement: {label!r} is no executor", "write COMPONENT[FIRST-LAST]")
-        if slot not in slots:
-            raise UnusablePlan(f"placement: {label!r}: no slot {slot!r}", f"there are {', '.join(slots)}")
-        ends = [int(end) for end in (first, last) if len(end) < _DIGITS]
-        if len(ends) < 2 or not set(ends) <= tasks.keys() or ends[0] > ends[1]:
-            raise UnusablePlan(f"placement: {label[:80]!r} has no such tasks")
-        executor = Executor(component=component, first_task=ends[0], last_task=ends[1], worker=slots[slot])
-        if wrong := next((t for t in executor.tasks if tasks.get(t) != component), None):
-            raise UnusablePlan(f"placement: {label!r}: task {wrong} is not one of {component!r}")
-        executors.append(executor)
-    seen = [t for e in executors for t in e.tasks]
-    if len(seen) != len(set(seen)):
-        raise UnusablePlan("placement: a task is in two executors")
-    names = {c.name for c in plan.query_plan.components} | {tasks[t] for t in seen}
-    if missing := sorted(t for t, c in tasks.items() if c in names and t not in set(seen)):
-        raise UnusablePlan(f"placement: task {missing[0]} of {tasks[missing[0]]!r} is nowhere")
-    own = [e for e in plan.executors if e.component not in names]
-    return plan.model_copy(update={"executors": tuple(executors + own)})
+def address(run: Run) -> str:
+    """Return the names of a run's two folders."""
+    return f"{run.path.parent.name}/{run.path.name}"
 
 
 @lru_cache(maxsize=4)
-def _observation(path: Path, step: int) -> Observation:
+def observation_of(path: Path, step: int) -> Observation:
     """Read a finished step, which does not change any more."""
     return observation(Run(path), load(path / "experiment.yaml"), step)

@@ -184,6 +184,18 @@ def test_traffic_is_forecast_by_component_task_and_stream(served: Served, client
     assert sum(by["default"] for by in tasks.values()) == pytest.approx(rate_tps, rel=0.1)
 
 
+CALADRIUS_KEYS = {
+    "task",
+    "stream",
+    "latency_ms",
+    "tuples_per_sec",
+    "arrival_rate",
+    "capacity",
+    "back_pressure",
+}
+"""Columns of what Caladrius's queueing model answers, model/topology/heron/queueing_theory.py."""
+
+
 def test_the_current_plan_is_answered_by_task_with_latencies(served: Served, client: httpx.Client) -> None:
     (answer,) = client.get("/model/topology/storm/current/noise-floor", params={"step": 0}).json().values()
     plan = load_run(served.runs / served.archived).plan(0)
@@ -196,17 +208,70 @@ def test_the_current_plan_is_answered_by_task_with_latencies(served: Served, cli
     }
     assert {row["task"]: row["executor"] for row in answer["tasks"]} == bolts
     for row in answer["tasks"]:  # utilisation law: U = X S
-        if row["capacity_pct"] is not None:
-            expected = row["arrival_rate_tps"] * row["service_time_ms"] / 1000 * 100
-            assert row["capacity_pct"] == pytest.approx(expected)
+        assert row.keys() >= CALADRIUS_KEYS
+        if row["capacity"] is not None:
+            assert row["capacity"] == pytest.approx(row["arrival_rate"] * row["latency_ms"] / 1000 * 100)
+            assert row["tuples_per_sec"] == pytest.approx(1000 / row["latency_ms"])
         assert row["back_pressure"] is False
     first = plan.query_plan.outputs("spout")[0].target
-    arriving = sum(r["arrival_rate_tps"] for r in answer["tasks"] if r["component"] == first)
+    arriving = sum(r["arrival_rate"] for r in answer["tasks"] if r["component"] == first)
     assert arriving == pytest.approx(answer["rate_tps"], rel=0.05)
     (mean,) = [
-        e for e in answer["latency"] if (e["measure"], e["statistic"]) == ("ground_truth_latency_ms", "mean")
+        e
+        for e in answer["latency"]
+        if (e["measure"], e["path"], e["statistic"]) == ("ground_truth_latency_ms", "", "mean")
     ]
     assert mean["low_ms"] <= mean["value_ms"] <= mean["high_ms"]
+
+
+def test_other_traffic_of_the_spouts_is_answered_by_task(served: Served, client: httpx.Client) -> None:
+    """Arrivals grow with what the spouts emit; far above what one thread can serve, back-pressure is seen."""
+    address = "/model/topology/storm/current/noise-floor"
+    (now,) = client.get(address, params={"step": 0}).json().values()
+    tasks = [str(t) for e in load_run(served.runs / served.archived).plan(0).of("spout") for t in e.tasks]
+    doubled = {task: {"default": 2 * now["rate_tps"] / len(tasks)} for task in tasks}
+    (answer,) = client.post(address, params={"step": 0}, json=doubled).json().values()
+    assert answer["rate_tps"] == pytest.approx(2 * now["rate_tps"], rel=0.05)
+    assert answer["measured_mean_ms"] is None
+    before = {(r["task"], r["source"]): r for r in now["tasks"]}
+    for row in answer["tasks"]:
+        assert row["arrival_rate"] == pytest.approx(
+            2 * before[row["task"], row["source"]]["arrival_rate"], rel=0.05
+        )
+    flood = {tasks[0]: {"default": 100_000 * now["rate_tps"]}}
+    (flooded,) = client.post(address, params={"step": 0}, json=flood).json().values()
+    assert any(row["back_pressure"] for row in flooded["tasks"])
+    for body in (
+        {},
+        {"1000": {"default": 1}},
+        {tasks[0]: {"other": 1}},
+        {tasks[0]: {"default": -1}},
+        [],
+        {"1": 2},
+    ):
+        assert client.post(address, json=body).status_code == 422, body
+
+
+def test_packing_plans_fit_the_measured_and_the_forecast_rate(served: Served, client: httpx.Client) -> None:
+    address = "/model/topology/storm/packingplan/noise-floor"
+    now = client.get(f"{address}/current", params={"step": 0}).json()
+    assert now["forecast"] is None
+    assert now["proposed"]["tuner"] == "ds2"
+    counts = load_run(served.runs / served.archived).plan(0).configuration()
+    assert now["current"]["executors"] == counts.executors
+    future = {"step": 0, "future_mins": 0.5}
+    median, ahead = (
+        client.get(f"{address}/future", params={**future, "quantile": q}).json() for q in (50, 99)
+    )
+    assert ahead["forecast"]["rate_tps"] == ahead["rate_tps"] > median["rate_tps"]
+    assert median["rate_tps"] == pytest.approx(now["rate_tps"], rel=0.1)  # a constant rate was sent
+    by_tuner = {"tuner": "ds2", "rate_tps": ahead["rate_tps"]}
+    proposed = client.post("/model/topology/storm/proposed/noise-floor", params={"step": 0}, json=by_tuner)
+    assert proposed.json()["proposed"] == ahead["proposed"]
+    declined = client.get(f"{address}/future", params={"step": 0, "model": "seasonal-naive"})
+    assert (declined.status_code, declined.json()["errors"][0]["type"]) == (422, "NoForecast")
+    assert client.get(f"{address}/current", params={"tuner": "os:system"}).status_code == 404
+    assert client.get(f"{address}/future", params={"quantile": 51}).status_code == 422
 
 
 def test_a_plan_and_a_scheduler_are_predicted(served: Served, client: httpx.Client) -> None:
@@ -250,7 +315,8 @@ def test_a_body_that_is_no_plan_is_named(body: object, client: httpx.Client) -> 
 
 def test_what_nobody_knows_is_404_with_the_list(client: httpx.Client) -> None:
     asked = (
-        ("/model/traffic/storm/<script>", "topology", "noise-floor"),
+        ("/model/traffic/storm/<script>?source_hours=no", "topology", "noise-floor"),
+        ("/model/topology/storm/packingplan/never/future?quantile=0", "topology", "noise-floor"),
         ("/model/topology/storm/current/never", "topology", "noise-floor"),
         ("/model/topology/storm/current/noise-floor?model=os:system", "model", "composite"),
         ("/model/traffic/storm/noise-floor?model=crystal", "model", "fourier-ar"),
@@ -278,6 +344,8 @@ def test_openapi_is_made_of_the_types(client: httpx.Client) -> None:
         "/model/traffic/storm/{topology}",
         "/model/topology/storm/current/{topology}",
         "/model/topology/storm/proposed/{topology}",
+        "/model/topology/storm/packingplan/{topology}/current",
+        "/model/topology/storm/packingplan/{topology}/future",
     }
     assert "placement" in said["components"]["schemas"]["ProposalAsked"]["properties"]
 

@@ -1,0 +1,194 @@
+"""Plans proposed for a topology that runs here know: a client's, a scheduler's, a tuner's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.errors import HarnessError, UsageError
+from harness.plans import Executor, PhysicalPlan, Worker
+from harness.protocols import Observation, Proposal
+from harness.runs import Run
+from harness.schedulers import SCHEDULERS, make_scheduler
+from harness.schedulers.side_by_side import PlacementTable
+from harness.service.answers import ForecastRate, PackingPlan, ProposalAsked
+from harness.service.questions import (
+    address,
+    computing,
+    forecast_traffic,
+    measured_emits_tps,
+    observation_of,
+    step_of,
+)
+from harness.service.run_index import UnknownName
+from harness.tuning import TUNERS, make_tuner
+from harness.tuning.side_by_side import TuningTable
+
+
+class PlanGiven:
+    """A plan that a client gave, proposed as a scheduler would.
+
+    Parameters
+    ----------
+    plan : PhysicalPlan
+    """
+
+    def __init__(self, plan: PhysicalPlan) -> None:
+        self._plan = plan
+
+    def propose(self, *_: object) -> Proposal:
+        """Return the plan."""
+        return Proposal(self._plan)
+
+
+def predict_proposed(run: Run, step: int | None, asked: ProposalAsked) -> dict[str, Any]:
+    """Answer what another plan of a topology would do, as ``harness schedule`` and ``tune --json`` do.
+
+    Raises
+    ------
+    UnknownName
+        When nobody knows the scheduler or tuner.
+    UnusablePlan
+        When the placement is no plan of the topology.
+    """
+    chosen = step_of(run, step)
+    with computing:
+        source = observation_of(run.path, chosen)
+        rate_tps = asked.rate_tps or source.rate_tps  # what is asked is above 0
+        if asked.tuner is not None:
+            current, proposed = _tuned(source, asked.tuner, asked.parameters, rate_tps)
+        else:
+            current, proposed = _scheduled(source, asked, rate_tps)
+    said = {"run": address(run), "step": chosen, "rate_tps": rate_tps}
+    return {**said, "current": current, "proposed": proposed}
+
+
+def _tuned(source: Observation, name: str, parameters: Mapping[str, Any], rate_tps: float) -> tuple[Any, Any]:
+    if name not in TUNERS:
+        raise UnknownName("tuner", name, list(TUNERS))
+    tuner, table = make_tuner(name, parameters), TuningTable(source, rate_tps)
+    counts = source.plan.configuration()
+    now = {"executors": dict(counts.executors), "workers": counts.workers}
+    current = {**now, "predicted": table.as_measured().model_dump(mode="json")}
+    return current, table.propose(name, tuner).as_json()
+
+
+def _scheduled(source: Observation, asked: ProposalAsked, rate_tps: float) -> tuple[Any, Any]:
+    if asked.placement is not None:
+        name, scheduler = "placement", PlanGiven(placed(source.plan, asked.placement))
+    else:
+        name = str(asked.scheduler)
+        if name not in SCHEDULERS:
+            raise UnknownName("scheduler", name, list(SCHEDULERS))
+        scheduler = make_scheduler({**asked.parameters, "name": name})  # type: ignore[assignment]
+    table = PlacementTable(source, source.plan.configuration(), source.plan.nodes, rate_tps)
+    (proposal,) = table.propose({name: scheduler})
+    return table.as_measured().as_json(), proposal.as_json()
+
+
+@dataclass(frozen=True)
+class FutureAsked:
+    """The forecast that a plan is to fit.
+
+    Attributes
+    ----------
+    model : str
+        A forecaster's name.
+    quantile_pct : float
+        One of ``questions.PERCENTS``.
+    source_hours, future_mins, bucket_s : float
+    """
+
+    model: str
+    quantile_pct: int
+    source_hours: float
+    future_mins: float
+    bucket_s: float
+
+
+class NoForecast(HarnessError):
+    """There is no forecast of a topology's traffic, so that no plan fits it."""
+
+
+def pack_current(run: Run, step: int | None, tuner: str) -> PackingPlan:
+    """Propose a plan for the rate that was measured."""
+    said = predict_proposed(run, step, ProposalAsked.model_validate({"tuner": tuner}))
+    return PackingPlan.model_validate(said)
+
+
+def pack_future(run: Run, step: int | None, tuner: str, future: FutureAsked) -> PackingPlan:
+    """Propose a plan for a quantile of the traffic that is forecast.
+
+    Raises
+    ------
+    NoForecast
+        When the forecaster declines.
+    """
+    chosen = step_of(run, step)
+    answers = forecast_traffic(
+        run, chosen, [future.model], future.source_hours, future.future_mins, future.bucket_s
+    )
+    answer = answers[future.model]
+    level = "median" if future.quantile_pct == 50 else f"{future.quantile_pct}-quantile"
+    emitted_tps = sum(
+        rate for streams in answer.components.get(level, {}).values() for rate in streams.values()
+    )
+    if not emitted_tps > 0:
+        raise NoForecast(f"{future.model}: {answer.reason or 'it foresees no traffic'}")
+    with computing:
+        source = observation_of(run.path, chosen)
+        rate_tps = source.rate_tps * emitted_tps / measured_emits_tps(source)
+    said = predict_proposed(run, chosen, ProposalAsked(tuner=tuner, rate_tps=rate_tps))
+    made = ForecastRate(
+        model=future.model,
+        quantile_pct=future.quantile_pct,
+        future_mins=future.future_mins,
+        rate_tps=rate_tps,
+    )
+    return PackingPlan.model_validate({**said, "forecast": made})
+
+
+_DIGITS = 10
+"""A task's number of so many digits is none."""
+
+
+class UnusablePlan(UsageError):
+    """A placement that is no plan of the topology."""
+
+
+def placed(plan: PhysicalPlan, placement: Mapping[str, str]) -> PhysicalPlan:
+    """Return a plan of the same query plan with executors where they are asked.
+
+    Storm's own executors stay where they are if they are not named.
+
+    Raises
+    ------
+    UnusablePlan
+        When a label or a slot cannot be, a task is twice or nowhere.
+    """
+    tasks = {t: e.component for e in plan.executors for t in e.tasks}
+    slots = {f"{n.name}:{port}": Worker(node=n.name, port=port) for n in plan.nodes for port in n.slots}
+    executors: list[Executor] = []
+    for label, slot in placement.items():
+        component, _, span = label.removesuffix("]").rpartition("[")
+        first, _, last = span.partition("-")
+        if not (label.endswith("]") and first.isdecimal() and last.isdecimal()):
+            raise UnusablePlan(f"placement: {label!r} is no executor", "write COMPONENT[FIRST-LAST]")
+        if slot not in slots:
+            raise UnusablePlan(f"placement: {label!r}: no slot {slot!r}", f"there are {', '.join(slots)}")
+        ends = [int(end) for end in (first, last) if len(end) < _DIGITS]
+        if len(ends) < 2 or not set(ends) <= tasks.keys() or ends[0] > ends[1]:
+            raise UnusablePlan(f"placement: {label[:80]!r} has no such tasks")
+        executor = Executor(component=component, first_task=ends[0], last_task=ends[1], worker=slots[slot])
+        if wrong := next((t for t in executor.tasks if tasks.get(t) != component), None):
+            raise UnusablePlan(f"placement: {label!r}: task {wrong} is not one of {component!r}")
+        executors.append(executor)
+    seen = [t for e in executors for t in e.tasks]
+    if len(seen) != len(set(seen)):
+        raise UnusablePlan("placement: a task is in two executors")
+    names = {c.name for c in plan.query_plan.components} | {tasks[t] for t in seen}
+    if missing := sorted(t for t, c in tasks.items() if c in names and t not in set(seen)):
+        raise UnusablePlan(f"placement: task {missing[0]} of {tasks[missing[0]]!r} is nowhere")
+    own = [e for e in plan.executors if e.component not in names]
+    return plan.model_copy(update={"executors": tuple(executors + own)})
