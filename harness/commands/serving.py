@@ -26,11 +26,15 @@ ARCHIVE = Path("reports/runs")
     show_default=True,
     help="On loopback; 0: a free one.",
 )
+@click.option(
+    "--jobs", type=RunPath, metavar="DIR", help="Where jobs are kept (default: .jobs in the first)."
+)
 @click.option("--demo", is_flag=True, help="A simulated run, live, beside the runs that there are.")
-def serve(folders: tuple[Path, ...], port: int, demo: bool) -> None:
+def serve(folders: tuple[Path, ...], port: int, jobs: Path | None, demo: bool) -> None:
     """Serve pages of runs, live and ended, and questions about their topologies as REST, on loopback only.
 
-    It reads run directories and writes nothing. Ctrl-C and SIGTERM end it.
+    The address that it prints ends in a token: a page that was opened by it may start runs, schedulers and
+    tuners, each in a process of its own. They end with the service; Ctrl-C and SIGTERM end it.
 
     \b
     harness serve
@@ -54,7 +58,10 @@ def serve(folders: tuple[Path, ...], port: int, demo: bool) -> None:
             given.append(place)
         address = f"http://{HOST}:{listening.getsockname()[1]}/"
 
-        def ready() -> None:
-            err.print(f"serving {', '.join(map(str, given))} at {address}; Ctrl-C ends it", highlight=False)
+        application = create_application(given, jobs)
 
-        serve_until_told(create_application(given), listening, ready)
+        def ready() -> None:
+            opened = f"{address}#token={application.state.token}"
+            err.print(f"serving {', '.join(map(str, given))} at {opened} ; Ctrl-C ends it", highlight=False)
+
+        serve_until_told(application, listening, ready)

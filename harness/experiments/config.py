@@ -319,7 +319,7 @@ class Experiment(Frozen):
     models: Annotated[tuple[str, ...], Field(min_length=1)] = (
         "composite",
         "no-change",
-        "linear",
+        "caladrius",
         "jackson",
         "storm-tracer",
     )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError
 
 LOOK_S = 0.2
 """Who only looks whether it is held has it for less."""
@@ -34,6 +34,21 @@ def held(path: Path, refusal: UsageError) -> Iterator[None]:
         yield
     finally:
         os.close(file)
+
+
+def take(path: Path, refusal: HarnessError) -> int:
+    """Return a descriptor that holds the lock of a file or folder, for whoever gets it, until all close it.
+
+    Raises
+    ------
+    HarnessError
+        The refusal, when another process holds it.
+    """
+    file = os.open(path, os.O_RDONLY)
+    if not _locked(file, fcntl.LOCK_EX):
+        os.close(file)
+        raise refusal
+    return file
 
 
 def is_held(path: Path) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from inspect import getdoc
 
 from harness.machine.plug_ins import PlugIns
+from harness.models.baselines import caladrius as _caladrius
 from harness.models.baselines import jackson as _jackson
 from harness.models.baselines import linear as _linear
 from harness.models.baselines import no_change as _no_change
@@ -21,20 +22,25 @@ MODELS: dict[str, Model] = {
     "composite": _composite.composite,
     "storm-tracer": _storm_tracer.storm_tracer,
     "no-change": _no_change.no_change,
-    "linear": _linear.linear,
+    "caladrius": _caladrius.caladrius,
     "jackson": _jackson.jackson,
 }
 """The harness's own models."""
 
+FORMER: dict[str, Model] = {"linear": _linear.linear}
+"""Models that files of before name; ``caladrius`` says the same below saturation, and more."""
+
+_OWN = {**MODELS, **FORMER}
 _NOTES = {
     "composite": _composite.NOTES,
     "storm-tracer": _storm_tracer.NOTES,
     "no-change": _no_change.NOTES,
+    "caladrius": _caladrius.NOTES,
     "linear": _linear.NOTES,
     "jackson": _jackson.NOTES,
 }
 
-_PLUG_INS = PlugIns("model", MODELS, "harness.models", "harness.protocols.Model")
+_PLUG_INS = PlugIns("model", _OWN, "harness.models", "harness.protocols.Model")
 
 
 def resolve(name: str) -> Model:
@@ -55,5 +61,5 @@ def resolve(name: str) -> Model:
 
 def describe(model: Model) -> str:
     """Return the text that the report shows of a model."""
-    own = next((_NOTES[name] for name, known in MODELS.items() if known is model), "")
+    own = next((_NOTES[name] for name, known in _OWN.items() if known is model), "")
     return own or str(getattr(model, "notes", "") or getdoc(model) or "")

@@ -105,7 +105,7 @@ class ProposalAsked(BaseModel):
         json_schema_extra={
             "examples": [
                 {"scheduler": "even"},
-                {"tuner": "ds2", "parameters": {"utilisation": 0.7}, "rate_tps": 400},
+                {"tuner": "ds2", "rate_tps": 400},
                 {"placement": {"spout[1-4]": "node-1:6700"}},
             ]
         },

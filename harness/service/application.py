@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Sequence
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from fastapi import FastAPI, Request
@@ -14,21 +17,30 @@ from starlette.exceptions import HTTPException
 from harness import __version__
 from harness.errors import ClusterError, HarnessError, ModelDeclined
 from harness.service.guarding import LoopbackGuard
-from harness.service.pages import error_page, pages
+from harness.service.job_rest import TokenNeeded, job_rest
+from harness.service.jobs import Busy, Jobs
+from harness.service.pages import pages
 from harness.service.rest import rest
 from harness.service.run_index import RunIndex, UnknownName
+from harness.service.templates import error_page
+from harness.service.work_pages import work_pages
 
 logger = logging.getLogger(__name__)
 
 STATUS: tuple[tuple[type[HarnessError], int], ...] = (
     (UnknownName, 404),
+    (TokenNeeded, 401),
+    (Busy, 409),
     (ClusterError, 503),
     (HarnessError, 422),
 )
 """Of the first kind that an error is of."""
+QUESTIONS = ("/model/", "/jobs")
+"""Addresses that are answered in JSON, troubles too."""
+JOBS = ".jobs"
 
 
-def create_application(folders: Sequence[Path]) -> FastAPI:
+def create_application(folders: Sequence[Path], jobs: Path | None = None, token: str = "") -> FastAPI:
     """Return the application over the runs below some folders.
 
     ``state.stopping`` is set by whoever serves it, to end the streams of events.
@@ -36,20 +48,41 @@ def create_application(folders: Sequence[Path]) -> FastAPI:
     Parameters
     ----------
     folders : sequence of Path
-        Where run directories are; one that is not there yet holds none.
+        Where run directories are; one that is not there yet holds none. Started runs go to the first.
+    jobs : Path, optional
+        Folder of jobs; by default ``.jobs`` in the first of the runs' folders.
+    token : str
+        What a request that starts something has to bring; drawn where it is empty.
     """
     application = FastAPI(
-        title="storm-harness", version=__version__, docs_url=None, redoc_url=None, openapi_url="/openapi.json"
+        title="storm-harness",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+        lifespan=_ending_jobs,
     )
-    application.state.index = RunIndex(folders)
+    index = RunIndex(folders)
+    application.state.index = index
+    application.state.jobs = Jobs(jobs or folders[0] / JOBS, folders[0], index)
+    application.state.token = token or secrets.token_urlsafe(16)
     application.state.stopping = False
     application.include_router(rest)
+    application.include_router(job_rest)
     application.include_router(pages)
+    application.include_router(work_pages)
     application.add_middleware(LoopbackGuard)
     application.add_exception_handler(HarnessError, _answer_error)
     application.add_exception_handler(RequestValidationError, _answer_invalid)
     application.add_exception_handler(HTTPException, _answer_http)
     return application
+
+
+@asynccontextmanager
+async def _ending_jobs(application: FastAPI) -> AsyncIterator[None]:
+    """End all jobs with the service."""
+    yield
+    await asyncio.to_thread(application.state.jobs.end)
 
 
 def _answer_error(request: Request, error: Exception) -> Response:
@@ -86,4 +119,4 @@ def _answer_http(request: Request, error: Exception) -> Response:
 
 
 def _is_page(request: Request) -> bool:
-    return not request.url.path.startswith("/model/")
+    return not request.url.path.startswith(QUESTIONS)

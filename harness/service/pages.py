@@ -9,26 +9,22 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import FileResponse, HTMLResponse, Response, StreamingResponse
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from harness.errors import HarnessError, UsageError
+from harness.errors import UsageError
 from harness.runs import Run
 from harness.service.following import plan_of, server_sent
 from harness.service.guarding import REPORT_POLICY
 from harness.service.run_index import RunIndex, RunRow, UnknownName, run_row
+from harness.service.templates import page
 
 pages = APIRouter(include_in_schema=False)
 
-FILES = {"page.css": "text/css", "run.js": "text/javascript"}
-TEMPLATES = Environment(
-    loader=PackageLoader("harness", "assets/service"),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
-TEMPLATES.filters["num"] = lambda value, digits=1: "–" if value is None else f"{value:.{digits}f}"
+FILES = {
+    "page.css": "text/css",
+    "run.js": "text/javascript",
+    "work.js": "text/javascript",
+}
 
 
 @pages.get("/")
@@ -49,7 +45,7 @@ def show_runs(
     ]
     asked = {"experiment": experiment, "verdict": verdict, "commit": commit}
     verdicts = sorted({row.verdict for row in rows})
-    return _page("runs.html.j2", "", rows=shown, of=len(rows), asked=asked, verdicts=verdicts)
+    return page("runs.html.j2", "", rows=shown, of=len(rows), asked=asked, verdicts=verdicts)
 
 
 @pages.get("/compare")
@@ -61,7 +57,7 @@ def compare_runs(request: Request, run: Annotated[list[str], Query()] = []) -> H
     for address in run:
         experiment, _, start = address.rpartition("/")
         sides.append(run_row(experiment, start, _index(request).run(experiment, start)))
-    return _page("compare.html.j2", "", sides=sides, measured=_measured(sides), models=_models(sides))
+    return page("compare.html.j2", "", sides=sides, measured=_measured(sides), models=_models(sides))
 
 
 @pages.get("/runs/{experiment}/{start}")
@@ -70,7 +66,7 @@ def show_run(request: Request, experiment: str, start: str) -> HTMLResponse:
     run = _index(request).run(experiment, start)
     row = run_row(experiment, start, run)
     reported = (run.path / "report.html").is_file()
-    return _page("run.html.j2", "../../", row=row, steps=step_rows(run), reported=reported)
+    return page("run.html.j2", "../../", row=row, steps=step_rows(run), reported=reported)
 
 
 @pages.get("/runs/{experiment}/{start}/events")
@@ -94,14 +90,14 @@ def draw_plan(request: Request, experiment: str, start: str, step: int) -> HTMLR
     if plan is None:
         raise UnknownName("step", str(step), [])
     drawing = Markup(plan_drawing.draw(plan))  # it escapes all names
-    return _page("plan.html.j2", "../../../", drawing=drawing, legend=plan_drawing.legend(plan))
+    return page("plan.html.j2", "../../../", drawing=drawing, legend=plan_drawing.legend(plan))
 
 
 @pages.get("/runs/{experiment}/{start}/steps")
 def show_steps(request: Request, experiment: str, start: str) -> HTMLResponse:
     """Show the table of a run's finished steps, for a page that is open already."""
     run = _index(request).run(experiment, start)
-    return _page("steps.html.j2", "../../", steps=step_rows(run))
+    return page("steps.html.j2", "../../", steps=step_rows(run))
 
 
 @pages.get("/runs/{experiment}/{start}/report")
@@ -193,18 +189,6 @@ def _models(sides: list[RunRow]) -> list[tuple[str, list[Any]]]:
     return [(name, [errors.get(name) for errors in by_model]) for name in names]
 
 
-def error_page(error: HarnessError | str, status: int) -> HTMLResponse:
-    """Return a page that says what is wrong, and what there is instead."""
-    known = error.known if isinstance(error, UnknownName) else ()
-    message = error if isinstance(error, str) else error.message if known else str(error)
-    return _page("error.html.j2", "/", status, message=message, known=known)
-
-
 def _index(request: Request) -> RunIndex:
     index: RunIndex = request.app.state.index
     return index
-
-
-def _page(template: str, root: str, status: int = 200, **values: Any) -> HTMLResponse:
-    """Fill a template; ``root`` leads from the page's address to the service's own."""
-    return HTMLResponse(TEMPLATES.get_template(template).render(root=root, **values), status)

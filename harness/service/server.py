@@ -45,6 +45,7 @@ class LoopbackServer(uvicorn.Server):
         """End, as a signal asks; a second one does not wait. The signal is not raised again afterwards."""
         del sig, frame
         self._application.state.stopping = True
+        self._application.state.jobs.interrupt()
         self.force_exit = self.should_exit
         self.should_exit = True
 

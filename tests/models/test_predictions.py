@@ -62,7 +62,7 @@ def only(prediction: Prediction, measure: str, statistic: str = "mean", subject:
 def test_the_source_plan_itself_gives_its_measured_rates(query_plan, name, executors, seed) -> None:
     truth = Truth.random(query_plan, 60.0, seed, service_ms=0.01)
     plan = deploy(query_plan, executors)
-    prediction = MODELS[name](observation(plan, truth, seed=seed), plan, SETTINGS, 60.0)
+    prediction = resolve(name)(observation(plan, truth, seed=seed), plan, SETTINGS, 60.0)
     rates = totals(query_plan, truth)
     found = values(prediction, "arrival_rate_tps")
     for c in query_plan.components:
@@ -107,8 +107,8 @@ def test_rates_scale_with_the_input_rate() -> None:
     truth = Truth.random(query_plan, 60.0, 1, service_ms=0.01)
     source, plan = observation(deploy(query_plan, 1), truth), deploy(query_plan, 2)
     for name in ("storm-tracer", "linear"):
-        once = values(MODELS[name](source, plan, SETTINGS, 60.0), "arrival_rate_tps")
-        twice = values(MODELS[name](source, plan, SETTINGS, 120.0), "arrival_rate_tps")
+        once = values(resolve(name)(source, plan, SETTINGS, 60.0), "arrival_rate_tps")
+        twice = values(resolve(name)(source, plan, SETTINGS, 120.0), "arrival_rate_tps")
         assert twice == pytest.approx({k: 2 * v for k, v in once.items()})
 
 
@@ -126,7 +126,7 @@ def test_overloaded_executors_are_named_and_there_is_no_latency() -> None:
         assert (gap.status, gap.value) == ("saturated", None)
         assert f"{label} (load 1.50)" in gap.reason
     assert only(prediction, "arrival_rate_tps", subject=label).value == pytest.approx(50.0)
-    gap = only(MODELS["linear"](source, plan, SETTINGS, 50.0), "arrival_rate_tps", subject=label)
+    gap = only(resolve("linear")(source, plan, SETTINGS, 50.0), "arrival_rate_tps", subject=label)
     assert (gap.status, gap.value) == ("saturated", None)
     assert (
         only(MODELS["storm-tracer"](source, deploy(query_plan, 4), SETTINGS, 50.0), LATENCIES[0]).status
@@ -234,7 +234,7 @@ def test_a_spoilt_observation_is_declined_with_its_reason(name, kind) -> None:
 def test_a_rate_that_is_none_is_declined(name, rate) -> None:
     query_plan = fields_to_fields()
     source = observation(deploy(query_plan, 2), Truth.random(query_plan, 50.0, 1))
-    prediction = MODELS[name](source, deploy(query_plan, 2), SETTINGS, rate)
+    prediction = resolve(name)(source, deploy(query_plan, 2), SETTINGS, rate)
     assert {e.status for e in prediction.estimates} == {"declined"}
     assert "proposed input rate" in prediction.estimates[0].reason
 
@@ -404,7 +404,7 @@ def test_no_path_is_enumerated() -> None:
 
 def test_models_are_found_by_name() -> None:
     assert resolve("storm-tracer") is MODELS["storm-tracer"]
-    assert resolve("harness.models.baselines.linear:linear") is MODELS["linear"]
+    assert resolve("harness.models.baselines.linear:linear") is resolve("linear")
     for wrong, why in {
         "nobody": "unknown model",
         "no.such.module:f": "cannot be loaded",

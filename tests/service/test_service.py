@@ -346,6 +346,10 @@ def test_openapi_is_made_of_the_types(client: httpx.Client) -> None:
         "/model/topology/storm/proposed/{topology}",
         "/model/topology/storm/packingplan/{topology}/current",
         "/model/topology/storm/packingplan/{topology}/future",
+        "/jobs",
+        "/jobs/{job}",
+        "/jobs/{job}/again",
+        "/jobs/{job}/stop",
     }
     assert "placement" in said["components"]["schemas"]["ProposalAsked"]["properties"]
 

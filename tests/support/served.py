@@ -37,6 +37,12 @@ class Served:
     runs: Path
     simulated: str
     archived: str
+    token: str = "the token of tests"
+
+    @property
+    def bearing(self) -> dict[str, str]:
+        """The header that lets a request start something."""
+        return {"authorization": f"Bearer {self.token}"}
 
 
 @contextmanager
@@ -51,7 +57,7 @@ def serving(folder: Path) -> Iterator[Served]:
     shutil.copytree(run.path, folder / HOSTILE / run.path.name)
     (folder / HOSTILE / run.path.name / "report.html").write_text("<script>fetch('/')</script>a report")
     listening, ready = listen(0), threading.Event()
-    server = LoopbackServer(create_application([folder]), ready.set)
+    server = LoopbackServer(create_application([folder], token=Served.token), ready.set)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     assert ready.wait(60)

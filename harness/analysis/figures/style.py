@@ -64,7 +64,7 @@ INK = "#222222"
 NOISE = "#d9d9d9"
 SMALLEST_PT = 6.0
 
-MODELS = ("composite", "storm-tracer", "no-change", "linear", "jackson", "simulator")
+MODELS = ("composite", "storm-tracer", "no-change", "caladrius", "jackson", "simulator")
 """The harness's own models keep their look in all figures; others get what is left."""
 
 _SIZES = {

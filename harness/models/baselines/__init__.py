@@ -1,1 +1,1 @@
-"""Models to be better than: no change, linear scaling, a Jackson network."""
+"""Models to be better than: no change, Caladrius's lines that bend, a Jackson network."""

@@ -287,5 +287,5 @@ def test_an_archived_run_is_predicted_and_judged_anew(tmp_path: Path) -> None:
     before = sorted(p.name for p in path.iterdir())
     (found,) = evaluate([path], SPLIT)
     assert sorted(p.name for p in path.iterdir()) == before
-    assert {"no-change", "jackson", "storm-tracer", "linear"} <= set(found.pairs["model"])
+    assert {"no-change", "jackson", "storm-tracer", "caladrius"} <= set(found.pairs["model"])
     assert figures(gather([found]).query("model == 'no-change' and measure == @GROUND_TRUTH")).judged > 0

@@ -1,0 +1,56 @@
+// Starting, stopping and repeating jobs: forms become JSON, sent with the token that the service printed.
+"use strict";
+(() => {
+  const KEY = "token";
+  const given = new URLSearchParams(location.hash.slice(1)).get(KEY);
+  if (given) {
+    localStorage.setItem(KEY, given);
+    history.replaceState(null, "", location.pathname + location.search);
+  }
+  const say = (text) => { const at = document.getElementById("said"); if (at) at.textContent = text; };
+
+  async function send(address, body) {
+    const headers = { "content-type": "application/json", authorization: `Bearer ${localStorage.getItem(KEY) || ""}` };
+    const answer = await fetch(address, { method: "POST", headers, body: body === undefined ? undefined : JSON.stringify(body) });
+    const said = await answer.json();
+    return answer.ok ? { said } : { trouble: said.errors.map((e) => e.error).join("; ") };
+  }
+  window.harness = { send };
+
+  function body(form) {
+    const asked = { kind: form.dataset.kind };
+    for (const field of form.elements) {
+      if (!field.name || (field.type === "checkbox" && !field.checked) || field.value === "") continue;
+      if (field.dataset.as === "list") (asked[field.name] ||= []).push(field.value);
+      else if (field.type === "checkbox") asked[field.name] = true;
+      else asked[field.name] = field.type === "number" ? Number(field.value) : field.value;
+    }
+    return asked;
+  }
+
+  for (const form of document.querySelectorAll("form[data-kind]")) {
+    form.addEventListener("submit", async (event) => {
+      event.preventDefault();
+      say("asking");
+      const { said, trouble } = await send(form.action, body(form));
+      if (trouble) say(trouble); else location.assign(`${form.dataset.work}/${said.id}`);
+    });
+  }
+  for (const button of document.querySelectorAll("button[data-post]")) {
+    button.addEventListener("click", async () => {
+      say("asking");
+      const { trouble } = await send(button.dataset.post);
+      if (trouble) say(trouble); else location.reload();
+    });
+  }
+  const job = document.getElementById("job");
+  if (job && job.dataset.state === "running") {  // what it says is shown until it ends
+    const timer = setInterval(async () => {
+      const answer = await fetch(location.href);
+      if (!answer.ok) return;
+      const now = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("job");
+      if (now.dataset.state !== "running") { clearInterval(timer); location.reload(); return; }
+      job.replaceChildren(...now.childNodes);
+    }, 1000);
+  }
+})();

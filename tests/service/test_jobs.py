@@ -1,0 +1,163 @@
+"""Jobs of a real server: real processes, their files, and what is left of them."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from served import SHORT, Served
+
+from harness.experiments.loading import dump, load
+from harness.runs import Run
+
+LONG_S = 180
+
+
+@pytest.fixture
+def client(served: Served) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=served.url, timeout=LONG_S, headers=served.bearing) as opened:
+        yield opened
+
+
+def until(found: Callable[[], Any]) -> Any:
+    limit = time.monotonic() + LONG_S
+    while not (value := found()):
+        assert time.monotonic() < limit
+        time.sleep(0.1)
+    return value
+
+
+def ended(client: httpx.Client, job: str) -> dict[str, Any]:
+    """Wait until a job does not run any more."""
+
+    def look() -> dict[str, Any] | None:
+        said: dict[str, Any] = client.get(f"/jobs/{job}").json()
+        return said if said["state"] != "running" else None
+
+    found: dict[str, Any] = until(look)
+    return found
+
+
+def test_a_tune_is_done_by_a_process_and_its_result_is_a_file(served: Served, client: httpx.Client) -> None:
+    asked = {"kind": "tune", "run": served.simulated, "step": 0, "tuners": ["ds2"]}
+    answer = client.post("/jobs", json=asked)
+    assert answer.status_code == 202
+    assert client.get(answer.headers["location"]).json()["asked"]["kind"] == "tune"
+    done = ended(client, answer.json()["id"])
+    assert (done["state"], done["exit_status"], done["attempts"]) == ("done", 0, 1)
+    (proposal,) = done["result"]["proposals"]
+    assert proposal["tuner"] == "ds2"
+    assert {d["node"] for d in proposal["decisions"]} == {"spout", "bolt-a", "bolt-b", "sender"}
+    assert done["id"] in {job["id"] for job in client.get("/jobs").json()}
+    assert done["id"] in client.get("/work").text
+    assert "done" in client.get(f"/work/{done['id']}").text
+    again = client.post(f"/jobs/{done['id']}/again")
+    assert (again.status_code, again.json()["errors"][0]["type"]) == (409, "Busy")
+
+
+def test_without_the_token_nothing_is_started(served: Served, client: httpx.Client) -> None:
+    before = client.get("/jobs").json()
+    asked = {"kind": "run", "experiment": "quick", "simulated": True}
+    for headers in ({"authorization": ""}, {"authorization": "Bearer other"}, {"authorization": "Basic x"}):
+        answer = client.post("/jobs", json=asked, headers=headers)
+        assert (answer.status_code, answer.json()["errors"][0]["type"]) == (401, "TokenNeeded")
+    assert client.get("/jobs").json() == before
+
+
+def test_a_job_that_cannot_be_is_named(served: Served, client: httpx.Client) -> None:
+    for asked, status, said in (
+        ({"kind": "run", "experiment": "/etc/passwd"}, 404, "unknown experiment"),
+        ({"kind": "tune", "run": "never/never"}, 404, "unknown run"),
+        ({"kind": "tune", "run": served.simulated, "tuners": ["os:system"]}, 404, "unknown tuner"),
+        (
+            {"kind": "schedule", "run": served.simulated, "schedulers": ["os:system"]},
+            404,
+            "unknown scheduler",
+        ),
+        ({"kind": "tune", "run": served.simulated, "step": 9}, 404, "unknown step"),
+        ({"kind": "run"}, 422, "either"),
+        ({"kind": "other"}, 422, "kind"),
+    ):
+        answer = client.post("/jobs", json=asked)
+        assert answer.status_code == status, asked
+        assert said in answer.json()["errors"][0]["error"]
+    assert client.get("/jobs/never").status_code == 404
+    assert client.post("/jobs/../jobs/x/again").status_code == 404
+
+
+def test_a_file_that_is_no_experiment_fails_with_its_line(client: httpx.Client) -> None:
+    job = client.post("/jobs", json={"kind": "run", "file": "name: one\nnothing: 1\n"}).json()["id"]
+    failed = ended(client, job)
+    assert (failed["state"], failed["exit_status"]) == ("failed", 2)
+    assert "error" in failed["result"]
+    page = client.get(f"/work/{job}").text
+    assert "Start again" in page
+    assert "unknown key" in page or "is missing" in page
+
+
+@pytest.mark.deep
+def test_a_run_ends_with_its_server_and_goes_on_from_there(served: Served, tmp_path: Path) -> None:
+    """The server is killed in the run's second step; a new one shows it interrupted, and ends it."""
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    settings = [s for s in SHORT if not s.startswith("steps")]
+    steps = ",".join(["{executors: 1}"] + ["{executors: 2}"] * 30)
+    text = dump(load("fields-to-fields", [*settings, f"steps.plan=[{steps}]"]))
+    server, url, token = started(runs)
+    headers = {"authorization": f"Bearer {token}"}
+    job = httpx.post(f"{url}/jobs", json={"kind": "run", "file": text}, headers=headers, timeout=60).json()[
+        "id"
+    ]
+    address = until(lambda: httpx.get(f"{url}/jobs/{job}").json()["run"])
+    until(lambda: Run(runs / address).finished_steps)
+    working = descendants(server.pid)
+    assert working
+    server.kill()
+    server.wait()
+    until(lambda: not [pid for pid in working if os.path.exists(f"/proc/{pid}/exe")])
+    kept = Run(runs / address).finished_steps
+    server, url, token = started(runs)
+    try:
+        assert httpx.get(f"{url}/jobs/{job}").json()["state"] == "interrupted"
+        headers = {"authorization": f"Bearer {token}"}
+        again = httpx.post(f"{url}/jobs/{job}/again", headers=headers, timeout=60).json()
+        assert (again["state"], again["attempts"]) == ("running", 2)
+        until(lambda: len(Run(runs / address).finished_steps) > len(kept))
+        working = descendants(server.pid)
+        begin = time.monotonic()
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(timeout=15) == 0
+        assert time.monotonic() - begin < 15
+        assert not [pid for pid in working if os.path.exists(f"/proc/{pid}/exe")]
+    finally:
+        server.kill()
+
+
+def started(runs: Path) -> tuple[subprocess.Popen[str], str, str]:
+    command = [sys.executable, "-m", "harness", "serve", "--port", "0", "--runs", str(runs)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    found = re.search(r"(http://[0-9.:]+)/#token=(\S+)", process.stderr.readline())
+    assert found
+    return process, found[1], found[2]
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the processes that a process started, and theirs."""
+    found = []
+    waiting = [pid]
+    while waiting:
+        for thread in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
+            children = [int(child) for child in thread.read_text().split()]
+            found += children
+            waiting += children
+    return found
