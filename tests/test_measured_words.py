@@ -84,6 +84,11 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
         frozenset({"ack", "service"}),
     ),
     ("a column of a page's table", ("harness/analysis/report/paper_tables.py",), frozenset({"service"})),
+    (
+        "how a job ended",
+        ("harness/service/job_types.py", "harness/service/jobs.py"),
+        frozenset({"failed"}),
+    ),
     ("the folder of the service's pages", ("harness/service/pages.py",), frozenset({"service"})),
     (
         "a part of a latency, or of its error",
