@@ -23,7 +23,7 @@ from harness.service.pages import pages
 from harness.service.rest import rest
 from harness.service.run_index import RunIndex, UnknownName
 from harness.service.templates import error_page
-from harness.service.work_pages import work_pages
+from harness.service.activity_pages import activity_pages
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ def create_application(folders: Sequence[Path], jobs: Path | None = None, token:
     application.include_router(rest)
     application.include_router(job_rest)
     application.include_router(pages)
-    application.include_router(work_pages)
+    application.include_router(activity_pages)
     application.add_middleware(LoopbackGuard)
     application.add_exception_handler(HarnessError, _answer_error)
     application.add_exception_handler(RequestValidationError, _answer_invalid)

@@ -16,13 +16,13 @@ Rate = Annotated[
 ]
 
 
-class Asked(BaseModel):
+class JobRequest(BaseModel):
     """What every job's request has in common: unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class RunAsked(Asked):
+class RunAsked(JobRequest):
     """Measure an experiment, or play it where its cluster is the simulator, and judge the models on it."""
 
     kind: Literal["run"]
@@ -37,7 +37,7 @@ class RunAsked(Asked):
         return self
 
 
-class ScheduleAsked(Asked):
+class ScheduleAsked(JobRequest):
     """Let schedulers place the executors of a measured step."""
 
     kind: Literal["schedule"]
@@ -47,7 +47,7 @@ class ScheduleAsked(Asked):
     rate_tps: Rate | None = None
 
 
-class TuneAsked(Asked):
+class TuneAsked(JobRequest):
     """Let tuners propose executors and batch sizes for a measured step."""
 
     kind: Literal["tune"]

@@ -58,8 +58,8 @@ def test_a_tune_is_done_by_a_process_and_its_result_is_a_file(served: Served, cl
     assert proposal["tuner"] == "ds2"
     assert {d["node"] for d in proposal["decisions"]} == {"spout", "bolt-a", "bolt-b", "sender"}
     assert done["id"] in {job["id"] for job in client.get("/jobs").json()}
-    assert done["id"] in client.get("/work").text
-    assert "done" in client.get(f"/work/{done['id']}").text
+    assert done["id"] in client.get("/activity").text
+    assert "done" in client.get(f"/activity/{done['id']}").text
     again = client.post(f"/jobs/{done['id']}/again")
     assert (again.status_code, again.json()["errors"][0]["type"]) == (409, "Busy")
 
@@ -99,7 +99,7 @@ def test_a_file_that_is_no_experiment_fails_with_its_line(client: httpx.Client) 
     failed = ended(client, job)
     assert (failed["state"], failed["exit_status"]) == ("failed", 2)
     assert "error" in failed["result"]
-    page = client.get(f"/work/{job}").text
+    page = client.get(f"/activity/{job}").text
     assert "Start again" in page
     assert "unknown key" in page or "is missing" in page
 

@@ -10,10 +10,10 @@ from harness.service.jobs import shipped
 from harness.service.run_index import RunIndex
 from harness.service.templates import page
 
-work_pages = APIRouter(prefix="/work", include_in_schema=False)
+activity_pages = APIRouter(prefix="/activity", include_in_schema=False)
 
 
-@work_pages.get("")
+@activity_pages.get("")
 def show_work(request: Request, jobs: JobsHere) -> HTMLResponse:
     """Show all jobs, and what a new one may be."""
     index: RunIndex = request.app.state.index
@@ -21,7 +21,7 @@ def show_work(request: Request, jobs: JobsHere) -> HTMLResponse:
     return page("work.html.j2", "", jobs=jobs.jobs(), experiments=list(shipped()), runs=runs)
 
 
-@work_pages.get("/{job}")
+@activity_pages.get("/{job}")
 def show_job(jobs: JobsHere, job: str) -> HTMLResponse:
     """Show one job: how it stands, what it said, what came of it."""
     return page("job.html.j2", "../", job=jobs.job(job), log=jobs.log(job))
