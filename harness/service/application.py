@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 
 from harness import __version__
 from harness.errors import ClusterError, HarnessError, ModelDeclined
+from harness.service.activity_pages import activity_pages
 from harness.service.guarding import LoopbackGuard
 from harness.service.job_rest import TokenNeeded, job_rest
 from harness.service.jobs import Busy, Jobs
@@ -23,7 +24,6 @@ from harness.service.pages import pages
 from harness.service.rest import rest
 from harness.service.run_index import RunIndex, UnknownName
 from harness.service.templates import error_page
-from harness.service.activity_pages import activity_pages
 
 logger = logging.getLogger(__name__)
 
