@@ -194,7 +194,7 @@ class Jobs:
         command = _harness(asked.kind, str(run.path), "--step", str(step), "--json")
         for name in names:
             command += [f"--{kind}", name]
-        return command if asked.rate_tps is None else [*command, "--rate", repr(asked.rate_tps)]
+        return [*command, "--rate", repr(asked.rate_tps)] if asked.rate_tps else command
 
     def _run_command(self, asked: RunAsked, folder: Path) -> list[str]:
         source = str(folder / EXPERIMENT)

@@ -59,7 +59,18 @@ def test_a_tune_is_done_by_a_process_and_its_result_is_a_file(served: Served, cl
     assert {d["node"] for d in proposal["decisions"]} == {"spout", "bolt-a", "bolt-b", "sender"}
     assert done["id"] in {job["id"] for job in client.get("/jobs").json()}
     assert done["id"] in client.get("/activity").text
-    assert "done" in client.get(f"/activity/{done['id']}").text
+    page = client.get(f"/activity/{done['id']}").text
+    assert f"{len(proposal['decisions'])} decisions" in page
+    assert "<svg" not in page
+    first = client.get(f"/activity/{done['id']}/ds2/1")
+    assert "<math" in first.text
+    assert "refresh" not in first.headers
+    playing = client.get(f"/activity/{done['id']}/ds2/1?play=1")
+    assert playing.headers["refresh"] == "2;url=2?play=1"
+    last = client.get(f"/activity/{done['id']}/ds2/{len(proposal['decisions'])}?play=1")
+    assert "refresh" not in last.headers
+    for address in ("ds2/0", "ds2/99", "aeolus/1"):
+        assert client.get(f"/activity/{done['id']}/{address}").status_code == 404
     again = client.post(f"/jobs/{done['id']}/again")
     assert (again.status_code, again.json()["errors"][0]["type"]) == (409, "Busy")
 
