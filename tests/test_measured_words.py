@@ -62,7 +62,11 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
     ),
     (
         "a kind of service time: computing or waiting",
-        ("harness/topologies/component_settings.py", "bench/instrumentation.py"),
+        (
+            "harness/topologies/component_settings.py",
+            "harness/service/building.py",
+            "bench/instrumentation.py",
+        ),
         frozenset({"cpu"}),
     ),
     (
@@ -100,7 +104,7 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
     ),
     (
         "a key of an experiment's or a topology's file",
-        ("harness/storm/submission.py", "bench/instrumentation.py"),
+        ("harness/storm/submission.py", "harness/service/building.py", "bench/instrumentation.py"),
         frozenset({"service"}),
     ),
     (

@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from harness import __version__
 from harness.errors import ClusterError, HarnessError, ModelDeclined
 from harness.service.activity_pages import activity_pages
+from harness.service.builder_pages import builder_pages
 from harness.service.guarding import LoopbackGuard
 from harness.service.job_rest import TokenNeeded, job_rest
 from harness.service.jobs import Busy, Jobs
@@ -71,6 +72,7 @@ def create_application(folders: Sequence[Path], jobs: Path | None = None, token:
     application.include_router(job_rest)
     application.include_router(pages)
     application.include_router(activity_pages)
+    application.include_router(builder_pages)
     application.add_middleware(LoopbackGuard)
     application.add_exception_handler(HarnessError, _answer_error)
     application.add_exception_handler(RequestValidationError, _answer_invalid)

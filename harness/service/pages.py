@@ -24,6 +24,7 @@ FILES = {
     "page.css": "text/css",
     "run.js": "text/javascript",
     "work.js": "text/javascript",
+    "builder.js": "text/javascript",
 }
 
 

@@ -87,7 +87,7 @@ def _scheduled(proposal: Mapping[str, Any]) -> dict[str, Any]:
     means = (
         by["mean"] for by in proposal["predicted"].values() if by.get("mean", {}).get("value") is not None
     )
-    mean = next(means, {})
+    mean: Mapping[str, Any] = next(means, {})
     limits = proposal["limits"]
     moved = proposal["executors_moved"]
     return {

@@ -1,0 +1,58 @@
+// The builder: each change goes to the service with the file's text, and the page's parts come back.
+"use strict";
+(() => {
+  const at = (id) => document.getElementById(id);
+  let waiting = 0, asked = 0;
+
+  async function ask(address, body) {
+    const headers = { "content-type": "application/json", authorization: `Bearer ${localStorage.getItem("token") || ""}` };
+    const answer = await fetch(address, { method: "POST", headers, body: JSON.stringify(body) });
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (answer.ok) { at("said").textContent = ""; return [...page.body.childNodes]; }
+    at("said").textContent = page.querySelector("main p")?.textContent || `the service answered ${answer.status}`;
+    return null;
+  }
+
+  async function edit(action, given, text = at("text").value) {
+    const focused = document.activeElement?.dataset?.set, open = document.querySelector("#parts details").open;
+    const parts = await ask("builder/parts", { text, action, arguments: given });
+    if (!parts) return;
+    at("parts").replaceChildren(...parts);
+    document.querySelector("#parts details").open = open;
+    if (focused) [...document.querySelectorAll("[data-set]")].find((n) => n.dataset.set === focused)?.focus();
+    clearTimeout(waiting);
+    waiting = setTimeout(predict, 600);
+  }
+
+  async function predict() {
+    if (!at("problem").hidden) return;
+    const mine = ++asked;
+    at("prediction").setAttribute("aria-busy", "true");
+    const parts = await ask("builder/prediction", { text: at("text").value });
+    if (mine !== asked) return;
+    at("prediction").removeAttribute("aria-busy");
+    if (parts) at("prediction").replaceChildren(...parts);
+  }
+
+  at("parts").addEventListener("change", (event) => {
+    const field = event.target;
+    if (field.id === "text") edit("none", [], field.value);
+    else if (field.dataset.set) edit("set", [field.value, ...JSON.parse(field.dataset.set)]);
+  });
+  at("parts").addEventListener("click", (event) => {
+    const button = event.target.closest("button[data-action]");
+    if (!button) return;
+    const from = button.dataset.from ? button.dataset.from.split(" ").map((id) => at(id).value) : JSON.parse(button.dataset.arguments);
+    edit(button.dataset.action, from);
+  });
+  at("predict").addEventListener("click", predict);
+  at("file").addEventListener("change", async (event) => { if (event.target.files[0]) edit("none", [], await event.target.files[0].text()); });
+  at("save").addEventListener("click", () => {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([at("text").value], { type: "application/yaml" }));
+    link.download = "experiment.yaml";
+    link.click();
+    URL.revokeObjectURL(link.href);
+  });
+  at("run").addEventListener("submit", () => { at("run-file").value = at("text").value; }, true);
+})();

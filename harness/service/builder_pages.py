@@ -1,0 +1,129 @@
+"""The builder: an experiment's graph, steps and file on one page, drawn, checked and predicted."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, get_args
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import HTMLResponse
+from markupsafe import Markup
+from pydantic import BaseModel, ConfigDict, Field
+
+from harness.errors import HarnessError, UsageError
+from harness.service import building
+from harness.service.job_rest import require_token
+from harness.service.jobs import shipped
+from harness.service.run_index import UnknownName
+from harness.service.templates import page
+from harness.topologies.own_graph import GraphStream
+from harness.topologies.roles import ROLES
+
+builder_pages = APIRouter(prefix="/builder", include_in_schema=False)
+START = "fields-to-fields"
+GROUPINGS = get_args(GraphStream.model_fields["grouping"].annotation)
+
+
+class Edit(BaseModel):
+    """A file's text and one change of it.
+
+    Attributes
+    ----------
+    text : str
+    action : str
+    arguments : list of str
+        Of the action, in the order of the functions of ``harness.service.building``; of ``set`` the value,
+        then the parts of the key.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: Annotated[str, Field(max_length=200_000)]
+    action: Literal["none", "set", "add_component", "remove_component", "add_stream", "remove_stream"] = (
+        "none"
+    )
+    arguments: Annotated[list[str], Field(max_length=12)] = []
+
+
+@builder_pages.get("")
+def show_builder(request: Request, experiment: str = START) -> HTMLResponse:
+    """Show a shipped experiment in the builder."""
+    del request
+    known = shipped()
+    if experiment not in known:
+        raise UnknownName("experiment", experiment, list(known))
+    text = building.opened(known[experiment])
+    return page("builder.html.j2", "", experiments=list(known), chosen=experiment, **_parts(text))
+
+
+@builder_pages.post("/parts", dependencies=[Depends(require_token)])
+def edit_parts(edit: Edit) -> HTMLResponse:
+    """Change a file and show it anew; a change that cannot be leaves it and says why."""
+    try:
+        tree = building.read(edit.text)
+        _apply(tree, edit)
+        text = edit.text if edit.action == "none" else building.write(tree)
+    except UsageError as error:
+        return page("builder_parts.html.j2", "", **_parts(edit.text, str(error)))
+    return page("builder_parts.html.j2", "", **_parts(text))
+
+
+@builder_pages.post("/prediction", dependencies=[Depends(require_token)])
+def predict(edit: Edit) -> HTMLResponse:
+    """Play and predict the file's first steps."""
+    from harness.service.trying import try_out  # noqa: PLC0415 (compiles)
+
+    try:
+        return page("builder_prediction.html.j2", "", rows=try_out(edit.text), problem="")
+    except HarnessError as error:
+        return page("builder_prediction.html.j2", "", rows=[], problem=str(error))
+
+
+def _apply(tree: building.Tree, edit: Edit) -> None:
+    given = [*edit.arguments, "", "", "", ""]
+    match edit.action:
+        case "set":
+            building.set_key(tree, edit.arguments[1:], given[0])
+        case "add_component":
+            building.add_component(tree, given[0], given[1])
+        case "remove_component":
+            building.remove_component(tree, given[0])
+        case "add_stream":
+            building.add_stream(tree, given[0], given[1], given[2], given[3])
+        case "remove_stream":
+            building.remove_stream(tree, int(given[0]) if given[0].isdecimal() else 0)
+
+
+def _parts(text: str, problem: str = "") -> dict[str, Any]:
+    """Return what the page shows of a file: its form, its drawing where it is an experiment, its problems."""
+    from harness.analysis.figures import query_plan_drawing  # noqa: PLC0415 (takes a second)
+
+    drawing, notes = "", []
+    try:
+        tree = building.read(text)
+    except UsageError as error:
+        tree, problem = {}, problem or str(error)
+    try:
+        experiment = building.checked(text)
+        notes = building.warnings(experiment)
+        if not experiment.topology.of_a_jar:
+            drawing = query_plan_drawing.draw(experiment.topology.own().query_plan(), link="#component-")
+        elif not problem:
+            problem = "the graph of a jar is in the jar: it is known when it was run"
+    except (UsageError, ValueError) as error:
+        problem = problem or str(error)
+    topology = tree.get("topology")
+    graph = topology if isinstance(topology, dict) else {}
+    components = graph.get("components")
+    streams = graph.get("streams")
+    return {
+        "text": text,
+        "problem": problem,
+        "notes": notes,
+        "drawing": Markup(drawing),
+        "components": components if isinstance(components, dict) else {},
+        "streams": [s for s in streams if isinstance(s, dict)] if isinstance(streams, list) else [],
+        "batching": graph.get("batching") if isinstance(graph.get("batching"), dict) else {},
+        "tree": tree,
+        "roles": list(ROLES),
+        "groupings": GROUPINGS,
+    }
