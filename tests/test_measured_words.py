@@ -49,6 +49,7 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
             *("harness/models/composite/plan/flows.py", "harness/models/composite/source/fan_out.py"),
             *("harness/models/composite/source/hop_times.py", "harness/models/solver/structure.py"),
             *("harness/models/solver/window_law.py", "harness/models/thesis/windows.py"),
+            "harness/service/building.py",
         ),
         frozenset({"count"}),
     ),
