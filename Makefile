@@ -15,7 +15,7 @@ PYTEST = $(PY) -m pytest --junitxml=$(RESULTS)/$@.xml
 MAVEN := mvn -B -Dstyle.color=never -f storm-topologies/pom.xml
 
 .PHONY: setup setup-dev setup-deep servers run test test-deep test-units test-first-run test-java test-python
-.PHONY: test-system test-alone test-hosts slowest lint bench bench-scale lock docs nightly audit sbom pins
+.PHONY: test-system test-alone test-hosts reliability slowest lint bench bench-scale lock docs nightly audit sbom pins
 
 setup: ## what every command needs but provisioning, tests and benches; quick when nothing changed
 	@bash scripts/setup.sh
@@ -51,7 +51,7 @@ test-java-units:
 	@$(SANDBOX) $(MAVEN) -q -o package -DexcludedGroups=deep $(NAMED)
 
 test-python-units:
-	@HARNESS_TESTS=quick $(SANDBOX) $(PYTEST) -n 2 --dist loadfile --ignore=tests/system --ignore=tests/hosts $(NAMED)
+	@HARNESS_TESTS=quick $(SANDBOX) $(PYTEST) -n 2 --dist loadfile --ignore=tests/system --ignore=tests/hosts --ignore=tests/reliability $(NAMED)
 
 test-first-run: setup-dev
 	@$(PYTEST) -vv $(FIRST_RUN) $(NAMED)
@@ -61,7 +61,7 @@ test-java: setup-dev
 	$(SANDBOX) $(MAVEN) -o package -Dgroups=deep $(NAMED)
 
 test-python: setup-dev ## what needs no cluster and the quick circle left out; a file's tests share what they start
-	HARNESS_TESTS=rest $(SANDBOX) $(PYTEST) -n 2 --dist loadfile --ignore=tests/system --ignore=tests/hosts $(NAMED)
+	HARNESS_TESTS=rest $(SANDBOX) $(PYTEST) -n 2 --dist loadfile --ignore=tests/system --ignore=tests/hosts --ignore=tests/reliability $(NAMED)
 
 test-system: servers setup-dev ## what shares one cluster of this machine, one test after the other
 	$(SANDBOX) $(PYTEST) -vv tests/system $(ALONE:%=--ignore=%) --ignore=$(FIRST_RUN) $(NAMED)
@@ -71,6 +71,9 @@ test-alone: servers setup-dev ## what starts clusters and servers of its own on 
 
 test-hosts: servers setup-deep ## clusters on namespace hosts, which make a sandbox of their own (needs root)
 	$(PYTEST) -vv tests/hosts $(NAMED)
+
+reliability: servers setup-dev ## the tests of docs/reliability.md, with their figures (at most 40 minutes)
+	@$(PY) scripts/reliability.py
 
 slowest: ## the 25 slowest Python tests of the last test runs
 	@$(PY) scripts/slowest_tests.py $(RESULTS)

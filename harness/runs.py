@@ -99,6 +99,27 @@ class Rejected(Frozen):
         return {"reason": found} if isinstance(found, str) else found
 
 
+class FaultMade(Frozen):
+    """A fault of a step: what was asked and when, in seconds of the interval, and what was done.
+
+    ``at_ns`` and ``until_ns`` are monotonic: when it began, and when what was stopped went on. ``problem``
+    says why it was not made; empty where it was.
+    """
+
+    what: str
+    asked_s: float
+    done: str = ""
+    at_ns: int | None = None
+    until_ns: int | None = None
+    problem: str = ""
+
+    def __str__(self) -> str:
+        if self.problem:
+            return f"{self.what} at {self.asked_s:g} s was not made: {self.problem}"
+        lasted = "" if self.until_ns is None else f" for {(self.until_ns - (self.at_ns or 0)) / 1e9:.2f} s"
+        return f"{self.done} at {self.asked_s:g} s{lasted}"
+
+
 class Interval(Frozen):
     """``interval.json``: when the step was measured. Times are monotonic ns and epoch ms.
 
@@ -149,6 +170,9 @@ class Interval(Frozen):
     clock_offset_end_ns: int | None = None
     """What the time of day was ahead of the monotonic clock at the interval's ends; None as above, and of
     simulated runs."""
+    faults: tuple[FaultMade, ...] = ()
+    evidence: bool = True
+    """Whether models are judged by the step: not where faults were made, unless its experiment says so."""
 
     @property
     def by_broker(self) -> bool:

@@ -7,6 +7,8 @@ import runpy
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from harness.models.contract.conformance import CHECKS
 from harness.schemas import LATENCY, MEASURES, METRICS, Metric, MetricField
 
@@ -55,10 +57,11 @@ def test_the_model_in_the_document_is_one_and_conforms() -> None:
         assert f"| {check} |" in text, check
 
 
-def test_every_trouble_has_a_test_that_is_there() -> None:
-    text = (ROOT / "docs" / "trouble.md").read_text(encoding="utf-8")
-    rows = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith("| trouble")]
-    rows = [row for row in rows if not row.startswith("| ---")]
+@pytest.mark.parametrize("page", ["trouble.md", "reliability.md"])
+def test_every_trouble_has_a_test_that_is_there(page: str) -> None:
+    lines = (ROOT / "docs" / page).read_text(encoding="utf-8").splitlines()
+    heads = ("| trouble", "| case", "| fault |", "| ---")
+    rows = [line for line in lines if line.startswith("| ") and not line.startswith(heads)]
     assert len(rows) > 20
     for row in rows:
         named = re.findall(r"`([^`]+\.(?:py|java))::(\w+)`", row)

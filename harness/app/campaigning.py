@@ -18,6 +18,7 @@ from harness.app.jars import jars
 from harness.app.loads import load_of
 from harness.app.planning import StepPlanner
 from harness.app.stores import Stores
+from harness.backends.faults import LocalFaults
 from harness.errors import ClusterError, HarnessError, UsageError
 from harness.experiments.campaign import Campaign
 from harness.experiments.config import Experiment
@@ -226,8 +227,18 @@ def carry_out_on(
         deployment = StormDeployment(experiment, cluster, submitter, target, jars(), folder)
         stack.enter_context(giving_way())  # to generator and receiver, which run by now
         planner = StepPlanner(experiment, run, lambda: cluster.nodes, lambda: cluster.lost)
-        campaign = Campaign(experiment, run, deployment, load, metrics, watcher, cluster.round_trips, planner)
-        campaign.carry_out()
+        faults = LocalFaults(cluster.hosts, cluster.nodes, load.processes)
+        Campaign(
+            experiment,
+            run,
+            deployment,
+            load,
+            metrics,
+            watcher,
+            cluster.round_trips,
+            planner,
+            faults=faults,
+        ).carry_out()
     return submitter.topology
 
 

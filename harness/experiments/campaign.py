@@ -33,6 +33,7 @@ from harness.experiments.contracts import (
 )
 from harness.experiments.loading import expand_steps
 from harness.experiments.measuring import MeasuredInterval, Measurement, Report
+from harness.experiments.step_faults import FaultMaker, NoFaults, StepFaults
 from harness.experiments.step_traffic import step_traffic
 from harness.machine.readings import ThisMachine
 from harness.plans import AskedPlacement, PhysicalPlan, TopologyConfiguration
@@ -92,6 +93,8 @@ class Campaign:
         Where each step's executors go; all are left to Storm's own scheduler without one.
     machine : MachineReadings, optional
         The machine that it runs on; by default as it is.
+    faults : FaultMaker, optional
+        Makes the faults of its steps; by default there are none.
     """
 
     def __init__(
@@ -105,6 +108,7 @@ class Campaign:
         probes: Probes = unprobed,
         planner: Planner = unplanned,
         machine: MachineReadings | None = None,
+        faults: FaultMaker | None = None,
     ) -> None:
         self._experiment = experiment
         self._run = run
@@ -115,6 +119,7 @@ class Campaign:
         self._probes = probes
         self._planner = planner
         self._machine = machine or ThisMachine()
+        self._faults = faults or NoFaults()
         self._traffic = step_traffic(experiment, deployment, load, metrics)
         self._steps = expand_steps(experiment)
         self._submitted = False
@@ -166,12 +171,12 @@ class Campaign:
         to others. A neighbour on the same host can do that. Whether a step is measured again never depends on
         how large its latency is. What delays a generator delays
         tuples, too, though: where the machine is always too busy for it, a kept first attempt is of a
-        calmer moment than most.
+        calmer moment than most. A step with faults is disturbed on purpose, and measured once.
         """
         submission: Submission = "first"
         rejected: list[Rejected] = []
         first_asked_ns = time.monotonic_ns()
-        attempts = self._experiment.measure.attempts
+        attempts = 1 if step.faults else self._experiment.measure.attempts
         for attempt in range(1, attempts + 1):
             asked_ns = time.monotonic_ns()
             how, start = self._apply(step, asked, finished)
@@ -188,6 +193,7 @@ class Campaign:
                 self._deployment,
                 self._reporter(step),
                 self._machine,
+                StepFaults(step.faults, self._faults),
                 tolerant=attempt == attempts,
             )
             try:
@@ -331,6 +337,8 @@ class Campaign:
                 "machine_steal_pct": measured.machine_steal_pct,
                 "clock_offset_start_ns": measured.clock_offset_start_ns,
                 "clock_offset_end_ns": measured.clock_offset_end_ns,
+                "faults": measured.faults,
+                "evidence": step.evidence,
             }
         )
         interval = self._run.write_step(

@@ -51,6 +51,8 @@ class ClusterShape(Frozen):
     """What is done when a run on it is told to stop."""
     without_quotas: ClassVar[str] = ""
     """Why its nodes can have no quotas; empty where they can."""
+    without_faults: ClassVar[str] = ""
+    """Why no faults can be made on it; empty where they can."""
 
     kind: str
     # beyond these a slot's port would be that of another server (machine/server_config.py)
@@ -115,6 +117,7 @@ class Provisioned(ClusterShape):
     """
 
     without_quotas = "a provisioned cluster's nodes have all of their cores"
+    without_faults = "they are made on a cluster of this machine only, not yet on provisioned hosts"
 
     kind: Literal["remote"] = "remote"
     name: str
@@ -148,6 +151,7 @@ class Simulated(ClusterShape):
 
     measured = False
     without_quotas = "the simulator's nodes share one host's cores without quotas"
+    without_faults = "the simulator has no processes that could be killed or stopped"
 
     kind: Literal["simulator"] = "simulator"
 

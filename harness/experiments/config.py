@@ -15,6 +15,7 @@ from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
 from harness.experiments.clusters import CLUSTER_TAGS, ClusterSpec, Local
 from harness.experiments.placement_file import count_executors, read_placement
+from harness.experiments.step_faults import Fault, check_faults
 from harness.experiments.stores import MetricStore, PlanStore
 from harness.experiments.workload_settings import Seed, Workload
 from harness.machine.named_paths import file_at
@@ -162,6 +163,10 @@ class StepSpec(Frozen):
     placement : Path
         In place of ``executors``, ``workers`` and ``scheduler``: a file beside the experiment's with
         the worker's label of each executor's label. The run keeps a copy.
+    faults : list of Fault
+        Faults that are made while the step is measured (docs/reliability.md). It is measured once.
+    judge : bool
+        Models are judged by the step, though it has faults.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True)
@@ -176,6 +181,8 @@ class StepSpec(Frozen):
     source: Annotated[int, Field(ge=0)] | None = Field(default=None, alias="from")
     """Position in ``steps.plan`` of the step whose observation the scheduler reads."""
     placement: Path | None = None
+    faults: tuple[Fault, ...] = ()
+    judge: bool = False
 
     @cached_property
     def placed(self) -> Mapping[str, str]:
@@ -251,6 +258,9 @@ class Step(Frozen):
     spec: int
     placed_by: str = ""
     """Name of what places the executors; empty for Storm's own scheduler."""
+    faults: tuple[Fault, ...] = ()
+    evidence: bool = True
+    """Whether models may be judged by it."""
 
     @property
     def sent_tps(self) -> float:
@@ -419,6 +429,18 @@ class Experiment(Frozen):
     @model_validator(mode="after")
     def _stores_fit(self) -> Self:
         self.cluster.check_stores(self.metrics, self.plans)
+        return self
+
+    @model_validator(mode="after")
+    def _faults_can_be(self) -> Self:
+        for i, spec in enumerate(self.steps.plan):
+            if spec.judge and not spec.faults:
+                raise ValueError(f"steps.plan.{i}.judge: it is said of steps with faults only")
+            if spec.faults and self.cluster.without_faults:
+                raise ValueError(f"steps.plan.{i}.faults: {self.cluster.without_faults}")
+            nodes = [node.name for node in self.cluster.worker_nodes()] if spec.faults else []
+            least_s, sends = self.measure.interval.least_s, self.workload is not None
+            check_faults(spec.faults, f"steps.plan.{i}", nodes=nodes, least_s=least_s, sends=sends)
         return self
 
     @model_validator(mode="after")

@@ -107,6 +107,10 @@ class Load(Protocol):
     def by_broker(self) -> bool:
         """Whether a message went in and came out when the broker appended its records."""
 
+    @property
+    def processes(self) -> Mapping[str, int]:
+        """Its own processes: ``generator`` and ``receiver``."""
+
     def start(self, rate_tps: float) -> None:
         """Begin to send at that rate."""
 
@@ -153,6 +157,7 @@ class OwnMessages:
     input_topics: Mapping[str, int] = {}
     output_topic = ""
     by_broker = False
+    processes: Mapping[str, int] = {}
     records_read = 0
     foreign_records = 0
     foreign: Sequence[object] = ()

@@ -139,6 +139,8 @@ def expand_steps(experiment: Experiment) -> tuple[Step, ...]:
             fresh=experiment.steps.plan[spec].fresh,
             spec=spec,
             placed_by=experiment.steps.plan[spec].placed_by,
+            faults=experiment.steps.plan[spec].faults,
+            evidence=experiment.steps.plan[spec].judge or not experiment.steps.plan[spec].faults,
         )
         for index, spec in enumerate(specs)
     )

@@ -18,9 +18,10 @@ from harness.experiments.config import Experiment, Step
 from harness.experiments.contracts import Deployment, MachineReadings, Phase, WorkerSeen
 from harness.experiments.precision import MOST_MISSED_FACTOR, Look, look, look_times
 from harness.experiments.steady import Steadiness, burn_in, interval
+from harness.experiments.step_faults import StepFaults
 from harness.experiments.watching import View, Watched
 from harness.machine.readings import shares
-from harness.runs import BurnInFound, CompleteLatency, Latency, Rejected
+from harness.runs import BurnInFound, CompleteLatency, FaultMade, Latency, Rejected
 
 LOOK_EVERY_S = 1.0
 """How often the data so far are looked at during burn-in, and shown."""
@@ -69,6 +70,7 @@ class MeasuredInterval:
     clock_offset_end_ns: int
     came_up: tuple[int, ...]
     disturbance: str
+    faults: tuple[FaultMade, ...] = ()
 
     def shortcoming(self, precision_pct: float) -> str:
         """Say why a step that kept up with its input is not usable as it was measured; empty when it is.
@@ -126,6 +128,8 @@ class Measurement:
         messages.
     machine : MachineReadings
         Read at both ends of the interval.
+    faults : StepFaults
+        Made while the interval is measured.
     tolerant : bool
         Go on when a worker restarts, and say so in the result, instead of raising.
     """
@@ -138,10 +142,12 @@ class Measurement:
         deployment: Deployment,
         report: Report,
         machine: MachineReadings,
+        faults: StepFaults,
         *,
         tolerant: bool,
     ) -> None:
         self._measure = experiment.measure
+        self._faults = faults
         self._step = step
         self._watched = watched
         self._deployment = deployment
@@ -170,7 +176,11 @@ class Measurement:
         offset_ns = self._machine.clock_offset_ns()
         before = self._deployment.complete_latency()
         cpu_before = self._machine.cpu_times()
-        ended = self._interval(start_ns)
+        self._faults.begin(start_ns)
+        try:
+            ended = self._interval(start_ns)
+        finally:
+            faults = self._faults.end()
         cpu = shares(cpu_before, self._machine.cpu_times())
         end_ns = start_ns + round(ended.length_s * 1e9)
         offset_end_ns, came_up = self._machine.clock_offset_ns(), self._machine.came_up(start_ns, end_ns)
@@ -205,6 +215,7 @@ class Measurement:
             clock_offset_end_ns=offset_end_ns,
             came_up=tuple(came_up),
             disturbance=self._disturbance,
+            faults=faults,
         )
 
     def _burn_in(self) -> BurnInFound:

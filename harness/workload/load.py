@@ -69,6 +69,11 @@ class KafkaLoad:
             raise
         self.begin_step()
 
+    @property
+    def processes(self) -> Mapping[str, int]:
+        """Its own processes: ``generator`` and ``receiver``."""
+        return {"generator": self.generator.pid, "receiver": self.receiver.pid}
+
     def begin_step(self) -> None:
         """Forget what was sent and received until now; what comes later belongs to this step."""
         before = self._input_records()

@@ -56,6 +56,7 @@ class World:
     output_topic = "out"
     records_read = foreign_records = 0
     by_broker = False
+    processes: Mapping[str, int] = {}
     foreign: tuple[object, ...] = ()
 
     def __init__(self) -> None:

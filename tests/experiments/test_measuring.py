@@ -13,6 +13,7 @@ from harness.experiments.config import Step
 from harness.experiments.contracts import WorkerSeen
 from harness.experiments.loading import expand_steps, load
 from harness.experiments.measuring import Disturbed, MeasuredInterval, Measurement
+from harness.experiments.step_faults import NoFaults, StepFaults
 from harness.experiments.watching import View
 from harness.machine.readings import CpuTimes, ThisMachine, shares
 
@@ -95,7 +96,8 @@ def measured_on(world: World, monkeypatch: pytest.MonkeyPatch, *, tolerant: bool
     monkeypatch.setattr(measuring, "time", world)
     step: Step = expand_steps(EXPERIMENT)[0]
     silent = lambda *_: None  # noqa: E731
-    return Measurement(EXPERIMENT, step, world, world, silent, world, tolerant=tolerant).carry_out()  # type: ignore[arg-type]
+    none = StepFaults((), NoFaults())
+    return Measurement(EXPERIMENT, step, world, world, silent, world, none, tolerant=tolerant).carry_out()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

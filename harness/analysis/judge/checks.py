@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from harness.analysis.judge.shedding import shed_load
 from harness.analysis.spark.distribution import BATCHES, MISSING, NEGATIVE, NOT_A_NUMBER
 from harness.analysis.spark.inputs import RunRecord, StepRecord
 from harness.experiments.precision import MOST_MISSED_FACTOR
@@ -82,6 +83,10 @@ DECLINED = "declined"
 """Stands for a step whose placement could not be had; the others are as good as without it."""
 OF_SAMPLES = "samples"
 """The check that counts a step's rows."""
+BACKLOG = "backlog"
+"""The check that says whether a step kept up with its input."""
+NO_EVIDENCE = "no evidence for models"
+"""What is said of a step with faults, unless its experiment asks to judge models by it."""
 
 Outcome = tuple[Verdict, str]
 StepCheck = Callable[[StepRecord, Samples], Outcome]
@@ -107,6 +112,7 @@ def _all(run: RunRecord, samples: Mapping[int, Samples]) -> Iterator[CheckResult
         yield CheckResult(name, status, None, detail)
     for declined in run.declined:
         yield CheckResult(DECLINED, "valid", declined.step, declined.reason)
+    shed = shed_load(run.steps)
     for step in run.steps:
         counted = samples.get(step.index, Samples())
         for name, of_step in STEP_CHECKS.items():
@@ -114,6 +120,8 @@ def _all(run: RunRecord, samples: Mapping[int, Samples]) -> Iterator[CheckResult
                 yield CheckResult(name, "valid", step.index, f"does not apply: {step.quality.absent[name]}")
                 continue
             status, detail = _guarded(lambda c=of_step, s=step, n=counted: c(s, n))  # type: ignore[misc]
+            if name == BACKLOG and step.index in shed and not step.quality.saturated:
+                status, detail = "unknown", shed[step.index]
             yield CheckResult(name, status, step.index, detail)
 
 
@@ -125,7 +133,7 @@ def first_fault(step: StepRecord, samples: Samples) -> str:
         status, detail = _guarded(lambda check=check: check(step, samples))  # type: ignore[misc]
         if status == "invalid":
             return f"{name}: {detail}" if detail else name
-    return ""
+    return "" if step.interval.evidence else f"faults: {_faults(step, samples)[1]}"
 
 
 def _guarded(check: Callable[[], Outcome]) -> Outcome:
@@ -147,9 +155,13 @@ def verdict(results: Iterable[CheckResult]) -> Verdict:
     return "invalid" if "invalid" in found else "unknown" if "unknown" in found or not found else "valid"
 
 
-def unusable(results: Iterable[CheckResult]) -> dict[int, tuple[str, str]]:
-    """Return the verdict and reason of the pairs of every step that failed a check."""
-    found: dict[int, tuple[str, str]] = {}
+def unusable(results: Iterable[CheckResult], steps: Iterable[StepRecord] = ()) -> dict[int, tuple[str, str]]:
+    """Return the verdict and reason of the pairs of every step that failed a check, or is no evidence."""
+    found: dict[int, tuple[str, str]] = {
+        s.index: ("invalid", f"step {s.index}: faults: {_faults(s, Samples())[1]}")
+        for s in steps
+        if not s.interval.evidence
+    }
     for r in results:
         if r.status != "invalid" or r.step is None:
             continue
@@ -332,6 +344,13 @@ def _began_empty(step: StepRecord, _: Samples) -> Outcome:
     return _ok(found.ok, found.detail) if found is not None else ("valid", "not recorded")
 
 
+def _faults(step: StepRecord, _: Samples) -> Outcome:
+    """Say which faults were made; one that was not made leaves the step without what it was measured for."""
+    made = step.interval.faults
+    detail = "; ".join([*map(str, made), *(() if step.interval.evidence else (NO_EVIDENCE,))])
+    return _ok(not any(fault.problem for fault in made), detail)
+
+
 def _alone(step: StepRecord, _: Samples) -> Outcome:
     found = step.quality.alone
     return _ok(found.ok, found.detail) if found is not None else ("valid", "not recorded")
@@ -409,10 +428,11 @@ STEP_CHECKS: Mapping[str, StepCheck] = {
     "ledger": _ledger,
     "tracked": _tracked,
     "attempts": _attempts,
-    "backlog": _backlog,
+    BACKLOG: _backlog,
     "steady": _unless_saturated(_steady),
     "burn-in": _unless_saturated(_burn_in),
     "precision": _unless_saturated(_precision),
+    "faults": _faults,
     "began-empty": _began_empty,
     "alone": _alone,
     "clocks": _clocks,

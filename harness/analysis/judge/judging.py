@@ -103,7 +103,7 @@ def all_judged(spark: SparkSession, source: Source) -> Iterator[AllJudged]:
         unusable = {
             run.place * STEP_NUMBERS + step: why
             for run, results in zip(source.runs, checked, strict=True)
-            for step, why in checks.unusable(results).items()
+            for step, why in checks.unusable(results, run.steps).items()
         }
         measured = errors.actuals(spark, source, of_latency, measures).persist()
         pairs = errors.pairs(spark, source, measured, unusable).persist()

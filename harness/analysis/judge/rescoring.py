@@ -131,7 +131,7 @@ class Scorer:
             Told what is being done.
         """
         found = checks.run_checks(self.record, {i: raw_steps.samples(s) for i, s in raw.items()})
-        unusable = checks.unusable(found)
+        unusable = checks.unusable(found, self.record.steps)
         judged = errors([self.asked(raw)], self.record, unusable)
         drawn = []
         for seed in range(nights):

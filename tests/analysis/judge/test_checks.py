@@ -11,11 +11,11 @@ import pytest
 from synthetic_run import FakeRun, FakeStep, build
 
 from harness.analysis.judge import checks
-from harness.analysis.judge.checks import Samples, run_checks, unusable, verdict
+from harness.analysis.judge.checks import Samples, first_fault, run_checks, unusable, verdict
 from harness.analysis.spark.distribution import MISSING, NEGATIVE, NOT_A_NUMBER, ZERO
 from harness.analysis.spark.inputs import RunRecord, read_run
 from harness.protocols import CheckResult
-from harness.runs import BurnInFound, Finding, Rejected, Tracked
+from harness.runs import BurnInFound, FaultMade, Finding, Rejected, Tracked
 
 LEDGER = {
     "sent": 100,
@@ -196,6 +196,42 @@ def test_what_a_jar_may_drop_and_repeat_is_told_and_not_judged(tmp_path: Path) -
     assert found["measured-latency", 1].detail.startswith("from the append to the input topic to the append")
 
 
+def loaded(tmp_path: Path, without: tuple[int, int, int]) -> dict[int, CheckResult]:
+    """The check backlog of three steps at 100, 200 and 300 messages/s, 10,000 messages each."""
+    kept = {"received": 10_000, "absorbed": 0, "sent": 10_000}
+    steps = [
+        FakeStep(
+            n,
+            seconds=4,
+            burn_in_s=2,
+            rate_tps=100 * n,
+            quality={"ledger": LEDGER | kept | {"received": 10_000 - out, "without_output": out}},
+            interval={"latency": "topics"},
+        )
+        for n, out in enumerate(without, start=1)
+    ]
+    found = results(read_run(build(tmp_path / "run", FakeRun(steps=steps))))
+    return {step: found["backlog", step] for step in range(3)}
+
+
+def test_a_jar_that_leaves_out_more_at_a_higher_rate_is_not_said_to_keep_up(tmp_path: Path) -> None:
+    """A filter of one in ten, which sheds half of the load at 300 messages/s."""
+    found = loaded(tmp_path, (1000, 1030, 5500))
+    assert [found[n].status for n in range(3)] == ["valid", "valid", "unknown"]
+    assert found[2].detail.startswith(
+        "55.0 % of the messages have no output at 300 messages/s, 10.0 % in step 0 at 100:"
+    )
+    assert verdict(found.values()) == "unknown"
+
+
+@pytest.mark.parametrize("without", [(0, 0, 0), (1000, 1110, 960), (0, 60, 90), (3334, 3300, 3390)])
+def test_a_filter_that_leaves_out_the_same_share_is_none_that_sheds(
+    tmp_path: Path, without: tuple[int, int, int]
+) -> None:
+    """The largest difference here, of 1.5 % of 10,000, is 3.5 standard errors; below 1 % none counts."""
+    assert {r.status for r in loaded(tmp_path, without).values()} == {"valid"}
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -304,3 +340,29 @@ def test_stolen_time_of_a_run_from_before_there_was_a_limit_is_told(tmp_path: Pa
     told = results(run)["stolen", 1].detail
     assert told == "20.3 % of the CPU time was stolen in the interval, when there was no limit"
     assert results(run)["stolen", 0].detail == "not recorded"
+
+
+@pytest.mark.parametrize(
+    ("problem", "status", "says"),
+    [
+        ("", "valid", "stop broker (process 7) at 20 s; no evidence for models"),
+        ("gone", "invalid", "stop broker at 20 s was not made: gone; no evidence for models"),
+    ],
+)
+def test_faults_are_told_and_no_model_is_judged_by_them(
+    tmp_path: Path, problem: str, status: str, says: str
+) -> None:
+    fault = FaultMade(what="stop broker", asked_s=20, done="stop broker (process 7)", problem=problem)
+    run = made(tmp_path, interval={"faults": (fault,), "evidence": False})
+    found = results(run)["faults", 1]
+    assert (found.status, found.detail) == (status, says)
+    assert unusable((), run.steps) == {1: ("invalid", f"step 1: faults: {says}")}
+    assert first_fault(run.steps[1], Samples(values=100)) == f"faults: {says}"
+    assert first_fault(run.steps[0], Samples(values=100)) == ""
+
+
+def test_models_are_judged_by_a_step_with_faults_where_that_is_asked_for(tmp_path: Path) -> None:
+    fault = FaultMade(what="stop broker", asked_s=20, done="stop broker (process 7)")
+    run = made(tmp_path, interval={"faults": (fault,)})
+    assert results(run)["faults", 1].detail == "stop broker (process 7) at 20 s"
+    assert unusable(results(run).values(), run.steps) == {}

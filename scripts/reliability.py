@@ -1,0 +1,71 @@
+"""Runs the tests that docs/reliability.md names, and writes the figures that they gave into its tables.
+
+python scripts/reliability.py [WORD ...]: those whose name holds each word; all without one. The last column
+of a row is what its tests recorded as ``figure``; where they record none it stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "reliability.md"
+RESULTS = ROOT / "build" / "tests" / "reliability.xml"
+TEST = re.compile(r"`(tests/[\w/.-]+\.py::\w+)`")
+
+
+def tests(words: Iterable[str]) -> list[str]:
+    """Return the tests that the page names, in its order, each once."""
+    named = dict.fromkeys(TEST.findall(PAGE.read_text(encoding="utf-8")))
+    return [test for test in named if all(word in test for word in words)]
+
+
+def figures(results: Path) -> dict[str, str]:
+    """Return what each test recorded as its figure, by its name in the page."""
+    found = {}
+    for case in ET.parse(results).iter("testcase"):
+        module = "/".join(case.get("classname", "").split(".")) + ".py"
+        name = case.get("name", "").split("[")[0]
+        for prop in case.iter("property"):
+            if prop.get("name") == "figure":
+                found[f"{module}::{name}"] = prop.get("value", "")
+    return found
+
+
+def written(text: str, found: Mapping[str, str]) -> str:
+    """Return the page with figures in the last column of their tests' rows.
+
+    Examples
+    --------
+    >>> written("| a | `tests/t.py::test_x` | old |", {"tests/t.py::test_x": "7 s"})
+    '| a | `tests/t.py::test_x` | 7 s |'
+    """
+    return "\n".join(_row(line, found) for line in text.split("\n"))
+
+
+def _row(line: str, found: Mapping[str, str]) -> str:
+    told = [found[test] for test in TEST.findall(line) if test in found]
+    if not line.startswith("| ") or not told:
+        return line
+    return f"{line.rpartition(' |')[0].rpartition(' |')[0]} | {'; '.join(told)} |"
+
+
+def main(words: list[str]) -> int:
+    """Run them, on one cluster of this machine, and write the page."""
+    chosen = tests(words)
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    sandbox = [sys.executable, "-m", "harness.machine.sandbox", "where-allowed"]
+    command = [*sandbox, sys.executable, "-m", "pytest", "-v", f"--junitxml={RESULTS}", *chosen]
+    status = subprocess.run(command, cwd=ROOT, check=False).returncode
+    if RESULTS.is_file():
+        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), figures(RESULTS)), encoding="utf-8")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,85 @@
+"""Faults on processes of this machine, found as a cluster's are: by their command lines."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from submitted import until
+
+from harness.backends.faults import WORKER, LocalFaults
+from harness.errors import ClusterError
+from harness.experiments.step_faults import Fault
+from harness.plans import WorkerNode
+
+NODES = tuple(
+    WorkerNode(name=f"node-{i + 1}", address=f"127.0.0.{i + 2}", host="h", cores=2, slots=slots)
+    for i, slots in enumerate(((6700, 6701), (6800, 6801)))
+)
+
+
+@contextmanager
+def running(hosts: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process with these options in its command line, like a Java program of a cluster."""
+    command = [
+        sys.executable,
+        "-c",
+        "import signal; signal.pause()",
+        f"-Djdk.net.hosts.file={hosts}",
+        *options,
+    ]
+    process = subprocess.Popen(command)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def worker(port: int) -> tuple[str, ...]:
+    return f"-Dworker.port={port}", "-Dlogfile.name=worker.log", WORKER
+
+
+def test_each_part_is_found_and_nothing_of_another_cluster(tmp_path: Path) -> None:
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    with ExitStack() as stack:
+        started = {
+            name: stack.enter_context(running(hosts, *options)).pid
+            for name, hosts, options in (
+                ("other's", other, ("-Ddaemon.name=kafka",)),
+                ("broker", mine, ("-Ddaemon.name=kafka",)),
+                ("supervisor", mine, ("-Ddaemon.name=node-2",)),
+                ("second", mine, worker(6801)),
+                ("first", mine, worker(6800)),
+                ("log writer", mine, ("-Dworker.port=6800", WORKER)),
+            )
+        }
+        faults = LocalFaults(mine, NODES, {"generator": 17})
+        assert faults.find(Fault(at_s=0, stop="broker", for_s=1)) == started["broker"]
+        assert faults.find(Fault(at_s=0, stop="supervisor", node="node-2", for_s=1)) == started["supervisor"]
+        assert faults.find(Fault(at_s=0, kill="worker", node="node-2")) == started["first"]
+        assert faults.find(Fault(at_s=0, stop="generator", for_s=1)) == 17
+        for missing in ("worker node-1", "supervisor node-1"):
+            part, node = missing.split()
+            with pytest.raises(ClusterError, match=f"stop {missing}: there is no such process"):
+                faults.make(Fault.model_validate({"at_s": 0, "stop": part, "node": node, "for_s": 1}))
+
+
+def test_what_is_stopped_goes_on_and_what_is_killed_is_gone(tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts"
+    with running(hosts, "-Ddaemon.name=kafka") as broker, running(hosts, *worker(6700)) as killed:
+        faults = LocalFaults(hosts, NODES)
+        done, go_on = faults.make(Fault(at_s=0, stop="broker", for_s=1))
+        assert done == f"stop broker (process {broker.pid})"
+        seen = psutil.Process(broker.pid)
+        until(lambda: seen.status() == psutil.STATUS_STOPPED, "the broker is stopped")
+        go_on()
+        until(lambda: seen.status() != psutil.STATUS_STOPPED, "the broker goes on")
+        faults.make(Fault(at_s=0, kill="worker", node="node-1"))
+        assert killed.wait(30) == -signal.SIGKILL

@@ -1,0 +1,140 @@
+"""Faults in the steps of an experiment, made on the real cluster: what each does to what is measured.
+
+Messages come every 25 ms. What stands still for a span delays each message that is due in it until its end,
+so that their latencies from when they were due rise evenly to the span; spans are those in interval.json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+from campaigns import carry_out
+
+from harness.analysis.judge.checks import Samples, run_checks
+from harness.analysis.spark.inputs import read_raw
+from harness.backends.local.cluster import LocalCluster
+from harness.experiments.contracts import Progress
+from harness.runs import FaultMade, Run, read_table
+
+pytestmark = pytest.mark.system
+
+RATE_TPS = 40
+SETTINGS = {
+    "name": "faulty",
+    "models": ["no-change"],
+    "topology": {"name": "fields-to-fields", "load_aware": False, "tasks": 2, "ackers": 1},
+    "workload": {"rate_tps": RATE_TPS},
+    "cluster": {"nodes": 2, "slots_per_node": 1},
+    "measure": {
+        "bucket_s": 1,
+        "burn_in": {"least_s": 4, "most_s": 4, "drift_pct": 500},
+        "interval": {"least_s": 8, "most_s": 8, "looks": 1, "precision_pct": 500},
+    },
+}
+BROKER, GENERATOR, KILLED = range(3)
+FAULTS = (
+    {"at_s": 2, "stop": "broker", "for_s": 3},
+    {"at_s": 2, "stop": "generator", "for_s": 3},
+    {"at_s": 7.3, "kill": "worker", "node": "node-2"},
+)
+
+
+class Faulty:
+    """A run with a fault a step, the messages of its log, and its checks."""
+
+    def __init__(self, cluster: LocalCluster, folder: Path) -> None:
+        plan = [{"executors": 1, "workers": 2, "faults": [fault]} for fault in FAULTS]
+        self.again: list[str] = []
+        self.run: Run = carry_out({**SETTINGS, "steps": {"plan": plan}}, cluster, folder, self._watch)
+
+    def _watch(self, now: Progress) -> None:
+        if now.phase == "again":
+            self.again.append(now.detail)
+
+    def fault(self, step: int) -> FaultMade:
+        """The fault that was made in a step."""
+        (made,) = self.run.interval(step).faults
+        return made
+
+    def late_ms(self, step: int) -> np.ndarray:
+        """Of each message due in the interval, how long after that it came out."""
+        rows = read_table(self.run.step_path(step) / "latency.parquet")
+        return np.asarray(rows.filter(rows["in_interval"])["scheduled_ms"].to_numpy())
+
+
+@pytest.fixture(scope="module")
+def faulty(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Faulty:
+    return Faulty(cluster, tmp_path_factory.mktemp("faulty"))
+
+
+def test_each_step_is_measured_once_with_its_fault_at_its_second(faulty: Faulty) -> None:
+    assert faulty.run.finished_steps == (BROKER, GENERATOR, KILLED)
+    assert faulty.again == []
+    for step, asked in enumerate(FAULTS):
+        interval, made = faulty.run.interval(step), faulty.fault(step)
+        assert not interval.evidence
+        assert made.problem == ""
+        assert made.at_ns is not None
+        after_s = (made.at_ns - interval.start_ns) / 1e9
+        assert float(str(asked["at_s"])) <= after_s
+        assert made.at_ns < interval.end_ns
+    record = read_raw(faulty.run.path)
+    found = run_checks(record, {s.index: Samples(values=100) for s in record.steps})
+    told = [r.detail for r in found if r.check == "faults"]
+    assert all(detail.endswith("; no evidence for models") for detail in told)
+    assert "stop broker (process " in told[BROKER]
+
+
+def test_a_broker_that_stands_still_delays_what_is_due_meanwhile(
+    faulty: Faulty, record_property: Callable[[str, object], None]
+) -> None:
+    made, late_ms = faulty.fault(BROKER), faulty.late_ms(BROKER)
+    assert made.at_ns is not None
+    assert made.until_ns is not None
+    stood_ms = (made.until_ns - made.at_ns) / 1e6
+    assert stood_ms >= 3000
+    assert late_ms.max() >= 0.95 * stood_ms
+    delayed = int((late_ms >= stood_ms / 2).sum())
+    assert delayed >= 0.95 * RATE_TPS * stood_ms / 2e3
+    ledger = faulty.run.quality(BROKER).ledger
+    assert ledger is not None
+    assert ledger["lost"] == 0, ledger["reason"]
+    record_property(
+        "figure",
+        f"{stood_ms:.0f} ms: latest {late_ms.max():.0f} ms, {delayed} messages by half of it"
+        f" ({RATE_TPS * stood_ms / 2e3:.0f} expected)",
+    )
+
+
+def test_a_generator_that_stands_still_makes_the_step_invalid_with_the_number(
+    faulty: Faulty, record_property: Callable[[str, object], None]
+) -> None:
+    made, found = faulty.fault(GENERATOR), faulty.run.quality(GENERATOR).generator
+    assert made.at_ns is not None
+    assert made.until_ns is not None
+    assert found is not None
+    assert not found.ok
+    latest_ms = float(found.detail.rsplit("all within ", 1)[1].split()[0])
+    # a message may be due up to 25 ms after it stood still, and what goes on has to be woken
+    stood_ms = (made.until_ns - made.at_ns) / 1e6
+    assert latest_ms >= stood_ms - 1000 / RATE_TPS - 20
+    record_property("figure", f"{stood_ms:.0f} ms: {latest_ms:.0f} ms late")
+
+
+def test_a_worker_that_is_killed_in_the_last_second_is_named(
+    faulty: Faulty, record_property: Callable[[str, object], None]
+) -> None:
+    interval, made = faulty.run.interval(KILLED), faulty.fault(KILLED)
+    assert made.at_ns is not None
+    before_s = (interval.end_ns - made.at_ns) / 1e9
+    assert 0 < before_s <= 0.7
+    found = faulty.run.quality(KILLED).plan_unchanged
+    assert not found.ok
+    address = next(n for n in faulty.run.plan(KILLED).start.nodes if n.name == "node-2").address
+    assert f"{address}:" in found.detail
+    record_property("figure", f"{before_s:.2f} s before the end: {found.detail}")
+    assert pc.max(read_table(faulty.run.step_path(KILLED) / "latency.parquet")["scheduled_ms"]).as_py() > 0
