@@ -5,23 +5,31 @@ log-normal factor of 0.25. A node's mean load is 60 points, and a migration cost
 
 Run it as
 
-    python bench/schedulers.py [SERIES]
+    python bench/schedulers.py [SERIES | guided]
+
+``guided`` times the search by the model only, on a made-up topology.
 """
 
 from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 from time import process_time
 
 import click
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
+
+from synthetic import Truth, deploy, fields_to_fields, observation
 
 from harness.schedulers.balancing import balance_groups
 from harness.schedulers.balancing_baselines import both_choices_node_loads, cola_allocation, flux_allocation
 from harness.schedulers.band_search import search_allocation
 from harness.schedulers.collocation import CollocationLimits, collocate_groups, collocation_factor
 from harness.schedulers.groups import GroupProblem, distance_bound, equal_nodes
+from harness.schedulers.model_guided import ModelGuidedScheduler
 
 SIZES = (
     (4, 60, 5),
@@ -121,7 +129,33 @@ def show_both_choices() -> None:
     )
 
 
+def search_by_the_model(tasks: int, nodes: int, rate_tps: float, cores: float) -> None:
+    """Print what the guided search takes and finds, from a plan dealt in turn on hosts of their own."""
+    query_plan = fields_to_fields(tasks=tasks)
+    hosts = [f"host-{i}" for i in range(nodes)]
+    plan = deploy(
+        query_plan, tasks, nodes=nodes, workers_per_node=50 // nodes if nodes > 4 else 2, hosts=hosts
+    )
+    plan = plan.model_copy(update={"nodes": tuple(n.model_copy(update={"cores": cores}) for n in plan.nodes)})
+    truth = Truth.random(query_plan, rate_tps, 1, service_ms=0.2)
+    source = replace(observation(plan, truth, buckets=4), hop_records=False)
+    for objective in ("mean", "p95"):
+        scheduler = ModelGuidedScheduler(objective=objective)
+        start = process_time()
+        proposal = scheduler.propose(query_plan, plan.configuration(), plan.nodes, source)
+        took = process_time() - start
+        click.echo(
+            f"model-guided, {objective}: {len(plan.executors)} executors on {len(plan.workers)} workers,"
+            f" {took:.1f} s; {'; '.join(proposal.notes)}"
+        )
+
+
 if __name__ == "__main__":
+    search_by_the_model(tasks=4, nodes=2, rate_tps=100.0, cores=8.0)  # compiles
+    search_by_the_model(tasks=14, nodes=4, rate_tps=500.0, cores=8.0)
+    search_by_the_model(tasks=249, nodes=10, rate_tps=2000.0, cores=16.0)
+    if sys.argv[1:] == ["guided"]:
+        sys.exit()
     compare_balancing(int(sys.argv[1]) if len(sys.argv) > 1 else 20)
     show_both_choices()
     run_albic(nodes=20, per_node=5, periods=5)

@@ -52,6 +52,7 @@ for command in (
     exporting.export,
     forecasting.forecast,
     scheduling.schedule,
+    scheduling.advise,
     serving.serve,
     regression.regress,
     regression.bundle,

@@ -172,6 +172,23 @@ class Scheduler(Protocol):
         ...
 
 
+@runtime_checkable
+class BudgetingScheduler(Scheduler, Protocol):
+    """A scheduler that plans for a rate, and may choose the counts within a budget."""
+
+    def within(self, rate_tps: float, max_executors: int | None, max_workers: int | None) -> Scheduler:
+        """Return the scheduler for a rate and a budget; what its own parameters say goes before it.
+
+        Parameters
+        ----------
+        rate_tps : float
+            Messages a second.
+        max_executors, max_workers : int, optional
+            Of the query plan's components together, and workers. None: no budget is given.
+        """
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class RateHistory:
     """Rates of one subject in the past: buckets of equal length that follow one another without a gap.

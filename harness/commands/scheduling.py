@@ -13,7 +13,7 @@ from rich.table import Table
 
 from harness.commands.common import err, finish, json_option, open_measured_step
 from harness.commands.completing import RunFolder
-from harness.errors import UsageError
+from harness.errors import SchedulerDeclined, UsageError
 
 MOST_REASON = 200
 """Characters of a reason that are shown; the last line of --json has all of it."""
@@ -46,7 +46,18 @@ COLUMNS = (
     metavar="R",
     help="Messages a second to place for (default: the step's).",
 )
-@click.option("--workers", type=click.IntRange(1), metavar="W", help="Workers (default: the step's).")
+@click.option(
+    "--workers",
+    type=click.IntRange(1),
+    metavar="W",
+    help="Workers (default: the step's); to schedulers that choose counts, the most they may use.",
+)
+@click.option(
+    "--executors",
+    type=click.IntRange(1),
+    metavar="N",
+    help="The most executors that schedulers may use which choose counts (others keep the step's).",
+)
 @click.option(
     "--nodes", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
     help="Worker nodes of a plan.json (default: the step's).",
@@ -65,6 +76,7 @@ def schedule(
     asked: tuple[str, ...],
     rate: float | None,
     workers: int | None,
+    executors: int | None,
     nodes: Path | None,
     placements: bool,
     write: Path | None,
@@ -95,7 +107,7 @@ def schedule(
     if workers is not None:
         configuration = configuration.model_copy(update={"workers": workers})
     there = source.plan.nodes if nodes is None else _nodes_of(nodes)
-    table = PlacementTable(source, configuration, there, rate_tps)
+    table = PlacementTable(source, configuration, there, rate_tps, executors, workers)
     err.print(f"asking {', '.join(schedulers)}", highlight=False, soft_wrap=True)
     proposals = table.propose(schedulers)
     as_it_is = table.as_measured()
@@ -121,6 +133,125 @@ def schedule(
         write.write_text(placement_text(only.placement))
         click.echo(f"written: {write}")
     finish(as_json, {"step": step, "proposals": [p.as_json() for p in proposals]})
+
+
+@click.command()
+@click.argument("run_path", metavar="RUN", type=RunFolder)
+@click.option(
+    "--target",
+    "wanted",
+    required=True,
+    metavar="STATISTIC=MS",
+    help="What the latency must keep to: mean, p50, p90, p95 or p99, e.g. p95=200ms.",
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(0, min_open=True),
+    metavar="R",
+    help="Messages a second (default: the step's).",
+)
+@click.option("--step", type=int, metavar="N", help="The measured step to start from (default: the first).")
+@click.option(
+    "--max-workers", type=click.IntRange(1), metavar="W", help="Most workers (default: every slot)."
+)
+@click.option(
+    "--max-executors", type=click.IntRange(1), metavar="N", help="Most executors (default: one a task)."
+)
+@click.option(
+    "--write",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the advised plan, for the key placement of a step.",
+)
+@json_option
+def advise(
+    run_path: Path,
+    wanted: str,
+    rate: float | None,
+    step: int | None,
+    max_workers: int | None,
+    max_executors: int | None,
+    write: Path | None,
+    as_json: bool,
+) -> None:
+    """Say which plan is the cheapest that keeps a latency target at a rate; needs no cluster.
+
+    Fewer workers are cheaper, then fewer executors. The target is kept when the whole 90 % interval of what
+    the composite model predicts is within it. Exit status 3 when no plan keeps it.
+
+    \b
+    harness advise reports/runs/loaded-workers/20261123T170830Z --target p95=80ms --rate 90
+    """
+    from harness.experiments.placement_file import placement_text
+    from harness.schedulers import SCHEDULERS, make_scheduler
+    from harness.schedulers import advice as advising
+    from harness.schedulers.side_by_side import PlacementTable
+
+    target = _target(wanted)
+    step, source, rate_tps = open_measured_step(run_path, step, rate)
+    table = PlacementTable(source, source.plan.configuration(), source.plan.nodes, rate_tps)
+    schedulers = {name: make_scheduler(name) for name in SCHEDULERS}
+    err.print(f"searching counts, then asking {', '.join(schedulers)}", highlight=False, soft_wrap=True)
+    try:
+        found = advising.advise(table, target, schedulers, max_executors, max_workers)
+    except SchedulerDeclined as why:
+        raise UsageError(f"step {step} of {run_path} cannot be advised on: {why}") from None
+    _advise(found)
+    if write is not None:
+        write.write_text(placement_text(found.best.proposal.placement))
+        click.echo(f"written: {write}")
+    finish(as_json, {"step": step, **found.as_json()}, status=0 if found.best.keeps else 3)
+
+
+def _target(text: str) -> Any:
+    from pydantic import ValidationError
+
+    from harness.schedulers.advice import LatencyTarget
+
+    statistic, _, limit = text.partition("=")
+    try:
+        return LatencyTarget(statistic=statistic, limit_ms=limit.removesuffix("ms"))
+    except ValidationError:
+        raise UsageError(
+            f"--target {text}: not a target", "write mean, p50, p90, p95 or p99, = and ms: p95=200ms"
+        ) from None
+
+
+def _advise(found: Any) -> None:
+    """Write what is advised, what breaks first, and what a cheaper plan risks."""
+    best, target = found.best, found.target
+    if best.keeps:
+        spare = f"{best.margin_pct:.0f} % to spare"
+        click.echo(f"{target.text} at {found.rate_tps:g} messages/s is kept: {_latency(best)}, {spare}")
+    else:
+        over = "" if best.margin_pct is None else f", {-best.margin_pct:.0f} % over"
+        click.echo(
+            f"no plan that was found keeps a {target.text} at {found.rate_tps:g} messages/s;"
+            f" closest is {_latency(best)}{over}"
+        )
+    alike = f" (the same plan: {', '.join(best.proposal.same_as)})" if best.proposal.same_as else ""
+    click.echo(f"plan: {best.proposal.counts}, placed by {best.proposal.scheduler}{alike}")
+    if best.proposal.limits:
+        first = best.proposal.limits[0]
+        click.echo(f"breaks first: {first.subject}, full at {first.max_rate_tps:.0f} messages/s")
+    if found.cheaper is None:
+        click.echo("there is no cheaper plan")
+    else:
+        cheaper = found.cheaper
+        click.echo(
+            f"next cheaper: {cheaper.proposal.counts}: {_latency(cheaper)};"
+            f" it misses the target with probability {cheaper.risk:.2f}"
+        )
+    for other in found.others:
+        click.echo(f"  {other.proposal.scheduler}: {other.proposal.counts}: {_latency(other)}")
+
+
+def _latency(plan: Any) -> str:
+    e = plan.estimate
+    if e is None:
+        return shorten(plan.proposal.reason or "no latency is predicted", MOST_REASON, placeholder=" ...")
+    ends = "" if e.low is None else f" ({e.low:.1f}-{e.high:.1f})"
+    return f"{plan.target.statistic} {e.value:.1f} ms{ends}"
 
 
 def _parameters(text: str) -> str | Mapping[str, object]:

@@ -18,6 +18,7 @@ from harness.schedulers.aniello_online import AnielloOnlineScheduler
 from harness.schedulers.balance import BalanceScheduler
 from harness.schedulers.drawn import RandomScheduler
 from harness.schedulers.even import EvenScheduler
+from harness.schedulers.model_guided import ModelGuidedScheduler
 from harness.schedulers.r_storm import RStormScheduler
 from harness.schedulers.traffic_cut import TrafficCutScheduler
 
@@ -30,6 +31,7 @@ SCHEDULERS: dict[str, Callable[..., Scheduler]] = {
     "albic": AlbicScheduler,
     "r-storm": RStormScheduler,
     "traffic-cut": TrafficCutScheduler,
+    "model-guided": ModelGuidedScheduler,
     "random": RandomScheduler,
 }
 """The harness's own schedulers."""

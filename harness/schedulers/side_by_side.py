@@ -10,7 +10,7 @@ from typing import Any, Literal
 from harness.errors import HarnessError, ModelDeclined, SchedulerDeclined, UsageError
 from harness.models.composite.model import Prepared, composite
 from harness.plans import PhysicalPlan, TopologyConfiguration, WorkerNode
-from harness.protocols import Estimate, Observation, Proposal, Scheduler
+from harness.protocols import BudgetingScheduler, Estimate, Observation, Proposal, Scheduler
 from harness.schedulers.loads import capacities
 from harness.schedulers.plan_costs import PlanCosts, cost_plan, same_as
 from harness.schemas import LATENCIES, Measure
@@ -87,6 +87,11 @@ class SchedulerProposal:
         of = (e for e in self.estimates if (e.measure, e.statistic) == (measure, statistic))
         return next(of, None)
 
+    @property
+    def counts(self) -> str:
+        """Executors of each component and the workers, in words; empty without a plan."""
+        return "" if self.plan is None else counts_text(self.plan)
+
     def as_json(self) -> dict[str, Any]:
         """Return it as ``harness schedule --json`` has it."""
         predicted: dict[str, dict[str, dict[str, float | None]]] = {}
@@ -99,6 +104,8 @@ class SchedulerProposal:
             "status": self.status,
             "reason": self.reason,
             "placement": self.placement,
+            "executors": {} if self.plan is None else dict(self.plan.configuration().executors),
+            "workers": None if self.plan is None else len(self.plan.workers),
             "predicted": predicted,
             "traffic_tps": {
                 "between_workers": costs.between_workers_tps if costs else None,
@@ -125,12 +132,16 @@ class PlacementTable:
         With the slots that may be used.
     rate_tps : float
         Messages a second.
+    max_executors, max_workers : int, optional
+        A budget for schedulers that choose the counts.
     """
 
     source: Observation
     configuration: TopologyConfiguration
     nodes: tuple[WorkerNode, ...]
     rate_tps: float
+    max_executors: int | None = None
+    max_workers: int | None = None
 
     def as_measured(self) -> SchedulerProposal:
         """Return the plan in force, as if it were proposed."""
@@ -151,6 +162,8 @@ class PlacementTable:
     def _ask(self, name: str, scheduler: Scheduler) -> SchedulerProposal:
         source = self.source
         try:
+            if isinstance(scheduler, BudgetingScheduler):
+                scheduler = scheduler.within(self.rate_tps, self.max_executors, self.max_workers)
             proposal = scheduler.propose(source.plan.query_plan, self.configuration, self.nodes, source)
             if not isinstance(proposal, Proposal):
                 raise TypeError(f"it answered {type(proposal).__name__}, not a Proposal")
@@ -186,6 +199,14 @@ class PlacementTable:
     def _prepared(self) -> Prepared:
         prepared: Prepared = composite.prepare(self.source)
         return prepared
+
+
+def counts_text(plan: PhysicalPlan) -> str:
+    """Return a plan's executors by component and its workers in words; Storm's own are left out."""
+    counts = plan.configuration().executors
+    named = " ".join(f"{c.name}:{counts[c.name]}" for c in plan.query_plan.components)
+    workers = len(plan.workers)
+    return f"{named} on {workers} worker{'s' * (workers != 1)}"
 
 
 def plan_limits(

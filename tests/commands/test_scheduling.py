@@ -118,3 +118,51 @@ def test_a_written_plan_is_the_placement_of_a_step(tmp_path: Path, plan: Physica
     assert (
         own_executors(experiment, experiment.configuration(spec)).executors == plan.configuration().executors
     )
+
+
+def test_a_budget_is_for_schedulers_that_choose_counts() -> None:
+    result = asked(
+        *("--step", str(SPREAD), "--json", "--scheduler", "even", "--scheduler", "model-guided"),
+        *("--executors", "9", "--workers", "2", "--rate", "90"),
+    )
+    assert result.exit_code == 0, result.output
+    even, guided = json.loads(result.stdout.splitlines()[-1])["proposals"]
+    running = harness.load_run(RUN).plan(SPREAD)
+    assert even["executors"] == running.configuration().executors
+    assert guided["workers"] <= 2
+    assert sum(n for name, n in guided["executors"].items() if not name.startswith("__")) <= 9
+
+
+def advised(*options: str) -> Result:
+    return CliRunner().invoke(main, ["advise", str(RUN), "--step", str(SPREAD), *options])
+
+
+def test_advice_is_a_plan_that_keeps_the_target_and_a_cheaper_one_that_may_not(tmp_path: Path) -> None:
+    """A generous target is kept by every plan that is not saturated, so a cheaper one is."""
+    file = tmp_path / "plan.yaml"
+    result = advised("--target", "p95=9000ms", "--max-workers", "1", "--write", str(file), "--json")
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.stdout.splitlines()[-1])
+    best = said["advised"]
+    assert said["kept"]
+    assert best["predicted"]["ground_truth_latency_ms"]["p95"]["high"] <= 9000
+    assert best["margin_pct"] > 0
+    assert not said["cheaper"]["keeps"]
+    assert (said["cheaper"]["status"], said["cheaper"]["risk"]) == ("unpredicted", 1.0)
+    assert read_placement(file) == best["placement"]
+    assert "breaks first: " in result.stdout
+
+
+@pytest.mark.deep
+def test_a_target_that_no_plan_keeps_has_a_status_of_its_own() -> None:
+    result = advised("--target", "mean=0.1", "--max-workers", "1", "--max-executors", "8")
+    assert result.exit_code == 3
+    assert "no plan that was found keeps a mean of 0.1 ms" in result.stdout
+
+
+@pytest.mark.parametrize("target", ["p95", "p95=fast", "p96=3ms", "p95=-1", "=5ms"])
+def test_a_target_that_is_none_is_one_line(target: str) -> None:
+    result = advised("--target", target)
+    assert result.exit_code == 2
+    assert f"--target {target}: not a target" in result.output
+    assert "Traceback" not in result.output

@@ -21,7 +21,13 @@ from harness.schedulers.conformance import (
 QUESTION = question_of(example().source)
 
 
-@pytest.mark.parametrize("name", sorted(SCHEDULERS))
+SLOW = {"model-guided"}
+"""Schedulers that predict many plans for each of some thirty questions."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.deep] * (n in SLOW)) for n in sorted(SCHEDULERS)]
+)
 def test_every_scheduler_conforms_on_a_measured_step(name: str) -> None:
     assert_scheduler_conforms(make_scheduler(name), QUESTION)
 

@@ -106,7 +106,7 @@ def remote_traffic(
     served, entered : array (executors)
         Tuples that bolts serve, and messages that spouts emit; each tells an acker.
     """
-    number = int(layout.worker.max()) + 1
+    number = len(layout.workers)
     one = np.eye(number)
     crossing = np.zeros((number, number))
     for stream, rate in emitted.items():
@@ -145,7 +145,7 @@ def exchanged(
     position : int
         Of the executor.
     """
-    worker, number = layout.worker, int(layout.worker.max()) + 1
+    worker, number = layout.worker, len(layout.workers)
     found = np.zeros(number)
     component = layout.executors[position].component
     at = position - layout.of[component].start

@@ -1,0 +1,213 @@
+"""The cheapest plan that keeps a latency target, and what a cheaper one risks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+from harness.errors import SchedulerDeclined
+from harness.models.composite.uncertainty import Z
+from harness.plans import Frozen, PositiveFloat
+from harness.protocols import Estimate, Scheduler
+from harness.schedulers.guided_scoring import LatencyStatistic
+from harness.schedulers.model_guided import ModelGuidedScheduler
+from harness.schedulers.plan_costs import plan_shape
+from harness.schedulers.side_by_side import PlacementTable, SchedulerProposal
+
+GUIDED = "model-guided"
+
+
+class LatencyTarget(Frozen):
+    """A statistic of latency, and what it must not exceed.
+
+    Attributes
+    ----------
+    statistic : {"mean", "p50", "p90", "p95", "p99"}
+    limit_ms : float
+    """
+
+    statistic: LatencyStatistic
+    limit_ms: PositiveFloat
+
+    @property
+    def text(self) -> str:
+        """The target in words."""
+        return f"{self.statistic} of {self.limit_ms:g} ms"
+
+
+class PlanCount(NamedTuple):
+    """What a plan uses: the fewer workers, then executors, the cheaper it is."""
+
+    workers: int
+    executors: int
+
+
+@dataclass(frozen=True)
+class TargetedPlan:
+    """A proposal beside a target.
+
+    Attributes
+    ----------
+    proposal : SchedulerProposal
+    target : LatencyTarget
+    """
+
+    proposal: SchedulerProposal
+    target: LatencyTarget
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """The statistic with its interval; None where no latency is predicted."""
+        found = self.proposal.estimate(self.proposal.latency, self.target.statistic)
+        return None if found is None or found.value is None else found
+
+    @property
+    def high_ms(self) -> float:
+        """The interval's upper end; infinite where no latency is predicted."""
+        e = self.estimate
+        if e is None or e.value is None:
+            return math.inf
+        return e.value if e.high is None else e.high
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the whole interval is within the target."""
+        return self.high_ms <= self.target.limit_ms
+
+    @property
+    def margin_pct(self) -> float | None:
+        """What the interval's upper end leaves of the target, negative beyond it; None without a latency."""
+        return None if math.isinf(self.high_ms) else 100 * (1 - self.high_ms / self.target.limit_ms)
+
+    @property
+    def risk(self) -> float:
+        """Probability that the target is exceeded, by the interval's upper half; 1 without a latency.
+
+        The latency is taken to be log-normal with the prediction as median: the upper end of a 90 % interval
+        is ``Z`` standard deviations above it.
+        """
+        e = self.estimate
+        if e is None or e.value is None:
+            return 1.0
+        above = math.log(self.target.limit_ms / e.value)
+        if e.high is None or e.high <= e.value:
+            return float(above < 0)
+        return 1 - NormalDist().cdf(above * Z / math.log(e.high / e.value))
+
+    @property
+    def count(self) -> PlanCount:
+        """What it uses; Storm's own executors are not counted."""
+        plan = self.proposal.plan
+        if plan is None:
+            return PlanCount(0, 0)
+        counts = plan.configuration().executors
+        return PlanCount(len(plan.workers), sum(counts[c.name] for c in plan.query_plan.components))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as ``harness advise --json`` has it."""
+        return {
+            **self.proposal.as_json(),
+            "keeps": self.keeps,
+            "margin_pct": self.margin_pct,
+            "risk": self.risk,
+        }
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What is advised for a target.
+
+    Attributes
+    ----------
+    target : LatencyTarget
+    rate_tps : float
+    best : TargetedPlan
+        The cheapest plan that keeps the target; where none does, what comes closest.
+    cheaper : TargetedPlan, optional
+        The best plan with one worker fewer, of one worker with one executor fewer. None where there is no
+        cheaper one.
+    others : tuple of TargetedPlan
+        Other schedulers' plans with the best one's counts, but for those that are the same plan.
+    """
+
+    target: LatencyTarget
+    rate_tps: float
+    best: TargetedPlan
+    cheaper: TargetedPlan | None
+    others: tuple[TargetedPlan, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as ``harness advise --json`` has it."""
+        return {
+            "target": {self.target.statistic: self.target.limit_ms},
+            "rate_tps": self.rate_tps,
+            "kept": self.best.keeps,
+            "advised": self.best.as_json(),
+            "cheaper": None if self.cheaper is None else self.cheaper.as_json(),
+            "others": [p.as_json() for p in self.others],
+        }
+
+
+def advise(
+    table: PlacementTable,
+    target: LatencyTarget,
+    schedulers: Mapping[str, Scheduler],
+    max_executors: int | None = None,
+    max_workers: int | None = None,
+) -> Advice:
+    """Return the cheapest plan of all schedulers and counts that keeps a target at the table's rate.
+
+    The counts are the guided scheduler's. Of the schedulers' plans with these counts, the one with the
+    lowest upper end of the interval is advised; of equal ones the guided scheduler's.
+
+    Raises
+    ------
+    SchedulerDeclined
+        When the source cannot be used.
+    """
+    best = _guided(table, target, max_executors, max_workers)
+    plan = best.proposal.plan
+    if plan is None:
+        raise SchedulerDeclined(best.proposal.reason)
+    there = replace(table, configuration=plan.configuration(), max_executors=None, max_workers=None)
+    proposed = (TargetedPlan(p, target) for p in there.propose(schedulers))
+    others = tuple(p for p in proposed if p.proposal.plan is not None and p.count <= best.count)
+    advised = min((best, *others), key=lambda p: (not p.keeps, p.count, p.high_ms))
+    assert advised.proposal.plan is not None
+    shape = plan_shape(advised.proposal.plan)
+    alike = {p.proposal.scheduler for p in others if p.proposal.plan and plan_shape(p.proposal.plan) == shape}
+    others = tuple(p for p in others if p.proposal.scheduler not in alike)
+    named = tuple(sorted(alike - {advised.proposal.scheduler}))
+    advised = replace(advised, proposal=replace(advised.proposal, same_as=named))
+    cheaper = _cheaper(table, target, advised.count, max_executors)
+    return Advice(target, table.rate_tps, advised, cheaper, others)
+
+
+def _guided(
+    table: PlacementTable, target: LatencyTarget, max_executors: int | None, max_workers: int | None
+) -> TargetedPlan:
+    scheduler = ModelGuidedScheduler(
+        objective={f"{target.statistic}_ms": target.limit_ms},
+        rate_tps=table.rate_tps,
+        max_executors=max_executors,
+        max_workers=max_workers,
+    )
+    (found,) = table.propose({GUIDED: scheduler})
+    return TargetedPlan(found, target)
+
+
+def _cheaper(
+    table: PlacementTable, target: LatencyTarget, count: PlanCount, max_executors: int | None
+) -> TargetedPlan | None:
+    """Return the best plan that uses less; None where there is none."""
+    least = PlanCount(1, len(table.source.plan.query_plan.components))
+    if count.workers > least.workers:
+        found = _guided(table, target, max_executors, count.workers - 1)
+    elif count.executors > least.executors:
+        found = _guided(table, target, count.executors - 1, 1)
+    else:
+        return None
+    return None if found.proposal.plan is None else found

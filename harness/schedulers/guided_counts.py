@@ -1,0 +1,262 @@
+"""Numbers of executors and workers within a budget, by the composite model.
+
+For the least latency: from the counts at hand, of all counts one step away the best is taken while it is
+better by enough. For a target: for one worker after another executors are added from one a bolt, where
+something is overloaded to the fullest bolt, then to the one that lowers the latency most. The first counts
+whose interval keeps the target are thinned out again. Executors are dealt as Storm deals them meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from harness.errors import SchedulerDeclined
+from harness.plans import PhysicalPlan, QueryPlan, TopologyConfiguration
+from harness.protocols import Estimate
+from harness.schedulers.guided_scoring import GuidedScore, PlanJudge
+
+LEAST_GROWTH = 1e-3
+"""Relative gain below which an executor more is not worth a look."""
+NEAR_TARGET = 1.25
+"""A plan up to so far above the target may come below it by another placement."""
+
+
+class SchedulingBudget(NamedTuple):
+    """The most that a plan may use.
+
+    Attributes
+    ----------
+    executors : int
+        Of the query plan's components together, spouts included.
+    workers : int
+    """
+
+    executors: int
+    workers: int
+
+
+class CountedPlan(NamedTuple):
+    """Counts, a plan with these, and what it is worth.
+
+    Attributes
+    ----------
+    configuration : TopologyConfiguration
+    plan : PhysicalPlan
+    score : GuidedScore
+    estimate : Estimate, optional
+        With its interval; None where it was not asked for.
+    """
+
+    configuration: TopologyConfiguration
+    plan: PhysicalPlan
+    score: GuidedScore
+    estimate: Estimate | None = None
+
+    def keeps(self, target_ms: float) -> bool:
+        """Return whether the upper end of the interval is within a target."""
+        e = self.estimate
+        return e is not None and e.high is not None and e.high <= target_ms
+
+
+PlaceCounts = Callable[[TopologyConfiguration], PhysicalPlan]
+"""A quick placement of counts."""
+Improve = Callable[[CountedPlan], CountedPlan]
+"""The same counts, placed better."""
+
+
+@dataclass
+class BudgetSearch:
+    """A search over counts.
+
+    Attributes
+    ----------
+    judge : PlanJudge
+    query_plan : QueryPlan
+    start : TopologyConfiguration
+        The counts at hand; spouts and Storm's own components keep theirs.
+    budget : SchedulingBudget
+    gain_pct : float
+        What an executor or worker more has to lower the latency by.
+    place : callable
+    """
+
+    judge: PlanJudge
+    query_plan: QueryPlan
+    start: TopologyConfiguration
+    budget: SchedulingBudget
+    gain_pct: float
+    place: PlaceCounts
+    seen: dict[tuple[object, ...], CountedPlan] = field(default_factory=dict, init=False)
+
+    def least_latency(self) -> CountedPlan:
+        """Return the counts with the least latency.
+
+        Raises
+        ------
+        SchedulerDeclined
+            When the budget is less than an executor for each component.
+        """
+        best = self._counted(self._within(self.start))
+        while True:
+            steps = [
+                (self._counted(after), self._more(after, best.configuration))
+                for after in self._steps(best.configuration)
+            ]
+            better = [s for s, more in steps if self._is_better(s.score, best.score, more)]
+            if not better:
+                return best
+            best = min(better, key=lambda s: (s.score, self._size(s.configuration)))
+
+    def keeping(self, target_ms: float, improve: Improve) -> CountedPlan:
+        """Return the fewest workers, then executors, that keep a target; else what comes closest.
+
+        Raises
+        ------
+        SchedulerDeclined
+            As ``least_latency``.
+        """
+        closest: CountedPlan | None = None
+        for workers in range(1, self.budget.workers + 1):
+            found = self._grown(self._fewest(workers), target_ms)
+            if found.keeps(target_ms):
+                return self._thinned(found, target_ms)
+            if not found.score.saturated and found.score.value <= NEAR_TARGET * target_ms:
+                found = self._estimated(improve(found))
+                if found.keeps(target_ms):
+                    return found
+            if closest is None or found.score < closest.score:
+                closest = found
+        if closest is None:
+            raise SchedulerDeclined("a budget of no workers")
+        return self._estimated(closest)
+
+    def _grown(self, found: CountedPlan, target_ms: float) -> CountedPlan:
+        """Add executors until the target is kept, the budget is used, or it does not help."""
+        while True:
+            if not found.score.saturated and found.score.value <= target_ms:
+                found = self._estimated(found)
+                if found.keeps(target_ms):
+                    return found
+            if self._executors(found.configuration) >= self.budget.executors:
+                return found
+            following = self._relieved(found) if found.score.saturated else self._grown_by_one(found)
+            if following is None:
+                return found
+            found = following
+
+    def _relieved(self, found: CountedPlan) -> CountedPlan | None:
+        """Return the counts with one more of the bolt whose executor is fullest; None where it cannot be."""
+        judge = self.judge
+        solution = judge.prepared.solve(found.plan, judge.settings, judge.rate_tps)
+        of = solution.network.layout.of
+        fullest = max(self._bolts, key=lambda name: float(solution.loads[of[name]].max()))
+        counts = found.configuration.executors
+        if float(solution.loads[of[fullest]].max()) < 1 or counts[fullest] == self._tasks[fullest]:
+            return None
+        return self._counted(_with(found.configuration, {fullest: counts[fullest] + 1}))
+
+    def _grown_by_one(self, found: CountedPlan) -> CountedPlan | None:
+        counts = found.configuration.executors
+        grown = [
+            self._counted(_with(found.configuration, {name: counts[name] + 1}))
+            for name in self._bolts
+            if counts[name] < self._tasks[name]
+        ]
+        best = min(grown, key=lambda g: g.score, default=None)
+        if best is None or best.score.saturated:
+            return None
+        return best if best.score.value < found.score.value * (1 - LEAST_GROWTH) else None
+
+    def _thinned(self, found: CountedPlan, target_ms: float) -> CountedPlan:
+        """Take executors off while the target is kept."""
+        while True:
+            counts = found.configuration.executors
+            fewer = [
+                self._counted(_with(found.configuration, {name: counts[name] - 1}))
+                for name in self._bolts
+                if counts[name] > 1
+            ]
+            fewer = [f for f in fewer if not f.score.saturated and f.score.value <= target_ms]
+            for one in sorted(fewer, key=lambda f: f.score):
+                if (estimated := self._estimated(one)).keeps(target_ms):
+                    found = estimated
+                    break
+            else:
+                return found
+
+    def _estimated(self, found: CountedPlan) -> CountedPlan:
+        if found.estimate is not None:
+            return found
+        return found._replace(estimate=self.judge.estimate(found.plan))
+
+    def _counted(self, configuration: TopologyConfiguration) -> CountedPlan:
+        key = (configuration.workers, *sorted(configuration.executors.items()))
+        if key not in self.seen:
+            plan = self.place(configuration)
+            self.seen[key] = CountedPlan(configuration, plan, self.judge.of_plan(plan))
+        return self.seen[key]
+
+    def _fewest(self, workers: int) -> CountedPlan:
+        fewest = _with(self.start, dict.fromkeys(self._bolts, 1))
+        return self._counted(self._within(fewest).model_copy(update={"workers": workers}))
+
+    def _within(self, configuration: TopologyConfiguration) -> TopologyConfiguration:
+        """Take executors off, the bolt with the most first, and workers, until the budget holds."""
+        found = dict(configuration.executors)
+        while sum(found[name] for name in self._tasks) > self.budget.executors:
+            most = max(self._bolts, key=lambda n: found[n], default="")
+            if not most or found[most] == 1:
+                raise SchedulerDeclined(
+                    f"a budget of {self.budget.executors} executors is less than one for each component"
+                )
+            found[most] -= 1
+        workers = min(configuration.workers, self.budget.workers)
+        return TopologyConfiguration(executors=found, workers=workers)
+
+    def _steps(self, configuration: TopologyConfiguration) -> Iterator[TopologyConfiguration]:
+        """Yield counts with an executor or a worker more or fewer, or an executor moved."""
+        counts = configuration.executors
+        room = self._executors(configuration) < self.budget.executors
+        for gaining in self._bolts:
+            if counts[gaining] == self._tasks[gaining]:
+                continue
+            if room:
+                yield _with(configuration, {gaining: counts[gaining] + 1})
+            for losing in self._bolts:
+                if losing != gaining and counts[losing] > 1:
+                    changed = {gaining: counts[gaining] + 1, losing: counts[losing] - 1}
+                    yield _with(configuration, changed)
+        for losing in self._bolts:
+            if counts[losing] > 1:
+                yield _with(configuration, {losing: counts[losing] - 1})
+        for workers in (configuration.workers - 1, configuration.workers + 1):
+            if 1 <= workers <= self.budget.workers:
+                yield configuration.model_copy(update={"workers": workers})
+
+    def _is_better(self, after: GuidedScore, before: GuidedScore, more: int) -> bool:
+        if after.saturated or before.saturated:
+            return after < before
+        return after.value < before.value * (1 - LEAST_GROWTH - max(more, -1) * self.gain_pct / 100)
+
+    def _size(self, configuration: TopologyConfiguration) -> int:
+        return self._executors(configuration) + configuration.workers
+
+    def _more(self, after: TopologyConfiguration, before: TopologyConfiguration) -> int:
+        return self._size(after) - self._size(before)
+
+    def _executors(self, configuration: TopologyConfiguration) -> int:
+        return sum(configuration.executors[name] for name in self._tasks)
+
+    @property
+    def _tasks(self) -> Mapping[str, int]:
+        return {c.name: c.tasks for c in self.query_plan.components}
+
+    @property
+    def _bolts(self) -> list[str]:
+        return [c.name for c in self.query_plan.components if self.query_plan.inputs(c.name)]
+
+
+def _with(configuration: TopologyConfiguration, executors: Mapping[str, int]) -> TopologyConfiguration:
+    return configuration.model_copy(update={"executors": {**configuration.executors, **executors}})

@@ -1,0 +1,184 @@
+"""The search by the model, beside every placement of small plans and every count of a small budget.
+
+Expected numbers are the composite model's own: each plan is solved by itself, without the search.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from itertools import product
+
+import numpy as np
+import pytest
+from synthetic import Truth, component, latencies, observation, stream
+
+from harness.errors import SchedulerDeclined, UsageError
+from harness.models.composite.model import Prepared, composite
+from harness.plans import (
+    Executor,
+    PhysicalPlan,
+    QueryPlan,
+    TopologyConfiguration,
+    Worker,
+    WorkerNode,
+)
+from harness.protocols import Estimate, Observation, Proposal
+from harness.schedulers import make_scheduler
+from harness.schedulers.guided_search import LEAST_STEP
+from harness.schedulers.plan_costs import workers_restarted
+
+LINE = QueryPlan(
+    name="line",
+    components=(component("spout", 1, "spout"), component("bolt", 3), component("sink", 1, "sender")),
+    streams=(stream("spout", "bolt"), stream("bolt", "sink")),
+)
+NODES = tuple(
+    WorkerNode(name=f"node-{i}", address="", host=f"host-{i}", cores=cores, slots=(6700, 6701))
+    for i, cores in ((1, 4.0), (2, 1.5))
+)
+SLOTS = [Worker(node=n.name, port=p) for n in NODES for p in n.slots]
+RUNNING = tuple(SLOTS[i] for i in (0, 2, 0, 2, 2, 0))
+RATE_TPS = 150.0
+
+
+def plan_of(slots: tuple[Worker, ...], bolts: int = 3) -> PhysicalPlan:
+    """Acker, then bolts, sink and spout: Storm's numbers of tasks go by name."""
+    size = 3 // bolts
+    ranges = [("__acker", 1, 1), *(("bolt", 2 + size * i, 1 + size * (i + 1)) for i in range(bolts))]
+    ranges += [("sink", 5, 5), ("spout", 6, 6)]
+    executors = tuple(
+        Executor(component=name, first_task=first, last_task=last, worker=slot)
+        for (name, first, last), slot in zip(ranges, slots, strict=True)
+    )
+    return PhysicalPlan(query_plan=LINE, nodes=NODES, executors=executors)
+
+
+@cache
+def source(slots: tuple[Worker, ...] = RUNNING) -> Observation:
+    """Services of 1 to 3 ms; latencies of 5 to 25 ms, without hop records."""
+    truth = Truth.random(LINE, RATE_TPS, 1, service_ms=2.0)
+    plan = plan_of(slots)
+    latency = latencies(plan, np.linspace(5.0, 25.0, 400))
+    return replace(observation(plan, truth, buckets=8), latency=latency, hop_records=False)
+
+
+@cache
+def prepared(slots: tuple[Worker, ...]) -> Prepared:
+    return composite.prepare(source(slots))
+
+
+def read(seen: Observation) -> Prepared:
+    return prepared(tuple(e.worker for e in seen.plan.executors))
+
+
+def propose(seen: Observation, workers: int = 2, **parameters: object) -> Proposal:
+    scheduler = make_scheduler({"name": "model-guided", **parameters})
+    asked = seen.plan.configuration().model_copy(update={"workers": workers})
+    return scheduler.propose(LINE, asked, NODES, seen)
+
+
+def mean_ms(plan: PhysicalPlan, seen: Observation, rate_tps: float = RATE_TPS) -> float:
+    solution = read(seen).solve(plan, seen.settings, rate_tps)
+    return float("inf") if solution.overloaded else solution.ground_truth()[""].mean_ms
+
+
+def estimate(plan: PhysicalPlan, seen: Observation, statistic: str, rate_tps: float) -> Estimate:
+    found = read(seen).predict(plan, seen.settings, rate_tps).estimates
+    of = {e.measure: e for e in found if not e.subject and e.statistic == statistic and e.value}
+    return next(iter(of.values()))
+
+
+def test_no_placement_of_a_small_plan_is_better() -> None:
+    """All 2 x 4 x 3 / 2 pairs of slots, and 2^6 ways to share six executors between two workers."""
+    seen = source()
+    found = propose(seen, least_gain_pct=0, restart_pct=0)
+    pairs = [(a, b) for i, a in enumerate(SLOTS) for b in SLOTS[i + 1 :]]
+    every = (
+        mean_ms(plan_of(tuple(pair[k] for k in choice)), seen)
+        for pair in pairs
+        for choice in product((0, 1), repeat=6)
+        if len(set(choice)) == 2
+    )
+    assert mean_ms(found.plan, seen) <= min(every) * (1 + LEAST_STEP)
+    assert any("runner-up" in note for note in found.notes)
+
+
+def test_the_plan_that_it_found_stays_when_it_runs() -> None:
+    found = propose(source(), least_gain_pct=0)
+    again = propose(source(tuple(e.worker for e in found.plan.executors)))
+    assert again.plan == found.plan
+    assert workers_restarted(found.plan, again.plan) == 0
+
+
+def test_a_gain_within_noise_moves_nothing() -> None:
+    """No plan is better by 99 %."""
+    found = propose(source(), least_gain_pct=99)
+    assert found.plan == source().plan
+    assert any("stays" in note for note in found.notes)
+
+
+def test_restarts_have_a_price() -> None:
+    """At 90 % of the latency a worker, no gain is worth two."""
+    assert propose(source(), least_gain_pct=0, restart_pct=90).plan == source().plan
+
+
+def test_a_target_is_kept_by_the_fewest_workers_and_then_executors() -> None:
+    """Every count of bolts on one worker of any slot, executors dealt as there is but one way."""
+    seen = source()
+    target_ms = 1.02 * estimate(plan_of((SLOTS[0],) * 6), seen, "p95", RATE_TPS).high  # type: ignore[operator]
+    found = propose(seen, objective={"p95_ms": target_ms})
+    assert estimate(found.plan, seen, "p95", RATE_TPS).high <= target_ms  # type: ignore[operator]
+    counts = found.plan.configuration()
+    assert counts.workers == 1
+    if counts.executors["bolt"] > 1:
+        fewer = plan_of((found.plan.workers[0],) * 4, bolts=1)
+        assert estimate(fewer, seen, "p95", RATE_TPS).high > target_ms  # type: ignore[operator]
+    assert "keeps a p95" in found.notes[0]
+
+
+def test_a_target_that_no_plan_keeps_says_how_far_off_the_best_is() -> None:
+    found = propose(source(), objective={"mean_ms": 0.01}, max_workers=1)
+    best = estimate(found.plan, source(), "mean", RATE_TPS)
+    off = 100 * (best.high / 0.01 - 1)  # type: ignore[operator]
+    assert found.notes[0] == (
+        "no plan of at most 5 executors on 1 workers keeps a mean of 0.01 ms at 150 messages/s: the best"
+        f" that was found has {best.value:.4g} ms, at most {best.high:.4g} ({off:.0f} % over)"
+    )
+
+
+def test_a_budget_bounds_what_is_used() -> None:
+    found = propose(source(), max_executors=4, max_workers=1)
+    counts = found.plan.configuration()
+    assert counts.executors["bolt"] <= 2
+    assert counts.workers == 1
+    with pytest.raises(SchedulerDeclined, match="budget of 2 executors is less than one for each"):
+        propose(source(), max_executors=2)
+
+
+def test_a_rate_beyond_all_plans_is_said() -> None:
+    """One bolt serves some 2 ms a tuple: 100,000 messages a second are beyond three of them."""
+    found = propose(source(), rate_tps=1e5, objective={"p99_ms": 100})
+    assert "the best that was found is saturated" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("objective", "words"),
+    [
+        ("best", "objective"),
+        ({"p95": 200}, "a target has one key of mean_ms, p50_ms"),
+        ({"p95_ms": 1, "p99_ms": 2}, "a target has one key"),
+        ({"p95_ms": -1}, "objective"),
+    ],
+)
+def test_an_objective_that_there_is_not_is_one_line(objective: object, words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        make_scheduler({"name": "model-guided", "objective": objective})
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_it_needs_measurements() -> None:
+    asked = TopologyConfiguration(executors={"spout": 1, "bolt": 3, "sink": 1}, workers=1)
+    with pytest.raises(SchedulerDeclined, match="measurements"):
+        make_scheduler("model-guided").propose(LINE, asked, NODES)
