@@ -155,7 +155,7 @@ class ModelGuidedScheduler(Frozen):
         return Proposal(plan, notes + overload_notes(plan, source))
 
 
-class _Start(NamedTuple):
+class _StartingPlan(NamedTuple):
     name: str
     seated: Seated
 
@@ -283,12 +283,12 @@ class _GuidedPlacing:
             self.asked.most_effort,
         )
 
-    def _best(self, search: PlacementSearch, starts: list[_Start]) -> Seated:
+    def _best(self, search: PlacementSearch, starts: list[_StartingPlan]) -> Seated:
         return min((search.improve(s.seated) for s in starts[:MOST_IMPROVED]), key=lambda s: s.score)
 
     def _starts(
         self, search: PlacementSearch, configuration: TopologyConfiguration
-    ) -> tuple[list[_Start], tuple[str, ...]]:
+    ) -> tuple[list[_StartingPlan], tuple[str, ...]]:
         """Return other schedulers' plans that differ, best first, and the notes of Storm's own.
 
         Raises
@@ -315,7 +315,7 @@ class _GuidedPlacing:
         starts = []
         for name, plan in differing.values():
             by_label = {e.label: e.worker for e in plan.executors}
-            starts.append(_Start(name, search.seated([by_label[e.label] for e in search.executors])))
+            starts.append(_StartingPlan(name, search.seated([by_label[e.label] for e in search.executors])))
         return sorted(starts, key=lambda s: s.seated.score), notes
 
     @cached_property
@@ -334,7 +334,7 @@ class _GuidedPlacing:
             and all((w.node, w.port) in slots for w in running.workers)
         )
 
-    def _runner_up(self, starts: list[_Start], best: Seated, search: PlacementSearch) -> str:
+    def _runner_up(self, starts: list[_StartingPlan], best: Seated, search: PlacementSearch) -> str:
         name, second = next(((n, s) for n, s in starts if s.slots != best.slots), starts[0])
         more = _more(second.score, best.score)
         return f"{search.looked_at} placements looked at; the runner-up is {name}: {second.score.text}{more}"

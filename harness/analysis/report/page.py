@@ -13,6 +13,7 @@ from markupsafe import Markup
 from harness.analysis.figures import style
 from harness.analysis.figures.all_figures import FigureKind
 from harness.analysis.judge.checks import DECLINED
+from harness.analysis.judge.placements import placement_groups
 from harness.analysis.judge.results import Results
 from harness.analysis.judge.summary import EVIDENCE_PCT, NO_CHANGE
 from harness.analysis.report import sections as views
@@ -76,6 +77,7 @@ def render(data: Results, figures: Path, drawn: Sequence[FigureKind]) -> str:
         evidence_pct=EVIDENCE_PCT,
         no_change=NO_CHANGE,
         repeats=views.repeats(data),
+        placements=placement_groups(data),
     )
 
 

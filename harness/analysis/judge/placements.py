@@ -1,0 +1,240 @@
+"""Plans with the same counts in different places: how models ranked them, and what their choice costs.
+
+Steps with the same executors, workers and rate are one group; steps of it with the same placement are one
+plan. A model ranks a group's plans from each source step by itself. Kendall's tau counts the pairs of plans
+whose measured means differ by more than their noise. The regret is how much slower, measured, the plan is
+that the model would pick than the best measured one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+
+from harness.analysis.judge.predicting import observation
+from harness.analysis.judge.results import WITHIN_NOISE, Results, executors
+from harness.analysis.spark.inputs import RunRecord, StepRecord
+from harness.errors import HarnessError
+from harness.experiments.loading import load
+from harness.runs import Run
+from harness.schedulers.plan_costs import PlanCosts, cost_plan, plan_shape
+from harness.schemas import LATENCIES
+
+STORMS_OWN = "Storm's own"
+DRAWS = 4000
+"""Of the measured means, for a regret's interval."""
+ENDS = (0.05, 0.95)
+
+
+@dataclass(frozen=True)
+class MeasuredPlan:
+    """A placement and what was measured of it.
+
+    Attributes
+    ----------
+    placed_by : str
+        Schedulers that proposed it, Storm's own among them.
+    steps : tuple of int
+    mean_ms, noise_ms : float
+        Mean latency over the steps, and one standard deviation of measuring again.
+    predicted_ms : mapping of str to float
+        By model, the mean over the source steps that predict it; models that do not answer are left out.
+    costs : PlanCosts, optional
+        By what its first step measured, beside the group's first plan; None without metrics.
+    """
+
+    placed_by: str
+    steps: tuple[int, ...]
+    mean_ms: float
+    noise_ms: float
+    predicted_ms: Mapping[str, float]
+    costs: PlanCosts | None = None
+
+
+@dataclass(frozen=True)
+class PlanRanking:
+    """How a model ranked a group's plans.
+
+    Attributes
+    ----------
+    model : str
+    sources : int
+        Steps from which it predicted every plan.
+    pairs : int
+        Pairs of plans that differ by more than noise, over all sources.
+    tau : float, optional
+        Kendall's, over these; None where there are none.
+    regret_pct, low_pct, high_pct : float
+        Mean over the sources, and a 90 % interval by the measured noise.
+    """
+
+    model: str
+    sources: int
+    pairs: int
+    tau: float | None
+    regret_pct: float
+    low_pct: float
+    high_pct: float
+
+
+@dataclass(frozen=True)
+class PlacementGroup:
+    """Plans with the same counts at the same rate.
+
+    Attributes
+    ----------
+    words : str
+    measure : str
+        The latency that is compared.
+    plans : tuple of MeasuredPlan
+        By measured mean.
+    rankings : tuple of PlanRanking
+        By model's name.
+    """
+
+    words: str
+    measure: str
+    plans: tuple[MeasuredPlan, ...]
+    rankings: tuple[PlanRanking, ...]
+
+
+def placement_groups(data: Results) -> tuple[PlacementGroup, ...]:
+    """Return the groups of a run with at least two placements that were measured."""
+    groups: dict[tuple[object, ...], list[StepRecord]] = {}
+    for step in data.run.steps:
+        counts = step.plan.start.configuration()
+        key = (step.interval.rate_tps, counts.workers, *sorted(counts.executors.items()))
+        groups.setdefault(key, []).append(step)
+    found = (_group(data, steps) for steps in groups.values() if len(steps) > 1)
+    return tuple(g for g in found if g is not None)
+
+
+def _group(data: Results, steps: Sequence[StepRecord]) -> PlacementGroup | None:
+    """Return a group; None where fewer than two of its placements have a latency."""
+    measure = next((m for m in LATENCIES if len(data.measured(m))), LATENCIES[0])
+    rows = data.measured(measure).set_index("step")
+    latency: dict[int, float] = rows["value"].dropna().to_dict()  # type: ignore[assignment]
+    by_place: dict[Hashable, list[StepRecord]] = {}
+    for step in steps:
+        if step.index in latency:
+            by_place.setdefault(_places(step), []).append(step)
+    if len(by_place) < 2:
+        return None
+    pairs = _predictions(data, measure)
+    measured = [_measured(data.run, of, rows, pairs) for of in by_place.values()]
+    numbers = [p.steps for p in measured]
+    means = np.array([p.mean_ms for p in measured])
+    noise = np.array([p.noise_ms for p in measured])
+    rankings = []
+    for model, of_model in pairs.groupby("model"):
+        predicted = _by_source(of_model, numbers)
+        if len(predicted):
+            rankings.append(rank_plans(str(model), predicted, means, noise))
+    workers = len(steps[0].plan.start.workers)
+    words = f"{executors(steps[0])}, {workers} worker{'s' * (workers != 1)}, {steps[0].interval.rate_tps:g}/s"
+    plans = tuple(sorted(measured, key=lambda p: p.mean_ms))
+    return PlacementGroup(words, measure, plans, tuple(rankings))
+
+
+def _places(step: StepRecord) -> Hashable:
+    """Return where a step's executors were; where Storm's own scheduler placed them, like slots are one."""
+    if step.plan.placement is None:
+        return plan_shape(step.plan.start)
+    return frozenset((e.label, e.worker.label) for e in step.plan.start.executors)
+
+
+def _predictions(data: Results, measure: str) -> pd.DataFrame:
+    """Return the predicted means of the whole topology: model, source_step, proposed_step, value."""
+    rows = data.frame
+    mine = (
+        (rows["measure"] == measure)
+        & (rows["statistic"] == "mean")
+        & (rows["subject"] == "")
+        & (rows["protocol"] == "ours")
+        & rows["value"].notna()
+    )
+    return rows.loc[mine, ["model", "source_step", "proposed_step", "value"]]
+
+
+def _measured(
+    run: RunRecord, steps: Sequence[StepRecord], rows: pd.DataFrame, pairs: pd.DataFrame
+) -> MeasuredPlan:
+    numbers = tuple(s.index for s in steps)
+    noise = rows.loc[list(numbers), "noise"].fillna(0.0).to_numpy(dtype=np.float64)
+    means = rows.loc[list(numbers), "value"].to_numpy(dtype=np.float64)
+    by = dict.fromkeys(s.plan.placement.by if s.plan.placement else STORMS_OWN for s in steps)
+    others = pairs[pairs["proposed_step"].isin(numbers) & ~pairs["source_step"].isin(numbers)]
+    return MeasuredPlan(
+        placed_by=", ".join(by),
+        steps=numbers,
+        mean_ms=float(means.mean()),
+        noise_ms=float(np.sqrt((noise**2).sum()) / noise.size),
+        predicted_ms={str(m): float(v) for m, v in others.groupby("model")["value"].mean().items()},
+        costs=_costs(run, steps[0]),
+    )
+
+
+def _costs(run: RunRecord, step: StepRecord) -> PlanCosts | None:
+    try:
+        seen = observation(Run(run.path), load(run.path / "experiment.yaml"), step.index)
+    except HarnessError:
+        return None
+    return cost_plan(step.plan.start, seen)
+
+
+def _by_source(rows: pd.DataFrame, plans: Sequence[tuple[int, ...]]) -> np.ndarray:
+    """Return what each source predicts of each plan: array (sources, plans), complete rows only."""
+    plan_of = {step: i for i, steps in enumerate(plans) for step in steps}
+    mine = rows.assign(plan=rows["proposed_step"].map(plan_of)).dropna(subset=["plan"])
+    table = mine.pivot_table(index="source_step", columns="plan", values="value", aggfunc="mean")
+    return table.reindex(columns=range(len(plans))).dropna().to_numpy(dtype=np.float64)
+
+
+def rank_plans(
+    model: str, predicted_ms: np.ndarray, measured_ms: np.ndarray, noise_ms: np.ndarray
+) -> PlanRanking:
+    """Judge a model's ranking.
+
+    Parameters
+    ----------
+    model : str
+    predicted_ms : array (sources, plans)
+    measured_ms, noise_ms : array (plans)
+        Means, and one standard deviation of measuring each again.
+
+    Examples
+    --------
+    >>> measured, noise = np.array([10.0, 20.0, 30.0]), np.array([0.1, 0.1, 0.1])
+    >>> found = rank_plans("m", np.array([[1.0, 2.0, 3.0], [2.0, 1.0, 3.0]]), measured, noise)
+    >>> found.pairs, round(found.tau, 2), found.regret_pct
+    (6, 0.67, 50.0)
+    """
+    told_apart = [
+        (a, b)
+        for a, b in combinations(range(measured_ms.size), 2)
+        if abs(measured_ms[a] - measured_ms[b]) > WITHIN_NOISE * float(np.hypot(noise_ms[a], noise_ms[b]))
+    ]
+    agree = [
+        float(np.sign((row[a] - row[b]) * (measured_ms[a] - measured_ms[b])))
+        for row in predicted_ms
+        for a, b in told_apart
+    ]
+    picks = predicted_ms.argmin(axis=1)
+    regret = 100 * (measured_ms[picks] / measured_ms.min() - 1)
+    rng = np.random.default_rng(1)
+    again = rng.normal(measured_ms, noise_ms, size=(DRAWS, measured_ms.size))
+    drawn = 100 * (again[:, picks].mean(axis=1) / again.min(axis=1) - 1)
+    low, high = np.quantile(drawn, ENDS)
+    return PlanRanking(
+        model=model,
+        sources=len(predicted_ms),
+        pairs=len(agree),
+        tau=float(np.mean(agree)) if agree else None,
+        regret_pct=float(regret.mean()),
+        low_pct=float(low),
+        high_pct=float(high),
+    )
