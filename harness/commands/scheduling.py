@@ -136,7 +136,7 @@ def schedule(
 
 
 @click.command()
-@click.argument("run_path", metavar="RUN", type=RunFolder)
+@click.argument("run_path", metavar="RUN", type=RunFolder())
 @click.option(
     "--target",
     "wanted",
