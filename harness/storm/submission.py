@@ -58,6 +58,7 @@ def topology_settings(
             "routing": own.routings.get(c.name),
             "keep": own.keeps.get(c.name),
             "output_bytes": own.output_bytes.get(c.name),
+            "forwarded_share": own.forwarded_shares.get(c.name),
         }
         for c in plan.components
     }

@@ -59,6 +59,9 @@ class GraphComponent(Frozen):
         Of a filter: the share of the tuples that it passes on.
     service : ServiceTime
         Work on each tuple; a spout has none.
+    forwarded_share : float
+        Of a json component: the share of the tuples whose key it passes on; the others get the workload's
+        first key. By default, all keys are drawn anew.
     output_bytes : int
         Payload in bytes of all that it emits; by default it passes on what it gets.
     """
@@ -70,6 +73,7 @@ class GraphComponent(Frozen):
     routing: Routing | None = None
     keep: Keep | None = None
     service: ServiceTime | None = None
+    forwarded_share: Annotated[float, Field(ge=0, le=1)] | None = None
     output_bytes: Annotated[int, Field(ge=0, le=MOST_PAYLOAD_BYTES)] | None = None
 
 

@@ -273,6 +273,11 @@ class Topology(Frozen):
         return {name: c.output_bytes for name, c in self._given.items() if c.output_bytes is not None}
 
     @property
+    def forwarded_shares(self) -> Mapping[str, float]:
+        """The share of the tuples whose key a component passes on, of those that do not draw keys anew."""
+        return {n: c.forwarded_share for n, c in self._given.items() if c.forwarded_share is not None}
+
+    @property
     def ratios(self) -> Mapping[str, float]:
         """Tuples that a component makes of one, on average, of those that make more or less than one."""
         return {**{name: m.mean for name, m in self.multipliers.items()}, **self.keeps}
@@ -394,6 +399,10 @@ class Topology(Frozen):
         for name, component in self._given.items():
             if component.service is not None and ROLES[component.role].spout:
                 raise ValueError(f"components.{name}: a {component.role} has no service time of its own")
+            if component.forwarded_share is not None and component.role != "json":
+                raise ValueError(
+                    f"components.{name}: a {component.role} has no forwarded_share, only a json has"
+                )
             if component.output_bytes is not None and ROLES[component.role].emits == "nothing":
                 raise ValueError(f"components.{name}: a {component.role} emits nothing that has output_bytes")
             if component.service is not None and name in self.service:

@@ -74,7 +74,7 @@ def test_the_topologies_of_the_thesis_are_submitted_as_they_were_before_graphs_c
             value = component.pop(key)
             assert (value is not None) == (component["role"] == role)
             found[key] = value if value is not None else found.get(key)
-        assert (component.pop("keep"), component.pop("output_bytes")) == (None, None)
+        assert {component.pop(key) for key in ("keep", "output_bytes", "forwarded_share")} == {None}
     made["spout"]["topic"] = found.pop("topic")
     assert made | found == BEFORE[name]
 

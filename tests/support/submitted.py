@@ -89,5 +89,5 @@ def submitted_topology(cluster: LocalCluster, experiment: Experiment, folder: Pa
             yield name
         finally:
             cluster.nimbus.kill(name)
-            for topic in (f"{name}-in", f"{name}-out"):
+            for topic in (*names.inputs.values(), names.output):
                 topics.delete(topic)

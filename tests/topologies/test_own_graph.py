@@ -154,6 +154,10 @@ MISTAKES = {
         ("few: {role: window}", "few: {role: filter, keep: 1.5}"),
         "topology.components.few.keep",
     ),
+    "keys that a window forwards": (
+        ("few: {role: window}", "few: {role: window, forwarded_share: 0.5}"),
+        "components.few: a window has no forwarded_share, only a json has",
+    ),
     "a payload of a sender": (
         ("out: {role: sender, tasks: 1}", "out: {role: sender, output_bytes: 5}"),
         "components.out: a sender emits nothing that has output_bytes",

@@ -36,6 +36,7 @@ from harness.plans import PhysicalPlan, Stream
 from harness.topologies.component_settings import Multiplier, ServiceTime
 from harness.topologies.java_text import JAVA_INT, string_hash
 from harness.topologies.roles import traits
+from harness.topologies.ways import copies_sent, tuples_per_message
 
 WORK = lognormal(0.15, 0.5)
 EMIT_MS, SEND_MS, ACK_MS = 0.05, 0.05, 0.02
@@ -170,7 +171,7 @@ def routing_of(experiment: Experiment, layout: Layout, stream: Stream) -> FloatA
         case "global":
             row[0] = 1.0
         case "fields" | "partial-key":
-            row = _by_key(experiment.input.keys, tasks, stream.grouping == "partial-key")
+            row = _by_key(emitted_keys(experiment, stream.source), tasks, stream.grouping == "partial-key")
         case "local-or-shuffle":
             here = layout.worker[layout.of[stream.source], None] == layout.worker[layout.of[stream.target]]
             near = (here @ held > 0).astype(np.float64)
@@ -181,6 +182,28 @@ def routing_of(experiment: Experiment, layout: Layout, stream: Stream) -> FloatA
         case _:
             row += 1 / tasks
     return np.tile(row, (len(sources), 1))
+
+
+def emitted_keys(experiment: Experiment, component: str) -> Mapping[str, float]:
+    """Return the weights of the keys of what a component emits.
+
+    They are the workload's, but where it forwards some and gives the others the first key.
+    """
+    topology, drawn = experiment.topology.own(), experiment.input.keys
+    if component not in topology.forwarded_shares:
+        return drawn
+    share, plan = topology.forwarded_shares[component], topology.query_plan()
+    turns = experiment.shares
+    arriving = tuples_per_message(plan, topology.ratios, turns)
+    found = dict.fromkeys(drawn, 0.0)
+    for s in plan.inputs(component):
+        keys = emitted_keys(experiment, s.source)
+        many = arriving[s.source] * topology.ratios.get(s.source, 1.0) * copies_sent(plan, s)
+        for key, weight in keys.items():
+            found[key] += share * many * weight / sum(keys.values())
+    whole = sum(found.values()) / share if share else 1.0
+    found[next(iter(drawn))] += (1 - share) * whole
+    return {key: weight for key, weight in found.items() if weight > 0}
 
 
 def _by_key(keys: Mapping[str, float], tasks: int, two: bool) -> FloatArray:

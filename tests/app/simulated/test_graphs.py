@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
+import pytest
 from budgets import budget
 from hypothesis import assume, given, settings
 from random_graphs import ROLES, experiment, graphs
 
 from harness.app.simulated.campaign import carry_out
+from harness.app.simulated.networks import emitted_keys
 from harness.experiments.config import Experiment
 from harness.experiments.expected_members import expected_members
-from harness.experiments.loading import dump
+from harness.experiments.loading import dump, load
 from harness.machine.environment import describe
 from harness.runs import Run
 from harness.topologies.drawing import LETTERS, WIDTH, draw
@@ -99,6 +101,15 @@ def test_with_filters_nothing_comes_out_that_the_graph_does_not_allow(topology: 
     seen = Counter(zip(mine["sink"], mine["message_id"], mine["child"], strict=True))
     for (sink, message, child), count in seen.items():
         assert count <= expected.copies(sink, np.array([message]), np.array([child])).most[0]
+
+
+def test_what_is_not_forwarded_has_the_first_key() -> None:
+    """Behind two bolts that forward half, A has 1/2 + 1/4 + a quarter of its 16/136."""
+    made = load("aniello-reference")
+    drawn, once, twice = (emitted_keys(made, name) for name in ("in-2", "simple-1", "stateful-1"))
+    shares = [keys["A"] / sum(keys.values()) for keys in (drawn, once, twice)]
+    assert shares == pytest.approx([16 / 136, 1 / 2 + 8 / 136, 3 / 4 + 4 / 136])
+    assert once["P"] / sum(once.values()) == pytest.approx(1 / 272)
 
 
 @given(graphs())

@@ -34,7 +34,8 @@ record Draw(long seed, Purpose purpose, long messageId, int child, int hop) {
         SERVICE(3),
         PATH(4),
         BASIS(5),
-        KEPT(6);
+        KEPT(6),
+        FORWARDED(7);
 
         private final int code;
 

@@ -14,7 +14,7 @@ enum Role {
     @JsonProperty("spout")
     SPOUT(0, false, null, Emits.DEFAULT, null),
     @JsonProperty("json")
-    JSON(1, false, null, Emits.DEFAULT, (c, streams, sink, w) -> new JsonBolt(w, c.service())),
+    JSON(1, false, null, Emits.DEFAULT, (c, streams, sink, w) -> new JsonBolt(w, c.service(), c.forwardedShare())),
     @JsonProperty("filter")
     FILTER(1, false, "keep", Emits.DEFAULT, (c, streams, sink, w) -> new FilterBolt(w, c.service(), c.keep())),
     @JsonProperty("multiplier")

@@ -71,6 +71,8 @@ record TopologySettings(
      * @param routing of a join's outputs; null for the others
      * @param keep share of the tuples that a filter passes on; null for the others
      * @param outputBytes payload of all that it emits; null where it passes on what it gets
+     * @param forwardedShare share of the tuples whose key a json component passes on, the others get the first
+     *     of all; null where keys are drawn anew, and for other roles
      */
     record Component(
             Role role,
@@ -82,7 +84,8 @@ record TopologySettings(
             Children multiplier,
             Routing routing,
             Double keep,
-            Integer outputBytes) {
+            Integer outputBytes,
+            Double forwardedShare) {
         Component {
             Checks.present("role", role);
             Checks.that(executors >= 1, "executors has to be at least 1, not " + executors);
@@ -97,6 +100,9 @@ record TopologySettings(
             checkNeeded(role, "keep", role.needs("keep"), keep);
             Checks.that(topic == null || !topic.isBlank(), "topic must not be empty");
             Checks.that(keep == null || keep > 0 && keep <= 1, "keep has to be above 0 and at most 1, not " + keep);
+            Checks.that(
+                    forwardedShare == null || role == Role.JSON && forwardedShare >= 0 && forwardedShare <= 1,
+                    "forwarded_share is for role json, from 0 to 1");
             Checks.that(outputBytes == null || outputBytes >= 0, "output_bytes has to be 0 or more");
         }
 

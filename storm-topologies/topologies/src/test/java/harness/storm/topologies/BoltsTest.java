@@ -17,7 +17,7 @@ class BoltsTest {
 
     @Test
     void aJsonBoltEmitsOneAnchoredTupleAndAcks() {
-        Prepared bolt = new Prepared(new JsonBolt(Fixtures.WORKLOAD, null));
+        Prepared bolt = new Prepared(new JsonBolt(Fixtures.WORKLOAD, null, null));
         long beforeNs = System.nanoTime();
         Tuple sent = bolt.send(1, 12, 1000);
         long afterNs = System.nanoTime();
@@ -42,7 +42,7 @@ class BoltsTest {
     void theServiceTimeIsWithinTheHop() {
         ServiceTime service =
                 new ServiceTime(ServiceTime.Kind.WAIT, ServiceTime.Distribution.CONSTANT, 20, null);
-        Prepared bolt = new Prepared(new JsonBolt(Fixtures.WORKLOAD, service));
+        Prepared bolt = new Prepared(new JsonBolt(Fixtures.WORKLOAD, service, null));
         bolt.send(1, 12, 1000);
         Hop hop = bolt.recorder.emitted.get(0).members().get(0).hops().get(1);
         assertTrue(hop.emittedNs() - hop.receivedNs() >= 20_000_000);
@@ -92,12 +92,27 @@ class BoltsTest {
 
     @Test
     void aComponentMayEmitAPayloadOfItsOwn() {
-        Prepared bolt = new Prepared(new JsonBolt(Fixtures.WORKLOAD.emitting(300), null));
+        Prepared bolt = new Prepared(new JsonBolt(Fixtures.WORKLOAD.emitting(300), null, null));
         bolt.send(1, 12, 1000);
         assertEquals("x".repeat(300), bolt.recorder.emitted.get(0).message().payload());
-        bolt = new Prepared(new JsonBolt(Fixtures.WORKLOAD.emitting(null), null));
+        bolt = new Prepared(new JsonBolt(Fixtures.WORKLOAD.emitting(null), null, null));
         bolt.send(1, 12, 1000);
         assertEquals("text", bolt.recorder.emitted.get(0).message().payload());
+    }
+
+    /** Of tuples with key Z four in ten keep it; the others get A, the first of the workload's keys. */
+    @Test
+    void aShareOfTheKeysIsForwardedAndTheOthersAreTheFirst() {
+        Prepared bolt = new Prepared(new JsonBolt(Fixtures.WORKLOAD, null, 0.4));
+        int messages = 1000;
+        for (long id = 0; id < messages; id++) {
+            byte[] members = Members.encode(List.of(Fixtures.member(1, id, 1000)));
+            bolt.bolt.execute(bolt.tuple(1, "Z", Fixtures.message(1, id).toJson(), members));
+        }
+        long forwarded = bolt.recorder.emitted.stream().filter(e -> e.key().equals("Z")).count();
+        long first = bolt.recorder.emitted.stream().filter(e -> e.key().equals("A")).count();
+        assertEquals(messages, forwarded + first);
+        assertEquals(0.4, forwarded / (double) messages, 4 * Math.sqrt(0.24 / messages));
     }
 
     /** Seed 7, component "bolt", 30 %: the messages kept are those of the definition in Draw, computed in Python. */
@@ -117,7 +132,7 @@ class BoltsTest {
 
     @Test
     void aTupleThatIsNoMessageIsReportedAndFailed() {
-        Prepared bolt = new Prepared(new JsonBolt(Fixtures.WORKLOAD, null));
+        Prepared bolt = new Prepared(new JsonBolt(Fixtures.WORKLOAD, null, null));
         Tuple noJson = bolt.tuple(1, "{", new byte[0]);
         Tuple noMembers = bolt.tuple(1, Fixtures.message(1, 1).toJson(), new byte[3]);
         bolt.bolt.execute(noJson);

@@ -154,7 +154,11 @@ final class Fixtures {
         }
 
         Tuple tuple(int fromTask, String json, byte[] members) {
-            List<Object> values = Tuples.values("A", json, members);
+            return tuple(fromTask, "A", json, members);
+        }
+
+        Tuple tuple(int fromTask, String key, String json, byte[] members) {
+            List<Object> values = Tuples.values(key, json, members);
             return new TupleImpl(context, values, SENDERS.get(fromTask), fromTask, "default");
         }
     }

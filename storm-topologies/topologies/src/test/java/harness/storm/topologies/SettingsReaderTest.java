@@ -158,6 +158,7 @@ class SettingsReaderTest {
         "/components/window/topic         | \"in\"      | components.window: a window has no topic",
         "/components/spout/topic          | null        | components.spout: topic must not be null",
         "/components/spout/topic          | \"\"        | components.spout: topic must not be empty",
+        "/components/window/forwarded_share | 0.5       | components.window: forwarded_share is for role json",
         "/components/sender/output_bytes  | -1          | components.sender: output_bytes has to be 0 or more",
         "/keys/weights                    | [1]         | keys: there have to be as many weights as names",
         "/keys/weights                    | [1, 0]      | keys: a weight has to be positive, not 0.0",
