@@ -25,6 +25,8 @@ Grouping = Literal[
 
 ACKER = "__acker"
 """Storm's name for the acker component."""
+FLUSH_MS = 5
+"""How long a batch waits for more tuples where nothing but its size is given."""
 METRICS_CONSUMER_PREFIX = "__metrics"
 """Storm names a metrics consumer's component after its class, with this prefix."""
 
@@ -251,6 +253,30 @@ class PhysicalPlan(Frozen):
             for i in self.of(s.source):
                 for j in self.of(s.target):
                     yield s, i, j
+
+
+class BatchSize(Frozen):
+    """The rule by which batches of a stream leave.
+
+    Attributes
+    ----------
+    size : int
+        Tuples of a full batch, which leaves at once; 1 sends every tuple as it is.
+    flush_ms : int
+        Time in ms that a batch's first tuple waits for others.
+    """
+
+    size: Positive
+    flush_ms: Positive = FLUSH_MS
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_a_number(cls, value: object) -> object:
+        return {"size": value} if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Batching = Mapping[str, BatchSize]
+"""By component, for all of its streams, or by ``component:stream``, which goes first."""
 
 
 class AskedPlacement(Frozen):

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from pydantic import Field
 
 from harness.errors import UsageError
-from harness.plans import Frozen, PhysicalPlan, Positive, QueryPlan, TopologyConfiguration, WorkerNode
+from harness.plans import (
+    Batching,
+    BatchSize,
+    Frozen,
+    PhysicalPlan,
+    Positive,
+    QueryPlan,
+    TopologyConfiguration,
+    WorkerNode,
+)
 
 Scalar = str | int | float | bool | None
 PredictionStatus = Literal["ok", "saturated", "declined"]
@@ -33,11 +41,14 @@ class Settings:
         How long a poll of a spout's Kafka client may wait for messages; None where nobody says it (no Storm
         setting does, so not of a jar's topology). All steps of a run have the same: ``composite`` reads the
         source's.
+    batching : mapping of str to BatchSize
+        Components or streams whose tuples travel in batches of the rewriting layer.
     """
 
     storm: Mapping[str, object]
     version: str
     poll_timeout_ms: float | None = None
+    batching: Batching = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -290,13 +301,6 @@ class TuningDecision(Frozen):
     why: str
 
 
-class BatchSetting(Frozen):
-    """Batches of one component's output: they leave when they hold ``size`` tuples, or after ``flush_ms``."""
-
-    size: Positive
-    flush_ms: Annotated[float, Field(gt=0, allow_inf_nan=False)]
-
-
 class TuningProposal(Frozen):
     """A tuner's answer; nothing is proposed where it declined.
 
@@ -309,8 +313,8 @@ class TuningProposal(Frozen):
     executors : mapping of str to int
         Of the query plan's components.
     workers : int, optional
-    batching : mapping of str to BatchSetting
-        By component; components that send their tuples one by one are left out.
+    batching : mapping of str to BatchSize
+        By component or ``component:stream``; what is left out sends its tuples one by one.
     decisions : tuple of TuningDecision
         In the order in which they were taken.
     """
@@ -320,7 +324,7 @@ class TuningProposal(Frozen):
     reason: str = ""
     executors: Mapping[str, Positive] = {}
     workers: Positive | None = None
-    batching: Mapping[str, BatchSetting] = {}
+    batching: Mapping[str, BatchSize] = {}
     decisions: tuple[TuningDecision, ...] = ()
 
     @property

@@ -22,7 +22,7 @@ from pydantic import ConfigDict, ValidationError, model_validator
 from harness.errors import HarnessError, UsageError
 from harness.machine.locks import held
 from harness.machine.whole_files import folder_atomically, write_atomically
-from harness.plans import AskedPlacement, Frozen, PhysicalPlan, TopologyConfiguration
+from harness.plans import AskedPlacement, Batching, Frozen, PhysicalPlan, TopologyConfiguration
 from harness.schemas import LATENCY, METRICS, SCHEMA_VERSION
 
 F = TypeVar("F", bound=Frozen)
@@ -54,10 +54,30 @@ class StepPlan(Frozen):
     end: PhysicalPlan
     placement: AskedPlacement | None = None
     """None where executors were left to Storm's own scheduler."""
+    batching: Batching | None = None
+    """What travels in batches; None in a run written before a step could say it: what its experiment says."""
+
+
+class StepTuning(Frozen):
+    """``tuning.json`` of a step whose executors and batch sizes a tuner proposed.
+
+    Attributes
+    ----------
+    step : int
+        The measured step that the tuner read.
+    rate_tps : float
+        The input rate that it was asked for.
+    proposals : tuple of mapping
+        Its one proposal with all decisions, as ``harness tune --json`` has it.
+    """
+
+    step: int
+    rate_tps: float
+    proposals: tuple[Mapping[str, Any], ...]
 
 
 class DeclinedStep(Frozen):
-    """``declined/NN.json``: a step that was not measured, since the placement it asks for cannot be had."""
+    """``declined/NN.json``: a step that was not measured, since what it asks for cannot be had."""
 
     step: int
     configuration: str
@@ -401,7 +421,7 @@ class Run:
 
     @property
     def declined_steps(self) -> Mapping[int, DeclinedStep]:
-        """The steps that were not measured, since their placement cannot be had."""
+        """The steps that were not measured, since what they ask for cannot be had."""
         declined = (self._read(DeclinedStep, path) for path in self.path.glob("declined/*.json"))
         return {d.step: d for d in sorted(declined, key=lambda d: d.step)}
 
@@ -425,6 +445,7 @@ class Run:
         latency: pa.Table,
         metrics: pa.Table,
         clock: Callable[[], int] = time.monotonic_ns,
+        tuning: StepTuning | None = None,
     ) -> Interval:
         """Write a finished step whole, and return ``interval.json`` as it was written.
 
@@ -440,6 +461,8 @@ class Run:
             with folder_atomically(target) as folder:
                 (folder / "plan.json").write_text(plan.model_dump_json(indent=1))
                 (folder / "quality.json").write_text(quality.model_dump_json(indent=1))
+                if tuning is not None:
+                    (folder / "tuning.json").write_text(tuning.model_dump_json(indent=1))
                 pq.write_table(latency.cast(LATENCY), folder / "latency.parquet", compression="zstd")
                 pq.write_table(metrics.cast(METRICS), folder / "metrics.parquet", compression="zstd")
                 interval = interval.finished(clock())

@@ -11,8 +11,8 @@ from harness.experiments.cluster_file import ClusterFile
 from harness.experiments.clusters import Local, Provisioned
 from harness.experiments.config import Experiment
 from harness.experiments.key_meanings import schema
+from harness.plans import BatchSize
 from harness.regression.nightly import Nightly
-from harness.topologies.batching import BatchSize
 
 SHORT_FORMS: Mapping[type[BaseModel], Mapping[str, Any]] = {
     Local: {"type": "string", "description": "File of a provisioned cluster (docs/clusters.md)."},

@@ -1,12 +1,15 @@
-"""Where each step's executors go: a placement's file or a scheduler's proposal, for the campaign."""
+"""What each step asks of the cluster: executors, batch sizes and, where not left to Storm, a placement."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from harness.analysis.judge.predicting import observation
+from harness.app.tuned_steps import ask_tuner, tuner_of
 from harness.errors import ClusterError, MeasurementsNeeded, SchedulerDeclined, StepDeclined, UsageError
 from harness.experiments.config import Experiment, Step, StepSpec
+from harness.experiments.contracts import AskedStep, unplanned
 from harness.experiments.loading import expand_steps
 from harness.plans import ACKER, AskedPlacement, PhysicalPlan, QueryPlan, TopologyConfiguration, WorkerNode
 from harness.protocols import Proposal
@@ -20,7 +23,7 @@ BY_HAND = "placement"
 
 
 class StepPlanner:
-    """Answers where a step's executors go (``harness.experiments.contracts.Planner``).
+    """Answers what a step asks of the cluster (``harness.experiments.contracts.Planner``).
 
     Parameters
     ----------
@@ -44,24 +47,20 @@ class StepPlanner:
         self._nodes = nodes
         self._lost = lost
 
-    def __call__(self, step: Step, configuration: TopologyConfiguration) -> AskedPlacement | None:
-        """Return the placement that a step asks for; None where Storm's own scheduler places it.
-
-        Parameters
-        ----------
-        configuration : TopologyConfiguration
-            The step's, with Storm's own executors.
+    def __call__(self, step: Step) -> AskedStep:
+        """Return executors, batch sizes and, where not Storm's own scheduler places them, a placement.
 
         Raises
         ------
         StepDeclined
-            When the step that it reads has no valid measurement, or the scheduler has no plan or no usable
-            one, or the placement does not fit.
+            When the step that it reads has no valid measurement, or the tuner or scheduler has no answer or
+            no usable one, or the placement does not fit.
         ClusterError
             When that is so while a worker node is gone: a step that is declined is not asked for again.
         """
         try:
-            return self._place(step, configuration)
+            asked = self._tuned(step)
+            return replace(asked, placement=self._place(step, asked.configuration))
         except StepDeclined as why:
             if not (lost := self._lost()):
                 raise
@@ -69,8 +68,15 @@ class StepPlanner:
             gone = f"{names} is gone, and step {step.index} has no plan: {why}"
             raise ClusterError(gone, "harness provision makes it anew, then resume the run") from why
 
-    def _place(self, step: Step, configuration: TopologyConfiguration) -> AskedPlacement | None:
+    def _tuned(self, step: Step) -> AskedStep:
+        spec = self._experiment.steps.plan[step.spec]
+        if spec.tuner is None or (source := self._source(spec)) is None:
+            return unplanned(step)
+        return ask_tuner(self._experiment, self._run, step, spec, source)
+
+    def _place(self, step: Step, components: TopologyConfiguration) -> AskedPlacement | None:
         spec, query_plan = self._experiment.steps.plan[step.spec], self._experiment.topology.query_plan()
+        configuration = own_executors(self._experiment, components)
         lost = self._lost()
         nodes = tuple(node for node in self._nodes() if node not in lost)
         if spec.placement is not None:
@@ -102,13 +108,13 @@ class StepPlanner:
 
 
 def check_placements(experiment: Experiment) -> None:
-    """Check what can be known of schedulers and placements before anything is started.
+    """Check what can be known of schedulers, tuners and placements before anything is started.
 
     Raises
     ------
     UsageError
-        For a scheduler that is not known, a parameter that it has not, or a step to read that it needs; for
-        a placement's executor or worker that is not there.
+        For a scheduler or tuner that is not known, a parameter that it has not, or a step to read that it
+        needs; for a placement's executor or worker that is not there.
     """
     for i, spec in enumerate(experiment.steps.plan):
         where = f"steps.plan.{i}"
@@ -126,6 +132,8 @@ def check_placements(experiment: Experiment) -> None:
 
 def _check(experiment: Experiment, spec: StepSpec) -> None:
     scheduler = None if spec.scheduler is None else make_scheduler(spec.scheduler)
+    if spec.tuner is not None:
+        tuner_of(spec)
     if not experiment.topology.known:  # a jar's that was not captured yet
         return
     query_plan, nodes = experiment.topology.query_plan(), experiment.cluster.worker_nodes()

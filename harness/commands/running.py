@@ -72,8 +72,6 @@ def run(
     from harness.app import campaigning
     from harness.app.jars import jars
     from harness.experiments.loading import expand_steps, load, require_secrets
-    from harness.machine import sandbox, servers
-    from harness.machine.machine_lock import MachineLock
     from harness.runs import Run
 
     if (experiment is None) == (resume is None):
@@ -96,17 +94,32 @@ def run(
         jars()
         if left:
             campaigning.require_room(resumed.path if resumed else runs, loaded)
-    if loaded.cluster.starts_servers:
+    with in_its_place(loaded, shared_loopback, wait=wait, needs_machine=left) as (homes, alone):
+        _measure(loaded, resumed, runs, homes, alone, as_json)
+
+
+@contextmanager
+def in_its_place(
+    experiment: Any, shared_loopback: bool, *, wait: bool, needs_machine: bool = True
+) -> Iterator[tuple[Any, MachineLock | None]]:
+    """Go on where an experiment may be measured: with the machine's lock, and its servers in a sandbox.
+
+    The whole command is run once more in the sandbox. Given are the servers' homes and the lock.
+    """
+    from harness.machine import sandbox, servers
+    from harness.machine.machine_lock import MachineLock
+
+    if experiment.cluster.starts_servers:
         require_private_network(shared_loopback)
     homes = servers.install(progress=err.print)
-    alone = MachineLock(loaded.name, wait=wait, say=err.print) if left else None
+    alone = MachineLock(experiment.name, wait=wait, say=err.print) if needs_machine else None
     with alone or nullcontext():
-        if loaded.cluster.starts_servers and not sandbox.inside() and sandbox.obstacle() is None:
+        if experiment.cluster.starts_servers and not sandbox.inside() and sandbox.obstacle() is None:
             os.environ[CHECKED] = "1"
             if alone:
                 alone.hand_on()
             sandbox.enter([sys.executable, "-m", "harness", *sys.argv[1:]])
-        _measure(loaded, resumed, runs, homes, alone, as_json)
+        yield homes, alone
 
 
 def _measure(
@@ -117,7 +130,6 @@ def _measure(
     The lock is held to the end: models and Spark take both cores of a run that would measure beside them.
     """
     from harness.app import campaigning
-    from harness.commands.console import ProgressDisplay
     from harness.experiments.loading import expand_steps, files
     from harness.runs import Run
 
@@ -127,15 +139,23 @@ def _measure(
     measured = resumed or Run.create(runs, loaded.name, files(loaded), campaigning.environment(loaded))
     err.print(f"run directory {relative(measured.path)}")
     with measured.exclusively(), _resumable(measured, len(expand_steps(loaded))):
-        with ProgressDisplay(err) as display:
-            if alone:
-                alone.measures(str(measured.path))
-                if resumed:
-                    campaigning.note_resumption(resumed, loaded)
-            campaigning.measure(loaded, measured, homes, display, display.say)
+        if alone and resumed:
+            campaigning.note_resumption(resumed, loaded)
+        measure_steps(loaded, measured, homes, alone)
         _require_measured(measured)
         _predict(measured, loaded.models)
         _report(measured, as_json, "local[2]")  # from the sandbox's own network no Spark cluster is reached
+
+
+def measure_steps(experiment: Any, run_: Any, homes: Any, alone: MachineLock | None) -> None:
+    """Measure what a run lacks, and show how far it is."""
+    from harness.app import campaigning
+    from harness.commands.console import ProgressDisplay
+
+    with ProgressDisplay(err) as display:
+        if alone:
+            alone.measures(str(run_.path))
+        campaigning.measure(experiment, run_, homes, display, display.say)
 
 
 @click.command()
@@ -171,10 +191,13 @@ def check(experiment: str, overrides: tuple[str, ...], as_json: bool) -> None:
     click.echo(f"{loaded.name}: {len(steps)} steps of {loaded.topology.title}, {lasts}")
     for step in steps:
         counts = " ".join(f"{n}:{c}" for n, c in step.configuration.executors.items())
+        plan = f"{counts} on {step.configuration.workers} workers"
+        spec = loaded.steps.plan[step.spec]
+        if step.tuned_by:
+            plan = f"executors and batch sizes by {step.tuned_by} from {spec.source}"
         fresh = ", fresh submission" if step.fresh else ""
         rate = f", {step.rate}" if step.rate else ""
-        by = _placed_by(loaded.steps.plan[step.spec])
-        click.echo(f"  {step.index}: {counts} on {step.configuration.workers} workers{rate}{by}{fresh}")
+        click.echo(f"  {step.index}: {plan}{rate}{_placed_by(spec)}{fresh}")
     if where:
         click.echo(where)
     finish(

@@ -57,13 +57,18 @@ def tune(
     harness tune reports/runs/loaded-ramp/20261124T052131Z --step 1 --tuner ds2 --set ds2.utilisation=0.7
     harness tune reports/runs/loaded-ramp/20261124T052131Z --tuner aeolus --explain
     """
+    from harness.app.message_costs import measured_parameters
+    from harness.runs import Run
     from harness.tuning import TUNERS, make_tuner
     from harness.tuning.side_by_side import TuningTable
 
     asked = tuple(dict.fromkeys(names)) or tuple(TUNERS)
     parameters = tuner_parameters(options, asked)
-    tuners = {name: make_tuner(name, parameters[name]) for name in asked}
+    for name in asked:
+        make_tuner(name, parameters[name])  # a mistake is said before a run is read
     step, source, rate_tps = open_measured_step(run_path, step, rate)
+    known = measured_parameters(Run(run_path), source.settings)
+    tuners = {name: make_tuner(name, {**known.get(name, {}), **parameters[name]}) for name in asked}
     table = TuningTable(source, rate_tps)
     proposals = []
     for name, tuner in tuners.items():

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from harness.errors import ClusterError, StepDeclined, StepInvalid
 from harness.experiments import machine_faults, records
 from harness.experiments.config import Experiment, Step
 from harness.experiments.contracts import (
+    AskedStep,
     Deployment,
     Load,
     MachineReadings,
@@ -36,7 +38,7 @@ from harness.experiments.measuring import MeasuredInterval, Measurement, Report
 from harness.experiments.step_faults import FaultMaker, NoFaults, StepFaults
 from harness.experiments.step_traffic import step_traffic
 from harness.machine.readings import ThisMachine
-from harness.plans import AskedPlacement, PhysicalPlan, TopologyConfiguration
+from harness.plans import AskedPlacement, Batching, PhysicalPlan, TopologyConfiguration
 from harness.runs import DeclinedStep, Finding, Rejected, Run, StepPlan, Submission
 
 POLL_S = 0.25
@@ -56,13 +58,6 @@ MOST_NAMED = 3
 """Executors that are not where they were asked for, as a message names them."""
 
 log = logging.getLogger(__name__)
-
-
-class AskedStep(NamedTuple):
-    """What a step asks of the cluster; without a placement Storm's own scheduler places its executors."""
-
-    configuration: TopologyConfiguration
-    placement: AskedPlacement | None
 
 
 class CampaignTimes(NamedTuple):
@@ -122,12 +117,12 @@ class Campaign:
         self._faults = faults or NoFaults()
         self._traffic = step_traffic(experiment, deployment, load, metrics)
         self._steps = expand_steps(experiment)
-        self._submitted = False
+        self._submitted: Batching | None = None  # what travels in batches since the last submission
         self._logged: tuple[int, Phase, str] | None = None
         self._left = ""  # what has not come out when the next measurement begins
 
     def carry_out(self) -> None:
-        """Measure every step that is not finished; one whose placement cannot be had is declined instead.
+        """Measure every step that is not finished; one that asks for what cannot be had is declined instead.
 
         Raises
         ------
@@ -154,14 +149,14 @@ class Campaign:
     def _ask_planner(self, step: Step) -> AskedStep | None:
         """Return what a step asks of the cluster; None, with the reason written, where it is declined."""
         try:
-            placement = self._planner(step, self._deployment.expected(step.configuration))
+            asked = self._planner(step)
         except StepDeclined as why:
             declined = DeclinedStep(step=step.index, configuration=step.label, reason=str(why))
             self._run.write_declined(declined)
             log.warning("step %d, %s: declined: %s", step.index, step.label, why)
             self._show(step, "declined", detail=str(why))
             return None
-        return _asked(step.configuration, placement)
+        return _with_its_workers(asked)
 
     def _carry_out_step(self, step: Step, asked: AskedStep, finished: list[Step]) -> None:
         """Measure a step until it was not disturbed; the last attempt is kept as it is, and marked.
@@ -232,21 +227,20 @@ class Campaign:
     def _apply(self, step: Step, asked: AskedStep, finished: list[Step]) -> tuple[Submission, PhysicalPlan]:
         """Bring what the step asks into force and return the plan that Nimbus made of it."""
         submission: Submission
-        if not self._submitted and finished and not step.fresh:
+        before = None if step.fresh else self._asked_before(finished)
+        if before is not None and before.batching == asked.batching:
             # A resumed run goes the same way as the original: from the configuration before, by rebalance.
             self._show(step, "submit", detail="the last finished configuration")
-            last = finished[-1]
-            before = _asked(last.configuration, self._run.plan(last.index).placement)
-            self._deployment.submit(*before)
+            self._deployment.submit(before.configuration, before.placement, before.batching)
             self._await_plan(before)
             submission = "resumed"
-        elif not self._submitted or step.fresh:
+        elif self._submitted is None or step.fresh or self._submitted != asked.batching:
             self._show(step, "submit")
-            submission = "fresh" if self._submitted or finished else "first"
-            self._deployment.submit(*asked)
+            submission = "first" if self._submitted is None and not finished else "fresh"
+            self._deployment.submit(asked.configuration, asked.placement, asked.batching)
         else:
             submission = "rebalance"
-        self._submitted = True
+        self._submitted = asked.batching
         if submission in ("rebalance", "resumed"):
             self._show(step, "rebalance")
             if asked.placement is None:
@@ -254,6 +248,18 @@ class Campaign:
             else:
                 self._deployment.place(asked.configuration, asked.placement)
         return submission, self._await_plan(asked)
+
+    def _asked_before(self, finished: list[Step]) -> AskedStep | None:
+        """Return what the last finished step asked, where nothing is submitted yet."""
+        if self._submitted is not None or not finished:
+            return None
+        last = finished[-1]
+        plan = self._run.plan(last.index)
+        batching = last.batching if plan.batching is None else plan.batching
+        components = last.configuration.executors
+        own = {name: plan.asked.executors[name] for name in components}
+        configuration = TopologyConfiguration(executors=own, workers=plan.asked.workers)
+        return AskedStep(configuration, plan.placement, batching)
 
     def _await_plan(self, asked: AskedStep) -> PhysicalPlan:
         """Wait until the plan in force is the asked one and all of its executors are up."""
@@ -327,7 +333,7 @@ class Campaign:
                 times.asked_ns, times.up_ns, times.settled_ns, times.drained_ns, now_ns
             ),
             submission=submission,
-            placement=placement,
+            asked=asked_step,
         ).model_copy(
             update={
                 "attempt": len(rejected) + 1,
@@ -343,11 +349,12 @@ class Campaign:
         )
         interval = self._run.write_step(
             step.index,
-            StepPlan(asked=asked, start=start, end=end, placement=placement),
+            StepPlan(asked=asked, start=start, end=end, placement=placement, batching=asked_step.batching),
             interval,
             quality,
             kept.latency,
             pa.concat_tables([metrics, probed]).unify_dictionaries(),
+            tuning=asked_step.tuning,
         )
         log.info("step %d written, %.1f s beyond burn-in and interval", step.index, interval.overhead_s or 0)
         self._metrics.forget(times.up_epoch_ms + round((interval.done_ns - times.up_ns) / 1e6))
@@ -401,11 +408,12 @@ class Campaign:
         )
 
 
-def _asked(configuration: TopologyConfiguration, placement: AskedPlacement | None) -> AskedStep:
+def _with_its_workers(asked: AskedStep) -> AskedStep:
     """Return what a step asks: with a placement, as many workers as it uses."""
-    if placement is not None:
-        configuration = configuration.model_copy(update={"workers": placement.number_of_workers})
-    return AskedStep(configuration, placement)
+    if asked.placement is None:
+        return asked
+    workers = {"workers": asked.placement.number_of_workers}
+    return replace(asked, configuration=asked.configuration.model_copy(update=workers))
 
 
 def _as_asked(plan: PhysicalPlan, asked: TopologyConfiguration, placement: AskedPlacement | None) -> Finding:

@@ -19,7 +19,7 @@ from harness.experiments.step_faults import Fault, check_faults
 from harness.experiments.stores import MetricStore, PlanStore
 from harness.experiments.workload_settings import Seed, Workload
 from harness.machine.named_paths import file_at
-from harness.plans import Frozen, NotNegative, Positive, PositiveFloat, TopologyConfiguration
+from harness.plans import BatchSize, Frozen, NotNegative, Positive, PositiveFloat, TopologyConfiguration
 from harness.topologies.jar import ACKERS, JarTopology, StormValue
 from harness.topologies.test_topology import Topology
 from harness.topologies.worker_heap import own_heap_mb
@@ -158,8 +158,7 @@ class StepSpec(Frozen):
         Places the executors: a name, or ``{name, PARAMETER: VALUE}`` (docs/schedulers.md); Storm's
         own by default.
     source : int
-        With ``scheduler``: an earlier position in ``steps.plan``, whose measurement the scheduler
-        reads.
+        With ``scheduler`` or ``tuner``: an earlier position in ``steps.plan``, whose measurement is read.
     placement : Path
         In place of ``executors``, ``workers`` and ``scheduler``: a file beside the experiment's with
         the worker's label of each executor's label. The run keeps a copy.
@@ -167,6 +166,9 @@ class StepSpec(Frozen):
         Faults that are made while the step is measured (docs/reliability.md). It is measured once.
     judge : bool
         Models are judged by the step, though it has faults.
+    tuner : str or mapping
+        In place of ``executors`` and ``workers``: proposes them and batch sizes for the step's rate from the
+        step that ``from`` names; a name, or ``{name, PARAMETER: VALUE}`` (docs/tuning.md).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True)
@@ -179,10 +181,12 @@ class StepSpec(Frozen):
     scheduler: str | Mapping[str, object] | None = None
     """Its name, or a mapping with the key ``name`` and parameters; None for Storm's own."""
     source: Annotated[int, Field(ge=0)] | None = Field(default=None, alias="from")
-    """Position in ``steps.plan`` of the step whose observation the scheduler reads."""
+    """Position in ``steps.plan`` of the step whose observation the scheduler or tuner reads."""
     placement: Path | None = None
     faults: tuple[Fault, ...] = ()
     judge: bool = False
+    tuner: str | Mapping[str, object] | None = None
+    """Who says executors and batch sizes: its name, or a mapping with the key ``name`` and parameters."""
 
     @cached_property
     def placed(self) -> Mapping[str, str]:
@@ -199,18 +203,27 @@ class StepSpec(Frozen):
         return self.scheduler or ""
 
     @property
+    def tuned_by(self) -> str:
+        """Name of the tuner that says executors and batch sizes; empty where the file says them."""
+        if isinstance(self.tuner, Mapping):
+            return str(self.tuner.get("name", "a tuner"))
+        return self.tuner or ""
+
+    @property
     def counts(self) -> int | Mapping[str, int]:
         """The executors that are asked for: one number for all components, or by component."""
         return count_executors(self.placed) if self.executors is None else self.executors
 
     @model_validator(mode="after")
     def _placed_one_way(self) -> Self:
+        if self.tuner is not None:
+            return self._tuned()
         if self.placement is None:
             if self.executors is None:
-                raise ValueError("the key 'executors' is missing (only a placement goes without)")
+                raise ValueError("the key 'executors' is missing (only a placement or a tuner goes without)")
             if self.source is not None and self.scheduler is None:
                 raise ValueError(
-                    "from: only a scheduler reads another step: name it with the key 'scheduler'"
+                    "from: only a scheduler or tuner reads another step: name it with 'scheduler' or 'tuner'"
                 )
             return self
         if self.scheduler is not None:
@@ -223,6 +236,15 @@ class StepSpec(Frozen):
             raise ValueError(f"placement: there is no file {self.placement}")
         if not self.counts:
             raise ValueError(f"placement: {self.placement} names no executor of the topology")
+        return self
+
+    def _tuned(self) -> Self:
+        """Require of a tuner's step that nothing else says what it proposes."""
+        if self.source is None:
+            raise ValueError("tuner: it reads a measured step: add from: the position of an earlier step")
+        said = {"executors": self.executors, "workers": self.workers, "placement": self.placement}
+        if named := next((key for key, value in said.items() if value is not None), ""):
+            raise ValueError(f"tuner and {named}: give one of them, as the tuner proposes executors")
         return self
 
 
@@ -252,6 +274,7 @@ class Step(Frozen):
 
     index: int
     configuration: TopologyConfiguration
+    """Of a tuned step that of the step which its tuner reads."""
     rate_tps: PositiveFloat | None
     """None where the topology makes its own messages."""
     fresh: bool
@@ -261,6 +284,10 @@ class Step(Frozen):
     faults: tuple[Fault, ...] = ()
     evidence: bool = True
     """Whether models may be judged by it."""
+    tuned_by: str = ""
+    """Name of the tuner that says executors and batch sizes; empty where the file says them."""
+    batching: Mapping[str, BatchSize] = {}
+    """What travels in batches, as the topology has it."""
 
     @property
     def sent_tps(self) -> float:
@@ -284,9 +311,10 @@ class Step(Frozen):
     def label(self) -> str:
         """The same for repeats of one configuration."""
         counts = sorted(set(self.configuration.executors.values()))
+        plan = self.tuned_by or f"{'+'.join(map(str, counts))}x{self.configuration.workers}"
         rate = "" if self.rate_tps is None else f"@{self.rate_tps:g}"
         by = self.placed_by and f"/{self.placed_by}"
-        return f"spec-{self.spec}/{'+'.join(map(str, counts))}x{self.configuration.workers}{rate}{by}"
+        return f"spec-{self.spec}/{plan}{rate}{by}"
 
 
 class Experiment(Frozen):
@@ -411,7 +439,9 @@ class Experiment(Frozen):
         return {**self.topology.own_settings, **self.overrides()}
 
     def configuration(self, spec: StepSpec) -> TopologyConfiguration:
-        """Return what a step asks of the cluster."""
+        """Return what a step asks of the cluster; of a tuned step, what the one that its tuner reads asks."""
+        while spec.tuner is not None and spec.source is not None:
+            spec = self.steps.plan[spec.source]
         executors = self.topology.executors(spec.counts)
         workers = len(set(spec.placed.values())) or spec.workers or self.slots
         return TopologyConfiguration(executors=executors, workers=workers)

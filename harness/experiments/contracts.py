@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Literal, NamedTuple, Protocol, Self
 
 import pyarrow as pa
@@ -12,7 +13,8 @@ from harness.experiments.config import Step
 from harness.experiments.schedule import Due
 from harness.experiments.workload_tables import RECEIVED, SENT
 from harness.machine.readings import CpuTimes
-from harness.plans import AskedPlacement, PhysicalPlan, TopologyConfiguration
+from harness.plans import AskedPlacement, Batching, PhysicalPlan, TopologyConfiguration
+from harness.runs import StepTuning
 from harness.schemas import METRICS
 
 Phase = Literal["submit", "rebalance", "burn-in", "measure", "drain", "again", "done", "declined"]
@@ -59,8 +61,16 @@ class TopicNames(NamedTuple):
 class Deployment(Protocol):
     """A topology on a cluster."""
 
-    def submit(self, configuration: TopologyConfiguration, placement: AskedPlacement | None = None) -> None:
-        """Submit the topology anew, removing an earlier submission of it first."""
+    def submit(
+        self,
+        configuration: TopologyConfiguration,
+        placement: AskedPlacement | None = None,
+        batching: Batching | None = None,
+    ) -> None:
+        """Submit the topology anew, removing an earlier submission of it first.
+
+        Without ``batching`` it has the topology's own.
+        """
 
     def rebalance(self, configuration: TopologyConfiguration) -> None:
         """Ask for another configuration, whose executors Storm's own scheduler places."""
@@ -196,14 +206,48 @@ class OwnMessages:
         """Do nothing."""
 
 
-Planner = Callable[[Step, TopologyConfiguration], AskedPlacement | None]
-"""Where a step's executors go, given the step and its configuration with Storm's own executors. None leaves
-them to Storm's own scheduler; ``StepDeclined`` is raised, with the reason, where there is no answer."""
+@dataclass(frozen=True)
+class AskedStep:
+    """What a step asks of the cluster.
+
+    Attributes
+    ----------
+    configuration : TopologyConfiguration
+    placement : AskedPlacement, optional
+        None leaves executors to Storm's own scheduler.
+    batching : mapping of str to BatchSize
+        What travels in batches.
+    tuning : StepTuning, optional
+        What a tuner said of it.
+    """
+
+    configuration: TopologyConfiguration
+    placement: AskedPlacement | None = None
+    batching: Batching = field(default_factory=dict)
+    tuning: StepTuning | None = None
+
+    def label(self, step: Step) -> str:
+        """Return the step's label, with a short name of what a scheduler or tuner said.
+
+        Repeats for which they said something else are not of one configuration.
+        """
+        parts = [step.label]
+        if self.tuning is not None:
+            said = (sorted(self.configuration.executors.items()), sorted(self.batching.items()))
+            parts.append(sha256(repr(said).encode()).hexdigest()[:8])
+        if self.placement is not None:
+            parts.append(self.placement.digest)
+        return "/".join(parts)
 
 
-def unplanned(_step: Step, _configuration: TopologyConfiguration) -> None:
-    """Leave executors to Storm's own scheduler."""
-    return
+Planner = Callable[[Step], AskedStep]
+"""What a step asks of the cluster, once the steps before it are measured. ``StepDeclined`` is raised, with
+the reason, where there is no answer."""
+
+
+def unplanned(step: Step) -> AskedStep:
+    """Ask for what the file says, and leave executors to Storm's own scheduler."""
+    return AskedStep(step.configuration, batching=step.batching)
 
 
 Probes = Callable[[int, int], pa.Table]

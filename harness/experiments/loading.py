@@ -141,6 +141,8 @@ def expand_steps(experiment: Experiment) -> tuple[Step, ...]:
             placed_by=experiment.steps.plan[spec].placed_by,
             faults=experiment.steps.plan[spec].faults,
             evidence=experiment.steps.plan[spec].judge or not experiment.steps.plan[spec].faults,
+            tuned_by=experiment.steps.plan[spec].tuned_by,
+            batching=experiment.topology.batching,
         )
         for index, spec in enumerate(specs)
     )

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from harness.experiments import backlog as flow
 from harness.experiments.assemble import Assembled, assemble
 from harness.experiments.config import Step
+from harness.experiments.contracts import AskedStep
 from harness.experiments.ledger import (
     ExpectedOutputs,
     LedgerEvidence,
@@ -26,7 +27,7 @@ from harness.experiments.ledger import (
 from harness.experiments.measuring import MeasuredInterval
 from harness.experiments.precision import Look, look
 from harness.experiments.schedule import Due
-from harness.plans import AskedPlacement, PhysicalPlan
+from harness.plans import PhysicalPlan
 from harness.runs import Backlog, Finding, Interval, Quality, Submission, Tracked, judged
 from harness.schemas import METRICS, Metric, MetricField
 from harness.topologies.traffic import Accounting
@@ -283,15 +284,12 @@ def interval(
     precision_pct: float,
     moments_ns: Moments,
     submission: Submission,
-    placement: AskedPlacement | None = None,
+    asked: AskedStep,
 ) -> Interval:
-    """Return ``interval.json`` of a step, but for what was before its last attempt and of its machine.
-
-    Repeats for which a scheduler placed executors otherwise are not of one configuration.
-    """
+    """Return ``interval.json`` of a step, but for what was before its last attempt and of its machine."""
     return Interval(
         step=step.index,
-        configuration=step.label if placement is None else f"{step.label}/{placement.digest}",
+        configuration=asked.label(step),
         rate_tps=rate_tps,
         rebalance_start_ns=moments_ns.asked,
         up_ns=moments_ns.up,

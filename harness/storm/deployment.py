@@ -16,6 +16,7 @@ from harness.plans import (
     ACKER,
     METRICS_CONSUMER_PREFIX,
     AskedPlacement,
+    Batching,
     PhysicalPlan,
     TopologyConfiguration,
 )
@@ -70,6 +71,7 @@ class Submitter(Protocol):
         metrics: MetricsTarget,
         nimbus: tuple[str, int],
         answer: Path,
+        batching: Batching,
     ) -> dict[str, Any]:
         """Return ``submit.json``; what it refers to is there, but for the file of the answer."""
 
@@ -121,6 +123,7 @@ class OfTheHarness:
         metrics: MetricsTarget,
         nimbus: tuple[str, int],
         answer: Path,
+        batching: Batching,
     ) -> dict[str, Any]:
         """Write ``topology.json``, and return ``submit.json``."""
         topology_json = self._folder / "topology.json"
@@ -143,6 +146,7 @@ class OfTheHarness:
             token_file=metrics.token_file,
             spool=metrics.spool,
             nimbus=nimbus,
+            batching=batching,
         )
 
     def check(self, answer: Mapping[str, Any]) -> None:
@@ -185,6 +189,7 @@ class OfAJar:
         metrics: MetricsTarget,
         nimbus: tuple[str, int],
         answer: Path,
+        batching: Batching,
     ) -> dict[str, Any]:
         """Return ``submit.json``."""
         tasks = self._of.task_counts()
@@ -198,6 +203,7 @@ class OfAJar:
             token_file=metrics.token_file,
             spool=metrics.spool,
             nimbus=nimbus,
+            batching=batching,
             components={
                 name: {"executors": executors, "tasks": tasks[name]}
                 for name, executors in configuration.executors.items()
@@ -284,10 +290,15 @@ class StormDeployment:
         self._pinning = Pinning(cluster, submitter.topology)
         self.wrapped: Mapping[str, object] = {}
 
-    def submit(self, configuration: TopologyConfiguration, placement: AskedPlacement | None = None) -> None:
+    def submit(
+        self,
+        configuration: TopologyConfiguration,
+        placement: AskedPlacement | None = None,
+        batching: Batching | None = None,
+    ) -> None:
         """Submit the topology anew, removing an earlier submission of it first.
 
-        With a placement its executors go there from the start.
+        With a placement its executors go there from the start. Without batch sizes it has the topology's own.
 
         Raises
         ------
@@ -304,9 +315,10 @@ class StormDeployment:
         self._pinning.ask(placement)
         self._folder.mkdir(parents=True, exist_ok=True)
         submit_json = self._folder / "submit.json"
+        batches = self._experiment.topology.batching if batching is None else batching
         answer = self._folder / "answer.json"
         address = (nimbus.host, nimbus.port)
-        settings = self._submitter.settings(configuration, self._metrics, address, answer)
+        settings = self._submitter.settings(configuration, self._metrics, address, answer, batches)
         submit_json.write_text(json.dumps(settings, indent=1))
         self.wrapped = submit(
             self._cluster.homes,

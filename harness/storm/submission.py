@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.experiments.config import Experiment
 from harness.experiments.contracts import TopicNames
-from harness.plans import TopologyConfiguration
+from harness.plans import Batching, TopologyConfiguration
 from harness.topologies.jar import StormValue
 from harness.topologies.test_topology import Topology
 
@@ -92,6 +92,7 @@ def submit_settings(
     token_file: str = "",
     spool: str = "",
     nimbus: tuple[str, int] | None,
+    batching: Batching | None = None,
     components: Mapping[str, Mapping[str, int]] | None = None,
     storm: Mapping[str, StormValue] | None = None,
 ) -> dict[str, Any]:
@@ -110,11 +111,14 @@ def submit_settings(
         delivered; empty where there is no such thing.
     nimbus : (str, int), optional
         Host and port; None to have the topology described only.
+    batching : mapping, optional
+        What travels in batches; without it, what the topology says.
     components : mapping, optional
         Executors and tasks of components that shall not have those of the jar.
     storm : mapping, optional
         Settings in place of the topology's own.
     """
+    batches = experiment.topology.batching if batching is None else batching
     return {
         "answer": os.path.abspath(answer),
         "nimbus": {"host": nimbus[0], "port": nimbus[1]} if nimbus else None,
@@ -133,6 +137,6 @@ def submit_settings(
             "consumers": experiment.topology.metrics_consumers,
         },
         "components": dict(components or {}),
-        "batching": {key: rule.model_dump() for key, rule in experiment.topology.batching.items()},
+        "batching": {key: rule.model_dump() for key, rule in batches.items()},
         "storm": dict(storm or {}),
     }

@@ -4,32 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pydantic import model_validator
-
-from harness.plans import Frozen, Positive, QueryPlan
-
-FLUSH_MS = 5
-"""How long a batch waits for more tuples where the experiment gives a number only."""
-
-
-class BatchSize(Frozen):
-    """The rule by which batches of a stream leave.
-
-    Attributes
-    ----------
-    size : int
-        Tuples of a full batch, which leaves at once; 1 sends every tuple as it is.
-    flush_ms : int
-        Time in ms that a batch's first tuple waits for others.
-    """
-
-    size: Positive
-    flush_ms: Positive = FLUSH_MS
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_a_number(cls, value: object) -> object:
-        return {"size": value} if isinstance(value, int) and not isinstance(value, bool) else value
+from harness.plans import BatchSize, QueryPlan
 
 
 def require_batched(batching: Mapping[str, BatchSize], plan: QueryPlan, timeout_s: float) -> None:

@@ -15,8 +15,8 @@ from typing import Annotated, ClassVar, Literal, NoReturn, Self
 
 from pydantic import Field, model_validator
 
-from harness.plans import METRICS_CONSUMER_PREFIX, Frozen, Positive, QueryPlan, Role
-from harness.topologies.batching import BatchSize, require_batched
+from harness.plans import METRICS_CONSUMER_PREFIX, BatchSize, Frozen, Positive, QueryPlan, Role
+from harness.topologies.batching import require_batched
 from harness.topologies.traffic import OwnTraffic, TopicTraffic
 
 StormValue = str | int | float | bool | None | list[object] | dict[str, object]

@@ -8,9 +8,9 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from harness.plans import Frozen, Grouping, Positive, QueryPlan, Role, Window
+from harness.plans import BatchSize, Frozen, Grouping, Positive, QueryPlan, Role, Window
 from harness.topologies import TOPOLOGIES
-from harness.topologies.batching import BatchSize, require_batched
+from harness.topologies.batching import require_batched
 from harness.topologies.component_settings import Multiplier, Routing, ServiceTime
 from harness.topologies.graph import TestTopology
 from harness.topologies.jar import MAIN_HEAP_MB, MAIN_PATIENCE_S, MAX_TASKS, StormValue, added_by_settings

@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil, floor
 
-from harness.protocols import BatchSetting, Scalar, TuningDecision
+from harness.plans import BatchSize
+from harness.protocols import Scalar, TuningDecision
 from harness.tuning.bounds import MOST_BATCH_BYTES, batch_bound, bounded_by_tasks
 from harness.tuning.dataflow import DataflowLink, DataflowNode, MessageCost, producers_first
 
@@ -149,10 +150,10 @@ class OptimizedDataflow:
     nodes: Mapping[str, TunedNode]
     decisions: tuple[TuningDecision, ...]
 
-    def batching(self, flush_ms: float) -> dict[str, BatchSetting]:
+    def batching(self, flush_ms: int) -> dict[str, BatchSize]:
         """Return the batch sizes above 1 as an experiment's ``topology.batching`` says them."""
         return {
-            name: BatchSetting(size=node.batch, flush_ms=flush_ms)
+            name: BatchSize(size=node.batch, flush_ms=flush_ms)
             for name, node in self.nodes.items()
             if node.batch > 1
         }

@@ -1,19 +1,28 @@
 """The cost of a message from measured throughputs: least squares for n, s and the processing time.
 
-A sender that is never short of input takes ppt + n / b + t s for a tuple (equation 3 of Aeolus), and so the
-inverse of its throughput is linear in 1 / b and t.
+A sender that is never short of input takes ppt + n / b + t s for a tuple (equation 3 of Aeolus). What is made
+small is the squared difference of logarithms, in which twice and half the throughput are as wrong as one
+another. Relative errors of the inverse throughput, which is linear in 1 / b and t, are at most 1 where the
+fit is too fast and without bound where it is too slow, and so draw it to costs that are too small.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
+import numpy.typing as npt
+from scipy import optimize, stats
 
 from harness.errors import UsageError
 from harness.tuning.dataflow import MessageCost, rational
+
+FloatArray = npt.NDArray[np.float64]
+
+LEAST = 1e-9
+"""Least estimate, in us a message, ns a byte and us a tuple: 0 has no logarithm where all are 0."""
 
 
 class ThroughputRow(NamedTuple):
@@ -25,7 +34,7 @@ class ThroughputRow(NamedTuple):
 
 
 class FittedCost(NamedTuple):
-    """An estimate with the ends of its confidence interval."""
+    """An estimate, at least 0, with the ends of its confidence interval."""
 
     value: float
     low: float
@@ -44,7 +53,8 @@ class FittedMessageCost(NamedTuple):
     ppt_us : FittedCost
         Processing time of one tuple in the sender.
     worst_error_pct : float
-        Largest deviation of a fitted throughput from the measured one.
+        Largest deviation of a fitted throughput from the geometric mean of those measured at one batch and
+        tuple size.
     rows : int
     """
 
@@ -54,12 +64,21 @@ class FittedMessageCost(NamedTuple):
     worst_error_pct: float
     rows: int
 
+    def throughput_tps(self, batch: int, tuple_bytes: float) -> float:
+        """Return the fitted throughput of a sender that is never short of input (equation 3 of Aeolus)."""
+        costs_us = self.overhead_us.value / batch + tuple_bytes * self.per_byte_ns.value / 1000
+        return 1e6 / (costs_us + self.ppt_us.value)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the estimates, each with the ends of its interval, and how well they fit."""
+        costs = {"overhead_us": self.overhead_us, "per_byte_ns": self.per_byte_ns, "ppt_us": self.ppt_us}
+        fitted = {name: cost._asdict() for name, cost in costs.items()}
+        return {**fitted, "worst_error_pct": self.worst_error_pct, "rows": self.rows}
+
     def message_cost(self, origin: str) -> MessageCost:
-        """Return n and s as the optimizer takes them; an estimate below 0 counts as 0."""
+        """Return n and s as the optimizer takes them."""
         return MessageCost(
-            rational(max(self.overhead_us.value, 0.0)) / 10**6,
-            rational(max(self.per_byte_ns.value, 0.0)) / 10**9,
-            origin,
+            rational(self.overhead_us.value) / 10**6, rational(self.per_byte_ns.value) / 10**9, origin
         )
 
 
@@ -78,10 +97,6 @@ def fit_message_cost(rows: Sequence[ThroughputRow], level: float = 0.95) -> Fitt
     UsageError
         When the rows do not tell the three costs apart.
 
-    Notes
-    -----
-    Rows are weighted by their throughput, so that relative errors are squared.
-
     Examples
     --------
     >>> exact = [ThroughputRow(b, t, 1e6 / (2 + 50 / b + 0.004 * t)) for b in (1, 10) for t in (8, 1000)]
@@ -92,17 +107,40 @@ def fit_message_cost(rows: Sequence[ThroughputRow], level: float = 0.95) -> Fitt
     batch, size, tps = np.array(rows, dtype=np.float64).reshape(-1, 3).T
     if not (np.isfinite(tps).all() and (tps > 0).all() and (batch >= 1).all() and (size >= 0).all()):
         raise UsageError("a row has a batch below 1, a negative size, or no throughput above 0")
-    # tps (ppt + n / b + t s) = 1; in microseconds, bytes in thousands, for columns of like size
-    columns = np.stack([1 / batch, size / 1000, np.ones(batch.size)], axis=1) * (tps / 1e6)[:, None]
+    # in microseconds, bytes in thousands: columns of like size
+    columns = np.stack([1 / batch, size / 1000, np.ones(batch.size)], axis=1)
     free = batch.size - columns.shape[1]
     if free < 1 or np.linalg.matrix_rank(columns) < columns.shape[1]:
         raise UsageError(
             f"{batch.size} rows do not tell n, s and ppt apart",
             "measure at least four, with two batch sizes and two tuple sizes",
         )
-    costs = np.linalg.lstsq(columns, np.ones(batch.size), rcond=None)[0]
-    fitted = columns @ costs
-    spread = np.sqrt(np.diag(np.linalg.inv(columns.T @ columns)) * float(((1 - fitted) ** 2).sum()) / free)
+    log_us = np.log(1e6 / tps)
+    start = np.linalg.lstsq(columns * (tps / 1e6)[:, None], np.ones(batch.size), rcond=None)[0]
+
+    def errors(costs: FloatArray) -> FloatArray:
+        return np.asarray(np.log(columns @ costs) - log_us, dtype=np.float64)
+
+    def slopes(costs: FloatArray) -> FloatArray:
+        return np.asarray(columns / (columns @ costs)[:, None], dtype=np.float64)
+
+    found = optimize.least_squares(
+        errors,
+        np.maximum(start, LEAST),
+        jac=slopes,
+        bounds=(LEAST, np.inf),
+        xtol=1e-15,
+        ftol=1e-15,
+        gtol=1e-15,
+    )
+    costs, error = (np.asarray(value, dtype=np.float64) for value in (found.x, found.fun))
+    slope = slopes(costs)
+    spread = np.sqrt(np.diag(np.linalg.pinv(slope.T @ slope)) * float((error**2).sum()) / free)
     reach = float(stats.t.ppf((1 + level) / 2, free)) * spread
-    n, s, ppt = (FittedCost(float(c), float(c - r), float(c + r)) for c, r in zip(costs, reach, strict=True))
-    return FittedMessageCost(n, s, ppt, float(100 * np.abs(1 / fitted - 1).max()), batch.size)
+    n, s, ppt = (
+        FittedCost(float(c), float(max(c - r, 0.0)), float(c + r)) for c, r in zip(costs, reach, strict=True)
+    )
+    cells = set(zip(batch.tolist(), size.tolist(), strict=True))
+    off = [float(error[(batch == b) & (size == t)].mean()) for b, t in cells]
+    worst = max(abs(math.expm1(-o)) for o in off)
+    return FittedMessageCost(n, s, ppt, float(100 * worst), batch.size)

@@ -138,6 +138,7 @@ class CountSearch:
             reason=f"best of {len(self.scores)} plans of at most {self.most_executors} executors",
             executors=counts,
             workers=self.workers,
+            batching=self.source.settings.batching,
             decisions=tuple(self.decisions),
         )
 

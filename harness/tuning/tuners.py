@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from harness.errors import ModelDeclined
-from harness.plans import Frozen, NotNegative, PositiveFloat
+from harness.plans import FLUSH_MS, Frozen, NotNegative, Positive, PositiveFloat
 from harness.protocols import Observation, TuningDecision, TuningProposal
 from harness.schemas import Clock
 from harness.tuning.aeolus import Optimizer
@@ -60,7 +60,7 @@ class AeolusTuner(Frozen):
     ----------
     message : GivenMessageCost
         n and s; by default the shipped ones, and every record says so.
-    flush_ms : float
+    flush_ms : int
         After which a batch leaves that is not full.
     most_batch_bytes : int
         B_max in bytes. More than one packet of TCP/IP brings a warning.
@@ -73,7 +73,7 @@ class AeolusTuner(Frozen):
     """
 
     message: GivenMessageCost = SHIPPED
-    flush_ms: PositiveFloat = 5.0
+    flush_ms: Positive = FLUSH_MS
     most_batch_bytes: Annotated[int, Field(ge=1, le=TRANSPORT_BYTES)] = MOST_BATCH_BYTES
     clock: Clock = Clock.WALL
     ppt_ms: Mapping[str, NotNegative] = {}
@@ -142,6 +142,7 @@ class DS2Tuner(Frozen):
             reason=bound_reason(scaled.decisions),
             executors=scaled.executors,
             workers=len(source.plan.workers),
+            batching=source.settings.batching,
             decisions=scaled.decisions,
         )
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.app.planning import StepPlanner, own_executors
+from harness.app.planning import StepPlanner
 from harness.errors import ClusterError, StepDeclined
 from harness.experiments.config import Experiment
 from harness.experiments.loading import expand_steps, load
@@ -24,10 +24,9 @@ def test_a_step_without_a_plan_is_declined_for_good_only_on_a_whole_cluster(tmp_
     experiment = placed_on_a_node_that_is_not_there(tmp_path)
     (step,) = expand_steps(experiment)
     nodes = experiment.cluster.worker_nodes()
-    configuration = own_executors(experiment, step.configuration)
     run = Run.create(tmp_path, "quick", {}, {})
     with pytest.raises(StepDeclined):
-        StepPlanner(experiment, run, lambda: nodes)(step, configuration)
+        StepPlanner(experiment, run, lambda: nodes)(step)
     with pytest.raises(ClusterError, match=f"{nodes[0].name} is gone, and step 0 has no plan") as stopped:
-        StepPlanner(experiment, run, lambda: nodes, lambda: nodes[:1])(step, configuration)
+        StepPlanner(experiment, run, lambda: nodes, lambda: nodes[:1])(step)
     assert "resume" in stopped.value.hint

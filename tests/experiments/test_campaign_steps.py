@@ -26,6 +26,7 @@ from harness.experiments import campaign, step_traffic
 from harness.experiments.campaign import Campaign
 from harness.experiments.config import Experiment, Step
 from harness.experiments.contracts import (
+    AskedStep,
     Planner,
     Probes,
     Progress,
@@ -39,7 +40,7 @@ from harness.experiments.measuring import Disturbed, MeasuredInterval
 from harness.experiments.precision import look
 from harness.experiments.schedule import Due
 from harness.experiments.workload_tables import RECEIVED
-from harness.plans import AskedPlacement, PhysicalPlan, TopologyConfiguration
+from harness.plans import AskedPlacement, Batching, BatchSize, PhysicalPlan, TopologyConfiguration
 from harness.runs import Finding, Run
 from harness.schemas import METRICS
 
@@ -72,8 +73,14 @@ class World:
         if self.applies:
             self.in_force = configuration
 
-    def submit(self, configuration: TopologyConfiguration, placement: AskedPlacement | None = None) -> None:
-        self._apply("submit" if placement is None else "submit placed", configuration)
+    def submit(
+        self,
+        configuration: TopologyConfiguration,
+        placement: AskedPlacement | None = None,
+        batching: Batching | None = None,
+    ) -> None:
+        how = ("submit", *(["placed"] if placement else ()), *(["batched"] if batching else ()))
+        self._apply(" ".join(how), configuration)
         self.placement = placement
 
     def rebalance(self, configuration: TopologyConfiguration) -> None:
@@ -523,8 +530,9 @@ def turned(configuration: TopologyConfiguration) -> AskedPlacement:
     return AskedPlacement(by="turned", workers={e.label: e.worker.label for e in plan.executors})
 
 
-def second_turned(step: Step, configuration: TopologyConfiguration) -> AskedPlacement | None:
-    return turned(configuration) if step.index == 1 else None
+def second_turned(step: Step) -> AskedStep:
+    placement = turned(World().expected(step.configuration)) if step.index == 1 else None
+    return AskedStep(step.configuration, placement)
 
 
 def test_a_placement_is_asked_kept_and_left_again(
@@ -554,9 +562,10 @@ def test_a_plan_that_is_elsewhere_is_not_as_asked_whatever_its_numbers(
 def test_a_declined_step_is_kept_with_its_reason_and_the_others_go_on(
     world: World, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def none_for_the_second(step: Step, _: TopologyConfiguration) -> None:
+    def none_for_the_second(step: Step) -> AskedStep:
         if step.index == 1:
             raise StepDeclined("scheduler even has no plan: no slot is free")
+        return unplanned(step)
 
     shown: list[Progress] = []
     carried_out(world, run, monkeypatch, watch=shown.append, planner=none_for_the_second)
@@ -593,3 +602,43 @@ def test_a_placement_that_never_comes_says_what_it_waits_for(
     monkeypatch.setattr(world, "whole", lambda: world.placement is None)
     with pytest.raises(ClusterError, match="plan 1 waits: node-2 is gone"):
         carried_out(world, run, monkeypatch, planner=second_turned)
+
+
+BATCHED = {"spout": BatchSize(size=50)}
+
+
+def second_and_third_batched(step: Step) -> AskedStep:
+    return AskedStep(step.configuration, batching=BATCHED if step.index else {})
+
+
+def test_a_step_with_other_batch_sizes_is_a_submission_of_its_own(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carried_out(world, run, monkeypatch, planner=second_and_third_batched)
+    assert measuring(world) == ["submit 1", "submit batched 2", "rebalance 4"]
+    assert [run.interval(n).submission for n in range(3)] == ["first", "fresh", "rebalance"]
+    assert [run.plan(n).batching for n in range(3)] == [{}, BATCHED, BATCHED]
+
+
+def test_a_resumed_run_comes_from_the_batch_sizes_before(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ClusterError, match="kafka stopped"):
+        carried_out(world, run, monkeypatch, stops_in_the_third, planner=second_and_third_batched)
+    again = World()
+    carried_out(again, run, monkeypatch, planner=second_and_third_batched)
+    assert measuring(again) == ["submit batched 2", "rebalance 4"]
+
+
+def test_a_resumed_step_with_other_batch_sizes_needs_no_submission_of_those_before(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def third_plain(step: Step) -> AskedStep:
+        return AskedStep(step.configuration, batching=BATCHED if step.index == 1 else {})
+
+    with pytest.raises(ClusterError, match="kafka stopped"):
+        carried_out(world, run, monkeypatch, stops_in_the_third, planner=third_plain)
+    again = World()
+    carried_out(again, run, monkeypatch, planner=third_plain)
+    assert measuring(again) == ["submit 4"]
+    assert run.interval(2).submission == "fresh"

@@ -86,7 +86,7 @@ def test_a_written_placement_is_read_as_it_was(
     ("step", "says"),
     [
         ("{workers: 2}", "the key 'executors' is missing"),
-        ("{executors: 1, from: 0}", "only a scheduler reads another step"),
+        ("{executors: 1, from: 0}", "only a scheduler or tuner reads another step"),
         ("{executors: 1, scheduler: even, from: 1}", "from: 1 is the step itself"),
         ("{executors: 1, scheduler: even, from: 2}", "from: 2 comes later"),
         ("{executors: 1, scheduler: even, from: 3}", "from: 3 is not measured"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.errors import ModelDeclined
+from harness.plans import BatchSize
 from harness.protocols import Observation, TuningProposal
 
 COMPONENTS = ("spout", "bolt-a", "bolt-b", "sender")
@@ -23,4 +24,8 @@ class OwnTuner:
             raise ModelDeclined("not today")
         if self.mood == "wordless":
             return "more executors"  # type: ignore[return-value]
-        return TuningProposal(tuner="mine", executors=dict.fromkeys(COMPONENTS, 1), workers=1)
+        executors = dict.fromkeys(COMPONENTS, 1)
+        if self.mood == "greedy":
+            executors["bolt-a"] = 5
+        batching = {"sauce": BatchSize(size=9)} if self.mood == "batching" else {}
+        return TuningProposal(tuner="mine", executors=executors, workers=1, batching=batching)

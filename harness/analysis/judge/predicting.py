@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from numbers import Real
 from pathlib import Path
@@ -24,7 +25,7 @@ from harness.machine.whole_files import own_folder
 from harness.models import MODELS, resolve
 from harness.plans import PhysicalPlan
 from harness.protocols import Estimate, Model, Observation, Prediction, PreparingModel, Settings
-from harness.runs import Interval, Run, judged, judged_alone, read_table
+from harness.runs import Interval, Run, StepPlan, judged, judged_alone, read_table
 from harness.schemas import PREDICTIONS, Measure
 
 
@@ -32,7 +33,7 @@ def observation(run: Run, experiment: Experiment, step: int) -> Observation:
     """Return what was measured of one step, cut to its measured interval."""
     folder = run.step_path(step)
     return observed(
-        run.plan(step).start,
+        run.plan(step),
         settings(run, experiment),
         run.interval(step),
         read_table(folder / "metrics.parquet"),
@@ -41,16 +42,22 @@ def observation(run: Run, experiment: Experiment, step: int) -> Observation:
 
 
 def observed(
-    plan: PhysicalPlan, settings_: Settings, interval: Interval, metrics: pa.Table, latency: pa.Table
+    plan: StepPlan, settings_: Settings, interval: Interval, metrics: pa.Table, latency: pa.Table
 ) -> Observation:
-    """Return a step's tables as a model gets to see them, cut to the measured interval."""
+    """Return a step's tables as a model gets to see them, cut to the measured interval.
+
+    Parameters
+    ----------
+    settings_ : Settings
+        The run's; the step's own batch sizes take the place of its.
+    """
     # Every task has buckets of its own phase. Those that end within the interval are, for each task, the
     # interval's length over the bucket's: the part before the start belongs to the steady burn-in.
     end = metrics["bucket_end_ms"]
     inside = pc.and_(pc.greater(end, interval.start_epoch_ms), pc.less_equal(end, interval.end_epoch_ms))
     return Observation(
-        plan=plan,
-        settings=settings_,
+        plan=plan.start,
+        settings=settings_ if plan.batching is None else replace(settings_, batching=plan.batching),
         rate_tps=interval.rate_tps,
         interval_s=(interval.end_epoch_ms - interval.start_epoch_ms) / 1e3,
         metrics=metrics.filter(inside).to_pandas(),
@@ -81,7 +88,12 @@ def settings(run: Run, experiment: Experiment) -> Settings:
     """Return what a model may know of the deployment."""
     version = str(run.environment.get("cluster", {}).get("storm", "unknown"))
     poll_ms = experiment.topology.poll_timeout_ms
-    return Settings(storm=experiment.storm_settings(), version=version, poll_timeout_ms=poll_ms)
+    return Settings(
+        storm=experiment.storm_settings(),
+        version=version,
+        poll_timeout_ms=poll_ms,
+        batching=experiment.topology.batching,
+    )
 
 
 def predict(

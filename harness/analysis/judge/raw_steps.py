@@ -65,7 +65,7 @@ class RawStep:
 
     def observation(self, settings: Settings) -> Observation:
         """Return what a model gets to see."""
-        return observed(self.record.plan.start, settings, self.interval, self.metrics, self.latency)
+        return observed(self.record.plan, settings, self.interval, self.metrics, self.latency)
 
 
 def inside(metrics: pa.Table, interval: Interval) -> pa.Array:

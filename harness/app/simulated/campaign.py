@@ -25,7 +25,7 @@ from harness.app.simulated.placing import place, worker_nodes
 from harness.errors import StepDeclined
 from harness.experiments import records
 from harness.experiments.config import Experiment, Step
-from harness.experiments.contracts import Progress, Watcher, unwatched
+from harness.experiments.contracts import AskedStep, Progress, Watcher, unwatched
 from harness.experiments.loading import expand_steps
 from harness.experiments.measuring import MeasuredInterval
 from harness.experiments.precision import look
@@ -113,7 +113,7 @@ def _carry_out(
         if step.index in run.ended_steps:
             continue
         try:
-            placement = planner(step, own_executors(experiment, step.configuration))
+            asked_step = planner(step)
         except StepDeclined as why:
             run.write_declined(DeclinedStep(step=step.index, configuration=step.label, reason=str(why)))
             say(f"step {step.index} {step.label} is declined: {why}")
@@ -123,12 +123,14 @@ def _carry_out(
             for watch in watchers:
                 watch(reason)
             continue
-        asked = _asked(experiment, step, placement)
-        plan = _plan(experiment, asked, placement, nodes)
+        asked = _asked(experiment, asked_step)
+        plan = _plan(experiment, asked, asked_step.placement, nodes)
         up_ns = now_ns + round(BETWEEN_STEPS_S * NS_PER_S)
         played, span = _play(experiment, step, plan, up_ns, epoch_ms)
-        step_plan = StepPlan(asked=asked, start=plan, end=plan, placement=placement)
-        written = _write(experiment, run, step, step_plan, played, span)
+        step_plan = StepPlan(
+            asked=asked, start=plan, end=plan, placement=asked_step.placement, batching=asked_step.batching
+        )
+        written = _write(experiment, run, step, asked_step, step_plan, played, span)
         now_ns, epoch_ms = written.done_ns, epoch_ms + (written.done_ns - up_ns) // 1_000_000
         rest_s = (len(steps) - step.index - 1) * (written.done_ns - up_ns) / 1e9
         for now in finished_step_progress(run, step.index, len(steps), rest_s):
@@ -190,8 +192,8 @@ def _schedule(experiment: Experiment, step: Step) -> Schedule:
     return schedule(_workload(experiment, step), rate_tps)
 
 
-def _asked(experiment: Experiment, step: Step, placement: AskedPlacement | None) -> TopologyConfiguration:
-    asked = own_executors(experiment, step.configuration)
+def _asked(experiment: Experiment, step: AskedStep) -> TopologyConfiguration:
+    asked, placement = own_executors(experiment, step.configuration), step.placement
     return asked if placement is None else asked.model_copy(update={"workers": placement.number_of_workers})
 
 
@@ -309,6 +311,7 @@ def _write(
     experiment: Experiment,
     run: Run,
     step: Step,
+    asked_step: AskedStep,
     step_plan: StepPlan,
     played: tables.Played,
     span: _Span,
@@ -340,8 +343,15 @@ def _write(
         precision_pct=precision_pct,
         moments_ns=records.Moments(played.up_ns, played.up_ns, settled_ns, drained_ns, drained_ns),
         submission="first" if step.index == 0 else "rebalance",
-        placement=step_plan.placement,
+        asked=asked_step,
     )
     return run.write_step(
-        step.index, step_plan, written, quality, assembled.latency, rows, lambda: drained_ns
+        step.index,
+        step_plan,
+        written,
+        quality,
+        assembled.latency,
+        rows,
+        lambda: drained_ns,
+        asked_step.tuning,
     )
