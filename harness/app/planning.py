@@ -8,9 +8,10 @@ from dataclasses import replace
 from harness.analysis.judge.predicting import observation
 from harness.app.tuned_steps import ask_tuner, tuner_of
 from harness.errors import ClusterError, MeasurementsNeeded, SchedulerDeclined, StepDeclined, UsageError
-from harness.experiments.config import Experiment, Step, StepSpec
+from harness.experiments.config import Experiment, Step
 from harness.experiments.contracts import AskedStep, unplanned
 from harness.experiments.loading import expand_steps
+from harness.experiments.step_settings import StepSpec
 from harness.plans import ACKER, AskedPlacement, PhysicalPlan, QueryPlan, TopologyConfiguration, WorkerNode
 from harness.protocols import Proposal
 from harness.runs import Run

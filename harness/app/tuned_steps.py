@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from harness.analysis.judge.predicting import observation
 from harness.app.message_costs import measured_parameters
 from harness.errors import StepDeclined, UsageError
-from harness.experiments.config import Experiment, Step, StepSpec
+from harness.experiments.config import Experiment, Step
 from harness.experiments.contracts import AskedStep
+from harness.experiments.step_settings import StepSpec
 from harness.plans import TopologyConfiguration
 from harness.protocols import Tuner, TuningProposal
 from harness.runs import Run, StepTuning

@@ -16,8 +16,9 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from harness.errors import UsageError
 from harness.experiments.cluster_file import load as load_cluster
-from harness.experiments.config import TAGS, Experiment, Step, StepSpec
+from harness.experiments.config import TAGS, Experiment, Step
 from harness.experiments.placement_file import placement_text
+from harness.experiments.step_settings import StepSpec
 from harness.experiments.yaml_files import read_tree, read_value, shortened
 from harness.machine.masking import SecretMask, masked_keys
 from harness.machine.named_paths import file_at

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.experiments.config import Experiment, StepSpec
+from harness.experiments.config import Experiment
 from harness.experiments.loading import dump, expand_steps, load
+from harness.experiments.step_settings import StepSpec
 from harness.runs import Run
 
 

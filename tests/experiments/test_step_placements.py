@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
-from harness.experiments.config import StepSpec
 from harness.experiments.loading import _sources_first, dump, expand_steps, files, load
 from harness.experiments.placement_file import placement_text, read_placement
+from harness.experiments.step_settings import StepSpec
 
 HEAD = """\
 name: placed

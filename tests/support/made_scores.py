@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from harness.analysis.judge.scores import Accuracy, MeasuredValues, RunScores, StepScore, rounded
-from harness.experiments.config import Experiment, Steps, StepSpec
+from harness.experiments.config import Experiment
+from harness.experiments.step_settings import Steps, StepSpec
 from harness.experiments.workload_settings import Workload
 from harness.topologies.test_topology import Topology
 

@@ -20,8 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.experiments.clusters import Local
-from harness.experiments.config import Experiment, Steps, StepSpec
+from harness.experiments.config import Experiment
 from harness.experiments.loading import dump
+from harness.experiments.step_settings import Steps, StepSpec
 from harness.experiments.workload_settings import Workload
 from harness.plans import (
     ACKER,

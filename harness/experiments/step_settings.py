@@ -1,0 +1,144 @@
+"""The steps of an experiment as its file asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import ConfigDict, Field, model_validator
+
+from harness.experiments.placement_file import count_executors, read_placement
+from harness.experiments.step_faults import Fault
+from harness.experiments.workload_settings import Seed
+from harness.machine.named_paths import file_at
+from harness.plans import Frozen, Positive, PositiveFloat
+
+
+class StepSpec(Frozen):
+    """One configuration as the file asks for it; what is left out comes from the experiment.
+
+    Attributes
+    ----------
+    executors : int or mapping
+        Executors: one number for all components, or a mapping by component.
+    workers : int
+        Workers; all slots by default.
+    rate_tps : float
+        Messages a second; the workload's by default.
+    fresh : bool
+        The topology is submitted anew instead of rebalanced.
+    scheduler : str or mapping
+        Places the executors: a name, or ``{name, PARAMETER: VALUE}`` (docs/schedulers.md); Storm's
+        own by default.
+    source : int
+        With ``scheduler`` or ``tuner``: an earlier position in ``steps.plan``, whose measurement is read.
+    placement : Path
+        In place of ``executors``, ``workers`` and ``scheduler``: a file beside the experiment's with
+        the worker's label of each executor's label. The run keeps a copy.
+    faults : list of Fault
+        Faults that are made while the step is measured (docs/reliability.md). It is measured once.
+    judge : bool
+        Models are judged by the step, though it has faults.
+    tuner : str or mapping
+        In place of ``executors`` and ``workers``: proposes them and batch sizes for the step's rate from the
+        step that ``from`` names; a name, or ``{name, PARAMETER: VALUE}`` (docs/tuning.md).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True)
+
+    executors: Positive | Mapping[str, Positive] | None = None
+    """None where a placement says it."""
+    workers: Positive | None = None
+    rate_tps: PositiveFloat | None = None
+    fresh: bool = False
+    scheduler: str | Mapping[str, object] | None = None
+    """Its name, or a mapping with the key ``name`` and parameters; None for Storm's own."""
+    source: Annotated[int, Field(ge=0)] | None = Field(default=None, alias="from")
+    """Position in ``steps.plan`` of the step whose observation the scheduler or tuner reads."""
+    placement: Path | None = None
+    faults: tuple[Fault, ...] = ()
+    judge: bool = False
+    tuner: str | Mapping[str, object] | None = None
+    """Who says executors and batch sizes: its name, or a mapping with the key ``name`` and parameters."""
+
+    @cached_property
+    def placed(self) -> Mapping[str, str]:
+        """The worker's label of each executor's label, as the placement's file has them; else none."""
+        return {} if self.placement is None else read_placement(self.placement)
+
+    @property
+    def placed_by(self) -> str:
+        """Name of what places the executors; empty for Storm's own scheduler."""
+        if self.placement is not None:
+            return "placement"
+        if isinstance(self.scheduler, Mapping):
+            return str(self.scheduler.get("name", "a scheduler"))
+        return self.scheduler or ""
+
+    @property
+    def tuned_by(self) -> str:
+        """Name of the tuner that says executors and batch sizes; empty where the file says them."""
+        if isinstance(self.tuner, Mapping):
+            return str(self.tuner.get("name", "a tuner"))
+        return self.tuner or ""
+
+    @property
+    def counts(self) -> int | Mapping[str, int]:
+        """The executors that are asked for: one number for all components, or by component."""
+        return count_executors(self.placed) if self.executors is None else self.executors
+
+    @model_validator(mode="after")
+    def _placed_one_way(self) -> Self:
+        if self.tuner is not None:
+            return self._tuned()
+        if self.placement is None:
+            if self.executors is None:
+                raise ValueError("the key 'executors' is missing (only a placement or a tuner goes without)")
+            if self.source is not None and self.scheduler is None:
+                raise ValueError(
+                    "from: only a scheduler or tuner reads another step: name it with 'scheduler' or 'tuner'"
+                )
+            return self
+        if self.scheduler is not None:
+            raise ValueError("placement and scheduler: give one of them, as both place every executor")
+        if self.source is not None:
+            raise ValueError("from: a placement reads no other step, only a scheduler does")
+        if self.executors is not None or self.workers is not None:
+            raise ValueError("placement: leave out executors and workers, which follow from it")
+        if file_at(self.placement) is None:
+            raise ValueError(f"placement: there is no file {self.placement}")
+        if not self.counts:
+            raise ValueError(f"placement: {self.placement} names no executor of the topology")
+        return self
+
+    def _tuned(self) -> Self:
+        """Require of a tuner's step that nothing else says what it proposes."""
+        if self.source is None:
+            raise ValueError("tuner: it reads a measured step: add from: the position of an earlier step")
+        said = {"executors": self.executors, "workers": self.workers, "placement": self.placement}
+        if named := next((key for key, value in said.items() if value is not None), ""):
+            raise ValueError(f"tuner and {named}: give one of them, as the tuner proposes executors")
+        return self
+
+
+class Steps(Frozen):
+    """The configurations and the order in which they are measured.
+
+    Attributes
+    ----------
+    plan : list
+        The configurations that are measured.
+    order : {'listed', 'shuffled'}
+        Order of each round. ``shuffled`` keeps a step that another reads before it.
+    seed : int
+        Of the shuffled order.
+    repeats : int
+        Rounds: repeats are whole rounds of all steps.
+    """
+
+    plan: Annotated[tuple[StepSpec, ...], Field(min_length=1)]
+    order: Literal["listed", "shuffled"] = "listed"
+    seed: Seed = 1
+    repeats: Positive = 1
