@@ -17,7 +17,7 @@ from harness.protocols import Scalar, TuningDecision
 from harness.tuning.bounds import bounded_by_tasks
 from harness.tuning.dataflow import DataflowNode, producers_first
 
-FORMULA = "p = ceil(sum of upstream true output rates at target / (u true processing rate / p now))"
+FORMULA = "p = ceil(sum of upstream true output rates at target / (u true_rate / p_now))"
 EVEN = Fraction(5, 4)
 """The record has the remark where a component's busiest task gets more than so many times the mean."""
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from chromium import chromium
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from served import HOSTILE, Served
 
@@ -24,12 +23,6 @@ SCREENS: dict[str, dict[str, object]] = {
     "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
     "phone": {"viewport": {"width": 390, "height": 844}, "color_scheme": "light", "has_touch": True},
 }
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium("the pages were") as opened:
-        yield opened
 
 
 class Visit:
