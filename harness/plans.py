@@ -279,6 +279,22 @@ Batching = Mapping[str, BatchSize]
 """By component, for all of its streams, or by ``component:stream``, which goes first."""
 
 
+def batched_streams(plan: QueryPlan, batching: Batching) -> dict[Stream, BatchSize]:
+    """Return the streams whose tuples travel in batches of more than one.
+
+    Examples
+    --------
+    >>> way = Stream(source="spout", stream="default", target="sink", grouping="shuffle")
+    >>> plan = QueryPlan(name="two", components=(), streams=(way,))
+    >>> [b.size for b in batched_streams(plan, {"spout": BatchSize(size=5)}).values()]
+    [5]
+    >>> batched_streams(plan, {"spout": BatchSize(size=5), "spout:default": BatchSize(size=1)})
+    {}
+    """
+    found = {s: batching.get(f"{s.source}:{s.stream}", batching.get(s.source)) for s in plan.streams}
+    return {s: batch for s, batch in found.items() if batch is not None and batch.size > 1}
+
+
 class AskedPlacement(Frozen):
     """Where a step asks each executor to be, Storm's own executors included.
 

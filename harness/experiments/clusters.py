@@ -159,8 +159,6 @@ class Simulated(ClusterShape):
         """Refuse topologies whose bolts the simulator does not know, or does not play."""
         if not topology.traffic().hop_records:
             raise ValueError("cluster.kind: the simulator plays no jar's topology, only the harness's own")
-        if topology.batching:
-            raise ValueError("topology.batching: the simulator plays no batches")
 
     def check_stores(self, metrics: MetricStore, plans: PlanStore) -> None:
         """Refuse a store of plans: nothing waits for it."""

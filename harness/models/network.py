@@ -8,7 +8,8 @@ says what Storm 2.x does with a tuple, mechanism by mechanism, and nothing of ho
   the executor for ``poll_ms``. When no task had one it sleeps for ``idle_ms``. Acks to it wait meanwhile.
   What its service is goes before the emit, where the ground truth begins.
 - An emitted tuple goes to one task of each subscriber, drawn by ``routing``. First it takes a hop (``hops``);
-  with batches it waits for its batch of ``batch`` tuples or the next periodic flush before that.
+  with batches it waits for its batch of ``batch`` tuples or the next periodic flush before that. On a stream
+  with ``row_batches`` it waits for its batch, and they take a hop together.
 - A bolt executor serves its tasks' tuples in the order of arrival. When it finds its queue empty it sleeps
   for ``idle_ms`` and looks again, so a tuple that meets an idle executor waits for the rest of a sleep.
 - A tuple's service is CPU demand and waiting, drawn apart. Executors of one host share its cores: wall-clock
@@ -28,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.models.contract.layout import FloatArray, IntArray, Layout, NodePair, Output
-from harness.plans import Stream, Window
+from harness.plans import BatchSize, Stream, Window
 
 
 @dataclass(frozen=True)
@@ -152,6 +153,10 @@ class Network:
         each receiving executor, which Storm 2.8 never flushes.
     transfer_batch : int
         ``topology.transfer.batch.size``: each executor's batch of tuples to other workers, flushed likewise.
+    row_batches : mapping of Stream to BatchSize
+        Streams whose tuples the rewriting layer gathers. Each sending task has a batch for each receiving
+        task. It leaves with its last tuple when it is full, or so long after its first one, and its rows take
+        one hop together.
     send_ms : mapping of sink to Atoms
         What a sink's own client takes after the ground truth's end and before the ack.
     acks : bool
@@ -195,6 +200,7 @@ class Network:
     in_turn: bool = False
     round_robin: frozenset[Stream] = frozenset()
     transfer_batch: int = 1
+    row_batches: Mapping[Stream, BatchSize] = field(default_factory=dict)
     worker_cores: FloatArray | None = None
     stretch: FloatArray | None = None
     notes: tuple[str, ...] = field(default=())

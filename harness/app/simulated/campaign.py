@@ -40,7 +40,7 @@ from harness.models.network import Network
 from harness.models.simulator import simulate_messages
 from harness.models.simulator.loads import loads
 from harness.models.simulator.messages import Messages
-from harness.plans import ACKER, AskedPlacement, PhysicalPlan, TopologyConfiguration, WorkerNode
+from harness.plans import ACKER, AskedPlacement, Batching, PhysicalPlan, TopologyConfiguration, WorkerNode
 from harness.runs import (
     BurnInFound,
     CompleteLatency,
@@ -126,7 +126,7 @@ def _carry_out(
         asked = _asked(experiment, asked_step)
         plan = _plan(experiment, asked, asked_step.placement, nodes)
         up_ns = now_ns + round(BETWEEN_STEPS_S * NS_PER_S)
-        played, span = _play(experiment, step, plan, up_ns, epoch_ms)
+        played, span = _play(experiment, step, plan, asked_step.batching, up_ns, epoch_ms)
         step_plan = StepPlan(
             asked=asked, start=plan, end=plan, placement=asked_step.placement, batching=asked_step.batching
         )
@@ -143,10 +143,10 @@ def _carry_out(
 
 
 def _play(
-    experiment: Experiment, step: Step, plan: PhysicalPlan, up_ns: int, epoch_ms: int
+    experiment: Experiment, step: Step, plan: PhysicalPlan, batching: Batching, up_ns: int, epoch_ms: int
 ) -> tuple[tables.Played, _Span]:
     rate_tps = step.rate_tps or experiment.input.rate_tps
-    made = network(experiment, plan, rate_tps)
+    made = network(experiment, plan, rate_tps, batching)
     slowest_s = loads(made).slowest_window_s()
     measure = experiment.measure
 

@@ -32,7 +32,7 @@ from harness.models.composite.source.inputs import BEYOND_MS
 from harness.models.contract.layout import FloatArray, Layout, Output, lay_out, outputs
 from harness.models.network import Atoms, Hops, Input, Network, Service, constant
 from harness.models.simulator.distributions import exponential, lognormal, uniform
-from harness.plans import PhysicalPlan, Stream
+from harness.plans import Batching, PhysicalPlan, Stream, batched_streams
 from harness.topologies.component_settings import Multiplier, ServiceTime
 from harness.topologies.java_text import JAVA_INT, string_hash
 from harness.topologies.roles import traits
@@ -48,8 +48,15 @@ FETCH_MS = 0.5
 HOST_CORES = 4.0
 
 
-def network(experiment: Experiment, plan: PhysicalPlan, rate_tps: float) -> Network:
+def network(
+    experiment: Experiment, plan: PhysicalPlan, rate_tps: float, batching: Batching | None = None
+) -> Network:
     """Return the network of an experiment's topology on a physical plan.
+
+    Parameters
+    ----------
+    batching : mapping, optional
+        What travels in batches of the rewriting layer; by default what the topology says.
 
     Raises
     ------
@@ -106,6 +113,7 @@ def network(experiment: Experiment, plan: PhysicalPlan, rate_tps: float) -> Netw
         hops=Hops(WITHIN, _far(), _far()),
         batch=batch,
         transfer_batch=transfer,
+        row_batches=batched_streams(plan.query_plan, topology.batching if batching is None else batching),
         flush_ms=flush if max(batch, transfer) > 1 else 0.0,
         send_ms=dict.fromkeys(plan.query_plan.sinks, constant(SEND_MS)),
         acks=True,

@@ -32,7 +32,7 @@ from harness.models.simulator.kinds import (
     Indices,
     Records,
 )
-from harness.plans import Stream
+from harness.plans import BatchSize, Stream
 
 ROUND_SIZE = 1000
 """Storm's load-aware shuffle prepares that many choices by the tasks' weights."""
@@ -48,6 +48,8 @@ class Parts:
         Storm's numbers of the tasks.
     inputs_by_number : list of Input
         The names of the records of ``inputs``.
+    boxes : int
+        Batches of rows.
     """
 
     tables: Records
@@ -67,6 +69,7 @@ class Parts:
     ackers: Counters
     identifiers: IntArray
     inputs_by_number: list[Input] = field(default_factory=list)
+    boxes: int = 0
 
     @property
     def contended(self) -> bool:
@@ -82,6 +85,8 @@ def build(network: Network) -> Parts:
     ModelDeclined
         When the network lacks something or has what cannot be: it names which.
     """
+    if network.row_batches and max(network.batch, network.transfer_batch) > 1:
+        raise ModelDeclined("batches of the rewriting layer beside Storm's own are not played")
     return _Builder(network).parts()
 
 
@@ -96,6 +101,7 @@ class _Builder:
         self.input_number: dict[Input, int] = {}
         self.fans: list[tuple[int, ...]] = []
         self.streams: list[tuple[int, ...]] = []
+        self.boxes = 0
         self.routes: list[int] = []
         self.turns: list[IntArray] = []
         firsts = np.cumsum([0] + [len(self.layout.tasks[c]) for c in self.layout.order])
@@ -143,6 +149,7 @@ class _Builder:
             ackers=np.array([ackers.start, count, acker_service], dtype=np.int64),
             identifiers=np.concatenate([layout.tasks[c] for c in layout.order]),
             inputs_by_number=list(self.input_number),
+            boxes=self.boxes,
         )
 
     def _atoms(self, atoms: Atoms, what: str) -> int:
@@ -169,7 +176,11 @@ class _Builder:
                     key = Input(s.target, s.source, s.stream)
                     in_turn = s in self.network.round_robin
                     route = NONE if s.grouping == "all" else len(self.routes)
-                    self.streams.append((self.number[s.target], self.input_number[key], route, int(in_turn)))
+                    rows = self.network.row_batches.get(s, BatchSize(size=1))
+                    numbers = (self.number[s.target], self.input_number[key], route, int(in_turn))
+                    self.streams.append((*numbers, rows.size, self.boxes, rows.flush_ms))
+                    if rows.size > 1:
+                        self.boxes += len(self.layout.tasks[name]) * len(self.layout.tasks[s.target])
                     if route != NONE:
                         self.routes += self._rows(s, in_turn)
             found.append((output, first, len(self.streams) - first))

@@ -21,6 +21,7 @@ from harness.models.simulator.kinds import (
     ALIVE,
     BATCH,
     BEGIN,
+    BOX_DUE,
     CORE,
     DONE,
     EVENTS,
@@ -39,7 +40,7 @@ from harness.models.simulator.kinds import (
     WAKE,
     World,
 )
-from harness.models.simulator.sending import batched, flush, look, next_flush, take_flushes
+from harness.models.simulator.sending import batched, flush, leave, look, next_flush, take_flushes
 from harness.models.simulator.serving import begin, conclude, demand, seek, serve, work
 from harness.models.simulator.windowing import tick, tick_time
 
@@ -80,6 +81,9 @@ def happen(world: World, time: float, kind: int, subject: int) -> tuple[int, int
         start_thread(world, subject, NONE, exponential(world, subject), time)
         gap = exponential(world, subject) / world.hosts[subject]["other"]
         push(world, time + gap, OTHER_WORK, subject)
+    elif kind == BOX_DUE:
+        if world.boxes[subject]["count"] > 0 and world.boxes[subject]["due"] == time:
+            leave(world, int(world.boxes[subject]["sender"]), subject, time)
     elif kind == TICK:
         if tick(world, subject, time):
             push(world, tick_time(world, subject), TICK, subject)

@@ -32,8 +32,8 @@ UNROUTABLE = 2
 """Instead of 1 in the counter ``FULL``: an executor emitted where it has no routing probabilities."""
 NEXT, BEGIN, AFTER_CPU, SERVED, HELD = range(5)
 """What an executor does when its time comes."""
-WAKE, DONE, VISIT_ARRIVES, MESSAGE_ARRIVES, TICK, CORE, OTHER_WORK = range(7)
-"""Kinds of event. Their subjects: executor, executor, visit, message, task, host, host."""
+WAKE, DONE, VISIT_ARRIVES, MESSAGE_ARRIVES, TICK, CORE, OTHER_WORK, BOX_DUE = range(8)
+"""Kinds of event. Their subjects: executor, executor, visit, message, task, host, host, box."""
 BATCH, FLUSH_MS, TRANSFER_BATCH = range(3)
 """Places in ``World.batch``."""
 
@@ -57,9 +57,12 @@ INPUT = np.dtype([(n, "i4") for n in ("cpu", "wait", "fan", "fans")])
 FAN = np.dtype([(n, "i4") for n in ("table", "stream", "streams", "pad")])
 """Table of the number of tuples on an output, and where in ``streams`` those are that it feeds."""
 
-STREAM = np.dtype([(n, "i4") for n in ("target", "input", "route", "in_turn")])
+STREAM = np.dtype(
+    [*((n, "i4") for n in ("target", "input", "route", "in_turn", "size", "box")), ("stay", "f8")]
+)
 """``route``: first of the source's rows in ``routes``; ``NONE`` where every task gets a copy. Rows are tables
-of tasks or, ``in_turn``, rounds; ``NONE`` where nothing is known of the executor's tuples."""
+of tasks or, ``in_turn``, rounds; ``NONE`` where nothing is known of the executor's tuples. ``size``: of
+batches of rows, 1 for none; ``stay``: how long one waits; ``box``: where its own begin in ``boxes``."""
 
 TURN = np.dtype([(n, "i4") for n in ("first", "size", "at", "pad")])
 """Tasks that an executor sends to in turn: where in ``turn_tasks``, and which is next."""
@@ -133,6 +136,10 @@ FIRING = np.dtype([("time", "f8"), *((n, "i4") for n in ("task", "first", "fresh
 BUFFER = np.dtype([(n, "i4") for n in ("head", "tail", "count", "pad")])
 """A batch of parcels."""
 
+BOX = np.dtype([("due", "f8"), *((n, "i4") for n in ("head", "tail", "count", "sender"))])
+"""A batch of rows of one sending task for one receiving task. ``head``, ``tail``: visits, by ``link``;
+``due``: when it leaves if it is not full before."""
+
 PARCEL = np.dtype([("hop", "f8"), *((n, "i4") for n in ("item", "target", "link", "pad"))])
 """An item on its way to an executor, in a batch; ``hop`` is what it takes from there."""
 
@@ -178,6 +185,8 @@ class World(NamedTuple):
         Streams of random numbers: of executors, of the threads of time windows, of hosts' other work.
     buffers, parcels : BUFFER (executors x (executors + 1)), PARCEL
         Batches by sender and target, the last target being other workers; when tuples are not sent at once.
+    boxes : BOX
+        Batches of rows, by stream, sending and receiving task.
     rounds, round_first : ROUND, int64 (executors)
         Rounds of spout executors, each executor's own part.
     event_times, event_numbers, event_codes
@@ -209,6 +218,7 @@ class World(NamedTuple):
     anchors: Indices
     buffers: Records
     parcels: Records
+    boxes: Records
     rounds: Records
     round_first: Counters
     event_times: Floats

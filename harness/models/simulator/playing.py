@@ -11,6 +11,7 @@ from harness.models.simulator.building import Parts, build
 from harness.models.simulator.kinds import (
     ANCHORS,
     BATCH,
+    BOX,
     BUFFER,
     COUNTERS,
     FIRING,
@@ -62,7 +63,7 @@ def play(
         When the network lacks something, or a tuple is emitted where no routing is known.
     """
     parts = build(network)
-    sizes = _sizes(loads(network), messages)
+    sizes = _sizes(loads(network), messages, parts.boxes)
     while True:
         world = _world(network, parts, messages, span_ms, seed, sizes)
         events.play(world)
@@ -74,7 +75,7 @@ def play(
         sizes = {name: 2 * size for name, size in sizes.items()}
 
 
-def _sizes(expected: Loads, messages: Messages) -> dict[str, int]:
+def _sizes(expected: Loads, messages: Messages, boxes: int) -> dict[str, int]:
     """Foresee how many records of each kind there will be."""
     seconds = float(messages.due_ms.max(initial=0.0)) / 1000 + 1
     firings = {c: float(rate.sum()) for c, rate in expected.firing_tps.items()}
@@ -99,7 +100,7 @@ def _sizes(expected: Loads, messages: Messages) -> dict[str, int]:
         "anchors": sum(members(c) for c in firings),
     }
     sizes = {name: int(SPARE * seconds * rate) + 1000 for name, rate in many.items()}
-    return {**sizes, "events": 10_000 + 4 * len(layout), "parcels": 10_000, "threads": 1000}
+    return {**sizes, "events": 10_000 + 4 * len(layout) + 4 * boxes, "parcels": 10_000, "threads": 1000}
 
 
 def _world(
@@ -129,6 +130,8 @@ def _world(
     buffers = np.zeros(many * (many + 1) if batched else 1, dtype=BUFFER)
     buffers["head"] = buffers["tail"] = NONE
     executors["far_head"] = executors["far_tail"] = NONE
+    boxes = np.zeros(max(parts.boxes, 1), dtype=BOX)
+    boxes["head"] = boxes["tail"] = NONE
     turns, turn_tasks = _shuffled(parts, rng)
     room_for_threads = np.bincount(executors["host"], minlength=hosts.size) + sizes["threads"]
     hosts["end"] = np.cumsum(room_for_threads)
@@ -153,6 +156,7 @@ def _world(
         anchors=np.empty(sizes["anchors"], dtype=np.int32),
         buffers=buffers,
         parcels=np.empty(sizes["parcels"] if batched else 1, dtype=PARCEL),
+        boxes=boxes,
         rounds=np.empty(int(room.sum()), dtype=ROUND),
         round_first=np.concatenate([[0], np.cumsum(room)[:-1]]),
         event_times=np.empty(sizes["events"]),

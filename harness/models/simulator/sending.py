@@ -16,6 +16,7 @@ from harness.models.simulator.heap import push
 from harness.models.simulator.kinds import (
     ACKER,
     BATCH,
+    BOX_DUE,
     FLUSH_MS,
     FREE_PARCEL,
     FULL,
@@ -211,6 +212,70 @@ def next_in_turn(world: World, number: int) -> int:
 
 
 @inlined
+def task_of(world: World, parent: int) -> int:
+    """Return the task that emits: of a visit, or of a window's firing (``~firing``)."""
+    if parent >= 0:
+        return int(world.visits[parent]["task"])
+    return int(world.firings[~parent]["task"])
+
+
+@inner
+def leave(world: World, stream: int, box: int, time: float) -> None:
+    """Let a batch of rows go; they take one hop together.
+
+    Parameters
+    ----------
+    stream
+        Whose draws.
+    """
+    b = world.boxes[box]
+    row = b["head"]
+    target = int(world.tasks[world.visits[row]["task"]]["executor"])
+    here, there = world.executors[b["sender"]]["worker"], world.executors[target]["worker"]
+    arrival = time + draw(world.tables, world.cells, world.hops[here, there], world.draws, stream)
+    b["head"] = NONE
+    b["tail"] = NONE
+    b["count"] = 0
+    while row != NONE:
+        after = world.visits[row]["link"]
+        place(world, target, row, arrival, 0)
+        row = after
+
+
+@inner
+def gather_row(world: World, stream: int, sender: int, s: int, task: int, item: int, time: float) -> None:
+    """Put a tuple into its batch of rows, which leaves when it is full."""
+    to, receiver = world.streams[s], int(world.visits[item]["task"])
+    source = world.components[world.executors[sender]["component"]]
+    target = world.components[to["target"]]
+    at = (task - source["first_task"]) * target["tasks"] + receiver - target["first_task"]
+    box = int(to["box"] + at)
+    b = world.boxes[box]
+    world.visits[item]["link"] = NONE
+    if b["count"] == 0:
+        b["head"] = item
+        b["sender"] = sender
+        b["due"] = time + to["stay"]
+        push(world, b["due"], BOX_DUE, box)
+    else:
+        world.visits[b["tail"]]["link"] = item
+    b["tail"] = item
+    b["count"] += 1
+    if b["count"] == to["size"]:
+        leave(world, stream, box, time)
+
+
+@inlined
+def send(world: World, stream: int, sender: int, s: int, parent: int, item: int, time: float) -> None:
+    """Send a tuple that was emitted on a stream: by itself, or into its batch of rows."""
+    if world.streams[s]["size"] > 1:
+        gather_row(world, stream, sender, s, task_of(world, parent), item, time)
+    else:
+        target = int(world.tasks[world.visits[item]["task"]]["executor"])
+        dispatch(world, stream, sender, target, item, time)
+
+
+@inlined
 def emit(
     world: World, stream: int, sender: int, fan: int, fans: int, parent: int, root: int, time: float
 ) -> None:
@@ -240,7 +305,7 @@ def emit(
                         return
                     if world.ackers[1] > 0:
                         count_open(world, root, 1)
-                    dispatch(world, stream, sender, int(world.tasks[task]["executor"]), item, time)
+                    send(world, stream, sender, s, parent, item, time)
 
 
 @inlined

@@ -25,6 +25,8 @@ def flatten(network: Network) -> tuple[Structure, Flat]:
     ModelDeclined
         When numbers are missing, negative or not finite.
     """
+    if network.row_batches:
+        raise ModelDeclined("batches of the rewriting layer are not solved, only played")
     layout = network.layout
     names = structure(layout.plan.query_plan)
     component, klass, output, stream = (

@@ -119,3 +119,16 @@ def test_what_cannot_be_tuned_is_said_by_the_check(tmp_path: Path, step: str, sa
     with pytest.raises(UsageError) as raised:
         check_placements(experiment_of(tmp_path, step))
     assert says in str(raised.value)
+
+
+def test_batch_sizes_are_played_as_a_step_has_them(tmp_path: Path) -> None:
+    """A flush of 40 ms at 25 messages/s a task: every tuple of the spout waits, none of the other step's."""
+    batching = "batching: {spout: {size: 50, flush_ms: 40}}"
+    head = HEAD.replace("tasks: 4, ackers: 2", f"tasks: 4, ackers: 2, {batching}")
+    (tmp_path / "tuned.yaml").write_text(head + "    - {tuner: {name: 'made_tuners:OwnTuner'}, from: 0}\n")
+    experiment = load(tmp_path / "tuned.yaml")
+    run = Run.create(tmp_path / "runs", "tuned", files(experiment), describe("simulator", {"storm": "2.8.3"}))
+    carry_out(experiment, run, lambda _: None)
+    assert [dict(run.plan(step).batching or {}).keys() for step in (0, 1)] == [{"spout"}, set()]
+    assert run.interval(0).mean_ms > 20 + run.interval(1).mean_ms
+    assert run.quality(0).ledger.ok, run.quality(0).ledger.detail
