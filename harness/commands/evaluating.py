@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -220,21 +221,28 @@ def accuracy(
 @click.option(
     "--model", "models", type=ModelName(), multiple=True, metavar="NAME", help="Only this model (repeatable)."
 )
+@click.option("--scheduler", "schedulers", multiple=True, metavar="NAME", help="This scheduler (repeatable).")
 @json_option
-def conformance(models: tuple[str, ...], as_json: bool) -> None:
-    """Check that models are deterministic, pure, in the right units, and decline rather than guess.
+def conformance(models: tuple[str, ...], schedulers: tuple[str, ...], as_json: bool) -> None:
+    """Check that models, or schedulers, are deterministic, pure, and decline rather than guess.
 
     \b
     harness conformance --model mypackage.mymodule:model
+    harness conformance --scheduler mypackage.mymodule:Scheduler
     """
     from harness.app.conformance import example
     from harness.models import MODELS, resolve
     from harness.models.contract.conformance import conform
+    from harness.schedulers import make_scheduler
+    from harness.schedulers.conformance import check_scheduler, question_of
 
     case = example()
     failed: dict[str, dict[str, str]] = {}
-    for name in models or tuple(MODELS):
-        outcomes = conform(resolve(name), case)
+    asked_models = models or (() if schedulers else tuple(MODELS))
+    checked: list[tuple[str, Sequence[Any]]] = [(n, conform(resolve(n), case)) for n in asked_models]
+    question = question_of(case.source)
+    checked += [(n, check_scheduler(make_scheduler(n), question)) for n in schedulers]
+    for name, outcomes in checked:
         problems = {o.check: o.problem for o in outcomes if o.problem}
         failed |= {name: problems} if problems else {}
         click.echo(f"{name}: {len(outcomes) - len(problems)} of {len(outcomes)} checks passed")

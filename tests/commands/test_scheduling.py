@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -166,3 +167,21 @@ def test_a_target_that_is_none_is_one_line(target: str) -> None:
     assert result.exit_code == 2
     assert f"--target {target}: not a target" in result.output
     assert "Traceback" not in result.output
+
+
+def test_a_scheduler_is_added_in_one_file_by_the_page_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page's block is saved under the name that the page says, and its two commands are given."""
+    page = (RUNS.parents[1] / "docs" / "schedulers.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    commands = re.findall(r"^harness ((?:conformance|schedule) .*blocks:Blocks.*)$", page, flags=re.MULTILINE)
+    assert len(commands) == 2
+    (tmp_path / "blocks.py").write_text(block, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for command in commands:
+        words = command.replace("reports/runs", str(RUNS)).split()
+        result = CliRunner().invoke(main, words, catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+    assert "blocks:Blocks" in result.stdout
