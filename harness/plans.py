@@ -14,9 +14,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-Positive = Annotated[int, Field(ge=1)]
-PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
+PositiveFloat = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 Role = Annotated[str, Field(pattern=r"^[a-z][a-z-]*$")]
 """What a component does; ``harness.topologies.roles`` has what follows from those of test topologies."""
 Grouping = Literal[
@@ -266,8 +266,8 @@ class BatchSize(Frozen):
         Time in ms that a batch's first tuple waits for others.
     """
 
-    size: Positive
-    flush_ms: Positive = FLUSH_MS
+    size: Annotated[int, Field(ge=1, le=1_000_000)]
+    flush_ms: Annotated[int, Field(ge=1, le=3_600_000)] = FLUSH_MS
 
     @model_validator(mode="before")
     @classmethod

@@ -17,7 +17,8 @@ from pydantic_core import PydanticCustomError
 from harness.errors import UsageError
 from harness.experiments.yaml_files import read_tree, shortened
 from harness.machine.named_paths import file_at
-from harness.plans import Frozen, Positive
+from harness.plans import Frozen
+from harness.topologies.bounds import HeapMb, StormValue
 
 ClusterRole = Literal["zookeeper", "nimbus", "supervisor", "kafka", "influxdb", "neo4j", "probes"]
 Size = Literal["small", "medium", "large"]
@@ -58,6 +59,7 @@ User = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,31}$")]
 """No name begins with what ssh would take for an option."""
 CloudName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 _.:/()+-]{0,127}$")]
 """How a cloud calls its images, sizes and networks."""
+DiskMb = Annotated[int, Field(ge=64, le=1 << 30)]
 StormKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$")]
 
 
@@ -91,9 +93,9 @@ class Sizes(Frozen):
         Value of that size.
     """
 
-    small: Positive
-    medium: Positive
-    large: Positive
+    small: DiskMb
+    medium: DiskMb
+    large: DiskMb
 
 
 class Names(Frozen):
@@ -290,8 +292,8 @@ class StormSettings(Frozen):
     """
 
     slots_per_node: Annotated[int, Field(ge=1, le=80)] = 2
-    worker_heap_mb: Annotated[int, Field(ge=64)] = 256
-    settings: Mapping[StormKey, str | int | float | bool | list[object] | None] = {}
+    worker_heap_mb: HeapMb = 256
+    settings: Mapping[StormKey, StormValue] = {}
 
 
 class Probes(Frozen):
@@ -305,7 +307,7 @@ class Probes(Frozen):
         Packets of a measurement, 20 ms apart.
     """
 
-    period_s: Annotated[float, Field(ge=1)] = 10.0
+    period_s: Annotated[float, Field(ge=1, le=86_400)] = 10.0
     packets: Annotated[int, Field(ge=1, le=20)] = 5
 
 
@@ -318,7 +320,7 @@ class InfluxSettings(Frozen):
         How long InfluxDB keeps points; 0 for ever.
     """
 
-    retention_days: Annotated[int, Field(ge=0)] = RETENTION_DAYS
+    retention_days: Annotated[int, Field(ge=0, le=36_500)] = RETENTION_DAYS
 
 
 class ClusterFile(Frozen):

@@ -17,7 +17,8 @@ from pydantic_core.core_schema import ValidationInfo
 from harness.experiments.cluster_file import load
 from harness.experiments.stores import MetricStore, PlanStore
 from harness.machine.server_config import Ports
-from harness.plans import Frozen, PositiveFloat, WorkerNode
+from harness.plans import Frozen, WorkerNode
+from harness.topologies.bounds import Cores, HeapMb
 from harness.topologies.jar import JarTopology
 from harness.topologies.test_topology import Topology
 
@@ -58,9 +59,9 @@ class ClusterShape(Frozen):
     # beyond these a slot's port would be that of another server (machine/server_config.py)
     nodes: Annotated[int, Field(ge=1, le=20)] = 2
     slots_per_node: Annotated[int, Field(ge=1, le=80)] = 2
-    worker_heap_mb: Annotated[int, Field(ge=64)] = 256
+    worker_heap_mb: HeapMb = 256
     worker_jit: Literal["c1", "full"] = "c1"
-    cpu_quota_cores: Mapping[str, PositiveFloat] = {}
+    cpu_quota_cores: Mapping[str, Cores] = {}
 
     @field_validator("cpu_quota_cores")
     @classmethod

@@ -14,17 +14,18 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from harness.experiments.clusters import CLUSTER_TAGS, ClusterSpec, Local
 from harness.experiments.step_faults import Fault, check_faults
-from harness.experiments.step_settings import Steps, StepSpec
+from harness.experiments.step_settings import PLUG_IN_TAGS, Steps, StepSpec
 from harness.experiments.stores import MetricStore, PlanStore
 from harness.experiments.workload_settings import Workload
-from harness.plans import BatchSize, Frozen, NotNegative, Positive, PositiveFloat, TopologyConfiguration
-from harness.topologies.jar import ACKERS, JarTopology, StormValue
+from harness.plans import BatchSize, Frozen, PositiveFloat, TopologyConfiguration
+from harness.topologies.bounds import COUNTS_TAGS, Percent, Seconds, StormValue
+from harness.topologies.jar import ACKERS, JarTopology
 from harness.topologies.test_topology import Topology
 from harness.topologies.worker_heap import own_heap_mb
 
 TOPOLOGY_TAGS = ("of-the-harness", "of-a-jar")
-TAGS = (*TOPOLOGY_TAGS, *CLUSTER_TAGS)
-"""Kinds of topologies and clusters, in the places of errors."""
+TAGS = (*TOPOLOGY_TAGS, *CLUSTER_TAGS, *COUNTS_TAGS, *PLUG_IN_TAGS)
+"""Kinds of topologies, clusters and other values, in the places of errors."""
 
 LEAST_BUCKETS = 5
 """Metric buckets in the shortest interval, which is rounded up to whole ones."""
@@ -42,6 +43,9 @@ AnyTopology = Annotated[
 """One of the harness's topologies, or anybody's: told by the key ``jar``."""
 
 
+LongerThanNothing = Annotated[Seconds, Field(gt=0)]
+
+
 class BurnIn(Frozen):
     """The discarded start of a step: at least, at most, and the drift that still counts as steady.
 
@@ -55,9 +59,9 @@ class BurnIn(Frozen):
         Drift of the latency in percent that still counts as steady.
     """
 
-    least_s: NotNegative = 15
-    most_s: PositiveFloat = 60
-    drift_pct: PositiveFloat = 10
+    least_s: Seconds = 15
+    most_s: LongerThanNothing = 60
+    drift_pct: Percent = 10
 
 
 class IntervalSettings(Frozen):
@@ -75,10 +79,10 @@ class IntervalSettings(Frozen):
         How often the precision is looked at.
     """
 
-    precision_pct: PositiveFloat = 3
-    least_s: PositiveFloat = 30
-    most_s: PositiveFloat = 60
-    looks: Positive = 4
+    precision_pct: Percent = 3
+    least_s: LongerThanNothing = 30
+    most_s: LongerThanNothing = 60
+    looks: Annotated[int, Field(ge=1, le=100)] = 4
 
 
 class StealLimits(Frozen):
@@ -116,10 +120,10 @@ class Measuring(Frozen):
         Bolts and spouts are wrapped, so that they report metrics.
     """
 
-    bucket_s: Positive = 2
+    bucket_s: Annotated[int, Field(ge=1, le=3600)] = 2
     burn_in: BurnIn = BurnIn()
     interval: IntervalSettings = IntervalSettings()
-    attempts: Positive = 2
+    attempts: Annotated[int, Field(ge=1, le=100)] = 2
     steal_pct: StealLimits = StealLimits()
     instrument: bool = True
 

@@ -16,7 +16,7 @@ import numpy as np
 from harness.errors import NoOutput, StepInvalid
 from harness.experiments.config import Experiment, Step
 from harness.experiments.contracts import Deployment, MachineReadings, Phase, WorkerSeen
-from harness.experiments.precision import MOST_MISSED_FACTOR, Look, look, look_times
+from harness.experiments.precision import MOST_MISSED_FACTOR, Look, look, look_times, precision_words
 from harness.experiments.steady import Steadiness, burn_in, interval
 from harness.experiments.step_faults import StepFaults
 from harness.experiments.watching import View, Watched
@@ -87,7 +87,7 @@ class MeasuredInterval:
         if not self.steadiness.steady:
             return f"interval: {self.steadiness.reason}"
         if self.look.precision_pct > MOST_MISSED_FACTOR * precision_pct:
-            return f"±{self.look.precision_pct:.1f} % of the mean reached, ±{precision_pct:g} % asked"
+            return f"{precision_words(self.look.precision_pct)}, ±{precision_pct:g} % asked"
         return ""
 
     def rejected(self, reason: str) -> Rejected:
@@ -246,7 +246,7 @@ class Measurement:
             self._pause()
 
     def _require_output(self, seen: View) -> None:
-        """Refuse to go on when all that a topology of a jar was sent vanished; a second time, for good."""
+        """Refuse to go on when all messages of a jar's topology vanished; a second time, for good."""
         if seen.left_ns.size or not (silence := self._watched.silence()):
             return
         if not self._tolerant:

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from math import inf, nan, sqrt
+from math import inf, isfinite, nan, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -302,3 +302,16 @@ def _choose_batches(fine: Floats) -> _BatchMeans:
     excess = max(lag_1 + 1 / count, 0.0)
     variance = square / (count * (count - 1)) * (1 + excess) / (1 - excess)
     return _BatchMeans(count, sqrt(variance), lag_1, independent=statistic <= accepted)
+
+
+def precision_words(reached_pct: float) -> str:
+    """Return a half-width in percent in words; of too few values there is no mean to be near to.
+
+    Examples
+    --------
+    >>> precision_words(2.04), precision_words(float("inf"))
+    ('±2.0 % of the mean reached', 'too few results for a mean')
+    """
+    return (
+        f"±{reached_pct:.1f} % of the mean reached" if isfinite(reached_pct) else "too few results for a mean"
+    )

@@ -15,6 +15,8 @@ from harness.experiments.feasibility import (
     windowed_cv,
 )
 from harness.experiments.schedule import Trace
+from harness.experiments.steady import LEAST_BUCKETS
+from harness.experiments.watching import REPORT_LAG_S, REPORTED_S
 from harness.plans import Window
 from harness.topologies.ways import tuples_per_message
 
@@ -33,7 +35,7 @@ def findings(experiment: Experiment) -> list[FeasibilityFinding]:
         own = [] if traffic.sent else _own_messages(experiment)
         found = [*_debug(experiment), *own, *_unwrapped(experiment)]
         found += _trace(experiment) if traffic.sent else []
-    found += _heap(experiment)
+    found += [*_heap(experiment), *_burn_in(experiment)]
     return sorted(found, key=lambda f: f.severity != "error")
 
 
@@ -58,18 +60,25 @@ def _debug(experiment: Experiment) -> list[FeasibilityFinding]:
 
 def _own_messages(experiment: Experiment) -> list[FeasibilityFinding]:
     """Say how spouts that make their messages may leave nothing to measure."""
-    if not experiment.topology.known:
+    if not experiment.topology.known or experiment.ackers:
         return []
-    if not experiment.ackers:
-        message = "no ackers: there is no latency to measure, only rates, routing and service times"
-        return [FeasibilityFinding("warning", "topology.ackers", message)]
-    if experiment.storm_settings().get("topology.max.spout.pending") is None:
-        message = (
-            "topology.max.spout.pending has no limit: a spout that emits as fast as it can fills the queues"
-            " without end, and its latency has no mean"
-        )
-        return [FeasibilityFinding("warning", "topology.storm", message)]
-    return []
+    message = "no ackers: there is no latency to measure, only rates, routing and service times"
+    return [FeasibilityFinding("warning", "topology.ackers", message)]
+
+
+def _burn_in(experiment: Experiment) -> list[FeasibilityFinding]:
+    """Say how long a burn-in has to be able to last to be judged."""
+    lag_s = REPORT_LAG_S
+    if not experiment.topology.traffic().sent:  # reports come by whole buckets
+        lag_s = experiment.measure.bucket_s + REPORTED_S
+    least_s, most_s = LEAST_BUCKETS + lag_s, experiment.measure.burn_in.most_s
+    if most_s >= least_s:
+        return []
+    message = (
+        f"{most_s:g} s are too short to judge whether a step is steady, so that every step is invalid:"
+        f" {least_s:g} s at least, of which results of the last {lag_s:g} s are still on their way"
+    )
+    return [FeasibilityFinding("warning", "measure.burn_in.most_s", message)]
 
 
 def _unwrapped(experiment: Experiment) -> list[FeasibilityFinding]:

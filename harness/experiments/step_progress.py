@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from harness.experiments.contracts import Phase, Progress
 from harness.experiments.measuring import SHOWN_S
+from harness.experiments.precision import precision_words
 from harness.experiments.progress import ProgressEvent
 from harness.plans import PhysicalPlan
 from harness.runs import Interval, Quality, Run, judged, read_table
@@ -88,7 +89,7 @@ def step_progress(
         for at_ns in np.arange(first_ns + EVERY_S * 1e9, last_ns, EVERY_S * 1e9):
             yield told(phase, float(at_ns))
     yield told("drain", interval.settled_ns or interval.end_ns)
-    mean = f"mean {interval.mean_ms:.2f} ms ± {interval.precision_pct_reached:.1f} %"
+    mean = f"mean {interval.mean_ms:.2f} ms, {precision_words(interval.precision_pct_reached)}"
     ended = told("done", interval.done_ns, quality.saturated or mean)
     yield Progress(**{**vars(ended), "ledger": quality.ledger_counts})
 

@@ -7,13 +7,30 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
 from harness.experiments.placement_file import count_executors, read_placement
 from harness.experiments.step_faults import Fault
 from harness.experiments.workload_settings import Seed
 from harness.machine.named_paths import file_at
-from harness.plans import Frozen, Positive, PositiveFloat
+from harness.plans import Frozen
+from harness.topologies.bounds import Count, Counts, RateTps
+
+MOST_STEPS = 1000
+"""Of a plan, and as often may it be repeated."""
+PLUG_IN_TAGS = ("plug-in-by-name", "plug-in-with-parameters")
+"""Stand in the places of errors."""
+
+
+def _kind_of_plug_in(given: object) -> str:
+    return PLUG_IN_TAGS[isinstance(given, Mapping)]
+
+
+AskedPlugIn = Annotated[
+    Annotated[str, Tag(PLUG_IN_TAGS[0])] | Annotated[Mapping[str, object], Tag(PLUG_IN_TAGS[1])],
+    Discriminator(_kind_of_plug_in),
+]
+"""A scheduler's or tuner's name, or a mapping with it and its parameters."""
 
 
 class StepSpec(Frozen):
@@ -48,19 +65,19 @@ class StepSpec(Frozen):
 
     model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True)
 
-    executors: Positive | Mapping[str, Positive] | None = None
+    executors: Counts | None = None
     """None where a placement says it."""
-    workers: Positive | None = None
-    rate_tps: PositiveFloat | None = None
+    workers: Count | None = None
+    rate_tps: RateTps | None = None
     fresh: bool = False
-    scheduler: str | Mapping[str, object] | None = None
+    scheduler: AskedPlugIn | None = None
     """Its name, or a mapping with the key ``name`` and parameters; None for Storm's own."""
-    source: Annotated[int, Field(ge=0)] | None = Field(default=None, alias="from")
+    source: Annotated[int, Field(ge=0, le=MOST_STEPS)] | None = Field(default=None, alias="from")
     """Position in ``steps.plan`` of the step whose observation the scheduler or tuner reads."""
     placement: Path | None = None
     faults: tuple[Fault, ...] = ()
     judge: bool = False
-    tuner: str | Mapping[str, object] | None = None
+    tuner: AskedPlugIn | None = None
     """Who says executors and batch sizes: its name, or a mapping with the key ``name`` and parameters."""
 
     @cached_property
@@ -138,7 +155,7 @@ class Steps(Frozen):
         Rounds: repeats are whole rounds of all steps.
     """
 
-    plan: Annotated[tuple[StepSpec, ...], Field(min_length=1)]
+    plan: Annotated[tuple[StepSpec, ...], Field(min_length=1, max_length=MOST_STEPS)]
     order: Literal["listed", "shuffled"] = "listed"
     seed: Seed = 1
-    repeats: Positive = 1
+    repeats: Annotated[int, Field(ge=1, le=MOST_STEPS)] = 1

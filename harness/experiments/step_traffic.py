@@ -33,6 +33,7 @@ DRAIN_MOST_S = 180.0
 HANDED_OVER_MOST_S = 5.0
 """How long the generator may take to hand over what it has sent: it does so every quarter of a second, once
 the broker has answered."""
+MAX_PENDING = "topology.max.spout.pending"
 FLUSH = "topology.batch.flush.interval.millis"
 QUIET_S = 1.5
 """After so long without an output there is none on its way: the receiver is at most half of it behind."""
@@ -277,7 +278,12 @@ class ReportedMessages:
 
     def shortcoming(self, measured: MeasuredInterval) -> str:
         """Say why the step should be measured again: there is no generator that could be late."""
-        return measured.shortcoming(self._experiment.measure.interval.precision_pct)
+        said = measured.shortcoming(self._experiment.measure.interval.precision_pct)
+        unlimited = self._experiment.storm_settings().get(MAX_PENDING) is None
+        # of tuples that nobody tracks the limit says nothing
+        if said and unlimited and measured.latency == "ack" and not measured.steadiness.steady:
+            said += f"; {MAX_PENDING} has no limit: a spout that emits as fast as it can fills the queues"
+        return said
 
     def drain(self, plan: PhysicalPlan) -> str:
         """Return nothing: the topology goes on making messages, and none of them has to be waited for."""

@@ -28,7 +28,7 @@ class MetricStore(Frozen):
 
     store: Literal["embedded", "influxdb"] = "embedded"
     data: Path | None = None
-    retention_days: Annotated[int, Field(ge=0)] | None = None
+    retention_days: Annotated[int, Field(ge=0, le=36_500)] | None = None
 
     @model_validator(mode="after")
     def _only_of_a_server(self) -> Self:

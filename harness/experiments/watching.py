@@ -99,7 +99,7 @@ class Watched(Protocol):
         """How old the newest results are that are known whole."""
 
     def silence(self) -> str:
-        """Say what is known of why nothing came out; empty where it is nothing."""
+        """Say what is known of why nothing came out; empty where it is not known."""
 
     def ledger(self) -> dict[str, int]:
         """Return messages ``sent`` and members ``received`` so far; empty where none are sent."""
@@ -234,8 +234,30 @@ class Reports:
         return "ack" if self._tracked else "service"
 
     def silence(self) -> str:
-        """Say nothing: what a topology makes of its own messages is its own affair."""
-        return ""
+        """Say what became of the messages that spouts track, where none of them was acked."""
+        if self.latency != "ack":
+            return ""
+        rows = self._metrics.rows(self._up_epoch_ms, 2**62)
+        mine = pc.and_(
+            pc.equal(rows["measurement"], Metric.ACK),
+            pc.is_in(rows["component"].cast(pa.string()), self._components[Metric.ACK]),
+        )
+        rows = rows.filter(mine).sort_by("bucket_end_ms")
+        of = {
+            field: rows.filter(pc.equal(rows["field"], field))
+            for field in (MetricField.TRACKED, MetricField.PENDING, MetricField.FAILED)
+        }
+        emitted, failed = (
+            pc.sum(of[f]["value"]).as_py() or 0 for f in (MetricField.TRACKED, MetricField.FAILED)
+        )
+        waiting = of[MetricField.PENDING]
+        pending = sum(
+            dict(zip(waiting["task"].to_pylist(), waiting["value"].to_pylist(), strict=True)).values()
+        )
+        return (
+            f"of {emitted:.0f} messages that spouts emitted with an identifier none was acked:"
+            f" {pending:.0f} are pending, {failed:.0f} failed"
+        )
 
     def ledger(self) -> dict[str, int]:
         """Return nothing: nothing is sent."""

@@ -9,7 +9,8 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from harness.machine.named_paths import file_at
-from harness.plans import Frozen, Positive, PositiveFloat
+from harness.plans import Frozen
+from harness.topologies.bounds import Count, RateTps, Weight
 
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
@@ -46,13 +47,13 @@ class Workload(Frozen):
         Messages of each round that come in by each spout, in whole numbers. All get the same by default.
     """
 
-    rate_tps: PositiveFloat
+    rate_tps: RateTps
     arrivals: Literal["constant", "poisson", "trace"] = "constant"
     trace: Path | None = None
     seed: Seed = 1
-    keys: Annotated[Mapping[str, PositiveFloat], Field(min_length=1)] = DEFAULT_KEYS
+    keys: Annotated[Mapping[str, Weight], Field(min_length=1)] = DEFAULT_KEYS
     payload_bytes: Annotated[int, Field(ge=0, le=MOST_PAYLOAD_BYTES)] = 64
-    shares: Mapping[str, Positive] = {}
+    shares: Mapping[str, Count] = {}
 
     @model_validator(mode="after")
     def _trace_file(self) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from fastapi.responses import HTMLResponse
@@ -17,7 +18,9 @@ TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-TEMPLATES.filters["num"] = lambda value, digits=1: "–" if value is None else f"{value:.{digits}f}"
+TEMPLATES.filters["num"] = lambda value, digits=1: (
+    "–" if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
+)
 
 
 def page(template: str, root: str, status: int = 200, **values: Any) -> HTMLResponse:

@@ -13,7 +13,7 @@ from typing import Any
 from harness.experiments.config import Experiment
 from harness.experiments.contracts import TopicNames
 from harness.plans import Batching, TopologyConfiguration
-from harness.topologies.jar import StormValue
+from harness.topologies.bounds import StormValue
 from harness.topologies.test_topology import Topology
 
 

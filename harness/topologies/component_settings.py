@@ -7,13 +7,15 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from harness.plans import Frozen, NotNegative, Positive, PositiveFloat
+from harness.plans import Frozen
 
 Keep = Annotated[float, Field(gt=0, le=1)]
 """Share of the tuples that a filter passes on."""
 Routing = Literal["one-per-window", "parity"]
 """On which of its streams a join emits for a window."""
 
+MOST_CHILDREN = 100_000
+"""Tuples that a multiplier may make of one."""
 LEAST_FITTING = 0.01
 """Chance, for one draw of a multiplier, to lie within its bounds: all others are drawn again, by the harness
 and by the topology."""
@@ -36,8 +38,8 @@ class ServiceTime(Frozen):
 
     kind: Literal["cpu", "wait"]
     distribution: Literal["constant", "exponential", "lognormal", "uniform"]
-    mean_ms: PositiveFloat
-    cv: PositiveFloat | None = None
+    mean_ms: Annotated[float, Field(ge=1e-6, le=3_600_000, allow_inf_nan=False)]
+    cv: Annotated[float, Field(ge=1e-6, le=100, allow_inf_nan=False)] | None = None
 
     @model_validator(mode="after")
     def _cv_where_it_is_used(self) -> Self:
@@ -61,10 +63,10 @@ class Multiplier(Frozen):
         Standard deviation of the normal draw.
     """
 
-    min: Positive
-    max: Positive
-    mean: PositiveFloat
-    sd: NotNegative
+    min: Annotated[int, Field(ge=1, le=MOST_CHILDREN)]
+    max: Annotated[int, Field(ge=1, le=MOST_CHILDREN)]
+    mean: Annotated[float, Field(ge=1, le=MOST_CHILDREN, allow_inf_nan=False)]
+    sd: Annotated[float, Field(ge=0, le=MOST_CHILDREN, allow_inf_nan=False)]
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:

@@ -17,9 +17,8 @@ from pydantic import Field, model_validator
 
 from harness.plans import METRICS_CONSUMER_PREFIX, BatchSize, Frozen, Positive, QueryPlan, Role
 from harness.topologies.batching import require_batched
+from harness.topologies.bounds import Count, StormValue
 from harness.topologies.traffic import OwnTraffic, TopicTraffic
-
-StormValue = str | int | float | bool | None | list[object] | dict[str, object]
 
 ACKERS = "topology.acker.executors"
 LOAD_AWARE_OFF = "topology.disable.loadaware.messaging"
@@ -166,9 +165,9 @@ class JarTopology(Frozen):
     main: Annotated[str, Field(pattern=r"^[\w$]+(\.[\w$]+)*$")]
     args: tuple[str, ...] = ()
     topics: JarTopics | None = None
-    tasks: Mapping[str, Positive] = {}
-    ackers: Annotated[int, Field(ge=0)] | None = None
-    metrics_consumers: Positive = 1
+    tasks: Mapping[str, Count] = {}
+    ackers: Annotated[int, Field(ge=0, le=10_000)] | None = None
+    metrics_consumers: Count = 1
     load_aware: bool | None = None
     batching: Mapping[str, BatchSize] = {}
     main_heap_mb: Annotated[int, Field(ge=64, le=65536)] = MAIN_HEAP_MB

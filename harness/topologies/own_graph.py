@@ -12,7 +12,8 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from harness.plans import Frozen, Positive, QueryPlan, Role, Stream, Window
+from harness.plans import Frozen, QueryPlan, Role, Stream, Window
+from harness.topologies.bounds import Count
 from harness.topologies.component_settings import Keep, Multiplier, Routing, ServiceTime
 from harness.topologies.graph import TestTopology
 from harness.topologies.roles import ROLES, Emits, RoleTraits
@@ -67,7 +68,7 @@ class GraphComponent(Frozen):
     """
 
     role: Role
-    tasks: Positive | None = None
+    tasks: Count | None = None
     window: Window | None = None
     multiplier: Multiplier | None = None
     routing: Routing | None = None

@@ -11,9 +11,10 @@ from pydantic import Field, model_validator
 from harness.plans import BatchSize, Frozen, Grouping, Positive, QueryPlan, Role, Window
 from harness.topologies import TOPOLOGIES
 from harness.topologies.batching import require_batched
+from harness.topologies.bounds import Count, Counts, Milliseconds, StormValue
 from harness.topologies.component_settings import Multiplier, Routing, ServiceTime
 from harness.topologies.graph import TestTopology
-from harness.topologies.jar import MAIN_HEAP_MB, MAIN_PATIENCE_S, MAX_TASKS, StormValue, added_by_settings
+from harness.topologies.jar import MAIN_HEAP_MB, MAIN_PATIENCE_S, MAX_TASKS, added_by_settings
 from harness.topologies.own_graph import (
     GRAPH,
     ComponentName,
@@ -64,8 +65,8 @@ class Spout(Frozen):
         Settings of the spout's Kafka consumer, by Kafka's names.
     """
 
-    poll_timeout_ms: Annotated[int, Field(ge=0)] = 1
-    commit_period_ms: Positive = 1000
+    poll_timeout_ms: Annotated[int, Field(ge=0, le=3_600_000)] = 1
+    commit_period_ms: Milliseconds = 1000
     guarantee: Literal["no-guarantee", "at-least-once", "at-most-once"] = "no-guarantee"
     consumer: Mapping[str, str] = {"fetch.max.wait.ms": "500", "max.poll.records": "500"}
 
@@ -84,9 +85,9 @@ class WaitStrategy(Frozen):
     """
 
     strategy: Literal["progressive", "park"] = "progressive"
-    level1_count: Annotated[int, Field(ge=0)] = 1
-    level2_count: Annotated[int, Field(ge=0)] = 1
-    sleep_ms: Positive = 1
+    level1_count: Annotated[int, Field(ge=0, le=1_000_000_000)] = 1
+    level2_count: Annotated[int, Field(ge=0, le=1_000_000_000)] = 1
+    sleep_ms: Annotated[int, Field(ge=1, le=60_000)] = 1
 
     def storm(self) -> dict[str, StormValue]:
         """Return the Storm settings of spouts and bolts."""
@@ -169,9 +170,9 @@ class Topology(Frozen):
     components: Annotated[Mapping[ComponentName, GraphComponent], Field(min_length=1)] | None = None
     streams: tuple[GraphStream, ...] | None = None
     load_aware: bool
-    tasks: Positive | Mapping[str, Positive] = 16
-    ackers: Positive | None = None
-    metrics_consumers: Positive = 1
+    tasks: Counts = 16
+    ackers: Count | None = None
+    metrics_consumers: Count = 1
     groupings: Mapping[str, Grouping] = {}
     window: Window | None = None
     multiplier: Multiplier | None = None
@@ -181,7 +182,7 @@ class Topology(Frozen):
     producer: Mapping[str, str] = {"linger.ms": "0", "acks": "1"}
     waiting: WaitStrategy = WaitStrategy()
     max_spout_pending: Positive = 5000
-    message_timeout_s: Positive = 120
+    message_timeout_s: Annotated[int, Field(ge=1, le=604_800)] = 120
     batching: Mapping[str, BatchSize] = {}
     storm: Mapping[str, StormValue] = {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from harness.topologies.jar import StormValue
+from harness.topologies.bounds import StormValue
 
 OPTIONS = ("topology.worker.childopts", "topology.worker.gc.childopts")
 """Storm gives a worker these after the cluster's own; of several heaps, a JVM takes the last."""

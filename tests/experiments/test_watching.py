@@ -159,3 +159,22 @@ def test_silence_says_what_came_instead() -> None:
         "of 2 messages sent none came out named by its key: the 2 records in out have other names"
         " (the first that has none at all: partition 0 offset 1: it has no key)"
     )
+
+
+def test_where_nothing_is_acked_it_is_said_what_became_of_the_messages() -> None:
+    """Two spout tasks with 50 and 30 in flight in the end, of which none came back but three that failed."""
+    rows = MetricRows()
+    for task, pending in ((1, 50), (2, 30)):
+        report(rows, "ack", "spout", task, 3.0, count=0, tracked=pending, pending=pending, failed=0)
+    report(rows, "ack", "spout", 1, 4.0, count=0, tracked=3, pending=50, failed=3)
+    watched = reports(rows)
+    assert watched.view().left_ns.size == 0
+    assert watched.silence() == (
+        "of 83 messages that spouts emitted with an identifier none was acked: 80 are pending, 3 failed"
+    )
+
+
+def test_of_messages_that_nobody_tracks_nothing_is_said() -> None:
+    rows = MetricRows()
+    report(rows, "service", "bolt", 3, 3.0, count=0, wall_sum_ns=0)
+    assert reports(rows).silence() == ""

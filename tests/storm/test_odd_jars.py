@@ -217,3 +217,13 @@ def test_the_heap_that_a_jar_gives_its_workers_is_said_and_counted(jar: Path, ho
     assert "256 MB" in said
     assert experiment.worker_heap_mb == 700
     assert known(jar, homes, "plain").worker_heap_mb == 256
+
+
+def test_a_burn_in_that_no_step_can_end_is_said(jar: Path, homes: ServerHomes) -> None:
+    """Twelve buckets of a second (steady.LEAST_BUCKETS); reports come by the bucket and two seconds late."""
+    experiment = known(jar, homes, "plain")
+    for bucket_s, most_s, too_short in ((1, 14, True), (1, 15, False), (2, 15.5, True), (2, 16, False)):
+        measure = {"bucket_s": bucket_s, "burn_in": {"least_s": 1, "most_s": most_s}}
+        changed = Experiment.model_validate(experiment.model_dump() | {"measure": measure})
+        said = [f.message for f in findings(changed) if f.key == "measure.burn_in.most_s"]
+        assert [f"{14 + bucket_s} s at least" in message for message in said] == [True] * too_short

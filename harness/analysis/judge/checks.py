@@ -14,7 +14,7 @@ import pandas as pd
 from harness.analysis.judge.shedding import shed_load
 from harness.analysis.spark.distribution import BATCHES, MISSING, NEGATIVE, NOT_A_NUMBER
 from harness.analysis.spark.inputs import RunRecord, StepRecord
-from harness.experiments.precision import MOST_MISSED_FACTOR
+from harness.experiments.precision import MOST_MISSED_FACTOR, precision_words
 from harness.protocols import CheckResult, Verdict
 from harness.runs import Finding
 
@@ -285,9 +285,24 @@ MEASURED = {
 """What the latency of a step is."""
 
 
+LEAST_HELD_MS = 20.0
+"""By so much, and by half of all, an ack waits for its spout before it is said."""
+
+
 def _measured_latency(step: StepRecord, _: Samples) -> Outcome:
-    """Say which latency was measured."""
-    return "valid", MEASURED[step.interval.latency]
+    """Say which latency was measured, and how much of one from emit to ack is the spout's own."""
+    said, interval = MEASURED[step.interval.latency], step.interval
+    found = [c for c in interval.complete_latency_ms.values() if c.mean_ms is not None and c.acked > 0]
+    if interval.latency != "ack" or not found:
+        return "valid", said
+    complete_ms = sum(c.acked * (c.mean_ms or 0.0) for c in found) / sum(c.acked for c in found)
+    held_ms = interval.mean_ms - complete_ms
+    if held_ms >= LEAST_HELD_MS and held_ms >= complete_ms:
+        said += (
+            f"; of its {interval.mean_ms:.1f} ms the spout's own calls hold acks back for {held_ms:.1f} ms:"
+            f" Storm's complete latency is {complete_ms:.1f} ms"
+        )
+    return "valid", said
 
 
 def _backlog(step: StepRecord, _: Samples) -> Outcome:
@@ -323,7 +338,7 @@ def _burn_in(step: StepRecord, _: Samples) -> Outcome:
 
 def _precision(step: StepRecord, _: Samples) -> Outcome:
     asked, reached = step.interval.precision_pct_asked, step.interval.precision_pct_reached
-    detail = f"±{reached:.1f} % of the mean reached, ±{asked:.1f} % asked"
+    detail = f"{precision_words(reached)}, ±{asked:.1f} % asked"
     if not reached >= 0:
         return "unknown", "no precision was computed"
     if not step.interval.independent:  # the half-width was widened for it, by an estimate

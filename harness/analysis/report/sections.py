@@ -25,8 +25,8 @@ Row = dict[str, Any]
 
 
 def none(value: Any) -> bool:
-    """Whether there is no number."""
-    return value is None or (isinstance(value, float) and math.isnan(value))
+    """Whether there is no number, or none that is finite."""
+    return value is None or (isinstance(value, float) and not math.isfinite(value))
 
 
 def number(value: Any, digits: int = 3) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from harness.analysis.judge.checks import Samples, first_fault, run_checks, unus
 from harness.analysis.spark.distribution import MISSING, NEGATIVE, NOT_A_NUMBER, ZERO
 from harness.analysis.spark.inputs import RunRecord, read_run
 from harness.protocols import CheckResult
-from harness.runs import BurnInFound, FaultMade, Finding, Rejected, Tracked
+from harness.runs import BurnInFound, CompleteLatency, FaultMade, Finding, Rejected, Tracked
 
 LEDGER = {
     "sent": 100,
@@ -366,3 +367,35 @@ def test_models_are_judged_by_a_step_with_faults_where_that_is_asked_for(tmp_pat
     run = made(tmp_path, interval={"faults": (fault,)})
     assert results(run)["faults", 1].detail == "stop broker (process 7) at 20 s"
     assert unusable(results(run).values(), run.steps) == {}
+
+
+def test_too_few_results_are_said_without_infinities(tmp_path: Path) -> None:
+    found = results(made(tmp_path, interval={"precision_pct_reached": math.inf}))["precision", 1]
+    assert found.status == "invalid"
+    assert found.detail.startswith("too few results for a mean, ±")
+    assert "inf" not in found.detail
+
+
+@pytest.mark.parametrize(
+    ("complete_ms", "says"),
+    [
+        # a spout that sleeps 2 s in nextTuple after a burst: acks wait for it
+        (
+            14.0,
+            "; of its 2000.0 ms the spout's own calls hold acks back for 1986.0 ms:"
+            " Storm's complete latency is 14.0",
+        ),
+        (1990.0, ""),
+    ],
+)
+def test_acks_that_wait_for_their_spout_are_said(tmp_path: Path, complete_ms: float, says: str) -> None:
+    quality = {"absent": {"samples": "none"}, "ledger": None, "tracked": BALANCED}
+    complete = {
+        "spout[1-1]": CompleteLatency(mean_ms=complete_ms - 1, acked=50),
+        "spout[2-2]": CompleteLatency(mean_ms=complete_ms + 1, acked=50),
+    }
+    interval = {"latency": "ack", "mean_ms": 2000.0, "complete_latency_ms": complete}
+    found = results(made(tmp_path, quality=quality, interval=interval))["measured-latency", 1]
+    assert found.status == "valid"
+    assert says in found.detail
+    assert ("hold acks back" in found.detail) == bool(says)
