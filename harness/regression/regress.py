@@ -24,6 +24,9 @@ def regress(
 ) -> Regression:
     """Compare runs with a baseline.
 
+    A new night that is invalid is named and set aside: what it measured says nothing of the code. Where there
+    is nothing else, that is not enough data.
+
     Parameters
     ----------
     baseline, now : sequences of RunScores
@@ -42,12 +45,16 @@ def regress(
     outcomes: list[Outcome] = []
     gaps: list[str] = []
     notes: list[str] = []
+    aside: list[str] = []
     new: dict[str, list[RunScores]] = {}
     compared = 0
     for run in now:
         named = f"{run.experiment} {run.run}"
         same_name = [b for b in baseline if b.experiment == run.experiment]
         mine = [b for b in same_name if not b.same_experiment(run)]
+        if run.verdict == "invalid" and not any(b.run == run.run for b in mine):
+            aside += noisy(run, mine)
+            continue
         if not mine:
             gaps.append(f"{named}: {_no_baseline(run, same_name, where)}")
             continue
@@ -61,7 +68,8 @@ def regress(
             continue
         outcomes += changed
         new.setdefault(run.experiment, []).append(run)
-    if required and now and not compared:
+    (notes if compared else gaps).extend(aside)
+    if required and now and not compared and not aside:
         raise UsageError(f"{where}: a baseline of other experiments", gaps[0])
     groups = [
         Group([b for b in baseline if b.experiment == experiment and not b.same_experiment(runs[0])], runs)

@@ -176,8 +176,20 @@ def test_unusable_steps_are_left_out_and_too_few_are_not_enough() -> None:
     )
     found = regress([night("a")], [night_])
     assert found.status == 4, lines(found)
-    assert any("accuracy cannot be compared: step 0: steady" in gap for gap in found.gaps)
-    assert any("noisy" in note for note in found.notes)
+    assert any("noisy: invalid: step 0: steady" in gap for gap in found.gaps)
+
+
+def test_an_invalid_night_is_named_beside_others_and_does_not_fail_the_gate() -> None:
+    """Three times slower, on a machine that was disturbed; a run of no baseline is set aside as well."""
+    disturbed = {"verdict": "invalid", "failed": ("step 0: stolen: 20 %",)}
+    bad = night("c", slower=3.0).model_copy(update=disturbed)
+    unknown = bad.model_copy(update={"experiment": "never-valid"})
+    found = regress([night("a")], [night("b"), bad, unknown])
+    assert found.status == 0, lines(found)
+    assert found.gaps == ()
+    assert sum("noisy: invalid: step 0: stolen: 20 %" in note for note in found.notes) == 2
+    valid = bad.model_copy(update={"verdict": "valid", "failed": ()})
+    assert regress([night("a")], [night("b"), valid]).status == 1
 
 
 def test_a_model_that_no_longer_answers_is_found_unless_chance_explains_it() -> None:
