@@ -104,29 +104,3 @@ def test_storms_own_scheduler_gets_the_topology_back(placed: Placed) -> None:
     assert plan.placement is None
     assert plan.start.configuration() == plan.asked
     assert placed.run.quality(2).plan_as_asked.ok
-
-
-def test_executors_that_moved_are_up_when_their_new_workers_say_so(
-    cluster: LocalCluster, tmp_path: Path
-) -> None:
-    """From three workers to two, some executors with the same tasks before and after: Nimbus has reports."""
-    tasks = dict(zip(("spout", "bolt-a", "bolt-b", "sender"), (7, 7, 7, 5), strict=True))
-    before = dict(zip(tasks, (2, 3, 5, 2), strict=True))
-    settings = {
-        **SETTINGS,
-        "name": "moved",
-        "topology": {"name": "fields-to-fields", "load_aware": False, "tasks": tasks, "ackers": 2},
-        "steps": {"plan": [{"executors": before, "workers": 3}, {"executors": tasks, "workers": 2}]},
-    }
-    starts: list[dict[str, int]] = []
-
-    def watch(now: Progress) -> None:
-        if now.step == 1 and now.phase in ("burn-in", "done"):
-            starts.append(count_starts(cluster))
-
-    run = carry_out(settings, cluster, tmp_path, watch)
-    assert starts[0] == starts[-1]  # all were up, and none came up later
-    assert len(run.plan(1).start.executors) > len(run.plan(0).start.executors)
-    for step in run.finished_steps:
-        assert run.quality(step).plan_as_asked.ok
-        assert run.quality(step).plan_unchanged.ok, run.quality(step).plan_unchanged.detail
