@@ -21,11 +21,14 @@ from pydantic import ConfigDict, ValidationError, model_validator
 
 from harness.errors import HarnessError, UsageError
 from harness.machine.locks import held
+from harness.machine.seals import seal
 from harness.machine.whole_files import folder_atomically, write_atomically
 from harness.plans import AskedPlacement, Batching, Frozen, PhysicalPlan, TopologyConfiguration
 from harness.schemas import LATENCY, METRICS, SCHEMA_VERSION
 
 F = TypeVar("F", bound=Frozen)
+SEALED = "sealed"
+"""Key of ``environment.json``: every step of the run has a seal. Runs from before have no such key."""
 Latency = Literal["ground-truth", "topics", "ack", "service"]
 """What a step's latency is: from a spout's emit to a sink's send; from the append to the input topic to that
 to the output topic, of a jar, and where workers have clocks of their own; from a spout's emit to its ack; or
@@ -340,6 +343,8 @@ class Run:
     ----------
     path : Path
         ``runs/<experiment>/<UTC start>``.
+    beside : mapping of str to str, optional
+        Texts by file name that are kept in the folder of every step that is written.
 
     Raises
     ------
@@ -347,8 +352,9 @@ class Run:
         When the folder is not a run directory, or one of a newer schema.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, beside: Mapping[str, str] | None = None) -> None:
         self.path = path.resolve()
+        self._beside = dict(beside or {})
         if not (self.path / "environment.json").is_file():
             raise UsageError(f"{path}: not a run directory", "it has no environment.json")
         schema = self.environment.get("schema")
@@ -367,7 +373,8 @@ class Run:
         for file, text in files.items():
             write_atomically(path / file, text)
         write_atomically(
-            path / "environment.json", json.dumps({"schema": SCHEMA_VERSION, **environment}, indent=2)
+            path / "environment.json",
+            json.dumps({"schema": SCHEMA_VERSION, SEALED: True, **environment}, indent=2),
         )
         return cls(path)
 
@@ -447,7 +454,7 @@ class Run:
         clock: Callable[[], int] = time.monotonic_ns,
         tuning: StepTuning | None = None,
     ) -> Interval:
-        """Write a finished step whole, and return ``interval.json`` as it was written.
+        """Write a finished step whole and sealed, and return ``interval.json`` as it was written.
 
         ``clock`` is the one that the interval's times are of.
 
@@ -467,6 +474,9 @@ class Run:
                 pq.write_table(metrics.cast(METRICS), folder / "metrics.parquet", compression="zstd")
                 interval = interval.finished(clock())
                 (folder / "interval.json").write_text(interval.model_dump_json(indent=1))
+                for name, text in self._beside.items():
+                    (folder / name).write_text(text)
+                seal(folder)
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno else str(error)
             raise HarnessError(f"step {index} cannot be written to {target.parent}: {reason}") from error

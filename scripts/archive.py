@@ -3,7 +3,8 @@
     python scripts/archive.py runs/windowed/20260102T030405Z
 
 Left out: rows of the burn-in in latency.parquet, figures/, report.html and servers' logs. What is
-left is enough for ``harness predict`` and ``harness report`` to give the same numbers again.
+left is enough for ``harness predict`` and ``harness report`` to give the same numbers again. Each step is
+sealed again, with the SHA-256 that its latencies had before.
 """
 
 from __future__ import annotations
@@ -15,10 +16,14 @@ from pathlib import Path
 import click
 import pyarrow.parquet as pq
 
+from harness.experiments.provenance import PROVENANCE
+from harness.machine import seals
 from harness.runs import Run
 
 ARCHIVE = Path(__file__).resolve().parent.parent / "reports" / "runs"
 KEPT = ("experiment.yaml", "trace.txt", "environment.json", "log.txt", "summary.json", "verdict.json")
+
+KEPT_OF_STEP = ("plan.json", "interval.json", "quality.json", "metrics.parquet", PROVENANCE)
 
 
 @click.command()
@@ -40,8 +45,11 @@ def main(run_path: Path) -> None:
     for step in run.finished_steps:
         source, folder = run.step_path(step), target / "steps" / f"{step:02d}"
         folder.mkdir(parents=True)
-        for name in ("plan.json", "interval.json", "quality.json", "metrics.parquet"):
-            shutil.copy(source / name, folder / name)
+        if wrong := seals.broken(source):
+            raise click.ClickException(f"{source}: {wrong[0]}; what was changed is not archived")
+        for name in KEPT_OF_STEP:
+            if (source / name).is_file():
+                shutil.copy(source / name, folder / name)
         rows = pq.read_table(source / "latency.parquet")
         pq.write_table(
             rows.filter(rows["in_interval"]),
@@ -50,6 +58,8 @@ def main(run_path: Path) -> None:
             compression_level=15,
             use_dictionary=["path", "sink"],
         )
+        if (source / seals.SEAL).is_file():
+            seals.seal(folder, left_out={"latency.parquet": seals.sha256(source / "latency.parquet")})
     size = sum(p.stat().st_size for p in target.rglob("*") if p.is_file())
     click.echo(f"{target.relative_to(ARCHIVE.parent.parent)}: {size / 1e6:.1f} MB")
 

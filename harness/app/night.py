@@ -52,7 +52,7 @@ def carry_out(
     if not runs:
         raise HarnessError(f"nothing was measured: {missing[0].problem}", "see the messages above")
     scored = rescore(runs, progress=say, timed=not given)
-    found = regress(usual, scored, settings.limits, settings.baseline, required=False)
+    found = regress(usual, scored, settings.limits, settings.baseline, required=False, edited=False)
     noise = {r.run: noisy(r, [b for b in usual if b.experiment == r.experiment]) for r in scored}
     whole = history.append(settings.history, [history.rows(night, r, noise[r.run]) for r in scored])
     settings.page.mkdir(parents=True, exist_ok=True)

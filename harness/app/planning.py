@@ -201,7 +201,8 @@ def _proposed(spec: StepSpec, question: SchedulingQuestion) -> Proposal:
 def _first_fault(run: Run, step: int) -> str:
     """Return what makes a finished step unusable, but for what only its latencies show; empty for nothing."""
     from harness.analysis.judge import raw_steps  # noqa: PLC0415 (takes a second)
-    from harness.analysis.judge.checks import Samples, first_fault  # noqa: PLC0415
+    from harness.analysis.judge.checks import first_fault  # noqa: PLC0415
+    from harness.analysis.judge.samples import Samples  # noqa: PLC0415
     from harness.analysis.spark.inputs import read_raw  # noqa: PLC0415
 
     (record,) = (s for s in read_raw(run.path).steps if s.index == step)

@@ -37,6 +37,9 @@ from harness.errors import UsageError
     show_default=True,
     help="Probability that an unchanged night has any finding.",
 )
+@click.option(
+    "--edited", is_flag=True, help="Let runs pass whose files were changed after they were measured."
+)
 @click.option("--junit", type=FilePath, metavar="FILE", help="Write JUnit XML too.")
 @click.option("--markdown", type=FilePath, metavar="FILE", help="Write a Markdown summary too.")
 @json_option
@@ -47,11 +50,15 @@ def regress(
     models: tuple[str, ...],
     timed: bool,
     alpha: float,
+    edited: bool,
     junit: Path | None,
     markdown: Path | None,
     as_json: bool,
 ) -> None:
     """Score RUNs from their raw data with today's models, and compare with the baseline.
+
+    Runs whose files were changed after they were measured are scored as they are, and named; they fail the
+    comparison unless --edited is given.
 
     Exit status: 0 no worse than noise explains; 1 worse; 4 not enough data to say.
 
@@ -86,7 +93,7 @@ def regress(
         baseline.write(baseline_path, nights)
         click.echo(f"{baseline_path}: {len(nights)} runs, {len(scored)} of them new or scored again")
         finish(as_json, {"baseline": str(baseline_path), "runs": len(nights)})
-    found = compare(usual, scored, Limits(alpha=alpha), baseline_path)
+    found = compare(usual, scored, Limits(alpha=alpha), baseline_path, edited=edited)
     table = Table(title=f"compared with {baseline_path}")
     for column in outputs.COLUMNS:
         table.add_column(column)

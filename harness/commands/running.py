@@ -129,7 +129,7 @@ def _measure(
 
     The lock is held to the end: models and Spark take both cores of a run that would measure beside them.
     """
-    from harness.app import campaigning
+    from harness.app import campaigning, measured_with
     from harness.experiments.loading import expand_steps, files
     from harness.runs import Run
 
@@ -137,6 +137,8 @@ def _measure(
     if loaded is not experiment:  # what the jar gives its workers is known by now
         campaigning.require_room(runs, loaded)
     measured = resumed or Run.create(runs, loaded.name, files(loaded), campaigning.environment(loaded))
+    if alone:
+        measured = measured_with.kept(measured, loaded)
     err.print(f"run directory {relative(measured.path)}")
     with measured.exclusively(), _resumable(measured, len(expand_steps(loaded))):
         if alone and resumed:
@@ -267,6 +269,7 @@ def _show_findings(experiment: Any) -> list[str]:
 
 def _simulate(experiment: Any, resumed: Any, runs: Path, as_json: bool) -> None:
     """Play an experiment instead of measuring it, judge the models on what came of it, and end."""
+    from harness.app import measured_with
     from harness.app.simulated.campaign import carry_out
     from harness.experiments.loading import expand_steps, files
     from harness.machine.environment import describe
@@ -276,6 +279,8 @@ def _simulate(experiment: Any, resumed: Any, runs: Path, as_json: bool) -> None:
     _show_findings(experiment)
     environment = describe(experiment.cluster.kind, {"storm": STORM_VERSION})
     played = resumed or Run.create(runs, experiment.name, files(experiment), environment)
+    if len(played.ended_steps) < len(expand_steps(experiment)):
+        played = measured_with.kept(played, experiment)
     err.print(f"[yellow]simulated, not measured:[/] run directory {relative(played.path)}")
     with played.exclusively(), _resumable(played, len(expand_steps(experiment))):
         carry_out(experiment, played, lambda line: err.print(line, highlight=False, markup=False))
@@ -354,10 +359,10 @@ def _predict(run_: Any, models: tuple[str, ...]) -> int:
 def _report(run_: Any, as_json: bool, master: str | None = None) -> None:
     """Analyse a run and end with its verdict's exit status."""
     from harness.analysis.analyse import analyse
+    from harness.analysis.judge.predicting import ensure_predicted
     from harness.analysis.judge.summary import leading
 
-    if not (run_.path / "predictions.parquet").is_file():
-        _predict(run_, ())
+    ensure_predicted(run_, lambda name: err.print(f"predicting with {name}"))
     err.print("computing error matrices and figures with Spark")
     summary = analyse(run_.path, master)
     verdict = json.loads((run_.path / "verdict.json").read_text())

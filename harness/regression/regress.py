@@ -11,6 +11,8 @@ from harness.regression.nights import Group, compare_nights, sees_pct
 from harness.regression.outcomes import Limits, Outcome, Regression, corrected
 from harness.regression.replay import changed_data, compare_replay
 
+MOST_EDITS = 3
+"""Edits of a run that are named."""
 NOISY_FACTOR = 2.0
 """A night whose noise is above the usual by this factor is noisy."""
 
@@ -21,6 +23,7 @@ def regress(
     limits: Limits | None = None,
     where: str | Path = "the baseline",
     required: bool = True,
+    edited: bool = True,
 ) -> Regression:
     """Compare runs with a baseline.
 
@@ -35,6 +38,8 @@ def regress(
         The baseline's file, for messages.
     required : bool
         Whether a baseline of other experiments is a mistake, rather than not enough data.
+    edited : bool
+        Whether runs whose files were changed after they were measured may pass; they are named in any case.
 
     Raises
     ------
@@ -50,6 +55,9 @@ def regress(
     compared = 0
     for run in now:
         named = f"{run.experiment} {run.run}"
+        if run.edited and not edited:
+            outcomes.append(_edited(run))
+        notes += [f"{named}: edited: {line}" for line in run.edited[:MOST_EDITS]]
         same_name = [b for b in baseline if b.experiment == run.experiment]
         mine = [b for b in same_name if not b.same_experiment(run)]
         if run.verdict == "invalid" and not any(b.run == run.run for b in mine):
@@ -93,6 +101,12 @@ def regress(
             )
     notes += _changed(outcomes)
     return Regression(corrected(outcomes, limits.alpha), tuple(gaps), tuple(notes), limits)
+
+
+def _edited(run: RunScores) -> Outcome:
+    """Return the finding that a run is not what was measured."""
+    what = "files were changed after they were measured"
+    return Outcome(run.experiment, run.run, "data", what, "worse", detail=run.edited[0])
 
 
 def _gaps(group: Group, found: Sequence[Outcome]) -> list[str]:

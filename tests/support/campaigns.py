@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from harness.app import measured_with
 from harness.app.campaigning import carry_out_on, environment, jars
 from harness.app.clusters import access
 from harness.backends.local.cluster import LocalCluster
@@ -19,7 +20,7 @@ def carry_out(settings: Mapping[str, object], cluster: LocalCluster, folder: Pat
     """Measure every step and return the run."""
     experiment = capturing.known(Experiment.model_validate(settings), cluster.homes, jars())
     name = experiment.name
-    run = Run.create(folder, name, files(experiment), environment())
+    run = measured_with.kept(Run.create(folder, name, files(experiment), environment()), experiment)
     stores = access(experiment).stores()
     topology = carry_out_on(experiment, run, cluster, name, folder / "submission", stores, watch, first_id=0)
     cluster.nimbus.kill(topology)

@@ -18,10 +18,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from harness.analysis.judge.predicted_with import stamp
 
 from harness.experiments.clusters import Local
 from harness.experiments.config import Experiment
-from harness.experiments.loading import dump
+from harness.experiments.loading import dump, expand_steps
+from harness.experiments.precision import look
 from harness.experiments.step_settings import Steps, StepSpec
 from harness.experiments.workload_settings import Workload
 from harness.plans import (
@@ -34,7 +36,7 @@ from harness.plans import (
     Worker,
     WorkerNode,
 )
-from harness.runs import Backlog, BurnInFound, CompleteLatency, Finding, Interval, Quality, StepPlan
+from harness.runs import Backlog, BurnInFound, CompleteLatency, Finding, Interval, Quality, Run, StepPlan
 from harness.schemas import HOP, LATENCY, METRICS, PREDICTIONS, SCHEMA_VERSION
 from harness.topologies import TOPOLOGIES
 from harness.topologies.component_settings import Multiplier
@@ -43,6 +45,8 @@ from harness.topologies.test_topology import Topology
 Draw = Callable[[np.random.Generator, int], np.ndarray]
 EPOCH_MS = 1_700_000_000_000
 BUCKET_MS = 2_000
+PRECISION_PCT = 3.0
+"""As experiments ask for that do not say."""
 
 
 def lognormal(median_ms: float, sigma: float = 0.4) -> Draw:
@@ -308,6 +312,7 @@ def build(path: Path, run: FakeRun) -> Path:
     steps.mkdir(parents=True)
     now = 1_000_000_000_000
     plans = []
+    labels = [s.label for s in expand_steps(experiment(run))]
     for index, step in enumerate(run.steps):
         folder = steps / f"{index:02d}"
         folder.mkdir()
@@ -328,10 +333,19 @@ def build(path: Path, run: FakeRun) -> Path:
         asked = TopologyConfiguration(executors=counts, workers=len(plan.workers))
         end = plan if step.same_plan else physical_plan(run, max(1, step.executors - 1))
         _json(folder / "plan.json", StepPlan(asked=asked, start=plan, end=end))
-        mean = float(np.mean(latency["ground_truth_ms"].to_numpy())) if latency.num_rows else 0.0
+        inside = latency.filter(latency["in_interval"])
+        seen = look(
+            (inside["scheduled_ns"].to_numpy() - start_ns) / 1e9,
+            inside["ground_truth_ms"].to_numpy(),
+            start_s=0.0,
+            end_s=step.seconds,
+            precision_pct=PRECISION_PCT,
+            looks=4,
+        )
+        mean = seen.mean
         interval = Interval(
             step=index,
-            configuration=f"{step.executors}@{step.rate_tps:g}",
+            configuration=labels[index],
             rate_tps=step.rate_tps,
             rebalance_start_ns=now,
             up_ns=up_ns,
@@ -343,9 +357,9 @@ def build(path: Path, run: FakeRun) -> Path:
             burn_in=BurnInFound(found=True, seconds=step.burn_in_s, reason="steady"),
             stop_reason="precision",
             mean_ms=mean,
-            half_width_ms=0.01 * mean,
-            precision_pct_asked=3.0,
-            precision_pct_reached=1.0,
+            half_width_ms=seen.half_width,
+            precision_pct_asked=PRECISION_PCT,
+            precision_pct_reached=seen.precision_pct,
             looks=2,
             complete_latency_ms={
                 e.label: CompleteLatency(mean_ms=1.2 * mean + i, acked=1000 + i)
@@ -359,7 +373,7 @@ def build(path: Path, run: FakeRun) -> Path:
             k: Finding(ok=True)
             for k in (
                 *("plan_as_asked", "plan_unchanged", "steady", "generator", "receiver", "errors_reported"),
-                "metrics",
+                *("metrics", "began_empty", "alone", "clocks", "stolen"),
             )
         }
         quality["ledger"] = {
@@ -452,4 +466,6 @@ def write_predictions(path: Path, run: FakeRun) -> None:
                     "reason": "" if ok else "the source step has no samples",
                 }
             )
-    pq.write_table(pa.Table.from_pylist(rows, schema=PREDICTIONS), path / "predictions.parquet")
+    table = pa.Table.from_pylist(rows, schema=PREDICTIONS)
+    stamped = table.replace_schema_metadata(stamp(Run(path), run.models))
+    pq.write_table(stamped, path / "predictions.parquet")

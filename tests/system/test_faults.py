@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 import pytest
 from campaigns import carry_out
 
-from harness.analysis.judge.checks import Samples, run_checks
+from harness.analysis.judge.checks import run_checks
+from harness.analysis.judge.samples import Samples
 from harness.analysis.spark.inputs import read_raw
 from harness.backends.local.cluster import LocalCluster
 from harness.experiments.contracts import Progress

@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from campaigns import carry_out
 
-from harness.analysis.judge.checks import Samples, run_checks, unusable
+from harness.analysis.judge.checks import run_checks, unusable
+from harness.analysis.judge.samples import Samples
 from harness.analysis.spark.inputs import read_raw
 from harness.backends.local.cluster import LocalCluster
 from harness.experiments.contracts import Progress

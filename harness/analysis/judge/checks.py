@@ -7,12 +7,10 @@ Pure: a run's small files and the counts of its samples in, results out. A check
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
-import pandas as pd
-
+from harness.analysis.judge import evidence
+from harness.analysis.judge.samples import Outcome, Samples, StepCheck
 from harness.analysis.judge.shedding import shed_load
-from harness.analysis.spark.distribution import BATCHES, MISSING, NEGATIVE, NOT_A_NUMBER
 from harness.analysis.spark.inputs import RunRecord, StepRecord
 from harness.experiments.precision import MOST_MISSED_FACTOR, precision_words
 from harness.protocols import CheckResult, Verdict
@@ -33,52 +31,7 @@ MOST_ABSORBED_SHARE = 0.01
 wait longest: above this the mean and the 99th percentile are of the quick windows only."""
 
 MOST_NAMED = 5
-"""Tasks that one line names."""
-
-
-@dataclass(frozen=True)
-class Samples:
-    """What the interval's latencies of one step are made of, in rows, and which tasks did not report all."""
-
-    values: int = 0
-    missing: int = 0
-    not_a_number: int = 0
-    negative: int = 0
-    outside: int = 0
-    silent_tasks: tuple[int, ...] = ()
-    untiled: tuple[str, ...] = ()
-
-    @classmethod
-    def of(
-        cls,
-        histogram: pd.DataFrame,
-        step: int,
-        silent_tasks: tuple[int, ...] = (),
-        untiled: tuple[str, ...] = (),
-    ) -> Samples:
-        """Count from the latency histogram.
-
-        ``silent_tasks`` have no metric bucket in the interval; ``untiled`` says of which tasks some are
-        missing, doubled or squeezed.
-        """
-        mine = histogram[histogram["step"] == step]
-
-        def rows(of: pd.Series[bool]) -> int:
-            return int(mine.loc[of, "n"].sum())
-
-        return cls(
-            values=rows(mine["bin"] >= NEGATIVE),
-            missing=rows(mine["bin"] == MISSING),
-            not_a_number=rows(mine["bin"] == NOT_A_NUMBER),
-            negative=rows(mine["bin"] == NEGATIVE),
-            outside=rows(~mine["batch"].between(0, BATCHES - 1)),
-            silent_tasks=silent_tasks,
-            untiled=untiled,
-        )
-
-
-MOST_NAMED = 5
-"""Executors that a check names."""
+"""Tasks or executors that one line names."""
 DECLINED = "declined"
 """Stands for a step whose placement could not be had; the others are as good as without it."""
 OF_SAMPLES = "samples"
@@ -88,8 +41,6 @@ BACKLOG = "backlog"
 NO_EVIDENCE = "no evidence for models"
 """What is said of a step with faults, unless its experiment asks to judge models by it."""
 
-Outcome = tuple[Verdict, str]
-StepCheck = Callable[[StepRecord, Samples], Outcome]
 RunCheck = Callable[[RunRecord], Outcome]
 
 
@@ -116,8 +67,8 @@ def _all(run: RunRecord, samples: Mapping[int, Samples]) -> Iterator[CheckResult
     for step in run.steps:
         counted = samples.get(step.index, Samples())
         for name, of_step in STEP_CHECKS.items():
-            if name in step.quality.absent:
-                yield CheckResult(name, "valid", step.index, f"does not apply: {step.quality.absent[name]}")
+            if name in step.absent:
+                yield CheckResult(name, "valid", step.index, f"does not apply: {step.absent[name]}")
                 continue
             status, detail = _guarded(lambda c=of_step, s=step, n=counted: c(s, n))  # type: ignore[misc]
             if name == BACKLOG and step.index in shed and not step.quality.saturated:
@@ -128,7 +79,7 @@ def _all(run: RunRecord, samples: Mapping[int, Samples]) -> Iterator[CheckResult
 def first_fault(step: StepRecord, samples: Samples) -> str:
     """Return the first check that a step fails, of those that do not ask its latencies; empty for none."""
     for name, check in STEP_CHECKS.items():
-        if name in step.quality.absent or name == OF_SAMPLES:
+        if name in step.absent or name == OF_SAMPLES:
             continue
         status, detail = _guarded(lambda check=check: check(step, samples))  # type: ignore[misc]
         if status == "invalid":
@@ -179,6 +130,8 @@ def _cluster(run: RunRecord) -> Outcome:
     kind = run.environment.get("cluster_kind")
     if kind is None:
         return "unknown", "environment.json does not say what kind of cluster was measured"
+    if run.measured and (said := run.kind_asked) not in ("", kind):
+        return "invalid", f"cluster: {kind} in environment.json, and {said} in experiment.yaml"
     simulated = "" if run.measured else "; not real servers, so nothing was measured"
     return _ok(run.measured, f"cluster: {kind}{simulated}")
 
@@ -354,35 +307,11 @@ def _found(finding: Finding | None) -> Outcome:
     return _ok(finding.ok, finding.detail) if finding is not None else ("unknown", "not recorded")
 
 
-def _began_empty(step: StepRecord, _: Samples) -> Outcome:
-    found = step.quality.began_empty
-    return _ok(found.ok, found.detail) if found is not None else ("valid", "not recorded")
-
-
 def _faults(step: StepRecord, _: Samples) -> Outcome:
     """Say which faults were made; one that was not made leaves the step without what it was measured for."""
     made = step.interval.faults
     detail = "; ".join([*map(str, made), *(() if step.interval.evidence else (NO_EVIDENCE,))])
     return _ok(not any(fault.problem for fault in made), detail)
-
-
-def _alone(step: StepRecord, _: Samples) -> Outcome:
-    found = step.quality.alone
-    return _ok(found.ok, found.detail) if found is not None else ("valid", "not recorded")
-
-
-def _clocks(step: StepRecord, _: Samples) -> Outcome:
-    found = step.quality.clocks
-    return _ok(found.ok, found.detail) if found is not None else ("valid", "not recorded")
-
-
-def _stolen(step: StepRecord, _: Samples) -> Outcome:
-    found, steal_pct = step.quality.stolen, step.interval.machine_steal_pct
-    if found is not None:
-        return _ok(found.ok, found.detail)
-    if steal_pct is None:
-        return "valid", "not recorded"
-    return "valid", f"{steal_pct:.1f} % of the CPU time was stolen in the interval, when there was no limit"
 
 
 def _generator(step: StepRecord, _: Samples) -> Outcome:
@@ -435,7 +364,11 @@ def _metrics(step: StepRecord, samples: Samples) -> Outcome:
     return ("unknown", "whether any was lost is not recorded") if found is None else ("valid", "")
 
 
-RUN_CHECKS: Mapping[str, RunCheck] = {"real-cluster": _cluster, "all-steps": _all_steps}
+RUN_CHECKS: Mapping[str, RunCheck] = {
+    "real-cluster": _cluster,
+    "all-steps": _all_steps,
+    evidence.ONE_EXPERIMENT: evidence.one_experiment,
+}
 STEP_CHECKS: Mapping[str, StepCheck] = {
     "plan-as-asked": _plan_as_asked,
     "plan-unchanged": _plan_unchanged,
@@ -448,13 +381,15 @@ STEP_CHECKS: Mapping[str, StepCheck] = {
     "burn-in": _unless_saturated(_burn_in),
     "precision": _unless_saturated(_precision),
     "faults": _faults,
-    "began-empty": _began_empty,
-    "alone": _alone,
-    "clocks": _clocks,
-    "stolen": _stolen,
+    "began-empty": evidence.began_empty,
+    "alone": evidence.alone,
+    "clocks": evidence.clocks,
+    "stolen": evidence.stolen,
     "generator": _generator,
     "receiver": _receiver,
     "errors-reported": _errors_reported,
     OF_SAMPLES: _samples,
     "metrics": _metrics,
+    evidence.AGREEMENT: evidence.agreement,
+    evidence.SEAL: evidence.seal,
 }

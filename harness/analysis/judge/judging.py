@@ -17,6 +17,7 @@ from pyspark.sql import functions as sf
 
 from harness.analysis.judge import capacity, checks, raw_steps
 from harness.analysis.judge import pairs as errors
+from harness.analysis.judge.samples import Samples
 from harness.analysis.spark import counters, distribution, latencies, tables
 from harness.analysis.spark.inputs import STEP_NUMBERS, Archive, RunRecord, Source
 from harness.protocols import CheckResult
@@ -123,8 +124,8 @@ def _checks(
     counted = dict(iter(histogram.groupby("step")))
     nothing = histogram.iloc[:0]
     samples = {
-        mine.index: checks.Samples.of(
-            counted.get(mine.index, nothing), mine.index, silent[s.index], raw_steps.untiled(mine)
+        mine.index: Samples.of(
+            counted.get(mine.index, nothing), mine.index, silent[s.index], *raw_steps.evidence(mine)
         )
         for mine, s in zip(own.steps, run.steps, strict=True)
     }

@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.analysis.judge import bucket_tiling
-from harness.analysis.judge.checks import Samples
+from harness.analysis.judge.agreement import LATENCY_COLUMNS, Agreement, agreement
 from harness.analysis.judge.predicting import observed
+from harness.analysis.judge.samples import Samples
 from harness.analysis.spark.distribution import BATCHES
 from harness.analysis.spark.inputs import StepRecord
 from harness.analysis.spark.noise import quantile_error
@@ -50,6 +51,8 @@ class RawStep:
     untiled : tuple of str
         What is wrong with the buckets as they were measured (``bucket_tiling``); a resampled night has what
         the measured one had.
+    agreement : Agreement
+        What the step's files say of each other; likewise.
     """
 
     record: StepRecord
@@ -57,6 +60,7 @@ class RawStep:
     latency: pa.Table
     metrics: pa.Table
     untiled: tuple[str, ...]
+    agreement: Agreement
 
     @property
     def inside(self) -> pa.Table:
@@ -85,7 +89,8 @@ def read_step(record: StepRecord) -> RawStep:
     latency, metrics = (_read(record, name) for name in ("latency.parquet", "metrics.parquet"))
     inside = latency.filter(latency["in_interval"])
     rows = judged(inside, record.interval.latency)
-    return RawStep(record, record.interval, rows, metrics, _untiled(record, metrics))
+    untiled, agreed = _untiled(record, metrics), agreement(record, latency, metrics)
+    return RawStep(record, record.interval, rows, metrics, untiled, agreed)
 
 
 def untiled(record: StepRecord) -> tuple[str, ...]:
@@ -99,16 +104,28 @@ def untiled(record: StepRecord) -> tuple[str, ...]:
     return _untiled(record, _read(record, "metrics.parquet"))
 
 
+def evidence(record: StepRecord) -> tuple[tuple[str, ...], Agreement]:
+    """Say what is wrong with a step's buckets, and what its files say of each other; no table is kept.
+
+    Raises
+    ------
+    UsageError
+        As ``untiled``.
+    """
+    metrics, latency = _read(record, "metrics.parquet"), _read(record, "latency.parquet", LATENCY_COLUMNS)
+    return _untiled(record, metrics), agreement(record, latency, metrics)
+
+
 def _untiled(record: StepRecord, metrics: pa.Table) -> tuple[str, ...]:
     if record.bucket_s is None:
         return ()
     return bucket_tiling.untiled(metrics, record.interval, record.plan.start, record.bucket_s)
 
 
-def _read(record: StepRecord, name: str) -> pa.Table:
+def _read(record: StepRecord, name: str, columns: list[str] | None = None) -> pa.Table:
     path = record.folder / name
     try:
-        return pq.read_table(path)
+        return pq.read_table(path, columns=columns)
     except (OSError, pa.ArrowException) as error:
         raise UsageError(f"{path}: damaged", str(error).splitlines()[0]) from None
 
@@ -128,6 +145,7 @@ def samples(step: RawStep) -> Samples:
         outside=int(((scheduled < at.start_ns) | (scheduled >= at.end_ns)).sum()),
         silent_tasks=tuple(_silent_tasks(step)),
         untiled=step.untiled,
+        agreement=step.agreement,
     )
 
 

@@ -12,12 +12,12 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from harness.analysis.judge import checks, raw_steps
+from harness.analysis.judge import checks, evidence, raw_steps
 from harness.analysis.judge.carriers import Statistic, carriers
 from harness.analysis.judge.pair_errors import Asked, Errors, errors
 from harness.analysis.judge.predicting import settings
@@ -26,9 +26,10 @@ from harness.analysis.judge.resampling import redrawn
 from harness.analysis.judge.scores import RunScores, StepScore
 from harness.analysis.spark.inputs import RunRecord, StepRecord, read_raw
 from harness.experiments.loading import load
+from harness.experiments.provenance import kept_files
 from harness.machine.environment import describe
 from harness.models import MODELS, resolve
-from harness.protocols import Model
+from harness.protocols import CheckResult, Model
 from harness.runs import Run
 
 NIGHTS = 20
@@ -88,7 +89,7 @@ def linked_copy(path: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="harness-rescore-") as folder:
         copy = Path(folder) / source.name
         copy.mkdir()
-        for name in ("experiment.yaml", "environment.json"):
+        for name in ("environment.json", *kept_files(source)):
             shutil.copy(source / name, copy / name)
         os.symlink(source / "steps", copy / "steps", target_is_directory=True)
         yield copy
@@ -130,7 +131,8 @@ class Scorer:
         progress : callable
             Told what is being done.
         """
-        found = checks.run_checks(self.record, {i: raw_steps.samples(s) for i, s in raw.items()})
+        every = checks.run_checks(self.record, {i: raw_steps.samples(s) for i, s in raw.items()})
+        found = [c for c in every if c.check not in evidence.EDITED]
         unusable = checks.unusable(found, self.record.steps)
         judged = errors([self.asked(raw)], self.record, unusable)
         drawn = []
@@ -147,17 +149,14 @@ class Scorer:
             commit=str(self.record.environment.get("commit", "")),
             machine=_machine(machine),
             verdict=checks.verdict(found),
-            failed=tuple(
-                (f"step {c.step}: " if c.step is not None else "") + f"{c.check}: {c.detail}"
-                for c in found
-                if c.status != "valid"
-            ),
+            failed=_failed(found),
             steps=_steps(self.record, raw, unusable),
             measured=tuple(judged.measured(again, rests_on)),
             accuracy=tuple(judged.accuracy(again, rests_on)),
             models=tuple(self.models),
             scored_on=self.machine,
             nights=nights,
+            edited=_failed(c for c in every if c.check in evidence.EDITED),
         )
 
     def carriers(self, raw: Mapping[int, RawStep], judged: Errors) -> dict[int, dict[Statistic, float]]:
@@ -180,6 +179,15 @@ class Scorer:
         return Asked.of(
             {i: s.observation(self.settings) for i, s in raw.items()}, raw, self.models, self.record
         )
+
+
+def _failed(found: Iterable[CheckResult]) -> tuple[str, ...]:
+    """Return a line a check that did not pass."""
+    return tuple(
+        (f"step {c.step}: " if c.step is not None else "") + f"{c.check}: {c.detail}"
+        for c in found
+        if c.status != "valid"
+    )
 
 
 def _machine(of: Mapping[str, Any]) -> str:

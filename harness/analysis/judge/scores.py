@@ -146,6 +146,9 @@ class RunScores(Frozen):
         The machine that predicted.
     nights : int
         Resampled nights that ``within``, ``grown_points`` and ``spread_points`` were learnt from.
+    edited : tuple of str
+        By what it shows that files were changed after they were measured; no part of the verdict, since a run
+        is scored as it is given.
     """
 
     experiment: str
@@ -162,6 +165,7 @@ class RunScores(Frozen):
     predict_ms: Mapping[str, tuple[float, ...]] = {}
     scored_on: str = ""
     nights: int = 0
+    edited: tuple[str, ...] = ()
 
     @property
     def labels(self) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,15 @@ from ruamel.yaml.error import YAMLError
 
 from harness.errors import UsageError
 from harness.experiments.clusters import MEASURED_KINDS
-from harness.runs import DeclinedStep, Interval, Quality, Run, StepPlan
+from harness.experiments.config import Step
+from harness.experiments.loading import expand_steps, load
+from harness.experiments.provenance import Provenance, experiment_digests, kept_files, of_step
+from harness.experiments.records import ABSENT, SIMULATED
+from harness.runs import SEALED, DeclinedStep, Interval, Quality, Run, StepPlan
 from harness.schemas import LATENCY, METRICS, PREDICTIONS
 
+LATER_FINDINGS = ("began_empty", "alone", "clocks", "stolen")
+"""Findings of ``quality.json`` that runs from before have none of."""
 STEP_NUMBERS = 100_000
 """Where several runs are analysed in one job, the steps of the n-th are counted from n times this."""
 
@@ -40,6 +46,53 @@ class StepRecord:
     metrics_rows: int
     bucket_s: float | None
     """Length of the metric buckets as asked; None where they were drawn anew from those of another night."""
+    asked: AskedStep | None = None
+    """What the experiment asks of it; None where it has no such step."""
+    sealing: bool = False
+    """Whether the run's campaign sealed every step."""
+    recorded: frozenset[str] = frozenset()
+    """Findings that the run keeps of its steps, where not all runs do (``LATER_FINDINGS``)."""
+    provenance: Provenance | None = None
+    """What it was measured with; None in runs from before that was kept."""
+
+    @property
+    def drawn_anew(self) -> bool:
+        """Whether its tables were drawn anew from those of another night."""
+        return self.bucket_s is None
+
+    @property
+    def may_be_absent(self) -> frozenset[str]:
+        """Checks that need not apply to it: to messages of the topology's own, and to what was played."""
+        if self.asked is None:
+            return frozenset()
+        own = frozenset() if self.asked.sent else frozenset(ABSENT)
+        return own | (frozenset() if self.asked.measured else frozenset(SIMULATED))
+
+    @property
+    def absent(self) -> Mapping[str, str]:
+        """Checks that do not apply to it, and why."""
+        may = self.may_be_absent
+        return {name: why for name, why in self.quality.absent.items() if name in may}
+
+
+@dataclass(frozen=True)
+class AskedStep:
+    """What an experiment asks of a step.
+
+    Attributes
+    ----------
+    step : Step
+    precision_pct : float
+    sent : bool
+        Whether the harness sends the messages.
+    measured : bool
+        Whether it is measured on real servers.
+    """
+
+    step: Step
+    precision_pct: float
+    sent: bool
+    measured: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +120,8 @@ class RunRecord:
     predictions_rows: int
     place: int = 0
     declined: tuple[DeclinedStep, ...] = ()
+    digests: Mapping[str, str] = field(default_factory=dict)
+    """Of the experiment as it is now, by key (``harness.experiments.provenance``)."""
 
     @property
     def runs(self) -> tuple[RunRecord, ...]:
@@ -92,6 +147,12 @@ class RunRecord:
     def measured(self) -> bool:
         """Whether real servers were measured (and not a simulator, or files made for a test)."""
         return self.environment.get("cluster_kind") in MEASURED_KINDS
+
+    @property
+    def kind_asked(self) -> str:
+        """The kind of cluster that ``experiment.yaml`` names; empty where it names none."""
+        cluster = self.experiment.get("cluster")
+        return str(cluster.get("kind", "")) if isinstance(cluster, Mapping) else ""
 
     @property
     def unwrapped(self) -> Mapping[str, str]:
@@ -181,11 +242,17 @@ def read_raw(path: Path) -> RunRecord:
         raise UsageError(f"{run.path}: there is no folder 'steps'", "is this a run directory?")
     environment = run.environment
     bucket_s = None if environment.get("resampled") is not None else _bucket_s(experiment)
-    steps = tuple(_step(run, index, bucket_s) for index in run.finished_steps)
-    if not steps:
+    if not run.finished_steps:
         raise UsageError(f"{run.path}: no finished step", "harness run --resume goes on with it")
+    asked, sealing = _asked(run.path / "experiment.yaml"), bool(environment.get(SEALED))
+    read = [_step(run, index, bucket_s, asked.get(index), sealing) for index in run.finished_steps]
+    kept = frozenset(
+        k for k in LATER_FINDINGS if sealing or any(getattr(s.quality, k) is not None for s in read)
+    )
+    steps = tuple(replace(step, recorded=kept) for step in read)
     declined = tuple(run.declined_steps.values())
-    return RunRecord(run.path, experiment, environment, steps, 0, declined=declined)
+    digests = experiment_digests(kept_files(run.path))
+    return RunRecord(run.path, experiment, environment, steps, 0, declined=declined, digests=digests)
 
 
 def _bucket_s(experiment: Mapping[str, Any]) -> float:
@@ -193,7 +260,18 @@ def _bucket_s(experiment: Mapping[str, Any]) -> float:
     return float(measure["bucket_s"]) if isinstance(measure, Mapping) and "bucket_s" in measure else 2.0
 
 
-def _step(run: Run, index: int, bucket_s: float | None) -> StepRecord:
+def _asked(path: Path) -> dict[int, AskedStep]:
+    """Return what an experiment asks, by step."""
+    experiment = load(path)
+    common = (
+        experiment.measure.interval.precision_pct,
+        experiment.topology.traffic().sent,
+        experiment.cluster.measured,
+    )
+    return {step.index: AskedStep(step, *common) for step in expand_steps(experiment)}
+
+
+def _step(run: Run, index: int, bucket_s: float | None, asked: AskedStep | None, sealing: bool) -> StepRecord:
     folder = run.step_path(index)
     return StepRecord(
         index=index,
@@ -204,6 +282,9 @@ def _step(run: Run, index: int, bucket_s: float | None) -> StepRecord:
         latency_rows=check_parquet(folder / "latency.parquet", LATENCY),
         metrics_rows=check_parquet(folder / "metrics.parquet", METRICS),
         bucket_s=bucket_s,
+        asked=asked,
+        sealing=sealing,
+        provenance=of_step(folder),
     )
 
 
@@ -239,13 +320,13 @@ def check_parquet(path: Path, declared: pa.Schema) -> int:
         raise UsageError(f"{path}: no such file") from error
     except (pa.ArrowInvalid, OSError) as error:
         raise UsageError(f"{path}: not a whole Parquet file ({str(error).splitlines()[0]})") from error
-    for field in declared:
-        if field.name not in schema.names:
-            raise UsageError(f"{path}: there is no column {field.name!r}", "see docs/run-directory.md")
-        found = schema.field(field.name).type
-        if not _same(found, field.type):
+    for wanted in declared:
+        if wanted.name not in schema.names:
+            raise UsageError(f"{path}: there is no column {wanted.name!r}", "see docs/run-directory.md")
+        found = schema.field(wanted.name).type
+        if not _same(found, wanted.type):
             raise UsageError(
-                f"{path}: column {field.name!r} is {found}, not {field.type}", "see docs/run-directory.md"
+                f"{path}: column {wanted.name!r} is {found}, not {wanted.type}", "see docs/run-directory.md"
             )
     return int(rows)
 

@@ -333,7 +333,7 @@ def _write(
         plan_as_asked=Finding(ok=True, detail="simulated"),
         plan_unchanged=Finding(ok=True),
         metrics=records.delivery(rows, instrumented=instrumented),
-    )
+    ).model_copy(update={"absent": records.SIMULATED})
     precision_pct = experiment.measure.interval.precision_pct
     written = records.interval(
         step,

@@ -16,6 +16,7 @@ from harness.analysis.judge import checks, raw_steps
 from harness.analysis.judge.bucket_tiling import untiled
 from harness.analysis.judge.raw_steps import RawStep, read_step
 from harness.analysis.judge.resampling import redrawn, resample
+from harness.analysis.judge.samples import Samples
 from harness.analysis.spark.inputs import read_raw
 from harness.runs import Backlog
 
@@ -101,7 +102,7 @@ def test_the_lost_batches_of_one_worker_name_its_tasks(step: RawStep) -> None:
     found = judged_of(step, step.metrics.filter(pc.invert(gone)))
     reporting = set(step.inside["task"].to_pylist())
     assert {int(line.split(":")[1]) for line in found} == tasks & reporting
-    samples = checks.Samples(values=1, untiled=found)
+    samples = Samples(values=1, untiled=found)
     status, detail = checks.STEP_CHECKS["metrics"](step.record, samples)
     assert status == "invalid"
     assert found[0] in detail
@@ -145,7 +146,7 @@ def test_ticks_that_waited_in_the_queue_lose_nothing(step: RawStep, by_ms: dict[
 def test_a_saturated_step_s_ticks_wait_as_its_tuples_do(step: RawStep) -> None:
     record = replace(step.record, quality=step.record.quality.model_copy(update={"backlog": GROWING}))
     assert record.quality.saturated
-    samples = checks.Samples(values=1, untiled=("sender:1: no bucket of 2 s for 4.0 s",))
+    samples = Samples(values=1, untiled=("sender:1: no bucket of 2 s for 4.0 s",))
     assert checks.STEP_CHECKS["metrics"](step.record, samples)[0] == "invalid"
     assert checks.STEP_CHECKS["metrics"](record, samples)[0] == "valid"
 

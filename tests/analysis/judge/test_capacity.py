@@ -12,9 +12,10 @@ from pyspark.sql import SparkSession
 from synthetic_run import BUCKET_MS, FakeRun, FakeStep, build
 
 from harness.analysis.judge import capacity, checks
-from harness.analysis.judge.checks import Samples, run_checks, verdict
+from harness.analysis.judge.checks import run_checks, verdict
 from harness.analysis.judge.judged_rows import judged_column
 from harness.analysis.judge.judging import judged
+from harness.analysis.judge.samples import Samples
 from harness.analysis.spark.inputs import RunRecord, read_run
 from harness.runs import Backlog, BurnInFound, Finding
 from harness.schemas import METRICS, PREDICTIONS, Measure

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ import pandas as pd
 import pytest
 from synthetic_run import FakeRun, FakeStep, build
 
-from harness.analysis.judge import checks
-from harness.analysis.judge.checks import Samples, first_fault, run_checks, unusable, verdict
+from harness.analysis.judge.checks import first_fault, run_checks, unusable, verdict
+from harness.analysis.judge.samples import Samples
 from harness.analysis.spark.distribution import MISSING, NEGATIVE, NOT_A_NUMBER, ZERO
 from harness.analysis.spark.inputs import RunRecord, read_run
 from harness.protocols import CheckResult
@@ -146,11 +147,31 @@ def test_messages_that_the_topology_made_are_added_up(
 def test_what_does_not_apply_is_no_failure_and_says_why(tmp_path: Path) -> None:
     absent = {"generator": "it makes its own", "ledger": "see tracked", "samples": "no ground truth"}
     quality = {"absent": absent, "generator": None, "ledger": None, "tracked": BALANCED}
-    found = results(made(tmp_path, quality=quality, interval={"latency": "ack"}))
+    run = made(tmp_path, quality=quality, interval={"latency": "ack"})
+    of_its_own = replace(run.steps[1].asked, sent=False) if run.steps[1].asked else None
+    steps = (run.steps[0], replace(run.steps[1], asked=of_its_own))
+    found = results(replace(run, steps=steps))
     for name, reason in absent.items():
         assert (found[name, 1].status, found[name, 1].detail) == ("valid", f"does not apply: {reason}")
     assert "ack_latency_ms" in found["measured-latency", 1].detail
     assert "ground truth" in found["measured-latency", 0].detail
+
+
+def test_a_check_is_absent_only_where_it_can_be(tmp_path: Path) -> None:
+    absent = {"steady": "it does not concern us", "agreement": "nor does this", "generator": "nor this"}
+    quality = {"absent": absent, "steady": Finding(ok=False, detail="drift"), "generator": None}
+    found = results(made(tmp_path, quality=quality))
+    assert found["steady", 1].status == "invalid"
+    assert found["generator", 1].status == "unknown"
+    assert found["agreement", 1].detail == ""  # asked like any other
+
+
+@pytest.mark.parametrize("name", ["began_empty", "alone", "clocks", "stolen"])
+def test_evidence_that_other_steps_of_the_run_have_is_unknown_where_it_is_not_there(
+    tmp_path: Path, name: str
+) -> None:
+    found = failed(made(tmp_path, quality={name: None}))
+    assert found == {(name.replace("_", "-"), 1): "not recorded"}
 
 
 @pytest.mark.parametrize(
@@ -332,11 +353,13 @@ def test_samples_are_counted_from_the_histogram() -> None:
     frame = pd.DataFrame(rows, columns=["step", "batch", "bin", "n"])
     assert Samples.of(frame, 0) == Samples(values=12, missing=1, not_a_number=2, negative=3, outside=5)
     assert Samples.of(frame, 3) == Samples()
-    assert checks.Samples.of(frame, 1).values == 9
+    assert Samples.of(frame, 1).values == 9
 
 
 def test_stolen_time_of_a_run_from_before_there_was_a_limit_is_told(tmp_path: Path) -> None:
     run = made(tmp_path, interval={"machine_steal_pct": 20.3})
+    older = [replace(s, quality=s.quality.model_copy(update={"stolen": None})) for s in run.steps]
+    run = replace(run, steps=tuple(replace(s, recorded=frozenset()) for s in older))
     assert failed(run) == {}
     told = results(run)["stolen", 1].detail
     assert told == "20.3 % of the CPU time was stolen in the interval, when there was no limit"

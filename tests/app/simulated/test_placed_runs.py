@@ -10,6 +10,7 @@ import pytest
 
 from harness.analysis.judge import checks
 from harness.analysis.judge.predicting import observation
+from harness.analysis.judge.samples import Samples
 from harness.analysis.spark.inputs import read_raw
 from harness.app.planning import check_placements
 from harness.app.simulated.campaign import carry_out
@@ -103,7 +104,7 @@ def test_all_of_it_is_judged_as_asked(run_of_four: tuple[Run, Experiment]) -> No
     assert as_asked == dict.fromkeys(range(4), "valid")
     plan = record.steps[2].plan  # the same numbers as step 1's
     elsewhere = replace(record.steps[2], plan=plan.model_copy(update={"start": record.steps[1].plan.start}))
-    status, detail = checks.STEP_CHECKS["plan-as-asked"](elsewhere, checks.Samples())
+    status, detail = checks.STEP_CHECKS["plan-as-asked"](elsewhere, Samples())
     assert status == "invalid"
     assert re.search(r"\[\d+-\d+\]: node-\d:\d+ asked, node-\d:\d+ applied", detail)
 

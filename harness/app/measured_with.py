@@ -1,0 +1,50 @@
+"""What a campaign that begins now measures with: its experiment, this machine, this code."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+from harness.analysis.judge.code_digest import code_digest
+from harness.experiments.config import Experiment
+from harness.experiments.loading import files
+from harness.experiments.provenance import Provenance, experiment_digests, kept_with
+from harness.machine.environment import describe
+from harness.runs import Run
+
+MEASURING = (
+    *("runs.py", "plans.py", "schemas", "machine", "topologies", "experiments", "schedulers"),
+    *("storm", "backends", "workload", "app"),
+)
+"""Rooms whose code decides what a step is measured as."""
+
+
+def kept(run: Run, experiment: Experiment) -> Run:
+    """Return the run so that each of its steps keeps what it is measured with.
+
+    Raises
+    ------
+    UsageError
+        When a finished step was measured with another experiment, jar, machine or code, which it names.
+    """
+    machine = describe("", {})["machine"]
+    now = Provenance(
+        experiment=experiment_digests(files(experiment)),
+        machine={
+            "cores": str(machine["cores"]),
+            "cpu": str(machine["cpu"]),
+            "memory": f"{machine['memory_bytes'] / 2**30:.0f} GiB",
+        },
+        code=code(),
+    )
+    return kept_with(run, now)
+
+
+@cache
+def code() -> str:
+    """Return a digest of the harness's code and jars, as far as they measure."""
+    package = Path(str(resources.files("harness")))
+    there = (package / name for name in MEASURING)
+    modules = [p for room in there for p in ([room] if room.is_file() else room.rglob("*.py"))]
+    return code_digest(modules, (package / "assets" / "jars").glob("*.jar"))
