@@ -12,9 +12,11 @@ from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.analysis.judge.computing import compute
+from harness.analysis.judge.predicted_with import KEY, stamped
 from harness.analysis.judge.results import Results
 from harness.analysis.judge.summary import Summary
 from harness.analysis.spark.inputs import read_run
@@ -62,10 +64,17 @@ def analyse(run_dir: Path, master: str | None = None) -> Summary:
 def write(results: Results, run_path: Path, write_pages: Callable[[Results, Path], None]) -> None:
     """Write a run's outputs, whole or not at all; ``write_pages`` is that of ``pages``."""
     with _all_or_nothing(run_path) as folder:
-        pq.write_table(results.pairs, folder / "errors.parquet", compression="zstd")
+        _write_pairs(results.pairs, run_path / "predictions.parquet", folder / "errors.parquet")
         _write_json(folder / "summary.json", results.summary)
         _write_json(folder / "verdict.json", verdict_json(results.summary["verdict"], results.checks))
         write_pages(results, folder)
+
+
+def _write_pairs(pairs: pa.Table, predictions: Path, target: Path) -> None:
+    """Write judged pairs with the stamp of the predictions that they are of."""
+    stamp = {KEY: json.dumps(stamped(predictions)).encode()}
+    pairs = pairs.replace_schema_metadata({**(pairs.schema.metadata or {}), **stamp})
+    pq.write_table(pairs, target, compression="zstd")
 
 
 def verdict_json(verdict: str, results: Sequence[CheckResult]) -> dict[str, object]:

@@ -147,7 +147,7 @@ def _signed(value: float | None) -> str:
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("reports/evaluation-split.yaml"),
     show_default=True,
-    help="Which experiments are for tuning, and which for reporting.",
+    help="Which experiments are for tuning, development and reporting.",
 )
 @click.option(
     "--out",
@@ -170,6 +170,7 @@ def _signed(value: float | None) -> str:
     help="Markdown to put below the tables: causes, what was tried.",
 )
 @click.option("--check", "only_check", is_flag=True, help="Only say whether the page is up to date.")
+@click.option("--summary", "only_summary", is_flag=True, help="Only print the page's line for each model.")
 @master_option
 @json_option
 def accuracy(
@@ -179,6 +180,7 @@ def accuracy(
     model: str,
     notes: Path | None,
     only_check: bool,
+    only_summary: bool,
     master: str | None,
     as_json: bool,
 ) -> None:
@@ -191,27 +193,36 @@ def accuracy(
     harness accuracy
     harness accuracy runs/loaded-ramp/20260102T030405Z --out ramp.md
     harness accuracy --check
+    harness accuracy --summary
 
+    With --summary nothing is computed either: the page's first table is printed, if it is up to date.
     With --check nothing is computed and the exit status is 1 when a run is missing from the page, or the
     models have changed since it was made.
     """
     from harness.analysis.judge import ablation
     from harness.analysis.judge.evaluation import evaluate, find_runs, read_split
+    from harness.analysis.report.accuracy_goals import summary_of
     from harness.analysis.report.accuracy_page import out_of_date, page
     from harness.machine.whole_files import write_atomically
 
     split = read_split(split_file)
     paths = find_runs(runs or (Path("reports/runs"),))
-    if only_check:
+    if only_check or only_summary:
         if not out.is_file():
             raise UsageError(f"{out}: there is no such page", "make it with harness accuracy")
-        why = out_of_date(out.read_text(encoding="utf-8"), [f"{p.parent.name}/{p.name}" for p in paths])
+        there = out.read_text(encoding="utf-8")
+        why = out_of_date(there, [f"{p.parent.name}/{p.name}" for p in paths])
+        if only_summary and why:
+            raise UsageError(f"{out}: out of date: {why[0]}", "make it again with harness accuracy")
+        if only_summary:
+            click.echo(summary_of(there), nl=False)
+            finish(as_json, {"summary": summary_of(there).splitlines(), "page": str(out)})
         click.echo(f"{relative(out)}: {'; '.join(why) or 'up to date'}")
         finish(as_json, {"out_of_date": why, "page": str(out)}, 1 if why else 0)
     found = evaluate(paths, split, err.print, master)
     below = [ablation.section(paths, found, err.print)] if model == ablation.MODEL else []
     below += [notes.read_text(encoding="utf-8")] if notes else []
-    text = page(found, model, str(split_file), "\n".join(filter(None, below)))
+    text = page(found, model, str(split_file), "\n".join(filter(None, below)), split.shown)
     write_atomically(out, text)
     click.echo(f"{len(found)} runs: {relative(out)}")
     finish(as_json, {"runs": [r.name for r in found], "page": str(out)})

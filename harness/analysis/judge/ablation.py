@@ -210,7 +210,7 @@ def causes(
 def section(
     paths: Sequence[Path], runs: Sequence[Evaluated], progress: Callable[[str], None] = lambda _: None
 ) -> str:
-    """Return the section of the accuracy page, the reporting set first.
+    """Return the section of the accuracy page, the tuning set last.
 
     Parameters
     ----------
@@ -221,7 +221,7 @@ def section(
         Told of each run.
     """
     found: list[tuple[Evaluated, Causes]] = []
-    for path, run in sorted(zip(paths, runs, strict=True), key=_reporting_first):
+    for path, run in sorted(zip(paths, runs, strict=True), key=_tuning_last):
         if pairs := judged_pairs(run.pairs):
             progress(f"{path}: looking for causes")
             found.append((run, causes(path, pairs, measured_services(run.pairs))))
@@ -232,9 +232,9 @@ def section(
     return "\n".join([_HEAD, latencies, _SERVICES, services, _BETWEEN, _parts_table(found)])
 
 
-def _reporting_first(of: tuple[Path, Evaluated]) -> tuple[bool, str, str]:
+def _tuning_last(of: tuple[Path, Evaluated]) -> tuple[bool, str, str]:
     run = of[1]
-    return run.part != "reporting", run.part, run.name
+    return run.part == "tuning", run.part, run.name
 
 
 _HEAD = f"""\

@@ -1,8 +1,9 @@
-"""The evaluation set: its split into tuning and reporting experiments, and every run's judged pairs."""
+"""The evaluation set: its split by what runs may be used for, and every run's judged pairs."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from ruamel.yaml.error import YAMLError
 
 from harness.analysis.judge import checks
 from harness.analysis.judge.judging import all_judged
+from harness.analysis.judge.predicted_with import stale
 from harness.analysis.judge.predicting import predict
 from harness.analysis.judge.rescoring import linked_copy
 from harness.analysis.spark import tables
@@ -25,22 +27,34 @@ from harness.analysis.spark.session import spark_session
 from harness.errors import UsageError
 from harness.experiments.clusters import MEASURED_KINDS
 from harness.plans import Frozen
-from harness.runs import Run
+from harness.runs import Run, read_table
 from harness.schemas import ERRORS, Measure
 
-Part = Literal["tuning", "reporting", "neither"]
+Part = Literal["tuning", "development", "reporting", "neither"]
 
 
 class Split(Frozen):
-    """Experiments by what their runs may be used for."""
+    """Experiments by what their runs may be used for.
+
+    Attributes
+    ----------
+    tuning : tuple of str
+        Models are fitted to them.
+    development : tuple of str
+        Not fitted to, but looked at while models were made.
+    reporting : tuple of str
+        Never looked at.
+    """
 
     tuning: tuple[str, ...]
+    development: tuple[str, ...]
     reporting: tuple[str, ...]
 
     @model_validator(mode="after")
     def _disjoint(self) -> Self:
-        if both := sorted(set(self.tuning) & set(self.reporting)):
-            raise ValueError(f"{', '.join(both)}: in both sets")
+        counted = Counter((*set(self.tuning), *set(self.development), *set(self.reporting)))
+        if several := sorted(name for name, sets in counted.items() if sets > 1):
+            raise ValueError(f"{', '.join(several)}: in several sets")
         return self
 
     def part(self, experiment: str) -> Part:
@@ -48,12 +62,20 @@ class Split(Frozen):
 
         Examples
         --------
-        >>> Split(tuning=("a",), reporting=("b",)).part("b")
-        'reporting'
+        >>> Split(tuning=("a",), development=("b",), reporting=()).part("b")
+        'development'
         """
-        if experiment in self.reporting:
-            return "reporting"
-        return "tuning" if experiment in self.tuning else "neither"
+        sets: dict[Part, tuple[str, ...]] = {
+            "tuning": self.tuning,
+            "development": self.development,
+            "reporting": self.reporting,
+        }
+        return next((part for part, names in sets.items() if experiment in names), "neither")
+
+    @property
+    def shown(self) -> Part:
+        """The set that accuracy is told of: what nobody looked at, else what nothing was fitted to."""
+        return "reporting" if self.reporting else "development"
 
 
 def read_split(path: Path) -> Split:
@@ -71,7 +93,9 @@ def read_split(path: Path) -> Split:
     except (YAMLError, ValidationError) as error:
         first = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error).splitlines()[0]
         problem = str(first).removeprefix("Value error, ")
-        raise UsageError(f"{path}: {problem}", "a split has the keys tuning and reporting, lists") from error
+        raise UsageError(
+            f"{path}: {problem}", "a split has the keys tuning, development and reporting, lists"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -145,8 +169,9 @@ def evaluate(
 ) -> list[Evaluated]:
     """Return every run's judged pairs, in the order given.
 
-    A run that was reported is taken as it was judged then. An archived one, which keeps no pair table, is
-    predicted and judged anew with all registered models, in a temporary folder.
+    A run that was reported with today's models is taken as it was judged then. Any other, an archived one
+    for instance, which keeps no pair table, is predicted and judged anew with all registered models, in a
+    temporary folder.
 
     Raises
     ------
@@ -156,9 +181,19 @@ def evaluate(
     for path in paths:
         if Run(path).environment.get("cluster_kind") not in MEASURED_KINDS:
             raise UsageError(f"{path}: simulated, not measured", "accuracy is told of measured runs only")
-    anew = [p for p in paths if not (p / "errors.parquet").is_file()]
+    anew = [p for p in paths if not _as_today(p)]
     judged_anew = dict(_judge(anew, progress, master)) if anew else {}
     return [_evaluated(p, split, *(judged_anew[p] if p in judged_anew else _as_reported(p))) for p in paths]
+
+
+def _as_today(path: Path) -> bool:
+    """Say whether a run keeps judged pairs, of today's models and of what was measured."""
+    errors = path / "errors.parquet"
+    if not errors.is_file():
+        return False
+    check_parquet(errors, ERRORS)
+    models = read_table(errors, ["model"])["model"].unique().to_pylist()
+    return not stale(Run(path), errors, models)
 
 
 def _as_reported(path: Path) -> tuple[str, pd.DataFrame]:

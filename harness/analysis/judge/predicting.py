@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Real
-from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from harness.analysis.judge.predicted_with import stale, stamp, stamped
 from harness.errors import HarnessError, ModelDeclined, UsageError
 from harness.experiments.config import Experiment
 from harness.experiments.loading import load
@@ -133,7 +133,7 @@ def predict(
             rows[name] += prediction
     table = pa.Table.from_pylist([row for each in rows.values() for row in each], schema=PREDICTIONS)
     with judged_alone(run.path):
-        _write(run.path / "predictions.parquet", table, tuple(chosen) if names else ())
+        _write(run, table, tuple(chosen), whole=not names)
     return table
 
 
@@ -153,14 +153,44 @@ def _predicted_from(
         yield name, rows
 
 
-def _write(target: Path, table: pa.Table, replaced: Sequence[str]) -> None:
-    """Write predictions, beside what there is of other models than those that are replaced."""
-    kept = PREDICTIONS.empty_table()
-    if replaced and target.is_file():
-        earlier = pq.read_table(target, schema=PREDICTIONS)
-        kept = earlier.filter(pc.invert(pc.is_in(earlier["model"], pa.array(list(replaced)))))
+def ensure_predicted(run: Run, progress: Callable[[str], None] = lambda _: None) -> None:
+    """Let models predict that have not, or whose predictions are of other code or measurements than now's.
+
+    What a model predicted that is out of date, and that is not here to predict again, is left out.
+    """
+    target = run.path / "predictions.parquet"
+    if not target.is_file():
+        predict(run, (), progress)
+        return
+    there = read_table(target, ["model"])["model"].unique().to_pylist()
+    old = stale(run, target, sorted(there))
+    if gone := [name for name in old if not _there(name)]:
+        progress(f"nothing: its earlier predictions are out of date, and {', '.join(gone)} is not here")
+        with judged_alone(run.path):
+            _write(run, PREDICTIONS.empty_table(), gone, whole=False)
+    if again := [name for name in old if name not in gone]:
+        predict(run, again, progress)
+
+
+def _there(model: str) -> bool:
+    try:
+        resolve(model)
+    except UsageError:
+        return False
+    return True
+
+
+def _write(run: Run, table: pa.Table, models: Sequence[str], *, whole: bool) -> None:
+    """Write predictions; unless they are all, beside what there is of other models."""
+    target = run.path / "predictions.parquet"
+    kept, before = PREDICTIONS.empty_table(), {}
+    if not whole and target.is_file():
+        earlier, before = pq.read_table(target, schema=PREDICTIONS), stamped(target)
+        kept = earlier.filter(pc.invert(pc.is_in(earlier["model"], pa.array(list(models)))))
+    made = pa.concat_tables([kept, table])
+    made = made.replace_schema_metadata({**(made.schema.metadata or {}), **stamp(run, models, before)})
     with own_folder(target.parent, "predictions") as folder:
-        pq.write_table(pa.concat_tables([kept, table]), folder / target.name, compression="zstd")
+        pq.write_table(made, folder / target.name, compression="zstd")
         (folder / target.name).rename(target)
 
 
