@@ -75,7 +75,7 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
         (
             *("harness/machine/", "harness/analysis/judge/evaluation.py", "scripts/results.py"),
             *("harness/analysis/judge/rescoring.py", "harness/analysis/report/sections.py"),
-            "harness/service/run_index.py",
+            *("harness/service/run_index.py", "harness/app/measured_with.py"),
         ),
         frozenset({"cpu"}),
     ),
@@ -123,6 +123,7 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
         (
             *("harness/experiments/ledger.py", "harness/analysis/judge/checks.py", "scripts/jars_table.py"),
             *("harness/experiments/watching.py", "harness/experiments/step_progress.py"),
+            "harness/analysis/judge/agreement.py",
         ),
         frozenset({"received", "failed", "lost", "acked", "tracked"}),
     ),

@@ -87,8 +87,8 @@ def _asked(step: StepRecord) -> Iterator[str]:
         labels.append(f"{asked.step.label}/{step.plan.placement.digest}")
     if at.configuration not in labels:
         yield f"interval.json is of {at.configuration}, and experiment.yaml asks for {asked.step.label}"
-    if asked.step.rate_tps is not None and not _same(at.rate_tps, asked.step.rate_tps):
-        yield f"interval.json has {at.rate_tps:g} messages/s, experiment.yaml {asked.step.rate_tps:g}"
+    if asked.sent and not _same(at.rate_tps, asked.step.sent_tps):
+        yield f"interval.json has {at.rate_tps:g} messages/s, experiment.yaml {asked.step.sent_tps:g}"
     if at.precision_pct_asked != asked.precision_pct:
         yield (
             f"interval.json was asked for ±{at.precision_pct_asked:g} %,"

@@ -46,7 +46,7 @@ class StepRecord:
     metrics_rows: int
     bucket_s: float | None
     """Length of the metric buckets as asked; None where they were drawn anew from those of another night."""
-    asked: AskedStep | None = None
+    asked: AskedOfStep | None = None
     """What the experiment asks of it; None where it has no such step."""
     sealing: bool = False
     """Whether the run's campaign sealed every step."""
@@ -76,7 +76,7 @@ class StepRecord:
 
 
 @dataclass(frozen=True)
-class AskedStep:
+class AskedOfStep:
     """What an experiment asks of a step.
 
     Attributes
@@ -260,7 +260,7 @@ def _bucket_s(experiment: Mapping[str, Any]) -> float:
     return float(measure["bucket_s"]) if isinstance(measure, Mapping) and "bucket_s" in measure else 2.0
 
 
-def _asked(path: Path) -> dict[int, AskedStep]:
+def _asked(path: Path) -> dict[int, AskedOfStep]:
     """Return what an experiment asks, by step."""
     experiment = load(path)
     common = (
@@ -268,10 +268,12 @@ def _asked(path: Path) -> dict[int, AskedStep]:
         experiment.topology.traffic().sent,
         experiment.cluster.measured,
     )
-    return {step.index: AskedStep(step, *common) for step in expand_steps(experiment)}
+    return {step.index: AskedOfStep(step, *common) for step in expand_steps(experiment)}
 
 
-def _step(run: Run, index: int, bucket_s: float | None, asked: AskedStep | None, sealing: bool) -> StepRecord:
+def _step(
+    run: Run, index: int, bucket_s: float | None, asked: AskedOfStep | None, sealing: bool
+) -> StepRecord:
     folder = run.step_path(index)
     return StepRecord(
         index=index,
