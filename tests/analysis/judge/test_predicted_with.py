@@ -38,14 +38,14 @@ def test_predictions_of_todays_models_are_kept(run: Run) -> None:
 
 def test_other_models_predict_anew(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(predicted_with, "models_digest", lambda: "another")
-    assert asked(run) == ["jackson", "no-change"]
+    assert asked(run) == ["jackson, no-change"]
     assert asked(run) == []
 
 
 def test_other_measurements_are_predicted_from_anew(run: Run) -> None:
     quality = run.step_path(1) / "quality.json"
     quality.write_text(quality.read_text() + "\n")
-    assert asked(run) == ["jackson", "no-change"]
+    assert asked(run) == ["jackson, no-change"]
 
 
 def test_one_model_asked_again_leaves_the_others_as_they_were(run: Run) -> None:
@@ -58,7 +58,7 @@ def test_one_model_asked_again_leaves_the_others_as_they_were(run: Run) -> None:
 def test_predictions_from_before_they_said_so_are_made_anew(run: Run) -> None:
     path = run.path / "predictions.parquet"
     pq.write_table(pq.read_table(path).replace_schema_metadata(None), path)
-    assert asked(run) == ["jackson", "no-change"]
+    assert asked(run) == ["jackson, no-change"]
 
 
 def test_old_predictions_of_a_model_that_is_not_here_are_left_out(run: Run) -> None:
