@@ -18,8 +18,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from harness.analysis.judge.predicted_with import stamp
 
+from harness.analysis.judge.predicted_with import stamp
 from harness.experiments.clusters import Local
 from harness.experiments.config import Experiment
 from harness.experiments.loading import dump, expand_steps
