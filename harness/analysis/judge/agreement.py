@@ -85,7 +85,7 @@ def _asked(step: StepRecord) -> Iterator[str]:
     labels = [asked.step.label]
     if step.plan.placement is not None:
         labels.append(f"{asked.step.label}/{step.plan.placement.digest}")
-    if at.configuration not in labels:
+    if not asked.step.tuned_by and at.configuration not in labels:  # what a tuner proposes is no file's
         yield f"interval.json is of {at.configuration}, and experiment.yaml asks for {asked.step.label}"
     if asked.sent and not _same(at.rate_tps, asked.step.sent_tps):
         yield f"interval.json has {at.rate_tps:g} messages/s, experiment.yaml {asked.step.sent_tps:g}"
@@ -94,7 +94,7 @@ def _asked(step: StepRecord) -> Iterator[str]:
             f"interval.json was asked for ±{at.precision_pct_asked:g} %,"
             f" and experiment.yaml asks for ±{asked.precision_pct:g} %"
         )
-    wanted = asked.step.configuration
+    wanted = step.plan.asked if asked.step.tuned_by else asked.step.configuration
     for name, count in wanted.executors.items():
         if (said := step.plan.asked.executors.get(name)) != count:
             yield f"plan.json was asked for {said} executors of {name}, and experiment.yaml asks for {count}"
