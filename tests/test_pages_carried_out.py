@@ -93,7 +93,7 @@ import json, pathlib
 from harness.analysis.judge.checks import run_checks
 from harness.analysis.spark.inputs import read_raw
 found = run_checks(read_raw(pathlib.Path("run")), {})
-print(json.dumps([[c.step, c.status, c.detail] for c in found if c.name == "spare-time"]))
+print(json.dumps([[c.step, c.status, c.detail] for c in found if c.check == "spare-time"]))
 """
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
