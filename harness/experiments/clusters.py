@@ -9,18 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 from pydantic_core.core_schema import ValidationInfo
 
 from harness.experiments.cluster_file import load
 from harness.experiments.stores import MetricStore, PlanStore
+from harness.machine.named_paths import file_at
 from harness.machine.server_config import Ports
 from harness.plans import Frozen, WorkerNode
 from harness.topologies.bounds import Cores, HeapMb
 from harness.topologies.jar import JarTopology
 from harness.topologies.test_topology import Topology
+
+
+class LinkDelay(Frozen):
+    """A slowed link: ``delay_ms`` is what each packet takes longer, in either direction."""
+
+    delay_ms: Annotated[float, Field(gt=0, le=10_000)]
 
 
 class ClusterShape(Frozen):
@@ -42,6 +49,8 @@ class ClusterShape(Frozen):
         first minutes of each step on few cores.
     cpu_quota_cores : mapping
         Cores that a node may use at most, by its name: ``{node-1: 0.5}``.
+    links : mapping
+        What takes longer between two nodes, by ``NODE~NODE``, while a run goes on.
     """
 
     measured: ClassVar[bool] = True
@@ -54,6 +63,8 @@ class ClusterShape(Frozen):
     """Why its nodes can have no quotas; empty where they can."""
     without_faults: ClassVar[str] = ""
     """Why no faults can be made on it; empty where they can."""
+    without_links: ClassVar[str] = ""
+    """Why its links cannot be slowed; empty where they can."""
 
     kind: str
     # beyond these a slot's port would be that of another server (machine/server_config.py)
@@ -63,18 +74,41 @@ class ClusterShape(Frozen):
     worker_jit: Literal["c1", "full"] = "c1"
     cpu_quota_cores: Mapping[str, Cores] = {}
 
-    @field_validator("cpu_quota_cores")
+    links: Mapping[str, LinkDelay] = {}
+
+    @field_validator("cpu_quota_cores", "links")
     @classmethod
-    def _of_nodes_that_can_have_them(
-        cls, quotas: Mapping[str, float], info: ValidationInfo
-    ) -> Mapping[str, float]:
-        if quotas and cls.without_quotas:
-            raise ValueError(cls.without_quotas)
-        known = {f"node-{n + 1}" for n in range(info.data.get("nodes", 0))}
-        for node in quotas:
-            if known and node not in known:
-                raise ValueError(f"there is no node {node!r} in {sorted(known)}")
-        return quotas
+    def _of_a_kind_that_can_have_them(
+        cls, given: Mapping[str, float | LinkDelay], info: ValidationInfo
+    ) -> Mapping[str, float | LinkDelay]:
+        without = {"cpu_quota_cores": cls.without_quotas, "links": cls.without_links}[str(info.field_name)]
+        if given and without:
+            raise ValueError(without)
+        return given
+
+    @model_validator(mode="after")
+    def _of_its_nodes(self) -> Self:
+        if not (self.cpu_quota_cores or self.links) or not (names := self.node_names):
+            return self
+        ends = {link: link.split("~") for link in self.links}
+        for link, pair in ends.items():
+            if len(pair) != 2 or pair[0] == pair[1]:
+                raise ValueError(f"links: {link!r} is not two nodes, as in {names[0]}~{names[-1]}")
+            if any(set(pair) == set(other) for name, other in ends.items() if name != link):
+                raise ValueError(f"links: {link!r} is there twice")
+        for key, nodes in (
+            ("cpu_quota_cores", self.cpu_quota_cores),
+            ("links", [end for pair in ends.values() for end in pair]),
+        ):
+            for node in nodes:
+                if node not in names:
+                    raise ValueError(f"{key}: there is no node {node!r} in {list(names)}")
+        return self
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """Names of its worker nodes; empty where nobody can say."""
+        return tuple(f"node-{n + 1}" for n in range(self.nodes))
 
     @property
     def slots(self) -> int:
@@ -107,6 +141,7 @@ class Local(ClusterShape):
 
     starts_servers = True
     ending = "ending the servers"
+    without_links = "a local cluster has no links; name a provisioned cluster's file"
 
     kind: Literal["local"] = "local"
 
@@ -114,10 +149,10 @@ class Local(ClusterShape):
 class Provisioned(ClusterShape):
     """The cluster called ``name``, which ``harness provision`` made of ``file``.
 
-    An experiment gives that file instead of these keys.
+    An experiment gives that file instead of these keys, by itself or as ``file`` beside ``cpu_quota_cores``
+    and ``links``, which are in force while a run goes on.
     """
 
-    without_quotas = "a provisioned cluster's nodes have all of their cores"
     without_faults = "they are made on a cluster of this machine only, not yet on provisioned hosts"
 
     kind: Literal["remote"] = "remote"
@@ -134,7 +169,14 @@ class Provisioned(ClusterShape):
     def worker_nodes(self) -> tuple[WorkerNode, ...]:
         """Return the worker nodes that its file names; each has the same ports, on a host of its own."""
         slots = Ports().slots(0, self.slots_per_node)
-        return tuple(_unseen(m.name, slots, {}) for m in load(Path(self.file)).having("supervisor"))
+        return tuple(_unseen(name, slots, self.cpu_quota_cores) for name in self.node_names)
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """Names of the worker nodes in its file; none where the file of an older run is gone."""
+        if file_at(Path(self.file)) is None:
+            return ()
+        return tuple(m.name for m in load(Path(self.file)).having("supervisor"))
 
     def check_stores(self, metrics: MetricStore, plans: PlanStore) -> None:
         """Refuse folders and lifetimes of data: the cluster's own servers keep them."""
@@ -153,6 +195,7 @@ class Simulated(ClusterShape):
     measured = False
     without_quotas = "the simulator's nodes share one host's cores without quotas"
     without_faults = "the simulator has no processes that could be killed or stopped"
+    without_links = "the simulator's nodes share one host"
 
     kind: Literal["simulator"] = "simulator"
 

@@ -29,6 +29,8 @@ TRACE = "trace.txt"
 PLACEMENT = "placement-{}.yaml"
 """The name of a placement's copy in a run directory, by position in ``steps.plan``."""
 
+BESIDE_FILE = {"file", "cpu_quota_cores", "links"}
+"""Keys that an experiment may give of a provisioned cluster."""
 NAMED_BY_OTHERS = ("topology.storm", "topology.producer", "topology.spout.consumer")
 """Keys below which Storm's and Kafka's own names stand."""
 
@@ -262,7 +264,9 @@ def _at_home(named: str) -> Path:
 
 def _provisioned(tree: CommentedMap, path: Path, overrides: Sequence[str]) -> None:
     """Put a provisioned cluster's name and shape in the place of its file's path."""
-    given = tree.get("cluster")
+    found = tree.get("cluster")
+    beside = found if isinstance(found, Mapping) and set(found) <= BESIDE_FILE else {}
+    given = beside.get("file", found)
     if not isinstance(given, str):
         return
     file = next((f for f in (Path(given), path.resolve().parent / given) if file_at(f) is not None), None)
@@ -283,6 +287,7 @@ def _provisioned(tree: CommentedMap, path: Path, overrides: Sequence[str]) -> No
         "nodes": len(cluster.having("supervisor")),
         "slots_per_node": cluster.storm.slots_per_node,
         "worker_heap_mb": cluster.storm.worker_heap_mb,
+        **{key: value for key, value in beside.items() if key != "file"},
     }
 
 

@@ -69,6 +69,15 @@ class CpuQuotas:
             except OSError as e:
                 raise ClusterError(f"{node} cannot be put under its CPU quota: {e.strerror}") from e
 
+    def release(self) -> None:
+        """Take processes that go on from under their quotas, and remove the groups."""
+        for group in self._groups.values():
+            while pids := (group / "cgroup.procs").read_text().split():
+                for pid in pids:
+                    with suppress(ProcessLookupError):  # it ended
+                        _write(self._folder.parent / "cgroup.procs", pid)
+        self.remove()
+
     def remove(self) -> None:
         """Remove the groups, once their processes have ended."""
         for folder in (*self._groups.values(), self._folder):

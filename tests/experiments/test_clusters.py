@@ -10,6 +10,8 @@ from harness.errors import UsageError
 from harness.experiments.clusters import KINDS, MEASURED_KINDS, Local
 from harness.experiments.loading import dump, load
 
+SLOW, SLOWER = "{delay_ms: 3}", "{delay_ms: 0}"
+FOUR = Path(__file__).parents[2] / "configs" / "clusters" / "namespaces-4.yaml"
 ARCHIVED = sorted((Path(__file__).parents[2] / "reports" / "runs").glob("*/*/experiment.yaml"))
 
 
@@ -43,13 +45,38 @@ def test_what_is_written_of_a_kind_is_read_as_that_kind(tmp_path: Path) -> None:
         ("cluster.kind=cloud", "cluster: kind: local or simulator, or give a provisioned cluster's file"),
         ("cluster.nodse=3", "unknown key 'cluster.nodse'"),
         ("cluster.nodes=0", "cluster.nodes: Input should be greater than or equal to 1"),
-        ("cluster.cpu_quota_cores={node-9: 1}", "cluster.cpu_quota_cores: there is no node 'node-9' in"),
+        ("cluster.cpu_quota_cores={node-9: 1}", "cluster: cpu_quota_cores: there is no node 'node-9' in"),
         ("cluster.cpu_quota_cores={node-1: 0}", "cluster.cpu_quota_cores.node-1: Input should be greater"),
         ("cluster={kind: remote, nodes: 1}", "cluster: give the file of a provisioned cluster"),
         ("cluster={name: x}", "unknown key 'cluster.name'"),
         (
-            "cluster={kind: remote, name: x, file: y, cpu_quota_cores: {node-1: 1}}",
-            "cluster.cpu_quota_cores: a provisioned cluster's nodes have all of their cores",
+            "cluster.links={node-1~node-2: {delay_ms: 3}}",
+            "cluster.links: a local cluster has no links; name a provisioned cluster's file",
+        ),
+        (
+            "cluster={kind: simulator, links: {node-1~node-2: {delay_ms: 3}}}",
+            "cluster.links: the simulator's nodes share one host",
+        ),
+        ("cluster={file: nowhere.yaml, links: {}}", "cluster: there is no file nowhere.yaml"),
+        (
+            f"cluster={{file: {FOUR}, links: {{node-1~node-1: {SLOW}}}}}",
+            "cluster: links: 'node-1~node-1' is not two nodes, as in node-1~node-3",
+        ),
+        (
+            f"cluster={{file: {FOUR}, links: {{node-1~control: {SLOW}}}}}",
+            "cluster: links: there is no node 'control' in ['node-1', 'node-2', 'node-3']",
+        ),
+        (
+            f"cluster={{file: {FOUR}, links: {{node-1~node-2: {SLOW}, node-2~node-1: {SLOW}}}}}",
+            "cluster: links: 'node-1~node-2' is there twice",
+        ),
+        (
+            f"cluster={{file: {FOUR}, links: {{node-1~node-2: {SLOWER}}}}}",
+            "cluster.links.node-1~node-2.delay_ms: Input should be greater than 0",
+        ),
+        (
+            f"cluster={{file: {FOUR}, cpu_quota_cores: {{node-9: 1}}}}",
+            "cluster: cpu_quota_cores: there is no node 'node-9' in ['node-1', 'node-2', 'node-3']",
         ),
         (
             "cluster={kind: simulator, cpu_quota_cores: {node-1: 1}}",
@@ -61,6 +88,17 @@ def test_a_mistake_about_a_cluster_names_its_key_and_the_option(option: str, sai
     with pytest.raises(UsageError) as refused:
         load("quick", [option])
     assert str(refused.value).startswith(f"--set {option}: {said}")
+
+
+def test_a_provisioned_clusters_nodes_are_unequal_as_the_experiment_says(tmp_path: Path) -> None:
+    given = f"cluster={{file: {FOUR}, cpu_quota_cores: {{node-1: 0.3}}, links: {{node-1~node-3: {SLOW}}}}}"
+    experiment = load("quick", [given])
+    nodes = {n.name: n.cpu_quota_cores for n in experiment.cluster.worker_nodes()}
+    assert nodes == {"node-1": 0.3, "node-2": None, "node-3": None}
+    assert experiment.cluster.links["node-1~node-3"].delay_ms == 3
+    kept = tmp_path / "kept.yaml"
+    kept.write_text(dump(experiment))
+    assert load(kept) == experiment
 
 
 def test_kinds_say_whether_they_are_measured_and_whose_servers_they_use() -> None:

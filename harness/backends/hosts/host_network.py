@@ -12,7 +12,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from harness.errors import ClusterError
@@ -72,6 +72,25 @@ class HostNetwork:
     def host_alive(self, name: str) -> bool:
         """Whether a host's first process lives, and so any of its processes."""
         return _held(self.folder / "hosts" / f"{name}.lock")
+
+    def processes(self, name: str) -> tuple[int, ...]:
+        """Return a host's processes, as seen from outside: those in its network.
+
+        Raises
+        ------
+        ClusterError
+            When the host or the sandbox is gone.
+        """
+        try:
+            inside = Path(f"/proc/{self.pid}/root/run/netns/{name}").stat().st_ino
+        except OSError:
+            raise ClusterError(f"host {name} is gone", "harness provision makes it anew") from None
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):  # it ended
+                if (folder / "ns" / "net").stat().st_ino == inside:
+                    found.append(int(folder.name))
+        return tuple(found)
 
     def dead(self, names: list[str]) -> list[str]:
         """Return the Terraform resources of what is dead among the sandbox and the named hosts.

@@ -28,6 +28,7 @@ from harness.backends.hosts.data_servers import login_of, named, require_named
 from harness.backends.hosts.provision import bootstrap_of, network, nimbus_of
 from harness.backends.hosts.reach import Reach, reached
 from harness.backends.hosts.state import Left, ProvisionedState, known
+from harness.backends.hosts.unequal_hosts import require_local, unequal
 from harness.backends.hosts.variables import METRICS_TOKEN_FILE, PLANS_FOLDER
 from harness.backends.kafka.client import Topics
 from harness.errors import ClusterError, UsageError
@@ -75,6 +76,8 @@ class RemoteCluster:
         Folder on this machine for what belongs to this campaign.
     found : mapping of str to HostClock
         Each host's clock.
+    quota_cores : mapping of str to float
+        Cores that a host may use at most, where it is under a quota.
     """
 
     def __init__(
@@ -84,6 +87,7 @@ class RemoteCluster:
         homes: ServerHomes,
         home: Path,
         found: Mapping[str, HostClock],
+        quota_cores: Mapping[str, float],
     ) -> None:
         self._login = login_of(state, cluster)
         self._state = state
@@ -105,6 +109,7 @@ class RemoteCluster:
                 host=platform.node() if found[machine.name].shared else f"{cluster.name}/{machine.name}",
                 cores=_cores(machine.name, self._login, self._addresses[machine.name]),
                 slots=tuple(range(first, first + cluster.storm.slots_per_node)),
+                cpu_quota_cores=quota_cores.get(machine.name),
             )
             for machine in cluster.having("supervisor")
         )
@@ -328,6 +333,7 @@ def require_provisioned(shape: Provisioned, jars: Path) -> tuple[ProvisionedStat
             f"the cluster {shape.name} has hosts of kind {cluster.hosts.kind}, in a network of their own",
             "run experiments from a host in that network, to which they are of kind existing",
         )
+    require_local(shape, cluster.hosts)
     if record.phase != "ready":
         raise UsageError(f"the cluster {shape.name} is half-provisioned", f"{command} goes on")
     if record.instrumentation != digest(jars / "instrumentation.jar"):
@@ -409,10 +415,10 @@ def remote_cluster(
     """
     state, asked = require_provisioned(shape, jars)
     progress(f"going to the cluster {shape.name}")
-    with state.locked(), network(state, asked):
+    with state.locked(), network(state, asked), unequal(shape, state):
         found = _clocks(state, asked)
         _require_comparable(found, isinstance(asked.hosts, LocalHosts))
-        cluster = RemoteCluster(state, asked, homes, home, found)
+        cluster = RemoteCluster(state, asked, homes, home, found, shape.cpu_quota_cores)
         cluster.require_ready()
         cluster.clear()
         cluster.require_idle()
