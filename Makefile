@@ -4,7 +4,7 @@ SANDBOX := $(PY) -m harness.machine.sandbox where-allowed
 EXPERIMENT ?= configs/experiments/all-in-one.yaml
 
 # System tests that need no cluster of others: theirs are in sandboxes of their own, their servers at free ports.
-ALONE := $(patsubst %,tests/system/test_%.py,neo4j run_command run_trouble sandboxed_clusters spark_cluster stores_run)
+ALONE := $(patsubst %,tests/system/test_%.py,neo4j run_command run_trouble running_cluster sandboxed_clusters spark_cluster stores_run)
 FIRST_RUN := tests/system/test_first_run.py
 RESULTS := build/tests
 # Each line of a group says whose it is. Ctrl-C ends the tests, not what shows their last words.

@@ -13,7 +13,7 @@ HARNESS = Path(__file__).resolve().parent.parent / "harness"
 KINDS = {
     *("Topology", "JarTopology"),
     *("HopTraffic", "TopicTraffic", "OwnTraffic"),
-    *("Local", "Provisioned", "Simulated", "ClusterShape"),
+    *("Local", "Provisioned", "Running", "Simulated", "ClusterShape"),
 }
 """Classes of which one is one kind, and another another."""
 JOINED = {
@@ -66,7 +66,7 @@ def clusters_kinds(tree: ast.Module) -> Iterator[int]:
     for sides, _, line in compared(tree):
         literals = {c.value for side in sides for c in ast.walk(side) if isinstance(c, ast.Constant)}
         named = {last(n) for side in sides for n in ast.walk(side) if isinstance(n, ast.expr)}
-        if literals & {"local", "remote", "simulator", "cluster_kind"} and (
+        if literals & {"local", "remote", "running", "simulator", "cluster_kind"} and (
             named & {"kind", "cluster_kind"} or "cluster_kind" in literals
         ):
             yield line

@@ -11,15 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, assert_never
 
+from pydantic import ValidationError
+
 from harness.app.jars import jars
 from harness.app.stores import Stores, hosted_graph
 from harness.backends.hosts import remote
 from harness.backends.local.opened import local_cluster
 from harness.backends.neo4j.store import PlanGraph
+from harness.backends.running import cluster as running
 from harness.errors import UsageError
-from harness.experiments.clusters import Local, Provisioned, Simulated
+from harness.experiments.clusters import Local, Provisioned, Running, Simulated
 from harness.experiments.config import Experiment
-from harness.experiments.loading import load
+from harness.experiments.loading import expand_steps, load
 from harness.machine import sandbox
 from harness.machine.servers import ServerHomes
 from harness.runs import Run
@@ -118,6 +121,77 @@ class ProvisionedAccess:
         return hosted_graph(self.experiment, self.shape)
 
 
+@dataclass(frozen=True)
+class RunningAccess:
+    """Uses a cluster that others run (a ``ClusterAccess``)."""
+
+    experiment: Experiment
+    shape: Running
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return its version of Storm, and the topologies that share it."""
+        found = running.look(self.shape)
+        return {"storm": found.version, "nimbus": self.shape.nimbus, "other_topologies": list(found.others)}
+
+    def check(self) -> None:
+        """Raise HarnessError where it does not answer, or too few of its slots are free."""
+        found = running.look(self.shape)
+        running.require_free(found, self.shape, most_workers(self.experiment))
+
+    def stores(self) -> Stores:
+        """Return the stores of this machine."""
+        return Stores.here(self.experiment)
+
+    def open(
+        self, homes: ServerHomes, home: Path, say: Callable[[str], None], stores: Stores
+    ) -> AbstractContextManager[RunningCluster]:
+        """Use it, and leave it as it was."""
+        del stores  # they are there
+        say(f"using the cluster of nimbus at {self.shape.nimbus}")
+        return running.running_cluster(self.shape, homes, home, most_workers(self.experiment))
+
+    def use(self) -> str:
+        """Return its nodes, slots and other topologies in a line."""
+        found = running.look(self.shape)
+        nodes = ", ".join(f"{node.name} ({len(node.slots)} slots)" for node in found.nodes)
+        others = f"; beside {', '.join(found.others)}" if found.others else ""
+        where = f"on the Storm {found.version} cluster at {self.shape.nimbus}"
+        return f"{where}: {nodes}, {found.free_slots} free{others}"
+
+    def graph(self) -> AbstractContextManager[PlanGraph | None]:
+        """Give none: this machine's keeps the plans."""
+        return _no_graph()
+
+
+def most_workers(experiment: Experiment) -> int:
+    """Return the most workers that a step of an experiment has."""
+    return max(step.configuration.workers for step in expand_steps(experiment))
+
+
+def as_found(experiment: Experiment) -> Experiment:
+    """Return the experiment with its cluster's nodes, where only the cluster itself can tell them.
+
+    Raises
+    ------
+    HarnessError
+        When it does not answer, or steps ask for more than it has.
+    """
+    match experiment.cluster:
+        case Running(found=()) as shape:
+            nodes = running.look(shape).nodes
+            given = experiment.model_dump(mode="json")
+            given["cluster"] |= {
+                "nodes": len(nodes),
+                "found": [node.model_dump(mode="json") for node in nodes],
+            }
+            try:
+                return Experiment.model_validate(given)
+            except ValidationError as error:
+                raise UsageError(str(error.errors()[0]["msg"]).removeprefix("Value error, ")) from None
+        case _:
+            return experiment
+
+
 def access(experiment: Experiment) -> ClusterAccess:
     """Return the way to an experiment's cluster.
 
@@ -131,6 +205,8 @@ def access(experiment: Experiment) -> ClusterAccess:
             return LocalAccess(experiment, shape)
         case Provisioned() as shape:
             return ProvisionedAccess(experiment, shape)
+        case Running() as shape:
+            return RunningAccess(experiment, shape)
         case Simulated():
             raise UsageError(f"{experiment.name}: cluster.kind: there are no servers in a simulation")
         case unknown:

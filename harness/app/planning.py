@@ -132,6 +132,9 @@ def check_placements(experiment: Experiment) -> None:
 
 
 def _check(experiment: Experiment, spec: StepSpec) -> None:
+    if not experiment.cluster.pins and (spec.placement is not None or spec.scheduler is not None):
+        key = "placement" if spec.scheduler is None else "scheduler"
+        raise UsageError(f"{key}: a cluster that others run places executors itself", f"leave {key} out")
     scheduler = None if spec.scheduler is None else make_scheduler(spec.scheduler)
     if spec.tuner is not None:
         tuner_of(spec)

@@ -20,6 +20,7 @@ struct SupervisorSummary {
   3: i32 num_workers       // slots
   4: i32 num_used_workers
   5: string supervisor_id
+  7: map<string, double> total_resources
 }
 
 struct TopologySummary {
@@ -100,6 +101,7 @@ service Nimbus {
   ClusterSummary getClusterInfo() throws (1: AuthorizationException aze)
   TopologyInfo getTopologyInfoByNameWithOpts(1: string name, 2: GetInfoOptions options)
     throws (1: NotAliveException e, 2: AuthorizationException aze)
+  string getNimbusConf() throws (1: AuthorizationException aze)
   string getTopologyConf(1: string id) throws (1: NotAliveException e, 2: AuthorizationException aze)
   void rebalance(1: string name, 2: RebalanceOptions options)
     throws (1: NotAliveException e, 2: InvalidTopologyException ite, 3: AuthorizationException aze)

@@ -70,6 +70,7 @@ def run(
     harness run quick --set cluster.kind=simulator
     """
     from harness.app import campaigning
+    from harness.app.clusters import as_found
     from harness.app.jars import jars
     from harness.experiments.loading import expand_steps, load, require_secrets
     from harness.runs import Run
@@ -87,6 +88,7 @@ def run(
         require_secrets(resumed.path / "experiment.yaml", overrides, unfinished)
     if not loaded.cluster.measured:
         _simulate(loaded, resumed, runs, as_json)
+    loaded = as_found(loaded)
     left = resumed is None or len(resumed.ended_steps) < len(expand_steps(loaded))
     if os.environ.pop(CHECKED, None) is None:  # in the sandbox this function is run once more
         _show_findings(loaded)
@@ -173,11 +175,11 @@ def check(experiment: str, overrides: tuple[str, ...], as_json: bool) -> None:
     harness check configs/experiments/all-in-one.yaml
     harness check configs/experiments/jars/sliding-window.yaml
     """
-    from harness.app.clusters import access
+    from harness.app.clusters import access, as_found
     from harness.experiments.loading import expand_steps, load
     from harness.machine import servers
 
-    loaded = load(experiment, overrides)
+    loaded = as_found(load(experiment, overrides))
     if loaded.topology.of_a_jar:
         loaded = _captured(loaded, servers.install(progress=err.print), show=False)
         _show_topology(loaded.topology)

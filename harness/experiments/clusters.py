@@ -11,7 +11,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    field_validator,
+    model_validator,
+)
 from pydantic_core.core_schema import ValidationInfo
 
 from harness.experiments.cluster_file import load
@@ -22,6 +30,8 @@ from harness.plans import Frozen, WorkerNode
 from harness.topologies.bounds import Cores, HeapMb
 from harness.topologies.jar import JarTopology
 from harness.topologies.test_topology import Topology
+
+UNKNOWN_SLOTS = 1_000
 
 
 class LinkDelay(Frozen):
@@ -63,6 +73,10 @@ class ClusterShape(Frozen):
     """Why its nodes can have no quotas; empty where they can."""
     without_faults: ClassVar[str] = ""
     """Why no faults can be made on it; empty where they can."""
+    topology_settings: ClassVar[Mapping[str, float]] = {}
+    """Settings of Storm that its servers lack and a submission brings."""
+    pins: ClassVar[bool] = True
+    """Whether its Nimbus puts executors where a plan says."""
     without_links: ClassVar[str] = ""
     """Why its links cannot be slowed; empty where they can."""
 
@@ -114,6 +128,11 @@ class ClusterShape(Frozen):
     def slots(self) -> int:
         """Slots of the whole cluster."""
         return self.nodes * self.slots_per_node
+
+    @property
+    def slots_to_fill(self) -> int:
+        """Slots whose workers need memory of this machine, as far as is known."""
+        return self.slots
 
     def worker_nodes(self) -> tuple[WorkerNode, ...]:
         """Return its worker nodes as far as they are known before it is there: names and slots."""
@@ -189,6 +208,76 @@ class Provisioned(ClusterShape):
                 raise ValueError(f"{key}: leave it out; a provisioned cluster has its own, see its file")
 
 
+class FoundNode(Frozen):
+    """A worker node as Nimbus has it: a name for plans, its address, its slots' ports, its cores."""
+
+    name: str
+    address: str
+    slots: tuple[int, ...]
+    cores: PositiveFloat
+    here: bool
+    """Whether it is this machine, whose clock it then shares."""
+
+
+Address = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*:[0-9]{1,5}$", max_length=260)]
+
+
+class Running(ClusterShape):
+    """A cluster that somebody else runs, on which other topologies may be.
+
+    Attributes
+    ----------
+    nimbus, kafka : str
+        ``HOST:PORT`` of both.
+    found : tuple of FoundNode
+        Its nodes when the run began, which Nimbus is asked for; no key of an experiment's file.
+    """
+
+    ending = "taking the topology and its topics off the cluster"
+    without_quotas = "a cluster that others run keeps its nodes as they are"
+    without_links = without_quotas
+    topology_settings: ClassVar[Mapping[str, float]] = {
+        # how stale executors' uptime and complete latency are when read from Nimbus (default 60)
+        "executor.metrics.frequency.secs": 1,
+        # how soon a worker sees that the topology is active and who its peers are (default 10)
+        "task.refresh.poll.secs": 1,
+    }
+    pins = False
+
+    kind: Literal["running"] = "running"
+    nimbus: Address
+    kafka: Address
+    found: tuple[FoundNode, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_nimbus_has_it(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and not given.get("found"):
+            for key in ("nodes", "slots_per_node", "worker_jit"):
+                if key in given:
+                    raise ValueError(f"{key}: leave it out; they are as the cluster has them")
+        return given
+
+    @property
+    def slots(self) -> int:
+        """Slots of the whole cluster; before Nimbus was asked, more than any has."""
+        return sum(len(node.slots) for node in self.found) if self.found else UNKNOWN_SLOTS
+
+    @property
+    def slots_to_fill(self) -> int:
+        """Slots on nodes that are this machine."""
+        return sum(len(node.slots) for node in self.found if node.here)
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """Names of the worker nodes that were found."""
+        return tuple(node.name for node in self.found)
+
+    def worker_nodes(self) -> tuple[WorkerNode, ...]:
+        """Return the worker nodes that were found."""
+        return tuple(_unseen(node.name, node.slots, {}) for node in self.found)
+
+
 class Simulated(ClusterShape):
     """Nothing is started or measured: the same plans are played by the simulator."""
 
@@ -211,10 +300,10 @@ class Simulated(ClusterShape):
             raise ValueError("plans.store: a simulated run keeps its plans in its run directory only")
 
 
-KINDS = (Local, Provisioned, Simulated)
+KINDS = (Local, Provisioned, Running, Simulated)
 MEASURED_KINDS = frozenset(str(kind.model_fields["kind"].default) for kind in KINDS if kind.measured)
 """Kinds of cluster whose servers are real, as ``environment.json`` names them."""
-CLUSTER_TAGS = ("cluster-local", "cluster-remote", "cluster-simulator")
+CLUSTER_TAGS = ("cluster-local", "cluster-remote", "cluster-running", "cluster-simulator")
 """Stand in the places of errors."""
 OF_A_FILE = ("name", "file")
 
@@ -225,7 +314,9 @@ def _known_kind(given: Any) -> Any:
         return given
     kind = given.get("kind", "local")
     if f"cluster-{kind}" not in CLUSTER_TAGS:
-        raise ValueError(f"kind: local or simulator, or give a provisioned cluster's file (it is {kind!r})")
+        raise ValueError(
+            f"kind: local, running or simulator, or give a provisioned cluster's file (it is {kind!r})"
+        )
     return {key: value for key, value in given.items() if value != "" or key not in OF_A_FILE}
 
 
@@ -237,7 +328,8 @@ def _tag(given: Any) -> str:
 ClusterSpec = Annotated[
     Annotated[Local, Tag(CLUSTER_TAGS[0])]
     | Annotated[Provisioned, Tag(CLUSTER_TAGS[1])]
-    | Annotated[Simulated, Tag(CLUSTER_TAGS[2])],
+    | Annotated[Running, Tag(CLUSTER_TAGS[2])]
+    | Annotated[Simulated, Tag(CLUSTER_TAGS[3])],
     Discriminator(_tag),
     BeforeValidator(_known_kind),
 ]

@@ -63,3 +63,12 @@ class HostPorts:
                 return True
         except OSError:
             return False
+
+
+def address_towards(bootstrap: str) -> str:
+    """Return the address that this machine has in the network of a server at ``HOST:PORT``."""
+    host, _, port = bootstrap.rpartition(":")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        asked.connect((host, int(port)))  # sends nothing
+        found: str = asked.getsockname()[0]
+    return found

@@ -319,12 +319,14 @@ class StormDeployment:
         answer = self._folder / "answer.json"
         address = (nimbus.host, nimbus.port)
         settings = self._submitter.settings(configuration, self._metrics, address, answer, batches)
+        jar = self._cluster.jar(self._submitter.jar, self._jars / "instrumentation.jar")
+        settings["jar"] = str(jar)
         submit_json.write_text(json.dumps(settings, indent=1))
         self.wrapped = submit(
             self._cluster.homes,
             submit_json,
             instrumentation=self._jars / "instrumentation.jar",
-            topology_jar=self._submitter.jar,
+            topology_jar=jar,
             hosts=self._cluster.hosts,
             heap_mb=self._experiment.topology.main_heap_mb,
         )

@@ -54,11 +54,12 @@ def _nothing() -> None:
 
 @dataclass(frozen=True)
 class Supervisor:
-    """A worker node that has registered: its address and how many slots it has."""
+    """A worker node that has registered: its address, its slots, and the cores that it says it has."""
 
     address: str
     slots: int
     used: int
+    cores: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -110,10 +111,18 @@ class Nimbus:
         return ClusterState(
             version=leaders[0] if leaders else "",
             supervisors=tuple(
-                Supervisor(s.host, s.num_workers, s.num_used_workers) for s in answer.supervisors
+                Supervisor(s.host, s.num_workers, s.num_used_workers, _cores(s.total_resources))
+                for s in answer.supervisors
             ),
             topologies={t.name: t.status for t in answer.topologies},
         )
+
+    def settings(self) -> dict[str, Any]:
+        """Return Nimbus' own settings, its ``storm.yaml`` over Storm's defaults."""
+        settings = json.loads(self._question("getNimbusConf"))
+        if not isinstance(settings, dict):
+            raise ClusterError(f"nimbus at {self.host}:{self.port} sent no settings of its own")
+        return settings
 
     def topology(self, name: str, *, errors: bool = False) -> TopologyState:
         """Return a topology's status, executors and, where asked for, reported errors.
@@ -238,6 +247,11 @@ class Nimbus:
                     f"nimbus at {self.host}:{self.port}: there is no topology {arguments[0]}"
                     " (it was killed, or never submitted)"
                 ) from None
+
+
+def _cores(resources: Mapping[str, float] | None) -> float:
+    """Return the cores that a supervisor says it has (``supervisor.cpu.capacity``); 1 where it does not."""
+    return (resources or {}).get("cpu.pcore.percent", 100.0) / 100.0 or 1.0
 
 
 def topology_state(info: Any) -> TopologyState:

@@ -68,6 +68,9 @@ class RunningCluster(PlanFolder, Protocol):
     def check(self) -> None:
         """Raise ClusterError when a server that the whole cluster needs has died."""
 
+    def jar(self, topology: Path, instrumentation: Path, /) -> Path:
+        """Return the jar to submit: a topology's, with what the cluster's class paths lack."""
+
     def hand_out(self, secret: str) -> str:
         """Put a secret where workers can read it and nobody else can; return the file's path there."""
 

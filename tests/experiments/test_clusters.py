@@ -42,7 +42,13 @@ def test_what_is_written_of_a_kind_is_read_as_that_kind(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("cluster.kind=cloud", "cluster: kind: local or simulator, or give a provisioned cluster's file"),
+        ("cluster.kind=cloud", "cluster: kind: local, running or simulator, or give a provisioned cluster's"),
+        ("cluster={kind: running, nimbus: h:6627}", "the key 'cluster.kafka' is missing"),
+        ("cluster={kind: running, nimbus: h, kafka: h:9092}", "cluster.nimbus: String should match"),
+        (
+            "cluster={kind: running, nimbus: h:6627, kafka: h:9092, nodes: 3}",
+            "cluster: nodes: leave it out; they are as the cluster has them",
+        ),
         ("cluster.nodse=3", "unknown key 'cluster.nodse'"),
         ("cluster.nodes=0", "cluster.nodes: Input should be greater than or equal to 1"),
         ("cluster.cpu_quota_cores={node-9: 1}", "cluster: cpu_quota_cores: there is no node 'node-9' in"),
@@ -102,5 +108,5 @@ def test_a_provisioned_clusters_nodes_are_unequal_as_the_experiment_says(tmp_pat
 
 
 def test_kinds_say_whether_they_are_measured_and_whose_servers_they_use() -> None:
-    assert {"local", "remote"} == MEASURED_KINDS
-    assert [kind.starts_servers for kind in KINDS] == [True, False, False]
+    assert {"local", "remote", "running"} == MEASURED_KINDS
+    assert [kind.starts_servers for kind in KINDS] == [True, False, False, False]

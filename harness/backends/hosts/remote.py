@@ -12,7 +12,6 @@ import json
 import logging
 import platform
 import shlex
-import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -36,6 +35,7 @@ from harness.experiments.cluster_file import ONE_OF, ClusterFile, ExistingHosts,
 from harness.experiments.clusters import Provisioned
 from harness.experiments.config import Experiment
 from harness.machine import host_logs
+from harness.machine.host_ports import address_towards
 from harness.machine.server_archive import digest
 from harness.machine.server_config import LOOPBACK, Ports
 from harness.machine.server_process import kafka_answers
@@ -98,7 +98,7 @@ class RemoteCluster:
         self.home = home
         self.nimbus = nimbus_of(cluster)
         self.bootstrap = bootstrap_of(cluster)
-        self.here = _address_towards(self.bootstrap)
+        self.here = address_towards(self.bootstrap)
         self.worker_output = _Unwatched()
         first = Ports().slot_base
         self.nodes: tuple[WorkerNode, ...] = tuple(
@@ -158,6 +158,10 @@ class RemoteCluster:
         if others := sorted(self.nimbus.cluster_summary().topologies):
             what = f"topology {others[0]} is on the cluster {self._cluster.name} already"
             raise UsageError(what, "it would share the hosts with what is measured; kill it first")
+
+    def jar(self, topology: Path, _instrumentation: Path, /) -> Path:
+        """Return the topology's jar: workers have the instrumentation in their class path."""
+        return topology
 
     def hand_out(self, secret: str) -> str:
         """Put a secret on the hosts that run workers, whose user alone can read it; return the file's path.
@@ -458,15 +462,6 @@ def _require_comparable(found: Mapping[str, HostClock], one_machine: bool) -> No
                 f"{name}: its time of day is {clock.offset_ms:+.0f} ms from this machine's",
                 f"let NTP keep both: {MOST_APART_MS:g} ms are allowed",
             )
-
-
-def _address_towards(bootstrap: str) -> str:
-    """Return the address that this machine has in the broker's network."""
-    host, _, port = bootstrap.rpartition(":")
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-        asked.connect((host, int(port)))  # sends nothing
-        found: str = asked.getsockname()[0]
-    return found
 
 
 def _cores(name: str, login: Login, address: str) -> int:

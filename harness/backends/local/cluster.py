@@ -215,6 +215,10 @@ class LocalCluster:
         for companion in self._companions:
             companion.check()
 
+    def jar(self, topology: Path, _instrumentation: Path, /) -> Path:
+        """Return the topology's jar: workers have the instrumentation in their class path."""
+        return topology
+
     def hand_out(self, secret: str) -> str:
         """Put a secret where workers, who are this user's processes, can read it; return the file's path."""
         path = self.home / "metrics.token"

@@ -1,7 +1,9 @@
 package harness.storm.instrument;
 
 import java.io.IOException;
+import java.io.InputStream;
 import java.net.URI;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Collection;
@@ -28,6 +30,9 @@ import org.slf4j.LoggerFactory;
  */
 public final class LineProtocolConsumer implements IMetricsConsumer {
     private static final Logger LOG = LoggerFactory.getLogger(LineProtocolConsumer.class);
+
+    /** Begins the name of a token that travels in the topology's jar. */
+    private static final String IN_JAR = "classpath:";
 
     /** Within what a supervisor gives a worker to end. */
     private static final long CLOSING_MS = 2_000;
@@ -87,9 +92,18 @@ public final class LineProtocolConsumer implements IMetricsConsumer {
 
     private static String token(String file) {
         try {
-            return file.isEmpty() ? "" : Files.readString(Path.of(file)).strip();
+            return file.isEmpty() ? "" : file.startsWith(IN_JAR) ? carried(file) : Files.readString(Path.of(file)).strip();
         } catch (IOException e) {
             throw new IllegalStateException("metrics consumer cannot read its token from " + file + ": " + e, e);
+        }
+    }
+
+    private static String carried(String file) throws IOException {
+        try (InputStream entry = LineProtocolConsumer.class.getResourceAsStream("/" + file.substring(IN_JAR.length()))) {
+            if (entry == null) {
+                throw new IOException("the topology's jar has no such entry");
+            }
+            return new String(entry.readAllBytes(), StandardCharsets.UTF_8).strip();
         }
     }
 
