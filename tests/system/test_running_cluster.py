@@ -49,7 +49,7 @@ def nimbus(server_homes: ServerHomes, tmp_path_factory: pytest.TempPathFactory) 
             f"{server_homes.storm}/lib-worker/*:{home}/storm/conf:{jar}",
         ]
         done = subprocess.run(
-            [*submit, "Foreign", OTHERS], capture_output=True, text=True, check=False, timeout=120
+            [*submit, "Foreign", OTHERS, "once"], capture_output=True, text=True, check=False, timeout=120
         )
         assert done.returncode == 0, done.stderr
         until(lambda: (s := nimbus.topology(OTHERS)).status == "ACTIVE" and s.all_up, f"{OTHERS} is up")
