@@ -236,6 +236,7 @@ class Running(ClusterShape):
     ending = "taking the topology and its topics off the cluster"
     without_quotas = "a cluster that others run keeps its nodes as they are"
     without_links = without_quotas
+    without_faults = "nothing of a cluster that others run is killed or stopped"
     topology_settings: ClassVar[Mapping[str, float]] = {
         # how stale executors' uptime and complete latency are when read from Nimbus (default 60)
         "executor.metrics.frequency.secs": 1,
