@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 import pyarrow as pa
 
 from harness.machine.servers import ServerHomes
-from harness.plans import WorkerNode
+from harness.plans import Frozen, WorkerNode
 from harness.storm.nimbus import Nimbus
 from harness.storm.pinning import PlanFolder
 
@@ -79,3 +79,28 @@ class RunningCluster(PlanFolder, Protocol):
 
     def round_trips(self, since_ms: int, until_ms: int, /) -> pa.Table:
         """Return what probes between worker nodes saw in a span of epoch ms, as rows of metrics."""
+
+
+class Left(Frozen):
+    """What runs have put on a cluster and not removed yet.
+
+    Attributes
+    ----------
+    topology : tuple of str
+        Storm's names.
+    topic : tuple of str
+        Kafka's names.
+    """
+
+    topology: tuple[str, ...] = ()
+    topic: tuple[str, ...] = ()
+
+
+class UnwatchedStarts:
+    """Starts of workers on hosts elsewhere, which nobody watches: only that a plan is not whole is seen."""
+
+    def mark(self) -> None:
+        """Do nothing."""
+
+    def check(self, ports: Iterable[int], now_s: float) -> None:
+        """Do nothing."""

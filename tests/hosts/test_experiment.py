@@ -18,12 +18,12 @@ from hosts import NAME, ROOT, SHIPPED, SHORT, STAMPS_MS, Answer, Provisioned, ha
 
 from harness.backends.hosts.provision import bootstrap_of, nimbus_of
 from harness.backends.hosts.slow_link import slowed
-from harness.backends.hosts.state import Left
 from harness.backends.kafka.client import Topics
 from harness.experiments.cluster_file import ClusterFile
 from harness.machine.server_process import NICENESS
 from harness.machine.servers import KAFKA_VERSION, STORM_VERSION
 from harness.runs import Interval, Run
+from harness.storm.running_cluster import Left
 
 pytestmark = pytest.mark.system
 

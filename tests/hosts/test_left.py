@@ -12,7 +12,6 @@ from hosts import Provisioned
 from harness.app.jars import jars
 from harness.backends.hosts.provision import nimbus_of
 from harness.backends.hosts.remote import RemoteCluster, remote_cluster
-from harness.backends.hosts.state import Left
 from harness.backends.hosts.variables import PLANS_FOLDER
 from harness.errors import ClusterError
 from harness.experiments.contracts import TopicNames
@@ -20,6 +19,7 @@ from harness.experiments.loading import expand_steps, load
 from harness.machine import servers
 from harness.storm import deployment
 from harness.storm.deployment import StormDeployment, submitter_of
+from harness.storm.running_cluster import Left
 from harness.storm.submitter import submit
 
 pytestmark = pytest.mark.system

@@ -26,7 +26,7 @@ from harness.backends.hosts.clocks import HostClock
 from harness.backends.hosts.data_servers import login_of, named, require_named
 from harness.backends.hosts.provision import bootstrap_of, network, nimbus_of
 from harness.backends.hosts.reach import Reach, reached
-from harness.backends.hosts.state import Left, ProvisionedState, known
+from harness.backends.hosts.state import ProvisionedState, known
 from harness.backends.hosts.unequal_hosts import require_local, unequal
 from harness.backends.hosts.variables import METRICS_TOKEN_FILE, PLANS_FOLDER
 from harness.backends.kafka.client import Topics
@@ -43,7 +43,7 @@ from harness.machine.servers import ServerHomes
 from harness.machine.ssh import Login, Shell
 from harness.plans import WorkerNode
 from harness.storm.pinned_plans import remove_command, write_command
-from harness.storm.running_cluster import Kind
+from harness.storm.running_cluster import Kind, Left, UnwatchedStarts
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ class RemoteCluster:
         self.nimbus = nimbus_of(cluster)
         self.bootstrap = bootstrap_of(cluster)
         self.here = address_towards(self.bootstrap)
-        self.worker_output = _Unwatched()
+        self.worker_output = UnwatchedStarts()
         first = Ports().slot_base
         self.nodes: tuple[WorkerNode, ...] = tuple(
             WorkerNode(
@@ -297,16 +297,6 @@ class RemoteCluster:
             finally:
                 too_long.cancel()
                 sent.kill()
-
-
-class _Unwatched:
-    """Starts of workers on other hosts, which nobody watches: only that a plan is not whole is seen."""
-
-    def mark(self) -> None:
-        """Do nothing."""
-
-    def check(self, ports: Iterable[int], now_s: float) -> None:
-        """Do nothing."""
 
 
 def require_provisioned(shape: Provisioned, jars: Path) -> tuple[ProvisionedState, ClusterFile]:

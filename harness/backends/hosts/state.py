@@ -25,6 +25,7 @@ from harness.machine import secret_files
 from harness.machine.locks import held
 from harness.machine.named_paths import user_folder
 from harness.plans import Frozen
+from harness.storm.running_cluster import Left
 
 Phase = Literal["hosts", "software", "ready"]
 """What is being made: half-provisioned as long as it is not ready."""
@@ -67,21 +68,6 @@ def clusters_folder() -> Path:
 def known() -> list[str]:
     """Return the names of the clusters there are, whole or half-provisioned."""
     return sorted(path.parent.name for path in clusters_folder().glob("*/cluster.json"))
-
-
-class Left(Frozen):
-    """What runs have put on a cluster and not removed yet.
-
-    Attributes
-    ----------
-    topology : tuple of str
-        Storm's names.
-    topic : tuple of str
-        Kafka's names.
-    """
-
-    topology: tuple[str, ...] = ()
-    topic: tuple[str, ...] = ()
 
 
 class ProvisionedState:

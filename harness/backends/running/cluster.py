@@ -11,7 +11,7 @@ import logging
 import platform
 import socket
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,10 +27,10 @@ from harness.machine.host_ports import address_towards
 from harness.machine.named_paths import user_folder
 from harness.machine.servers import ServerHomes
 from harness.machine.whole_files import write_atomically
-from harness.plans import Frozen, WorkerNode
+from harness.plans import WorkerNode
 from harness.schemas import METRICS
 from harness.storm.nimbus import ClusterState, Nimbus
-from harness.storm.running_cluster import Kind
+from harness.storm.running_cluster import Kind, Left, UnwatchedStarts
 
 log = logging.getLogger(__name__)
 
@@ -142,13 +142,6 @@ def _is_here(host: str) -> bool:
     return address in own or address.startswith("127.")
 
 
-class Left(Frozen):
-    """What runs have put on a cluster and not taken away yet."""
-
-    topology: tuple[str, ...] = ()
-    topic: tuple[str, ...] = ()
-
-
 def _note(shape: Running) -> Path:
     """Return the file that says what runs of this user have left on a cluster."""
     name = hashlib.sha256(f"{shape.nimbus} {shape.kafka}".encode()).hexdigest()[:16]
@@ -177,7 +170,7 @@ class RunningElsewhere:
         self.nimbus = nimbus_of(shape)
         self.bootstrap = shape.kafka
         self.here = address_towards(shape.kafka)
-        self.worker_output = _Unwatched()
+        self.worker_output = UnwatchedStarts()
         self.nodes = tuple(
             WorkerNode(
                 name=node.name,
@@ -270,16 +263,6 @@ class RunningElsewhere:
     def _write(self, left: Left) -> None:
         self._note.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(self._note, left.model_dump_json(indent=1))
-
-
-class _Unwatched:
-    """Starts of workers on hosts of others, which nobody watches: only that a plan is not whole is seen."""
-
-    def mark(self) -> None:
-        """Do nothing."""
-
-    def check(self, ports: Iterable[int], now_s: float) -> None:
-        """Do nothing."""
 
 
 @contextmanager
