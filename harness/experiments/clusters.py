@@ -26,7 +26,7 @@ from harness.experiments.cluster_file import load
 from harness.experiments.stores import MetricStore, PlanStore
 from harness.machine.named_paths import file_at
 from harness.machine.server_config import Ports
-from harness.plans import Frozen, WorkerNode
+from harness.plans import Frozen, PositiveFloat, WorkerNode
 from harness.topologies.bounds import Cores, HeapMb
 from harness.topologies.jar import JarTopology
 from harness.topologies.test_topology import Topology
