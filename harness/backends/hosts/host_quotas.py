@@ -65,10 +65,16 @@ def _keep(network: HostNetwork, quota_cores: Mapping[str, float]) -> None:
                 for pid in new:
                     quotas.add(host, pid)
                 under |= new
-        print("ready", flush=True)  # noqa: T201 (to who started it)
+        _tell("ready")
         sys.stdin.read()
     finally:
         quotas.release()
+
+
+def _tell(line: str) -> None:
+    """Say a line to who started this process."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
@@ -77,5 +83,5 @@ if __name__ == "__main__":
     try:
         _keep(HostNetwork(Path(sys.argv[1])), json.loads(sys.argv[2]))
     except HarnessError as error:
-        print(error, flush=True)  # noqa: T201
+        _tell(str(error))
         sys.exit(1)
