@@ -17,6 +17,7 @@ from harness.app.homes import temporary_home
 from harness.app.jars import jars
 from harness.app.loads import load_of
 from harness.app.planning import StepPlanner
+from harness.app.store_sender import require_given
 from harness.app.stores import Stores
 from harness.backends.faults import LocalFaults
 from harness.errors import ClusterError, HarnessError, UsageError
@@ -65,11 +66,12 @@ def require_room(runs: Path, experiment: Experiment) -> None:
     ------
     UsageError
         When they do not, or a CPU quota is asked for where none can be set, or a store
-        that is not installed, or a cluster that is not provisioned.
+        that is not installed or takes no points, or a cluster that is not provisioned.
     """
     there = access(experiment)
     there.check()
     stores = there.stores()
+    require_given(experiment.metrics, experiment.name)
     if experiment.cluster.cpu_quota_cores and (reason := cgroups.obstacle()):
         raise UsageError(f"cluster.cpu_quota_cores: {reason}", "leave it out, or see harness doctor")
     room.require_room(

@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path, PurePath
 from typing import Protocol, Self
 
+from harness.app.store_events import events_of
+from harness.app.store_sender import TOKEN, StoreSender
 from harness.backends import optional_servers
 from harness.backends.hosts import data_servers
 from harness.backends.hosts.data_servers import HostedInflux, HostedNeo4j
@@ -19,7 +21,7 @@ from harness.backends.hosts.state import ProvisionedState, known
 from harness.backends.influxdb import api as influxdb_api
 from harness.backends.influxdb.server import InfluxServer
 from harness.backends.influxdb.spool import MetricSpool
-from harness.backends.influxdb.store import Event, InfluxStore
+from harness.backends.influxdb.store import InfluxStore
 from harness.backends.metrics.receiver import MetricsReceiver
 from harness.backends.neo4j.server import Neo4jServer
 from harness.backends.neo4j.store import PlanGraph, set_first_password
@@ -39,7 +41,6 @@ _require_intact_influxd = cache(optional_servers.require_intact_influxd)
 _require_intact_neo4j = cache(optional_servers.require_intact_neo4j)
 """A run asks for its servers several times; they are read once, a fifth of a second for 100 MB."""
 
-TOKEN = "INFLUXDB_TOKEN"
 URI = "NEO4J_URI"
 USERNAME = "NEO4J_USERNAME"
 PASSWORD = "NEO4J_PASSWORD"
@@ -134,7 +135,7 @@ class Stores:
         """
         metrics, plans = experiment.metrics, experiment.plans
         here = (
-            local_influxdb(metrics.data, metrics.retention_days) if metrics.store == "influxdb" else None,
+            local_influxdb(metrics.data, metrics.retention_days) if metrics.of_the_cluster else None,
             local_neo4j(plans.data) if plans.store == "neo4j" else None,
         )
         return cls(*here, companions=tuple(server for server in here if server is not None))
@@ -154,7 +155,7 @@ class Stores:
         record = state.record()
         data_servers.require_named(experiment, shape.file, record)
         return cls(
-            HostedInflux(state, record.cluster) if experiment.metrics.store == "influxdb" else None,
+            HostedInflux(state, record.cluster) if experiment.metrics.of_the_cluster else None,
             HostedNeo4j(state, record.cluster) if experiment.plans.store == "neo4j" else None,
         )
 
@@ -184,9 +185,13 @@ class Stores:
             When a store refuses us, or at the end has not taken a step.
         """
         if self.metrics is None:
+            takers: dict[str, Take] = {}
+            if experiment.metrics.given:
+                sender = StoreSender.of(experiment.metrics, experiment.name)
+                takers = {"influxdb": lambda step: sender.send(run, step)}
             with (
                 MetricsReceiver(here, hand_out=hand_out) as receiver,
-                self._recording(run, watch, {}) as watcher,
+                self._recording(run, watch, takers) as watcher,
             ):
                 yield receiver, receiver.store, watcher
             return
@@ -290,20 +295,6 @@ def influx_store(server: MetricServer, topology: str) -> InfluxStore:
         spool=server.batches,
         attend=server.check,
     )
-
-
-def events_of(run: Run, step: int) -> list[Event]:
-    """Return when a step's configuration was asked for, and when its measured interval began and ended."""
-    interval = run.interval(step)
-    before_ms = (interval.start_ns - interval.rebalance_start_ns) / 1e6
-    name = f"{run.path.parent.name}/{run.path.name}"
-    asked = "submit" if interval.submission in ("first", "fresh") else "rebalance"
-    times = {
-        asked: round(interval.start_epoch_ms - before_ms),
-        "start": interval.start_epoch_ms,
-        "stop": interval.end_epoch_ms,
-    }
-    return [Event(kind, at_ms, name, step, interval.configuration) for kind, at_ms in times.items()]
 
 
 # -- Neo4j ----------------------------------------------------------------------------------------

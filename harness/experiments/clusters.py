@@ -295,8 +295,9 @@ class Simulated(ClusterShape):
             raise ValueError("cluster.kind: the simulator plays no jar's topology, only the harness's own")
 
     def check_stores(self, metrics: MetricStore, plans: PlanStore) -> None:
-        """Refuse a store of plans: nothing waits for it."""
-        del metrics
+        """Refuse servers that are beside the cluster: nothing waits for them."""
+        if metrics.given:
+            raise ValueError("metrics.url: a simulated run keeps its metrics in its run directory only")
         if plans.store != "none":
             raise ValueError("plans.store: a simulated run keeps its plans in its run directory only")
 

@@ -277,7 +277,12 @@ def _provisioned(tree: CommentedMap, path: Path, overrides: Sequence[str]) -> No
     cluster = load_cluster(file)
     for part, role in (("metrics", "influxdb"), ("plans", "neo4j")):
         found = tree.get(part)
-        if isinstance(found, Mapping) and found.get("store") == role and not cluster.having(role):
+        if (
+            isinstance(found, Mapping)
+            and found.get("store") == role
+            and "url" not in found
+            and not cluster.having(role)
+        ):
             what = f"{part}.store: {role}: no host of the cluster {cluster.name} has that role"
             raise UsageError(what, f"give one the role {role} in {file}, then harness provision {file}")
     tree["cluster"] = {

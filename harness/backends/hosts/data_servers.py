@@ -28,8 +28,8 @@ POLL_S = 0.2
 
 def named(experiment: Experiment) -> tuple[str, ...]:
     """Return the servers that an experiment names, as the roles of hosts are called."""
-    stores = (experiment.metrics.store, experiment.plans.store)
-    return tuple(store for store in stores if store in DATA_SERVERS)
+    metrics = "influxdb" if experiment.metrics.of_the_cluster else ""
+    return tuple(store for store in (metrics, experiment.plans.store) if store in DATA_SERVERS)
 
 
 def require_named(experiment: Experiment, file: str, record: ClusterRecord) -> None:

@@ -25,10 +25,12 @@ from influxdb_client.client.write_api import SYNCHRONOUS
 from influxdb_client.rest import ApiException
 
 from harness.backends.influxdb.api import InfluxApi
+from harness.backends.influxdb.lines import encode_rows
 from harness.backends.influxdb.spool import MetricSpool
 from harness.errors import ClusterError, UsageError
 from harness.schemas import METRICS, Metric, MetricField
 
+LINES_A_WRITE = 5_000
 CHUNK_MS = 10_000
 """Time that one query covers: its rows are what is in memory, here and there, beside the result."""
 EVENT = "event"
@@ -116,7 +118,7 @@ class InfluxStore:
         self._bucket = bucket
         self._topology = topology
         self._spool = spool
-        self._post = partial(InfluxApi.of(url).post, token=token)
+        self._post = lambda lines: InfluxApi.of(url).post(lines, token)
         self._attend = attend
         self._patience_s = patience_s
         self._client = InfluxDBClient(url, token=token, org=org, timeout=TIMEOUT_MS, retries=False)
@@ -131,6 +133,34 @@ class InfluxStore:
         )
         if found is None:
             raise UsageError(f"influxdb at {self.url}: there is no bucket {self._bucket}")
+
+    def require_writable(self) -> None:
+        """Raise UsageError unless the server takes a point for the bucket."""
+        if refusal := self._refusal():
+            raise UsageError(
+                f"influxdb at {self.url} takes no points for {self._org}/{self._bucket}: {refusal}",
+                "metrics.url, org and bucket say where it is",
+            )
+
+    def write_rows(self, table: pa.Table) -> None:
+        """Write the rows of a step's ``metrics.parquet``; those that are there already are not doubled.
+
+        Every field is a float.
+
+        Raises
+        ------
+        UsageError
+            When it refuses them, or the token.
+        ClusterError
+            When it cannot be reached in time.
+        """
+        lines = encode_rows(table, self._topology)
+        for begin in range(0, len(lines), LINES_A_WRITE):
+            record = b"\n".join(lines[begin : begin + LINES_A_WRITE])
+            write = partial(
+                self._write.write, self._bucket, self._org, record, write_precision=WritePrecision.MS
+            )
+            self._patiently("write metrics", write)
 
     def rows(self, since_ms: int, until_ms: int) -> pa.Table:
         """Return the rows of the buckets that end after ``since_ms`` and not after ``until_ms``.
