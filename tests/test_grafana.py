@@ -20,7 +20,11 @@ def test_queries_name_measurements_and_fields_that_there_are() -> None:
         for name in measurements:
             assert fields <= set(Metric(name).fields), title
     assert f'r._measurement == "{EVENT}"' in annotations()
-    assert set(re.findall(r"r\.(\w+)", annotations())) - {"topology"} <= {*Event._fields, "_measurement", "_time"}
+    assert set(re.findall(r"r\.(\w+)", annotations())) - {"topology"} <= {
+        *Event._fields,
+        "_measurement",
+        "_time",
+    }
 
 
 def test_panels_annotations_and_variables_use_the_data_source_that_is_provisioned() -> None:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from harness.schemas.meanings import LATENCY_COLUMNS, METRICS_COLUMNS, describe_columns
+
 SCHEMA_VERSION = 1
 """Raised whenever a reader of the older files would misread the newer ones."""
 
 HOP = pa.struct([("task", pa.int32()), ("received_ns", pa.int64()), ("emitted_ns", pa.int64())])
 """One component passed: the spout's ``received_ns`` equals its ``emitted_ns``."""
 
-LATENCY = pa.schema(
+_LATENCY = pa.schema(
     [
         ("message_id", pa.int64()),
         ("child", pa.int32()),
@@ -34,7 +36,7 @@ LATENCY = pa.schema(
     ]
 )
 
-METRICS = pa.schema(
+_METRICS = pa.schema(
     [
         ("bucket_end_ms", pa.int64()),
         ("measurement", pa.dictionary(pa.int32(), pa.string())),
@@ -47,6 +49,10 @@ METRICS = pa.schema(
         ("value", pa.float64()),
     ]
 )
+
+LATENCY = describe_columns(_LATENCY, LATENCY_COLUMNS)
+METRICS = describe_columns(_METRICS, METRICS_COLUMNS)
+"""Their fields say in the files what they mean, and in which unit."""
 
 PREDICTIONS = pa.schema(
     [

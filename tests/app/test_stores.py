@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 from made_runs import EPOCH_MS, PLAN, placed, write_run
+from ports import free_port
 
+from harness.app.store_sender import require_given
 from harness.app.stores import Recorder, events_of, given_graph
 from harness.errors import ClusterError, UsageError
 from harness.experiments.contracts import Phase, Progress
 from harness.experiments.loading import find, load
+from harness.experiments.stores import MetricStore
 from harness.runs import Run
 
 
@@ -90,3 +93,16 @@ def test_a_graph_without_a_password_is_refused(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("NEO4J_URI", "bolt://127.0.0.1:7687")
     with pytest.raises(UsageError, match="set NEO4J_PASSWORD or NEO4J_PASSWORD_FILE"):
         given_graph()
+
+
+def test_an_influxdb_that_does_not_answer_ends_the_command_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INFLUXDB_TOKEN", "any")
+    metrics = MetricStore(store="influxdb", url=f"http://127.0.0.1:{free_port()}", org="o", bucket="b")
+    with pytest.raises(UsageError, match="takes no points for o/b: Connection refused") as refused:
+        require_given(metrics, "quick")
+    assert len(str(refused.value).splitlines()) == 1
+    monkeypatch.delenv("INFLUXDB_TOKEN")
+    with pytest.raises(UsageError, match="no token for it: set INFLUXDB_TOKEN"):
+        require_given(metrics, "quick")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -443,3 +445,32 @@ def test_a_number_of_batching_is_a_size(good: Path) -> None:
     again = good.with_name("again.yaml")
     again.write_text(dump(load(good)))
     assert load(again) == load(good)
+
+
+def test_the_simulator_plays_no_batches(good: Path) -> None:
+    good.write_text(
+        GOOD.replace("  load_aware: false\n", "  load_aware: false\n  batching: {spout: 5}\n").replace(
+            "{nodes: 1", "{kind: simulator, nodes: 1"
+        )
+    )
+    with pytest.raises(UsageError, match=r"topology\.batching: the simulator plays no batches"):
+        load(good)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"store": "influxdb", "url": "http://h:1"}, "url, org and bucket go together"),
+        ({"store": "influxdb", "org": "o", "bucket": "b"}, "url, org and bucket go together"),
+        ({"store": "embedded", "url": "http://h:1", "org": "o", "bucket": "b"}, "no meaning with store"),
+        ({"store": "influxdb", "url": "h:1", "org": "o", "bucket": "b"}, "metrics.url"),
+        ({"store": "influxdb", "url": "http://me:secret@h", "org": "o", "bucket": "b"}, "metrics.url"),
+        (
+            {"store": "influxdb", "url": "http://h", "org": "o", "bucket": "b", "retention_days": 1},
+            "no meaning with url",
+        ),
+    ],
+)
+def test_an_influxdb_that_is_there_is_named_whole(given: dict[str, object], said: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(said)):
+        load("quick", [f"metrics={json.dumps(given)}"])

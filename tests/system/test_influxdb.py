@@ -17,17 +17,20 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import dashboard
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from influxdb_client import InfluxDBClient
 from ports import free_port
 from relay import Relay
 
 from harness.app.campaigning import environment, jars
 from harness.app.loads import schedule
+from harness.app.store_sender import StoreSender, given_store, require_given
 from harness.app.stores import InfluxTarget, Recorder, Stores, events_of, influx_store, local_influxdb
 from harness.backends.influxdb import api as influxdb_api
 from harness.backends.influxdb.server import InfluxServer
@@ -41,6 +44,7 @@ from harness.experiments.campaign import Campaign
 from harness.experiments.config import Experiment
 from harness.experiments.contracts import Progress, TopicNames
 from harness.experiments.loading import files
+from harness.experiments.stores import MetricStore
 from harness.machine import secret_files
 from harness.machine.server_config import LOOPBACK
 from harness.machine.servers import quiet
@@ -467,6 +471,67 @@ def test_steps_are_events_in_the_same_database(measured: Measured, influx_server
         assert event.at_ms == times.get(event.kind, event.at_ms)
         assert event.at_ms <= interval.end_epoch_ms
         assert event.configuration == interval.configuration
+
+
+def span(run: Run) -> tuple[int, int]:
+    """Return a span that holds a run's metrics and events."""
+    return run.interval(0).start_epoch_ms - 600_000, run.interval(1).end_epoch_ms + 60_000
+
+
+def asked(server: InfluxServer, query: str) -> list[Mapping[str, object]]:
+    with InfluxDBClient(server.url, token=server.token(), org=influxdb_api.ORG) as client:
+        return [record.values for table in client.query_api().query(query) for record in table.records]
+
+
+@pytest.mark.parametrize("title", dashboard.panels())
+def test_every_panel_of_the_dashboard_has_rows(
+    measured: Measured, influx_server: InfluxServer, title: str
+) -> None:
+    query = dashboard.panels()[title]
+    rows = asked(
+        influx_server, dashboard.filled(query, influxdb_api.BUCKET, "both-stores", *span(measured.run))
+    )
+    assert rows
+    assert all(float(str(row["_value"])) >= 0 for row in rows)
+    assert any(float(str(row["_value"])) > 0 for row in rows)
+
+
+def test_the_dashboards_annotations_are_the_runs_events(
+    measured: Measured, influx_server: InfluxServer
+) -> None:
+    since_ms, until_ms = span(measured.run)
+    query = dashboard.filled(dashboard.annotations(), influxdb_api.BUCKET, "both-stores", since_ms, until_ms)
+    shown = [(row["title"], row["text"], row["tags"]) for row in asked(influx_server, query)]
+    with store_of(influx_server, "both-stores") as store:
+        events = store.events(since_ms, until_ms)
+    assert shown == [(e.kind, f"step {e.step}: {e.configuration}", e.run) for e in events]
+    assert len(shown) == 6
+    listed = asked(influx_server, dashboard.topologies().replace("${bucket}", influxdb_api.BUCKET))
+    assert "both-stores" in {row["_value"] for row in listed}
+
+
+def test_a_bucket_that_is_there_gets_each_step_whole(
+    measured: Measured, influx_server: InfluxServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INFLUXDB_TOKEN", influx_server.token())
+    metrics = MetricStore(store="influxdb", url=influx_server.url, org=influxdb_api.ORG, bucket="ours")
+    with pytest.raises(UsageError, match=r"takes no points for harness/ours: .*not found"):
+        require_given(metrics, "both-stores")
+    with InfluxDBClient(influx_server.url, token=influx_server.token(), org=influxdb_api.ORG) as client:
+        made = client.buckets_api().create_bucket(bucket_name="ours")
+        require_given(metrics, "both-stores")
+        sender = StoreSender.start(metrics, "both-stores")
+        for step in (0, 1, 1):  # what is sent twice is there once
+            sender.send(measured.run, step)
+        with given_store(metrics, "both-stores") as store:
+            found, events = store.rows(*span(measured.run)), store.events(*span(measured.run))
+        client.buckets_api().delete_bucket(made)
+        with pytest.raises(ClusterError, match="not found"):
+            sender.send(measured.run, 1)
+    tables = [pq.read_table(measured.run.step_path(step) / "metrics.parquet") for step in (0, 1)]
+    whole = pa.concat_tables(tables).unify_dictionaries()
+    pd.testing.assert_frame_equal(frame(found), frame(whole).drop_duplicates(KEYS), check_exact=True)
+    assert events == [e for step in (0, 1) for e in events_of(measured.run, step)]
 
 
 def test_the_token_is_in_no_file_of_the_run_or_the_servers(measured: Measured) -> None:

@@ -55,13 +55,15 @@ def observed(
     # interval's length over the bucket's: the part before the start belongs to the steady burn-in.
     end = metrics["bucket_end_ms"]
     inside = pc.and_(pc.greater(end, interval.start_epoch_ms), pc.less_equal(end, interval.end_epoch_ms))
+    shown = _shown(latency.filter(latency["in_interval"]), interval)
+    del latency  # gigabytes, where there are tens of millions of rows
     return Observation(
         plan=plan.start,
         settings=settings_ if plan.batching is None else replace(settings_, batching=plan.batching),
         rate_tps=interval.rate_tps,
         interval_s=(interval.end_epoch_ms - interval.start_epoch_ms) / 1e3,
         metrics=metrics.filter(inside).to_pandas(),
-        latency=_shown(latency.filter(latency["in_interval"]), interval).to_pandas(types_mapper=_nested),
+        latency=shown.to_pandas(types_mapper=_nested, split_blocks=True),
         complete_latency_ms={
             name: c.mean_ms for name, c in interval.complete_latency_ms.items() if c.mean_ms is not None
         },

@@ -1,0 +1,67 @@
+"""The meaning and unit of each column of a step's tables, as metadata of its field in the Parquet files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import pyarrow as pa
+
+
+class ColumnMeaning(NamedTuple):
+    """The meaning of a column, and its unit; empty where it has none."""
+
+    meaning: str
+    unit: str = ""
+
+
+LATENCY_COLUMNS: Mapping[str, ColumnMeaning] = {
+    "message_id": ColumnMeaning("number of the message"),
+    "child": ColumnMeaning("child of the message, 0 where no component multiplies"),
+    "in_interval": ColumnMeaning("scheduled within the measured interval"),
+    "scheduled_ns": ColumnMeaning("time when the generator should have sent the message", "ns"),
+    "sent_ns": ColumnMeaning("time when the generator sent the message", "ns"),
+    "entered_ns": ColumnMeaning("time of the spout's emit", "ns"),
+    "left_ns": ColumnMeaning("time just before the sink sent the output", "ns"),
+    "ground_truth_ms": ColumnMeaning("latency through the topology, left_ns - entered_ns", "ms"),
+    "broker_ms": ColumnMeaning("log append of the input to log append of the output, on one broker", "ms"),
+    "scheduled_ms": ColumnMeaning("latency since the message was due, left_ns - scheduled_ns", "ms"),
+    "thesis_ground_truth_ms": ColumnMeaning("latency of the output tuple as the thesis has it (5.3.1)", "ms"),
+    "path": ColumnMeaning("component and task of every hop"),
+    "sink": ColumnMeaning("component that sent the output"),
+    "output_partition": ColumnMeaning("partition of the record in the output topic"),
+    "output_offset": ColumnMeaning("offset of the record; members of one window share it"),
+    "hops": ColumnMeaning("task, received_ns and emitted_ns of every hop, the spout first", "ns"),
+}
+METRICS_COLUMNS: Mapping[str, ColumnMeaning] = {
+    "bucket_end_ms": ColumnMeaning("end of the metric bucket since 1970", "ms"),
+    "measurement": ColumnMeaning("name of the metric"),
+    "component": ColumnMeaning("component that the metric is of"),
+    "task": ColumnMeaning("task that the metric is of"),
+    "worker": ColumnMeaning("node and port of the worker"),
+    "stream": ColumnMeaning("input or output stream, empty where the metric has none"),
+    "peer": ColumnMeaning("other end of the stream, or clock of a histogram"),
+    "field": ColumnMeaning("field of the metric, whose unit docs/run-directory.md has"),
+    "value": ColumnMeaning("value of the field in this bucket"),
+}
+
+
+def describe_columns(schema: pa.Schema, columns: Mapping[str, ColumnMeaning]) -> pa.Schema:
+    """Return a schema whose fields have ``meaning`` and, where they have one, ``unit`` as metadata.
+
+    Raises
+    ------
+    KeyError
+        When a column has no meaning.
+
+    Examples
+    --------
+    >>> described = describe_columns(pa.schema([("child", pa.int32())]), LATENCY_COLUMNS)
+    >>> described.field("child").metadata
+    {b'meaning': b'child of the message, 0 where no component multiplies'}
+    """
+    return pa.schema([field.with_metadata(_metadata(columns[field.name])) for field in schema])
+
+
+def _metadata(column: ColumnMeaning) -> dict[str, str]:
+    return {"meaning": column.meaning} | ({"unit": column.unit} if column.unit else {})
