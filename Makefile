@@ -15,7 +15,7 @@ PYTEST = $(PY) -m pytest --junitxml=$(RESULTS)/$@.xml
 MAVEN := mvn -B -Dstyle.color=never -f storm-topologies/pom.xml
 
 .PHONY: setup setup-dev setup-deep servers run test test-deep test-units test-first-run test-java test-python
-.PHONY: test-system test-alone test-hosts reliability slowest lint bench bench-scale lock docs nightly audit sbom pins
+.PHONY: test-system test-alone test-hosts reliability slowest lint bench bench-scale lock docs nightly audit sbom pins wheel wheel-try
 
 setup: ## what every command needs but provisioning, tests and benches; quick when nothing changed
 	@bash scripts/setup.sh
@@ -82,6 +82,7 @@ lint: setup-dev
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
+	$(PY) scripts/prose.py
 
 bench: setup-dev bench-scale ## speed of analysis, models and simulators; what the instrumentation costs, in pairs
 	$(PY) bench/models.py
@@ -94,6 +95,12 @@ bench-scale: setup-dev ## the analysis of 50 million samples and 10 million metr
 
 nightly: setup ## measure configs/nightly.yaml, compare with the baseline, write a page
 	.venv/bin/harness nightly
+
+wheel: setup ## dist/*.whl, with jars, experiments and schemas in it
+	@rm -rf dist && .venv/bin/uv build -q --wheel --out-dir dist . && ls -l dist/*.whl
+
+wheel-try: wheel ## install the wheel into an empty environment and play quick there, away from the checkout
+	@bash scripts/try_wheel.sh dist/*.whl
 
 docs: setup ## the command reference, from --help; lists of modules, measures and metrics
 	$(PY) scripts/command_reference.py
