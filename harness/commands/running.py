@@ -72,7 +72,6 @@ def run(
     from harness.app import campaigning
     from harness.app.clusters import as_found
     from harness.app.jars import jars
-    from harness.app.store_sender import StoreSender
     from harness.experiments.loading import expand_steps, load, require_secrets
     from harness.runs import Run
 
@@ -109,6 +108,7 @@ def in_its_place(
 
     The whole command is run once more in the sandbox. Given are the servers' homes and the lock.
     """
+    from harness.app.store_sender import StoreSender
     from harness.machine import sandbox, servers
     from harness.machine.machine_lock import MachineLock
 
@@ -121,8 +121,8 @@ def in_its_place(
             os.environ[CHECKED] = "1"
             if alone:
                 alone.hand_on()
-            if left and loaded.metrics.given:
-                StoreSender.start(loaded.metrics, loaded.name).hand_on()
+            if needs_machine and experiment.metrics.given:
+                StoreSender.start(experiment.metrics, experiment.name).hand_on()
             sandbox.enter([sys.executable, "-m", "harness", *sys.argv[1:]])
         yield homes, alone
 
