@@ -447,16 +447,6 @@ def test_a_number_of_batching_is_a_size(good: Path) -> None:
     assert load(again) == load(good)
 
 
-def test_the_simulator_plays_no_batches(good: Path) -> None:
-    good.write_text(
-        GOOD.replace("  load_aware: false\n", "  load_aware: false\n  batching: {spout: 5}\n").replace(
-            "{nodes: 1", "{kind: simulator, nodes: 1"
-        )
-    )
-    with pytest.raises(UsageError, match=r"topology\.batching: the simulator plays no batches"):
-        load(good)
-
-
 @pytest.mark.parametrize(
     ("given", "said"),
     [
