@@ -32,8 +32,8 @@ UNROUTABLE = 2
 """Instead of 1 in the counter ``FULL``: an executor emitted where it has no routing probabilities."""
 NEXT, BEGIN, AFTER_CPU, SERVED, HELD = range(5)
 """What an executor does when its time comes."""
-WAKE, DONE, VISIT_ARRIVES, MESSAGE_ARRIVES, TICK, CORE, OTHER_WORK, BOX_DUE = range(8)
-"""Kinds of event. Their subjects: executor, executor, visit, message, task, host, host, box."""
+WAKE, DONE, VISIT_ARRIVES, MESSAGE_ARRIVES, TICK, BOX_DUE, CORE, OTHER_WORK = range(8)
+"""Kinds of event. Their subjects: executor, executor, visit, message, task, box, host, host."""
 BATCH, FLUSH_MS, TRANSFER_BATCH = range(3)
 """Places in ``World.batch``."""
 
