@@ -87,7 +87,7 @@ def test_a_main_may_look_whether_it_runs_already(jar: Path, homes: ServerHomes) 
 
 
 def test_components_that_storm_adds_are_part_of_what_is_expected(jar: Path, homes: ServerHomes) -> None:
-    """StormCommon.addEventLogger; the cluster's own answer is compared in tests/system/test_odd_jars.py."""
+    """As StormCommon.addEventLogger adds them; one acker a slot."""
     experiment = known(jar, homes, "logged")
     (step,) = experiment.steps.plan
     own = storms_own(experiment, experiment.configuration(step)).executors
