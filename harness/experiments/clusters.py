@@ -35,7 +35,13 @@ UNKNOWN_SLOTS = 1_000
 
 
 class LinkDelay(Frozen):
-    """A slowed link: ``delay_ms`` is what each packet takes longer, in either direction."""
+    """A slowed link between two nodes.
+
+    Attributes
+    ----------
+    delay_ms : float
+        What each packet takes longer, in either direction.
+    """
 
     delay_ms: Annotated[float, Field(gt=0, le=10_000)]
 
@@ -209,14 +215,25 @@ class Provisioned(ClusterShape):
 
 
 class FoundNode(Frozen):
-    """A worker node as Nimbus has it: a name for plans, its address, its slots' ports, its cores."""
+    """A worker node as Nimbus has it.
+
+    Attributes
+    ----------
+    name, address : str
+        Its name in plans, and its address.
+    slots : tuple of int
+        Ports of its slots.
+    cores : float
+        Cores that it says it has.
+    here : bool
+        Whether it is this machine, whose clock it then shares.
+    """
 
     name: str
     address: str
     slots: tuple[int, ...]
     cores: PositiveFloat
     here: bool
-    """Whether it is this machine, whose clock it then shares."""
 
 
 Address = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*:[0-9]{1,5}$", max_length=260)]
