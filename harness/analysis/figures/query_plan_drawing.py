@@ -82,8 +82,7 @@ def draw(
         f'<svg xmlns="http://www.w3.org/2000/svg" class="query-plan" viewBox="0 0 {wide} {tall + 2 * _PAD:g}"'
         f' width="{wide}" height="{tall + 2 * _PAD:g}" role="{role}" aria-label="query plan"'
         ' font-family="DejaVu Sans, sans-serif" font-size="11">'
-        '<defs><marker id="head" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7"'
-        f' orient="auto"><path d="M0 0L8 4L0 8z" fill="#555"/></marker></defs>{streams}{"".join(boxes)}</svg>'
+        f"{streams}{''.join(boxes)}</svg>"
     )
 
 
@@ -121,8 +120,8 @@ def _stream(
     return (
         f'<path d="M{x0:g} {y0:g}C{x0 + bend:g} {y0:g} {x1 - bend:g} {y1:g} {x1:g} {y1:g}"'
         ' fill="none"'
-        f' stroke="#555" marker-end="url(#head)">'
-        f"<title>{escape(stream.label)}: {escape(named)}</title></path>"
+        f' stroke="#555"><title>{escape(stream.label)}: {escape(named)}</title></path>'
+        f'<path d="M{x1 - 7:g} {y1 - 3.5:g}L{x1:g} {y1:g}L{x1 - 7:g} {y1 + 3.5:g}z" fill="#555"/>'
         f'<text x="{(x0 + x1) / 2:g}" y="{(y0 + y1) / 2 - 4:g}" text-anchor="middle" fill="#444"'
         ' font-size="9">'
         f"{escape(named if len(named) < 16 else stream.grouping)}</text>"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.analysis.figures import plan_drawing, style
+from harness.analysis.figures import plan_drawing, query_plan_drawing, style
 from harness.analysis.figures.error_figures import what
 from harness.analysis.judge.bootstrap import ConfidenceInterval
 from harness.analysis.judge.checks import DECLINED, MEASURED
@@ -171,8 +171,9 @@ def step_rows(data: Results) -> list[Row]:
 
 
 def plans(data: Results) -> Row:
-    """Return the drawings of the steps' plans, and what their colours mean."""
+    """Return the drawings of the query plan and of the steps' plans, and what their colours mean."""
     return {
+        "query": query_plan_drawing.draw(data.run.steps[0].plan.start.query_plan),
         "legend": plan_drawing.legend(data.run.steps[0].plan.start),
         "steps": [(s.index, executors(s), plan_drawing.draw(s.plan.start)) for s in data.run.steps],
     }
