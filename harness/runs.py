@@ -318,7 +318,7 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     try:
         return pq.read_table(path, columns=columns)
     except (OSError, pa.ArrowException) as error:
-        raise UsageError(f"{path}: not readable as Parquet", str(error).splitlines()[0]) from None
+        raise UsageError(f"{path}: damaged, or no Parquet file", str(error).splitlines()[0]) from None
 
 
 @contextmanager

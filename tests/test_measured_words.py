@@ -34,6 +34,7 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
             *(
                 "harness/analysis/spark/",
                 *("harness/experiments/records.py", "harness/analysis/judge/bucket_tiling.py"),
+                "harness/experiments/step_faults.py",
                 *("harness/models/contract/layout.py", "harness/models/baselines/caladrius.py"),
                 *("harness/schedulers/loads.py", "harness/schedulers/conformance.py"),
             ),
@@ -76,6 +77,7 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
             *("harness/machine/", "harness/analysis/judge/evaluation.py", "scripts/results.py"),
             *("harness/analysis/judge/rescoring.py", "harness/analysis/report/sections.py"),
             *("harness/service/run_index.py", "harness/app/measured_with.py"),
+            "harness/app/message_costs.py",
         ),
         frozenset({"cpu"}),
     ),
@@ -83,6 +85,7 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
         "a kind of latency (harness.runs.Latency)",
         (
             *("harness/runs.py", "harness/experiments/watching.py", "harness/analysis/judge/checks.py"),
+            "harness/experiments/step_traffic.py",
             *("harness/analysis/judge/summary.py", "harness/analysis/report/sections.py"),
             "scripts/jars_table.py",
         ),

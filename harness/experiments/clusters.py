@@ -231,7 +231,7 @@ class FoundNode(Frozen):
 
     name: str
     address: str
-    slots: tuple[int, ...]
+    slots: tuple[Annotated[int, Field(ge=0, le=65_535)], ...]
     cores: PositiveFloat
     here: bool
 

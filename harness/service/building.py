@@ -24,6 +24,7 @@ DEFAULTS: Mapping[str, Any] = {
     "window": {"kind": "count", "length": 10, "slide": 10},
     "multiplier": {"min": 1, "max": 5, "mean": 3, "sd": 1},
     "routing": "one-per-window",
+    "keep": 0.5,
     "service": {"kind": "cpu", "distribution": "constant", "mean_ms": 1.0},
 }
 """What a component gets where its role needs a key that it has not."""
@@ -108,8 +109,13 @@ def as_graph(given: Tree, topology: Topology) -> Tree:
             "service": topology.services.get(part.name),
         }
         made |= {key: value.model_dump(mode="json", exclude_none=True) for key, value in own.items() if value}
-        if part.name in topology.routings:
-            made["routing"] = topology.routings[part.name]
+        plain: Mapping[str, Mapping[str, object]] = {
+            "routing": topology.routings,
+            "keep": topology.keeps,
+            "output_bytes": topology.output_bytes,
+            "forwarded_share": topology.forwarded_shares,
+        }
+        made |= {key: values[part.name] for key, values in plain.items() if part.name in values}
         components[part.name] = made
     streams = [
         {"from": s.source, "to": s.target, "grouping": s.grouping}
@@ -191,7 +197,7 @@ def _fit_role(component: Tree) -> None:
     traits = next((row for role, row in ROLES.items() if role == component.get("role")), None)
     if traits is None:
         return
-    useless = {"window", "multiplier", "routing"} - set(traits.keys) | (
+    useless = {"window", "multiplier", "routing", "keep"} - set(traits.keys) | (
         {"service"} if traits.spout else set()
     )
     for key in useless:

@@ -45,7 +45,7 @@ def test_a_finished_step_that_was_cut_is_named_before_any_server_starts(
     experiment = load("quick")
     with pytest.raises(UsageError) as refused:
         campaigning.measure(experiment, run, ServerHomes(run.path / "none"), lambda _: None, lambda _: None)
-    assert str(refused.value).startswith(f"{file}: not readable as Parquet: ")
+    assert str(refused.value).startswith(f"{file}: damaged, or no Parquet file: ")
     assert "\n" not in str(refused.value)
 
 

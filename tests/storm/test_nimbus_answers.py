@@ -67,11 +67,14 @@ def test_cluster_summaries() -> None:
     with nimbus_that_sends((ANSWERS / "cluster-empty.bin").read_bytes()) as nimbus:
         empty = nimbus.cluster_summary()
     assert empty.version == "2.8.3"
-    assert empty.supervisors == (Supervisor("127.0.0.2", 2, 0), Supervisor("127.0.0.3", 2, 0))
+    assert empty.supervisors == (
+        Supervisor("127.0.0.2", 2, 0, 4.0),
+        Supervisor("127.0.0.3", 2, 0, 4.0),
+    )
     assert empty.topologies == {}
     with nimbus_that_sends((ANSWERS / "cluster-with-topology.bin").read_bytes()) as nimbus:
         busy = nimbus.cluster_summary()
-    assert busy.supervisors == (Supervisor("127.0.0.2", 2, 2), Supervisor("127.0.0.3", 2, 2))
+    assert busy.supervisors == (Supervisor("127.0.0.2", 2, 2, 4.0), Supervisor("127.0.0.3", 2, 2, 4.0))
     assert busy.topologies == {"recorded": "ACTIVE"}
 
 

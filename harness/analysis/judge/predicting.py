@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.analysis.judge.predicted_with import stale, stamp, stamped
+from harness.analysis.spark.inputs import check_parquet, read_raw
 from harness.errors import HarnessError, ModelDeclined, UsageError
 from harness.experiments.config import Experiment
 from harness.experiments.loading import load
@@ -159,19 +160,28 @@ def ensure_predicted(run: Run, progress: Callable[[str], None] = lambda _: None)
     """Let models predict that have not, or whose predictions are of other code or measurements than now's.
 
     What a model predicted that is out of date, and that is not here to predict again, is left out.
+
+    Raises
+    ------
+    UsageError
+        Naming a file that is missing, unreadable or not of the declared schema, before anything is written;
+        and as ``predict``.
     """
     target = run.path / "predictions.parquet"
+    read_raw(run.path)
     if not target.is_file():
         predict(run, (), progress)
         return
+    check_parquet(target, PREDICTIONS)
     there = read_table(target, ["model"])["model"].unique().to_pylist()
     old = stale(run, target, sorted(there))
-    if gone := [name for name in old if not _there(name)]:
+    gone = [name for name in old if not _there(name)]
+    if again := [name for name in old if name not in gone]:
+        predict(run, again, progress)
+    if gone:
         progress(f"nothing: its earlier predictions are out of date, and {', '.join(gone)} is not here")
         with judged_alone(run.path):
             _write(run, PREDICTIONS.empty_table(), gone, whole=False)
-    if again := [name for name in old if name not in gone]:
-        predict(run, again, progress)
 
 
 def _there(model: str) -> bool:

@@ -111,7 +111,7 @@ def test_a_played_run_is_not_measured(tmp_path: Path) -> None:
     run, _ = played(tmp_path, "fields-to-fields", "steps.plan=[{executors: 1}]")
     assert not read_raw(run.path).measured
     split = tmp_path / "split.yaml"
-    split.write_text(json.dumps({"tuning": ["fields-to-fields"], "reporting": []}))
+    split.write_text(json.dumps({"tuning": ["fields-to-fields"], "development": [], "reporting": []}))
     with pytest.raises(UsageError, match="simulated, not measured"):
         evaluate([run.path], read_split(split))
 
