@@ -110,7 +110,7 @@ def test_every_mistake_has_its_line(jar: Path, server_homes: ServerHomes, tmp_pa
     }
     assert said["gone"] == f"topology.jar: there is no file {gone}"
     assert f"{text} is not a jar" in said["text"]
-    assert said["class"] == f"no.such.Main of {jar.name}: no class no.such.Main in {jar}: no.such.Main"
+    assert said["class"] == f"no.such.Main of {jar.name}: no class no.such.Main in {jar}"
     assert said["main"].endswith("class Foreign$Sum has no public static void main(String[])")
     assert said["failing"].endswith("main failed: java.lang.IllegalStateException: no numbers today")
     assert said["never"].endswith("main submitted no topology; it said: nothing to do today")

@@ -128,7 +128,17 @@ def test_the_page_says_the_verdict_first_and_then_the_errors(analysed: Path) -> 
     for row in summary["errors"]:
         if row["statistic"] == "mean":
             assert f"{row['median_abs_error_pct']:.1f} %" in text
-    assert "2 steps of 1 repeated configuration" in text
+    assert "no configuration was repeated" in text
+
+
+def test_repeats_are_counted_by_configuration(results: Results) -> None:
+    """Of four steps the last is said to be of the third's configuration."""
+    rows = results.actuals
+    third = rows.loc[rows["step"] == 2, "configuration"].iloc[0]
+    again = rows.assign(configuration=rows["configuration"].mask(rows["step"] == 3, third))
+    said = sections.repeats(replace(results, actuals=again))
+    assert (said["configurations"], said["steps"]) == (1, 2)
+    assert sections.repeats(results)["configurations"] == 0
 
 
 def test_the_largest_errors_name_the_thesis_protocol_and_rank_each_protocol_alone(results: Results) -> None:
