@@ -24,7 +24,8 @@ from harness.machine.locks import held
 from harness.machine.seals import seal
 from harness.machine.whole_files import folder_atomically, write_atomically
 from harness.plans import AskedPlacement, Batching, Frozen, PhysicalPlan, TopologyConfiguration
-from harness.schemas import LATENCY, METRICS, SCHEMA_VERSION
+from harness.quality import Quality
+from harness.schemas import ADAPTATION, LATENCY, METRICS, SCHEMA_VERSION
 
 F = TypeVar("F", bound=Frozen)
 SEALED = "sealed"
@@ -214,94 +215,6 @@ class Interval(Frozen):
         return self.model_copy(update={"done_ns": now_ns, "overhead_s": (before_ns + after_ns) / 1e9})
 
 
-class Finding(Frozen):
-    """Outcome of one check made while measuring."""
-
-    ok: bool
-    detail: str = ""
-
-
-class Backlog(Frozen):
-    """Messages that went in and came out in the interval, a second, each with its standard error."""
-
-    growth_tps: float
-    growth_error_tps: float
-    throughput_tps: float
-    throughput_error_tps: float
-    saturated: bool
-    """Whether the backlog grew: latencies then have no mean, and the throughput is all that goes through."""
-
-    def __str__(self) -> str:
-        return (
-            f"the backlog grew by {self.growth_tps:.1f} ± {self.growth_error_tps:.1f} messages/s,"
-            f" {self.throughput_tps:.1f} messages/s came out"
-        )
-
-
-class Tracked(Frozen):
-    """What became of the messages that spouts emitted with an identifier, in whole buckets of the interval.
-
-    Each is counted by the spouts' wrappers: emitted with an identifier, acked, failed, and in flight when the
-    first bucket began and the last ended.
-    """
-
-    emitted: int
-    acked: int
-    failed: int
-    pending_before: int
-    pending: int
-    unnamed: int
-    """Emits without an identifier, whose fate nobody knows."""
-
-    @property
-    def balanced(self) -> bool:
-        """Whether each message has one fate."""
-        return self.pending_before + self.emitted == self.acked + self.failed + self.pending
-
-    def __str__(self) -> str:
-        return (
-            f"{self.pending_before} pending + {self.emitted} emitted ="
-            f" {self.acked} acked + {self.failed} failed + {self.pending} pending"
-        )
-
-
-class Quality(Frozen):
-    """``quality.json``: whether the step's measurement can be used."""
-
-    plan_as_asked: Finding
-    plan_unchanged: Finding
-    steady: Finding
-    generator: Finding | None = None
-    receiver: Finding | None = None
-    errors_reported: Finding
-    ledger: Mapping[str, Any] | None = None
-    tracked: Tracked | None = None
-    absent: Mapping[str, str] = {}
-    """Checks that do not apply, and why."""
-    metrics: Finding | None = None
-    backlog: Backlog | None = None
-    """These two are None in runs that were measured before they were kept."""
-    began_empty: Finding | None = None
-    """Whether all that came before had come out when the step began; None as above, and of simulated runs."""
-    clocks: Finding | None = None
-    """Whether the time of day was not set in the interval; None as above."""
-    stolen: Finding | None = None
-    """Whether the machine's host left it its CPU; None as above."""
-    alone: Finding | None = None
-    """Whether no cluster came up beside the run in the interval; None as above."""
-
-    @property
-    def ledger_counts(self) -> dict[str, int]:
-        """The ledger's counts by what became of messages; empty where the harness sent none."""
-        ledger = self.ledger or {}
-        return {name: n for name, n in ledger.items() if isinstance(n, int) and not isinstance(n, bool)}
-
-    @property
-    def saturated(self) -> str:
-        """Say that the step was saturated; empty where it was not."""
-        return f"saturated: {self.backlog}" if self.backlog is not None and self.backlog.saturated else ""
-
-
 def utc_now() -> datetime:
     """Return the wall clock's time in UTC."""
     return datetime.now(UTC)
@@ -453,10 +366,11 @@ class Run:
         metrics: pa.Table,
         clock: Callable[[], int] = time.monotonic_ns,
         tuning: StepTuning | None = None,
+        adaptation: pa.Table | None = None,
     ) -> Interval:
         """Write a finished step whole and sealed, and return ``interval.json`` as it was written.
 
-        ``clock`` is the one that the interval's times are of.
+        ``clock`` is the one that the interval's times are of; ``adaptation`` is there of a step that adapts.
 
         Raises
         ------
@@ -472,6 +386,10 @@ class Run:
                     (folder / "tuning.json").write_text(tuning.model_dump_json(indent=1))
                 pq.write_table(latency.cast(LATENCY), folder / "latency.parquet", compression="zstd")
                 pq.write_table(metrics.cast(METRICS), folder / "metrics.parquet", compression="zstd")
+                if adaptation is not None:
+                    pq.write_table(
+                        adaptation.cast(ADAPTATION), folder / "adaptation.parquet", compression="zstd"
+                    )
                 interval = interval.finished(clock())
                 (folder / "interval.json").write_text(interval.model_dump_json(indent=1))
                 for name, text in self._beside.items():

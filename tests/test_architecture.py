@@ -12,7 +12,7 @@ import pytest
 
 HARNESS = Path(__file__).resolve().parent.parent / "harness"
 ROOMS = (
-    *("errors", "plans", "schemas", "protocols", "machine", "runs"),
+    *("errors", "plans", "schemas", "protocols", "machine", "quality", "runs"),
     *("topologies", "experiments"),
     *("models", "schedulers", "tuning", "forecasts"),
     *("analysis", "regression"),
@@ -34,7 +34,7 @@ APART = (
     *(("models", one, other) for one, other in permutations(("simulator", "solver"), 2)),
 )
 """Of these no one imports the other."""
-NOUNS = {"errors", "plans", "schemas", "protocols", "runs"}
+NOUNS = {"errors", "plans", "schemas", "protocols", "quality", "runs"}
 ONE_FILE_OF_BACKENDS = ("kafka", "influxdb_client", "neo4j", "ansible_runner")
 ONLY_ANALYSIS = ("pyspark", "matplotlib", "seaborn")
 PRINTING = {"cli.py", "console.py"}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.models.contract.conformance import CHECKS
-from harness.schemas import LATENCY, MEASURES, METRICS, Metric, MetricField
+from harness.schemas import ADAPTATION, LATENCY, MEASURES, METRICS, Metric, MetricField
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -34,13 +34,15 @@ def test_the_architecture_names_every_module_once() -> None:
     assert made in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"), "run make docs"
 
 
-def test_every_column_of_the_latency_table_is_described() -> None:
+def test_every_column_of_a_steps_tables_is_described() -> None:
     text = (ROOT / "docs" / "run-directory.md").read_text(encoding="utf-8")
     described = text.split("## latency.parquet")[1].split("## ")[0]
     for name in LATENCY.names:
         assert name in described, name
     for name in METRICS.names:
         assert name in text, name
+    adapted = text.split("## adaptation.parquet")[1].split("## ")[0]
+    assert [name for name in ADAPTATION.names if f"`{name}`" not in adapted] == []
 
 
 def test_the_model_in_the_document_is_one_and_conforms() -> None:

@@ -91,6 +91,7 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
         ),
         frozenset({"ack", "service"}),
     ),
+    ("a column of adaptation.parquet", ("harness/experiments/adapting.py",), frozenset({"lost"})),
     ("a column of a page's table", ("harness/analysis/report/paper_tables.py",), frozenset({"service"})),
     (
         "how a job ended",

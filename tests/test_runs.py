@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HarnessError, UsageError
+from harness.machine.seals import broken
 from harness.machine.whole_files import folder_atomically, write_atomically
 from harness.plans import Component, PhysicalPlan, QueryPlan, TopologyConfiguration
-from harness.runs import BurnInFound, Finding, Interval, Quality, Rejected, Run, StepPlan
-from harness.schemas import LATENCY, METRICS, SCHEMA_VERSION
+from harness.quality import Finding, Quality
+from harness.runs import BurnInFound, Interval, Rejected, Run, StepPlan
+from harness.schemas import ADAPTATION, LATENCY, METRICS, SCHEMA_VERSION
 
 
 def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -159,3 +161,12 @@ def test_a_damaged_file_of_a_step_is_named(tmp_path: Path, name: str) -> None:
     damaged.write_text("{")
     with pytest.raises(UsageError, match=f"{name}.json: not what a run's {name}.json is: Invalid JSON"):
         getattr(run, name)(0)
+
+
+def test_the_periods_of_a_step_that_adapts_are_sealed_with_its_files(tmp_path: Path) -> None:
+    run = Run.create(tmp_path, "quick", {}, {})
+    tables = [schema.empty_table() for schema in (LATENCY, METRICS)]
+    run.write_step(0, *step(), *tables, adaptation=ADAPTATION.empty_table())
+    assert broken(run.step_path(0)) == ()
+    (run.step_path(0) / "adaptation.parquet").unlink()
+    assert broken(run.step_path(0)) == ("adaptation.parquet is missing",)

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from harness.app.adapting import StepAdapter
 from harness.app.clusters import access, isolation
 from harness.app.homes import temporary_home
 from harness.app.jars import jars
@@ -240,6 +241,7 @@ def carry_out_on(
             cluster.round_trips,
             planner,
             faults=faults,
+            adapter=StepAdapter(experiment, run),
         ).carry_out()
     return submitter.topology
 

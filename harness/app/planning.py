@@ -136,6 +136,8 @@ def _check(experiment: Experiment, spec: StepSpec) -> None:
         key = "placement" if spec.scheduler is None else "scheduler"
         raise UsageError(f"{key}: a cluster that others run places executors itself", f"leave {key} out")
     scheduler = None if spec.scheduler is None else make_scheduler(spec.scheduler)
+    if spec.adapt is not None:
+        make_scheduler(spec.adapt.scheduler)
     if spec.tuner is not None:
         tuner_of(spec)
     if not experiment.topology.known:  # a jar's that was not captured yet

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
-from harness.runs import Backlog
+from harness.quality import Backlog
 
 Int64 = npt.NDArray[np.int64]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -18,6 +18,14 @@ import pyarrow as pa
 
 from harness.errors import ClusterError, StepDeclined, StepInvalid
 from harness.experiments import machine_faults, records
+from harness.experiments.adapting import (
+    AdaptedPeriod,
+    Adapter,
+    AdaptingMeasurement,
+    adaptation_table,
+    adapted_quality,
+    no_adapter,
+)
 from harness.experiments.config import Experiment, Step
 from harness.experiments.contracts import (
     AskedStep,
@@ -39,7 +47,8 @@ from harness.experiments.step_faults import FaultMaker, NoFaults, StepFaults
 from harness.experiments.step_traffic import step_traffic
 from harness.machine.readings import ThisMachine
 from harness.plans import AskedPlacement, Batching, PhysicalPlan, TopologyConfiguration
-from harness.runs import DeclinedStep, Finding, Rejected, Run, StepPlan, Submission
+from harness.quality import Finding
+from harness.runs import DeclinedStep, Rejected, Run, StepPlan, Submission
 
 POLL_S = 0.25
 """How often the cluster is looked at while waiting for it."""
@@ -90,6 +99,8 @@ class Campaign:
         The machine that it runs on; by default as it is.
     faults : FaultMaker, optional
         Makes the faults of its steps; by default there are none.
+    adapter : callable, optional
+        Decides on the next plan of steps that adapt theirs.
     """
 
     def __init__(
@@ -104,6 +115,7 @@ class Campaign:
         planner: Planner = unplanned,
         machine: MachineReadings | None = None,
         faults: FaultMaker | None = None,
+        adapter: Adapter = no_adapter,
     ) -> None:
         self._experiment = experiment
         self._run = run
@@ -115,6 +127,7 @@ class Campaign:
         self._planner = planner
         self._machine = machine or ThisMachine()
         self._faults = faults or NoFaults()
+        self._adapter = adapter
         self._traffic = step_traffic(experiment, deployment, load, metrics)
         self._steps = expand_steps(experiment)
         self._submitted: Batching | None = None  # what travels in batches since the last submission
@@ -166,12 +179,14 @@ class Campaign:
         to others. A neighbour on the same host can do that. Whether a step is measured again never depends on
         how large its latency is. What delays a generator delays
         tuples, too, though: where the machine is always too busy for it, a kept first attempt is of a
-        calmer moment than most. A step with faults is disturbed on purpose, and measured once.
+        calmer moment than most. A step with faults is disturbed on purpose, and measured once; so is one that
+        adapts its plan.
         """
         submission: Submission = "first"
         rejected: list[Rejected] = []
         first_asked_ns = time.monotonic_ns()
-        attempts = 1 if step.faults else self._experiment.measure.attempts
+        adapt = self._experiment.steps.plan[step.spec].adapt
+        attempts = 1 if step.faults or adapt is not None else self._experiment.measure.attempts
         for attempt in range(1, attempts + 1):
             asked_ns = time.monotonic_ns()
             how, start = self._apply(step, asked, finished)
@@ -181,7 +196,7 @@ class Campaign:
             up_ns = time.monotonic_ns()
             up_epoch_ms = time.time_ns() // 1_000_000
             self._traffic.begin(step)
-            measurement = Measurement(
+            seen = (
                 self._experiment,
                 step,
                 self._traffic.watched(start, up_ns, up_epoch_ms),
@@ -189,8 +204,14 @@ class Campaign:
                 self._reporter(step),
                 self._machine,
                 StepFaults(step.faults, self._faults),
-                tolerant=attempt == attempts,
             )
+            periods: list[AdaptedPeriod] = []
+            if adapt is None:
+                measurement = Measurement(*seen, tolerant=attempt == attempts)
+            else:
+                measurement = AdaptingMeasurement(
+                    *seen, self._metrics, self._adapter, adapt.period_s, periods
+                )
             try:
                 measured = measurement.carry_out()
                 reason = "" if attempt == attempts else self._shortcoming(measured)
@@ -216,7 +237,9 @@ class Campaign:
             times = CampaignTimes(
                 first_asked_ns, asked_ns, up_ns, up_epoch_ms, settled_ns, time.monotonic_ns()
             )
-            self._write(step, asked, submission, tuple(rejected), times, start, end, measured, left_before)
+            self._write(
+                step, asked, submission, tuple(rejected), times, start, end, measured, left_before, periods
+            )
             return
 
     def _shortcoming(self, measured: MeasuredInterval) -> str:
@@ -293,6 +316,7 @@ class Campaign:
         end: PhysicalPlan,
         measured: MeasuredInterval,
         left_before: str,
+        periods: Sequence[AdaptedPeriod],
     ) -> None:
         self._load.catch_up()
         until_ms = time.time_ns() // 1_000_000
@@ -322,6 +346,11 @@ class Campaign:
         }
         update = {"began_empty": began_empty, **of_the_machine}
         quality, known = kept.quality.model_copy(update=update), kept.look
+        adaptation = None
+        if self._experiment.steps.plan[step.spec].adapt is not None:
+            messages = self._load.sent(), self._load.received()
+            quality = adapted_quality(quality, periods, *messages)
+            adaptation = adaptation_table(periods, *messages)
         now_ns = time.monotonic_ns()
         interval = records.interval(
             step,
@@ -355,6 +384,7 @@ class Campaign:
             kept.latency,
             pa.concat_tables([metrics, probed]).unify_dictionaries(),
             tuning=asked_step.tuning,
+            adaptation=adaptation,
         )
         log.info("step %d written, %.1f s beyond burn-in and interval", step.index, interval.overhead_s or 0)
         self._metrics.forget(times.up_epoch_ms + round((interval.done_ns - times.up_ns) / 1e6))

@@ -75,6 +75,8 @@ class ClusterShape(Frozen):
     """Whether its servers are started for each run, on this machine."""
     ending: ClassVar[str] = "leaving the cluster"
     """What is done when a run on it is told to stop."""
+    without_adapting: ClassVar[str] = ""
+    """Why no plan can change while a step is measured; empty where it can."""
     without_quotas: ClassVar[str] = ""
     """Why its nodes can have no quotas; empty where they can."""
     without_faults: ClassVar[str] = ""
@@ -261,6 +263,7 @@ class Running(ClusterShape):
         "task.refresh.poll.secs": 1,
     }
     pins = False
+    without_adapting = "a cluster that others run places executors itself"
 
     kind: Literal["running"] = "running"
     nimbus: Address
@@ -300,6 +303,7 @@ class Simulated(ClusterShape):
     """Nothing is started or measured: the same plans are played by the simulator."""
 
     measured = False
+    without_adapting = "plans stay while the simulator plays a step"
     without_quotas = "the simulator's nodes share one host's cores without quotas"
     without_faults = "the simulator has no processes that could be killed or stopped"
     without_links = "the simulator's nodes share one host"

@@ -362,6 +362,21 @@ class Experiment(Frozen):
         return self
 
     @model_validator(mode="after")
+    def _adapted_steps_fit(self) -> Self:
+        for i, spec in enumerate(self.steps.plan):
+            if spec.source is not None and self.steps.plan[spec.source].adapt is not None:
+                raise ValueError(
+                    f"steps.plan.{i}: from: step {spec.source} changes its plan, so nothing can be read of it"
+                )
+            if spec.adapt is None:
+                continue
+            if self.cluster.without_adapting:
+                raise ValueError(f"steps.plan.{i}: adapt: {self.cluster.without_adapting}")
+            if not (self.measure.instrument and self.topology.traffic().hop_records):
+                raise ValueError(f"steps.plan.{i}: adapt: needs a topology of the harness, and its metrics")
+        return self
+
+    @model_validator(mode="after")
     def _plans_fit(self) -> Self:
         tasks = self.topology.task_counts()
         known = self.topology.known

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.experiments.config import StealLimits
 from harness.experiments.measuring import MeasuredInterval
-from harness.runs import Finding
+from harness.quality import Finding
 
 MOST_CLOCK_MOVE_MS = 100.0
 """Most that the time of day may move against the monotonic clock in an interval. Both follow the same

@@ -367,6 +367,8 @@ def difference(
     out = {}
     for executor, (mean, count) in after.items():
         mean_0, count_0 = before.get(executor, (0.0, 0))
+        if count < count_0:  # it was restarted
+            mean_0, count_0 = 0.0, 0
         acked = count - count_0
         total_ms = mean * count - mean_0 * count_0
         out[executor] = CompleteLatency(mean_ms=total_ms / acked if acked > 0 else None, acked=acked)

@@ -28,7 +28,8 @@ from harness.experiments.measuring import MeasuredInterval
 from harness.experiments.precision import Look, look
 from harness.experiments.schedule import Due
 from harness.plans import PhysicalPlan
-from harness.runs import Backlog, Finding, Interval, Quality, Submission, Tracked, judged
+from harness.quality import Backlog, Finding, Quality, Tracked
+from harness.runs import Interval, Submission, judged
 from harness.schemas import METRICS, Metric, MetricField
 from harness.topologies.traffic import Accounting
 

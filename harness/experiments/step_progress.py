@@ -13,7 +13,8 @@ from harness.experiments.measuring import SHOWN_S
 from harness.experiments.precision import precision_words
 from harness.experiments.progress import ProgressEvent
 from harness.plans import PhysicalPlan
-from harness.runs import Interval, Quality, Run, judged, read_table
+from harness.quality import Quality
+from harness.runs import Interval, Run, judged, read_table
 
 COLUMNS = ["message_id", "in_interval", "sent_ns", "left_ns", "ground_truth_ms", "broker_ms"]
 """Of ``latency.parquet``: what is read to tell a step again."""

@@ -33,6 +33,36 @@ AskedPlugIn = Annotated[
 """A scheduler's or tuner's name, or a mapping with it and its parameters."""
 
 
+def plug_in_name(asked: AskedPlugIn | None, unnamed: str) -> str:
+    """Return the name that a file gives of a scheduler or tuner; empty where it asks for none.
+
+    Examples
+    --------
+    >>> plug_in_name({"name": "even"}, "a scheduler"), plug_in_name(None, "a scheduler")
+    ('even', '')
+    """
+    return str(asked.get("name", unnamed)) if isinstance(asked, Mapping) else asked or ""
+
+
+class AdaptSpec(Frozen):
+    """A scheduler that is asked again and again while a step is measured.
+
+    Attributes
+    ----------
+    scheduler : str or mapping
+        Its name, or ``{name, PARAMETER: VALUE}`` (docs/schedulers.md).
+    period_s : float
+        Seconds from one question to the next.
+    improvement_pct : float
+        The plan in force stays unless traffic between nodes falls by more than this, or the load distance
+        by as many points.
+    """
+
+    scheduler: AskedPlugIn
+    period_s: Annotated[float, Field(ge=5, le=3600)] = 30.0
+    improvement_pct: Annotated[float, Field(ge=0, lt=100)] = 0.0
+
+
 class StepSpec(Frozen):
     """One configuration as the file asks for it; what is left out comes from the experiment.
 
@@ -61,6 +91,9 @@ class StepSpec(Frozen):
     tuner : str or mapping
         In place of ``executors`` and ``workers``: proposes them and batch sizes for the step's rate from the
         step that ``from`` names; a name, or ``{name, PARAMETER: VALUE}`` (docs/tuning.md).
+    adapt : mapping
+        The plan changes while the step is measured: ``{scheduler, period_s, improvement_pct}``. Such a step
+        is as long as ``measure.interval.most_s``, and no source for models.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True)
@@ -79,6 +112,8 @@ class StepSpec(Frozen):
     judge: bool = False
     tuner: AskedPlugIn | None = None
     """Who says executors and batch sizes: its name, or a mapping with the key ``name`` and parameters."""
+    adapt: AdaptSpec | None = None
+    """None where the plan stays."""
 
     @cached_property
     def placed(self) -> Mapping[str, str]:
@@ -90,21 +125,33 @@ class StepSpec(Frozen):
         """Name of what places the executors; empty for Storm's own scheduler."""
         if self.placement is not None:
             return "placement"
-        if isinstance(self.scheduler, Mapping):
-            return str(self.scheduler.get("name", "a scheduler"))
-        return self.scheduler or ""
+        return plug_in_name(self.scheduler, "a scheduler")
 
     @property
     def tuned_by(self) -> str:
         """Name of the tuner that says executors and batch sizes; empty where the file says them."""
-        if isinstance(self.tuner, Mapping):
-            return str(self.tuner.get("name", "a tuner"))
-        return self.tuner or ""
+        return plug_in_name(self.tuner, "a tuner")
 
     @property
     def counts(self) -> int | Mapping[str, int]:
         """The executors that are asked for: one number for all components, or by component."""
         return count_executors(self.placed) if self.executors is None else self.executors
+
+    @model_validator(mode="after")
+    def _adapts_alone(self) -> Self:
+        if self.adapt is None:
+            return self
+        others = {
+            "faults": self.faults or None,
+            "tuner": self.tuner,
+            "placement": self.placement,
+            "scheduler": self.scheduler,
+        }
+        if named := next((key for key, value in others.items() if value is not None), ""):
+            raise ValueError(
+                f"adapt and {named}: give one of them, as Storm's own scheduler begins such a step"
+            )
+        return self
 
     @model_validator(mode="after")
     def _placed_one_way(self) -> Self:

@@ -22,7 +22,7 @@ from harness.experiments.measuring import MeasuredInterval
 from harness.experiments.precision import Look
 from harness.experiments.watching import Reports, Watched, WatchedMessages
 from harness.plans import PhysicalPlan
-from harness.runs import Finding, Quality
+from harness.quality import Finding, Quality
 from harness.schemas import LATENCY, Metric
 from harness.topologies.traffic import HopTraffic, OwnTraffic, SentTraffic, TopicTraffic
 

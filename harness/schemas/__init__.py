@@ -6,9 +6,10 @@ are made from them, and Java's tests read the same list.
 
 from harness.schemas.measures import LATENCIES, MEASURES, JudgedRows, Measure, Subject, rows_judged, unit_of
 from harness.schemas.metrics import Clock, Metric, MetricField, Reporter
-from harness.schemas.tables import ERRORS, HOP, LATENCY, METRICS, PREDICTIONS, SCHEMA_VERSION
+from harness.schemas.tables import ADAPTATION, ERRORS, HOP, LATENCY, METRICS, PREDICTIONS, SCHEMA_VERSION
 
 __all__ = [
+    "ADAPTATION",
     "ERRORS",
     "HOP",
     "LATENCIES",

@@ -44,6 +44,28 @@ METRICS_COLUMNS: Mapping[str, ColumnMeaning] = {
     "field": ColumnMeaning("field of the metric, whose unit docs/run-directory.md has"),
     "value": ColumnMeaning("value of the field in this bucket"),
 }
+ADAPTATION_COLUMNS: Mapping[str, ColumnMeaning] = {
+    "period": ColumnMeaning("number of the period, from 0"),
+    "start_ns": ColumnMeaning("begin of the period", "ns"),
+    "end_ns": ColumnMeaning("end of the period, when the scheduler was asked", "ns"),
+    "decision": ColumnMeaning("applied, stays or declined"),
+    "reason": ColumnMeaning("reason of the decision"),
+    "asked_ns": ColumnMeaning("time when the cluster was asked for the plan", "ns"),
+    "in_force_ns": ColumnMeaning("time when every executor was in its place", "ns"),
+    "executors_moved": ColumnMeaning("executors that the proposal puts elsewhere"),
+    "workers_restarted": ColumnMeaning("workers that the proposal begins or changes"),
+    "pause_ms": ColumnMeaning("longest time without an output near the decision", "ms"),
+    "lost": ColumnMeaning("messages due near the decision that never came out"),
+    "repeated": ColumnMeaning("messages due near the decision that came out twice"),
+    "latency_mean_ms": ColumnMeaning("mean latency since messages were due, of outputs of the period", "ms"),
+    "latency_p95_ms": ColumnMeaning("its 95th percentile", "ms"),
+    "between_workers_tps": ColumnMeaning("traffic between workers, of the plan in force", "tuples/s"),
+    "between_nodes_tps": ColumnMeaning("traffic between nodes, of the plan in force", "tuples/s"),
+    "load_distance_pct": ColumnMeaning("load distance of the plan in force", "points of a node"),
+    "collocation_factor": ColumnMeaning("share of the tuples that stay on their node"),
+    "load_cores": ColumnMeaning("CPU of all executors", "cores"),
+    "load_index_pct": ColumnMeaning("load_cores over that of the first period", "%"),
+}
 
 
 def describe_columns(schema: pa.Schema, columns: Mapping[str, ColumnMeaning]) -> pa.Schema:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from harness.schemas.meanings import LATENCY_COLUMNS, METRICS_COLUMNS, describe_columns
+from harness.schemas.meanings import ADAPTATION_COLUMNS, LATENCY_COLUMNS, METRICS_COLUMNS, describe_columns
 
 SCHEMA_VERSION = 1
 """Raised whenever a reader of the older files would misread the newer ones."""
@@ -36,6 +36,31 @@ _LATENCY = pa.schema(
     ]
 )
 
+_ADAPTATION = pa.schema(
+    [
+        ("period", pa.int32()),
+        ("start_ns", pa.int64()),
+        ("end_ns", pa.int64()),
+        ("decision", pa.string()),
+        ("reason", pa.string()),
+        ("asked_ns", pa.int64()),
+        ("in_force_ns", pa.int64()),
+        ("executors_moved", pa.int32()),
+        ("workers_restarted", pa.int32()),
+        ("pause_ms", pa.float64()),
+        ("lost", pa.int64()),
+        ("repeated", pa.int64()),
+        ("latency_mean_ms", pa.float64()),
+        ("latency_p95_ms", pa.float64()),
+        ("between_workers_tps", pa.float64()),
+        ("between_nodes_tps", pa.float64()),
+        ("load_distance_pct", pa.float64()),
+        ("collocation_factor", pa.float64()),
+        ("load_cores", pa.float64()),
+        ("load_index_pct", pa.float64()),
+    ]
+)
+
 _METRICS = pa.schema(
     [
         ("bucket_end_ms", pa.int64()),
@@ -52,6 +77,7 @@ _METRICS = pa.schema(
 
 LATENCY = describe_columns(_LATENCY, LATENCY_COLUMNS)
 METRICS = describe_columns(_METRICS, METRICS_COLUMNS)
+ADAPTATION = describe_columns(_ADAPTATION, ADAPTATION_COLUMNS)
 """Their fields say in the files what they mean, and in which unit."""
 
 PREDICTIONS = pa.schema(

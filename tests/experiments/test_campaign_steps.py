@@ -41,7 +41,8 @@ from harness.experiments.precision import look
 from harness.experiments.schedule import Due
 from harness.experiments.workload_tables import RECEIVED
 from harness.plans import AskedPlacement, Batching, BatchSize, PhysicalPlan, TopologyConfiguration
-from harness.runs import Finding, Run
+from harness.quality import Finding
+from harness.runs import Run
 from harness.schemas import METRICS
 
 EXPERIMENT = load("quick", ["steps.plan=[{executors: 1}, {executors: 2}, {executors: 4}]"])

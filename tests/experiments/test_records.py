@@ -14,7 +14,8 @@ from harness.experiments import records
 from harness.experiments.precision import look
 from harness.experiments.schedule import Due
 from harness.experiments.steady import Steadiness
-from harness.runs import BurnInFound, Finding, Interval
+from harness.quality import Finding
+from harness.runs import BurnInFound, Interval
 from harness.schemas import METRICS
 
 

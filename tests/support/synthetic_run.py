@@ -36,7 +36,8 @@ from harness.plans import (
     Worker,
     WorkerNode,
 )
-from harness.runs import Backlog, BurnInFound, CompleteLatency, Finding, Interval, Quality, Run, StepPlan
+from harness.quality import Backlog, Finding, Quality
+from harness.runs import BurnInFound, CompleteLatency, Interval, Run, StepPlan
 from harness.schemas import HOP, LATENCY, METRICS, PREDICTIONS, SCHEMA_VERSION
 from harness.topologies import TOPOLOGIES
 from harness.topologies.component_settings import Multiplier

@@ -14,7 +14,7 @@ from harness.analysis.judge.shedding import shed_load
 from harness.analysis.spark.inputs import RunRecord, StepRecord
 from harness.experiments.precision import MOST_MISSED_FACTOR, precision_words
 from harness.protocols import CheckResult, Verdict
-from harness.runs import Finding
+from harness.quality import Finding
 
 UNSTEADY = ("steady", "burn-in")
 """Checks whose failure makes a step's pairs ``unsteady``; any other failure makes them ``invalid``."""
@@ -34,6 +34,8 @@ MOST_NAMED = 5
 """Tasks or executors that one line names."""
 DECLINED = "declined"
 """Stands for a step whose placement could not be had; the others are as good as without it."""
+ADAPTS = "adapts"
+"""Stands for a step whose plan changed while it was measured: it passes, and is no pair's."""
 OF_SAMPLES = "samples"
 """The check that counts a step's rows."""
 BACKLOG = "backlog"
@@ -65,6 +67,7 @@ def _all(run: RunRecord, samples: Mapping[int, Samples]) -> Iterator[CheckResult
         yield CheckResult(DECLINED, "valid", declined.step, declined.reason)
     shed = shed_load(run.steps)
     for step in run.steps:
+        yield from _adaptation(step)
         counted = samples.get(step.index, Samples())
         for name, of_step in STEP_CHECKS.items():
             if name in step.absent:
@@ -74,6 +77,19 @@ def _all(run: RunRecord, samples: Mapping[int, Samples]) -> Iterator[CheckResult
             if name == BACKLOG and step.index in shed and not step.quality.saturated:
                 status, detail = "unknown", shed[step.index]
             yield CheckResult(name, status, step.index, detail)
+
+
+def _adaptation(step: StepRecord) -> Iterator[CheckResult]:
+    """Yield the checks of a step that adapted its plan; none of others."""
+    found = step.quality.adaptation
+    if found is None:
+        return
+    yield CheckResult(ADAPTS, "valid", step.index, f"its plan changed {found.applied} times: no source")
+    for name, finding in (
+        ("plan-as-decided", found.plan_as_decided),
+        ("losses-explained", found.losses_explained),
+    ):
+        yield CheckResult(name, "valid" if finding.ok else "invalid", step.index, finding.detail)
 
 
 def first_fault(step: StepRecord, samples: Samples) -> str:
@@ -107,14 +123,14 @@ def verdict(results: Iterable[CheckResult]) -> Verdict:
 
 
 def unusable(results: Iterable[CheckResult], steps: Iterable[StepRecord] = ()) -> dict[int, tuple[str, str]]:
-    """Return the verdict and reason of the pairs of every step that failed a check, or is no evidence."""
+    """Return the verdict and reason of the pairs of steps that failed a check or are no evidence."""
     found: dict[int, tuple[str, str]] = {
         s.index: ("invalid", f"step {s.index}: faults: {_faults(s, Samples())[1]}")
         for s in steps
         if not s.interval.evidence
     }
     for r in results:
-        if r.status != "invalid" or r.step is None:
+        if r.step is None or (r.status != "invalid" and r.check != ADAPTS):
             continue
         kind = "unsteady" if r.check in UNSTEADY else "invalid"
         if r.step not in found or (found[r.step][0] == "unsteady" and kind == "invalid"):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from harness.analysis.judge.samples import Outcome, Samples
 from harness.analysis.spark.inputs import RunRecord, StepRecord
 from harness.experiments.provenance import changed_keys
-from harness.runs import Finding
+from harness.quality import Finding
 
 ONE_EXPERIMENT, AGREEMENT, SEAL = "one-experiment", "agreement", "seal"
 EDITED = (ONE_EXPERIMENT, AGREEMENT, SEAL)

@@ -19,12 +19,14 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from harness.errors import UsageError
+from harness.experiments.adapting import ADAPTED
 from harness.experiments.clusters import MEASURED_KINDS
 from harness.experiments.config import Step
 from harness.experiments.loading import expand_steps, load
 from harness.experiments.provenance import Provenance, experiment_digests, kept_files, of_step
 from harness.experiments.records import ABSENT, SIMULATED
-from harness.runs import SEALED, DeclinedStep, Interval, Quality, Run, StepPlan
+from harness.quality import Quality
+from harness.runs import SEALED, DeclinedStep, Interval, Run, StepPlan
 from harness.schemas import LATENCY, METRICS, PREDICTIONS
 
 LATER_FINDINGS = ("began_empty", "alone", "clocks", "stolen")
@@ -62,11 +64,12 @@ class StepRecord:
 
     @property
     def may_be_absent(self) -> frozenset[str]:
-        """Checks that need not apply to it: to messages of the topology's own, and to what was played."""
+        """Checks that need not apply: to messages of the topology's own, what was played, changed plans."""
         if self.asked is None:
             return frozenset()
         own = frozenset() if self.asked.sent else frozenset(ABSENT)
-        return own | (frozenset() if self.asked.measured else frozenset(SIMULATED))
+        played = frozenset() if self.asked.measured else frozenset(SIMULATED)
+        return own | played | (frozenset(ADAPTED) if self.asked.adapts else frozenset())
 
     @property
     def absent(self) -> Mapping[str, str]:
@@ -87,12 +90,15 @@ class AskedOfStep:
         Whether the harness sends the messages.
     measured : bool
         Whether it is measured on real servers.
+    adapts : bool
+        Whether its plan may change while it is measured.
     """
 
     step: Step
     precision_pct: float
     sent: bool
     measured: bool
+    adapts: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,7 +274,10 @@ def _asked(path: Path) -> dict[int, AskedOfStep]:
         experiment.topology.traffic().sent,
         experiment.cluster.measured,
     )
-    return {step.index: AskedOfStep(step, *common) for step in expand_steps(experiment)}
+    adapts = [spec.adapt is not None for spec in experiment.steps.plan]
+    return {
+        step.index: AskedOfStep(step, *common, adapts=adapts[step.spec]) for step in expand_steps(experiment)
+    }
 
 
 def _step(

@@ -41,16 +41,8 @@ from harness.models.simulator import simulate_messages
 from harness.models.simulator.loads import loads
 from harness.models.simulator.messages import Messages
 from harness.plans import ACKER, AskedPlacement, Batching, PhysicalPlan, TopologyConfiguration, WorkerNode
-from harness.runs import (
-    BurnInFound,
-    CompleteLatency,
-    DeclinedStep,
-    Finding,
-    Interval,
-    Run,
-    StepPlan,
-    utc_now,
-)
+from harness.quality import Finding
+from harness.runs import BurnInFound, CompleteLatency, DeclinedStep, Interval, Run, StepPlan, utc_now
 from harness.schedulers.by_hand import place_by_hand
 from harness.schemas import METRICS
 

@@ -18,7 +18,7 @@ from harness.analysis.judge.raw_steps import RawStep, read_step
 from harness.analysis.judge.resampling import redrawn, resample
 from harness.analysis.judge.samples import Samples
 from harness.analysis.spark.inputs import read_raw
-from harness.runs import Backlog
+from harness.quality import Backlog
 
 BUCKET_MS = 2000
 """As the archived run asked."""

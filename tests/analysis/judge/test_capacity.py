@@ -17,7 +17,8 @@ from harness.analysis.judge.judged_rows import judged_column
 from harness.analysis.judge.judging import judged
 from harness.analysis.judge.samples import Samples
 from harness.analysis.spark.inputs import RunRecord, read_run
-from harness.runs import Backlog, BurnInFound, Finding
+from harness.quality import Backlog, Finding
+from harness.runs import BurnInFound
 from harness.schemas import METRICS, PREDICTIONS, Measure
 
 THROUGHPUT, SUSTAINABLE = Measure.THROUGHPUT, Measure.SUSTAINABLE

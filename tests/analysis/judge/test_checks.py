@@ -17,7 +17,8 @@ from harness.analysis.judge.samples import Samples
 from harness.analysis.spark.distribution import MISSING, NEGATIVE, NOT_A_NUMBER, ZERO
 from harness.analysis.spark.inputs import RunRecord, read_run
 from harness.protocols import CheckResult
-from harness.runs import BurnInFound, CompleteLatency, FaultMade, Finding, Rejected, Tracked
+from harness.quality import Finding, Tracked
+from harness.runs import BurnInFound, CompleteLatency, FaultMade, Rejected
 
 LEDGER = {
     "sent": 100,

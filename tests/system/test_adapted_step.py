@@ -1,0 +1,60 @@
+"""A step whose plan a scheduler changes while messages flow, carried out on the cluster."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+from campaigns import carry_out
+
+from harness.analysis.judge.checks import ADAPTS, run_checks, unusable
+from harness.analysis.judge.evidence import AGREEMENT, SEAL
+from harness.analysis.judge.raw_steps import read_step, samples
+from harness.analysis.spark.inputs import read_raw
+from harness.backends.local.cluster import LocalCluster
+from harness.experiments.contracts import unwatched
+from harness.schedulers.plan_costs import executors_moved
+
+pytestmark = pytest.mark.system
+
+SETTINGS = {
+    "name": "adapted-step",
+    "models": ["no-change"],
+    "topology": {"name": "fields-to-fields", "load_aware": False, "tasks": 4, "ackers": 2},
+    "workload": {"rate_tps": 40},
+    "cluster": {"nodes": 2, "slots_per_node": 2},
+    "measure": {
+        "attempts": 1,
+        "bucket_s": 1,
+        "burn_in": {"least_s": 1, "most_s": 1, "drift_pct": 500},
+        "interval": {"least_s": 5, "most_s": 24, "looks": 1, "precision_pct": 500},
+    },
+    "steps": {"plan": [{"executors": 2, "workers": 4, "adapt": {"scheduler": "traffic-cut", "period_s": 8}}]},
+}
+
+
+def test_a_plan_is_applied_while_messages_flow(
+    cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """METIS brings together what Storm dealt in turn, so the first period's plan is another."""
+    run = carry_out(SETTINGS, cluster, tmp_path_factory.mktemp("adapted"), unwatched)
+    rows = pq.read_table(run.step_path(0) / "adaptation.parquet").to_pylist()
+    first = rows[0]
+    assert first["decision"] == "applied", first["reason"]
+    assert first["executors_moved"] > 0
+    assert first["asked_ns"] < first["in_force_ns"]
+    assert first["pause_ms"] > 1000 / 40
+    assert rows[-1]["decision"] == "stays"
+    plan, quality = run.plan(0), run.quality(0)
+    assert executors_moved(plan.start, plan.end) > 0
+    assert quality.adaptation is not None
+    assert quality.adaptation.plan_as_decided.ok, quality.adaptation.plan_as_decided.detail
+    assert quality.adaptation.losses_explained.ok, quality.adaptation.losses_explained.detail
+    record = read_raw(run.path)
+    seen = {0: samples(read_step(record.steps[0]))}
+    results = {r.check: r for r in run_checks(record, seen)}
+    assert unusable(results.values())[0][0] == "invalid"
+    of_its_files = [results[name] for name in (ADAPTS, AGREEMENT, SEAL, "metrics", "receiver")]
+    assert [r for r in of_its_files if r.status != "valid"] == []
+    assert "adaptation.parquet" in json.loads((run.step_path(0) / "seal.json").read_text())["files"]
