@@ -22,6 +22,7 @@ from harness.cli import main
 from harness.errors import ClusterError, UsageError
 from harness.experiments.config import Experiment
 from harness.machine.servers import ServerHomes
+from harness.models import MODELS
 from harness.runs import Run
 from harness.storm import capturing
 from harness.topologies.jar import JarTopology
@@ -192,7 +193,7 @@ def test_the_command_says_what_is_wrong_with_a_jar(
 
 
 def judged(run: Run) -> tuple[Mapping[str, object], Mapping[str, list[Mapping[str, object]]]]:
-    predict(run)
+    predict(run, (*MODELS, "linear"))
     summary = analyse(run.path)
     verdict = json.loads((run.path / "verdict.json").read_text())
     by_check: dict[str, list[Mapping[str, object]]] = {}
