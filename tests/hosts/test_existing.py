@@ -23,7 +23,7 @@ pytestmark = pytest.mark.system
 
 AHEAD_S = 1000
 UNSHARED = ("unshare", "--time", "--fork", "--monotonic", str(AHEAD_S))
-UNHURRIED = ("measure.burn_in.drift_pct=10000", "measure.interval.precision_pct=10000")
+UNHURRIED = ("measure.burn_in.drift_pct=1000", "measure.interval.precision_pct=1000")
 """What is measured is not looked at here: no step is measured again for a machine that is busy otherwise."""
 
 

@@ -44,7 +44,7 @@ pytestmark = [
 SERVICE = "/etc/service/harness-influxdb"
 NODES = ("node-1", "node-2")
 STORES = ("metrics.store=influxdb", "plans.store=neo4j")
-UNHURRIED = ("measure.burn_in.drift_pct=10000", "measure.interval.precision_pct=10000")
+UNHURRIED = ("measure.burn_in.drift_pct=1000", "measure.interval.precision_pct=1000")
 """What is measured is not looked at here: no step is measured again for a machine that is busy otherwise."""
 WAITS_S = 120
 LEFT, ORPHAN = "left-by-a-run-that-was-killed", "of-a-consumer-that-is-gone"
