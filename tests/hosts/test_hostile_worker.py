@@ -36,7 +36,7 @@ def cluster(provisioned: Provisioned, tmp_path_factory: pytest.TempPathFactory) 
             for name, address in provisioned.state.addresses().items()
         }
         homes = servers.install()
-        return remote.RemoteCluster(provisioned.state, provisioned.cluster, homes, home, clocks)
+        return remote.RemoteCluster(provisioned.state, provisioned.cluster, homes, home, clocks, {})
 
 
 def as_storm(provisioned: Provisioned, command: str) -> str:
