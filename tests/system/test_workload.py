@@ -407,9 +407,10 @@ def test_no_broker_is_one_clear_line() -> None:
 
 
 def test_no_topic_is_one_clear_line(kafka_bootstrap: str) -> None:
-    for start in (Generator, Receiver):
-        with pytest.raises(ClusterError, match="there is no topic none-of-that-name"):
-            start(kafka_bootstrap, "none-of-that-name")
+    name = "none-of-that-name"
+    for start in (lambda: Generator(kafka_bootstrap, {name: 1}), lambda: Receiver(kafka_bootstrap, name)):
+        with pytest.raises(ClusterError, match=f"there is no topic {name}"):
+            start()
 
 
 def test_a_topic_is_not_made_twice(topics: Topics, topic: str) -> None:
