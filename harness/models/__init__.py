@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from inspect import getdoc
 
 from harness.machine.plug_ins import PlugIns
@@ -30,7 +31,7 @@ MODELS: dict[str, Model] = {
 FORMER: dict[str, Model] = {"linear": _linear.linear}
 """Models that files of before name; ``caladrius`` says the same below saturation, and more."""
 
-_OWN = {**MODELS, **FORMER}
+_OWN = ChainMap(MODELS, FORMER)
 _NOTES = {
     "composite": _composite.NOTES,
     "storm-tracer": _storm_tracer.NOTES,

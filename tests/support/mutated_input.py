@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 NASTY_TEXTS = (
@@ -90,7 +91,7 @@ def mutated_tree(tree: Any, rng: random.Random) -> Any:
         node, key = rng.choice(places)
         kind = rng.randrange(5)
         if kind <= 1:
-            node[key] = rng.choice(NASTY_VALUES)
+            node[key] = deepcopy(rng.choice(NASTY_VALUES))  # a later change must not reach the list
         elif kind == 2:
             del node[key]
         elif kind == 3 and isinstance(node, dict):

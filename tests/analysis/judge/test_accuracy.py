@@ -18,8 +18,10 @@ from harness.analysis.judge import accuracy
 from harness.analysis.judge.accuracy import GOALS, clustered_share, figures, gather
 from harness.analysis.judge.code_digest import models_digest
 from harness.analysis.judge.evaluation import Evaluated, evaluate, find_runs, read_split
+from harness.analysis.judge.predicted_with import stamp
 from harness.analysis.report.accuracy_page import out_of_date, page
 from harness.errors import UsageError
+from harness.runs import Run
 from harness.schemas import ERRORS
 
 pytestmark = pytest.mark.deep
@@ -225,7 +227,9 @@ def test_a_page_is_out_of_date_when_runs_or_models_differ() -> None:
 
 def test_a_reported_run_is_taken_as_it_was_judged(tmp_path: Path) -> None:
     path = build(tmp_path / "two" / "20260101T000000Z", FakeRun(steps=[FakeStep(1, seconds=4, burn_in_s=2)]))
-    pq.write_table(pa.Table.from_pylist([row("m", 0, 1, 11.0)], schema=ERRORS), path / "errors.parquet")
+    judged = pa.Table.from_pylist([row("m", 0, 1, 11.0)], schema=ERRORS)
+    judged = judged.replace_schema_metadata(stamp(Run(path), ["m"]))
+    pq.write_table(judged, path / "errors.parquet")
     (path / "verdict.json").write_text(json.dumps({"verdict": "valid"}))
     assert find_runs([tmp_path]) == find_runs([path]) == [path]
     (found,) = evaluate([path], SPLIT)
