@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
 from inspect import getdoc
 
 from harness.machine.plug_ins import PlugIns
@@ -31,7 +30,6 @@ MODELS: dict[str, Model] = {
 FORMER: dict[str, Model] = {"linear": _linear.linear}
 """Models that files of before name; ``caladrius`` says the same below saturation, and more."""
 
-_OWN = ChainMap(MODELS, FORMER)
 _NOTES = {
     "composite": _composite.NOTES,
     "storm-tracer": _storm_tracer.NOTES,
@@ -41,7 +39,7 @@ _NOTES = {
     "jackson": _jackson.NOTES,
 }
 
-_PLUG_INS = PlugIns("model", _OWN, "harness.models", "harness.protocols.Model")
+_PLUG_INS = PlugIns("model", MODELS, "harness.models", "harness.protocols.Model")
 
 
 def resolve(name: str) -> Model:
@@ -57,10 +55,10 @@ def resolve(name: str) -> Model:
     >>> resolve("no-change") is MODELS["no-change"]
     True
     """
-    return _PLUG_INS.resolve(name)
+    return FORMER[name] if name in FORMER else _PLUG_INS.resolve(name)
 
 
 def describe(model: Model) -> str:
     """Return the text that the report shows of a model."""
-    own = next((_NOTES[name] for name, known in _OWN.items() if known is model), "")
+    own = next((_NOTES[name] for name, known in (*MODELS.items(), *FORMER.items()) if known is model), "")
     return own or str(getattr(model, "notes", "") or getdoc(model) or "")
