@@ -4,14 +4,14 @@ SANDBOX := $(PY) -m harness.machine.sandbox where-allowed
 EXPERIMENT ?= configs/experiments/all-in-one.yaml
 
 # System tests that need no cluster of others: theirs are in sandboxes of their own, their servers at free ports.
-ALONE := $(patsubst %,tests/system/test_%.py,neo4j run_command run_trouble running_cluster sandboxed_clusters spark_cluster stores_run)
+ALONE := $(patsubst %,tests/system/test_%.py,neo4j run_command run_trouble running_cluster sandboxed_clusters spark_cluster stores_run submitted)
 FIRST_RUN := tests/system/test_first_run.py
 RESULTS := build/tests
 # Each line of a group says whose it is. Ctrl-C ends the tests, not what shows their last words.
 SHELL := bash
 .SHELLFLAGS := -o pipefail -c
 NAMED = 2>&1 | (trap '' INT; exec sed -u 's/^/$(@:test-%=%): /')
-PYTEST = $(PY) -m pytest --junitxml=$(RESULTS)/$@.xml
+PYTEST = bash scripts/tests.sh $@
 MAVEN := mvn -B -Dstyle.color=never -f storm-topologies/pom.xml
 
 .PHONY: setup setup-dev setup-deep servers run test test-deep test-units test-first-run test-java test-python
