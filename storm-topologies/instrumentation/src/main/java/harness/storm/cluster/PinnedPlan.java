@@ -25,7 +25,7 @@ record PinnedPlan(long generation, Map<String, Worker> executors) {
     /**
      * A slot by the name of its worker node.
      *
-     * @param node {@code name} of the supervisor's {@code supervisor.scheduler.meta}
+     * @param node {@code name} of the supervisor's {@code supervisor.scheduler.meta}, else its host
      */
     record Worker(String node, int port) implements Comparable<Worker> {
         @Override

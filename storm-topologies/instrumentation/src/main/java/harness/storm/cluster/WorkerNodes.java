@@ -18,10 +18,14 @@ final class WorkerNodes {
     WorkerNodes(Cluster cluster) {
         this.cluster = cluster;
         for (SupervisorDetails supervisor : cluster.getSupervisors().values()) {
-            if (supervisor.getSchedulerMeta() instanceof Map<?, ?> meta && meta.get("name") != null) {
-                byName.computeIfAbsent(meta.get("name").toString(), name -> new ArrayList<>()).add(supervisor);
-            }
+            byName.computeIfAbsent(name(supervisor), name -> new ArrayList<>()).add(supervisor);
         }
+    }
+
+    /** The name of a node in plans: that of its {@code supervisor.scheduler.meta}, else its host's. */
+    static String name(SupervisorDetails supervisor) {
+        return supervisor.getSchedulerMeta() instanceof Map<?, ?> meta && meta.get("name") != null
+            ? meta.get("name").toString() : supervisor.getHost();
     }
 
     /**

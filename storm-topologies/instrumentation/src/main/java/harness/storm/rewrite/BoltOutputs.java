@@ -307,6 +307,23 @@ final class BoltOutputs implements IOutputCollector {
         }
     }
 
+    /** Tells other workers. Nobody waits for it to be acked. */
+    void signal(Signal signal) {
+        try {
+            synchronized (this) {
+                if (closed) {
+                    return;
+                }
+                collector.emit(HiddenStreams.SIGNAL, null, signal.values());
+            }
+            if (stormBatches) {
+                collector.flush();
+            }
+        } catch (RuntimeException e) {
+            failure = e;
+        }
+    }
+
     /** Ends the executor, as it would have ended had the bolt's own emit failed. */
     void throwFailure() {
         if (failure != null) {

@@ -42,6 +42,10 @@ final class Components {
         });
     }
 
+    Set<String> all() {
+        return commons.keySet();
+    }
+
     ComponentCommon common(String id) {
         return commons.get(id);
     }

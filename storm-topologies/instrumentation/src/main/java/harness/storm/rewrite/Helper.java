@@ -25,7 +25,7 @@ final class Helper implements Serializable {
     private final IBolt next;
     private final String helped;
     private final String stream;
-    private final HelpSettings settings;
+    private transient Relief relief;
     private transient Ratio ratio;
     private transient Share share;
     private transient long offered;
@@ -37,19 +37,19 @@ final class Helper implements Serializable {
      * @param helped the component
      * @param stream the helper's stream that only the helped component subscribes to
      */
-    Helper(IBolt next, String helped, String stream, HelpSettings settings) {
+    Helper(IBolt next, String helped, String stream) {
         this.next = next;
         this.helped = helped;
         this.stream = stream;
-        this.settings = settings;
     }
 
     String stream() {
         return stream;
     }
 
-    void prepare(Map<String, Object> conf, TopologyContext plain, BoltOutputs outputs) {
-        ratio = Ratio.of(plain.getStormId(), plain.getThisComponentId(), helped, settings.delta());
+    void prepare(Map<String, Object> conf, TopologyContext plain, Relief of, BoltOutputs outputs) {
+        relief = of;
+        ratio = of.ratio(helped);
         share = new Share();
         next.prepare(conf, plain, new OutputCollector(new Outputs(outputs)));
     }
@@ -57,7 +57,7 @@ final class Helper implements Serializable {
     /** Whether the next tuple of the stream is served here. */
     boolean takes() {
         offered++;
-        return share.next(ratio.value());
+        return share.next(relief.helps(helped) ? 1 : ratio.value());
     }
 
     /** Serves a tuple, as the helped component would. */
@@ -81,7 +81,7 @@ final class Helper implements Serializable {
     /** Adds {@code help}; starts again from zero. */
     void drainTo(Series series) {
         series.add("help", stream, helped, Map.of("offered", offered, "tuples", tuples, "wall_sum_ns", wallNs,
-            "ratio", ratio.value()));
+            "ratio", ratio.value(), "requests", ratio.requests()));
         offered = 0;
         tuples = 0;
         wallNs = 0;

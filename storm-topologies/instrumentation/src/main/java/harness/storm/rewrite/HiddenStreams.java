@@ -16,11 +16,15 @@ import org.apache.storm.generated.StormTopology;
  *
  * <p>Of every stream of a helped component, each of its helpers has {@code harness.help/<component>/<stream>}, with the same
  * fields, subscribers and groupings. It is a stream like any other, and may be batched.
+ *
+ * <p>Bolts whose queues are watched have {@code harness.signal}, all of them to all of them.
  */
 final class HiddenStreams {
     private static final String BATCH = "harness.batch/";
     private static final String ROUTE = "harness.route/";
     private static final String HELP = "harness.help/";
+    /** Carries {@link Signal}s from watched bolts to watched bolts. */
+    static final String SIGNAL = "harness.signal";
 
     private HiddenStreams() {
     }
@@ -48,7 +52,7 @@ final class HiddenStreams {
 
     /** Whether it only carries what belongs to another stream. */
     static boolean isCarrier(String stream) {
-        return stream.startsWith(BATCH) || stream.startsWith(ROUTE);
+        return stream.startsWith(BATCH) || stream.startsWith(ROUTE) || stream.equals(SIGNAL);
     }
 
     static boolean isHidden(String stream) {

@@ -12,25 +12,32 @@ final class Ratio {
 
     private final double delta;
     private double value;
+    private long requests;
 
     /** It begins at 0: nobody is helped who has not asked. */
     Ratio(double delta) {
         this.delta = delta;
     }
 
-    /** The one of a topology's helper and helped component in this worker. */
-    static Ratio of(String topologyId, String helper, String helped, double delta) {
-        return OF_THIS_WORKER.computeIfAbsent(topologyId + "\n" + helper + "\n" + helped, key -> new Ratio(delta));
+    /** The one of a worker's helper and helped component. */
+    static Ratio of(String worker, String helper, String helped, double delta) {
+        return OF_THIS_WORKER.computeIfAbsent(worker + "\n" + helper + "\n" + helped, key -> new Ratio(delta));
     }
 
     /** The helped bolt's queue has reached its high water. */
     synchronized void helpIsAskedFor() {
         value += (1 - value) * delta; // eq. 1
+        requests++;
     }
 
     /** The helper's own queue has reached its high water. */
     synchronized void helperIsBusy() {
         value -= value * delta;
+    }
+
+    /** How often help was asked for. */
+    synchronized long requests() {
+        return requests;
     }
 
     synchronized double value() {

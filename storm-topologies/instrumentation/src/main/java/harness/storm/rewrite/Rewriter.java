@@ -20,13 +20,15 @@ import org.apache.storm.utils.ObjectReader;
 import org.apache.storm.utils.Utils;
 
 /**
- * Puts batching into a topology that is about to be submitted.
+ * Puts batching, helping and back-pressure into a topology that is about to be submitted.
  *
  * <p>Made before the topology's objects are wrapped by anything else, as it has to know what they are; applied after, as
  * what it puts around them has to be outermost.
  */
 public final class Rewriter {
     private static final String KEY = "topology.batching";
+    private static final String HELPING = "topology.helping";
+    private static final String PAUSING = "topology.backpressure";
     private static final int DEFAULT_TIMEOUT_S = 30;
 
     private final Map<String, Map<String, BatchSize>> sizes = new TreeMap<>();
@@ -35,6 +37,10 @@ public final class Rewriter {
     private final Map<String, List<Helper>> helpers = new TreeMap<>();
     private final Map<String, List<Alias>> helpStreams = new TreeMap<>();
     private final Map<String, Map<String, Alias>> aliases = new TreeMap<>();
+    private final Map<String, Watermarks> marks = new TreeMap<>();
+    private final Map<String, Double> deltas = new TreeMap<>();
+    private final Map<String, String> helperOf = new TreeMap<>();
+    private boolean pausing;
 
     private Rewriter() {
     }
@@ -44,8 +50,9 @@ public final class Rewriter {
      *
      * @param batched as {@code component:stream}, sorted
      * @param left as {@code component:stream}, with the reason
+     * @param helped components that may be helped, each with who helps it
      */
-    public record Result(List<String> batched, Map<String, String> left) {
+    public record Result(List<String> batched, Map<String, String> left, Map<String, String> helped) {
     }
 
     /**
@@ -56,16 +63,18 @@ public final class Rewriter {
      * @throws RewriteException naming a component or stream that is not there, or one that nothing can be batched of
      */
     public static Rewriter plan(StormTopology topology, Map<String, Object> conf, Map<String, BatchSize> batching) {
-        return plan(topology, conf, batching, Map.of());
+        return plan(topology, conf, batching, Map.of(), null);
     }
 
     /**
-     * Finds out what is to be rewritten for batching and for helping.
+     * Finds out what is to be rewritten for batching, helping and back-pressure.
      *
      * @param helping by component that is stateless, and may be helped by those directly before it
+     * @param pausing when spouts pause for any bolt's queue, as Heron's do; null for never
+     * @throws RewriteException naming a component that is not there, or one that nothing can be done for
      */
-    static Rewriter plan(StormTopology topology, Map<String, Object> conf, Map<String, BatchSize> batching,
-            Map<String, HelpSettings> helping) {
+    public static Rewriter plan(StormTopology topology, Map<String, Object> conf, Map<String, BatchSize> batching,
+            Map<String, HelpSettings> helping, Watermarks pausing) {
         Rewriter rewriter = new Rewriter();
         Components components = new Components(topology);
         int timeoutS = ObjectReader.getInt(conf.get(Config.TOPOLOGY_MESSAGE_TIMEOUT_SECS), DEFAULT_TIMEOUT_S);
@@ -104,23 +113,43 @@ public final class Rewriter {
                     + components.reasons(chosen));
             }
         }
+        if (pausing != null) {
+            rewriter.pause(topology, components, pausing);
+        }
         helping.forEach((helped, settings) -> rewriter.help(components, helped, settings, helping.keySet(), conf));
         return rewriter;
     }
 
+    private void pause(StormTopology topology, Components components, Watermarks at) {
+        for (String id : components.all()) {
+            String reason = components.reason(id);
+            if (reason != null) {
+                throw new RewriteException(PAUSING + ": " + id + " can be neither watched nor paused: it " + reason);
+            }
+        }
+        topology.get_bolts().keySet().forEach(id -> marks.put(id, at));
+        rewritten.addAll(components.all());
+        pausing = true;
+    }
+
     private void help(Components components, String helped, HelpSettings settings, Set<String> all,
             Map<String, Object> conf) {
-        components.require("topology.helping", helped);
+        components.require(HELPING, helped);
         String reason = components.unhelped(helped, all, conf);
         if (reason != null) {
-            throw new RewriteException("topology.helping: " + helped + " cannot be helped: it " + reason);
+            throw new RewriteException(HELPING + ": " + helped + " cannot be helped: it " + reason);
         }
         GlobalStreamId input = components.common(helped).get_inputs().keySet().iterator().next();
         IBolt next = Utils.javaDeserialize(components.object(helped).get_serialized_java(), IBolt.class);
         String helper = input.get_componentId();
         helpers.computeIfAbsent(helper, id -> new ArrayList<>())
-            .add(new Helper(next, helped, input.get_streamId(), settings));
+            .add(new Helper(next, helped, input.get_streamId()));
         rewritten.add(helper);
+        rewritten.add(helped);
+        helperOf.put(helped, helper);
+        deltas.put(helped, settings.delta());
+        marks.put(helped, settings.marks());
+        marks.putIfAbsent(helper, settings.marks());
         for (String stream : components.streams(helped)) {
             helpStreams.computeIfAbsent(helper, id -> new ArrayList<>()).add(new Alias(helped, stream));
             components.subscribers(helped, stream).keySet().forEach(subscriber -> {
@@ -134,6 +163,11 @@ public final class Rewriter {
     /** Changes the topology in place, and its settings. */
     public Result apply(StormTopology topology, Map<String, Object> conf) {
         Components components = new Components(topology);
+        ReliefPlan relief = marks.isEmpty() ? null : new ReliefPlan(marks, helperOf, deltas, pausing);
+        if (relief != null) {
+            addSignals(components);
+            listOf(conf, Config.TOPOLOGY_METRICS_REPORTERS, Map.of("class", QueueFills.class.getName()));
+        }
         helpStreams.forEach((helper, streams) -> streams.forEach(stream -> addHelp(components, helper, stream)));
         sizes.forEach((component, streams) -> {
             for (String stream : streams.keySet()) {
@@ -145,8 +179,9 @@ public final class Rewriter {
             Map<String, BatchSize> own = sizes.getOrDefault(id, Map.of());
             Object inner = Utils.javaDeserialize(object.get_serialized_java(), Object.class);
             Object outer = inner instanceof IBolt bolt
-                ? new RewrittenBolt(bolt, own, helpers.getOrDefault(id, List.of()), aliases.getOrDefault(id, Map.of()))
-                : new RewrittenSpout((ISpout) inner, own);
+                ? new RewrittenBolt(bolt, own, helpers.getOrDefault(id, List.of()), aliases.getOrDefault(id, Map.of()),
+                    marks.containsKey(id) ? relief : null)
+                : new RewrittenSpout((ISpout) inner, own, pausing ? relief : null);
             object.set_serialized_java(Utils.javaSerialize(outer));
         }
         if (!sizes.isEmpty()) {
@@ -155,7 +190,18 @@ public final class Rewriter {
         List<String> batched = new ArrayList<>();
         sizes.forEach((component, streams) -> streams.keySet().stream().filter(stream -> !HiddenStreams.isHidden(stream))
             .forEach(stream -> batched.add(component + ":" + stream)));
-        return new Result(List.copyOf(batched), Map.copyOf(left));
+        return new Result(List.copyOf(batched), Map.copyOf(left), Map.copyOf(helperOf));
+    }
+
+    /** From each bolt whose queue is watched to all tasks of all of them: that is how workers hear of each other. */
+    private void addSignals(Components components) {
+        for (String from : marks.keySet()) {
+            components.common(from).get_streams().put(HiddenStreams.SIGNAL, new StreamInfo(Signal.FIELDS, false));
+            for (String to : marks.keySet()) {
+                components.common(to).get_inputs().put(
+                    new GlobalStreamId(from, HiddenStreams.SIGNAL), Grouping.all(new NullStruct()));
+            }
+        }
     }
 
     /** A helper's stream beside a helped component's, with the same subscribers, groupings and batches. */
@@ -194,9 +240,13 @@ public final class Rewriter {
             all.putAll(mine);
             conf.put(Config.TOPOLOGY_KRYO_REGISTER, all);
         } else {
-            List<Object> all = before instanceof List<?> list ? new ArrayList<>(list) : new ArrayList<>();
-            all.add(mine);
-            conf.put(Config.TOPOLOGY_KRYO_REGISTER, all);
+            listOf(conf, Config.TOPOLOGY_KRYO_REGISTER, mine);
         }
+    }
+
+    private static void listOf(Map<String, Object> conf, String key, Object more) {
+        List<Object> all = conf.get(key) instanceof List<?> list ? new ArrayList<>(list) : new ArrayList<>();
+        all.add(more);
+        conf.put(key, all);
     }
 }

@@ -20,6 +20,10 @@ public final class RewrittenBolt implements IBolt, ICredentialsListener {
     private final HashMap<String, BatchSize> sizes;
     private final ArrayList<Helper> helpers;
     private final HashMap<String, Alias> aliases;
+    private final ReliefPlan plan;
+    private transient Relief relief;
+    private transient String component;
+    private transient int task;
     private transient BoltOutputs outputs;
 
     /**
@@ -27,28 +31,47 @@ public final class RewrittenBolt implements IBolt, ICredentialsListener {
      * @param sizes of its streams that may be batched
      * @param helpers for components behind it that it helps
      * @param aliases of hidden streams of helpers that it subscribes to
+     * @param plan null where nobody's queue is watched
      */
-    RewrittenBolt(IBolt bolt, Map<String, BatchSize> sizes, List<Helper> helpers, Map<String, Alias> aliases) {
+    RewrittenBolt(IBolt bolt, Map<String, BatchSize> sizes, List<Helper> helpers, Map<String, Alias> aliases,
+            ReliefPlan plan) {
         this.bolt = bolt;
         this.sizes = new HashMap<>(sizes);
         this.helpers = new ArrayList<>(helpers);
         this.aliases = new HashMap<>(aliases);
+        this.plan = plan;
     }
 
     @Override
     public void prepare(Map<String, Object> conf, TopologyContext context, OutputCollector collector) {
         TopologyContext plain = new PlainContext(context);
         outputs = new BoltOutputs(sizes, helpers, conf, context, plain, collector);
-        if (outputs.batches() || !helpers.isEmpty()) {
+        component = context.getThisComponentId();
+        task = context.getThisTaskId();
+        relief = plan == null ? null : Relief.of(context, plan);
+        if (outputs.batches() || watched()) {
             Series.publish(conf, context, "rewritten", this::report);
         }
         bolt.prepare(conf, plain, new OutputCollector(outputs));
-        helpers.forEach(helper -> helper.prepare(conf, plain, outputs));
+        helpers.forEach(helper -> helper.prepare(conf, plain, relief, outputs));
+        if (watched()) {
+            relief.watch(task, component);
+            if (!context.getThisWorkerTasks().containsAll(context.getTaskToComponent().keySet())) {
+                relief.connect(task, outputs::signal);
+            }
+        }
+    }
+
+    private boolean watched() {
+        return relief != null && plan.marks().containsKey(component);
     }
 
     private Series report() {
         Series series = new Series();
         outputs.drainTo(series);
+        if (watched()) {
+            series.add("pressure", relief.drain(task));
+        }
         return series;
     }
 
@@ -56,7 +79,10 @@ public final class RewrittenBolt implements IBolt, ICredentialsListener {
     public void execute(Tuple tuple) {
         outputs.throwFailure();
         String stream = tuple.getSourceStreamId();
-        if (HiddenStreams.isBatch(stream)) {
+        if (HiddenStreams.SIGNAL.equals(stream)) {
+            relief.hear(Signal.of(tuple.getValues()), System.nanoTime());
+            outputs.ack(tuple);
+        } else if (HiddenStreams.isBatch(stream)) {
             Batch batch = (Batch) tuple.getValue(0);
             String batched = HiddenStreams.batched(stream);
             Delivery delivery = new Delivery(tuple, batch.size());
@@ -96,5 +122,8 @@ public final class RewrittenBolt implements IBolt, ICredentialsListener {
         bolt.cleanup();
         helpers.forEach(Helper::cleanup);
         outputs.close();
+        if (watched()) {
+            relief.leave(task);
+        }
     }
 }

@@ -14,20 +14,32 @@ public final class RewrittenSpout implements ISpout, ICredentialsListener {
 
     private final ISpout spout;
     private final HashMap<String, BatchSize> sizes;
+    private final ReliefPlan plan;
+    private transient Relief relief;
+    private transient int task;
+    private transient long watchedNs;
+    private transient long pausedNs;
     private transient SpoutOutputs outputs;
 
     /**
      * @param spout serialised with this object, and used in its place
      * @param sizes of its streams that may be batched
+     * @param plan null where it never pauses
      */
-    RewrittenSpout(ISpout spout, Map<String, BatchSize> sizes) {
+    RewrittenSpout(ISpout spout, Map<String, BatchSize> sizes, ReliefPlan plan) {
         this.spout = spout;
         this.sizes = new HashMap<>(sizes);
+        this.plan = plan;
     }
 
     @Override
     public void open(Map<String, Object> conf, TopologyContext context, SpoutOutputCollector collector) {
         outputs = new SpoutOutputs(sizes, context, collector);
+        task = context.getThisTaskId();
+        if (plan != null) {
+            relief = Relief.of(context, plan);
+            relief.join(task);
+        }
         Series.publish(conf, context, "rewritten", this::report);
         spout.open(conf, new PlainContext(context), new SpoutOutputCollector(outputs));
     }
@@ -35,12 +47,21 @@ public final class RewrittenSpout implements ISpout, ICredentialsListener {
     private Series report() {
         Series series = new Series();
         outputs.drainTo(series);
+        if (relief != null) {
+            long watched = relief.watchedNs();
+            long paused = relief.pausedNs();
+            series.add("paused", Map.of("watched_ns", watched - watchedNs, "paused_ns", paused - pausedNs));
+            watchedNs = watched;
+            pausedNs = paused;
+        }
         return series;
     }
 
     @Override
     public void nextTuple() {
-        spout.nextTuple();
+        if (relief == null || !relief.paused()) {
+            spout.nextTuple();
+        }
         outputs.leaveDue();
     }
 
@@ -87,5 +108,8 @@ public final class RewrittenSpout implements ISpout, ICredentialsListener {
     public void close() {
         spout.close();
         outputs.leave();
+        if (relief != null) {
+            relief.leave(task);
+        }
     }
 }

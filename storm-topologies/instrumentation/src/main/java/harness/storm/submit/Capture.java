@@ -93,7 +93,7 @@ final class Capture implements InvocationHandler {
         return result;
     }
 
-    /** Which streams are batched, and which are not though they were to be. */
+    /** Which streams are batched, which are not though they were to be, and who is helped. */
     synchronized Rewriter.Result rewriting() {
         return rewriting;
     }
@@ -131,7 +131,8 @@ final class Capture implements InvocationHandler {
         conf.putAll(settings.storm());
         Rewriter rewriter;
         try {
-            rewriter = Rewriter.plan(changed, conf, settings.batching());
+            rewriter = Rewriter.plan(
+                changed, conf, settings.batching(), settings.helping(), settings.backpressure());
         } catch (RewriteException e) {
             throw fail(SubmitException.settings(e.getMessage()));
         }

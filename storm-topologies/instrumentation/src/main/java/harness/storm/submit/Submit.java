@@ -40,7 +40,7 @@ import org.apache.storm.validation.ConfigValidation;
  * <p>The only argument is the path of a JSON file ({@link SubmitSettings}). The answer is in a file that it names, so that
  * main may do with its output as it likes:
  * {@code {"topology": name, "wrapped": [component], "unwrapped": {component: reason}, "batched": [component:stream],
- * "unbatched": {component:stream: reason}, "description": {...}}} with exit status 0 ({@link Description}); or
+ * "unbatched": {component:stream: reason}, "helped": {component: helper}, "description": {...}}} with exit status 0 ({@link Description}); or
  * {@code {"error": line}}, which is the last line on standard error, too, with exit status 2 for the settings or the jar and
  * 1 for all else. The workers must have this jar in their class path.
  *
@@ -292,6 +292,7 @@ public final class Submit {
             line.put("unwrapped", capture.result().unwrapped());
             line.put("batched", capture.rewriting().batched());
             line.put("unbatched", capture.rewriting().left());
+            line.put("helped", capture.rewriting().helped());
             line.put("description", capture.description());
             return JSONValue.toJSONString(line);
         }

@@ -1,6 +1,8 @@
 package harness.storm.submit;
 
 import harness.storm.rewrite.BatchSize;
+import harness.storm.rewrite.HelpSettings;
+import harness.storm.rewrite.Watermarks;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -24,6 +26,8 @@ import org.apache.storm.shade.net.minidev.json.parser.ParseException;
  * @param metrics where measurements go
  * @param components executors and tasks of components that shall not have those that main gives them
  * @param batching when batches leave, by component or {@code component:stream}; empty for a topology without batches
+ * @param helping how components are helped by those directly before them; empty for a topology without helping
+ * @param backpressure fills of queues between which spouts pause; null for never
  * @param storm topology settings that take the place of the topology's own
  */
 record SubmitSettings(
@@ -37,6 +41,8 @@ record SubmitSettings(
         Metrics metrics,
         Map<String, Size> components,
         Map<String, BatchSize> batching,
+        Map<String, HelpSettings> helping,
+        Watermarks backpressure,
         Map<String, Object> storm) {
 
     /** Where a server listens. */
@@ -90,15 +96,17 @@ record SubmitSettings(
                 metrics.positive("bucket_s"), metrics.positive("consumers")),
             sizes(all.object("components")),
             batching(all.object("batching")),
+            helping(all.object("helping")),
+            all.isNull("backpressure") ? null : marks(all.object("backpressure"), "high_pct", "low_pct"),
             all.object("storm").toMap());
         metrics.allowOnly("url", "token_file", "spool", "topology", "bucket_s", "consumers");
         all.allowOnly("answer", "nimbus", "jar", "main", "args", "patience_s", "instrument", "metrics", "components", "batching",
-            "storm");
+            "helping", "backpressure", "storm");
         return settings;
     }
 
     private static Address address(Keys all) {
-        if (all.map().containsKey("nimbus") && all.map().get("nimbus") == null) {
+        if (all.isNull("nimbus")) {
             return null;
         }
         Keys nimbus = all.object("nimbus");
@@ -127,6 +135,29 @@ record SubmitSettings(
         return batching;
     }
 
+    private static Map<String, HelpSettings> helping(Keys keys) {
+        Map<String, HelpSettings> helping = new TreeMap<>();
+        for (String name : keys.toMap().keySet()) {
+            Keys help = keys.object(name);
+            try {
+                helping.put(name, new HelpSettings(help.number("delta"), marks(help, "delta", "high_pct", "low_pct")));
+            } catch (IllegalArgumentException e) {
+                throw SubmitException.settings(help.file() + ": " + help.prefix() + e.getMessage());
+            }
+        }
+        return helping;
+    }
+
+    private static Watermarks marks(Keys keys, String... known) {
+        try {
+            Watermarks marks = new Watermarks(keys.number("high_pct"), keys.number("low_pct"));
+            keys.allowOnly(known);
+            return marks;
+        } catch (IllegalArgumentException e) {
+            throw SubmitException.settings(keys.file() + ": " + keys.prefix() + e.getMessage());
+        }
+    }
+
     /** An object in the file, which names its keys in errors as {@code metrics.url}. */
     private record Keys(Path file, String prefix, Map<?, ?> map) {
 
@@ -136,6 +167,14 @@ record SubmitSettings(
 
         String text(String key) {
             return get(key, String.class, "a text");
+        }
+
+        boolean isNull(String key) {
+            return map.containsKey(key) && map.get(key) == null;
+        }
+
+        double number(String key) {
+            return get(key, Number.class, "a number").doubleValue();
         }
 
         boolean truth(String key) {

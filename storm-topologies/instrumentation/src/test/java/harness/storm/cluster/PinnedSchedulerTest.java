@@ -15,6 +15,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.stream.IntStream;
+import org.apache.storm.Config;
 import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.DefaultScheduler;
 import org.apache.storm.scheduler.SupervisorDetails;
@@ -70,6 +71,17 @@ class PinnedSchedulerTest {
         assertEquals(only(T, PLAN), nimbus.pass(nodes(), topologies(), only(T, PLAN)));
         assertEquals(Set.of(), nimbus.touched);
         assertEquals(List.of(), nimbus.said); // Nimbus logs each status that is set
+        assertEquals(PLACED, nimbus.status(T));
+    }
+
+    @Test
+    void aNodeWithoutANameGoesByItsHost() {
+        Map<String, Double> resources = Map.of(Config.SUPERVISOR_CPU_CAPACITY, 400.0, Config.SUPERVISOR_MEMORY_CAPACITY_MB, 4096.0);
+        List<SupervisorDetails> unnamed = List.of(new SupervisorDetails("s-9", "here", null, List.of(6700), resources));
+        Map<String, String> plan = Map.of("__acker[1-1]", "here:6700", "a[2-3]", "here:6700", "a[4-5]", "here:6700");
+        Passes nimbus = new Passes(folder);
+        nimbus.plan(T, 7, plan);
+        assertEquals(only(T, plan), nimbus.pass(unnamed, topologies(), Map.of()));
         assertEquals(PLACED, nimbus.status(T));
     }
 

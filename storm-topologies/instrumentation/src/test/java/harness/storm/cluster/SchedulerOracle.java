@@ -283,7 +283,7 @@ public final class SchedulerOracle {
     }
 
     private static String name(SupervisorDetails supervisor) {
-        return ((Map<?, ?>) supervisor.getSchedulerMeta()).get("name").toString();
+        return supervisor.getSchedulerMeta() instanceof Map<?, ?> meta ? meta.get("name").toString() : supervisor.getHost();
     }
 
     private static List<Map<?, ?>> objects(Object list) {

@@ -85,8 +85,8 @@ class AcksTest {
             sizes.put("b:default", new BatchSize(3, WAITS_FOR_EVER_MS));
         }
         Map<String, HelpSettings> helping = helped ? Map.of("d", new HelpSettings(0.3, 50, 10)) : Map.of();
-        Rewriter.plan(topology, conf, sizes, helping).apply(topology, conf);
-        Ratio ratio = Ratio.of("t-1", "c", "d", 0.3);
+        Rewriter.plan(topology, conf, sizes, helping, null).apply(topology, conf);
+        Ratio ratio = Ratio.of("t-1:6700", "c", "d", 0.3);
         for (int i = random.nextInt(4); i >= 0; i--) {
             if (ratio.value() < 0.8) {
                 ratio.helpIsAskedFor();
@@ -95,7 +95,11 @@ class AcksTest {
             }
         }
         Net net = new Net(topology, conf, true, trial);
+        Watermarks marks = new Watermarks(50, 10);
+        Relief relief = Relief.of("t-1:6700",
+            new ReliefPlan(Map.of("c", marks, "d", marks), Map.of("d", "c"), Map.of("d", 0.3), false));
         for (int i = 0; i < 30; i++) {
+            relief.look(i, task -> 100 * random.nextInt(2)); // help with all begins, and ends in both ways
             net.nextTuples();
             for (int k = random.nextInt(12); k > 0 && net.step(); k--) {
                 continue;
@@ -107,6 +111,7 @@ class AcksTest {
             net.deliverAll();
             net.tick();
         }
+        net.tasks.values().forEach(tasks -> tasks.forEach(relief::leave));
         return net;
     }
 

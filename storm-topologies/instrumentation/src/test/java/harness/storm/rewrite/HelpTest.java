@@ -83,8 +83,8 @@ class HelpTest {
         if (size > 0) {
             List.of("a-word", "b-compute", "c-exclam1").forEach(id -> sizes.put(id, new BatchSize(size, 29_000)));
         }
-        Rewriter.plan(topology, conf, sizes, Map.of("c-exclam1", HELP)).apply(topology, conf);
-        Ratio ratio = Ratio.of("t-1", "b-compute", "c-exclam1", HELP.delta());
+        Rewriter.plan(topology, conf, sizes, Map.of("c-exclam1", HELP), null).apply(topology, conf);
+        Ratio ratio = Ratio.of("t-1:6700", "b-compute", "c-exclam1", HELP.delta());
         while (ratio.value() > 1e-15) {
             ratio.helperIsBusy();
         }
@@ -121,6 +121,27 @@ class HelpTest {
         assertEquals(WORDS, Word.acked);
     }
 
+    @Test
+    void spoutsPauseWhileAQueueIsFull() {
+        AT_END.clear();
+        StormTopology topology = topology();
+        Map<String, Object> conf = new HashMap<>();
+        Watermarks marks = new Watermarks(50, 10);
+        Rewriter.plan(topology, conf, Map.of(), Map.of(), marks).apply(topology, conf);
+        Net net = new Net(topology, conf, true, 1);
+        Relief relief = Relief.of("t-1:6700", new ReliefPlan(
+            Map.of("b-compute", marks, "c-exclam1", marks, "d-exclam2", marks), Map.of(), Map.of(), true));
+        relief.look(1, task -> task == 5 ? 50 : 0);
+        net.nextTuples();
+        net.deliverAll();
+        assertEquals(List.of(), AT_END);
+        relief.look(2, task -> 0);
+        net.nextTuples();
+        net.deliverAll();
+        assertEquals(1, AT_END.size());
+        net.tasks.values().forEach(tasks -> tasks.forEach(relief::leave));
+    }
+
     private static Map<String, Double> help(Map<String, IMetric> metrics) {
         Map<?, ?> report = (Map<?, ?>) metrics.get("harness.rewritten").getValueAndReset();
         Map<String, Double> fields = new HashMap<>();
@@ -153,7 +174,7 @@ class HelpTest {
             "shared", "shares the stream chain:default with other subscribers"));
         reasons.forEach((id, reason) -> assertEquals("topology.helping: " + id + " cannot be helped: it " + reason,
             refused(topology, Map.of(id, HELP))));
-        Rewriter.plan(topology, Map.of(), Map.of(), Map.of("good", HELP));
+        Rewriter.plan(topology, Map.of(), Map.of(), Map.of("good", HELP), null);
         assertEquals("topology.helping: chain cannot be helped: it has a helper that is helped itself, good",
             refused(topology, new TreeMap<>(Map.of("chain", HELP, "good", HELP))));
         assertEquals("topology.helping: there is no component nobody; the topology has chain, first, good, keyed, shared,"
@@ -164,7 +185,7 @@ class HelpTest {
 
     private static String refused(StormTopology topology, Map<String, HelpSettings> helping) {
         return assertThrows(RewriteException.class,
-            () -> Rewriter.plan(topology, Map.of(), Map.of(), helping)).getMessage();
+            () -> Rewriter.plan(topology, Map.of(), Map.of(), helping, null)).getMessage();
     }
 
     private static StormTopology topology() {

@@ -86,7 +86,7 @@ class RewriterTest {
     void withoutBatchesNothingChanges() {
         StormTopology topology = topology();
         StormTopology before = topology.deepCopy();
-        assertEquals(new Rewriter.Result(List.of(), Map.of()), apply(topology, Map.of()));
+        assertEquals(new Rewriter.Result(List.of(), Map.of(), Map.of()), apply(topology, Map.of()));
         assertEquals(before, topology);
         assertEquals(Map.of(), conf);
     }
@@ -126,6 +126,9 @@ class RewriterTest {
         assertEquals("topology.batching: nothing of a can be batched: its subscriber b runs in a process of its own (shell"
             + " component); nothing subscribes to its stream unheard",
             assertThrows(RewriteException.class, () -> Rewriter.plan(topology, conf, sizes)).getMessage());
+        assertEquals("topology.backpressure: b can be neither watched nor paused: it runs in a process of its own (shell"
+            + " component)", assertThrows(RewriteException.class,
+                () -> Rewriter.plan(topology, conf, Map.of(), Map.of(), new Watermarks(50, 10))).getMessage());
         Rewriter.Result result = apply(topology, Map.of("source", new BatchSize(5, 5)));
         assertEquals(List.of("source:default"), result.batched());
         assertEquals(List.of("source:straight", "source:unheard"), new ArrayList<>(new TreeMap<>(result.left()).keySet()));
@@ -147,6 +150,24 @@ class RewriterTest {
     private String refused(String key) {
         return assertThrows(RewriteException.class,
             () -> Rewriter.plan(topology(), conf, Map.of(key, new BatchSize(5, 5)))).getMessage();
+    }
+
+    @Test
+    void watchedBoltsHearOfEachOtherAndSpoutsMayPause() {
+        StormTopology topology = topology();
+        Rewriter.Result result = Rewriter.plan(topology, conf, Map.of(), Map.of(), new Watermarks(50, 10))
+            .apply(topology, conf);
+        assertEquals(Map.of(), result.helped());
+        topology.get_bolts().forEach((id, bolt) -> {
+            assertTrue(bolt.get_common().get_streams().containsKey(HiddenStreams.SIGNAL));
+            topology.get_bolts().keySet().forEach(from -> assertTrue(bolt.get_common().get_inputs()
+                .get(new GlobalStreamId(from, HiddenStreams.SIGNAL)).is_set_all()));
+        });
+        assertEquals(List.of(Map.of("class", QueueFills.class.getName())), conf.get("topology.metrics.reporters"));
+        StormTopology plain = HiddenStreams.without(topology);
+        assertEquals(topology().get_bolts().keySet(), plain.get_bolts().keySet());
+        plain.get_bolts().forEach((id, bolt) ->
+            assertEquals(topology().get_bolts().get(id).get_common(), bolt.get_common()));
     }
 
     private Rewriter.Result apply(StormTopology topology, Map<String, BatchSize> sizes) {

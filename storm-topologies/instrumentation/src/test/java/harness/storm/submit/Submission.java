@@ -55,6 +55,8 @@ final class Submission implements AutoCloseable {
             "bucket_s", 1, "consumers", 1));
         settings.put("components", Map.of());
         settings.put("batching", Map.of());
+        settings.put("helping", Map.of());
+        settings.put("backpressure", null);
         settings.put("storm", Map.of());
         return settings;
     }
