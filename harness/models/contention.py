@@ -19,28 +19,45 @@ SPREAD_MS = 3.0
 
 
 class Hosts(NamedTuple):
-    """Hosts of a plan, numbered from 0; a worker node with a quota of its own is one.
+    """Hosts of a plan, numbered from 0; a worker node with a CPU quota is one, whose machine others share.
 
     Attributes
     ----------
     of_worker : array (workers)
         Host of each worker process.
     cores : array (hosts)
-    shared : array (hosts)
-        1 where other processes than workers run too, 0 within a quota.
+        Of the machine.
+    quota : array (hosts)
+        Cores that its workers may use at most in each period of the quota; infinite without one.
+    machine : array (hosts)
+        Number of the machine whose cores it shares.
     """
 
     of_worker: IntArray
     cores: FloatArray
-    shared: FloatArray
+    quota: FloatArray
+    machine: IntArray
+
+    def added(self, by_worker: FloatArray) -> FloatArray:
+        """Return each host's sum over its workers."""
+        return np.bincount(self.of_worker, by_worker, self.cores.size).astype(np.float64)
+
+    def of_others(self, cores: FloatArray) -> FloatArray:
+        """Return how much of each host's machine the others use, given what each host uses.
+
+        Exactly 0 where a host is alone on its machine.
+        """
+        return np.asarray(np.bincount(self.machine, weights=cores)[self.machine] - cores)
 
 
 def hosts(layout: Layout) -> Hosts:
     """Return the hosts whose cores a plan's workers share."""
     nodes = layout.plan.node_names
     number: dict[tuple[str, str], int] = {}
+    machines: dict[str, int] = {}
     cores: list[float] = []
-    shared: list[float] = []
+    quotas: list[float] = []
+    machine: list[int] = []
     of_worker = []
     for name, _ in layout.workers:
         node = nodes[name]
@@ -48,10 +65,16 @@ def hosts(layout: Layout) -> Hosts:
         key = (node.host, node.name if quota is not None else "")
         if key not in number:
             number[key] = len(cores)
-            cores.append(node.cores if quota is None else min(quota, node.cores))
-            shared.append(1.0 if quota is None else 0.0)
+            cores.append(node.cores)
+            quotas.append(np.inf if quota is None or quota >= node.cores else quota)
+            machine.append(machines.setdefault(node.host, len(machines)))
         of_worker.append(number[key])
-    return Hosts(np.array(of_worker, dtype=np.int64), np.array(cores), np.array(shared))
+    return Hosts(
+        np.array(of_worker, dtype=np.int64),
+        np.array(cores),
+        np.array(quotas),
+        np.array(machine, dtype=np.int64),
+    )
 
 
 def stretch(others_cores: FloatArray, cores: FloatArray, at_once: FloatArray | float = 0.0) -> FloatArray:
@@ -62,7 +85,7 @@ def stretch(others_cores: FloatArray, cores: FloatArray, at_once: FloatArray | f
     others_cores : array
         Cores that all other threads of the host ask for, not negative.
     cores : array
-        The host's cores; fewer than 1 (a quota) slow down even a thread that is alone.
+        The host's cores; fewer than 1 slow down even a thread that is alone.
     at_once : array or float
         Others that are at work whenever the thread is. Up to one fewer than there are cores they leave it a
         core of its own that a third may want, from there on they share what is left for them. Exact for

@@ -157,6 +157,8 @@ class Network:
         Streams whose tuples the rewriting layer gathers. Each sending task has a batch for each receiving
         task. It leaves with its last tuple when it is full, or so long after its first one, and its rows take
         one hop together.
+    row_ms : mapping of Stream to float
+        By how much a hop to another worker takes longer for each row of a batch beyond the first.
     send_ms : mapping of sink to Atoms
         What a sink's own client takes after the ground truth's end and before the ack.
     acks : bool
@@ -168,7 +170,11 @@ class Network:
     cores : array (hosts)
         Cores that the host's workers share. A worker node with a CPU quota counts as a host of its own.
     background_cores : array (hosts)
-        Cores in use by all else: polling, transfer threads, brokers, collection of garbage.
+        Cores in use by all else: polling, transfer threads, brokers, collection of garbage, workers of other
+        nodes on the machine.
+    quota_cores : array (hosts), optional
+        Cores that executors' demand may take at most of a period of the node's CPU quota: the quota less what
+        its workers use beside it. Infinite without a quota, None without any (``harness.models.quotas``).
     worker_cores : array (workers), optional
         Of these, what each worker process uses itself, so that its CPU use is this and its executors' demand.
     stretch : array (executors), optional
@@ -201,9 +207,16 @@ class Network:
     round_robin: frozenset[Stream] = frozenset()
     transfer_batch: int = 1
     row_batches: Mapping[Stream, BatchSize] = field(default_factory=dict)
+    row_ms: Mapping[Stream, float] = field(default_factory=dict)
     worker_cores: FloatArray | None = None
     stretch: FloatArray | None = None
+    quota_cores: FloatArray | None = None
     notes: tuple[str, ...] = field(default=())
+
+    @property
+    def by_quota(self) -> FloatArray:
+        """``quota_cores`` of every host."""
+        return np.full(self.cores.size, np.inf) if self.quota_cores is None else self.quota_cores
 
 
 WITHIN, BETWEEN_WORKERS, BETWEEN_NODES = range(3)

@@ -10,6 +10,7 @@ from harness.errors import ModelDeclined
 from harness.models.contract.answers import Saturated
 from harness.models.contract.layout import FloatArray, IntArray, Output, outputs
 from harness.models.network import Atoms, Input, Network, hop_kinds
+from harness.models.quotas import PERIOD_MS
 from harness.models.simulator.draws import Drawables
 from harness.models.simulator.kinds import (
     ACKER,
@@ -100,7 +101,7 @@ class _Builder:
         self.inputs: list[tuple[int, ...]] = []
         self.input_number: dict[Input, int] = {}
         self.fans: list[tuple[int, ...]] = []
-        self.streams: list[tuple[int, ...]] = []
+        self.streams: list[tuple[float, ...]] = []
         self.boxes = 0
         self.routes: list[int] = []
         self.turns: list[IntArray] = []
@@ -178,7 +179,8 @@ class _Builder:
                     route = NONE if s.grouping == "all" else len(self.routes)
                     rows = self.network.row_batches.get(s, BatchSize(size=1))
                     numbers = (self.number[s.target], self.input_number[key], route, int(in_turn))
-                    self.streams.append((*numbers, rows.size, self.boxes, rows.flush_ms))
+                    row_ms = self.network.row_ms.get(s, 0.0)
+                    self.streams.append((*numbers, rows.size, self.boxes, rows.flush_ms, row_ms))
                     if rows.size > 1:
                         self.boxes += len(self.layout.tasks[name]) * len(self.layout.tasks[s.target])
                     if route != NONE:
@@ -328,7 +330,11 @@ class _Builder:
         threads = np.bincount(executors["host"][demanding], minlength=hosts.size)
         if (none := (threads > 0) & (hosts["other"] >= hosts["cores"])).any():
             raise Saturated(f"host {int(none.argmax())} has no core left beside what else it runs")
-        shared = (threads > 0) & ((threads > hosts["cores"]) | (hosts["other"] > 0))
+        hosts["quota"] = hosts["left"] = network.by_quota * PERIOD_MS
+        limited = np.isfinite(hosts["quota"])
+        if (none := (threads > 0) & (hosts["quota"] <= 0)).any():
+            raise Saturated(f"host {int(none.argmax())} has used up its CPU quota by what else it runs")
+        shared = (threads > 0) & ((threads > hosts["cores"]) | (hosts["other"] > 0) | limited)
         hosts["other"] = np.where(shared, hosts["other"], 0.0)
         executors["shared"] = shared[executors["host"]]
         return hosts

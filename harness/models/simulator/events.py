@@ -7,12 +7,16 @@ meanwhile, and what they do on it.
 A host's ``progress`` is the CPU time that a thread would have had which ran all the time. A thread is done
 when the progress has grown by its demand, however many others came and went. What the host runs beside the
 executors is a stream of short demands that come at random.
+
+A host with a CPU quota stands still from when its executors have had the quota's CPU time to the end of the
+quota's period. Its other work, which is not the node's, is done in the meantime.
 """
 
 from __future__ import annotations
 
 import math
 
+from harness.models.quotas import PERIOD_MS
 from harness.models.simulator.compiled import compiled_bare, inlined
 from harness.models.simulator.draws import uniform
 from harness.models.simulator.heap import pop, push
@@ -29,6 +33,7 @@ from harness.models.simulator.kinds import (
     HELD,
     INF,
     NAN,
+    NEW_PERIOD,
     NEXT,
     NONE,
     OTHER_WORK,
@@ -55,6 +60,8 @@ def play(world: World) -> None:
     for host in range(world.hosts.size):
         if world.hosts[host]["other"] > 0.0:
             push(world, exponential(world, host) / world.hosts[host]["other"], OTHER_WORK, host)
+        if world.hosts[host]["quota"] < INF:
+            push(world, PERIOD_MS * host / world.hosts.size, NEW_PERIOD, host)  # not all at once
     for executor in range(world.executors.size):
         if world.executors[executor]["kind"] == SPOUT:
             world.executors[executor]["asleep"] = 2
@@ -78,9 +85,13 @@ def happen(world: World, time: float, kind: int, subject: int) -> tuple[int, int
     if kind == CORE:
         return finish_thread(world, subject, time), AFTER_CPU
     if kind == OTHER_WORK:
-        start_thread(world, subject, NONE, exponential(world, subject), time)
+        demand_ms = exponential(world, subject)
+        if world.hosts[subject]["used_up"] != 1:
+            start_thread(world, subject, NONE, demand_ms, time)
         gap = exponential(world, subject) / world.hosts[subject]["other"]
         push(world, time + gap, OTHER_WORK, subject)
+    elif kind == NEW_PERIOD:
+        begin_period(world, subject, time)
     elif kind == BOX_DUE:
         if world.boxes[subject]["count"] > 0 and world.boxes[subject]["due"] == time:
             leave(world, int(world.boxes[subject]["sender"]), subject, time)
@@ -288,6 +299,8 @@ def go_on(world: World, executor: int, time: float, then: int) -> None:
 def speed(world: World, host: int) -> float:
     """Return the share of a core that each thread in need of one has."""
     h = world.hosts[host]
+    if h["used_up"] == 1:
+        return 0.0
     return float(min(1.0, h["cores"] / h["n"]))
 
 
@@ -296,7 +309,10 @@ def advance(world: World, host: int, time: float) -> None:
     """Bring a host's progress up to a time."""
     h = world.hosts[host]
     if h["n"] > 0:
-        h["progress"] += (time - h["updated"]) * speed(world, host)
+        more = (time - h["updated"]) * speed(world, host)
+        h["progress"] += more
+        if h["quota"] < INF:
+            h["left"] -= more * h["own"]
     else:
         h["progress"] = 0.0
     h["updated"] = time
@@ -317,12 +333,28 @@ def first_done(world: World, host: int) -> int:
 def schedule(world: World, host: int, time: float) -> None:
     """Expect the end of the thread that will be done first; what was expected before is void."""
     h = world.hosts[host]
-    if h["n"] == 0:
+    if h["used_up"] == 2:
+        h["used_up"] = 0
+    if h["n"] == 0 or h["used_up"] == 1:
         h["due"] = NAN
         return
     left = max(0.0, world.threads[first_done(world, host)]["end"] - h["progress"])
+    if h["quota"] < INF and h["own"] > 0 and h["left"] < left * h["own"]:
+        left = max(0.0, h["left"] / h["own"])
+        h["used_up"] = 2
     h["due"] = time + left / speed(world, host)
     push(world, h["due"], CORE, host)
+
+
+@inlined
+def begin_period(world: World, host: int, time: float) -> None:
+    """Let a host have its quota of CPU time again."""
+    h = world.hosts[host]
+    advance(world, host, time)
+    h["left"] = h["quota"]
+    h["used_up"] = 0
+    schedule(world, host, time)
+    push(world, time + PERIOD_MS, NEW_PERIOD, host)
 
 
 @inlined
@@ -338,6 +370,7 @@ def start_thread(world: World, host: int, executor: int, cpu: float, time: float
     world.threads[at]["executor"] = executor
     h["n"] += 1
     if executor != NONE:
+        h["own"] += 1
         world.counters[ALIVE] += 1
     schedule(world, host, time)
 
@@ -349,6 +382,10 @@ def finish_thread(world: World, host: int, time: float) -> int:
     if h["due"] != time:
         return NONE
     advance(world, host, time)
+    if h["used_up"] == 2:
+        h["used_up"] = 1
+        h["due"] = NAN
+        return NONE
     at, last = first_done(world, host), h["first"] + h["n"] - 1
     executor = world.threads[at]["executor"]
     h["progress"] = world.threads[at]["end"]  # what the sum above is but for rounding
@@ -356,6 +393,7 @@ def finish_thread(world: World, host: int, time: float) -> int:
     world.threads[at]["executor"] = world.threads[last]["executor"]
     h["n"] -= 1
     if executor != NONE:
+        h["own"] -= 1
         world.counters[ALIVE] -= 1
     schedule(world, host, time)
     return int(executor)

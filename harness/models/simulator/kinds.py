@@ -32,8 +32,8 @@ UNROUTABLE = 2
 """Instead of 1 in the counter ``FULL``: an executor emitted where it has no routing probabilities."""
 NEXT, BEGIN, AFTER_CPU, SERVED, HELD = range(5)
 """What an executor does when its time comes."""
-WAKE, DONE, VISIT_ARRIVES, MESSAGE_ARRIVES, TICK, BOX_DUE, CORE, OTHER_WORK = range(8)
-"""Kinds of event. Their subjects: executor, executor, visit, message, task, box, host, host."""
+WAKE, DONE, VISIT_ARRIVES, MESSAGE_ARRIVES, TICK, BOX_DUE, CORE, OTHER_WORK, NEW_PERIOD = range(9)
+"""Kinds of event. Their subjects: executor, executor, visit, message, task, box, host, host, host."""
 BATCH, FLUSH_MS, TRANSFER_BATCH = range(3)
 """Places in ``World.batch``."""
 
@@ -58,11 +58,16 @@ FAN = np.dtype([(n, "i4") for n in ("table", "stream", "streams", "pad")])
 """Table of the number of tuples on an output, and where in ``streams`` those are that it feeds."""
 
 STREAM = np.dtype(
-    [*((n, "i4") for n in ("target", "input", "route", "in_turn", "size", "box")), ("stay", "f8")]
+    [
+        *((n, "i4") for n in ("target", "input", "route", "in_turn", "size", "box")),
+        ("stay", "f8"),
+        ("row", "f8"),
+    ]
 )
 """``route``: first of the source's rows in ``routes``; ``NONE`` where every task gets a copy. Rows are tables
 of tasks or, ``in_turn``, rounds; ``NONE`` where nothing is known of the executor's tuples. ``size``: of
-batches of rows, 1 for none; ``stay``: how long one waits; ``box``: where its own begin in ``boxes``."""
+batches of rows, 1 for none; ``stay``: how long one waits; ``box``: where its own begin in ``boxes``; ``row``:
+how much longer a hop to another worker takes for each row but the first."""
 
 TURN = np.dtype([(n, "i4") for n in ("first", "size", "at", "pad")])
 """Tasks that an executor sends to in turn: where in ``turn_tasks``, and which is next."""
@@ -136,21 +141,23 @@ FIRING = np.dtype([("time", "f8"), *((n, "i4") for n in ("task", "first", "fresh
 BUFFER = np.dtype([(n, "i4") for n in ("head", "tail", "count", "pad")])
 """A batch of parcels."""
 
-BOX = np.dtype([("due", "f8"), *((n, "i4") for n in ("head", "tail", "count", "sender"))])
+BOX = np.dtype([("due", "f8"), ("row", "f8"), *((n, "i4") for n in ("head", "tail", "count", "sender"))])
 """A batch of rows of one sending task for one receiving task. ``head``, ``tail``: visits, by ``link``;
-``due``: when it leaves if it is not full before."""
+``due``: when it leaves if it is not full before; ``row``: as the stream's."""
 
 PARCEL = np.dtype([("hop", "f8"), *((n, "i4") for n in ("item", "target", "link", "pad"))])
 """An item on its way to an executor, in a batch; ``hop`` is what it takes from there."""
 
 HOST = np.dtype(
     [
-        *((n, "f8") for n in ("cores", "other", "progress", "updated", "due")),
-        *((n, "i4") for n in ("first", "end", "n", "pad")),
+        *((n, "f8") for n in ("cores", "other", "progress", "updated", "due", "quota", "left")),
+        *((n, "i4") for n in ("first", "end", "n", "own", "used_up", "pad")),
     ]
 )
 """``other``: cores that all but the executors ask for. ``progress``: CPU time of a thread that runs all the
-time. ``n``: threads in need of a core, from ``first`` on."""
+time. ``n``: threads in need of a core, from ``first`` on; ``own``: those of them that are executors'.
+``quota``: CPU time that executors may have in a period, infinite without a quota. ``left``: of it, what they
+may still have in this one. ``used_up``: 1 from then on, 2 when that is what is ``due``."""
 
 THREAD = np.dtype([("end", "f8"), ("executor", "i4"), ("pad", "i4")])
 """A thread in need of a core, by the host's progress at which it is done; ``NONE``: other work."""

@@ -51,11 +51,13 @@ class Loads:
 
     @property
     def host_load(self) -> FloatArray:
-        """Share of each host's cores that executors and all else need; 0 where no cores are played."""
+        """Share of each host's cores or quota that is needed by all; 0 where no cores are played."""
         network = self.network
         if network.stretch is not None:
             return np.zeros(network.cores.size)
-        return (self.host_cores + network.background_cores) / network.cores
+        return np.maximum(
+            (self.host_cores + network.background_cores) / network.cores, self.host_cores / network.by_quota
+        )
 
     @property
     def busiest(self) -> float:
@@ -66,6 +68,11 @@ class Loads:
     def visits_per_s(self) -> float:
         """Tuples that are served a second, messages at spouts included."""
         return float(sum(rate.sum() for rate in self.task_tps.values()))
+
+    @property
+    def longest_batch_s(self) -> float:
+        """Longest time that a tuple can wait for its batch of the rewriting layer; 0 without such batches."""
+        return max((rule.flush_ms / 1000 for rule in self.network.row_batches.values()), default=0.0)
 
     def slowest_window_s(self) -> float:
         """Time until the slowest task's tuple has left its window and been acked; 0 without windows."""

@@ -233,6 +233,8 @@ def leave(world: World, stream: int, box: int, time: float) -> None:
     target = int(world.tasks[world.visits[row]["task"]]["executor"])
     here, there = world.executors[b["sender"]]["worker"], world.executors[target]["worker"]
     arrival = time + draw(world.tables, world.cells, world.hops[here, there], world.draws, stream)
+    if here != there:
+        arrival += b["row"] * (b["count"] - 1)
     b["head"] = NONE
     b["tail"] = NONE
     b["count"] = 0
@@ -256,6 +258,7 @@ def gather_row(world: World, stream: int, sender: int, s: int, task: int, item: 
         b["head"] = item
         b["sender"] = sender
         b["due"] = time + to["stay"]
+        b["row"] = to["row"]
         push(world, b["due"], BOX_DUE, box)
     else:
         world.visits[b["tail"]]["link"] = item

@@ -202,7 +202,7 @@ def simulate(
         The same network, times and seed give the same run.
     tail_s : float, optional
         For how long messages go on after the interval, so that its own are pushed out of their windows;
-        by default what the slowest window takes twice, but at most the interval's own length.
+        by default what the slowest window takes twice, and a batch, but at most the interval's own length.
 
     Raises
     ------
@@ -213,7 +213,9 @@ def simulate(
         raise ModelDeclined(f"cannot simulate {duration_s:g} s after a warm-up of {warm_up_s:g} s")
     if tail_s is None:
         build(network)  # names what is missing, before rates are worked out
-        tail_s = max(LEAST_TAIL_S, min(2 * loads(network).slowest_window_s(), duration_s))
+        expected = loads(network)
+        longest_s = 2 * expected.slowest_window_s() + expected.longest_batch_s
+        tail_s = max(LEAST_TAIL_S, min(longest_s, duration_s))
     interval = (1000 * warm_up_s, 1000 * (warm_up_s + duration_s))
     messages = generate(network, interval[1] + 1000 * tail_s, seed)
     return simulate_messages(network, messages, interval, seed)

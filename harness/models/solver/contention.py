@@ -37,7 +37,7 @@ class Contention(NamedTuple):
     cores : array (executors and ackers)
         Cores that the executor's tuples need.
     host_load : array (hosts)
-        Cores needed over cores left by all else.
+        Cores needed over cores left by all else, or by the node's CPU quota.
     """
 
     stretch: FloatArray
@@ -94,7 +94,8 @@ def _shared(f: Flat, needed: FloatArray, known: bool) -> tuple[FloatArray, Float
     """Return executors' stretch, which may be ``known`` otherwise, and hosts' loads."""
     stretch, load = np.ones(needed.size), np.zeros(f.host.size)
     host = np.ascontiguousarray(f.executor["host"])
-    _share(host, needed, f.host["cores"] - f.host["background"], known, stretch, load)
+    free = f.host["cores"] - f.host["background"]
+    _share(host, needed, (free, np.minimum(free, f.host["quota"])), known, stretch, load)
     return stretch, load
 
 
@@ -118,14 +119,23 @@ def _demand(f: Flat, r: Rates, needed: FloatArray) -> None:
 
 @compiled
 def _share(
-    host: IntArray, needed: FloatArray, free: FloatArray, known: bool, stretch: FloatArray, load: FloatArray
+    host: IntArray,
+    needed: FloatArray,
+    room: tuple[FloatArray, FloatArray],
+    known: bool,
+    stretch: FloatArray,
+    load: FloatArray,
 ) -> None:
-    """Fill in the hosts' loads and, where it is not ``known`` otherwise, the stretch."""
+    """Fill in the hosts' loads and, where it is not ``known`` otherwise, the stretch.
+
+    ``room``: cores that all else leaves free, and those that may be used at most.
+    """
+    free, most = room
     for h in range(free.size):
         mine = np.flatnonzero((host == h) & (needed > 0))
         demand = needed[mine]
         total = demand.sum()
-        load[h] = total / free[h] if free[h] > 0 else (np.inf if total > 0 else 0.0)
+        load[h] = total / most[h] if most[h] > 0 else (np.inf if total > 0 else 0.0)
         if load[h] >= 1:
             stretch[mine] = np.inf
         elif mine.size and not known:

@@ -62,6 +62,7 @@ def flatten(network: Network) -> tuple[Structure, Flat]:
     executor["scale"], executor["idle_ms"] = network.service_scale, network.idle_ms
     host = np.zeros(network.cores.size, dtype=HOST)
     host["cores"], host["background"] = network.cores, network.background_cores
+    host["quota"] = network.by_quota
     cpu = [s.cpu_ms if s else _NOTHING for s in service]
     wait = [s.wait_ms if s else _NOTHING for s in service]
     send = [network.send_ms.get(name, _NOTHING) for name in names.components]

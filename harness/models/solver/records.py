@@ -46,7 +46,8 @@ TASK = np.dtype([("executor", _WHOLE), ("input_tpms", _REAL)])
 
 EXECUTOR = np.dtype([("worker", _WHOLE), ("host", _WHOLE), ("scale", _REAL), ("idle_ms", _REAL)])
 
-HOST = np.dtype([("cores", _REAL), ("background", _REAL)])
+HOST = np.dtype([("cores", _REAL), ("background", _REAL), ("quota", _REAL)])
+"""``quota``: cores that executors' demand may take at most of a quota's period; infinite without one."""
 
 ATOM = np.dtype([("value", _REAL), ("p", _REAL)])
 
