@@ -7,7 +7,7 @@ from JSON with ``model_dump_json`` and ``model_validate_json``. Unknown keys are
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from hashlib import sha256
 from typing import Annotated, Literal, Self
@@ -273,6 +273,82 @@ class BatchSize(Frozen):
     @classmethod
     def _of_a_number(cls, value: object) -> object:
         return {"size": value} if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+class Watermarks(Frozen):
+    """Fills of a receive queue between which a task is under pressure.
+
+    Attributes
+    ----------
+    high_pct : float
+        Fill at which the pressure begins, in percent of the queue's capacity.
+    low_pct : float
+        Fill at which it ends.
+    """
+
+    high_pct: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
+    low_pct: Annotated[float, Field(ge=0, lt=100, allow_inf_nan=False)]
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.low_pct >= self.high_pct:
+            raise ValueError(f"low_pct {self.low_pct:g} must be below high_pct {self.high_pct:g}")
+        return self
+
+
+class Help(Watermarks):
+    """Help for a bolt from those directly before it.
+
+    Attributes
+    ----------
+    delta : float
+        Share of the way to all, or to none, by which a signal moves the share that is helped.
+    """
+
+    delta: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
+
+
+class Backpressure(Watermarks):
+    """A mechanism by which spouts pause for full queues of bolts.
+
+    Attributes
+    ----------
+    kind : {'heron'}
+        All spouts pause while any queue is between its marks.
+    """
+
+    kind: Literal["heron"]
+
+
+class Relief(Frozen):
+    """Two ways to relieve full queues: helping, and pauses of spouts.
+
+    Attributes
+    ----------
+    helping : mapping of str to Help
+        By helped component.
+    backpressure : Backpressure, optional
+        None leaves it to Storm's own.
+    """
+
+    helping: Mapping[str, Help] = {}
+    backpressure: Backpressure | None = None
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The keys that are in force.
+
+        Examples
+        --------
+        >>> Relief(backpressure=Backpressure(kind="heron", high_pct=50, low_pct=10)).parts
+        ('backpressure',)
+        """
+        return (*(["helping"] if self.helping else ()), *(["backpressure"] if self.backpressure else ()))
+
+    def only(self, parts: Collection[str]) -> Self:
+        """Return what is left where some keys only are in force."""
+        kept = {part: getattr(self, part) for part in self.parts if part in parts}
+        return self.model_copy(update={"helping": {}, "backpressure": None} | kept)
 
 
 Batching = Mapping[str, BatchSize]

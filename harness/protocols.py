@@ -18,6 +18,7 @@ from harness.plans import (
     PhysicalPlan,
     Positive,
     QueryPlan,
+    Relief,
     TopologyConfiguration,
     WorkerNode,
 )
@@ -43,12 +44,15 @@ class Settings:
         source's.
     batching : mapping of str to BatchSize
         Components or streams whose tuples travel in batches of the rewriting layer.
+    relief : Relief
+        What the layer does about full queues: models that know nothing of it decline.
     """
 
     storm: Mapping[str, object]
     version: str
     poll_timeout_ms: float | None = None
     batching: Batching = field(default_factory=dict)
+    relief: Relief = field(default_factory=Relief)
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,10 @@ from harness.errors import HarnessError, UsageError
 from harness.machine.locks import held
 from harness.machine.seals import seal
 from harness.machine.whole_files import folder_atomically, write_atomically
-from harness.plans import AskedPlacement, Batching, Frozen, PhysicalPlan, TopologyConfiguration
+from harness.plans import AskedPlacement, Batching, Frozen, PhysicalPlan, Relief, TopologyConfiguration
 from harness.quality import Quality
 from harness.schemas import ADAPTATION, LATENCY, METRICS, SCHEMA_VERSION
+from harness.schemas.derivable import left_out, needed, with_derivable
 
 F = TypeVar("F", bound=Frozen)
 SEALED = "sealed"
@@ -60,6 +61,8 @@ class StepPlan(Frozen):
     """None where executors were left to Storm's own scheduler."""
     batching: Batching | None = None
     """What travels in batches; None in a run written before a step could say it: what its experiment says."""
+    relief: Relief = Relief()
+    """Helping and back-pressure that were in force."""
 
 
 class StepTuning(Frozen):
@@ -234,6 +237,29 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         raise UsageError(f"{path}: damaged, or no Parquet file", str(error).splitlines()[0]) from None
 
 
+def read_latency(folder: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """Read a step's ``latency.parquet``, whole or some of its columns, and compute those it leaves out.
+
+    Raises
+    ------
+    UsageError
+        When a file is cut, not Parquet or not there, or a hop's task is not in the step's plan.
+    """
+    path = folder / "latency.parquet"
+    try:
+        dropped = left_out(pq.read_schema(path))
+    except (OSError, pa.ArrowException):
+        dropped = ()  # what is wrong is said where it is read
+    if not dropped:
+        return read_table(path, columns)
+    rows = read_table(path, None if columns is None else needed(columns, dropped))
+    plan = _read(StepPlan, folder / "plan.json").start
+    named = {task: e.component for task, e in plan.by_task.items()}
+    if columns is None:
+        return with_derivable(rows, named)
+    return with_derivable(rows, named, columns).select(columns)
+
+
 @contextmanager
 def judged_alone(path: Path) -> Iterator[None]:
     """Let nobody else write predictions, errors or a report into a run directory during the block.
@@ -342,7 +368,7 @@ class Run:
     @property
     def declined_steps(self) -> Mapping[int, DeclinedStep]:
         """The steps that were not measured, since what they ask for cannot be had."""
-        declined = (self._read(DeclinedStep, path) for path in self.path.glob("declined/*.json"))
+        declined = (_read(DeclinedStep, path) for path in self.path.glob("declined/*.json"))
         return {d.step: d for d in sorted(declined, key=lambda d: d.step)}
 
     @property
@@ -402,23 +428,24 @@ class Run:
 
     def plan(self, index: int) -> StepPlan:
         """Read ``plan.json`` of a step."""
-        return self._read(StepPlan, self.step_path(index) / "plan.json")
+        return _read(StepPlan, self.step_path(index) / "plan.json")
 
     def interval(self, index: int) -> Interval:
         """Read ``interval.json`` of a step."""
-        return self._read(Interval, self.step_path(index) / "interval.json")
+        return _read(Interval, self.step_path(index) / "interval.json")
 
     def quality(self, index: int) -> Quality:
         """Read ``quality.json`` of a step."""
-        return self._read(Quality, self.step_path(index) / "quality.json")
+        return _read(Quality, self.step_path(index) / "quality.json")
 
-    def _read(self, kind: type[F], path: Path) -> F:
-        try:
-            return kind.model_validate_json(path.read_bytes())
-        except OSError as error:
-            raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            what = f"{where}: {first['msg']}" if where else first["msg"]
-            raise UsageError(f"{path}: not what a run's {path.name} is: {what}") from None
+
+def _read(kind: type[F], path: Path) -> F:
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        what = f"{where}: {first['msg']}" if where else first["msg"]
+        raise UsageError(f"{path}: not what a run's {path.name} is: {what}") from None

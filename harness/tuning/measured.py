@@ -16,14 +16,12 @@ import numpy as np
 from harness.errors import ModelDeclined, UsageError
 from harness.models.contract.answers import require_rate
 from harness.models.contract.layout import FloatArray, outputs
+from harness.models.contract.message_costs import ASSUMED_BYTES, serialised
 from harness.models.contract.observe import Measured, Rows, observe
 from harness.plans import Stream
 from harness.protocols import Observation
 from harness.schemas import Clock, Metric, MetricField
 from harness.tuning.dataflow import DataflowLink, DataflowNode, rational
-
-ASSUMED_BYTES = 100
-"""Size of a tuple that neither a measurement nor the user says."""
 
 
 @dataclass(frozen=True)
@@ -167,19 +165,9 @@ def tuple_sizes(source: Observation) -> dict[str, Fraction]:
 
     Only streams whose tuples travelled in batches between workers have a size.
     """
-    metrics = source.metrics
-    mine = metrics[
-        (metrics["measurement"] == Metric.BATCH)
-        & metrics["field"].isin([MetricField.BYTES, MetricField.BYTES_TUPLES])
-    ]
-    sums = mine.groupby(["component", "stream", "field"], observed=True)["value"].sum().reset_index()
-    keys = zip(sums["component"], sums["stream"], sums["field"], strict=True)
-    totals = dict(zip(keys, sums["value"].tolist(), strict=True))
     return {
-        f"{component}:{stream}": rational(size) / rational(tuples)
-        for (component, stream, kind), size in totals.items()
-        if kind == MetricField.BYTES
-        and (tuples := totals.get((component, stream, MetricField.BYTES_TUPLES), 0.0)) > 0
+        stream: rational(size) / rational(tuples)
+        for stream, (size, tuples) in serialised(source.metrics).items()
     }
 
 

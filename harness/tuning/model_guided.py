@@ -1,27 +1,38 @@
-"""Executors with the lowest predicted latency within a budget: a search over the composite model.
+"""Executors and batches with the lowest predicted latency within a budget: a search over the composite model.
 
-From DS2's counts, local search: of all plans with one executor more or fewer, or one moved from a component
-to another, the one with the lowest latency is taken, until none is better. A plan that the model calls
-saturated is worse than every other; of two of them the one that sustains a higher rate is better. Plans are
-placed as Storm's default scheduler places them. Batch sizes are not searched, since the model knows none.
+From DS2's counts, local search. A step is one executor more or fewer, or moved from a component to another.
+Where none is better, it is the next size or flush of a component's batches. Of all such plans the one with
+the lowest latency is taken, until none is better. A plan that the model calls saturated is worse than every
+other; of two of them the one that sustains a higher rate is better. Plans are placed as Storm's default
+scheduler places them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
 from harness.errors import ModelDeclined
-from harness.models.composite.model import Prepared, composite
+from harness.models.composite.model import Composite, Prepared
+from harness.models.contract.message_costs import MessageTimes
 from harness.models.solver.solve import LEVELS
-from harness.plans import Frozen, PhysicalPlan, Positive, TopologyConfiguration
-from harness.protocols import Observation, Scalar, TuningDecision, TuningProposal
+from harness.plans import (
+    Batching,
+    BatchSize,
+    Frozen,
+    PhysicalPlan,
+    Positive,
+    TopologyConfiguration,
+    batched_streams,
+)
+from harness.protocols import Observation, Scalar, Settings, TuningDecision, TuningProposal
 from harness.tuning.ds2 import scale
 from harness.tuning.measured import StepReading
+from harness.tuning.message_cost import SHIPPED, GivenMessageCost
 from harness.tuning.placement import Placement, deal_evenly
 
 Counts = Mapping[str, int]
@@ -46,8 +57,49 @@ class PlanScore(NamedTuple):
         return f"{self.value:.3g} ms"
 
 
+class PlanCandidate(NamedTuple):
+    """A plan that is looked at.
+
+    Attributes
+    ----------
+    counts : tuple of (str, int)
+        Executors by component, sorted.
+    batches : tuple of (str, BatchSize)
+        Batches by component or ``component:stream``, sorted.
+    """
+
+    counts: tuple[tuple[str, int], ...]
+    batches: tuple[tuple[str, BatchSize], ...] = ()
+
+    @classmethod
+    def of(cls, counts: Counts, batching: Batching) -> PlanCandidate:
+        """Return executors and batches as one."""
+        return cls(tuple(sorted(counts.items())), tuple(sorted(batching.items(), key=lambda item: item[0])))
+
+    @property
+    def executors(self) -> dict[str, int]:
+        """Executors by component."""
+        return dict(self.counts)
+
+    @property
+    def batching(self) -> dict[str, BatchSize]:
+        """Batches by component or stream."""
+        return dict(self.batches)
+
+    @property
+    def effort(self) -> int:
+        """Number of things that a gain has to pay for: executors, and components with batches."""
+        return sum(number for _, number in self.counts) + sum(rule.size > 1 for _, rule in self.batches)
+
+    @property
+    def values(self) -> dict[str, Scalar]:
+        """Executors and batches as a record has them."""
+        sizes = {f"batches of {name}": f"{b.size}, {b.flush_ms} ms" for name, b in self.batches}
+        return {**{f"executors of {name}": number for name, number in self.counts}, **sizes}
+
+
 class ModelGuidedTuner(Frozen):
-    """Executors with the lowest predicted latency within a budget.
+    """Executors and batches with the lowest predicted latency within a budget.
 
     Attributes
     ----------
@@ -59,14 +111,21 @@ class ModelGuidedTuner(Frozen):
     statistic : {"mean", "p50", "p90", "p95", "p99"}
         Statistic of the ground-truth latency that is lowered.
     least_gain_pct : float
-        An executor more has to lower the latency by so much. Of two plans that differ less, measurements
-        cannot tell the better one either.
+        An executor more has to lower the latency by so much, and so do batches where there were none. Of two
+        plans that differ less, measurements cannot tell the better one either.
+    batch_sizes, flush_ms : tuple of int
+        Sizes and flushes of batches that are looked at, ascending; one size searches none.
+    message : GivenMessageCost
+        n and s; by default the shipped ones.
     """
 
     most_executors: Positive | None = None
     most_predictions: Positive = 400
     statistic: Statistic = "mean"
     least_gain_pct: Annotated[float, Field(ge=0, lt=100)] = 2.0
+    batch_sizes: Annotated[tuple[Positive, ...], Field(min_length=1)] = (1, 2, 5, 10, 20, 50, 100)
+    flush_ms: Annotated[tuple[Positive, ...], Field(min_length=1)] = (1, 2, 5, 10, 20, 50)
+    message: GivenMessageCost = SHIPPED
 
     def propose(self, source: Observation, rate_tps: float) -> TuningProposal:
         """Search from DS2's counts."""
@@ -75,15 +134,16 @@ class ModelGuidedTuner(Frozen):
             now = {name: len(source.plan.of(name)) for name in start}
             bolts = [name for name in start if source.plan.query_plan.inputs(name)]
             most = self.most_executors or max(sum(now.values()), sum(start.values()) + len(bolts))
-            search = CountSearch(self, composite.prepare(source), source, rate_tps, most)
-            return search.run(start, now)
+            cost = self.message
+            model = Composite(message=MessageTimes(cost.n_us, cost.s_ns_per_byte, cost.origin))
+            return PlanSearch(self, model.prepare(source), source, rate_tps, most).run(start, now)
         except ModelDeclined as why:
             return TuningProposal(tuner="model-guided", status="declined", reason=str(why))
 
 
 @dataclass
-class CountSearch:
-    """A search over executors by component."""
+class PlanSearch:
+    """A search over executors and batches by component."""
 
     tuner: ModelGuidedTuner
     model: Prepared
@@ -91,7 +151,7 @@ class CountSearch:
     rate_tps: float
     most_executors: int
     place: Placement = deal_evenly
-    scores: dict[tuple[tuple[str, int], ...], PlanScore] = field(default_factory=dict)
+    scores: dict[PlanCandidate, PlanScore] = field(default_factory=dict)
     decisions: list[TuningDecision] = field(default_factory=list)
 
     @property
@@ -100,31 +160,30 @@ class CountSearch:
         return len(self.source.plan.workers)
 
     def run(self, start: Counts, now: Counts) -> TuningProposal:
-        """Return the best counts that local search finds."""
-        counts: Counts | None = self._within_budget(start)
+        """Return the best plan that local search finds."""
+        counts, own = self._within_budget(start), self.source.settings.batching
         if counts is None:
             reason = f"a budget of {self.most_executors} executors is less than one for each component"
             return TuningProposal(tuner="model-guided", status="declined", reason=reason)
-        score = self.score(counts)
-        self._note("", "start at DS2's counts", _named(start), score.text, _starting(counts, start))
-        if sum(now.values()) <= self.most_executors and self._better(self.score(now), score, 0):
-            counts, score = dict(now), self.score(now)
-            self._note("", "start at the measured step's counts", _named(now), score.text, "They are better.")
-        while step := self._best_step(counts, score):
+        plan = PlanCandidate.of(counts, own)
+        score = self.score(plan)
+        values = PlanCandidate.of(start, own).values
+        self._note("", "start at DS2's counts", values, score.text, _starting(counts, start))
+        measured = PlanCandidate.of(now, own)
+        if sum(now.values()) <= self.most_executors and self._better(self.score(measured), score, 0):
+            plan, score = measured, self.score(measured)
+            self._note("", "start at the measured step's counts", plan.values, score.text, "They are better.")
+        while step := self._best_step(plan, score):
             name, following, after = step
-            values = {**_named(following), "before": score.text, "executors": sum(following.values())}
-            self._note(
-                name,
-                STEP_RULE.format(self.tuner.statistic),
-                values,
-                after.text,
-                _gain(score, after),
-            )
-            counts, score = following, after
+            executors = sum(number for _, number in following.counts)
+            values = {**following.values, "before": score.text, "executors": executors}
+            rule = STEP_RULE.format(self.tuner.statistic)
+            self._note(name, rule, values, after.text, _gain(score, after))
+            plan, score = following, after
         why = "No plan one step away is better by enough."
         if len(self.scores) >= self.tuner.most_predictions:
             why = f"{self.tuner.most_predictions} plans are predicted: the search ends."
-        self._note("", "end of the search", {**_named(counts), "plans": len(self.scores)}, score.text, why)
+        self._note("", "end of the search", {**plan.values, "plans": len(self.scores)}, score.text, why)
         if score.saturated:
             return TuningProposal(
                 tuner="model-guided",
@@ -136,50 +195,58 @@ class CountSearch:
         return TuningProposal(
             tuner="model-guided",
             reason=f"best of {len(self.scores)} plans of at most {self.most_executors} executors",
-            executors=counts,
+            executors={name: plan.executors[name] for name in now},
             workers=self.workers,
-            batching=self.source.settings.batching,
+            batching=plan.batching,
             decisions=tuple(self.decisions),
         )
 
-    def score(self, counts: Counts) -> PlanScore:
-        """Return the model's opinion of a plan with these executors; each plan is asked for once."""
-        key = tuple(sorted(counts.items()))
-        if key not in self.scores:
-            self.scores[key] = self._predict(counts)
-        return self.scores[key]
+    def score(self, plan: PlanCandidate) -> PlanScore:
+        """Return the model's opinion of a plan; each is asked for once."""
+        if plan not in self.scores:
+            self.scores[plan] = self._predict(plan)
+        return self.scores[plan]
 
-    def _predict(self, counts: Counts) -> PlanScore:
-        configuration = TopologyConfiguration(executors=counts, workers=self.workers)
+    def _predict(self, candidate: PlanCandidate) -> PlanScore:
+        configuration = TopologyConfiguration(executors=candidate.executors, workers=self.workers)
         plan = self.place(self.source.plan, configuration)
-        solution = self.model.solve(plan, self.source.settings, self.rate_tps)
+        settings = replace(self.source.settings, batching=candidate.batching)
+        solution = self.model.solve(plan, settings, self.rate_tps)
         if solution.overloaded:
-            return PlanScore(True, -self._sustained_tps(plan))
+            return PlanScore(True, -self._sustained_tps(plan, settings))
         latency = solution.ground_truth()[""]
         if self.tuner.statistic == "mean":
             return PlanScore(False, float(latency.mean_ms))
         return PlanScore(False, float(latency.percentiles_ms[list(LEVELS).index(self.tuner.statistic)]))
 
-    def _sustained_tps(self, plan: PhysicalPlan) -> float:
+    def _sustained_tps(self, plan: PhysicalPlan, settings: Settings) -> float:
         """Return the highest rate at which a plan is not overloaded, to 1 % of the rate asked for."""
         least, most = 0.0, self.rate_tps
         while most - least > CLOSE * self.rate_tps:
             middle = (least + most) / 2
-            if self.model.solve(plan, self.source.settings, middle).overloaded:
+            if self.model.solve(plan, settings, middle).overloaded:
                 most = middle
             else:
                 least = middle
         return least
 
-    def _best_step(self, counts: Counts, score: PlanScore) -> tuple[str, Counts, PlanScore] | None:
+    def _best_step(
+        self, plan: PlanCandidate, score: PlanScore
+    ) -> tuple[str, PlanCandidate, PlanScore] | None:
         """Return the best plan one step away, if it is better by enough, and the component that changed."""
-        best: tuple[str, Counts, PlanScore] | None = None
-        for name, following in self._steps(counts):
-            known = tuple(sorted(following.items())) in self.scores
-            if not known and len(self.scores) >= self.tuner.most_predictions:
+        counts = ((n, PlanCandidate.of(c, plan.batching)) for n, c in self._counts_near(plan.executors))
+        batches = ((n, PlanCandidate.of(plan.executors, b)) for n, b in self._batches_near(plan.batching))
+        return self._best_of(counts, plan, score) or self._best_of(batches, plan, score)
+
+    def _best_of(
+        self, steps: Iterator[tuple[str, PlanCandidate]], plan: PlanCandidate, score: PlanScore
+    ) -> tuple[str, PlanCandidate, PlanScore] | None:
+        best: tuple[str, PlanCandidate, PlanScore] | None = None
+        for name, following in steps:
+            if following not in self.scores and len(self.scores) >= self.tuner.most_predictions:
                 break
             after = self.score(following)
-            more = sum(following.values()) - sum(counts.values())
+            more = following.effort - plan.effort
             if self._better(after, score, more) and (best is None or after < best[2]):
                 best = name, following, after
         return best
@@ -190,8 +257,8 @@ class CountSearch:
             return after < before
         return after.value < before.value * float(1 - more * Fraction(str(self.tuner.least_gain_pct)) / 100)
 
-    def _steps(self, counts: Counts) -> Iterator[tuple[str, Counts]]:
-        """Yield plans with an executor more, fewer, or moved; spouts keep theirs."""
+    def _counts_near(self, counts: Counts) -> Iterator[tuple[str, Counts]]:
+        """Yield executors with one more, fewer, or moved; spouts keep theirs."""
         plan = self.source.plan.query_plan
         bolts = [c for c in plan.components if plan.inputs(c.name)]
         room = sum(counts.values()) < self.most_executors
@@ -207,6 +274,23 @@ class CountSearch:
         for losing in bolts:
             if counts[losing.name] > 1:
                 yield losing.name, {**counts, losing.name: counts[losing.name] - 1}
+
+    def _batches_near(self, batching: Batching) -> Iterator[tuple[str, Batching]]:
+        """Yield batches with the next size or flush of one component, or of one stream that has its own."""
+        sizes, flushes = self.tuner.batch_sizes, self.tuner.flush_ms
+        if len(sizes) < 2:
+            return
+        plan = self.source.plan.query_plan
+        senders = [c.name for c in plan.components if plan.outputs(c.name)]
+        for name in dict.fromkeys([*senders, *batching]):
+            rule = batching.get(name, BatchSize(size=1))
+            others = {key: value for key, value in batching.items() if key != name}
+            for size in _beside(sizes, rule.size):
+                changed = BatchSize(size=size, flush_ms=rule.flush_ms)
+                yield name, {**others, name: changed} if size > 1 else others
+            if rule.size > 1 and batched_streams(plan, {name: rule}):
+                for flush_ms in _beside(flushes, rule.flush_ms):
+                    yield name, {**others, name: BatchSize(size=rule.size, flush_ms=flush_ms)}
 
     def _within_budget(self, counts: Counts) -> dict[str, int] | None:
         """Take executors off, the bolt with the most first, until the budget holds; None where it cannot."""
@@ -225,8 +309,17 @@ class CountSearch:
         )
 
 
-def _named(counts: Counts) -> dict[str, Scalar]:
-    return {f"executors of {name}": number for name, number in counts.items()}
+def _beside(ladder: Sequence[int], now: int) -> list[int]:
+    """Return the next lower and higher numbers of a ladder.
+
+    Examples
+    --------
+    >>> _beside((1, 2, 5, 10), 2), _beside((1, 2, 5, 10), 7), _beside((1, 2), 1)
+    ([1, 5], [5, 10], [2])
+    """
+    lower = max((n for n in ladder if n < now), default=None)
+    higher = min((n for n in ladder if n > now), default=None)
+    return [n for n in (lower, higher) if n is not None]
 
 
 def _starting(counts: Counts, start: Counts) -> str:

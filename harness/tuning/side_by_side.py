@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.errors import HarnessError, ModelDeclined, UsageError
 from harness.models.composite.model import Prepared, composite
 from harness.plans import Frozen, TopologyConfiguration
-from harness.protocols import Estimate, Observation, PredictionStatus, Tuner, TuningProposal
+from harness.protocols import Estimate, Observation, PredictionStatus, Settings, Tuner, TuningProposal
 from harness.schemas import LATENCIES, Measure
 from harness.tuning.placement import Placement, deal_evenly
-
-NO_BATCHES = "predicted as if tuples travelled one by one: the model knows no batches of the rewriting layer"
 
 
 class PredictedPerformance(Frozen):
@@ -78,7 +76,7 @@ class TuningTable:
 
     def as_measured(self) -> PredictedPerformance:
         """Return what is predicted of the measured step's own plan."""
-        return self._predicted(None)
+        return self._predicted(None, self.source.settings)
 
     def propose(self, name: str, tuner: Tuner) -> PredictedProposal:
         """Return a tuner's proposal and what is predicted of it; a tuner that crashes has declined.
@@ -92,11 +90,8 @@ class TuningTable:
         configuration = proposal.configuration if proposal.status == "ok" else None
         if configuration is None:
             return PredictedProposal(proposal=proposal)
-        predicted = self._predicted(configuration)
-        if proposal.batching:
-            reason = "; ".join(filter(None, [predicted.reason, NO_BATCHES]))
-            predicted = predicted.model_copy(update={"reason": reason})
-        return PredictedProposal(proposal=proposal, predicted=predicted)
+        settings = replace(self.source.settings, batching=proposal.batching)
+        return PredictedProposal(proposal=proposal, predicted=self._predicted(configuration, settings))
 
     def _ask(self, name: str, tuner: Tuner) -> TuningProposal:
         try:
@@ -112,14 +107,16 @@ class TuningTable:
             return TuningProposal(tuner=name, status="declined", reason=reason)
         return proposal.model_copy(update={"tuner": name})
 
-    def _predicted(self, configuration: TopologyConfiguration | None) -> PredictedPerformance:
+    def _predicted(
+        self, configuration: TopologyConfiguration | None, settings: Settings
+    ) -> PredictedPerformance:
         source = self.source
         try:
             plan = source.plan if configuration is None else self.place(source.plan, configuration)
             prepared: Prepared = composite.prepare(source)
         except ModelDeclined as why:
             return PredictedPerformance(model="composite", status="declined", reason=str(why))
-        estimates = prepared.predict(plan, source.settings, self.rate_tps).estimates
+        estimates = prepared.predict(plan, settings, self.rate_tps).estimates
         return performance({(e.measure, e.statistic): e for e in estimates if not e.subject})
 
 

@@ -13,44 +13,10 @@ from harness.protocols import Observation, TuningDecision, TuningProposal
 from harness.schemas import Clock
 from harness.tuning.aeolus import Optimizer
 from harness.tuning.bounds import MOST_BATCH_BYTES, TRANSPORT_BYTES, batch_warning
-from harness.tuning.dataflow import DataflowNode, MessageCost, rational
+from harness.tuning.dataflow import DataflowNode, rational
 from harness.tuning.ds2 import scale
 from harness.tuning.measured import StepReading
-
-
-class GivenMessageCost(Frozen):
-    """Time that a message takes its sender, n + bytes s.
-
-    Attributes
-    ----------
-    n_us : float
-        A message's own time.
-    s_ns_per_byte : float
-        Each byte's time.
-    origin : str
-        Where the two come from, as records say it.
-    """
-
-    n_us: NotNegative
-    s_ns_per_byte: NotNegative
-    origin: str = "given by message"
-
-    @property
-    def cost(self) -> MessageCost:
-        """The two in seconds."""
-        return MessageCost(rational(self.n_us) / 10**6, rational(self.s_ns_per_byte) / 10**9, self.origin)
-
-
-SHIPPED = GivenMessageCost(
-    n_us=0.43,
-    s_ns_per_byte=4.0,
-    origin="not measured here: shipped, Kryo's part of a message alone",
-)
-"""Used until n and s are measured on the machine: a lower bound, since queues, acks and Netty are not in it.
-
-A round trip of a tuple of one long through Kryo, as Storm 2.8.3 configures it, took 0.50 us, and 0.07 us in a
-batch of 100; one of 1,000 bytes took 4.5 us. So n is (0.50 - 0.07) us / 0.99 and s is 4.0 us / 992 bytes.
-"""
+from harness.tuning.message_cost import SHIPPED, GivenMessageCost
 
 
 class AeolusTuner(Frozen):

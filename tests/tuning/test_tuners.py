@@ -13,12 +13,13 @@ from harness.analysis.judge.predicting import observation as observation_of
 from harness.errors import UsageError
 from harness.experiments.loading import load
 from harness.models.composite.model import composite
-from harness.plans import PhysicalPlan, QueryPlan, Stream
+from harness.models.composite.played import REASON
+from harness.plans import BatchSize, PhysicalPlan, QueryPlan, Stream
 from harness.protocols import Observation, TuningProposal
 from harness.runs import Run
 from harness.tuning import TUNERS, make_tuner
-from harness.tuning.model_guided import CountSearch, ModelGuidedTuner
-from harness.tuning.side_by_side import NO_BATCHES, TuningTable
+from harness.tuning.model_guided import ModelGuidedTuner, PlanCandidate, PlanSearch
+from harness.tuning.side_by_side import TuningTable
 
 RUNS = Path(__file__).resolve().parents[2] / "reports" / "runs"
 RAMP = RUNS / "loaded-ramp" / "20261124T052131Z"
@@ -95,7 +96,7 @@ def test_each_record_with_a_message_says_whose_n_and_s_it_has(ramp: Observation)
     }
 
 
-def test_a_dear_message_makes_batches_and_the_prediction_says_that_it_knows_none(ramp: Observation) -> None:
+def test_a_dear_message_makes_batches_which_are_predicted_by_playing_them(ramp: Observation) -> None:
     """n = 10 ms, 225/s of 2 executors: l_i = 8.89 ms, bytes 0.4 us: 10 / 8.8885 = 1.1 -> 2 if batches fill.
 
     Each of 16 tasks sends 0.88/s to each of 16 others: in 60 s 53 tuples, in 100 ms never a second one.
@@ -105,7 +106,9 @@ def test_a_dear_message_makes_batches_and_the_prediction_says_that_it_knows_none
     patient = table.propose("aeolus", make_tuner("aeolus", {"message": dear, "flush_ms": 60_000}))
     assert patient.proposal.batching["spout"].model_dump() == {"size": 2, "flush_ms": 60_000.0}
     assert patient.predicted is not None
-    assert patient.predicted.reason == NO_BATCHES
+    assert patient.predicted.reason == REASON
+    assert patient.predicted.mean_ms
+    assert patient.predicted.mean_ms > 500  # every other tuple of the spout waits for the next: 1.1 s
     hasty = make_tuner("aeolus", {"message": dear, "flush_ms": 100}).propose(ramp, 225.0)
     assert "spout" not in hasty.batching
     why = next(d.why for d in hasty.decisions if d.node == "spout" and "eq. 4" in d.formula)
@@ -138,10 +141,10 @@ def test_more_than_a_packet_brings_a_warning(ramp: Observation) -> None:
 
 def test_the_search_finds_the_best_of_all_plans_within_a_small_budget(ramp: Observation) -> None:
     """Every split of 6 executors or fewer among three bolts, by the same model: the least mean latency."""
-    tuner = ModelGuidedTuner(most_executors=8, least_gain_pct=0.0)
-    search = CountSearch(tuner, composite.prepare(ramp), ramp, 225.0, 8)
+    tuner = ModelGuidedTuner(most_executors=8, least_gain_pct=0.0, batch_sizes=(1,))
+    search = PlanSearch(tuner, composite.prepare(ramp), ramp, 225.0, 8)
     scores = {
-        counts: search.score({"spout": 2, **dict(zip(BOLTS, counts, strict=True))})
+        counts: search.score(PlanCandidate.of({"spout": 2, **dict(zip(BOLTS, counts, strict=True))}, {}))
         for counts in product(range(1, 5), repeat=3)
         if sum(counts) <= 6
     }
@@ -181,6 +184,31 @@ def test_the_search_ends_after_so_many_predictions(ramp: Observation) -> None:
     proposal = make_tuner("model-guided", {"most_predictions": 3}).propose(ramp, 225.0)
     assert proposal.decisions[-1].values["plans"] == 3
     assert proposal.decisions[-1].why == "3 plans are predicted: the search ends."
+
+
+def test_batches_that_only_make_tuples_wait_are_taken_away(ramp: Observation) -> None:
+    """At 100/s nothing is near its limit: the spout's batches, of 40 ms, add to every latency."""
+    source = replace(
+        ramp, settings=replace(ramp.settings, batching={"spout": BatchSize(size=20, flush_ms=40)})
+    )
+    tuner = make_tuner("model-guided", {"most_executors": 8, "batch_sizes": (1, 20), "flush_ms": (40,)})
+    proposal = tuner.propose(source, 100.0)
+    assert proposal.status == "ok"
+    assert proposal.batching == {}
+    assert any(d.node == "spout" and "batches of spout" not in d.values for d in proposal.decisions)
+
+
+def test_batches_are_looked_at_size_by_size_and_flush_by_flush(ramp: Observation) -> None:
+    tuner = ModelGuidedTuner(batch_sizes=(1, 2, 5), flush_ms=(5, 10))
+    search = PlanSearch(tuner, composite.prepare(ramp), ramp, 100.0, 8)
+    alone = [dict(b) for _, b in search._batches_near({})]
+    assert alone == [{name: BatchSize(size=2)} for name in ("spout", "bolt-a", "bolt-b")]
+    near = [
+        b.get("spout") for name, b in search._batches_near({"spout": BatchSize(size=2)}) if name == "spout"
+    ]
+    assert near == [None, BatchSize(size=5), BatchSize(size=2, flush_ms=10)]
+    none = PlanSearch(ModelGuidedTuner(batch_sizes=(1,)), search.model, ramp, 100.0, 8)
+    assert list(none._batches_near({"spout": BatchSize(size=2)})) == []
 
 
 def test_a_shorter_percentile_can_be_the_goal(ramp: Observation) -> None:

@@ -24,12 +24,12 @@ from harness.experiments.config import Experiment
 from harness.experiments.loading import load
 from harness.models.composite.model import COARSE, composite
 from harness.models.composite.plan.network_builder import build_network
+from harness.models.composite.played import answered, mean_stages
 from harness.models.composite.source.evidence import Evidence
 from harness.models.composite.source_estimates import SourceEstimates
 from harness.models.solver.forward import moments
 from harness.models.solver.rates import ROWS
-from harness.models.solver.solve import Solution, solve
-from harness.models.solver.stage_means import stage_means
+from harness.models.solver.solve import Solution
 from harness.plans import PhysicalPlan
 from harness.protocols import Settings
 from harness.runs import Run
@@ -43,7 +43,7 @@ ESTIMATES: Mapping[str, Sequence[str]] = {
     "keys and fan-outs": ["keyed", "fans"],
     "demand": ["demand", "cold_ms"],
     "host's other work": ["beyond", "polling"],
-    "hops": ["times"],
+    "hops": ["times", "rows"],
 }
 """What is estimated from a source, by the names that ``SourceEstimates`` has for it."""
 NOTHING, EVERYTHING = "nothing", "all"
@@ -96,7 +96,7 @@ def measured(evidence: Evidence) -> dict[Stage, float]:
 def predicted(solution: Solution) -> dict[Stage, float]:
     """Return the same of a solved network; a window's executes belong to it."""
     names = solution.names
-    waits, holds = stage_means(solution)
+    waits, holds = mean_stages(solution)
     cells = solution.flat.klass["first_cell"]
     rows: dict[str, float] = {}
     service: dict[str, float] = {}
@@ -147,7 +147,7 @@ class AblatedStep(NamedTuple):
 
     def solve(self, estimates: SourceEstimates) -> Solution:
         """Return the solution of this step's plan by what some step says."""
-        return solve(build_network(estimates, self.plan, self.settings, self.rate_tps), COARSE)
+        return answered(build_network(estimates, self.plan, self.settings, self.rate_tps), COARSE)
 
 
 def _step(run: Run, experiment: Experiment, number: int) -> AblatedStep | None:

@@ -34,6 +34,8 @@ MOST_GAP = 1.9
 archived steps is 1.84, in a step that was a third beyond what it could do: ticks waited in queues."""
 MOST_LATE = 3
 """So many buckets after a late one, or before an early one, are looked at for what it lacks."""
+EDGE_BUCKETS = MOST_LATE + 1
+"""So many of a series' buckets before the interval, and after it, are looked at."""
 MOST_SURPLUS = 0.9
 """Most buckets beyond those that fit between the first and the last one; a doubled bucket adds 1. The most of
 the archived steps is 0.67."""

@@ -12,6 +12,7 @@ from harness.analysis.judge import evidence
 from harness.analysis.judge.samples import Outcome, Samples, StepCheck
 from harness.analysis.judge.shedding import shed_load
 from harness.analysis.spark.inputs import RunRecord, StepRecord
+from harness.experiments.clusters import MEASURED_KINDS
 from harness.experiments.precision import MOST_MISSED_FACTOR, precision_words
 from harness.protocols import CheckResult, Verdict
 from harness.quality import Finding
@@ -123,7 +124,14 @@ def verdict(results: Iterable[CheckResult]) -> Verdict:
 
 
 def unusable(results: Iterable[CheckResult], steps: Iterable[StepRecord] = ()) -> dict[int, tuple[str, str]]:
-    """Return the verdict and reason of the pairs of steps that failed a check or are no evidence."""
+    """Return the verdict and reason of the pairs of steps that failed a check or are no evidence.
+
+    Steps that are not of one experiment are none of them.
+    """
+    steps, results = tuple(steps), tuple(results)
+    mixed = [r.detail for r in results if r.check == evidence.ONE_EXPERIMENT and r.status == "invalid"]
+    if mixed:
+        return {s.index: ("invalid", f"{evidence.ONE_EXPERIMENT}: {mixed[0]}") for s in steps}
     found: dict[int, tuple[str, str]] = {
         s.index: ("invalid", f"step {s.index}: faults: {_faults(s, Samples())[1]}")
         for s in steps
@@ -143,11 +151,11 @@ def _ok(ok: bool, detail: str) -> Outcome:
 
 
 def _cluster(run: RunRecord) -> Outcome:
-    kind = run.environment.get("cluster_kind")
-    if kind is None:
+    kind, asked = run.kinds
+    if not kind:
         return "unknown", "environment.json does not say what kind of cluster was measured"
-    if run.measured and (said := run.kind_asked) not in ("", kind):
-        return "invalid", f"cluster: {kind} in environment.json, and {said} in experiment.yaml"
+    if asked not in ("", kind) and kind in MEASURED_KINDS:
+        return "invalid", f"cluster: {kind} in environment.json, and {asked} in experiment.yaml"
     simulated = "" if run.measured else "; not real servers, so nothing was measured"
     return _ok(run.measured, f"cluster: {kind}{simulated}")
 

@@ -25,7 +25,6 @@ from harness.analysis.spark import tables
 from harness.analysis.spark.inputs import Archive, check_parquet, read_raw, read_run
 from harness.analysis.spark.session import spark_session
 from harness.errors import UsageError
-from harness.experiments.clusters import MEASURED_KINDS
 from harness.plans import Frozen
 from harness.runs import Run, read_table
 from harness.schemas import ERRORS, Measure
@@ -179,7 +178,7 @@ def evaluate(
         Naming the first file that is missing or unreadable.
     """
     for path in paths:
-        if Run(path).environment.get("cluster_kind") not in MEASURED_KINDS:
+        if not read_raw(path).measured:
             raise UsageError(f"{path}: simulated, not measured", "accuracy is told of measured runs only")
     anew = [p for p in paths if not _as_today(p)]
     judged_anew = dict(_judge(anew, progress, master)) if anew else {}

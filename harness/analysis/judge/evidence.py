@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from harness.analysis.judge.samples import Outcome, Samples
 from harness.analysis.spark.inputs import RunRecord, StepRecord
+from harness.experiments.config import StealLimits
 from harness.experiments.provenance import changed_keys
 from harness.quality import Finding
 
@@ -70,12 +71,11 @@ def clocks(step: StepRecord, _: Samples) -> Outcome:
 
 
 def stolen(step: StepRecord, _: Samples) -> Outcome:
-    """Say whether the machine's host left it its CPU."""
-    status, detail = _recorded(step, "stolen", step.quality.stolen)
-    steal_pct = step.interval.machine_steal_pct
-    if status == "valid" and step.quality.stolen is None and steal_pct is not None:
-        detail = f"{steal_pct:.1f} % of the CPU time was stolen in the interval, when there was no limit"
-    return status, detail
+    """Say whether the machine's host left it its CPU; runs from before there was a limit are held to it."""
+    found, steal_pct = step.quality.stolen, step.interval.machine_steal_pct
+    if found is None and steal_pct is not None and "stolen" not in step.recorded:
+        found = StealLimits().finding(steal_pct)
+    return _recorded(step, "stolen", found)
 
 
 def _recorded(step: StepRecord, name: str, found: Finding | None) -> Outcome:

@@ -24,9 +24,10 @@ from harness.experiments.config import Experiment
 from harness.experiments.loading import load
 from harness.machine.whole_files import own_folder
 from harness.models import MODELS, resolve
-from harness.plans import PhysicalPlan
+from harness.models.contract.answers import require_no_relief
+from harness.plans import PhysicalPlan, Relief
 from harness.protocols import Estimate, Model, Observation, Prediction, PreparingModel, Settings
-from harness.runs import Interval, Run, StepPlan, judged, judged_alone, read_table
+from harness.runs import Interval, Run, StepPlan, judged, judged_alone, read_latency, read_table
 from harness.schemas import PREDICTIONS, Measure
 
 
@@ -38,7 +39,7 @@ def observation(run: Run, experiment: Experiment, step: int) -> Observation:
         settings(run, experiment),
         run.interval(step),
         read_table(folder / "metrics.parquet"),
-        read_table(folder / "latency.parquet"),
+        read_latency(folder),
     )
 
 
@@ -60,7 +61,7 @@ def observed(
     del latency  # gigabytes, where there are tens of millions of rows
     return Observation(
         plan=plan.start,
-        settings=settings_ if plan.batching is None else replace(settings_, batching=plan.batching),
+        settings=_of_step(settings_, plan),
         rate_tps=interval.rate_tps,
         interval_s=(interval.end_epoch_ms - interval.start_epoch_ms) / 1e3,
         metrics=metrics.filter(inside).to_pandas(),
@@ -70,6 +71,12 @@ def observed(
         },
         hop_records=interval.latency == "ground-truth",
     )
+
+
+def _of_step(settings_: Settings, plan: StepPlan) -> Settings:
+    """Return the run's settings with a step's own batch sizes and relief."""
+    batching = settings_.batching if plan.batching is None else plan.batching
+    return replace(settings_, batching=batching, relief=plan.relief)
 
 
 def _shown(latency: pa.Table, interval: Interval) -> pa.Table:
@@ -96,7 +103,12 @@ def settings(run: Run, experiment: Experiment) -> Settings:
         version=version,
         poll_timeout_ms=poll_ms,
         batching=experiment.topology.batching,
+        relief=experiment.topology.relief,
     )
+
+
+NO_CHANGE = MODELS["no-change"]
+"""Claims nothing of what helps: it answers with what was measured of the source."""
 
 
 def predict(
@@ -145,13 +157,19 @@ def _predicted_from(
 ) -> Iterator[tuple[str, list[dict[str, object]]]]:
     """Yield the rows of each model from one source step, whose tables alone are in memory."""
     seen = observation(run, experiment, source)
-    proposed = [(step, run.plan(step).start, run.interval(step).rate_tps) for step in run.finished_steps]
+    alike = settings(run, experiment)
+    proposed = [
+        (step, _of_step(alike, plan), plan.start, run.interval(step).rate_tps)
+        for step in run.finished_steps
+        for plan in [run.plan(step)]
+    ]
     for name, model in models.items():
         answers = reader(model, seen)
         rows: list[dict[str, object]] = []
-        for step, plan, asked_tps in proposed:
+        for step, asked, plan, asked_tps in proposed:
             known_tps = experiment.topology.traffic().known_rate_tps(seen.rate_tps, asked_tps)
-            answer = ask(answers, plan, seen.settings, known_tps)
+            their = answers if model is NO_CHANGE else _without_relief(answers, seen.settings.relief)
+            answer = ask(their, plan, asked, known_tps)
             rows.extend(_row(name, source, step, estimate) for estimate in answer.estimates)
         yield name, rows
 
@@ -226,6 +244,17 @@ def reader(model: Model, source: Observation) -> Answers:
         except Exception:  # asked pair by pair, the model says itself what is wrong
             return partial(model, source)
     return partial(model, source)
+
+
+def _without_relief(answers: Answers, source: Relief) -> Answers:
+    """Return a model's answers, which declines where bolts help each other or spouts pause."""
+
+    def asked(proposed: PhysicalPlan, settings_: Settings, rate_tps: float) -> Prediction:
+        require_no_relief(source, "source")
+        require_no_relief(settings_.relief, "proposed")
+        return answers(proposed, settings_, rate_tps)
+
+    return asked
 
 
 def ask(answers: Answers, proposed: PhysicalPlan, settings_: Settings, rate_tps: float) -> Prediction:

@@ -5,7 +5,7 @@ No Spark: a step's samples are in the models' observations anyway, and what is a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,6 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from harness.analysis.judge import bucket_tiling
 from harness.analysis.judge.agreement import LATENCY_COLUMNS, Agreement, agreement
@@ -22,9 +21,8 @@ from harness.analysis.judge.samples import Samples
 from harness.analysis.spark.distribution import BATCHES
 from harness.analysis.spark.inputs import StepRecord
 from harness.analysis.spark.noise import quantile_error
-from harness.errors import UsageError
 from harness.protocols import Observation, Settings
-from harness.runs import Interval, judged
+from harness.runs import Interval, judged, read_latency, read_table
 from harness.schemas import Metric, MetricField
 
 Ints = npt.NDArray[np.int64]
@@ -32,6 +30,13 @@ Ints = npt.NDArray[np.int64]
 NS_PER_MS = 1e6
 OWN_BUCKETS = (Metric.RECEIVED, Metric.EMITTED, Metric.ACK)
 """Measurements that every task of a topology reports in every bucket, as spout or as bolt."""
+UNREAD: Mapping[Metric, tuple[MetricField, ...]] = {
+    Metric.INTERARRIVAL: (MetricField.SUM_NS, MetricField.SUMSQ_NS2),
+    Metric.SERVICE: (MetricField.CPU_SUMSQ_NS2,),
+    Metric.ACK: (MetricField.SUMSQ_NS2,),
+    Metric.WORKER: (MetricField.HEAP_BYTES, MetricField.GC_MS),
+}
+"""Fields that no model of the harness and no check reads: archived runs have none of them."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,15 @@ def inside(metrics: pa.Table, interval: Interval) -> pa.Array:
     return pc.and_(pc.greater(end, interval.start_epoch_ms), pc.less_equal(end, interval.end_epoch_ms))
 
 
+def are_read(metrics: pa.Table) -> pa.Array:
+    """Return which metric rows are of fields that models or checks read."""
+    name, field = (metrics[c].cast(pa.string()) for c in ("measurement", "field"))
+    unread = pa.array(np.zeros(metrics.num_rows, dtype=np.bool_))
+    for metric, fields in UNREAD.items():
+        unread = pc.or_(unread, pc.and_(pc.equal(name, metric), pc.is_in(field, pa.array(fields))))
+    return pc.invert(unread)
+
+
 def read_step(record: StepRecord) -> RawStep:
     """Read a step's raw tables.
 
@@ -86,7 +100,7 @@ def read_step(record: StepRecord) -> RawStep:
     UsageError
         Naming the file that cannot be read to its end.
     """
-    latency, metrics = (_read(record, name) for name in ("latency.parquet", "metrics.parquet"))
+    latency, metrics = read_latency(record.folder), read_table(record.folder / "metrics.parquet")
     inside = latency.filter(latency["in_interval"])
     rows = judged(inside, record.interval.latency)
     untiled, agreed = _untiled(record, metrics), agreement(record, latency, metrics)
@@ -101,7 +115,7 @@ def untiled(record: StepRecord) -> tuple[str, ...]:
     UsageError
         Naming the file that cannot be read to its end.
     """
-    return _untiled(record, _read(record, "metrics.parquet"))
+    return _untiled(record, read_table(record.folder / "metrics.parquet"))
 
 
 def evidence(record: StepRecord) -> tuple[tuple[str, ...], Agreement]:
@@ -112,7 +126,8 @@ def evidence(record: StepRecord) -> tuple[tuple[str, ...], Agreement]:
     UsageError
         As ``untiled``.
     """
-    metrics, latency = _read(record, "metrics.parquet"), _read(record, "latency.parquet", LATENCY_COLUMNS)
+    metrics = read_table(record.folder / "metrics.parquet")
+    latency = read_latency(record.folder, LATENCY_COLUMNS)
     return _untiled(record, metrics), agreement(record, latency, metrics)
 
 
@@ -120,14 +135,6 @@ def _untiled(record: StepRecord, metrics: pa.Table) -> tuple[str, ...]:
     if record.bucket_s is None:
         return ()
     return bucket_tiling.untiled(metrics, record.interval, record.plan.start, record.bucket_s)
-
-
-def _read(record: StepRecord, name: str, columns: list[str] | None = None) -> pa.Table:
-    path = record.folder / name
-    try:
-        return pq.read_table(path, columns=columns)
-    except (OSError, pa.ArrowException) as error:
-        raise UsageError(f"{path}: damaged", str(error).splitlines()[0]) from None
 
 
 def samples(step: RawStep) -> Samples:
@@ -228,6 +235,9 @@ def worker_cpu_cores(step: RawStep) -> dict[str, float]:
 def contents(step: RawStep) -> dict[str, str]:
     """Sum up a step's data so that any change of a value shows, and an order of rows does not.
 
+    Its data are the interval's rows, and of metrics the fields that are read: those of a run and of its
+    archived copy are the same.
+
     Tasks are left out of it: Storm numbers them anew when a topology has other components of its own.
     """
     latency = step.latency
@@ -242,7 +252,7 @@ def contents(step: RawStep) -> dict[str, str]:
     of_hops = pd.DataFrame({k: passed.field(k).to_numpy() for k in ("received_ns", "emitted_ns")})
     of_hops["message_id"] = np.repeat(plain["message_id"].to_numpy(), sizes)
     columns = ["bucket_end_ms", "measurement", "component", "stream", "field", "value"]
-    metrics = step.metrics.select(columns).to_pandas()
+    metrics = step.inside.filter(are_read(step.inside)).select(columns).to_pandas()
     complete = sorted(c.model_dump_json() for c in step.interval.complete_latency_ms.values())
     return {
         "latency.parquet": f"{len(plain)}:{_sum(plain):016x}{_sum(of_hops):016x}",

@@ -3,7 +3,7 @@
 A jar that says ``outputs: any`` may leave messages out. Which ones a filter leaves out is a matter of the
 messages, and all steps of a run are sent messages of one kind: its share is the same in every step. Where the
 share of one step is above that of another, messages were left out for want of capacity, and "kept up" says
-nothing.
+nothing. Nor does it where all steps have one load: then nothing tells a filter from a topology that sheds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ STANDARD_ERRORS = 4.0
 
 
 def shed_load(steps: Iterable[StepRecord]) -> Mapping[int, str]:
-    """Say of each step that left out more of its messages than another one did.
+    """Say of each step that left out more of its messages than another, or that no other load is set beside.
 
     Parameters
     ----------
@@ -32,6 +32,7 @@ def shed_load(steps: Iterable[StepRecord]) -> Mapping[int, str]:
     mapping of int to str
         By step, where its share of messages without output is above the least one.
     """
+    steps = tuple(steps)
     counts = {
         s.index: (int(ledger["sent"]), int(ledger.get("without_output") or 0), s.interval.rate_tps)
         for s in steps
@@ -39,6 +40,17 @@ def shed_load(steps: Iterable[StepRecord]) -> Mapping[int, str]:
     }
     if not counts:
         return {}
+    loads = {(s.interval.rate_tps, s.plan.asked.model_dump_json()) for s in steps if s.index in counts}
+    if len(loads) == 1:
+        return {
+            step: (
+                f"{100 * out / sent:.1f} % of the messages have no output, and every step has the same load:"
+                " whether they were filtered or shed is not known (a step at another rate, or of other"
+                " executors, would tell)"
+            )
+            for step, (sent, out, _) in counts.items()
+            if out / sent > LEAST_MORE_SHARE
+        }
     least = min(counts, key=lambda step: counts[step][1] / counts[step][0])
     sent_0, out_0, rate_0_tps = counts[least]
     found = {}

@@ -17,6 +17,7 @@ from harness.analysis.judge.placements import placement_groups
 from harness.analysis.judge.results import Results
 from harness.analysis.judge.summary import EVIDENCE_PCT, NO_CHANGE
 from harness.analysis.report import sections as views
+from harness.analysis.report.adaptations import adapted_steps
 from harness.analysis.report.notes import PROTOCOL_NOTES, model_note
 from harness.analysis.report.pairs import PairViews
 
@@ -78,6 +79,7 @@ def render(data: Results, figures: Path, drawn: Sequence[FigureKind]) -> str:
         no_change=NO_CHANGE,
         repeats=views.repeats(data),
         placements=placement_groups(data),
+        adaptations=adapted_steps(data.run),
     )
 
 

@@ -28,6 +28,7 @@ from harness.experiments.records import ABSENT, SIMULATED
 from harness.quality import Quality
 from harness.runs import SEALED, DeclinedStep, Interval, Run, StepPlan
 from harness.schemas import LATENCY, METRICS, PREDICTIONS
+from harness.schemas.derivable import left_out
 
 LATER_FINDINGS = ("began_empty", "alone", "clocks", "stolen")
 """Findings of ``quality.json`` that runs from before have none of."""
@@ -56,6 +57,8 @@ class StepRecord:
     """Findings that the run keeps of its steps, where not all runs do (``LATER_FINDINGS``)."""
     provenance: Provenance | None = None
     """What it was measured with; None in runs from before that was kept."""
+    derivable: tuple[str, ...] = ()
+    """Columns that its table of latencies leaves out, as an archived run's does."""
 
     @property
     def drawn_anew(self) -> bool:
@@ -151,14 +154,16 @@ class RunRecord:
 
     @property
     def measured(self) -> bool:
-        """Whether real servers were measured (and not a simulator, or files made for a test)."""
-        return self.environment.get("cluster_kind") in MEASURED_KINDS
+        """Whether real servers were measured, by both files (an experiment may name no kind)."""
+        found, asked = self.kinds
+        return found in MEASURED_KINDS and (not asked or asked in MEASURED_KINDS)
 
     @property
-    def kind_asked(self) -> str:
-        """The kind of cluster that ``experiment.yaml`` names; empty where it names none."""
+    def kinds(self) -> tuple[str, str]:
+        """The kinds of cluster that ``environment.json`` and ``experiment.yaml`` name; empty for none."""
         cluster = self.experiment.get("cluster")
-        return str(cluster.get("kind", "")) if isinstance(cluster, Mapping) else ""
+        asked = cluster.get("kind", "") if isinstance(cluster, Mapping) else ""
+        return str(self.environment.get("cluster_kind") or ""), str(asked)
 
     @property
     def unwrapped(self) -> Mapping[str, str]:
@@ -296,6 +301,7 @@ def _step(
         asked=asked,
         sealing=sealing,
         provenance=of_step(folder),
+        derivable=left_out(pq.read_schema(folder / "latency.parquet")),
     )
 
 
@@ -331,7 +337,7 @@ def check_parquet(path: Path, declared: pa.Schema) -> int:
         raise UsageError(f"{path}: no such file") from error
     except (pa.ArrowInvalid, OSError) as error:
         raise UsageError(f"{path}: not a whole Parquet file ({str(error).splitlines()[0]})") from error
-    for wanted in declared:
+    for wanted in (f for f in declared if f.name not in left_out(schema)):
         if wanted.name not in schema.names:
             raise UsageError(f"{path}: there is no column {wanted.name!r}", "see docs/run-directory.md")
         found = schema.field(wanted.name).type

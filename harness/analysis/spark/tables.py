@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 import pandas as pd
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -21,6 +21,7 @@ from harness.analysis.spark.inputs import STEP_NUMBERS, Source, StepRecord, spar
 from harness.errors import HarnessError
 from harness.plans import Executor
 from harness.schemas import LATENCY, METRICS, PREDICTIONS
+from harness.schemas.derivable import NEEDED, NS_PER_MS
 
 MOST_ROWS = 2_000_000
 """No result larger than this ever comes to the driver: raw samples stay in Spark."""
@@ -31,6 +32,8 @@ _FILES = pa.schema(
         ("step", pa.int32()),
         *((name, pa.int64()) for name in ("start_ns", "end_ns", "bucket_ms")),
         ("by_broker", pa.bool_()),
+        ("derivable", pa.list_(pa.string())),
+        ("names", pa.map_(pa.int32(), pa.string())),
     ]
 )
 _PREDICTED = pa.schema([("file", pa.string()), ("first_step", pa.int32())])
@@ -67,15 +70,37 @@ def latency(spark: SparkSession, source: Source) -> DataFrame:
     Its ground truth is what each step was measured by (``harness.runs.judged``).
     """
     rows = _steps(spark, source, "latency.parquet")
+    for name in NEEDED:
+        if any(name in step.derivable for step in source.steps):
+            left_out = sf.array_contains("derivable", name)
+            rows = rows.withColumn(name, sf.when(left_out, _derived(name)).otherwise(sf.col(name)))
+    rows = rows.drop("derivable", "names")
     if not any(step.interval.by_broker for step in source.steps):
         return rows
     judged = sf.when(sf.col("by_broker"), sf.col("broker_ms")).otherwise(sf.col("ground_truth_ms"))
     return rows.withColumn("ground_truth_ms", judged)
 
 
+def _derived(name: str) -> Column:
+    """Return a column that a file leaves out, as ``harness.schemas.derivable`` computes it."""
+    hops = sf.col("hops")
+    if name == "path":
+        hop = sf.transform(
+            hops,
+            lambda h: sf.concat(sf.try_element_at("names", h["task"]), sf.lit(":"), h["task"].cast("string")),
+        )
+        return sf.array_join(hop, "/")
+    if name in ("entered_ns", "left_ns"):
+        return sf.try_element_at(hops, sf.lit(1 if name == "entered_ns" else -1))["emitted_ns"]
+    if name == "thesis_ground_truth_ms":
+        return sf.col("ground_truth_ms")
+    end_ns, start_ns = NEEDED[name]
+    return (sf.col(end_ns) - sf.col(start_ns)).cast("double") / NS_PER_MS
+
+
 def metrics(spark: SparkSession, source: Source) -> DataFrame:
     """``metrics.parquet`` of all steps, with step, start_ns, end_ns and bucket_ms."""
-    return _steps(spark, source, "metrics.parquet")
+    return _steps(spark, source, "metrics.parquet").drop("derivable", "names")
 
 
 def predictions(spark: SparkSession, source: Source) -> DataFrame:
@@ -104,6 +129,10 @@ def _steps(spark: SparkSession, source: Source, name: str) -> DataFrame:
                 "end_ns": step.interval.end_ns,
                 "bucket_ms": round(run.bucket_s * 1000),
                 "by_broker": step.interval.by_broker,
+                "derivable": list(step.derivable),
+                "names": [(t, e.component) for t, e in step.plan.start.by_task.items()]
+                if step.derivable
+                else [],
             }
         )
     return _beside_file(spark, read, rows, _FILES).select(*_FILES.names[1:], *schema.names)

@@ -8,13 +8,14 @@ from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from harness.errors import ModelDeclined
 from harness.models.composite import proposal
 from harness.models.composite.anchoring import anchored
+from harness.models.composite.mechanisms import ANCHORING, without_estimates
 from harness.models.composite.neighbourhood import Neighbourhood
 from harness.models.composite.plan.network_builder import build_network, network_builder
+from harness.models.composite.played import REASON, PlayedSolution, answered, mean_stages
 from harness.models.composite.sensitivity import dearer
 from harness.models.composite.source_estimates import SourceEstimates
 from harness.models.composite.uncertainty import Calibrations, calibrations, replicates
@@ -23,13 +24,14 @@ from harness.models.contract.answers import (
     Saturated,
     answer,
     declined,
+    require_no_relief,
 )
-from harness.models.contract.layout import FloatArray, component_paths, outputs
+from harness.models.contract.layout import BoolArray, FloatArray, component_paths, outputs
 from harness.models.contract.measured_answers import measured_answers
+from harness.models.contract.message_costs import SHIPPED_TIMES, MessageTimes
 from harness.models.contract.observe import io_label
 from harness.models.network import Network
-from harness.models.solver.solve import LEVELS, Latency, Solution, solve
-from harness.models.solver.stage_means import stage_means
+from harness.models.solver.solve import LEVELS, Latency, Solution
 from harness.plans import PhysicalPlan, Stream, connection_label
 from harness.protocols import Estimate, Observation, Prediction, Settings
 from harness.schemas import Measure
@@ -51,8 +53,6 @@ A plan in which an executor, a spout or a host's cores would be overloaded is sa
 latency, and throughput is what is sustainable. For a source without hop records (a jar's) what hops take is
 assumed, and its latencies are anchored at the source's measured ones (harness.models.composite.anchoring)."""
 
-BoolArray = NDArray[np.bool_]
-
 COARSE = 64
 """Frequencies for what replicates spread: it is compared with the prediction at as many."""
 _CLOSE = 0.005
@@ -67,9 +67,15 @@ class Composite:
     ----------
     calibrations : mapping of (measure, statistic) to Calibration
         By default what is committed.
+    message : MessageTimes
+        What a message between workers costs; by default what is shipped.
+    without : frozenset of str
+        Mechanisms that are switched off (``mechanisms``).
     """
 
     calibrations: Calibrations = field(default_factory=calibrations)
+    message: MessageTimes = SHIPPED_TIMES
+    without: frozenset[str] = frozenset()
 
     def __call__(
         self, source: Observation, proposed: PhysicalPlan, settings: Settings, rate_tps: float
@@ -106,13 +112,14 @@ class Composite:
         ModelDeclined
             When it cannot be used.
         """
-        found = proposal.examine(source)
+        require_no_relief(source.settings.relief, "source")
+        found = proposal.examine(source, self.message)
         if found.hops is not None:
-            return Prepared(found, self.calibrations)
+            return Prepared(found, self.calibrations, without=self.without)
         if source.hop_records:
             raise ModelDeclined("the source step has no hop records: no message of it reached a sink")
-        measured = measured_answers(source, source.plan)
-        return Prepared(found, self.calibrations, measured)
+        measured = None if ANCHORING in self.without else measured_answers(source, source.plan)
+        return Prepared(found, self.calibrations, measured, self.without)
 
 
 composite = Composite()
@@ -130,21 +137,25 @@ class Prepared:
     measured : Prediction, optional
         The source's own latencies, at which predictions are anchored; None where hop records make that
         unnecessary.
+    without : frozenset of str
+        Mechanisms that are switched off.
     """
 
     source: proposal.Source
     calibrations: Calibrations
     measured: Prediction | None = None
+    without: frozenset[str] = frozenset()
 
     @cached_property
     def estimates(self) -> SourceEstimates:
         """What the source says."""
-        return proposal.weigh(self.source, np.ones(self.source.evidence.blocks))
+        everything = proposal.weigh(self.source, np.ones(self.source.evidence.blocks))
+        return without_estimates(everything, self.without)
 
     @cached_property
     def replicates(self) -> tuple[SourceEstimates, ...]:
         """What it would have said in other intervals."""
-        return replicates(self.source)
+        return tuple(without_estimates(r, self.without) for r in replicates(self.source))
 
     def solve(self, proposed: PhysicalPlan, settings: Settings, rate_tps: float) -> Solution:
         """Return the proposed plan's solution, of which latencies can be asked one by one.
@@ -154,7 +165,7 @@ class Prepared:
         ModelDeclined
             When the plan does not fit.
         """
-        return solve(build_network(self.estimates, proposed, settings, rate_tps))
+        return answered(build_network(self.estimates, proposed, settings, rate_tps))
 
     def around(self, proposed: PhysicalPlan, settings: Settings, rate_tps: float) -> Neighbourhood:
         """Return the plans around a proposed one: those with one executor in another worker.
@@ -173,7 +184,7 @@ class Prepared:
             layout = own.network.layout
             networks = [own.network, dearer(own.network)]
             networks += [build_network(r, layout, settings, rate_tps) for r in self.replicates]
-            others = [solve(network, COARSE) for network in networks]
+            others = [answered(network, COARSE) for network in networks]
         except ModelDeclined as why:
             return declined(proposed, why)
         limit = self._limit(own, settings, rate_tps)
@@ -201,7 +212,7 @@ class Prepared:
         least = 0.0 if own.overloaded else rate_tps
         while most - least > _CLOSE * most:
             middle = (least + most) / 2
-            solution = solve(build_network(self.estimates, layout, settings, middle), COARSE)
+            solution = answered(build_network(self.estimates, layout, settings, middle), COARSE)
             if solution.overloaded:
                 most, high = middle, solution
             else:
@@ -369,7 +380,8 @@ class Answers:
                 found["/".join(path)] = self.solution.ground_truth(through)[""]
             except ModelDeclined:  # no row is expected to take it
                 continue
-        return _latencies(Measure.GROUND_TRUTH, found)
+        reason = REASON if isinstance(self.solution, PlayedSolution) else ""
+        return _latencies(Measure.GROUND_TRUTH, found, reason)
 
     def same_node(self) -> list[Values]:
         """Return the statistic of the thesis's protocol."""
@@ -404,7 +416,7 @@ class Answers:
         return [
             Values(measure, "mean", list(means), np.array(list(means.values())))
             for measure, means in zip(
-                (Measure.QUEUE_WAIT, Measure.RESIDENCE), stage_means(self.solution), strict=True
+                (Measure.QUEUE_WAIT, Measure.RESIDENCE), mean_stages(self.solution), strict=True
             )
             if means
         ]
@@ -434,11 +446,11 @@ class Answers:
         return found
 
 
-def _latencies(measure: str, found: Mapping[str, Latency]) -> list[Values]:
+def _latencies(measure: str, found: Mapping[str, Latency], reason: str = "") -> list[Values]:
     subjects = list(found)
     levels = np.array([(v.mean_ms, *v.percentiles_ms) for v in found.values()])
     return [
-        Values(measure, name, subjects, column)
+        Values(measure, name, subjects, column, reason=reason)
         for name, column in zip(("mean", *LEVELS), levels.T, strict=True)
     ]
 

@@ -18,13 +18,14 @@ import numpy as np
 
 from harness.errors import ModelDeclined
 from harness.models.composite.plan.network_builder import NetworkBuilder, build_network
+from harness.models.composite.played import answered
 from harness.models.composite.source.hop_times import squared
 from harness.models.composite.task_routing import asks_where_executors_are
 from harness.models.contract.layout import FloatArray, Layout, moved
 from harness.models.network import Atoms
 from harness.models.solver.holding import has_batches
 from harness.models.solver.neighbours import Neighbours, neighbours
-from harness.models.solver.solve import Latency, Solution, solve
+from harness.models.solver.solve import Latency, Solution
 from harness.plans import Executor, Worker
 
 MOST_SLOWER = 0.05
@@ -69,7 +70,7 @@ class Neighbourhood:
 
     def __init__(self, builder: NetworkBuilder) -> None:
         self.builder = builder
-        self.solution: Solution = solve(builder.network())
+        self.solution: Solution = answered(builder.network())
 
     @property
     def layout(self) -> Layout:
@@ -133,7 +134,7 @@ class Neighbourhood:
         self._require(worker)
         traffic = self.builder.traffic
         layout = moved(self.layout, self._position(executor), worker)
-        return solve(build_network(traffic.prepared, layout, traffic.settings, traffic.rate_tps))
+        return answered(build_network(traffic.prepared, layout, traffic.settings, traffic.rate_tps))
 
     def quick(self, position: int, worker: int) -> dict[str, Latency] | None:
         """Return a move's answer to first order, or None where it would not hold.
@@ -172,6 +173,8 @@ class Neighbourhood:
         """What is linear around the plan; None where moves are not small, whatever they are."""
         traffic, own = self.builder.traffic, self.solution
         if asks_where_executors_are(traffic.query_plan, traffic.settings) or has_batches(own.flat):
+            return None
+        if own.network.row_batches:
             return None
         if own.overloaded or own.loads.max() > MOST_LOAD:
             return None

@@ -21,12 +21,12 @@ from harness.models.composite.source.fan_out import FanSums, fan_out, fan_sums
 from harness.models.composite.source.hop_times import HopSums, hop_sums
 from harness.models.composite.source.host_stretch import HostStretch, beyond_law, explained, host_stretch
 from harness.models.composite.source.inputs import Arriving, arriving, spout_inputs
+from harness.models.composite.source.row_costs import RowCosts
 from harness.models.composite.source_estimates import SourceEstimates
 from harness.models.composite.task_routing import keyed_routing
 from harness.models.contract.answers import require_rate
-from harness.models.contract.layout import (
-    FloatArray,
-)
+from harness.models.contract.layout import FloatArray
+from harness.models.contract.message_costs import SHIPPED_TIMES, MessageTimes
 from harness.models.network import Network
 from harness.plans import PhysicalPlan
 from harness.protocols import Observation, Settings
@@ -43,12 +43,15 @@ class Source:
     fans : FanSums, optional
     arrivals : Arriving, optional
         None where there are no hop records.
+    message : MessageTimes
+        What a message between workers costs.
     """
 
     evidence: Evidence
     hops: HopSums | None
     fans: FanSums | None
     arrivals: Arriving | None
+    message: MessageTimes = SHIPPED_TIMES
 
 
 def network_of(source: Observation, proposed: PhysicalPlan, settings: Settings, rate_tps: float) -> Network:
@@ -75,8 +78,14 @@ def prepare(source: Observation) -> SourceEstimates:
     return weigh(found, np.ones(found.evidence.blocks))
 
 
-def examine(source: Observation) -> Source:
+def examine(source: Observation, message: MessageTimes = SHIPPED_TIMES) -> Source:
     """Do the part of ``prepare`` that reads data.
+
+    Parameters
+    ----------
+    source : Observation
+    message : MessageTimes
+        What a message between workers costs; by default what is shipped.
 
     Raises
     ------
@@ -94,6 +103,7 @@ def examine(source: Observation) -> Source:
         hops=hop_sums(evidence, idle_ms),
         fans=fan_sums(evidence),
         arrivals=arriving(evidence, waiting(source.settings, "spout")),
+        message=message,
     )
 
 
@@ -140,6 +150,7 @@ def weigh(source: Source, weights: FloatArray, luck: float = 0.0) -> SourceEstim
         beyond=1.0,
         polling=1.0,
         cold_ms={},
+        rows=RowCosts(source.message, evidence.tuple_bytes),
         notes=(*inputs.notes, *notes),
     )
     return _with_cores(prepared, evidence, weights, busy)
@@ -150,6 +161,9 @@ def _with_cores(
 ) -> SourceEstimates:
     """Fit what the source's CPU use says: the cost of looking, polling and sending, and of contention."""
     builder = NetworkBuilder(prepared, evidence.layout, evidence.settings, evidence.rate_tps)
+    if saved := builder.traffic.saved:  # in what tuples cost in the source already
+        prepared = replace(prepared, rows=replace(prepared.rows, saved=saved))
+        builder = NetworkBuilder(prepared, evidence.layout, evidence.settings, evidence.rate_tps)
     own = builder.demand_cores
     expected = builder.traffic.activity.worker_cores(evidence.layout.worker)
     at_work = np.bincount(evidence.layout.worker, weights=own + builder.send_cores, minlength=expected.size)

@@ -44,6 +44,7 @@ def dearer(network: Network, by: float = BY) -> Network:
             {pair: longer(ms) for pair, ms in hops.between_pairs_ms.items()},
         ),
         idle_ms=network.idle_ms * by,
+        row_ms={stream: ms * by for stream, ms in network.row_ms.items()},
         poll_ms={spout: ms * by for spout, ms in network.poll_ms.items()},
         send_ms={sink: longer(ms) for sink, ms in network.send_ms.items()},
         acker_service_ms=longer(network.acker_service_ms),

@@ -41,6 +41,7 @@ LEAST_S, MOST_S = 20.0, 1200.0
 """Shortest and longest interval simulated."""
 WINDOWS = 20
 """Of the slowest windows, so many in an interval, if the longest allows."""
+NOT_ACKED_ALONE = "tuples are acked by whole batches of the rewriting layer, which no model of acks has"
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 
 
@@ -102,13 +103,13 @@ def require_capacity(expected: Loads) -> None:
         raise Saturated(f"a host's cores are overloaded (load {expected.host_load.max():.2f})")
 
 
-def play_long_enough(expected: Loads) -> SimulatedRun:
-    """Play a network for as long as its answers need."""
+def play_long_enough(expected: Loads, visits: int = VISITS) -> SimulatedRun:
+    """Play a network for as long as its answers need: for so many services, and windows."""
     layout = expected.network.layout
     told = expected.acker_tps * (layout.ackers.stop - layout.ackers.start)
     slowest_s = expected.slowest_window_s()
-    wanted_s = max(VISITS / (expected.visits_per_s + told), WINDOWS * slowest_s, LEAST_S)
-    warm_up_s = max(2.0, 2 * slowest_s)
+    wanted_s = max(visits / (expected.visits_per_s + told), WINDOWS * slowest_s, LEAST_S)
+    warm_up_s = max(2.0, 2 * slowest_s + expected.longest_batch_s)
     return simulate(expected.network, min(wanted_s, MOST_S), warm_up_s, SEED)
 
 
@@ -205,6 +206,8 @@ class _PlayedAnswers:
 
     def _by_spout(self, measure: str, values: FloatArray) -> list[Estimate]:
         """Return the whole topology's and each spout executor's; open trees have no latency yet."""
+        if self.run.network.row_batches:
+            raise ModelDeclined(NOT_ACKED_ALONE)
         known = ~np.isnan(values)
         if not known.any():
             raise ModelDeclined("no message's tree was complete in the simulated time")

@@ -9,6 +9,7 @@ from harness.models.composite.source.demand import Demand
 from harness.models.composite.source.fan_out import FanOut
 from harness.models.composite.source.hop_times import HopTimes
 from harness.models.composite.source.inputs import Inputs
+from harness.models.composite.source.row_costs import RowCosts
 from harness.models.composite.task_routing import Keyed
 from harness.models.contract.layout import Layout
 
@@ -33,7 +34,11 @@ class SourceEstimates:
         CPU of looking, polling and sending over what the constants of ``background`` say.
     cold_ms : mapping of component to float
         CPU of a tuple that goes with how cold the source's executors were.
+    rows : RowCosts
+        What messages and their bytes cost.
     notes : tuple of str
+    without : frozenset of str
+        Mechanisms that are switched off (``mechanisms``).
     """
 
     source: Layout
@@ -45,4 +50,6 @@ class SourceEstimates:
     beyond: float
     polling: float
     cold_ms: Mapping[str, float]
+    rows: RowCosts
     notes: tuple[str, ...]
+    without: frozenset[str] = frozenset()

@@ -9,7 +9,7 @@ import numpy as np
 from harness.errors import ModelDeclined
 from harness.models.contract.layout import FloatArray, Layout, outputs
 from harness.models.contract.observe import io_label
-from harness.plans import Executor, PhysicalPlan, Stream, connection_label
+from harness.plans import Executor, PhysicalPlan, Relief, Stream, connection_label
 from harness.protocols import Estimate, Prediction, PredictionStatus
 from harness.schemas import LATENCIES, Measure
 
@@ -80,6 +80,23 @@ def answer(plan: PhysicalPlan, parts: Iterable[Part]) -> Prediction:
         except ModelDeclined as why:
             found += [gap for measure in measures for gap in gaps(plan, measure, why)]
     return Prediction(tuple(found))
+
+
+def require_no_relief(relief: Relief, whose: str) -> None:
+    """Refuse a step in which bolts help each other or spouts pause.
+
+    Raises
+    ------
+    ModelDeclined
+        Naming whose step it is, and what was in force.
+
+    Examples
+    --------
+    >>> require_no_relief(Relief(), "source")
+    """
+    if relief.parts:
+        keys = " and ".join(f"topology.{part}" for part in relief.parts)
+        raise ModelDeclined(f"the {whose} step has {keys}, whose worth no model knows")
 
 
 def require_rate(rate_tps: float, whose: str) -> None:

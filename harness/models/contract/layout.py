@@ -15,6 +15,7 @@ from harness.plans import ACKER, Executor, PhysicalPlan, QueryPlan, Worker
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 
 class Output(NamedTuple):

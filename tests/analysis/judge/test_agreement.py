@@ -25,7 +25,7 @@ from harness.machine import seals
 from harness.protocols import CheckResult
 
 RUN = REPORTS / "runs" / "loaded-window-10" / "20261123T172816Z"
-INVALID = REPORTS / "runs" / "multiplier" / "20261124T044147Z"
+INVALID = REPORTS / "runs" / "loaded-load-aware" / "20261123T175010Z"
 Edit = Callable[[Path], object]
 
 

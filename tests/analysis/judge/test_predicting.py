@@ -18,8 +18,9 @@ from synthetic_run import FakeRun, FakeStep, build
 
 from harness.analysis.judge import predicting
 from harness.analysis.judge.predicting import predict
+from harness.plans import Backpressure, Relief
 from harness.protocols import Estimate, Observation, Prediction
-from harness.runs import Run
+from harness.runs import Run, read_latency
 from harness.schemas import HOP
 
 MEAN = ("ground_truth_latency_ms", "mean")
@@ -106,6 +107,23 @@ def test_what_other_models_predicted_before_stays(run_folder: Path) -> None:
     assert not kept.duplicated(keys).any()
 
 
+def test_steps_with_relief_are_declined_but_by_the_guess_that_nothing_changes(
+    tmp_path: Path,
+) -> None:
+    steps = [FakeStep(1, seconds=4, burn_in_s=2), FakeStep(2, seconds=4, burn_in_s=2)]
+    run = Run(build(tmp_path / "run", FakeRun(steps=steps)))
+    pausing = Relief(backpressure=Backpressure(kind="heron", high_pct=50, low_pct=10))
+    changed = run.plan(1).model_copy(update={"relief": pausing})
+    (run.step_path(1) / "plan.json").write_text(changed.model_dump_json())
+    rows = predict(run, ("composite", "jackson", "no-change")).to_pandas()
+    relieved = (rows["source_step"] == 1) | (rows["proposed_step"] == 1)
+    models = rows["model"] != "no-change"
+    assert not rows[models & ~relieved & (rows["status"] == "ok")].empty
+    assert set(rows[models & relieved]["status"]) == {"declined"}
+    assert rows[models & relieved]["reason"].str.contains("step has topology.backpressure, whose worth").all()
+    assert (rows[~models & (rows["statistic"] == "mean")]["status"] == "ok").any()
+
+
 def test_hop_times_of_several_clocks_are_shown_to_no_model(tmp_path: Path) -> None:
     """As of workers with clocks of their own: whatever the hops say, predictions are the same.
 
@@ -118,7 +136,7 @@ def test_hop_times_of_several_clocks_are_shown_to_no_model(tmp_path: Path) -> No
         for folder in (path / "steps").iterdir():
             interval = json.loads((folder / "interval.json").read_text())
             (folder / "interval.json").write_text(json.dumps(interval | {"latency": "topics"}))
-            table = pq.read_table(folder / "latency.parquet")
+            table = read_latency(folder)  # whole: what is left out would follow the clocks
             hops = table["hops"].combine_chunks()
             passed = hops.flatten()
             ahead_ns = pc.multiply(pc.bit_wise_and(passed.field("task"), 1), pa.scalar(hours * 3600 * 10**9))

@@ -214,8 +214,28 @@ def test_a_quota_makes_a_node_a_host_of_its_own() -> None:
     slow = plan.nodes[0].model_copy(update={"cpu_quota_cores": 0.5})
     quota = plan.model_copy(update={"nodes": (slow, *plan.nodes[1:])})
     network = build_network(prepared_of("line"), quota, SETTINGS, 50.0)
-    assert sorted(network.cores.tolist()) == [0.5, 2.0]
-    assert build_network(prepared_of("line"), plan, SETTINGS, 50.0).cores.tolist() == [2.0]
+    assert network.cores.tolist() == [2.0, 2.0]
+    assert network.by_quota[0] <= 0.5
+    assert np.isinf(network.by_quota[1])
+    free = build_network(prepared_of("line"), plan, SETTINGS, 50.0)
+    assert free.cores.tolist() == [2.0]
+    assert np.isinf(free.by_quota).all()
+
+
+def test_a_quota_of_all_cores_or_never_used_up_slows_nothing() -> None:
+    """All workers share their machine's cores, with quotas or without."""
+    plan = deploy(fields_to_fields(), 2)
+
+    def with_quota(cores: float) -> Network:
+        nodes = tuple(n.model_copy(update={"cpu_quota_cores": cores}) for n in plan.nodes)
+        limited = plan.model_copy(update={"nodes": nodes})
+        return build_network(prepared_of("line"), limited, SETTINGS, 5.0)
+
+    free = build_network(prepared_of("line"), plan, SETTINGS, 5.0)
+    whole, some = with_quota(2.0), with_quota(1.5)
+    assert free.stretch is not None
+    assert some.stretch == pytest.approx(free.stretch, rel=1e-6)
+    assert whole.stretch == pytest.approx(free.stretch, rel=1e-12)
 
 
 def test_a_host_without_cores_left_is_said_to_be_so() -> None:

@@ -14,6 +14,7 @@ from harness.models import contention
 from harness.models.composite.atoms import scaled
 from harness.models.composite.background import ACK_MS
 from harness.models.composite.idling import batching
+from harness.models.composite.mechanisms import AT_ONCE, without_network
 from harness.models.composite.plan.coldness import cold_ms
 from harness.models.composite.plan.traffic import Traffic
 from harness.models.composite.source.host_stretch import HIDDEN_CORES
@@ -28,6 +29,7 @@ from harness.models.contract.layout import (
     require_same_tasks,
 )
 from harness.models.network import Atoms, Input, Network, Service, constant
+from harness.models.quotas import quota_stretch
 from harness.plans import PhysicalPlan
 from harness.protocols import Settings
 
@@ -50,6 +52,8 @@ class HostLoads(NamedTuple):
         Wall-clock over CPU time of a tuple's demand.
     usual : float
         Its mean over executors, weighted by ``own``; not finite where a host is overloaded.
+    under_quota : array (hosts)
+        Cores that the host's own workers ask for, executors' tuples included: what its quota is for.
     """
 
     own: FloatArray
@@ -58,10 +62,16 @@ class HostLoads(NamedTuple):
     demand: FloatArray
     stretch: FloatArray
     usual: float
+    under_quota: FloatArray
+
+    def left_by_quota(self, hosts: contention.Hosts) -> FloatArray:
+        """Return the cores that each host's quota leaves executors' tuples; infinite without one."""
+        need = self.demand - self.background
+        return hosts.quota - (self.under_quota - need)
 
     def own_load(self, hosts: contention.Hosts) -> FloatArray:
         """Return what executors' tuples need of the cores that all else leaves them, by host."""
-        free = hosts.cores - self.background
+        free = np.minimum(hosts.cores - self.background, self.left_by_quota(hosts))
         need = self.demand - self.background
         return np.divide(need, free, out=np.where(need > 0, np.inf, 0.0), where=free > 0)
 
@@ -113,11 +123,17 @@ class NetworkBuilder:
         """Cores that each executor's tuples need, up to their emits; spouts' and ackers' included."""
         per_tuple = np.zeros(len(self.layout))
         for name, demand in self.prepared.demand.items():
-            per_tuple[self.layout.of[name]] = self.colder[name] * demand.cpu_ms.mean_ms
+            per_tuple[self.layout.of[name]] = self._cpu_ms(name, self.colder[name] * demand.cpu_ms.mean_ms)
         for name, cpu_ms in self.prepared.inputs.emit_cpu_ms.items():
-            per_tuple[self.layout.of[name]] = cpu_ms
+            per_tuple[self.layout.of[name]] = self._cpu_ms(name, cpu_ms)
         per_tuple[self.layout.ackers] = ACK_MS
         return self.traffic.arrivals * per_tuple * self.traffic.scale / 1000
+
+    def _cpu_ms(self, name: str, as_before_ms: float) -> float:
+        """Return CPU of a component's tuple: each message that batches save, or saved, is n of it."""
+        rows = self.prepared.rows
+        more = self.traffic.saved.get(name, 0.0) - rows.saved.get(name, 0.0)
+        return max(as_before_ms - more * rows.n_ms, LEAST_OF_CPU * as_before_ms) if more else as_before_ms
 
     @cached_property
     def cold_ms(self) -> Mapping[str, float]:
@@ -153,10 +169,13 @@ class NetworkBuilder:
     @cached_property
     def at_once(self) -> FloatArray:
         """Other executors of its host at work, on messages that come together, whenever each one is."""
+        if AT_ONCE in self.prepared.without:
+            return np.zeros(len(self.layout))
         work_ms = (self.demand_cores + self.send_cores) * 1000 / self.traffic.rate_tps
         found = float(self.traffic.starts[self.traffic.entered > 0].sum())
         together = max(self.traffic.rate_tps / found, 1.0) if found > 0 else 1.0
-        return contention.at_once(work_ms, self.hosts.of_worker[self.layout.worker], together)
+        machine = self.hosts.machine[self.hosts.of_worker]
+        return contention.at_once(work_ms, machine[self.layout.worker], together)
 
     @cached_property
     def loads(self) -> HostLoads:
@@ -166,14 +185,21 @@ class NetworkBuilder:
         workers = prepared.polling * self.traffic.activity.worker_cores(layout.worker, self.remote)
         workers += np.bincount(layout.worker, weights=sending, minlength=workers.size)
         hosts = self.hosts
-        of_workers = np.bincount(hosts.of_worker, weights=workers, minlength=hosts.cores.size)
-        background = HIDDEN_CORES * hosts.shared + of_workers
+        of_workers = hosts.added(workers)
         host = hosts.of_worker[layout.worker]
-        demand = background + np.bincount(host, weights=own, minlength=hosts.cores.size)
+        of_tuples: FloatArray = np.bincount(host, weights=own, minlength=hosts.cores.size).astype(np.float64)
+        under_quota = of_workers + of_tuples
+        background = HIDDEN_CORES + of_workers + hosts.of_others(under_quota)
+        demand = background + of_tuples
         stretch = contention.stretch(np.maximum(demand[host] - own**2, 0.0), hosts.cores[host], self.at_once)
+        if np.isfinite(hosts.quota).any():
+            arrivals = self.traffic.arrivals
+            served_tps = np.bincount(host, arrivals, hosts.cores.size).astype(np.float64)
+            tuples, rate_tps = (of_tuples, served_tps), self.traffic.rate_tps
+            stretch = stretch * quota_stretch(under_quota, tuples, hosts.quota, rate_tps)[host]
         stretch = np.maximum(prepared.beyond * stretch, 1.0)
         usual = float(own[own > 0] @ stretch[own > 0] / own.sum()) if own.sum() > 0 else 1.0
-        return HostLoads(own, workers, background, demand, stretch, usual)
+        return HostLoads(own, workers, background, demand, stretch, usual, under_quota)
 
     def network(self) -> Network:
         """Put the network together."""
@@ -183,10 +209,14 @@ class NetworkBuilder:
             f"host {h}: {d:.2f} cores are asked for, {c:g} are there"
             for h, (d, c) in enumerate(zip(loads.demand, hosts.cores, strict=True))
             if d >= c
+        ) + tuple(
+            f"host {h}: {d:.2f} cores are asked for, its quota is {c:g}"
+            for h, (d, c) in enumerate(zip(loads.under_quota, hosts.quota, strict=True))
+            if d >= c
         )
         batches = batching(traffic.settings)
         inputs = prepared.inputs
-        return Network(
+        network = Network(
             layout=layout,
             input_tps={n: traffic.flows.tasks[n] for n in traffic.query_plan.spouts},
             input_scv=inputs.scv,
@@ -202,17 +232,21 @@ class NetworkBuilder:
             flush_ms=batches.flush_ms,
             send_ms=self.send(loads.usual),
             acks=layout.ackers.stop > layout.ackers.start,
-            acker_service_ms=constant(ACK_MS),
+            acker_service_ms=constant(ACK_MS * traffic.acks_of_one),
             host=hosts.of_worker,
             cores=hosts.cores,
             background_cores=loads.background,
+            quota_cores=loads.left_by_quota(hosts),
             in_turn=inputs.in_turn,
             round_robin=round_robin(layout, traffic.settings),
             transfer_batch=batches.transfer_batch,
+            row_batches=traffic.batches,
+            row_ms={s: prepared.rows.row_ms(s) for s in traffic.batches},
             worker_cores=loads.workers,
             stretch=loads.stretch,
             notes=(*prepared.notes, *full, *self._unprobed()),
         )
+        return without_network(network, prepared)
 
     def _unprobed(self) -> tuple[str, ...]:
         """Say between which of the plan's nodes no round trip was measured, where others' were."""
@@ -228,11 +262,11 @@ class NetworkBuilder:
         found = {}
         for name, streams in self.traffic.flows.into.items():
             if not streams:
-                cpu_ms = self.prepared.inputs.emit_cpu_ms.get(name, 0.0)
+                cpu_ms = self._cpu_ms(name, self.prepared.inputs.emit_cpu_ms.get(name, 0.0))
                 found[Input(name, "", "")] = Service(constant(cpu_ms), constant(0.0))
                 continue
             demand = self.prepared.demand[name]
-            cpu = scaled(demand.cpu_ms, self.colder[name] * demand.cpu_ms.mean_ms)
+            cpu = scaled(demand.cpu_ms, self._cpu_ms(name, self.colder[name] * demand.cpu_ms.mean_ms))
             for s in streams:
                 found[Input(name, s.source, s.stream)] = Service(cpu, demand.wait_ms)
         return found

@@ -12,6 +12,7 @@ import numpy as np
 
 from harness.models.composite.idling import Batching
 from harness.models.composite.plan.flows import Flows
+from harness.models.composite.plan.row_batches import Messages
 from harness.models.contract.layout import FloatArray, Layout
 from harness.plans import Stream
 
@@ -26,6 +27,7 @@ def starts(
     round_ms: FloatArray,
     pause_ms: FloatArray,
     wall_ms: FloatArray,
+    rows: Messages,
 ) -> FloatArray:
     """Return the starts a second of each executor (executors); 0 for ackers.
 
@@ -38,6 +40,8 @@ def starts(
         An idle bolt's sleep; what comes within one is found together.
     wall_ms : array (executors)
         A bolt's time for a tuple.
+    rows : mapping of Stream to array (source's executors, target's tasks)
+        Batches of the rewriting layer a second.
     """
     found = np.zeros(len(layout))
     groups: dict[Stream, FloatArray] = {}
@@ -45,7 +49,8 @@ def starts(
         at = layout.of[name]
         rate = layout.by_executor(name, flows.tasks[name])
         if streams:
-            come = sum((_parts(layout, flows, batches, s, groups[s]) for s in streams), np.zeros(rate.size))
+            parts = (_parts(layout, flows, batches, s, groups[s], rows) for s in streams)
+            come = sum(parts, np.zeros(rate.size))
             come = np.minimum(come, rate)
             free = np.maximum(1.0 - rate * wall_ms[at] / 1000, 0.0)
             begun = free * come / (1.0 + come * pause_ms[at] / 1000)
@@ -59,7 +64,8 @@ def starts(
     return found
 
 
-def _parts(layout: Layout, flows: Flows, batches: Batching, stream: Stream, groups: FloatArray) -> FloatArray:
+def _parts(layout: Layout, flows: Flows, batches: Batching, stream: Stream, groups: FloatArray,
+           batched: Messages) -> FloatArray:  # fmt: skip
     """Return the groups a second of which each of the target's executors gets a part.
 
     A tuple of a group goes to an executor with the probability p: of k, none does with (1 - p)^k.
@@ -73,6 +79,9 @@ def _parts(layout: Layout, flows: Flows, batches: Batching, stream: Stream, grou
     else:
         to = np.array([layout.by_executor(stream.target, row) for row in rows])
     parts = np.asarray(groups @ -np.expm1(size[:, None] * np.log1p(-np.minimum(to, 1 - 1e-12))))
+    if stream in batched:
+        come = layout.by_executor(stream.target, batched[stream].sum(axis=0))
+        return np.asarray(np.minimum(parts, come))
     if batches.flush_ms == 0:
         return parts
     flow = made.sum() / made.size * to.mean(axis=0)

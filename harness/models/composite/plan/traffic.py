@@ -13,12 +13,14 @@ import numpy as np
 
 from harness.models.composite.background import LOOK_MS, Activity, acker_arrivals, exchanged, remote_traffic
 from harness.models.composite.idling import batching, waiting
+from harness.models.composite.mechanisms import STARTS
 from harness.models.composite.plan.flows import flows
+from harness.models.composite.plan.row_batches import Messages, messages
 from harness.models.composite.plan.starts import starts
 from harness.models.composite.source_estimates import SourceEstimates
 from harness.models.composite.task_routing import Places, places
 from harness.models.contract.layout import FloatArray, IntArray, Layout
-from harness.plans import Stream
+from harness.plans import BatchSize, Stream, batched_streams
 from harness.protocols import Settings
 
 Exchanges = tuple[
@@ -80,11 +82,49 @@ class Traffic:
         return found
 
     @cached_property
+    def batches(self) -> Mapping[Stream, BatchSize]:
+        """Streams whose tuples travel in batches of the rewriting layer."""
+        return batched_streams(self.query_plan, self.settings.batching)
+
+    @cached_property
+    def messages(self) -> Messages:
+        """Batches of the rewriting layer a second."""
+        return messages(self.layout, self.flows, self.batches)
+
+    @cached_property
+    def told(self) -> tuple[FloatArray, FloatArray]:
+        """Messages a second of which ackers hear: got by bolts, and sent by spouts; a batch is one."""
+        if not self.messages:
+            return self.served, self.entered
+        got, sent = np.zeros(len(self.layout)), np.zeros(len(self.layout))
+        for name, streams in self.flows.into.items():
+            at = self.layout.of[name]
+            for s in streams:
+                come = self.messages.get(s)
+                got[at] += (
+                    self.flows.inputs[s] if come is None else self.layout.by_executor(name, come.sum(axis=0))
+                )
+            if not streams:
+                out = self.query_plan.outputs(name)
+                batched = [self.messages[s].sum(axis=1) for s in out if s in self.messages]
+                plain = self.entered[at] if len(batched) < len(out) or not out else np.zeros(got[at].size)
+                sent[at] = np.sum([plain, *batched], axis=0)
+        return got, sent
+
+    @cached_property
     def acks(self) -> FloatArray:
         """Messages a second at ackers."""
         found = np.zeros(len(self.layout))
-        found[self.layout.ackers] = acker_arrivals(self.layout, self.served, self.entered)
+        found[self.layout.ackers] = acker_arrivals(self.layout, *self.told)
         return found
+
+    @property
+    def acks_of_one(self) -> float:
+        """Messages at ackers over what they would be if every tuple was acked by itself."""
+        if not self.messages:
+            return 1.0
+        told, alone = sum(v.sum() for v in self.told), self.served.sum() + self.entered.sum()
+        return float(told / alone) if alone > 0 else 1.0
 
     @cached_property
     def arrivals(self) -> FloatArray:
@@ -127,17 +167,29 @@ class Traffic:
     @cached_property
     def starts(self) -> FloatArray:
         """How often in a second each executor begins to work; 0 for ackers."""
+        if STARTS in self.prepared.without:
+            return self.served + self.entered
         batches = batching(self.settings)
-        return starts(self.layout, self.flows, batches, self.round_ms, self.idle_ms, self.wall_ms)
+        return starts(
+            self.layout, self.flows, batches, self.round_ms, self.idle_ms, self.wall_ms, self.messages
+        )
 
     @property
     def _exchanges(self) -> Exchanges:
-        flows = self.flows
-        return self.layout, flows.emitted, flows.routing, self.at.holder, self.served, self.entered
+        emitted, routing = self.flows.emitted, self.flows.routing
+        if self.messages:
+            sums = {s: m.sum(axis=1) for s, m in self.messages.items()}
+            emitted = {**emitted, **sums}
+            rows = {
+                s: np.divide(m, sums[s][:, None], out=np.zeros(m.shape), where=sums[s][:, None] > 0)
+                for s, m in self.messages.items()
+            }
+            routing = {**routing, **rows}
+        return self.layout, emitted, routing, self.at.holder, *self.told
 
     @cached_property
     def remote(self) -> FloatArray:
-        """Tuples and acks a second that cross workers, at each worker."""
+        """Messages and acks a second that cross workers, at each worker."""
         return remote_traffic(*self._exchanges)
 
     def remote_of_moved(self, position: int, worker: int) -> FloatArray:
@@ -146,6 +198,21 @@ class Traffic:
         found, here, total = self.remote.copy(), self.layout.worker[position], with_each.sum()
         found[here] -= total - 2 * with_each[here]
         found[worker] += total - 2 * with_each[worker]
+        return found
+
+    @cached_property
+    def saved(self) -> Mapping[str, float]:
+        """Messages to other workers that batches save for each tuple of a component, where they save any."""
+        found: dict[str, float] = {}
+        for stream, batches in self.messages.items():
+            here = self.layout.worker[self.layout.of[stream.source]]
+            there = self.layout.worker[self.layout.of[stream.target]][self.at.holder[stream.target]]
+            far = here[:, None] != there
+            tuples = self.flows.emitted[stream][:, None] * np.nan_to_num(self.flows.routing[stream])
+            taken = self.flows.tasks[stream.source].sum()
+            if taken > 0:
+                less = float((tuples - batches)[far].sum() / taken)
+                found[stream.source] = found.get(stream.source, 0.0) + less
         return found
 
     @cached_property

@@ -15,6 +15,7 @@ import pandas as pd
 
 from harness.models.composite.source.hop_records import HopRecords, hop_records
 from harness.models.contract.layout import FloatArray, IntArray, Layout, Output, lay_out
+from harness.models.contract.message_costs import serialised
 from harness.models.contract.observe import RoundTrips, Rows, added, measure, numbers, require_counts
 from harness.plans import ACKER, PhysicalPlan, Stream
 from harness.protocols import Observation, Settings
@@ -76,6 +77,8 @@ class Evidence:
     hops : HopRecords, optional
     round_trips : RoundTrips
         Empty where none were measured.
+    tuple_bytes : mapping of str to float
+        By ``component:stream``, where batches of the rewriting layer were written.
     """
 
     plan: PhysicalPlan
@@ -91,6 +94,7 @@ class Evidence:
     worker_cores: FloatArray | None
     hops: HopRecords | None
     round_trips: RoundTrips
+    tuple_bytes: Mapping[str, float]
 
     @property
     def ackers(self) -> int:
@@ -151,6 +155,9 @@ def read(observation: Observation) -> Evidence:
         worker_cores=_worker_cores(metrics, layout, part, blocks),
         hops=hop_records(observation, layout, blocks),
         round_trips=measured.round_trips,
+        tuple_bytes={
+            stream: size / tuples for stream, (size, tuples) in serialised(observation.metrics).items()
+        },
     )
 
 

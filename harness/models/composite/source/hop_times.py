@@ -23,7 +23,7 @@ from harness.models.composite.atoms import even, lognormal, merged, shifted, sum
 from harness.models.composite.idling import TRANSFER_SLEEP_MS
 from harness.models.composite.source.evidence import Evidence
 from harness.models.composite.source.hop_records import HopRecords, grouped
-from harness.models.contract.layout import FloatArray, IntArray, NodePair, node_pair
+from harness.models.contract.layout import BoolArray, FloatArray, IntArray, NodePair, node_pair
 from harness.models.contract.observe import RoundTrips
 from harness.models.network import (
     BETWEEN_NODES,
@@ -32,6 +32,7 @@ from harness.models.network import (
     Atoms,
     Hops,
 )
+from harness.plans import batched_streams
 
 WAKE_MS = np.array([0.12, 0.3, 0.3])
 """Milliseconds that contention adds to a hop of each kind for a squared excess of 1 (docs/model.md)."""
@@ -97,7 +98,8 @@ def hop_sums(evidence: Evidence, idle_ms: FloatArray) -> HopSums | None:
     """Add up the legs whose receiver was idle; None without hop records.
 
     A receiver was idle when the tuple was sent more than one and a half sleeps, and 1 ms, after its last
-    tuple was done: by then it has gone from looking to sleeping, and its phase is any.
+    tuple was done: by then it has gone from looking to sleeping, and its phase is any. Where tuples travel
+    in batches of the rewriting layer, legs are left out: waiting for the batch is in them.
 
     Parameters
     ----------
@@ -122,6 +124,7 @@ def hop_sums(evidence: Evidence, idle_ms: FloatArray) -> HopSums | None:
     quiet_ms = sent_ms - before[visit]
     idle = quiet_ms > 1.5 * idle_ms[records.executor[legs]] + 1.0
     idle &= before[visit] > -np.inf
+    idle &= ~_batched(evidence, records, legs)
     edge = records.received_ms[legs] - sent_ms
     names = {n.name: i for i, n in enumerate(layout.plan.nodes)}
     node = np.array([names[e.worker.node] for e in layout.executors])
@@ -143,6 +146,15 @@ def hop_sums(evidence: Evidence, idle_ms: FloatArray) -> HopSums | None:
     return HopSums(
         sums(np.ones(chosen.size)), sums(chosen), sums(chosen**2 - network_ms2), rows, ahead, *ends
     )
+
+
+def _batched(evidence: Evidence, records: HopRecords, legs: IntArray) -> BoolArray:
+    """Return which legs may have waited for a batch."""
+    number = {name: i for i, name in enumerate(evidence.layout.order)}
+    found = np.zeros((len(number), len(number)), dtype=np.bool_)
+    for stream in batched_streams(evidence.plan.query_plan, evidence.settings.batching):
+        found[number[stream.source], number[stream.target]] = True
+    return np.asarray(found[records.component[legs - 1], records.component[legs]])
 
 
 def _network(evidence: Evidence, records: HopRecords, legs: IntArray) -> tuple[FloatArray, FloatArray]:

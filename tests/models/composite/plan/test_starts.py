@@ -16,11 +16,12 @@ from harness.experiments.loading import load
 from harness.models.composite.idling import Batching
 from harness.models.composite.plan.flows import Flows
 from harness.models.composite.plan.network_builder import NetworkBuilder
+from harness.models.composite.plan.row_batches import Messages, messages
 from harness.models.composite.plan.starts import TOGETHER_MS, starts
 from harness.models.composite.proposal import examine, weigh
 from harness.models.composite.source.evidence import Evidence
 from harness.models.contract.layout import Layout, lay_out
-from harness.plans import QueryPlan
+from harness.plans import BatchSize, QueryPlan
 from harness.runs import Run
 
 RUNS = Path(__file__).resolve().parents[4] / "reports" / "runs"
@@ -54,12 +55,12 @@ def found(
     pause_ms: float = 0.0,
     wall_ms: float = 0.0,
     batches: Batching = NONE,
+    rows: Messages | None = None,
 ) -> dict[str, np.ndarray]:
     of_spout = np.zeros(len(layout))
     of_spout[layout.of["spout"]] = 1.0
-    begun = starts(
-        layout, flows, batches, round_ms * of_spout, pause_ms * (1 - of_spout), wall_ms * (1 - of_spout)
-    )
+    times_ms = round_ms * of_spout, pause_ms * (1 - of_spout), wall_ms * (1 - of_spout)
+    begun = starts(layout, flows, batches, *times_ms, {} if rows is None else rows)
     return {name: begun[layout.of[name]] for name in layout.order}
 
 
@@ -158,3 +159,11 @@ def test_a_sinks_starts_are_those_in_the_hop_records(experiment: str) -> None:
         builder = NetworkBuilder(prepared, evidence.layout, evidence.settings, evidence.rate_tps)
         predicted = builder.traffic.activity.requests.sum()
         assert predicted == pytest.approx(measured(evidence, "sender"), rel=0.25)
+
+
+def test_a_batch_of_rows_begins_work_once() -> None:
+    """400 tuples a second in batches of 20 for each of 4 tasks that fill: 5 batches a second for each."""
+    layout, flows = line(400.0, 4)
+    sent = messages(layout, flows, {LINE.streams[0]: BatchSize(size=20, flush_ms=60_000)})
+    begun = found(layout, flows, rows=sent)
+    assert begun["bolt"] == pytest.approx(np.full(4, 5.0))

@@ -1,0 +1,77 @@
+"""The report's section on steps that changed their plan: rows as ``adaptation.parquet`` has them."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.analysis.judge.results import Results
+from harness.analysis.report.adaptations import adapted_steps
+from harness.analysis.report.page import render
+from harness.analysis.spark.inputs import read_run
+from harness.schemas import ADAPTATION
+
+S = 1_000_000_000
+ROWS = [
+    {
+        "period": 0,
+        "start_ns": 100 * S,
+        "end_ns": 120 * S,
+        "decision": "applied",
+        "reason": "traffic between nodes 150 -> 60 tuples/s <&>",
+        "asked_ns": 120 * S,
+        "in_force_ns": 127 * S,
+        "executors_moved": 5,
+        "workers_restarted": 2,
+        "pause_ms": 5995.0,
+        "lost": 3,
+        "repeated": 0,
+        "latency_mean_ms": 12.5,
+        "latency_p95_ms": 31.0,
+        "between_nodes_tps": 150.0,
+        "load_distance_pct": 7.5,
+    },
+    {
+        "period": 1,
+        "start_ns": 127 * S,
+        "end_ns": 147 * S,
+        "decision": "declined",
+        "reason": "it has seen too little",
+        "lost": 0,
+        "repeated": 0,
+    },
+]
+
+
+def with_adaptation(run: Path, folder: Path, step: int) -> Path:
+    shutil.copytree(run, folder)
+    table = pa.Table.from_pylist(ROWS, ADAPTATION)
+    pq.write_table(table, folder / "steps" / f"{step:02d}" / "adaptation.parquet")
+    return folder
+
+
+def test_rows_are_those_of_the_file(run_path: Path, tmp_path: Path) -> None:
+    """Times by hand: from 100 s, asked for at 120 s and in force at 127 s; the second changed nothing."""
+    assert adapted_steps(read_run(run_path)) == []
+    (found,) = adapted_steps(read_run(with_adaptation(run_path, tmp_path / "run", 1)))
+    first, second = found.rows
+    assert found.step == 1
+    assert (first.start_s, first.end_s, first.in_force_s) == (0.0, 20.0, 7.0)
+    assert (first.decision, first.executors_moved, first.lost, first.pause_ms) == ("applied", 5, 3, 5995.0)
+    assert (second.start_s, second.decision, second.reason) == (27.0, "declined", "it has seen too little")
+    assert (second.in_force_s, second.pause_ms, second.latency_mean_ms) == (None, None, None)
+
+
+def test_the_page_has_the_section_where_there_is_something_to_say(results: Results, tmp_path: Path) -> None:
+    assert 'id="adaptations"' not in render(results, tmp_path, [])
+    pq.write_table(pa.Table.from_pylist(ROWS, ADAPTATION), tmp_path / "adaptation.parquet")
+    first, *others = results.run.steps
+    run = replace(results.run, steps=(replace(first, folder=tmp_path), *others))
+    page = render(replace(results, run=run), tmp_path, [])
+    section = page[page.index('id="adaptations"') : page.index('id="matrices"')]
+    assert "traffic between nodes 150 -&gt; 60 tuples/s &lt;&amp;&gt;" in section
+    assert section.count("<tr><td>") == len(ROWS)
