@@ -171,6 +171,12 @@ def _signed(value: float | None) -> str:
 )
 @click.option("--check", "only_check", is_flag=True, help="Only say whether the page is up to date.")
 @click.option("--summary", "only_summary", is_flag=True, help="Only print the page's line for each model.")
+@click.option(
+    "--without",
+    multiple=True,
+    metavar="NAME",
+    help="Price this mechanism of composite instead (repeatable; all for each).",
+)
 @master_option
 @json_option
 def accuracy(
@@ -181,6 +187,7 @@ def accuracy(
     notes: Path | None,
     only_check: bool,
     only_summary: bool,
+    without: tuple[str, ...],
     master: str | None,
     as_json: bool,
 ) -> None:
@@ -194,7 +201,10 @@ def accuracy(
     harness accuracy runs/loaded-ramp/20260102T030405Z --out ramp.md
     harness accuracy --check
     harness accuracy --summary
+    harness accuracy reports/runs/loaded-cpu --without coldness --without at-once
 
+    With --without no page is written: a table says how large the composite model's errors are with and
+    without each mechanism, over the experiments in which it acts.
     With --summary nothing is computed either: the page's first table is printed, if it is up to date.
     With --check nothing is computed and the exit status is 1 when a run is missing from the page, or the
     models have changed since it was made.
@@ -219,13 +229,29 @@ def accuracy(
             finish(as_json, {"summary": summary_of(there).splitlines(), "page": str(out)})
         click.echo(f"{relative(out)}: {'; '.join(why) or 'up to date'}")
         finish(as_json, {"out_of_date": why, "page": str(out)}, 1 if why else 0)
+    priced = _mechanisms(without)
     found = evaluate(paths, split, err.print, master)
+    if priced:
+        from harness.analysis.judge.pricing import price, price_table
+
+        prices = price(paths, found, priced, err.print)
+        click.echo(price_table(prices), nl=False)
+        finish(as_json, {"mechanisms": [p._asdict() for p in prices]})
     below = [ablation.section(paths, found, err.print)] if model == ablation.MODEL else []
     below += [notes.read_text(encoding="utf-8")] if notes else []
     text = page(found, model, str(split_file), "\n".join(filter(None, below)), split.shown)
     write_atomically(out, text)
     click.echo(f"{len(found)} runs: {relative(out)}")
     finish(as_json, {"runs": [r.name for r in found], "page": str(out)})
+
+
+def _mechanisms(names: tuple[str, ...]) -> list[str]:
+    """Return the mechanisms that are named, in the order of the model's own list."""
+    from harness.analysis.judge.pricing import ALL
+    from harness.models.composite.mechanisms import MECHANISMS, require_known
+
+    wanted = require_known(n for n in names if n != ALL)
+    return [name for name in MECHANISMS if ALL in names or name in wanted]
 
 
 @click.command()

@@ -204,7 +204,8 @@ def check(experiment: str, overrides: tuple[str, ...], as_json: bool) -> None:
             plan = f"executors and batch sizes by {step.tuned_by} from {spec.source}"
         fresh = ", fresh submission" if step.fresh else ""
         rate = f", {step.rate}" if step.rate else ""
-        click.echo(f"  {step.index}: {plan}{rate}{_placed_by(spec)}{fresh}")
+        relief = "".join(f", {part}" for part in step.relief.parts)
+        click.echo(f"  {step.index}: {plan}{rate}{relief}{_placed_by(spec)}{_batches(step)}{fresh}")
     if where:
         click.echo(where)
     finish(
@@ -252,6 +253,12 @@ def _placed_by(spec: Any) -> str:
         return f", placed by {spec.placement.name}"
     source = "" if spec.source is None else f" from {spec.source}"
     return f", scheduler {spec.placed_by}{source}" if spec.placed_by else ""
+
+
+def _batches(step: Any) -> str:
+    """Say which of a step's tuples travel in batches; nothing where all travel alone."""
+    sizes = ", ".join(f"{name} of {rule.size}" for name, rule in step.batching.items())
+    return f", batches: {sizes}" if sizes else ""
 
 
 def _show_findings(experiment: Any) -> list[str]:

@@ -29,8 +29,23 @@ ARCHIVE = Path("reports/runs")
 @click.option(
     "--jobs", type=RunPath, metavar="DIR", help="Where jobs are kept (default: .jobs in the first)."
 )
+@click.option(
+    "--submitted",
+    type=RunPath,
+    default=Path("submitted"),
+    show_default=True,
+    help="Where folders of submitted topologies are.",
+)
+@click.option("--notify", metavar="URL", help="Gets each alert of a submitted topology, once an event.")
 @click.option("--demo", is_flag=True, help="A simulated run, live, beside the runs that there are.")
-def serve(folders: tuple[Path, ...], port: int, jobs: Path | None, demo: bool) -> None:
+def serve(
+    folders: tuple[Path, ...],
+    port: int,
+    jobs: Path | None,
+    submitted: Path,
+    notify: str | None,
+    demo: bool,
+) -> None:
     """Serve pages of runs, live and ended, and questions about their topologies as REST, on loopback only.
 
     The address that it prints ends in a token: a page that was opened by it may start runs, schedulers and
@@ -58,7 +73,13 @@ def serve(folders: tuple[Path, ...], port: int, jobs: Path | None, demo: bool) -
             given.append(place)
         address = f"http://{HOST}:{listening.getsockname()[1]}/"
 
-        application = create_application(given, jobs)
+        application = create_application(given, jobs, submitted=submitted)
+        if notify is not None:
+            from harness.service.notifying import Notifier
+
+            notifier = Notifier(notify, submitted, application.state.live)
+            stack.callback(notifier.stop)
+            notifier.start()
 
         def ready() -> None:
             opened = f"{address}#token={application.state.token}"

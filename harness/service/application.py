@@ -15,12 +15,15 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from harness import __version__
+from harness.app.submitted.folder import DEFAULT_FOLDER
+from harness.app.submitted.live_rows import LiveMetrics
 from harness.errors import ClusterError, HarnessError, ModelDeclined
 from harness.service.activity_pages import activity_pages
 from harness.service.builder_pages import builder_pages
 from harness.service.guarding import LoopbackGuard
 from harness.service.job_rest import TokenNeeded, job_rest
 from harness.service.jobs import Busy, Jobs
+from harness.service.live_pages import live_pages
 from harness.service.pages import pages
 from harness.service.rest import rest
 from harness.service.run_index import RunIndex, UnknownName
@@ -41,7 +44,9 @@ QUESTIONS = ("/model/", "/jobs")
 JOBS = ".jobs"
 
 
-def create_application(folders: Sequence[Path], jobs: Path | None = None, token: str = "") -> FastAPI:
+def create_application(
+    folders: Sequence[Path], jobs: Path | None = None, token: str = "", submitted: Path = DEFAULT_FOLDER
+) -> FastAPI:
     """Return the application over the runs below some folders.
 
     ``state.stopping`` is set by whoever serves it, to end the streams of events.
@@ -54,6 +59,8 @@ def create_application(folders: Sequence[Path], jobs: Path | None = None, token:
         Folder of jobs; by default ``.jobs`` in the first of the runs' folders.
     token : str
         What a request that starts something has to bring; drawn where it is empty.
+    submitted : Path
+        Where folders of submitted topologies are; one that is not there yet holds none.
     """
     application = FastAPI(
         title="storm-harness",
@@ -68,11 +75,14 @@ def create_application(folders: Sequence[Path], jobs: Path | None = None, token:
     application.state.jobs = Jobs(jobs or folders[0] / JOBS, folders[0], index)
     application.state.token = token or secrets.token_urlsafe(16)
     application.state.stopping = False
+    application.state.submitted = submitted
+    application.state.live = LiveMetrics()
     application.include_router(rest)
     application.include_router(job_rest)
     application.include_router(pages)
     application.include_router(activity_pages)
     application.include_router(builder_pages)
+    application.include_router(live_pages)
     application.add_middleware(LoopbackGuard)
     application.add_exception_handler(HarnessError, _answer_error)
     application.add_exception_handler(RequestValidationError, _answer_invalid)

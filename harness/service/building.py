@@ -89,6 +89,9 @@ def opened(path: Path) -> str:
     for spec, asked in zip(tree["steps"]["plan"], experiment.steps.plan, strict=True):
         if asked.placement:
             spec["placement"] = str(asked.placement)
+    cluster = tree.get("cluster")
+    if isinstance(cluster, dict) and "file" in cluster:
+        cluster["file"] = str(path.resolve().parent / Path(cluster["file"]).expanduser())
     topology = tree["topology"]
     if "jar" in topology:
         topology["jar"] = str(path.resolve().parent / Path(topology["jar"]).expanduser())

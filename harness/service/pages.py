@@ -25,6 +25,7 @@ FILES = {
     "run.js": "text/javascript",
     "work.js": "text/javascript",
     "builder.js": "text/javascript",
+    "topology.js": "text/javascript",
 }
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from harness.app.submitted.folder import SubmittedTopology
+from harness.app.submitted.live_rows import LiveRows
 from harness.errors import HarnessError, UsageError
 from harness.plans import Executor, PhysicalPlan, Worker
 from harness.protocols import Observation, Proposal
@@ -13,6 +15,7 @@ from harness.runs import Run
 from harness.schedulers import SCHEDULERS, make_scheduler
 from harness.schedulers.side_by_side import PlacementTable
 from harness.service.answers import ForecastRate, PackingPlan, ProposalAsked
+from harness.service.live_topology import observe_of
 from harness.service.questions import (
     address,
     computing,
@@ -54,14 +57,30 @@ def predict_proposed(run: Run, step: int | None, asked: ProposalAsked) -> dict[s
     """
     chosen = step_of(run, step)
     with computing:
-        source = observation_of(run.path, chosen)
-        rate_tps = asked.rate_tps or source.rate_tps  # what is asked is above 0
-        if asked.tuner is not None:
-            current, proposed = _tuned(source, asked.tuner, asked.parameters, rate_tps)
-        else:
-            current, proposed = _scheduled(source, asked, rate_tps)
-    said = {"run": address(run), "step": chosen, "rate_tps": rate_tps}
-    return {**said, "current": current, "proposed": proposed}
+        answer = _predict(observation_of(run.path, chosen), asked)
+    return {"run": address(run), "step": chosen, **answer}
+
+
+def predict_left(topology: SubmittedTopology, rows: LiveRows, asked: ProposalAsked) -> dict[str, Any]:
+    """Answer the same of a submitted topology, from its last minutes.
+
+    Raises
+    ------
+    UsageError
+        When its spouts emitted nothing in them.
+    """
+    with computing:
+        answer = _predict(observe_of(topology, rows), asked)
+    return {"submitted": topology.name, **answer}
+
+
+def _predict(source: Observation, asked: ProposalAsked) -> dict[str, Any]:
+    rate_tps = asked.rate_tps or source.rate_tps  # what is asked is above 0
+    if asked.tuner is not None:
+        current, proposed = _tuned(source, asked.tuner, asked.parameters, rate_tps)
+    else:
+        current, proposed = _scheduled(source, asked, rate_tps)
+    return {"rate_tps": rate_tps, "current": current, "proposed": proposed}
 
 
 def _tuned(source: Observation, name: str, parameters: Mapping[str, Any], rate_tps: float) -> tuple[Any, Any]:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -141,7 +142,7 @@ def assess_current(run: Run, step: int | None, model: str) -> CurrentAnswer:
     with computing:
         source = observation_of(run.path, chosen)
         answer = _ask(model, source, source.rate_tps)
-        tasks = _tasks(source, 1.0, {})
+        tasks = assess_tasks(source)
     mean_ms = run.interval(chosen).mean_ms
     return CurrentAnswer(
         run=address(run),
@@ -168,7 +169,7 @@ def assess_traffic(run: Run, step: int | None, model: str, traffic: SpoutTraffic
         source = observation_of(run.path, chosen)
         times = _times(source, traffic)
         answer = _ask(model, source, source.rate_tps * times)
-        tasks = _tasks(source, times, _service_ms(answer))
+        tasks = assess_tasks(source, times, _service_ms(answer))
     return CurrentAnswer(
         run=address(run),
         step=chosen,
@@ -241,7 +242,9 @@ def measured_emits_tps(source: Observation) -> float:
     )
 
 
-def _tasks(source: Observation, times: float, service_ms: Mapping[str, float]) -> list[TaskPerformance]:
+def assess_tasks(
+    source: Observation, times: float = 1.0, service_ms: Mapping[str, float] = MappingProxyType({})
+) -> list[TaskPerformance]:
     """Return what tasks do where so many times what was measured arrives.
 
     Parameters

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BeforeValidator
 
+from harness.app.submitted.folder import SubmittedTopology, known
 from harness.runs import Run
 from harness.service.answers import (
     CurrentAnswer,
@@ -45,7 +46,24 @@ def run_of(
     raise UnknownName("run", run, [one.path.name for one in runs])
 
 
+def subject_of(
+    request: Request,
+    topology: str,
+    run: Annotated[
+        str, Query(description="A run's start; a submitted topology, or the newest, by default.")
+    ] = "",
+) -> Run | SubmittedTopology:
+    """Return the submitted topology of a name, which may be Storm's, or else the run that is asked."""
+    left = known(request.app.state.submitted)
+    if not run:
+        for name, one in left.items():
+            if topology in (name, one.facts.topology):
+                return one
+    return run_of(runs_of(request, topology), run)
+
+
 RunAsked = Annotated[Run, Depends(run_of)]
+SubjectAsked = Annotated[Run | SubmittedTopology, Depends(subject_of)]
 StepAsked = Annotated[int | None, Query(alias="step", description="A finished step; the last by default.")]
 Hours = Annotated[float, Query(gt=0, le=24 * 365, description="Of history.")]
 Minutes = Annotated[float, Query(gt=0, le=60, description="To forecast.")]
@@ -115,11 +133,15 @@ def assess_with(
 
 
 @rest.post("/topology/storm/proposed/{topology}")
-def propose(run: RunAsked, asked: ProposalAsked, step: StepAsked = None) -> dict[str, Any]:
+def propose(
+    request: Request, subject: SubjectAsked, asked: ProposalAsked, step: StepAsked = None
+) -> dict[str, Any]:
     """Predict another plan of a topology, a client's or a proposed one; nothing is changed anywhere."""
     from harness.service import proposals
 
-    return proposals.predict_proposed(run, step, asked)
+    if isinstance(subject, SubmittedTopology):
+        return proposals.predict_left(subject, request.app.state.live.rows(subject), asked)
+    return proposals.predict_proposed(subject, step, asked)
 
 
 @rest.get("/topology/storm/packingplan/{topology}/current")

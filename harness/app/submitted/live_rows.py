@@ -1,0 +1,72 @@
+"""The last minutes of a submitted topology's metrics, read once for however many look at them."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.app.store_sender import given_store
+from harness.app.submitted.folder import SubmittedTopology, now_ms
+from harness.app.submitted.observing import RowSpan
+from harness.experiments.watching import AGAIN_S
+from harness.schemas import METRICS
+
+WINDOW_S = 300.0
+"""How far back is shown."""
+FRESH_S = 3.0
+"""What was read so short ago is shown again."""
+PATIENCE_S = 2.0
+"""A page says soon that a server is away."""
+MOST_TOPOLOGIES = 8
+"""Whose rows are kept in memory."""
+
+
+class LiveRows(NamedTuple):
+    """Rows of a span."""
+
+    table: pa.Table
+    span: RowSpan
+
+
+class LiveMetrics:
+    """The last rows of submitted topologies."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, LiveRows] = OrderedDict()
+
+    def rows(self, topology: SubmittedTopology) -> LiveRows:
+        """Return the rows of the last minutes; only what may have come since the last time is asked for.
+
+        Raises
+        ------
+        UsageError
+            When there is no token, or the server refuses it.
+        ClusterError
+            When the server does not answer.
+        """
+        key = str(topology.path)
+        with self._lock:  # several pages ask once
+            until_ms = now_ms()
+            before = self._kept.get(key)
+            if before is not None and until_ms - before.span.until_ms < FRESH_S * 1e3:
+                return before
+            since_ms = until_ms - round(WINDOW_S * 1e3)
+            table = METRICS.empty_table() if before is None else before.table
+            read_ms = (
+                since_ms if before is None else max(since_ms, before.span.until_ms - round(AGAIN_S * 1e3))
+            )
+            with given_store(topology.experiment.metrics, topology.name, PATIENCE_S) as store:
+                new = store.read(read_ms, until_ms)
+            end = table["bucket_end_ms"]
+            old = table.filter(pc.and_(pc.greater(end, since_ms), pc.less_equal(end, read_ms)))
+            found = LiveRows(pa.concat_tables([old, new]).unify_dictionaries(), RowSpan(since_ms, until_ms))
+            self._kept[key] = found
+            self._kept.move_to_end(key)
+            while len(self._kept) > MOST_TOPOLOGIES:
+                self._kept.popitem(last=False)
+            return found

@@ -1,0 +1,154 @@
+"""Pages of submitted topologies: all of them, and one live, with a proposed plan beside the one in force."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse
+from markupsafe import Markup
+
+from harness.app.submitted.folder import SubmittedTopology, known
+from harness.app.submitted.live_rows import LiveMetrics
+from harness.app.submitted.plan_file import AskedPlan, labels, plan_text
+from harness.protocols import RateForecast
+from harness.service.charts import Band, line_chart
+from harness.service.run_index import UnknownName
+from harness.service.templates import page
+
+if TYPE_CHECKING:
+    from harness.service.live_topology import LiveView
+
+live_pages = APIRouter(prefix="/topologies", include_in_schema=False)
+DEFAULT_TUNER = "ds2"
+
+
+@live_pages.get("")
+def show_topologies(request: Request) -> HTMLResponse:
+    """Show the topologies that were submitted to stay."""
+    rows = []
+    for name, topology in _all(request).items():
+        facts, applied = topology.facts, topology.applied
+        rows.append({"name": name, "facts": facts, "kept": topology.plan, "applied": len(applied)})
+    return page("topologies.html.j2", "", rows=rows)
+
+
+@live_pages.get("/{name}")
+def show_topology(request: Request, name: str) -> HTMLResponse:
+    """Show one topology live; the page asks for its parts again and again."""
+    from harness.analysis.figures import plan_drawing
+    from harness.tuning import TUNERS
+
+    topology = _topology(request, name)
+    return page(
+        "topology.html.j2",
+        "../",
+        topology=topology,
+        facts=topology.facts,
+        tuners=list(TUNERS),
+        drawing=Markup(plan_drawing.draw(topology.plan.plan)),  # it escapes all names
+        **_live(request, topology),
+    )
+
+
+@live_pages.get("/{name}/live")
+def show_live(request: Request, name: str) -> HTMLResponse:
+    """Show the parts of a topology's page that change, for a page that is open already."""
+    topology = _topology(request, name)
+    return page("topology_live.html.j2", "../../", **_live(request, topology))
+
+
+@live_pages.get("/{name}/proposal")
+def show_proposal(
+    request: Request, name: str, tuner: Annotated[str, Query()] = DEFAULT_TUNER
+) -> HTMLResponse:
+    """Show a tuner's plan for the traffic that is foreseen beside the plan in force; nothing is changed."""
+    from harness.app.submitted.submitting import configuration_of
+    from harness.service.live_topology import observe_of, view_live
+    from harness.service.questions import computing, named
+    from harness.tuning import TUNERS, make_tuner
+    from harness.tuning.side_by_side import TuningTable
+
+    topology = _topology(request, name)
+    (chosen,) = named([tuner], TUNERS, "tuner", DEFAULT_TUNER)[:1]
+    metrics: LiveMetrics = request.app.state.live
+    rows = metrics.rows(topology)
+    with computing:
+        view, source = view_live(topology, rows), observe_of(topology, rows)
+        rate_tps = max(source.rate_tps, foreseen_tps(view))
+        table = TuningTable(source, rate_tps)
+        now, proposal = table.as_measured(), table.propose(chosen, make_tuner(chosen))
+    running = configuration_of(source.plan)
+    asked = None
+    if proposal.proposal.status == "ok" and proposal.proposal.executors:
+        executors = {**running.executors, **proposal.proposal.executors}
+        workers = proposal.proposal.workers or running.workers
+        if (executors, workers) != (dict(running.executors), running.workers):
+            asked = AskedPlan(executors=executors, workers=workers, source=labels(source.plan))
+    return page(
+        "topology_proposal.html.j2",
+        "../../",
+        topology=topology,
+        tuner=chosen,
+        rate_tps=rate_tps,
+        running=running,
+        now=now,
+        proposal=proposal,
+        file="" if asked is None else plan_text(asked),
+    )
+
+
+def foreseen_tps(view: LiveView) -> float:
+    """Return the most messages a second that all spouts are foreseen to emit together, by the band's end."""
+    return sum(float(f.asked.rate_tps[:, -1].max()) for f in view.forecasts if f.asked.status == "ok")
+
+
+def _live(request: Request, topology: SubmittedTopology) -> dict[str, Any]:
+    from harness.service.live_topology import HORIZON_S, view_live
+    from harness.service.questions import computing
+
+    metrics: LiveMetrics = request.app.state.live
+    rows = metrics.rows(topology)
+    with computing:
+        view = view_live(topology, rows)
+    bands = {(f.subject.component, f.subject.stream): _band(f.asked) for f in view.forecasts}
+    charts = [
+        (
+            f"{s.component} ({s.stream})",
+            line_chart(
+                f"tuples a second of {s.component}",
+                "rates",
+                list(zip(s.history.time_s.tolist(), s.history.rate_tps.tolist(), strict=True)),
+                bands.get((s.component, s.stream)),
+            ),
+        )
+        for s in view.rates
+    ]
+    return {
+        "view": view,
+        "charts": charts,
+        "latency": line_chart("latency", "latencies", view.latency),
+        "declined": sorted({f.fine.reason for f in view.forecasts if f.fine.status != "ok"}),
+        "horizon_s": HORIZON_S,
+        "applied": topology.applied[::-1],
+    }
+
+
+def _band(forecast: RateForecast) -> Band | None:
+    if forecast.status != "ok":
+        return None
+    low, middle, high = (forecast.rate_tps[:, i].tolist() for i in range(3))
+    return Band(forecast.time_s.tolist(), low, middle, high)
+
+
+def _all(request: Request) -> dict[str, SubmittedTopology]:
+    folder: Path = request.app.state.submitted
+    return known(folder)
+
+
+def _topology(request: Request, name: str) -> SubmittedTopology:
+    there = _all(request)
+    if name not in there:
+        raise UnknownName("topology", name, list(there))
+    return there[name]

@@ -1,0 +1,236 @@
+"""A submitted topology's last minutes as a page shows them: rates, latency, capacity, forecast, warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.app.submitted.folder import KeptPlan, SubmittedTopology
+from harness.app.submitted.live_rows import LiveRows
+from harness.app.submitted.observing import RowSpan, mean_ack_ms, observe_span
+from harness.errors import HarnessError
+from harness.experiments import records
+from harness.forecasts import DEFAULT, FORECASTERS
+from harness.forecasts.alerting import SubjectForecast, find_alerts, forecast_subjects
+from harness.forecasts.histories import SubjectHistory, histories_of_metrics
+from harness.plans import PhysicalPlan
+from harness.protocols import Observation
+from harness.schemas import Metric
+from harness.service.answers import TaskPerformance
+from harness.service.questions import assess_tasks
+
+HORIZON_S = 60.0
+LEVELS = (0.05, 0.5, 0.95)
+"""Ends and middle of the band that is drawn."""
+ALERT_PROBABILITY = 0.5
+FULL_PCT = 100.0
+SILENT_S = 20.0
+"""Without a row for so long, something is wrong."""
+
+
+@dataclass(frozen=True)
+class ExecutorLoad:
+    """An executor's share of its thread's time, in percent, and where it runs."""
+
+    component: str
+    executor: str
+    worker: str
+    arrivals_tps: float
+    busy_pct: float
+
+
+@dataclass(frozen=True)
+class PressureAlert:
+    """A component that is, or will probably be, in back-pressure.
+
+    Attributes
+    ----------
+    component : str
+        The one whose executor is full.
+    ahead_s : float
+        0 where it is so now.
+    probability : float
+    """
+
+    component: str
+    ahead_s: float
+    probability: float
+
+    @property
+    def text(self) -> str:
+        """The alert in words."""
+        if not self.ahead_s:
+            return f"{self.component} is in back-pressure: an executor of it needs all of its thread's time"
+        chance = f"probability {self.probability:.2f}"
+        return f"{self.component} will be in back-pressure in {self.ahead_s:.0f} s ({chance})"
+
+
+@dataclass(frozen=True)
+class LiveView:
+    """All that a page of a submitted topology shows of its metrics.
+
+    Attributes
+    ----------
+    kept : KeptPlan
+        The plan that was seen last.
+    rates : tuple of SubjectHistory
+        Of whole spouts.
+    latency : tuple of (float, float)
+        Epoch s and mean emit-to-ack latency in ms by bucket.
+    mean_ms : float, optional
+        The same since the plan is in force.
+    loads : tuple of ExecutorLoad
+        Fullest first.
+    forecasts : tuple of SubjectForecast
+    alerts : tuple of PressureAlert
+    troubles : tuple of str
+        Parts that cannot be shown, and why.
+    """
+
+    kept: KeptPlan
+    rates: tuple[SubjectHistory, ...] = ()
+    latency: tuple[tuple[float, float], ...] = ()
+    mean_ms: float | None = None
+    loads: tuple[ExecutorLoad, ...] = ()
+    forecasts: tuple[SubjectForecast, ...] = ()
+    alerts: tuple[PressureAlert, ...] = ()
+    troubles: tuple[str, ...] = field(default=())
+
+
+def view_live(topology: SubmittedTopology, live: LiveRows) -> LiveView:
+    """Return a topology's last minutes; each part that cannot be had says why."""
+    kept, troubles = topology.plan, list[str]()
+    rows = records.metrics(live.table, kept.plan)
+    if not rows.num_rows:
+        return LiveView(kept, troubles=("no metrics came in the last minutes: is it active?",))
+    newest_ms = int(pc.max(rows["bucket_end_ms"]).as_py())
+    if live.span.until_ms - newest_ms > SILENT_S * 1e3:
+        troubles.append(f"no metrics for {(live.span.until_ms - newest_ms) / 1e3:.0f} s: is it active?")
+    if _moved(kept.plan, rows, newest_ms):
+        troubles.append("executors are not where the kept plan has them: somebody changed it")
+    bucket_s = float(topology.experiment.measure.bucket_s)
+    span = RowSpan(max(live.span.since_ms, kept.at_epoch_ms), newest_ms)
+    rates: tuple[SubjectHistory, ...] = ()
+    forecasts: tuple[SubjectForecast, ...] = ()
+    loads: tuple[ExecutorLoad, ...] = ()
+    try:
+        spouts = kept.plan.query_plan.spouts
+        every = histories_of_metrics(rows.to_pandas(), spouts, *live.span, bucket_s)
+        rates = tuple(s for s in every if s.task is None)
+        forecasts = tuple(forecast_subjects(rates, {DEFAULT: FORECASTERS[DEFAULT]}, HORIZON_S, (), LEVELS))
+    except HarnessError as why:
+        troubles.append(str(why))
+    try:
+        source = observe_of(topology, live, span)
+        loads = loads_of(source)
+    except HarnessError as why:
+        troubles.append(f"capacity: {why}")
+    return LiveView(
+        kept=kept,
+        rates=rates,
+        latency=_latency(rows, round(bucket_s * 1e3)),
+        mean_ms=mean_ack_ms(_of_span(rows, span)),
+        loads=loads,
+        forecasts=forecasts,
+        alerts=pressure_alerts(loads, forecasts),
+        troubles=tuple(troubles),
+    )
+
+
+def observe_of(topology: SubmittedTopology, live: LiveRows, span: RowSpan | None = None) -> Observation:
+    """Return what was measured since the kept plan is in force, at most the rows' span.
+
+    Raises
+    ------
+    UsageError
+        When spouts emitted nothing, or the plan is in force for no whole bucket yet.
+    """
+    kept = topology.plan
+    if span is None:
+        newest_ms = pc.max(live.table["bucket_end_ms"]).as_py() or live.span.until_ms
+        span = RowSpan(max(live.span.since_ms, kept.at_epoch_ms), int(newest_ms))
+    span = RowSpan(min(span.since_ms, span.until_ms - 1), span.until_ms)
+    return observe_span(kept.plan, topology.settings(), _of_span(live.table, span), span)
+
+
+def loads_of(source: Observation) -> tuple[ExecutorLoad, ...]:
+    """Return how full each executor that receives tuples is, fullest first."""
+    workers = {e.label: e.worker.label for e in source.plan.executors}
+    found: dict[str, list[TaskPerformance]] = {}
+    for row in assess_tasks(source):
+        found.setdefault(row.executor, []).append(row)
+    loads = (
+        ExecutorLoad(
+            component=rows[0].component,
+            executor=label,
+            worker=workers[label],
+            arrivals_tps=sum(row.arrival_rate for row in rows),
+            busy_pct=sum(row.capacity or 0.0 for row in rows),
+        )
+        for label, rows in found.items()
+    )
+    return tuple(sorted(loads, key=lambda load: -load.busy_pct))
+
+
+def pressure_alerts(
+    loads: Sequence[ExecutorLoad], forecasts: Sequence[SubjectForecast]
+) -> tuple[PressureAlert, ...]:
+    """Return an alert for each component that is full now, or will be where the load grows with the traffic.
+
+    Every executor's load is taken to grow in proportion to the rate of all spouts, as the service's answers
+    do. Of several spouts each is taken alone, the others as they are.
+    """
+    fullest: dict[str, float] = {}
+    for load in loads:
+        fullest[load.component] = max(fullest.get(load.component, 0.0), load.busy_pct)
+    now = [PressureAlert(c, 0.0, 1.0) for c, busy_pct in fullest.items() if busy_pct >= FULL_PCT]
+    answered = [f for f in forecasts if f.fine.status == "ok"]
+    last_tps = {f.subject.component: _recent_tps(f.subject) for f in answered}
+    total_tps = sum(last_tps.values())
+    coming: dict[str, PressureAlert] = {}
+    for component, busy_pct in fullest.items():
+        if not 0 < busy_pct < FULL_PCT:
+            continue
+        spare_tps = total_tps * (FULL_PCT / busy_pct - 1)
+        limits = {spout: rate + spare_tps for spout, rate in last_tps.items()}
+        for alert in find_alerts(answered, limits, DEFAULT, ALERT_PROBABILITY):
+            found = PressureAlert(component, alert.ahead_s, alert.probability)
+            if component not in coming or found.ahead_s < coming[component].ahead_s:
+                coming[component] = found
+    return (*now, *sorted(coming.values(), key=lambda alert: alert.ahead_s))
+
+
+def _recent_tps(subject: SubjectHistory) -> float:
+    """Return the mean rate over the whole history, as the loads are of."""
+    return float(np.mean(subject.history.rate_tps))
+
+
+def _latency(rows: pa.Table, bucket_ms: int) -> tuple[tuple[float, float], ...]:
+    """Return the mean emit-to-ack latency of each bucket on a common grid."""
+    acks = rows.filter(pc.equal(rows["measurement"], Metric.ACK))
+    if not acks.num_rows:
+        return ()
+    slots = np.asarray(acks["bucket_end_ms"].to_numpy()) // bucket_ms
+    found = []
+    for slot in np.unique(slots):
+        mean = mean_ack_ms(acks.filter(pa.array(slots == slot)))
+        if mean is not None:
+            found.append((float(slot * bucket_ms / 1e3), mean))
+    return tuple(found)
+
+
+def _of_span(rows: pa.Table, span: RowSpan) -> pa.Table:
+    end = rows["bucket_end_ms"]
+    return rows.filter(pc.and_(pc.greater(end, span.since_ms), pc.less_equal(end, span.until_ms)))
+
+
+def _moved(plan: PhysicalPlan, rows: pa.Table, newest_ms: int) -> bool:
+    """Return True where the newest reports come from other workers than a plan's."""
+    newest = _of_span(rows, RowSpan(newest_ms - round(SILENT_S * 1e3), newest_ms)).sort_by("bucket_end_ms")
+    tasks, workers = newest["task"].to_pylist(), newest["worker"].cast(pa.string()).to_pylist()
+    last = {task: worker for task, worker in zip(tasks, workers, strict=True) if task in plan.by_task}
+    return any(plan.by_task[task].worker.label != worker for task, worker in last.items())

@@ -1,0 +1,152 @@
+"""A submitted topology's last minutes as its page shows them, from an archived step's metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+from fastapi.testclient import TestClient
+from left_running import STEP, archived, left_running
+
+from harness.app.submitted.folder import SubmittedTopology
+from harness.app.submitted.live_rows import LiveRows
+from harness.app.submitted.observing import RowSpan, mean_ack_ms
+from harness.app.submitted.plan_file import labels
+from harness.forecasts import DEFAULT
+from harness.forecasts.alerting import SubjectForecast
+from harness.forecasts.histories import SubjectHistory
+from harness.protocols import RateForecast, RateHistory
+from harness.runs import read_table
+from harness.service.answers import ProposalAsked
+from harness.service.application import create_application
+from harness.service.charts import Band, line_chart
+from harness.service.live_topology import ExecutorLoad, pressure_alerts, view_live
+from harness.service.proposals import predict_left
+
+
+@pytest.fixture(scope="module")
+def topology(tmp_path_factory: pytest.TempPathFactory) -> SubmittedTopology:
+    return left_running(tmp_path_factory.mktemp("submitted"))
+
+
+def live() -> LiveRows:
+    run = archived()
+    interval = run.interval(STEP)
+    table = read_table(run.step_path(STEP) / "metrics.parquet")
+    known = pc.less_equal(table["bucket_end_ms"], interval.end_epoch_ms)  # what came after is not there yet
+    return LiveRows(table.filter(known), RowSpan(interval.start_epoch_ms - 60_000, interval.end_epoch_ms))
+
+
+def load(component: str, busy_pct: float) -> ExecutorLoad:
+    return ExecutorLoad(component, f"{component}[1-1]", "n:1", 10.0, busy_pct)
+
+
+def rising(middle_tps: float) -> SubjectForecast:
+    """A spout that emits 100 tuples a second, and a forecast of one bucket of a second."""
+    subject = SubjectHistory("spout", None, "default", RateHistory(np.full(10, 100.0), 1.0))
+    quantiles = np.array([[0.9 * middle_tps, middle_tps, 1.1 * middle_tps]])
+    forecast = RateForecast(np.array([11.0]), (0.05, 0.5, 0.95), quantiles)
+    return SubjectForecast(DEFAULT, subject, forecast, forecast)
+
+
+def test_every_executor_that_receives_has_its_share_of_a_thread(topology: SubmittedTopology) -> None:
+    """Executors are those of the kept plan; the mean is that of the span's acks."""
+    rows = live()
+    view = view_live(topology, rows)
+    plan = topology.plan.plan
+    receiving = [
+        e.label for c in plan.query_plan.components for e in plan.of(c.name) if plan.query_plan.inputs(c.name)
+    ]
+    assert sorted(one.executor for one in view.loads) == sorted(receiving)
+    assert [one.busy_pct for one in view.loads] == sorted((one.busy_pct for one in view.loads), reverse=True)
+    assert {one.component for one in view.rates} == set(plan.query_plan.spouts)
+    assert all(len(one.history.rate_tps) > 5 for one in view.rates)
+    assert view.latency
+    assert [f.subject.component for f in view.forecasts] == [s.component for s in view.rates]
+    assert not any("somebody changed it" in trouble for trouble in view.troubles)
+    since_ms = max(rows.span.since_ms, topology.plan.at_epoch_ms)
+    inside = rows.table.filter([ms > since_ms for ms in rows.table["bucket_end_ms"].to_pylist()])
+    assert view.mean_ms == pytest.approx(mean_ack_ms(inside))
+
+
+def test_another_plan_in_force_and_no_metrics_are_said(tmp_path: Path) -> None:
+    topology, rows = left_running(tmp_path), live()
+    nothing = view_live(topology, LiveRows(rows.table.slice(0, 0), rows.span))
+    assert nothing.troubles == ("no metrics came in the last minutes: is it active?",)
+    late = LiveRows(rows.table, RowSpan(rows.span.since_ms, rows.span.until_ms + 60_000))
+    assert any("no metrics for 60 s" in trouble for trouble in view_live(topology, late).troubles)
+    other = topology.plan
+    elsewhere = other.plan.executors[0].worker.model_copy(update={"port": 1})
+    executors = tuple(e.model_copy(update={"worker": elsewhere}) for e in other.plan.executors)
+    moved = other.plan.model_copy(update={"executors": executors})
+    topology.keep_plan(other.model_copy(update={"at_epoch_ms": other.at_epoch_ms + 1, "plan": moved}))
+    assert any("somebody changed it" in trouble for trouble in view_live(topology, rows).troubles)
+
+
+def test_the_component_that_will_be_full_is_named() -> None:
+    """An executor at 80 % of its thread is full at 125 % of the traffic: 125 of 100 tuples a second."""
+    loads = [load("sum", 80.0), load("twice", 40.0)]
+    (alert,) = pressure_alerts(loads, [rising(130.0)])
+    assert (alert.component, alert.ahead_s) == ("sum", 1.0)
+    assert alert.probability > 0.5
+    assert alert.text.startswith("sum will be in back-pressure in 1 s")
+    assert pressure_alerts(loads, [rising(120.0)]) == ()
+    (now,) = pressure_alerts([load("sum", 100.0)], [rising(50.0)])
+    assert (now.component, now.ahead_s) == ("sum", 0.0)
+    assert "sum is in back-pressure" in now.text
+
+
+def test_a_chart_has_the_line_the_band_and_no_markup_of_names() -> None:
+    points = [(float(s), 10.0 + s) for s in range(5)]
+    drawn = line_chart('<b>"', "rates", points, Band([5.0], [8.0], [14.0], [20.0]))
+    assert drawn.count('class="line"') == 1
+    assert 'class="line ahead"' in drawn
+    assert 'class="measure"' in drawn
+    assert "<b>" not in drawn
+    assert line_chart("x", "rates", []) == ""
+
+
+def test_a_plan_of_a_submitted_topology_is_predicted_from_its_last_minutes(
+    topology: SubmittedTopology,
+) -> None:
+    """The plan in force itself, placed by a client, is predicted as it is."""
+    asked = ProposalAsked.model_validate({"placement": labels(topology.plan.plan)})
+    answer = predict_left(topology, live(), asked)
+    assert answer["submitted"] == "words"
+    assert answer["proposed"]["status"] == "ok"
+    assert answer["proposed"]["executors_moved"] == 0
+    assert answer["proposed"]["predicted"] == answer["current"]["predicted"] != {}
+
+
+@pytest.fixture
+def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+    left_running(tmp_path / "submitted", name="words")
+    monkeypatch.setenv("INFLUXDB_TOKEN", "a token of nobody's")
+    application = create_application([tmp_path], submitted=tmp_path / "submitted")
+    with TestClient(application, base_url="http://127.0.0.1") as client:
+        yield client
+
+
+def test_a_store_that_is_away_is_said_with_its_address(client: TestClient) -> None:
+    """Nobody listens at the discard port of this machine."""
+    answer = client.get("/topologies/words")
+    assert answer.status_code == 503
+    assert "influxdb at http://127.0.0.1:9" in answer.text
+    assert "words-of-storm" in client.get("/topologies").text
+
+
+def test_names_are_looked_up_never_opened(client: TestClient) -> None:
+    for name in ("nobody", "..%2fwords", "%3Cscript%3E"):
+        answer = client.get(f"/topologies/{name}")
+        assert answer.status_code == 404
+        assert "<script>" not in answer.text
+
+
+def test_without_a_token_the_variable_is_named(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("INFLUXDB_TOKEN")
+    answer = client.get("/topologies/words/live")
+    assert answer.status_code == 422
+    assert "INFLUXDB_TOKEN" in answer.text

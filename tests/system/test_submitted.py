@@ -1,0 +1,229 @@
+"""A foreign jar submitted to a cluster that the harness did not start: left there, and given another plan."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from chromium import chromium
+from default_storm import KAFKA, NIMBUS, default_storm, until
+from foreign_jars import compiled
+from playwright.sync_api import Browser, expect
+
+from harness.app.submitted.folder import SubmittedTopology
+from harness.app.submitted.submitting import configuration_of
+from harness.backends.influxdb import api
+from harness.backends.influxdb.server import InfluxServer
+from harness.backends.influxdb.store import InfluxStore
+from harness.machine import secret_files
+from harness.machine.servers import ServerHomes
+from harness.schemas import Metric
+from harness.service.application import create_application
+from harness.service.server import LoopbackServer, listen
+from harness.storm.nimbus import Nimbus
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(1500)]
+
+CLUSTER = f"{{kind: running, nimbus: '{NIMBUS}', kafka: '{KAFKA}'}}"
+NAME = "kept-here"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A cluster of Storm's defaults, an InfluxDB, and a topology that was submitted to stay."""
+
+    nimbus: Nimbus
+    store: InfluxStore
+    topology: SubmittedTopology
+    jar: Path
+    said: str
+
+
+@pytest.fixture(scope="module")
+def place(
+    server_homes: ServerHomes, influx_server: InfluxServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Place]:
+    token = secret_files.read(influx_server.token_file)
+    home = tmp_path_factory.mktemp("default-storm")
+    jar = compiled("Foreign.java", server_homes, tmp_path_factory.mktemp("jar"))
+    folder = tmp_path_factory.mktemp("submitted")
+    with default_storm(server_homes, home) as nimbus, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("INFLUXDB_TOKEN", token)
+        status, result, said = harness(*submission(jar, influx_server, folder))
+        assert status == 0, said
+        topology = SubmittedTopology(Path(str(result["submitted"])))
+        with InfluxStore(influx_server.url, api.ORG, api.BUCKET, token, NAME) as store:
+            yield Place(nimbus, store, topology, jar, said)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium("the page was") as opened:
+        yield opened
+
+
+def submission(jar: Path, influx: InfluxServer, folder: Path) -> list[str]:
+    main = ["--main", "Foreign", "--args", "{name}", "--args", "once", "--name", NAME]
+    where = ["--cluster", CLUSTER, "--metrics-url", influx.url, "--submitted", str(folder)]
+    return ["submit", str(jar), *main, *where, "--bucket-s", "1"]
+
+
+def harness(*arguments: str) -> tuple[int, dict[str, object], str]:
+    command = [sys.executable, "-m", "harness", *arguments, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, env=os.environ)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, json.loads(done.stdout.splitlines()[-1]), done.stdout + done.stderr
+
+
+def test_the_topology_stays_and_its_metrics_arrive(place: Place) -> None:
+    """Foreign's main asks for 2, 4 and 4 executors in one worker."""
+    state = place.nimbus.topology(NAME)
+    assert state.status == "ACTIVE"
+    facts, kept = place.topology.facts, place.topology.plan
+    assert facts.topology == NAME
+    assert facts.settings["topology.workers"] == 1
+    assert "INFLUXDB_TOKEN" not in (place.topology.path / "submitted.json").read_text()
+    own = {n: c for n, c in kept.plan.configuration().executors.items() if not n.startswith("__")}
+    assert own == {"numbers": 2, "twice": 4, "sum": 4}
+
+    def spouts_report() -> bool:
+        rows = place.store.rows(facts.at_epoch_ms, 2**62).to_pylist()
+        return {r["component"] for r in rows if r["measurement"] == Metric.ACK} >= {"numbers"}
+
+    until(spouts_report, "the spouts' acks are in InfluxDB")
+
+
+def test_a_name_in_use_and_a_jar_without_the_class_are_one_line(
+    place: Place, influx_server: InfluxServer, tmp_path: Path
+) -> None:
+    status, result, _ = harness(*submission(place.jar, influx_server, tmp_path))
+    assert (status, str(result["error"])) == (
+        1,
+        f"topology name {NAME} is in use: kill that topology first",
+    )
+    given = submission(place.jar, influx_server, tmp_path)
+    given[given.index("Foreign")] = "Nobody"
+    status, result, _ = harness(*given)
+    assert status == 2
+    assert "no class Nobody in" in str(result["error"])
+    assert list(tmp_path.iterdir()) == []
+    assert place.nimbus.topology(NAME).status == "ACTIVE"
+
+
+GUESSES = """
+from harness.protocols import Estimate, Prediction
+from harness.schemas import Measure
+
+def guess(value, high):
+    mean = Estimate(Measure.ACK, "mean", value, low=0.0, high=high)
+    return lambda source, proposed, settings, rate_tps: Prediction((mean,))
+
+hopeful, cautious = guess(1e-7, 2e-7), guess(1.0, 1e9)
+"""
+"""A model that nothing is as fast as, and one that nothing is slower than."""
+SHORT = ("--observe-s", "10", "--burn-in-s", "15", "--interval-s", "10")
+
+
+def test_a_plan_is_tried_applied_and_taken_back(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the measured mean is above what a model says, the plan before is in force again."""
+    (tmp_path / "guesses.py").write_text(GUESSES)
+    monkeypatch.chdir(tmp_path)
+    topology = place.topology
+
+    def apply(plan: str, *options: str) -> tuple[int, dict[str, object], str]:
+        (tmp_path / "plan.yaml").write_text(plan)
+        place_of = ["--topology", NAME, "--submitted", str(topology.path.parent), "--cluster", CLUSTER]
+        until(lambda: min(place.nimbus.topology(NAME).uptimes_s().values()) > 15, "workers are old enough")
+        return harness("apply", "plan.yaml", *place_of, *SHORT, *options)
+
+    def counts() -> dict[str, int]:
+        return dict(topology.plan.plan.configuration().executors)
+
+    before = counts()
+    for plan, said in (
+        ("{executors: {nobody: 1}}", "there is no component nobody"),
+        ("{executors: {twice: 2}, from: {'twice[1-1]': 'localhost:1'}}", "is not the one that it was"),
+        (f"{{executors: {{twice: {before['twice']}}}}}", "has that plan already"),
+    ):
+        status, result, _ = apply(plan)
+        assert status == 2, result
+        assert said in str(result["error"])
+    everywhere = {e.label: "localhost:6701" for e in topology.plan.plan.executors}
+    status, result, _ = apply(json.dumps({"placement": everywhere}))
+    assert (status, "places no executor where a plan says" in str(result["error"])) == (2, True)
+
+    status, tried, said = apply("{executors: {twice: 2}}", "--model", "guesses:cautious", "--dry-run")
+    assert status == 0, said
+    assert isinstance(tried["before_ms"], float)
+    assert (counts(), topology.applied) == (before, ())
+
+    status, kept, said = apply("{executors: {twice: 2}}", "--model", "guesses:cautious", "--keep")
+    assert (status, kept["outcome"]) == (0, "kept"), said
+    assert isinstance(kept["measured_ms"], float)
+    assert counts() == {**before, "twice": 2}
+
+    status, back, said = apply("{executors: {twice: 3}, workers: 2}", "--model", "guesses:hopeful")
+    assert (status, back["outcome"]) == (3, "taken back"), said
+    assert counts() == {**before, "twice": 2}
+    assert [record.outcome for record in topology.applied] == ["kept", "taken back"]
+    assert [p.seen for p in topology.plans] == ["submitted", "applied", "applied", "taken back"]
+    assert len(place.nimbus.topology(NAME).slots()) == 1
+
+
+def test_a_plan_that_somebody_else_changed_is_kept_first(place: Place, tmp_path: Path) -> None:
+    """The second time it is known."""
+    topology = place.topology
+    own = configuration_of(topology.plan.plan)
+    asked = own.model_copy(update={"executors": {**own.executors, "sum": 3}})
+    place.nimbus.wait_rebalanced(NAME, place.nimbus.rebalance(NAME, asked), timeout_s=240)
+    plan = tmp_path / "plan.yaml"
+    plan.write_text("{executors: {sum: 2}}")
+    where = ["--topology", NAME, "--submitted", str(topology.path.parent)]
+    status, result, _ = harness("apply", str(plan), *where)
+    assert status == 2
+    assert f"somebody changed the plan of {NAME}" in str(result["error"])
+    assert (topology.plan.seen, configuration_of(topology.plan.plan)) == ("found", asked)
+
+
+def test_its_page_shows_it_live_and_a_plan_beside_it(place: Place, browser: Browser) -> None:
+    """Whoever asks sees executors of the kept plan; the file that is proposed is one that apply reads."""
+    folder, listening, ready = place.topology.path.parent, listen(0), threading.Event()
+    server = LoopbackServer(create_application([folder], submitted=folder), ready.set)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    page, errors = browser.new_page(), list[str]()
+    page.on("pageerror", lambda e: errors.append(str(e)))
+    page.on("console", lambda m: errors.append(m.text) if m.type in ("error", "warning") else None)
+    try:
+        assert ready.wait(60)
+        page.set_default_timeout(120_000)
+        page.goto(f"http://127.0.0.1:{listening.getsockname()[1]}/topologies")
+        page.get_by_role("link", name=NAME).click()
+        expect(page.locator("h1")).to_have_text(NAME)
+        receiving = [e for e in place.topology.plan.plan.executors if e.component in ("twice", "sum")]
+        busy = page.get_by_role("region", name="Capacity by executor").locator("tbody tr")
+        expect(busy).to_have_count(len(receiving), timeout=120_000)
+        expect(page.locator("svg.chart.rates path.line")).not_to_have_count(0)
+        expect(page.locator("svg.chart.latencies path.line")).to_have_count(1)
+        expect(page.locator("#state")).to_contain_text("as of", timeout=120_000)
+        expect(page.locator("svg.plan title")).to_have_count(len(place.topology.plan.plan.executors))
+        expect(page.get_by_role("region", name="Plans that were applied").locator("tbody tr")).to_have_count(
+            2
+        )
+        page.get_by_role("button", name="Propose a plan").click()
+        expect(page.locator("h1")).to_have_text(f"A plan for {NAME}")
+        expect(page.get_by_role("region", name="Both plans")).to_contain_text("executors of twice")
+    finally:
+        page.close()
+        server.handle_exit(0, None)
+        thread.join(60)
+    assert errors == []
