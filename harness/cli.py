@@ -9,6 +9,7 @@ import click
 
 from harness import __version__
 from harness.commands import (
+    archiving,
     calibrating,
     cluster,
     evaluating,
@@ -25,6 +26,7 @@ from harness.commands import (
     scheduling,
     schemas,
     serving,
+    submitting,
     tuning,
     watching,
 )
@@ -51,10 +53,14 @@ for command in (
     evaluating.accuracy,
     evaluating.conformance,
     exporting.export,
+    archiving.archive,
+    archiving.rescore,
     forecasting.forecast,
     scheduling.schedule,
     scheduling.advise,
     serving.serve,
+    submitting.submit,
+    submitting.apply,
     regression.regress,
     regression.bundle,
     regression.verify,

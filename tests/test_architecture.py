@@ -22,7 +22,7 @@ ROOMS = (
 """From the bottom up: a room imports only from itself and from rooms before it (docs/architecture.md)."""
 WITHIN = {
     "models": (
-        *("compiling", "contract", "contention", "network"),
+        *("compiling", "contract", "contention", "quotas", "network"),
         *("simulator", "solver"),
         *("baselines", "thesis", "composite"),
     ),

@@ -24,7 +24,7 @@ The second test holds for them.
 OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
     (
         "fields of the simulator's records",
-        ("harness/models/simulator/", "harness/app/simulated/"),
+        ("harness/models/simulator/", "harness/app/simulated/", "harness/models/composite/played.py"),
         frozenset({"count", "cpu", "worker", "received", "emitted", "acked", "held"}),
     ),
     ("a field of the solver's records", ("harness/models/solver/",), frozenset({"worker"})),
@@ -37,6 +37,7 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
                 "harness/experiments/step_faults.py",
                 *("harness/models/contract/layout.py", "harness/models/baselines/caladrius.py"),
                 *("harness/schedulers/loads.py", "harness/schedulers/conformance.py"),
+                *("harness/service/live_topology.py", "harness/app/archiving.py"),
             ),
             *("harness/models/composite/source/evidence.py", "harness/backends/", "bench/scale.py"),
             "bench/scale_sql.py",
@@ -85,13 +86,17 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
         "a kind of latency (harness.runs.Latency)",
         (
             *("harness/runs.py", "harness/experiments/watching.py", "harness/analysis/judge/checks.py"),
-            "harness/experiments/step_traffic.py",
+            *("harness/experiments/step_traffic.py", "harness/app/submitted/applying.py"),
             *("harness/analysis/judge/summary.py", "harness/analysis/report/sections.py"),
             "scripts/jars_table.py",
         ),
         frozenset({"ack", "service"}),
     ),
-    ("a column of adaptation.parquet", ("harness/experiments/adapting.py",), frozenset({"lost"})),
+    (
+        "a column of adaptation.parquet",
+        ("harness/experiments/adapting.py", "harness/analysis/report/adaptations.py"),
+        frozenset({"lost"}),
+    ),
     ("a column of a page's table", ("harness/analysis/report/paper_tables.py",), frozenset({"service"})),
     (
         "how a job ended",

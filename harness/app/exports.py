@@ -23,7 +23,7 @@ import pyarrow.csv as pa_csv
 from harness.errors import UsageError
 from harness.machine.whole_files import folder_atomically, write_atomically
 from harness.protocols import CheckResult
-from harness.runs import Run, judged, read_table
+from harness.runs import Run, judged, read_latency, read_table
 
 if TYPE_CHECKING:
     from rocrate.rocrate import ROCrate
@@ -85,7 +85,7 @@ def _scale_deviation(text: str, deviation_ms: float) -> str:
 
 
 def _ground_truth_ns(run: Run, step: int) -> npt.NDArray[np.int64]:
-    rows = judged(read_table(run.step_path(step) / "latency.parquet"), run.interval(step).latency)
+    rows = judged(read_latency(run.step_path(step)), run.interval(step).latency)
     values = rows.filter(rows["in_interval"])["ground_truth_ms"].drop_null().to_numpy()
     rounded: npt.NDArray[np.int64] = np.round(values[np.isfinite(values)] * NS_PER_MS).astype(np.int64)
     return rounded
@@ -193,7 +193,7 @@ def _latencies(run: Run) -> Iterator[pa.Table]:
     if not steps:
         raise UsageError(f"{run.path}: no finished step", "measure it with harness run --resume")
     for step in steps:
-        rows = read_table(run.step_path(step) / "latency.parquet")
+        rows = read_latency(run.step_path(step))
         flat = [n for n, kind in zip(rows.column_names, rows.schema.types, strict=True) if not _nested(kind)]
         yield rows.select(flat).add_column(0, "step", pa.array([step] * rows.num_rows, pa.int32()))
 

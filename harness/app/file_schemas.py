@@ -15,7 +15,22 @@ from harness.plans import BatchSize
 from harness.regression.nightly import Nightly
 
 SHORT_FORMS: Mapping[type[BaseModel], Mapping[str, Any]] = {
-    Local: {"type": "string", "description": "File of a provisioned cluster (docs/clusters.md)."},
+    Local: {
+        "anyOf": [
+            {"type": "string", "description": "File of a provisioned cluster (docs/clusters.md)."},
+            {
+                "type": "object",
+                "description": "The same, with quotas and slowed links while the run goes on.",
+                "properties": {
+                    "file": {"type": "string"},
+                    "cpu_quota_cores": {"type": "object", "additionalProperties": {"type": "number"}},
+                    "links": {"type": "object", "additionalProperties": {"$ref": "#/$defs/LinkDelay"}},
+                },
+                "required": ["file"],
+                "additionalProperties": False,
+            },
+        ]
+    },
     BatchSize: {"type": "integer", "minimum": 1, "description": "Tuples of a full batch."},
 }
 """Values of an experiment's file that stand for others."""

@@ -235,7 +235,7 @@ def keep(run: Run, fit: FittedMessageCost) -> Path:
 def measured_parameters(run: Run, settings: Settings) -> dict[str, dict[str, object]]:
     """Return, by tuner, parameters that were measured on a run's machine under its settings.
 
-    Aeolus' n and s are known where ``harness measure-messages`` was run there.
+    n and s of a message are known where ``harness measure-messages`` was run there.
 
     Raises
     ------
@@ -255,7 +255,7 @@ def measured_parameters(run: Run, settings: Settings) -> dict[str, dict[str, obj
         message = {"n_us": float(n["value"]), "s_ns_per_byte": float(s["value"]), "origin": origin}
     except (OSError, ValueError, KeyError, TypeError):
         raise UsageError(f"{path}: not what harness measure-messages keeps", "remove it") from None
-    return {"aeolus": {"message": message}}
+    return {tuner: {"message": message} for tuner in ("aeolus", "model-guided")}
 
 
 def circumstances_of(run: Run, storm: Mapping[str, object]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from harness.errors import UsageError
 from harness.experiments.loading import load
 from harness.plans import PhysicalPlan
 from harness.protocols import Observation, Prediction, Settings
-from harness.runs import Run, read_table
+from harness.runs import Run, read_latency, read_table
 
 if TYPE_CHECKING:
     from harness.analysis.figures.all_figures import Drawing
@@ -89,7 +89,8 @@ class OpenedRun:
 
     def latency(self, step: int) -> pd.DataFrame:
         """Return a step's ``latency.parquet``; docs/run-directory.md has the columns and units."""
-        return self._table(f"steps/{self._known(step):02d}/latency.parquet")
+        frame: pd.DataFrame = read_latency(self._run.step_path(self._known(step))).to_pandas()
+        return frame
 
     def metrics(self, step: int) -> pd.DataFrame:
         """Return a step's ``metrics.parquet``; docs/run-directory.md has the columns and units."""
@@ -287,6 +288,6 @@ def predict(
 
     seen = run.observation(source)
     plan = run.plan(proposed) if isinstance(proposed, int) else proposed
-    if rate_tps is None:
-        rate_tps = run.observation(proposed).rate_tps if isinstance(proposed, int) else seen.rate_tps
-    return ask(reader(resolve(model), seen), plan, run.settings(), rate_tps)
+    there = run.observation(proposed) if isinstance(proposed, int) else seen
+    rate_tps = there.rate_tps if rate_tps is None else rate_tps
+    return ask(reader(resolve(model), seen), plan, there.settings, rate_tps)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from harness.app.store_events import events_of
-from harness.backends.influxdb.store import InfluxStore
+from harness.backends.influxdb.store import PATIENCE_S, InfluxStore
 from harness.errors import ClusterError, HarnessError, UsageError
 from harness.experiments.stores import MetricStore
 from harness.machine import secret_files
@@ -26,8 +26,13 @@ HANDED_ON = "HARNESS_STORE_SENDER"
 """Names the two pipes of a sender that was started before the private network was entered."""
 
 
-def given_store(metrics: MetricStore, topology: str) -> InfluxStore:
+def given_store(metrics: MetricStore, topology: str, patience_s: float = PATIENCE_S) -> InfluxStore:
     """Return the bucket that an experiment names by its address, with the name that its topology has there.
+
+    Parameters
+    ----------
+    patience_s : float
+        How long a server that is away is waited for.
 
     Raises
     ------
@@ -37,7 +42,8 @@ def given_store(metrics: MetricStore, topology: str) -> InfluxStore:
     token = secret_files.from_environment(TOKEN)
     if token is None:
         raise UsageError(f"metrics.url is set, and no token for it: set {TOKEN} or {TOKEN}_FILE")
-    return InfluxStore(str(metrics.url), str(metrics.org), str(metrics.bucket), token, topology)
+    place = (str(metrics.url), str(metrics.org), str(metrics.bucket), token, topology)
+    return InfluxStore(*place, patience_s=patience_s)
 
 
 def require_given(metrics: MetricStore, topology: str) -> None:

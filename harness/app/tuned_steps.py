@@ -61,7 +61,7 @@ def ask_tuner(experiment: Experiment, run: Run, step: Step, spec: StepSpec, sour
     if fault := proposal_fault(experiment, proposal, configuration):
         raise StepDeclined(f"tuner {spec.tuned_by} proposed what cannot be had: {fault}")
     tuning = StepTuning(step=source, rate_tps=rate_tps, proposals=(answer.as_json(),))
-    return AskedStep(configuration, batching=proposal.batching, tuning=tuning)
+    return AskedStep(configuration, batching=proposal.batching, relief=step.relief, tuning=tuning)
 
 
 def proposal_fault(

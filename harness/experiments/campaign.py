@@ -46,7 +46,7 @@ from harness.experiments.measuring import MeasuredInterval, Measurement, Report
 from harness.experiments.step_faults import FaultMaker, NoFaults, StepFaults
 from harness.experiments.step_traffic import step_traffic
 from harness.machine.readings import ThisMachine
-from harness.plans import AskedPlacement, Batching, PhysicalPlan, TopologyConfiguration
+from harness.plans import AskedPlacement, Batching, PhysicalPlan, Relief, TopologyConfiguration
 from harness.quality import Finding
 from harness.runs import DeclinedStep, Rejected, Run, StepPlan, Submission
 
@@ -130,7 +130,7 @@ class Campaign:
         self._adapter = adapter
         self._traffic = step_traffic(experiment, deployment, load, metrics)
         self._steps = expand_steps(experiment)
-        self._submitted: Batching | None = None  # what travels in batches since the last submission
+        self._submitted: tuple[Batching, Relief] | None = None  # rewritten so since the last submission
         self._logged: tuple[int, Phase, str] | None = None
         self._left = ""  # what has not come out when the next measurement begins
 
@@ -251,19 +251,19 @@ class Campaign:
         """Bring what the step asks into force and return the plan that Nimbus made of it."""
         submission: Submission
         before = None if step.fresh else self._asked_before(finished)
-        if before is not None and before.batching == asked.batching:
+        if before is not None and before.rewritten == asked.rewritten:
             # A resumed run goes the same way as the original: from the configuration before, by rebalance.
             self._show(step, "submit", detail="the last finished configuration")
-            self._deployment.submit(before.configuration, before.placement, before.batching)
+            self._deployment.submit(before.configuration, before.placement, *before.rewritten)
             self._await_plan(before)
             submission = "resumed"
-        elif self._submitted is None or step.fresh or self._submitted != asked.batching:
+        elif self._submitted is None or step.fresh or self._submitted != asked.rewritten:
             self._show(step, "submit")
             submission = "first" if self._submitted is None and not finished else "fresh"
-            self._deployment.submit(asked.configuration, asked.placement, asked.batching)
+            self._deployment.submit(asked.configuration, asked.placement, *asked.rewritten)
         else:
             submission = "rebalance"
-        self._submitted = asked.batching
+        self._submitted = asked.rewritten
         if submission in ("rebalance", "resumed"):
             self._show(step, "rebalance")
             if asked.placement is None:
@@ -282,7 +282,7 @@ class Campaign:
         components = last.configuration.executors
         own = {name: plan.asked.executors[name] for name in components}
         configuration = TopologyConfiguration(executors=own, workers=plan.asked.workers)
-        return AskedStep(configuration, plan.placement, batching)
+        return AskedStep(configuration, plan.placement, batching, plan.relief)
 
     def _await_plan(self, asked: AskedStep) -> PhysicalPlan:
         """Wait until the plan in force is the asked one and all of its executors are up."""
@@ -340,9 +340,7 @@ class Campaign:
         of_the_machine = {
             "alone": machine_faults.alone(measured),
             "clocks": machine_faults.clocks(measured),
-            "stolen": machine_faults.stolen(
-                measured.machine_steal_pct, self._experiment.measure.steal_pct.most
-            ),
+            "stolen": self._experiment.measure.steal_pct.finding(measured.machine_steal_pct),
         }
         update = {"began_empty": began_empty, **of_the_machine}
         quality, known = kept.quality.model_copy(update=update), kept.look
@@ -378,7 +376,14 @@ class Campaign:
         )
         interval = self._run.write_step(
             step.index,
-            StepPlan(asked=asked, start=start, end=end, placement=placement, batching=asked_step.batching),
+            StepPlan(
+                asked=asked,
+                start=start,
+                end=end,
+                placement=placement,
+                batching=asked_step.batching,
+                relief=asked_step.relief,
+            ),
             interval,
             quality,
             kept.latency,

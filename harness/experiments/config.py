@@ -17,9 +17,11 @@ from harness.experiments.step_faults import Fault, check_faults
 from harness.experiments.step_settings import PLUG_IN_TAGS, Steps, StepSpec
 from harness.experiments.stores import MetricStore, PlanStore
 from harness.experiments.workload_settings import Workload
-from harness.plans import BatchSize, Frozen, PositiveFloat, TopologyConfiguration
+from harness.plans import Batching, BatchSize, Frozen, PositiveFloat, Relief, TopologyConfiguration
+from harness.quality import Finding
+from harness.topologies.batching import require_batched
 from harness.topologies.bounds import COUNTS_TAGS, Percent, Seconds, StormValue
-from harness.topologies.jar import ACKERS, JarTopology
+from harness.topologies.jar import ACKERS, MESSAGE_TIMEOUT, JarTopology
 from harness.topologies.test_topology import Topology
 from harness.topologies.worker_heap import own_heap_mb
 
@@ -99,6 +101,23 @@ class StealLimits(Frozen):
     again: Annotated[float, Field(ge=0, le=100)] = 5
     most: Annotated[float, Field(ge=0, le=100)] = 10
 
+    def finding(self, steal_pct: float) -> Finding:
+        """Return whether the machine's host left it the CPU that it has.
+
+        Parameters
+        ----------
+        steal_pct : float
+            Share of the machine's CPU time in the interval that went to others.
+
+        Examples
+        --------
+        >>> StealLimits().finding(20.3).detail
+        '20.3 % of the CPU time was stolen in the interval, and at most 10 % are allowed'
+        """
+        ok = steal_pct <= self.most
+        limit = "" if ok else f", and at most {self.most:g} % are allowed"
+        return Finding(ok=ok, detail=f"{steal_pct:.1f} % of the CPU time was stolen in the interval{limit}")
+
 
 class Measuring(Frozen):
     """How a step is measured.
@@ -161,7 +180,9 @@ class Step(Frozen):
     tuned_by: str = ""
     """Name of the tuner that says executors and batch sizes; empty where the file says them."""
     batching: Mapping[str, BatchSize] = {}
-    """What travels in batches, as the topology has it."""
+    """What travels in batches; of a tuned step as the topology has it."""
+    relief: Relief = Relief()
+    """Helping and back-pressure in force."""
 
     @property
     def sent_tps(self) -> float:
@@ -188,7 +209,8 @@ class Step(Frozen):
         plan = self.tuned_by or f"{'+'.join(map(str, counts))}x{self.configuration.workers}"
         rate = "" if self.rate_tps is None else f"@{self.rate_tps:g}"
         by = self.placed_by and f"/{self.placed_by}"
-        return f"spec-{self.spec}/{plan}{rate}{by}"
+        relief = "+".join(self.relief.parts)
+        return f"spec-{self.spec}/{plan}{rate}{by}{relief and f'/{relief}'}"
 
 
 class Experiment(Frozen):
@@ -281,6 +303,11 @@ class Experiment(Frozen):
         """The file of send times that the workload names."""
         return None if self.workload is None else self.workload.trace
 
+    def relief(self, spec: StepSpec) -> Relief:
+        """Return what is done about full queues in a step."""
+        own = self.topology.relief
+        return own if spec.relief is None else own.only(spec.relief)
+
     @property
     def placements(self) -> Mapping[int, Path]:
         """The files of placements, by position in ``steps.plan``."""
@@ -312,6 +339,10 @@ class Experiment(Frozen):
     def storm_settings(self) -> dict[str, StormValue]:
         """Return every Storm setting of the submission, in force for the whole run."""
         return {**self.topology.own_settings, **self.overrides()}
+
+    def batching(self, spec: StepSpec) -> Batching:
+        """Return what travels in batches in a step, unless its tuner says so."""
+        return self.topology.batching if spec.batching is None else spec.batching
 
     def configuration(self, spec: StepSpec) -> TopologyConfiguration:
         """Return what a step asks of the cluster; of a tuned step, what the one that its tuner reads asks."""
@@ -362,6 +393,14 @@ class Experiment(Frozen):
         return self
 
     @model_validator(mode="after")
+    def _relief_is_there(self) -> Self:
+        for i, spec in enumerate(self.steps.plan):
+            for part in spec.relief or ():
+                if part not in self.topology.relief.parts:
+                    raise ValueError(f"steps.plan.{i}: relief: there is no topology.{part}")
+        return self
+
+    @model_validator(mode="after")
     def _adapted_steps_fit(self) -> Self:
         for i, spec in enumerate(self.steps.plan):
             if spec.source is not None and self.steps.plan[spec.source].adapt is not None:
@@ -374,6 +413,19 @@ class Experiment(Frozen):
                 raise ValueError(f"steps.plan.{i}: adapt: {self.cluster.without_adapting}")
             if not (self.measure.instrument and self.topology.traffic().hop_records):
                 raise ValueError(f"steps.plan.{i}: adapt: needs a topology of the harness, and its metrics")
+        return self
+
+    @model_validator(mode="after")
+    def _batches_can_be(self) -> Self:
+        for i, spec in enumerate(self.steps.plan):
+            if not spec.batching or not self.topology.known:
+                continue
+            timeout_s = self.storm_settings()[MESSAGE_TIMEOUT]
+            assert isinstance(timeout_s, int | float)  # Storm has a default
+            try:
+                require_batched(spec.batching, self.topology.query_plan(), timeout_s)
+            except ValueError as why:
+                raise ValueError(f"steps.plan.{i}: {why}") from None
         return self
 
     @model_validator(mode="after")

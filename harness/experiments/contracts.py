@@ -13,7 +13,7 @@ from harness.experiments.config import Step
 from harness.experiments.schedule import Due
 from harness.experiments.workload_tables import RECEIVED, SENT
 from harness.machine.readings import CpuTimes
-from harness.plans import AskedPlacement, Batching, PhysicalPlan, TopologyConfiguration
+from harness.plans import AskedPlacement, Batching, PhysicalPlan, Relief, TopologyConfiguration
 from harness.runs import StepTuning
 from harness.schemas import METRICS
 
@@ -66,10 +66,11 @@ class Deployment(Protocol):
         configuration: TopologyConfiguration,
         placement: AskedPlacement | None = None,
         batching: Batching | None = None,
+        relief: Relief | None = None,
     ) -> None:
         """Submit the topology anew, removing an earlier submission of it first.
 
-        Without ``batching`` it has the topology's own.
+        Without ``batching`` or ``relief`` it has the topology's own.
         """
 
     def rebalance(self, configuration: TopologyConfiguration) -> None:
@@ -217,6 +218,8 @@ class AskedStep:
         None leaves executors to Storm's own scheduler.
     batching : mapping of str to BatchSize
         What travels in batches.
+    relief : Relief
+        What is done about full queues.
     tuning : StepTuning, optional
         What a tuner said of it.
     """
@@ -224,7 +227,13 @@ class AskedStep:
     configuration: TopologyConfiguration
     placement: AskedPlacement | None = None
     batching: Batching = field(default_factory=dict)
+    relief: Relief = field(default_factory=Relief)
     tuning: StepTuning | None = None
+
+    @property
+    def rewritten(self) -> tuple[Batching, Relief]:
+        """All that only a fresh submission changes: batches, helping and back-pressure."""
+        return self.batching, self.relief
 
     def label(self, step: Step) -> str:
         """Return the step's label, with a short name of what a scheduler or tuner said.
@@ -247,7 +256,7 @@ the reason, where there is no answer."""
 
 def unplanned(step: Step) -> AskedStep:
     """Ask for what the file says, and leave executors to Storm's own scheduler."""
-    return AskedStep(step.configuration, batching=step.batching)
+    return AskedStep(step.configuration, batching=step.batching, relief=step.relief)
 
 
 Probes = Callable[[int, int], pa.Table]

@@ -145,7 +145,8 @@ def expand_steps(experiment: Experiment) -> tuple[Step, ...]:
             faults=experiment.steps.plan[spec].faults,
             evidence=experiment.steps.plan[spec].judge or not experiment.steps.plan[spec].faults,
             tuned_by=experiment.steps.plan[spec].tuned_by,
-            batching=experiment.topology.batching,
+            batching=experiment.batching(experiment.steps.plan[spec]),
+            relief=experiment.relief(experiment.steps.plan[spec]),
         )
         for index, spec in enumerate(specs)
     )

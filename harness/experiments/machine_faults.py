@@ -25,21 +25,6 @@ def clocks(measured: MeasuredInterval) -> Finding:
     )
 
 
-def stolen(steal_pct: float, most_pct: float) -> Finding:
-    """Return whether the machine's host left it the CPU that it has.
-
-    Parameters
-    ----------
-    steal_pct : float
-        Share of the machine's CPU time in the interval that went to others.
-    most_pct : float
-        ``measure.steal_pct.most``.
-    """
-    ok = steal_pct <= most_pct
-    limit = "" if ok else f", and at most {most_pct:g} % are allowed"
-    return Finding(ok=ok, detail=f"{steal_pct:.1f} % of the CPU time was stolen in the interval{limit}")
-
-
 def alone(measured: MeasuredInterval) -> Finding:
     """Return whether no cluster came up beside the run in the interval."""
     named = ", ".join(str(pid) for pid in measured.came_up)
@@ -54,6 +39,6 @@ def shortcoming(measured: MeasuredInterval, limits: StealLimits) -> str:
     if not (beside := alone(measured)).ok:
         return f"alone: {beside.detail}"
     if measured.machine_steal_pct > limits.again:
-        found = stolen(measured.machine_steal_pct, limits.most)
+        found = limits.finding(measured.machine_steal_pct)
         return f"stolen: {found.detail}, measured again above {limits.again:g} %"
     return ""

@@ -14,7 +14,7 @@ from harness.experiments.precision import precision_words
 from harness.experiments.progress import ProgressEvent
 from harness.plans import PhysicalPlan
 from harness.quality import Quality
-from harness.runs import Interval, Run, judged, read_table
+from harness.runs import Interval, Run, judged, read_latency
 
 COLUMNS = ["message_id", "in_interval", "sent_ns", "left_ns", "ground_truth_ms", "broker_ms"]
 """Of ``latency.parquet``: what is read to tell a step again."""
@@ -103,7 +103,7 @@ def finished_step_progress(run: Run, step: int, steps: int, rest_s: float) -> It
     UsageError
         When a file of the step cannot be read.
     """
-    latency = read_table(run.step_path(step) / "latency.parquet", COLUMNS)
+    latency = read_latency(run.step_path(step), COLUMNS)
     plan = run.plan(step).start
     return step_progress(run.interval(step), run.quality(step), plan, latency, steps, rest_s)
 

@@ -13,7 +13,7 @@ from harness.experiments.placement_file import count_executors, read_placement
 from harness.experiments.step_faults import Fault
 from harness.experiments.workload_settings import Seed
 from harness.machine.named_paths import file_at
-from harness.plans import Frozen
+from harness.plans import BatchSize, Frozen
 from harness.topologies.bounds import Count, Counts, RateTps
 
 MOST_STEPS = 1000
@@ -94,6 +94,12 @@ class StepSpec(Frozen):
     adapt : mapping
         The plan changes while the step is measured: ``{scheduler, period_s, improvement_pct}``. Such a step
         is as long as ``measure.interval.most_s``, and no source for models.
+    batching : mapping
+        What travels in batches in this step, as ``topology.batching`` says it; by default that. Where it is
+        not the step's before, the topology is submitted anew.
+    relief : list of str
+        Which of ``topology.helping`` and ``topology.backpressure`` are in force: ``[]`` for neither; both
+        by default.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True)
@@ -114,6 +120,10 @@ class StepSpec(Frozen):
     """Who says executors and batch sizes: its name, or a mapping with the key ``name`` and parameters."""
     adapt: AdaptSpec | None = None
     """None where the plan stays."""
+    batching: Mapping[str, BatchSize] | None = None
+    """None for the topology's own."""
+    relief: tuple[Literal["helping", "backpressure"], ...] | None = None
+    """None for all that the topology has."""
 
     @cached_property
     def placed(self) -> Mapping[str, str]:
@@ -181,9 +191,14 @@ class StepSpec(Frozen):
         """Require of a tuner's step that nothing else says what it proposes."""
         if self.source is None:
             raise ValueError("tuner: it reads a measured step: add from: the position of an earlier step")
-        said = {"executors": self.executors, "workers": self.workers, "placement": self.placement}
+        said = {
+            "executors": self.executors,
+            "workers": self.workers,
+            "placement": self.placement,
+            "batching": self.batching,
+        }
         if named := next((key for key, value in said.items() if value is not None), ""):
-            raise ValueError(f"tuner and {named}: give one of them, as the tuner proposes executors")
+            raise ValueError(f"tuner and {named}: give one of them, as the tuner proposes it")
         return self
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,9 @@ from harness.errors import UsageError
 from harness.machine.whole_files import write_atomically
 
 KIND = "harness-baseline"
-VERSION = 3
+VERSION = 4
+TABLES = ("steps", "measured", "accuracy")
+"""Keys of a night that are lists of mappings with the same keys: kept as tables, which take less room."""
 MEND = "make it with: harness regress RUN... --update"
 
 
@@ -45,8 +47,8 @@ def read(path: Path) -> tuple[RunScores, ...]:
             f"move it away and {MEND}",
         )
     try:
-        return tuple(RunScores.model_validate(night) for night in content["nights"])
-    except (ValidationError, KeyError, TypeError) as error:
+        return tuple(RunScores.model_validate(_untabled(night)) for night in content["nights"])
+    except (ValidationError, KeyError, TypeError, ValueError) as error:
         why = (
             error.errors()[0]
             if isinstance(error, ValidationError)
@@ -101,9 +103,24 @@ def dumps(nights: Sequence[RunScores]) -> str:
 def _night(night: dict[str, Any]) -> str:
     fields = []
     for key, value in night.items():
-        if key in ("steps", "measured", "accuracy"):
-            lines = ",\n  ".join(json.dumps(item, allow_nan=False) for item in value)
-            fields.append(f'"{key}": [\n  {lines}]')
+        if key in TABLES:
+            rows = ",\n  ".join(_json(list(item.values())) for item in value)
+            columns = _json(list(value[0]) if value else [])
+            fields.append(f'"{key}":{{"columns":{columns},"rows":[\n  {rows}]}}')
         else:
-            fields.append(f'"{key}": {json.dumps(value, allow_nan=False)}')
+            fields.append(f'"{key}":{_json(value)}')
     return "{" + ",\n ".join(fields) + "}"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, allow_nan=False, separators=(",", ":"))
+
+
+def _untabled(night: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a night as it was before ``_night`` made tables of its lists."""
+    lists = {
+        key: [dict(zip(night[key]["columns"], row, strict=True)) for row in night[key]["rows"]]
+        for key in TABLES
+        if key in night
+    }
+    return {**night, **lists}

@@ -11,10 +11,11 @@ import numpy as np
 from harness.models.composite.model import COARSE, Prepared
 from harness.models.composite.neighbourhood import Neighbourhood
 from harness.models.composite.plan.network_builder import build_network
+from harness.models.composite.played import answered
 from harness.models.composite.uncertainty import Z
 from harness.models.contract.answers import Saturated
 from harness.models.contract.layout import lay_out
-from harness.models.solver.solve import LEVELS, Latency, Solution, solve
+from harness.models.solver.solve import LEVELS, Latency, Solution
 from harness.plans import PhysicalPlan, Worker
 from harness.protocols import Estimate, Settings
 from harness.schedulers.placement import UnplacedExecutor
@@ -130,10 +131,8 @@ class PlanJudge:
             layout = lay_out(one)
             sources = (self.prepared.estimates, *self.prepared.replicates)
             try:
-                found = [
-                    solve(build_network(s, layout, self.settings, self.rate_tps), COARSE).ground_truth()[""]
-                    for s in sources
-                ]
+                networks = (build_network(s, layout, self.settings, self.rate_tps) for s in sources)
+                found = [answered(network, COARSE).ground_truth()[""] for network in networks]
             except Saturated:
                 return None
             values.append(np.log([statistic_ms(latency, self.statistic) for latency in found]))

@@ -56,7 +56,15 @@ class MetricField(StrEnum):
     BYTES = "bytes", "size of the batches written for another worker"
     BYTES_TUPLES = "bytes_tuples", "tuples in the batches written for another worker"
     OFFERED = "offered", "tuples that the helper could have served"
-    RATIO = "ratio", "share of the tuples that the helper serves"
+    RATIO = "ratio", "share of the tuples that the helper serves where help with all is not asked for"
+    REQUESTS = "requests", "times that help was asked for since the worker began"
+    FILL_PCT = "fill_pct", "mean fill of the receive queue, of its capacity"
+    FILL_MOST_PCT = "fill_most_pct", "highest fill of the receive queue that was seen"
+    REACHED = "reached", "times that the receive queue reached its high mark"
+    HELPED_NS = "helped_ns", "time in which helpers served all of the component's tuples"
+    PRESSED_NS = "pressed_ns", "time in which the component's queues were over their mark and nobody helped"
+    WATCHED_NS = "watched_ns", "time in which queues were looked at"
+    PAUSED_NS = "paused_ns", "time in which spouts paused"
 
     def __new__(cls, name: str, meaning: str) -> MetricField:
         """Make a member that is its name."""
@@ -219,10 +227,41 @@ class Metric(StrEnum):
     )
     HELP = (
         "help",
-        (MetricField.OFFERED, MetricField.TUPLES, MetricField.WALL_SUM_NS, MetricField.RATIO),
+        (
+            MetricField.OFFERED,
+            MetricField.TUPLES,
+            MetricField.WALL_SUM_NS,
+            MetricField.RATIO,
+            MetricField.REQUESTS,
+        ),
         "of bolts that help the next one ([rewriting.md](rewriting.md#helping))",
         "helper's stream",
         "helped component",
+        Subject.TASK,
+        Reporter.REWRITING,
+    )
+    PRESSURE = (
+        "pressure",
+        (
+            MetricField.FILL_PCT,
+            MetricField.FILL_MOST_PCT,
+            MetricField.REACHED,
+            MetricField.HELPED_NS,
+            MetricField.PRESSED_NS,
+            MetricField.WATCHED_NS,
+        ),
+        "of bolts whose queues are watched ([rewriting.md](rewriting.md#helping))",
+        "",
+        "",
+        Subject.TASK,
+        Reporter.REWRITING,
+    )
+    PAUSED = (
+        "paused",
+        (MetricField.PAUSED_NS, MetricField.WATCHED_NS),
+        "of spouts that may pause ([rewriting.md](rewriting.md#back-pressure))",
+        "",
+        "",
         Subject.TASK,
         Reporter.REWRITING,
     )

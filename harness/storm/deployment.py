@@ -18,13 +18,14 @@ from harness.plans import (
     AskedPlacement,
     Batching,
     PhysicalPlan,
+    Relief,
     TopologyConfiguration,
 )
 from harness.storm.capturing import CAPTURED_AS, captured
 from harness.storm.nimbus import Nimbus
 from harness.storm.pinning import Pinning
 from harness.storm.running_cluster import RunningCluster
-from harness.storm.submission import submit_settings, topology_settings
+from harness.storm.submission import relief_settings, submit_settings, topology_settings
 from harness.storm.submitter import submit
 from harness.storm.topology_state import Rebalance, TopologyState, WorkerStarts, physical_plan
 from harness.topologies.jar import JarTopology
@@ -295,10 +296,12 @@ class StormDeployment:
         configuration: TopologyConfiguration,
         placement: AskedPlacement | None = None,
         batching: Batching | None = None,
+        relief: Relief | None = None,
     ) -> None:
         """Submit the topology anew, removing an earlier submission of it first.
 
-        With a placement its executors go there from the start. Without batch sizes it has the topology's own.
+        With a placement its executors go there from the start. Without batch sizes or relief it has the
+        topology's own.
 
         Raises
         ------
@@ -319,6 +322,8 @@ class StormDeployment:
         answer = self._folder / "answer.json"
         address = (nimbus.host, nimbus.port)
         settings = self._submitter.settings(configuration, self._metrics, address, answer, batches)
+        if relief is not None:
+            settings |= relief_settings(relief)
         jar = self._cluster.jar(self._submitter.jar, self._jars / "instrumentation.jar")
         settings["jar"] = str(jar)
         submit_json.write_text(json.dumps(settings, indent=1))

@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.experiments.config import Experiment
 from harness.experiments.contracts import TopicNames
-from harness.plans import Batching, TopologyConfiguration
+from harness.plans import Batching, Relief, TopologyConfiguration
 from harness.topologies.bounds import StormValue
 from harness.topologies.test_topology import Topology
 
@@ -138,5 +138,21 @@ def submit_settings(
         },
         "components": dict(components or {}),
         "batching": {key: rule.model_dump() for key, rule in batches.items()},
+        **relief_settings(experiment.topology.relief),
         "storm": dict(storm or {}),
+    }
+
+
+def relief_settings(relief: Relief) -> dict[str, Any]:
+    """Return the keys of ``submit.json`` that say what is done about full queues.
+
+    Examples
+    --------
+    >>> relief_settings(Relief())
+    {'helping': {}, 'backpressure': None}
+    """
+    pausing = relief.backpressure
+    return {
+        "helping": {name: help_.model_dump() for name, help_ in relief.helping.items()},
+        "backpressure": None if pausing is None else pausing.model_dump(exclude={"kind"}),
     }

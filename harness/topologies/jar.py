@@ -15,9 +15,20 @@ from typing import Annotated, ClassVar, Literal, NoReturn, Self
 
 from pydantic import Field, model_validator
 
-from harness.plans import METRICS_CONSUMER_PREFIX, BatchSize, Frozen, Positive, QueryPlan, Role
+from harness.plans import (
+    METRICS_CONSUMER_PREFIX,
+    Backpressure,
+    BatchSize,
+    Frozen,
+    Help,
+    Positive,
+    QueryPlan,
+    Relief,
+    Role,
+)
 from harness.topologies.batching import require_batched
 from harness.topologies.bounds import Count, StormValue
+from harness.topologies.helping import require_helped
 from harness.topologies.traffic import OwnTraffic, TopicTraffic
 
 ACKERS = "topology.acker.executors"
@@ -150,6 +161,12 @@ class JarTopology(Frozen):
     batching : mapping
         Components, or ``component:stream``, whose tuples travel in batches: a number is the size
         (docs/rewriting.md).
+    helping : mapping
+        Stateless bolts that those directly before them help: ``{delta, high_pct, low_pct}``
+        (docs/rewriting.md).
+    backpressure : Backpressure
+        Spouts pause for full queues, as Heron's do: ``{kind: heron, high_pct, low_pct}``; Storm's own
+        by default.
     main_heap_mb : int
         Heap of the program that main runs in.
     main_patience_s : int
@@ -170,6 +187,8 @@ class JarTopology(Frozen):
     metrics_consumers: Count = 1
     load_aware: bool | None = None
     batching: Mapping[str, BatchSize] = {}
+    helping: Mapping[str, Help] = {}
+    backpressure: Backpressure | None = None
     main_heap_mb: Annotated[int, Field(ge=64, le=65536)] = MAIN_HEAP_MB
     main_patience_s: Annotated[int, Field(ge=1, le=3600)] = MAIN_PATIENCE_S
     storm: Mapping[str, StormValue] = {}
@@ -262,7 +281,17 @@ class JarTopology(Frozen):
     def others(self) -> Mapping[str, int]:
         """Executors of Storm's own components, and of event loggers and metrics consumers of its settings."""
         storms = self.captured.storms if self.captured else {}
-        return {**storms, **added_by_settings({**self.own_settings, **self.storm})}
+        return {**storms, **added_by_settings(self.settings_in_force)}
+
+    @property
+    def settings_in_force(self) -> dict[str, StormValue]:
+        """Storm settings that the jar is submitted with: its own, and the experiment's in their place."""
+        return {**self.own_settings, **self.storm}
+
+    @property
+    def relief(self) -> Relief:
+        """Helping and back-pressure that its steps have, where they ask for nothing else."""
+        return Relief(helping=self.helping, backpressure=self.backpressure)
 
     def overrides(self) -> dict[str, StormValue]:
         """Return the Storm settings that take the place of the topology's own."""
@@ -291,7 +320,9 @@ class JarTopology(Frozen):
             if known and name not in known:
                 raise ValueError(f"tasks: there is no component {name!r}; there are {', '.join(known)}")
         if self.captured and self.batching:
-            timeout_s = {**self.own_settings, **self.storm}.get(MESSAGE_TIMEOUT)
+            timeout_s = self.settings_in_force.get(MESSAGE_TIMEOUT)
             assert isinstance(timeout_s, int | float)  # Storm has a default
             require_batched(self.batching, self.captured.plan, timeout_s)
+        if self.captured:
+            require_helped(self.helping, self.captured.plan, self.settings_in_force, own_roles=False)
         return self

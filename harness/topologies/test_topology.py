@@ -8,12 +8,24 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from harness.plans import BatchSize, Frozen, Grouping, Positive, QueryPlan, Role, Window
+from harness.plans import (
+    Backpressure,
+    BatchSize,
+    Frozen,
+    Grouping,
+    Help,
+    Positive,
+    QueryPlan,
+    Relief,
+    Role,
+    Window,
+)
 from harness.topologies import TOPOLOGIES
 from harness.topologies.batching import require_batched
 from harness.topologies.bounds import Count, Counts, Milliseconds, StormValue
 from harness.topologies.component_settings import Multiplier, Routing, ServiceTime
 from harness.topologies.graph import TestTopology
+from harness.topologies.helping import require_helped
 from harness.topologies.jar import MAIN_HEAP_MB, MAIN_PATIENCE_S, MAX_TASKS, added_by_settings
 from harness.topologies.own_graph import (
     GRAPH,
@@ -157,6 +169,12 @@ class Topology(Frozen):
     batching : mapping
         Components, or ``component:stream``, whose tuples travel in batches: a number is the size
         (docs/rewriting.md).
+    helping : mapping
+        Stateless bolts that those directly before them help: ``{delta, high_pct, low_pct}``
+        (docs/rewriting.md).
+    backpressure : Backpressure
+        Spouts pause for full queues, as Heron's do: ``{kind: heron, high_pct, low_pct}``; Storm's own
+        by default.
     storm : mapping
         Any Storm setting that has no key of its own.
     """
@@ -184,6 +202,8 @@ class Topology(Frozen):
     max_spout_pending: Positive = 5000
     message_timeout_s: Annotated[int, Field(ge=1, le=604_800)] = 120
     batching: Mapping[str, BatchSize] = {}
+    helping: Mapping[str, Help] = {}
+    backpressure: Backpressure | None = None
     storm: Mapping[str, StormValue] = {}
 
     def traffic(self) -> HopTraffic:
@@ -314,6 +334,11 @@ class Topology(Frozen):
         """Executors of components beside the query plan, ackers and metrics: what settings make Storm add."""
         return added_by_settings(self.storm)
 
+    @property
+    def relief(self) -> Relief:
+        """Helping and back-pressure that its steps have, where they ask for nothing else."""
+        return Relief(helping=self.helping, backpressure=self.backpressure)
+
     def overrides(self) -> dict[str, StormValue]:
         """Return the Storm settings that the experiment asks for."""
         return {
@@ -366,6 +391,7 @@ class Topology(Frozen):
                 raise ValueError(f"groupings: there is no stream {edge!r}; streams are {', '.join(edges)}")
         self._check_copies()
         require_batched(self.batching, self.query_plan(), self.message_timeout_s)
+        require_helped(self.helping, self.query_plan(), self.storm, own_roles=True)
         return self
 
     def _check_named(self) -> None:

@@ -21,6 +21,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
 from harness.errors import ClusterError, HarnessError
+from harness.machine.short_turns import ask_for_short_turns
 
 START_TIMEOUT_S = 60.0
 
@@ -181,6 +182,7 @@ class Process:
 def _main(body: Body, commands: Connection[Any, Any], results: Connection[Any, Any], settings: Any) -> None:
     # Ctrl-C goes to the whole terminal; it is the parent that decides what becomes of the workload.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ask_for_short_turns()  # before it has other threads: they ask for the same
     threading.Thread(target=_end_with_parent, daemon=True).start()
     outbox = Outbox(results)
     failure: Exception | None = None

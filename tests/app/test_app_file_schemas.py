@@ -104,6 +104,9 @@ def test_short_forms_are_taken() -> None:
     short = {"cluster": "configs/clusters/namespaces-3.yaml"}
     whole["topology"]["batching"] = {"bolt-a": 20}
     assert complaints(SCHEMAS["experiment"](), whole | short) == []
+    unequal = {"file": "configs/clusters/namespaces-3.yaml", "links": {"node-1~node-2": {"delay_ms": 3}}}
+    assert complaints(SCHEMAS["experiment"](), whole | {"cluster": unequal}) == []
+    assert complaints(SCHEMAS["experiment"](), whole | {"cluster": unequal | {"nodes": 2}})
 
 
 def complaints(schema: Any, value: Any) -> list[str]:

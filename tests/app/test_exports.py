@@ -12,13 +12,12 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 from rocrate.rocrate import ROCrate
 
 from harness.app import exports
 from harness.errors import UsageError
-from harness.runs import Run
+from harness.runs import Run, read_latency
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = ROOT / "reports" / "runs" / "noise-floor" / "20261121T181833Z"
@@ -37,7 +36,7 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def exact_ms(step: int) -> np.ndarray:
-    rows = pq.read_table(RUN / f"steps/{step:02d}/latency.parquet").to_pandas()
+    rows = read_latency(RUN / f"steps/{step:02d}").to_pandas()
     return rows.loc[rows["in_interval"], "ground_truth_ms"].dropna().to_numpy()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.analysis.judge.checks import run_checks
+from harness.analysis.judge.checks import run_checks, unusable
 from harness.analysis.spark.inputs import read_raw
 from harness.app import measured_with
 from harness.app.simulated.campaign import carry_out
@@ -124,7 +124,11 @@ def test_a_step_of_another_run_is_found(measured: Path, tmp_path: Path) -> None:
     kept = path / "steps" / "01" / PROVENANCE
     other = Provenance.model_validate_json(kept.read_bytes()).model_copy(update={"code": "0"})
     kept.write_text(other.model_dump_json())
-    found = {c.check: c for c in run_checks(read_raw(path), {})}
+    record = read_raw(path)
+    results = run_checks(record, {})
+    found = {c.check: c for c in results}
+    why = f"one-experiment: {found['one-experiment'].detail}"
+    assert unusable(results, record.steps) == {0: ("invalid", why), 1: ("invalid", why)}
     assert found["one-experiment"].detail.startswith("step 1 was measured with another than step 0: code")
 
 

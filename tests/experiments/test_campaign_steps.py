@@ -40,7 +40,15 @@ from harness.experiments.measuring import Disturbed, MeasuredInterval
 from harness.experiments.precision import look
 from harness.experiments.schedule import Due
 from harness.experiments.workload_tables import RECEIVED
-from harness.plans import AskedPlacement, Batching, BatchSize, PhysicalPlan, TopologyConfiguration
+from harness.plans import (
+    AskedPlacement,
+    Backpressure,
+    Batching,
+    BatchSize,
+    PhysicalPlan,
+    Relief,
+    TopologyConfiguration,
+)
 from harness.quality import Finding
 from harness.runs import Run
 from harness.schemas import METRICS
@@ -79,8 +87,10 @@ class World:
         configuration: TopologyConfiguration,
         placement: AskedPlacement | None = None,
         batching: Batching | None = None,
+        relief: Relief | None = None,
     ) -> None:
         how = ("submit", *(["placed"] if placement else ()), *(["batched"] if batching else ()))
+        how += relief.parts if relief else ()
         self._apply(" ".join(how), configuration)
         self.placement = placement
 
@@ -174,7 +184,8 @@ class World:
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     for module in (campaign, step_traffic):
         monkeypatch.setattr(module, "POLL_S", 0.0)
-    monkeypatch.setattr(step_traffic, "QUIET_S", 0.0)
+    for name in ("QUIET_S", "UNSURE_S"):
+        monkeypatch.setattr(step_traffic, name, 0.0)
     return World()
 
 
@@ -606,6 +617,25 @@ def test_a_placement_that_never_comes_says_what_it_waits_for(
 
 
 BATCHED = {"spout": BatchSize(size=50)}
+
+
+PAUSING = Relief(backpressure=Backpressure(kind="heron", high_pct=50, low_pct=10))
+
+
+def second_and_third_pausing(step: Step) -> AskedStep:
+    return AskedStep(step.configuration, relief=PAUSING if step.index else Relief())
+
+
+def test_a_step_with_other_relief_is_a_submission_of_its_own_and_resumed_from_it(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ClusterError, match="kafka stopped"):
+        carried_out(world, run, monkeypatch, stops_in_the_third, planner=second_and_third_pausing)
+    assert measuring(world)[:2] == ["submit 1", "submit backpressure 2"]
+    again = World()
+    carried_out(again, run, monkeypatch, planner=second_and_third_pausing)
+    assert measuring(again) == ["submit backpressure 2", "rebalance 4"]
+    assert [run.plan(n).relief for n in range(3)] == [Relief(), PAUSING, PAUSING]
 
 
 def second_and_third_batched(step: Step) -> AskedStep:

@@ -84,10 +84,6 @@ def test_what_is_written_of_a_kind_is_read_as_that_kind(tmp_path: Path) -> None:
             f"cluster={{file: {FOUR}, cpu_quota_cores: {{node-9: 1}}}}",
             "cluster: cpu_quota_cores: there is no node 'node-9' in ['node-1', 'node-2', 'node-3']",
         ),
-        (
-            "cluster={kind: simulator, cpu_quota_cores: {node-1: 1}}",
-            "cluster.cpu_quota_cores: the simulator's nodes share one host's cores",
-        ),
     ],
 )
 def test_a_mistake_about_a_cluster_names_its_key_and_the_option(option: str, said: str) -> None:

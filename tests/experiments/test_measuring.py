@@ -79,7 +79,7 @@ def test_stolen_time_is_that_between_the_readings_at_both_ends(monkeypatch: pyte
     cpu = (CpuTimes(100.0, 1000.0, 50.0), CpuTimes(110.0, 1022.0, 58.0))
     measured = measured_on(World(cpu=cpu), monkeypatch)
     assert (measured.machine_busy_pct, measured.machine_steal_pct) == (25.0, 20.0)
-    assert not machine_faults.stolen(measured.machine_steal_pct, 10.0).ok
+    assert not EXPERIMENT.measure.steal_pct.finding(measured.machine_steal_pct).ok
     assert machine_faults.shortcoming(measured, EXPERIMENT.measure.steal_pct).startswith("stolen: 20.0 %")
 
 

@@ -53,8 +53,8 @@ def test_only_valid_runs_become_a_baseline() -> None:
         ("[]", "not a baseline"),
         ('{"kind": "harness-baseline", "version": 99, "nights": []}', "version 99 is newer"),
         ('{"kind": "harness-baseline", "version": 1, "nights": []}', "version 1 is older"),
-        ('{"kind": "harness-baseline", "version": 3}', "nights: missing"),
-        ('{"kind": "harness-baseline", "version": 3, "nights": [{"run": 3}]}', "Field required"),
+        ('{"kind": "harness-baseline", "version": 4}', "nights: missing"),
+        ('{"kind": "harness-baseline", "version": 4, "nights": [{"run": 3}]}', "Field required"),
     ],
 )
 def test_a_file_that_is_no_baseline_is_named_in_one_line(

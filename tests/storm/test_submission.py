@@ -9,8 +9,8 @@ import pytest
 
 from harness.experiments.config import Experiment
 from harness.experiments.contracts import TopicNames
-from harness.experiments.loading import load
-from harness.storm.submission import submit_settings, topology_settings
+from harness.experiments.loading import expand_steps, load
+from harness.storm.submission import relief_settings, submit_settings, topology_settings
 from harness.topologies import TOPOLOGIES
 
 
@@ -40,6 +40,21 @@ def test_batch_sizes_are_whole() -> None:
         "spout": {"size": 50, "flush_ms": 5},
         "bolt-a:default": {"size": 2, "flush_ms": 1},
     }
+
+
+def test_what_is_done_about_full_queues_is_whole() -> None:
+    experiment = load("helping")
+    steps = expand_steps(experiment)
+    marks = {"high_pct": 50.0, "low_pct": 10.0}
+    assert relief_settings(steps[0].relief) == {"helping": {}, "backpressure": None}
+    assert relief_settings(steps[1].relief) == {"helping": {}, "backpressure": marks}
+    whole = {"helping": {"exclam1": {"delta": 0.1, **marks}}, "backpressure": marks}
+    assert relief_settings(steps[2].relief) == whole
+    answer = Path("answer.json")
+    made = submit_settings(
+        experiment, Path("a.jar"), "a.Main", [], answer=answer, metrics_url="", nimbus=None
+    )
+    assert {key: made[key] for key in whole} == whole
 
 
 def submitted(name: str) -> object:

@@ -13,14 +13,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from harness.runs import read_latency
+
 REPORTS = Path(__file__).resolve().parents[2] / "reports"
 ALL_IN_ONE = REPORTS / "runs" / "all-in-one" / "20261121T210350Z"
 
 
 def copy(run: Path, folder: Path, stamp: str | None = None) -> Path:
-    """The run's raw files, under its own name or as another night's."""
+    """The run's raw files, columns that an archive leaves out included, perhaps as another night's."""
     target = folder / run.parent.name / (stamp or run.name)
     shutil.copytree(run, target, ignore=shutil.ignore_patterns("*.html", "figures", "predictions.parquet"))
+    for step in target.glob("steps/*"):
+        pq.write_table(read_latency(step), step / "latency.parquet")
     return target
 
 

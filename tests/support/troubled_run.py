@@ -1,9 +1,9 @@
 """Runs a two-step experiment into one trouble after another, inside a sandbox of its own.
 
-    python troubled_run.py FOLDER
+    python troubled_run.py FOLDER TROUBLE...
 
 Prints, as JSON, for each command how it ended, what it said, and the digests of the first step's files
-after it. Each trouble comes in the second step; the last command has none.
+after it. Each trouble comes in the second step; the trouble ``none`` is none.
 """
 
 from __future__ import annotations
@@ -58,6 +58,17 @@ def kill(main_class: str) -> None:
             os.kill(process.pid, signal.SIGKILL)
             return
     raise LookupError(main_class)
+
+
+def kill_own(part: str) -> None:
+    """End a process of the harness's own: it starts the receiver first, then the generator."""
+    started = sorted(
+        (p.create_time(), p.pid)
+        for p in psutil.process_iter(["cmdline"])
+        if "multiprocessing.spawn import spawn_main" in " ".join(p.info["cmdline"] or [])
+    )
+    receiver, generator = (pid for _, pid in started)
+    os.kill({"receiver": receiver, "generator": generator}[part], signal.SIGKILL)
 
 
 def listening(port: int) -> bool:
@@ -141,15 +152,21 @@ def main() -> None:
     taken: list[socket.socket] = []
     begun = [str(folder / "troubled.yaml"), "--runs", str(disk.folder)]
     second = "step 2/2 spec-1/2x2@50"
-    troubles: list[tuple[str, str, Callable[[], None]]] = [
-        ("kafka", "measure", lambda: kill("kafka.Kafka")),
-        ("nimbus", "rebalance", lambda: kill("org.apache.storm.daemon.nimbus.Nimbus")),
-        ("worker", "submit", lambda: take_the_free_slot(taken)),
-        ("disk", "measure", disk.fill),
-        ("none", "measure", lambda: None),
-    ]
+    zookeeper = "org.apache.storm.shade.org.apache.zookeeper.server.quorum.QuorumPeerMain"
+    troubles: dict[str, tuple[str, Callable[[], None]]] = {
+        "kafka": ("measure", lambda: kill("kafka.Kafka")),
+        "nimbus": ("rebalance", lambda: kill("org.apache.storm.daemon.nimbus.Nimbus")),
+        "worker": ("submit", lambda: take_the_free_slot(taken)),
+        "disk": ("measure", disk.fill),
+        "zookeeper": ("measure", lambda: kill(zookeeper)),
+        "supervisor": ("measure", lambda: kill("org.apache.storm.daemon.supervisor.Supervisor")),
+        "generator": ("measure", lambda: kill_own("generator")),
+        "receiver": ("measure", lambda: kill_own("receiver")),
+        "none": ("measure", lambda: None),
+    }
     ended = []
-    for name, phase, trouble in troubles:
+    for name in sys.argv[2:]:
+        phase, trouble = troubles[name]
         ended.append(carry_out(folder, begun, name, f"{second} {phase}", trouble))
         begun = ["--resume", str(folder / str(ended[0]["run"]))]
         disk.free()

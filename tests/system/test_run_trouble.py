@@ -6,63 +6,26 @@ and a full disk, each in its second step, each after the last was resumed; then 
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+from troubled import Ended, error_of, stopped_with_what_it_had, troubled
 
-from harness.machine import sandbox
 from harness.machine.servers import ServerHomes
 
 pytestmark = pytest.mark.system
 
-Ended = dict[str, Any]
+TROUBLES = ("kafka", "nimbus", "worker", "disk", "none")
 
 
 @pytest.fixture(scope="module")
 def ended(server_homes: ServerHomes, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
-    if reason := sandbox.obstacle():
-        pytest.skip(f"no sandbox on this machine: {reason}")
-    folder = tmp_path_factory.mktemp("troubled")
-    script = Path(__file__).parents[1] / "support" / "troubled_run.py"
-    enter = [sys.executable, "-m", "harness.machine.sandbox", "new"]
-    environment = {k: v for k, v in os.environ.items() if k != sandbox.MARK}
-    done = subprocess.run(
-        [*enter, sys.executable, str(script), str(folder)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=840,
-        env=environment,
-    )
-    logs = "\n".join(p.read_text()[-2000:] for p in sorted(folder.glob("*.log")))
-    assert done.returncode == 0, done.stderr + logs
-    return {e["trouble"]: e for e in json.loads(done.stdout)}
-
-
-def error_of(said: str) -> str:
-    """Return the only line that says what is wrong."""
-    (line,) = [line for line in said.splitlines() if line.startswith("error: ")]
-    return line
+    return troubled(tmp_path_factory.mktemp("troubled"), *TROUBLES)
 
 
 @pytest.mark.parametrize("trouble", ["kafka", "nimbus", "worker", "disk"])
 def test_the_run_stops_with_what_it_has_and_says_how_to_go_on(ended: dict[str, Ended], trouble: str) -> None:
-    found = ended[trouble]
-    assert found["status"] == 1, found["said"]
-    assert found["steps"] == ["00"]
-    assert found["first"] == ended["kafka"]["first"]
-    assert found["left"] == []
-    assert "Traceback" not in found["said"]
-    said = found["said"].splitlines()
-    how = f"1 of the run's 2 steps are finished and kept; go on with: harness run --resume {found['run']}"
-    assert how in said
-    assert said.index(how) > said.index(error_of(found["said"]))
-    assert json.loads(said[-1])["status"] == "failed"
+    stopped_with_what_it_had(ended[trouble], ended["kafka"]["first"])
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -312,17 +313,18 @@ def test_decode_rate(kafka_bootstrap: str, topics: Topics, topic: str) -> None:
 
 
 def answer(bootstrap: str, topic: str, out: str, drop: set[int], repeat: set[int]) -> None:
-    """Stand in for the topology: answer every message but those to drop, and twice those to repeat."""
+    """Stand in for the topology: answer messages, but not those to drop, and some twice, in no order."""
     now = time.monotonic_ns()
     values = []
     for record in read_all(bootstrap, topic):
         n = json.loads(record.value)["message_id"]
         times = 0 if n in drop else 2 if n in repeat else 1
         values += [encode("sender", "", now, [member(n, t=now)])] * times
+    random.Random(1).shuffle(values)
     produce(bootstrap, out, values)
 
 
-def test_the_ledger_sees_exactly_what_was_dropped_and_repeated(
+def test_the_ledger_sees_exactly_what_was_dropped_and_repeated_in_any_order(
     kafka_bootstrap: str, topic: str, out: str
 ) -> None:
     with KafkaLoad(kafka_bootstrap, {topic: 1}, out, Constant) as load:

@@ -97,7 +97,7 @@ def _carry_out(
 ) -> None:
     finished, steps = run.finished_steps, expand_steps(experiment)
     cluster = experiment.cluster
-    nodes = worker_nodes(cluster.nodes, cluster.slots_per_node, HOST_CORES)
+    nodes = worker_nodes(cluster.nodes, cluster.slots_per_node, HOST_CORES, cluster.cpu_quota_cores)
     planner = StepPlanner(experiment, run, lambda: nodes)
     now_ns = max((run.interval(step).done_ns for step in finished), default=0)
     epoch_ms = round(utc_now().timestamp() * 1000)

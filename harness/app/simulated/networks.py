@@ -14,7 +14,8 @@ a sleep               0.06 ms longer than asked
 from broker to spout  0.5 ms
 ====================  =====================================================================
 
-Cores: 4 on one host, which all worker nodes share. Not simulated: garbage collection, the CPU use of polling
+Cores: 4 on one host, which all worker nodes share; one with a CPU quota has 4 of its
+own, and its quota. Not simulated: garbage collection, the CPU use of polling
 and of Storm's own threads, max spout pending, message time-outs, replays, back-pressure, load-aware routing
 as it adapts (with it, each executor's first task gets its executor's share, near or far).
 """
@@ -28,6 +29,7 @@ from scipy.special import ndtr
 
 from harness.errors import UsageError
 from harness.experiments.config import Experiment
+from harness.models import contention
 from harness.models.composite.source.inputs import BEYOND_MS
 from harness.models.contract.layout import FloatArray, Layout, Output, lay_out, outputs
 from harness.models.network import Atoms, Hops, Input, Network, Service, constant
@@ -92,6 +94,7 @@ def network(
     flush = float(str(storm.get("topology.batch.flush.interval.millis", 1)))
     routing = {s: routing_of(experiment, layout, s) for s in plan.query_plan.streams}
     spouts, turns = plan.query_plan.spouts, experiment.shares
+    hosts = contention.hosts(layout)
     rates = {s: rate_tps * turns[s] / sum(turns.values()) for s in spouts}
     return Network(
         layout=layout,
@@ -118,9 +121,10 @@ def network(
         send_ms=dict.fromkeys(plan.query_plan.sinks, constant(SEND_MS)),
         acks=True,
         acker_service_ms=constant(ACK_MS),
-        host=np.zeros(len(layout.workers), dtype=np.int64),
-        cores=np.array([HOST_CORES]),
-        background_cores=np.zeros(1),
+        host=hosts.of_worker,
+        cores=np.full(hosts.cores.size, HOST_CORES),
+        background_cores=np.zeros(hosts.cores.size),
+        quota_cores=hosts.quota,
     )
 
 

@@ -15,8 +15,20 @@ from harness.plans import Executor, PhysicalPlan, QueryPlan, TopologyConfigurati
 HOST = "simulated"
 
 
-def worker_nodes(nodes: int, slots_per_node: int, cores: float) -> tuple[WorkerNode, ...]:
-    """Return the worker nodes of the simulated cluster: all on one host, with the slots of a local one's."""
+def worker_nodes(
+    nodes: int, slots_per_node: int, cores: float, quota_cores: Mapping[str, float] | None = None
+) -> tuple[WorkerNode, ...]:
+    """Return the worker nodes of the simulated cluster: all on one host, with the slots of a local one's.
+
+    Parameters
+    ----------
+    nodes, slots_per_node : int
+    cores : float
+        Of the host.
+    quota_cores : mapping, optional
+        CPU quotas, by the names of nodes.
+    """
+    quotas = quota_cores or {}
     ports = Ports()
     return tuple(
         WorkerNode(
@@ -25,6 +37,7 @@ def worker_nodes(nodes: int, slots_per_node: int, cores: float) -> tuple[WorkerN
             host=HOST,
             cores=cores,
             slots=ports.slots(n, slots_per_node),
+            cpu_quota_cores=quotas.get(f"node-{n + 1}"),
         )
         for n in range(nodes)
     )

@@ -90,6 +90,11 @@ _STEP = """
 """
 
 
+def plan_statements(plan: PhysicalPlan) -> Iterator[tuple[str, Rows]]:
+    """Yield the statements that write one plan, without the run and step that had it."""
+    yield from _plan_statements(plan, physical_plan_id(plan))
+
+
 def physical_plan_id(plan: PhysicalPlan) -> str:
     """Return the name that a plan has by its contents."""
     ordered = sorted(plan.executors, key=lambda e: e.first_task)

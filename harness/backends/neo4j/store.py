@@ -22,8 +22,17 @@ from harness.analysis.plan_answers import (
     StreamCrossings,
     WorkerExecutors,
 )
-from harness.backends.neo4j.plan_rows import GRAPH_VERSION, LABELS, Rows, fingerprint, run_id, step_statements
+from harness.backends.neo4j.plan_rows import (
+    GRAPH_VERSION,
+    LABELS,
+    Rows,
+    fingerprint,
+    plan_statements,
+    run_id,
+    step_statements,
+)
 from harness.errors import ClusterError, UsageError
+from harness.plans import PhysicalPlan
 from harness.runs import Run
 
 BATCH = 2_000
@@ -79,6 +88,16 @@ def set_first_password(uri: str, password: str) -> None:
             time.sleep(0.2)
         except AuthError as error:
             raise UsageError(f"neo4j at {uri} refuses the user or the password", _said(error)) from None
+
+
+def _write_all(tx: ManagedTransaction, statements: Sequence[tuple[str, Rows]]) -> bool:
+    """Write all rows; return whether anything was new."""
+    changed = False
+    for text, rows in statements:
+        for at in range(0, len(rows), BATCH):
+            summary = tx.run(text, rows=rows[at : at + BATCH]).consume()
+            changed = changed or summary.counters.contains_updates
+    return changed
 
 
 def _driver(uri: str, user: str, password: str) -> Any:
@@ -165,15 +184,6 @@ class PlanGraph:
             When another run of that name is there.
         """
         statements = [*step_statements(run, step)]
-
-        def write(tx: ManagedTransaction) -> bool:
-            changed = False
-            for text, rows in statements:
-                for at in range(0, len(rows), BATCH):
-                    summary = tx.run(text, rows=rows[at : at + BATCH]).consume()
-                    changed = changed or summary.counters.contains_updates
-            return changed
-
         known = self._read("MATCH (r:Run {id: $run}) RETURN r.fingerprint AS found", run=run_id(run))
         if known and known[0]["found"] != fingerprint(run):
             raise UsageError(
@@ -181,7 +191,13 @@ class PlanGraph:
                 "made on another machine in the same second",
             )
         with _one_line(self.uri, f"write the plans of step {step}"), self._driver.session() as session:
-            return bool(session.execute_write(write))
+            return bool(session.execute_write(_write_all, statements))
+
+    def add_plan(self, plan: PhysicalPlan) -> bool:
+        """Write a plan that no step of a run had, in one transaction; return whether anything was new."""
+        statements = [*plan_statements(plan)]
+        with _one_line(self.uri, "write a plan"), self._driver.session() as session:
+            return bool(session.execute_write(_write_all, statements))
 
     def plans(self, run: Run) -> GraphPlans:
         """Return what answers questions about the plans of a run that was added."""

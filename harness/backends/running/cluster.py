@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import psutil
@@ -71,8 +72,13 @@ def nimbus_of(shape: Running) -> Nimbus:
     return Nimbus(host, int(port))
 
 
-def look(shape: Running) -> FoundCluster:
+def look(shape: Running, *, broker: bool = True) -> FoundCluster:
     """Ask Nimbus which nodes and slots a cluster has.
+
+    Parameters
+    ----------
+    broker : bool
+        Whether its Kafka has to answer, too.
 
     Raises
     ------
@@ -84,7 +90,8 @@ def look(shape: Running) -> FoundCluster:
     nimbus = nimbus_of(shape)
     state = nimbus.cluster_summary()
     _require_usable(state, shape)
-    require_reachable(shape.kafka)
+    if broker:
+        require_reachable(shape.kafka)
     offered = nimbus.settings().get("supervisor.slots.ports") or ()
     return FoundCluster(
         version=state.version,
@@ -182,7 +189,6 @@ class RunningElsewhere:
             for node in shape.found
         )
         self.one_clock = all(node.here for node in shape.found)
-        self.broker_ahead_ms = 0.0 if _is_here(shape.kafka.rpartition(":")[0]) else _ahead_ms(shape.kafka)
         self.logs.mkdir(parents=True, exist_ok=True)
         self.hosts.write_text(_hosts(shape))
 
@@ -195,6 +201,11 @@ class RunningElsewhere:
     def hosts(self) -> Path:
         """Hosts file for Java programs of this machine."""
         return self.home / "hosts"
+
+    @cached_property
+    def broker_ahead_ms(self) -> float:
+        """The broker's time of day minus this machine's; tried where it is another machine's."""
+        return 0.0 if _is_here(self.bootstrap.rpartition(":")[0]) else _ahead_ms(self.bootstrap)
 
     @property
     def lost(self) -> tuple[WorkerNode, ...]:

@@ -114,15 +114,40 @@ def test_a_played_run_is_not_measured(tmp_path: Path) -> None:
     split.write_text(json.dumps({"tuning": ["fields-to-fields"], "development": [], "reporting": []}))
     with pytest.raises(UsageError, match="simulated, not measured"):
         evaluate([run.path], read_split(split))
+    said = run.path / "environment.json"
+    assert '"cluster_kind": "simulator"' in said.read_text()
+    said.write_text(said.read_text().replace('"cluster_kind": "simulator"', '"cluster_kind": "local"'))
+    assert not read_raw(run.path).measured  # experiment.yaml knows better
+    with pytest.raises(UsageError, match="simulated, not measured"):
+        evaluate([run.path], read_split(split))
 
 
 def test_what_the_simulator_does_not_play_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="parity"):
         played(tmp_path, "join-split", "topology.routing=parity")
-    with pytest.raises(UsageError, match="quotas"):
-        load("fields-to-fields", ("cluster.kind=simulator", "cluster.cpu_quota_cores={node-1: 0.5}"))
     with pytest.raises(UsageError, match=r"plans\.store"):
         load("fields-to-fields", ("cluster.kind=simulator", "plans.store=neo4j"))
+
+
+def test_a_quota_that_is_nearly_used_up_makes_messages_late(tmp_path: Path) -> None:
+    """Two bolts of 1 ms and their own 0.15 ms, and a spout's, sink's and acker's less: 0.13 cores of each of
+    two nodes at 100/s. A quota of 0.15 is used up in many periods, one of 0.9 in none."""
+    means = [
+        played(
+            tmp_path / quota,
+            "fields-to-fields",
+            "workload.rate_tps=100",
+            "topology.service={bolt-a: {kind: cpu, distribution: exponential, mean_ms: 1},"
+            " bolt-b: {kind: cpu, distribution: exponential, mean_ms: 1}}",
+            f"cluster.cpu_quota_cores={{node-1: {quota}, node-2: {quota}}}",
+            "steps.plan=[{executors: 2, workers: 2}]",
+        )[0]
+        .interval(0)
+        .mean_ms
+        for quota in ("0.15", "0.9", "2")
+    ]
+    assert means[1] == pytest.approx(means[2])
+    assert means[0] > 1.2 * means[1]
 
 
 def test_executors_are_placed_as_storms_even_scheduler_does() -> None:

@@ -1,0 +1,111 @@
+"""A broker, a worker and the receiver stand still for seconds within a step, on the real cluster.
+
+Messages are due at a constant rate, so how late the latest was is known from how long something stood still.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from campaigns import carry_out
+from numpy.typing import NDArray
+
+from harness.app.jars import jars
+from harness.backends.local.cluster import LocalCluster
+from harness.machine import sandbox, servers
+from harness.runs import FaultMade, Run, read_table
+
+RATE_TPS = 40
+STOOD_S = 3.0
+INTERVAL_S = 10.0
+PLAIN, BROKER, WORKER, RECEIVER = range(4)
+STOPPED: dict[int, dict[str, object]] = {
+    BROKER: {"stop": "broker"},
+    WORKER: {"stop": "worker", "node": "node-2"},
+    RECEIVER: {"stop": "receiver"},
+}
+NEARLY = 0.05
+WOKEN_MS = 100.0
+"""What goes on has to be woken, and a fetch that it missed to come round again."""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    if not sandbox.inside() and sandbox.obstacle() is None:
+        pytest.fail("it starts servers: run it in the sandbox, as make reliability does", pytrace=False)
+    fault = {"at_s": 3, "for_s": STOOD_S}
+    plan: list[dict[str, object]] = [
+        {"executors": 1, "workers": 2, "faults": [{**fault, **STOPPED[n]}] if n in STOPPED else []}
+        for n in range(RECEIVER + 1)
+    ]
+    settings = {
+        "name": "still",
+        "models": ["no-change"],
+        "topology": {"name": "fields-to-fields", "load_aware": False, "tasks": 2, "ackers": 1},
+        "workload": {"rate_tps": RATE_TPS},
+        "cluster": {"nodes": 2, "slots_per_node": 1},
+        "measure": {
+            "bucket_s": 1,
+            "burn_in": {"least_s": 4, "most_s": 4, "drift_pct": 500},
+            "interval": {"least_s": INTERVAL_S, "most_s": INTERVAL_S, "looks": 1, "precision_pct": 500},
+        },
+        "steps": {"plan": plan},
+    }
+    homes, extlib = servers.install(), (jars() / "instrumentation.jar",)
+    home = tmp_path_factory.mktemp("cluster")
+    with LocalCluster(homes, home, nodes=2, slots_per_node=1, extlib=extlib) as cluster:
+        yield carry_out(settings, cluster, tmp_path_factory.mktemp("still"), lambda _: None)
+
+
+def stood_ms(run: Run, step: int) -> float:
+    made: FaultMade
+    (made,) = run.interval(step).faults
+    assert made.problem == ""
+    assert made.at_ns is not None
+    assert made.until_ns is not None
+    return (made.until_ns - made.at_ns) / 1e6
+
+
+def latencies_ms(run: Run, step: int, column: str = "scheduled_ms") -> NDArray[np.float64]:
+    table = read_table(run.step_path(step) / "latency.parquet")
+    return np.asarray(table.filter(table["in_interval"])[column].to_numpy(), dtype=np.float64)
+
+
+@pytest.mark.parametrize("step", [PLAIN, *STOPPED])
+def test_every_message_of_the_step_is_accounted_for(run: Run, step: int) -> None:
+    ledger = run.quality(step).ledger
+    assert ledger is not None
+    assert ledger["balanced"], ledger
+    assert ledger["lost"] == 0, ledger
+    assert latencies_ms(run, step).size >= RATE_TPS * INTERVAL_S - 1
+
+
+@pytest.mark.parametrize("step", [BROKER, WORKER])
+def test_what_stood_still_shows_in_the_latest_message_and_the_last_hundredth(
+    run: Run, step: int, record_property: Callable[[str, object], None]
+) -> None:
+    """The first message that is due while it stands still waits for all of it, the next 25 ms less.
+
+    Of 400 messages, 120 are due in that time: the 99th percentile is the fourth of them.
+    """
+    stood, found = stood_ms(run, step), latencies_ms(run, step)
+    base = float(np.percentile(latencies_ms(run, PLAIN), 99))
+    gap = 1000 / RATE_TPS
+    most, p99 = float(found.max()), float(np.percentile(found, 99))
+    said = f"{stood:.0f} ms: longest {most:.0f} ms, p99 {p99:.0f} ms"
+    record_property("figure", said)
+    assert (1 - NEARLY) * stood - gap <= most <= (1 + NEARLY) * stood + base + WOKEN_MS, said
+    assert (1 - NEARLY) * stood - 5 * gap <= p99 <= most, said
+
+
+def test_a_receiver_that_stands_still_moves_no_latency(
+    run: Run, record_property: Callable[[str, object], None]
+) -> None:
+    """Times are those of the sink: what nobody reads for three seconds has left long ago."""
+    stood, found = stood_ms(run, RECEIVER), latencies_ms(run, RECEIVER)
+    said = f"{stood:.0f} ms: longest {found.max():.0f} ms, {latencies_ms(run, PLAIN).max():.0f} without"
+    record_property("figure", said)
+    assert float(found.max()) < stood / 2, said
+    assert run.quality(RECEIVER).receiver is not None
