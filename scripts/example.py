@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from harness.analysis.judge.predicting import settings
 from harness.experiments.loading import load
-from harness.runs import Run
+from harness.runs import Run, read_latency
 
 TARGET = Path(__file__).resolve().parent.parent / "harness" / "assets" / "example"
 SOURCE, PROPOSED = 1, 2
@@ -30,7 +30,7 @@ def main(run_path: Path) -> None:
     run = Run(run_path)
     interval, folder = run.interval(SOURCE), run.step_path(SOURCE)
     end_epoch_ms = interval.start_epoch_ms + 1000 * SECONDS
-    latency = pq.read_table(folder / "latency.parquet")
+    latency = read_latency(folder)
     due = pc.less(latency["scheduled_ns"], interval.start_ns + SECONDS * 10**9)
     metrics = pq.read_table(folder / "metrics.parquet")
     ends = metrics["bucket_end_ms"]

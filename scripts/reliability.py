@@ -27,13 +27,14 @@ def tests(words: Iterable[str]) -> list[str]:
 
 def figures(results: Path) -> dict[str, str]:
     """Return what each test recorded as its figure, by its name in the page."""
-    found = {}
+    found: dict[str, str] = {}
     for case in ET.parse(results).iter("testcase"):
         module = "/".join(case.get("classname", "").split(".")) + ".py"
         name = case.get("name", "").split("[")[0]
         for prop in case.iter("property"):
             if prop.get("name") == "figure":
-                found[f"{module}::{name}"] = prop.get("value", "")
+                told = found.get(f"{module}::{name}")  # of the same test with other parameters
+                found[f"{module}::{name}"] = "; ".join(filter(None, (told, prop.get("value", ""))))
     return found
 
 
