@@ -4,7 +4,8 @@ SANDBOX := $(PY) -m harness.machine.sandbox where-allowed
 EXPERIMENT ?= configs/experiments/all-in-one.yaml
 
 # System tests that need no cluster of others: theirs are in sandboxes of their own, their servers at free ports.
-ALONE := $(patsubst %,tests/system/test_%.py,neo4j run_command run_trouble running_cluster sandboxed_clusters spark_cluster stores_run submitted)
+ALONE := $(patsubst %,tests/system/test_%.py,run_command running_cluster run_trouble sandboxed_clusters spark_cluster)
+STORES := $(patsubst %,tests/system/test_%.py,neo4j stores_run submitted)
 FIRST_RUN := tests/system/test_first_run.py
 RESULTS := build/tests
 # Each line of a group says whose it is. Ctrl-C ends the tests, not what shows their last words.
@@ -15,7 +16,7 @@ PYTEST = bash scripts/tests.sh $@
 MAVEN := mvn -B -Dstyle.color=never -f storm-topologies/pom.xml
 
 .PHONY: setup setup-dev setup-deep servers run test test-deep test-units test-first-run test-java test-python
-.PHONY: test-system test-alone test-hosts reliability slowest lint bench bench-scale lock docs nightly audit sbom pins wheel wheel-try
+.PHONY: test-system test-alone test-stores test-hosts reliability slowest lint bench bench-scale lock docs nightly audit sbom pins wheel wheel-try
 
 setup: ## what every command needs but provisioning, tests and benches; quick when nothing changed
 	@bash scripts/setup.sh
@@ -39,7 +40,7 @@ test: ## the quick circle, under 12 minutes: units, and one run on the real clus
 test-deep: ## all the rest: every example, fault injection, stores, hosts, browser, the whole archive
 	@$(MAKE) --no-print-directory setup-deep
 	@$(MAKE) --no-print-directory -j2 test-java servers # Java's tests need one core, InfluxDB's build the other
-	@$(MAKE) --no-print-directory -k -j2 test-python test-alone
+	@$(MAKE) --no-print-directory -k -j2 test-alone test-python test-stores # stores begin when one of the others ends
 	@$(MAKE) --no-print-directory -k -j1 test-system test-hosts # nothing beside them: a busy machine makes steps invalid
 
 test-units: setup-dev ## Java's and Python's that start no server, with few examples
@@ -64,10 +65,13 @@ test-python: setup-dev ## what needs no cluster and the quick circle left out; a
 	HARNESS_TESTS=rest $(SANDBOX) $(PYTEST) -n 2 --dist loadfile --ignore=tests/system --ignore=tests/hosts --ignore=tests/reliability $(NAMED)
 
 test-system: servers setup-dev ## what shares one cluster of this machine, one test after the other
-	$(SANDBOX) $(PYTEST) -vv tests/system $(ALONE:%=--ignore=%) --ignore=$(FIRST_RUN) $(NAMED)
+	$(SANDBOX) $(PYTEST) -vv tests/system $(addprefix --ignore=,$(ALONE) $(STORES)) --ignore=$(FIRST_RUN) $(NAMED)
 
-test-alone: servers setup-dev ## what starts clusters and servers of its own on this machine
+test-alone: setup-dev ## what starts clusters of its own on this machine
 	$(SANDBOX) $(PYTEST) -vv $(ALONE) $(NAMED)
+
+test-stores: servers setup-dev ## what starts InfluxDB or Neo4j of its own on this machine
+	$(SANDBOX) $(PYTEST) -vv $(STORES) $(NAMED)
 
 test-hosts: servers setup-deep ## clusters on namespace hosts, which make a sandbox of their own (needs root)
 	$(PYTEST) -vv tests/hosts $(NAMED)
