@@ -1,4 +1,4 @@
-"""What all forecasters share: what they ask of a history, and how their answers are put together."""
+"""Parts that all forecasters share: checks of a history, and the making of an answer from quantiles."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def answer_with(
     levels: Sequence[float],
     quantiles: Callable[[int], FloatArray],
 ) -> RateForecast:
-    """Return a forecast, or why there is none.
+    """Return a forecast, or a declined one with the reason.
 
     Parameters
     ----------

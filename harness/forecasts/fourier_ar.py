@@ -1,8 +1,8 @@
 """Fourier terms of each season, with autoregressive errors: the default forecaster.
 
 The rate, or its square root or logarithm, is a constant, harmonics of each season, and an error that depends
-on the three errors before it. The scale is the one under which the history is most likely (Box and Cox 1964):
-traffic that varies more where there is more of it is steady on the root's or the logarithm's.
+on the three errors before it. The scale is the one under which the history is most likely (Box and Cox 1964).
+Traffic that varies more at higher rates is steady on the scale of the root or of the logarithm.
 """
 
 from __future__ import annotations

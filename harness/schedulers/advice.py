@@ -39,7 +39,7 @@ class LatencyTarget(Frozen):
 
 
 class PlanCount(NamedTuple):
-    """What a plan uses: the fewer workers, then executors, the cheaper it is."""
+    """Workers and executors that a plan uses: the fewer workers, then executors, the cheaper the plan."""
 
     workers: int
     executors: int
@@ -74,12 +74,15 @@ class TargetedPlan:
 
     @property
     def keeps(self) -> bool:
-        """Whether the whole interval is within the target."""
+        """True if the whole interval is within the target."""
         return self.high_ms <= self.target.limit_ms
 
     @property
     def margin_pct(self) -> float | None:
-        """What the interval's upper end leaves of the target, negative beyond it; None without a latency."""
+        """Room between the interval's upper end and the target, in percent of the target.
+
+        Negative beyond the target; None without a latency.
+        """
         return None if math.isinf(self.high_ms) else 100 * (1 - self.high_ms / self.target.limit_ms)
 
     @property
@@ -99,7 +102,7 @@ class TargetedPlan:
 
     @property
     def count(self) -> PlanCount:
-        """What it uses; Storm's own executors are not counted."""
+        """Workers and executors that the proposed plan uses; Storm's own executors are not counted."""
         plan = self.proposal.plan
         if plan is None:
             return PlanCount(0, 0)
@@ -118,7 +121,7 @@ class TargetedPlan:
 
 @dataclass(frozen=True)
 class Advice:
-    """What is advised for a target.
+    """The cheapest plan for a target, with a cheaper one and other schedulers' plans beside it.
 
     Attributes
     ----------
@@ -202,7 +205,7 @@ def _guided(
 def _cheaper(
     table: PlacementTable, target: LatencyTarget, count: PlanCount, max_executors: int | None
 ) -> TargetedPlan | None:
-    """Return the best plan that uses less; None where there is none."""
+    """Return the best plan with one worker fewer, or one executor fewer; None where no plan uses less."""
     least = PlanCount(1, len(table.source.plan.query_plan.components))
     if count.workers > least.workers:
         found = _guided(table, target, max_executors, count.workers - 1)

@@ -1,8 +1,8 @@
-"""What 003 compares its program with: Flux, COLA, and the power of both choices.
+"""Baselines that 003 compares its program with: Flux, COLA, and the power of both choices.
 
 Flux (Shah and others, ICDE 2003), COLA (Khandekar and others, Middleware 2009) and PoTC (Nasir and others,
 ICDE 2015). Neither Flux nor COLA has public code; the rules below are those that the papers are cited for,
-and where 003 says more about them, its words.
+and where 003 says more about the baselines, its words.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def cola_allocation(
 ) -> IntArray:
     """Return COLA's allocation: from scratch, the fewest cuts that let every node keep to its load.
 
-    All groups begin as one unit. While units do not fit the nodes (largest first to the node with most
-    room), the unit with the most load is cut in two by a balanced partition with little traffic between the
-    halves. What it costs to migrate is not looked at.
+    All groups begin as one unit. Units are put on nodes, the largest first, each on the node with most room.
+    While they do not fit, the unit with the most load is cut in two by a balanced partition with little
+    traffic between the halves. The cost of migration is not looked at.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 """Moves and swaps of groups towards a band of loads, best first; loops compiled to machine code.
 
-Arguments that all functions share: ``load`` and ``cost`` of each group, ``home``, the node that it is on
-now, and ``place``, the node that it is on in the allocation at hand; ``node_load``, ``capacity``, ``open_``
-(takes groups), ``top`` and ``bottom`` of each node. ``place`` and ``node_load`` are changed; what is left
-of the budget is returned.
+Arguments of each group that the functions share: ``load``, ``cost``, ``home`` (the node that holds the group
+now) and ``place`` (the node that holds the group in the allocation at hand). Arguments of each node:
+``node_load``, ``capacity``, ``open_`` (takes groups), ``top`` and ``bottom``. Functions that move groups change
+``place`` and ``node_load``, and return the rest of the budget.
 """
 
 from __future__ import annotations

@@ -16,10 +16,10 @@ def place_by_hand(
     configuration: TopologyConfiguration,
     nodes: tuple[WorkerNode, ...],
 ) -> PhysicalPlan:
-    """Return the plan that a placement says.
+    """Return the physical plan that a placement by hand describes.
 
-    Executors of Storm's own that the placement leaves out (ackers, metrics consumers) are dealt in turn to
-    the workers that it uses, so that no worker gets two more of them than another.
+    Storm's own executors (ackers, metrics consumers) may be left out of the placement. They are dealt in turn
+    to the workers that the placement uses, so that no worker gets two more of them than another.
 
     Parameters
     ----------

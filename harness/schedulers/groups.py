@@ -122,10 +122,10 @@ def equal_nodes(
 def distance_bound(problem: GroupProblem) -> float:
     """Return a proved lower bound of the load distance within the budget.
 
-    For a distance d, each node above ``mean + d`` must send away at least its excess, and each that stays
-    and is below ``mean - d`` must get at least what it lacks. The cheapest way to do so, with groups that
-    may be cut (whole numbers of groups where all cost alike), is a bound of the cost; d is found by
-    bisection.
+    For a distance d, each node above ``mean + d`` must send away at least its excess. Each node that stays
+    and is below ``mean - d`` must get at least the load that the node lacks. The cheapest way to do both is
+    a bound of the cost; d is found by bisection. Groups may be cut in that bound, but where all groups cost
+    alike, whole numbers of groups are counted.
     """
     loads = problem.node_loads(problem.allocation)
     low, high = 0.0, problem.load_distance(problem.allocation)

@@ -1,9 +1,13 @@
 """Numbers of executors and workers within a budget, by the composite model.
 
-For the least latency: from the counts at hand, of all counts one step away the best is taken while it is
-better by enough. For a target: for one worker after another executors are added from one a bolt, where
-something is overloaded to the fullest bolt, then to the one that lowers the latency most. The first counts
-whose interval keeps the target are thinned out again. Executors are dealt as Storm deals them meanwhile.
+For the least latency, the best of all counts one step away is taken, from the counts at hand, while that best
+is better by enough.
+
+For a target, numbers of workers are tried from one upwards. With each, executors are added from one a bolt:
+to the fullest bolt while something is overloaded, then to the bolt that lowers the latency most. The first
+counts whose interval keeps the target are thinned out again.
+
+Executors are dealt as Storm deals them meanwhile.
 """
 
 from __future__ import annotations

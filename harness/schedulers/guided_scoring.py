@@ -1,4 +1,4 @@
-"""What a plan is worth by the composite model: one number to search by, and how sure a gain is."""
+"""Scores of plans by the composite model: one number to search by, and an interval of a gain."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """The mixed-integer linear program of Madsen, Zhou and Cao (III.B.1), constraints (1) to (5), by HiGHS.
 
-A variable x_ik of the paper is written as a move: y_kj is 1 if group k goes from its node to node j, and a
-group that goes nowhere stays. So (1) is ``sum_j y_kj <= 1`` and (2) has no constants.
+A variable x_ik of the paper is written as a move: y_kj is 1 if group k goes from its node to node j. A group
+that goes nowhere stays. So (1) is ``sum_j y_kj <= 1`` and (2) has no constants.
 
-The print leaves out the domains: d, d_u and d_l are not negative, and w1 > 2 w2, or else raising d by one
-would gain 2 w2 and the program had no minimum.
+The print leaves out the domains: d, d_u and d_l are not negative, and w1 > 2 w2. Otherwise, raising d by one
+would gain 2 w2, and the program had no minimum.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from harness.schedulers.loads import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class MilpAnswer:
-    """What a solver came to within its limits.
+    """Allocation and bound that a solver came to within its limits.
 
     Attributes
     ----------

@@ -1,8 +1,9 @@
 """Placements with the lowest latency that the composite model predicts, within a budget where one is given.
 
 The starts are other schedulers' plans and the plan in force; ``guided_search`` improves on the best of them.
-The plan in force stays unless the gain is larger than what the source leaves open and than what two
-measurements of one configuration differ by. With a budget, ``guided_counts`` chooses the counts first.
+The plan in force stays unless the gain is larger than two margins: the uncertainty that the source leaves,
+and the difference between two measurements of one configuration. With a budget, ``guided_counts`` chooses
+the counts first.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class ModelGuidedScheduler(Frozen):
 
     @property
     def statistic(self) -> LatencyStatistic:
-        """What is lowered, or kept to a target."""
+        """Statistic of the latency that is lowered, or kept to a target."""
         if isinstance(self.objective, str):
             return self.objective
         (key,) = self.objective
@@ -118,7 +119,7 @@ class ModelGuidedScheduler(Frozen):
 
     @property
     def chooses_counts(self) -> bool:
-        """Whether numbers of executors and workers are chosen, too."""
+        """True if numbers of executors and workers are chosen, too."""
         return self.target_ms is not None or self.max_executors is not None or self.max_workers is not None
 
     def propose(
@@ -172,7 +173,7 @@ class _GuidedPlacing:
     source: Observation
 
     def answer(self) -> tuple[PhysicalPlan, tuple[str, ...]]:
-        """Return the plan and what is to be said of it."""
+        """Return the plan with the notes to it."""
         target_ms = self.asked.target_ms
         if not self.asked.chooses_counts:
             return self._placed(self.configuration)

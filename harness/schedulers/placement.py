@@ -33,7 +33,7 @@ class UnplacedExecutor(NamedTuple):
 
     @property
     def own(self) -> bool:
-        """Whether Storm brought it: an acker or a metrics consumer."""
+        """True if the executor is Storm's own: an acker or a metrics consumer."""
         return self.component.startswith(OWN_PREFIX)
 
     def on(self, worker: Worker) -> Executor:

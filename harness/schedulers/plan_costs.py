@@ -1,7 +1,8 @@
 """A plan beside the plan in force: traffic across workers and nodes, evenness of load, executors moved.
 
-A worker process is what restarts: its supervisor compares the new assignment's set of executors with the old
-one and keeps the process where they are equal (Storm 2.8.3, ``EquivalenceUtils``, ``Slot``).
+Restarts are of whole worker processes: the supervisor compares the new assignment's set of executors with the
+old set. Where the two are equal, the supervisor keeps the process (Storm 2.8.3, ``EquivalenceUtils``,
+``Slot``).
 """
 
 from __future__ import annotations

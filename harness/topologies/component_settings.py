@@ -1,4 +1,4 @@
-"""What a component of a test topology may be given: the work that a bolt does, and a number of children."""
+"""Settings of a test topology's component: the work that a bolt does, and a number of children."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A topology that nobody here wrote: a jar, the class whose main submits it, and what it submits.
 
-What the topology is made of is only known from its own ``main``. So a run begins by capturing what main
-submits (``harness.storm.capturing``) and keeps it in its ``experiment.yaml``: everything later reads it
-there and needs no jar.
+Only the topology's own ``main`` knows its components and streams. So a run begins by capturing the topology
+that main submits (``harness.storm.capturing``). The run keeps the captured topology in its
+``experiment.yaml``: everything later reads that file and needs no jar.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ BOOTSTRAP, INPUT_TOPIC, OUTPUT_TOPIC = "{bootstrap}", "{input_topic}", "{output_
 
 
 class Captured(Frozen):
-    """What main was seen to submit, before the harness changed anything.
+    """The topology as its main submitted it, before the harness changed anything.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ def added_by_settings(settings: Mapping[str, StormValue]) -> Mapping[str, int]:
 
 
 class JarTopics(Frozen):
-    """How messages go through a topology whose input and output are Kafka topics.
+    """Messages of a topology whose input and output are Kafka topics: their form, name and outputs.
 
     Attributes
     ----------
@@ -197,7 +197,7 @@ class JarTopology(Frozen):
 
     @property
     def name(self) -> str:
-        """What it is called in one word: Storm's name for it, or its class's name."""
+        """The topology's name in one word: Storm's, or that of its main class before the capture."""
         return self.captured.topology if self.captured else self.main.rpartition(".")[2]
 
     def traffic(self) -> TopicTraffic | OwnTraffic:
@@ -217,7 +217,7 @@ class JarTopology(Frozen):
 
     @property
     def known(self) -> bool:
-        """Whether its components are known: once it was captured."""
+        """True once the topology was captured: its components are known."""
         return self.captured is not None
 
     @property

@@ -1,6 +1,7 @@
 """A graph in an experiment's file: its components and streams, and whether a topology can be made of them.
 
-What the jar of the test topologies refuses (``Graph.java``) is refused here first, with the key of the file.
+All that the jar of the test topologies refuses (``Graph.java``), this module refuses first, with the key of
+the file.
 """
 
 from __future__ import annotations
@@ -189,7 +190,7 @@ class _GraphCheck:
                 yield f"streams: {name} joins {role.inputs} components or more and subscribes to {count}"
 
     def _loop(self) -> list[str]:
-        """Return a loop from a component back to itself; empty where there is none."""
+        """Return a loop from a component back to itself; empty where the graph has no loop."""
         open_paths = [[name] for name in self._roles]
         done: set[str] = set()
         while open_paths:

@@ -1,4 +1,4 @@
-"""The table of roles: what follows from what a component of a test topology does.
+"""The table of roles: traits that follow from the work that a component of a test topology does.
 
 The same table for the bolts themselves is ``Role.java`` of storm-topologies; a test compares the two.
 """
@@ -17,7 +17,7 @@ Emits = Literal["default", "named", "nothing"]
 
 @dataclass(frozen=True)
 class RoleTraits:
-    """What follows from a role.
+    """Traits that follow from a role.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class RoleTraits:
 
     @property
     def spout(self) -> bool:
-        """Whether messages come in here; it then has no service time of its own."""
+        """True if messages enter the topology here; such a component has no service time of its own."""
         return self.inputs == 0
 
     def emits_on(self, stream: str) -> bool:

@@ -1,4 +1,4 @@
-"""The topology of an experiment where it is one of the harness's own: which, and all that its jar is told."""
+"""The topology of an experiment where it is one of the harness's own: which, and all settings of its jar."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ WAIT_STRATEGIES = {
 
 
 class Spout(Frozen):
-    """How storm-kafka-client's spout reads; each setting is explained in docs/experiments.md.
+    """Settings by which storm-kafka-client's spout reads; docs/experiments.md explains each.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Spout(Frozen):
 
 
 class WaitStrategy(Frozen):
-    """What an idle executor does: spin, then park, then sleep. Its sleep is part of every hop.
+    """Waiting of an idle executor: spin, then park, then sleep. The sleep is part of every hop.
 
     Attributes
     ----------
@@ -219,7 +219,7 @@ class Topology(Frozen):
 
     @property
     def known(self) -> bool:
-        """Whether its components are known: always."""
+        """True always: the components of the harness's own topologies are known."""
         return True
 
     @property
@@ -239,7 +239,7 @@ class Topology(Frozen):
 
     @property
     def poll_timeout_ms(self) -> float | None:
-        """How long a poll of its spouts may wait for messages."""
+        """Longest time that a poll of its spouts may wait for messages, in ms."""
         return float(self.spout.poll_timeout_ms)
 
     @cached_property
@@ -273,7 +273,7 @@ class Topology(Frozen):
 
     @property
     def multipliers(self) -> Mapping[str, Multiplier]:
-        """How many tuples each multiplier makes of one."""
+        """Number of tuples that each multiplier makes of one, by component."""
         given = {n: self._of(n).multiplier or self.multiplier for n in self._using("multiplier")}
         return {name: value for name, value in given.items() if value is not None}
 
@@ -308,7 +308,7 @@ class Topology(Frozen):
         return self.components or {}
 
     def _of(self, name: str) -> GraphComponent:
-        """Return what the file says of a component; of the shipped topologies' it says nothing there."""
+        """Return a component as the file gives it; those of the shipped topologies have their role alone."""
         return self._given.get(name) or GraphComponent(role=self.roles[name])
 
     def _using(self, key: str) -> list[str]:
@@ -422,7 +422,7 @@ class Topology(Frozen):
                 raise ValueError(f"{what} needs the key {key!r}")
 
     def _check_components(self) -> None:
-        """Require what the jar needs of the components' own settings."""
+        """Require that the components' own settings are such as the jar accepts."""
         for name, component in self._given.items():
             if component.service is not None and ROLES[component.role].spout:
                 raise ValueError(f"components.{name}: a {component.role} has no service time of its own")

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 @dataclass(frozen=True)
 class Accounting:
-    """What the ledger of a step may forgive.
+    """Deviations that the ledger of a step may forgive.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Accounting:
 
 
 class _Sent:
-    """What is the same of all messages that the harness sends."""
+    """Traits that all messages share that the harness sends."""
 
     sent: ClassVar[bool] = True
 
@@ -103,7 +103,7 @@ class TopicTraffic(_Sent):
 
     @property
     def accounting(self) -> Accounting:
-        """What its ledger may forgive: spouts that nobody here wrote may read other topics, and again."""
+        """Deviations that the ledger may forgive: a jar's spouts may read other topics, and read again."""
         return Accounting(free=self.free, retried=True, reads_others=True)
 
     def consumer_group(self, name: str) -> str:

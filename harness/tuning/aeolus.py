@@ -48,7 +48,7 @@ def required_executors(ppt_s: Fraction, rate_tps: Fraction) -> int:
 def output_rate_tps(
     gap_s: Fraction, batch: int, ppt_s: Fraction, message: MessageCost, tuple_bytes: Fraction
 ) -> Fraction:
-    """Return what one executor puts out of batches of that size, with one tuple out for each in (eq. 3).
+    """Return one executor's output rate with batches of one size, one tuple out for each tuple in (eq. 3).
 
     Parameters
     ----------

@@ -2,8 +2,9 @@
 
 Kalavri et al., *Three steps is all you need: fast, accurate, automatic scaling decisions for distributed
 streaming dataflows* (OSDI 2018). A component's true processing rate is what it would process if it never
-waited for input. The rule takes every executor of a component to have the same load and rates to add up, and
-so, as the thesis remarks (3.2), does not fit components that are fed by key. The record says so of each.
+waited for input. The rule takes all executors of a component to have the same load, and rates to add up. So,
+as the thesis remarks (3.2), the rule does not fit components that are fed by key; the record says so of each
+such component.
 """
 
 from __future__ import annotations

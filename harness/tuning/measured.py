@@ -1,8 +1,8 @@
 """A measured step as the numbers that tuners put into their equations.
 
 Counts are those of the wrappers' buckets in the measured interval. Processing time is the mean time of one
-execute, its emits included: sending is in it as far as the executor's own thread does it, so Aeolus counts
-that part twice. Nothing times a spout's ``nextTuple``.
+execute, its emits included. So it includes sending as far as the executor's own thread sends, and Aeolus
+counts that part twice. Nothing times a spout's ``nextTuple``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from harness.tuning.dataflow import DataflowLink, DataflowNode, rational
 
 @dataclass(frozen=True)
 class StepReading:
-    """A way to read a step: by which clock, and with what the user says instead of measurements.
+    """A way to read a step: by which clock, and with which of the user's values in place of measurements.
 
     Attributes
     ----------

@@ -1,9 +1,10 @@
 """The cost of a message from measured throughputs: least squares for n, s and the processing time.
 
-A sender that is never short of input takes ppt + n / b + t s for a tuple (equation 3 of Aeolus). What is made
-small is the squared difference of logarithms, in which twice and half the throughput are as wrong as one
-another. Relative errors of the inverse throughput, which is linear in 1 / b and t, are at most 1 where the
-fit is too fast and without bound where it is too slow, and so draw it to costs that are too small.
+A sender that is never short of input takes ppt + n / b + t s for a tuple (equation 3 of Aeolus). The fit
+minimises the squared difference of logarithms, in which twice and half the throughput are as wrong as one
+another. The inverse throughput is linear in 1 / b and t, but its relative errors are no good measure. Those
+errors are at most 1 where the fit is too fast and without bound where the fit is too slow. So they would draw
+the fit to costs that are too small.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Proposals of several tuners, each with what the composite model predicts of it."""
+"""Proposals of several tuners, each with the composite model's prediction for it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class PredictedPerformance(Frozen):
 
 
 class PredictedProposal(Frozen):
-    """A proposal, and what is predicted of it; None of one that was declined."""
+    """A proposal and its predicted performance; None where the tuner declined."""
 
     proposal: TuningProposal
     predicted: PredictedPerformance | None = None
@@ -75,11 +75,11 @@ class TuningTable:
     place: Placement = deal_evenly
 
     def as_measured(self) -> PredictedPerformance:
-        """Return what is predicted of the measured step's own plan."""
+        """Return the predicted performance of the measured step's own plan."""
         return self._predicted(None, self.source.settings)
 
     def propose(self, name: str, tuner: Tuner) -> PredictedProposal:
-        """Return a tuner's proposal and what is predicted of it; a tuner that crashes has declined.
+        """Return a tuner's proposal and its predicted performance; a tuner that crashes has declined.
 
         Raises
         ------
