@@ -1,9 +1,9 @@
 """Moves and swaps of groups towards a band of loads, best first; loops compiled to machine code.
 
-Arguments of each group that the functions share: ``load``, ``cost``, ``home`` (the node that holds the group
-now) and ``place`` (the node that holds the group in the allocation at hand). Arguments of each node:
-``node_load``, ``capacity``, ``open_`` (takes groups), ``top`` and ``bottom``. Functions that move groups change
-``place`` and ``node_load``, and return the rest of the budget.
+Arguments of each group that the functions share: ``load``, ``cost``, ``home`` (the group's node now) and
+``place`` (the group's node in the allocation at hand). Arguments of each node: ``node_load``, ``capacity``,
+``open_`` (takes groups), ``top`` and ``bottom``. Moves change ``place`` and ``node_load``; a function that
+moves several groups returns the rest of the budget.
 """
 
 from __future__ import annotations

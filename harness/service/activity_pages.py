@@ -32,7 +32,7 @@ def show_jobs(request: Request, jobs: JobsHere, run: str = "") -> HTMLResponse:
 
 @activity_pages.get("/{job}")
 def show_job(request: Request, jobs: JobsHere, job: str) -> HTMLResponse:
-    """Show one job: how it stands, what it said, what came of it."""
+    """Show one job: its state, its log and its result."""
     info = jobs.job(job)
     rows = []
     if info.result and not isinstance(info.asked, RunAsked):

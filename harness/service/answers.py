@@ -1,4 +1,4 @@
-"""What the questions over HTTP take and answer: the types that OpenAPI is made of."""
+"""Requests and answers of the questions over HTTP: the types that OpenAPI is made of."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TrafficForecast(BaseModel):
 
 
 class TaskPerformance(BaseModel):
-    """What one task does with one of its input streams; the keys are Caladrius's.
+    """Performance of one task on one of its input streams; the keys are Caladrius's.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ SpoutTraffic = dict[str, dict[str, Annotated[float, Field(ge=0, allow_inf_nan=Fa
 
 
 class CurrentAnswer(BaseModel):
-    """How a topology performs in a measured step, or would at another rate.
+    """Performance of a topology in a measured step, or at another rate.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class CurrentAnswer(BaseModel):
 
 
 class ProposalAsked(BaseModel):
-    """A plan to be predicted: each executor's worker, or who is to propose: a scheduler or a tuner."""
+    """A plan to be predicted: each executor's worker, or a scheduler or tuner that is to propose one."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -166,7 +166,7 @@ class PackingPlan(BaseModel):
 
 
 class ModelInfo(BaseModel):
-    """A model's name, and what it says of itself."""
+    """A model's name, and its description in its own words."""
 
     name: str
     description: str

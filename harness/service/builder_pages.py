@@ -94,7 +94,7 @@ def _apply(tree: building.Tree, edit: Edit) -> None:
 
 
 def _parts(text: str, problem: str = "") -> dict[str, Any]:
-    """Return what the page shows of a file: its form, its drawing where it is an experiment, its problems."""
+    """Return the parts of a file's page: form, drawing where the file is an experiment, and problems."""
     from harness.analysis.figures import query_plan_drawing  # noqa: PLC0415 (takes a second)
 
     drawing, notes = "", []

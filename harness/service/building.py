@@ -78,7 +78,7 @@ def checked(text: str, settings: Sequence[str] = ()) -> Experiment:
 
 
 def warnings(experiment: Experiment) -> list[str]:
-    """Return what ``harness check`` would say of an experiment, a line each."""
+    """Return the findings of ``harness check`` on an experiment, a line each."""
     return [f"{f.severity}: {f.key}: {f.message}" for f in findings(experiment)]
 
 

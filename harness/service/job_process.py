@@ -1,7 +1,7 @@
-"""The process of one job: it runs a command, writes what came of it, and ends with the service.
+"""The process of one job: it runs a command, writes the command's result, and ends with the service.
 
 Its standard input is a pipe from the service. When that closes, by whatever death of the service, the command
-is told to end, and killed if it does not. Nothing is written of it then: the job was interrupted.
+gets the signal to end, and is killed if it does not. No result is written then: the job was interrupted.
 """
 
 from __future__ import annotations

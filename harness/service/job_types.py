@@ -1,4 +1,4 @@
-"""Jobs: what may be asked, and what is known of one; the types that OpenAPI is made of."""
+"""Jobs: requests for them, and the state of each; the types that OpenAPI is made of."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Rate = Annotated[
 
 
 class JobRequest(BaseModel):
-    """What every job's request has in common: unknown keys are errors."""
+    """Common rule of all jobs' requests: unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

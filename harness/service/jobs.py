@@ -122,7 +122,7 @@ class Jobs:
         return jobs
 
     def job(self, name: str) -> JobInfo:
-        """Return what is known of a job."""
+        """Return a job as it stands."""
         folder = self._known(name)
         begun = json.loads((folder / BEGUN).read_text(encoding="utf-8"))
         ended = _read(folder / ENDED)

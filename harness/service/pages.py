@@ -52,7 +52,7 @@ def show_runs(
 
 @pages.get("/compare")
 def compare_runs(request: Request, run: Annotated[list[str], Query()] = []) -> HTMLResponse:  # noqa: B006
-    """Show two runs side by side: what was measured of each configuration, and each model's errors."""
+    """Show two runs side by side: measurements of each configuration, and each model's errors."""
     if len(run) != 2:
         raise UsageError(f"{len(run)} runs chosen", "choose two in the table of runs")
     sides = []

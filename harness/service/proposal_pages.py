@@ -1,4 +1,4 @@
-"""What a job's tuners and schedulers proposed: rows side by side, and experiments that measure one."""
+"""Proposals of a job's tuners and schedulers: rows side by side, and experiments that measure one."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def decided_notes(decisions: list[Mapping[str, Any]], upto: int) -> dict[str, li
 
 
 def _short(decision: Mapping[str, Any]) -> str:
-    """Return a decision's outcome with what it is of: the first symbol of its formula."""
+    """Return a decision's result with its name: the first symbol of the decision's formula."""
     words = [w for w in str(decision["formula"]).split() if w not in ("min", "max")]
     result = decision["result"]
     said = f"{result:.4g}" if isinstance(result, float) else str(result)

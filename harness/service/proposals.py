@@ -46,7 +46,7 @@ class PlanGiven:
 
 
 def predict_proposed(run: Run, step: int | None, asked: ProposalAsked) -> dict[str, Any]:
-    """Answer what another plan of a topology would do, as ``harness schedule`` and ``tune --json`` do.
+    """Predict another plan of a topology; the answer is as of ``harness schedule`` and ``tune --json``.
 
     Raises
     ------

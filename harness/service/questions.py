@@ -137,7 +137,7 @@ def _summarise(made: Sequence[SubjectForecast], details: dict[str, str | int | f
 
 
 def assess_current(run: Run, step: int | None, model: str) -> CurrentAnswer:
-    """Answer how a topology performs in a measured step, and what a model makes of its latency."""
+    """Answer how a topology performs in a measured step, with the latency that a model predicts for it."""
     chosen = step_of(run, step)
     with computing:
         source = observation_of(run.path, chosen)

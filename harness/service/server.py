@@ -20,7 +20,7 @@ CLOSING_S = 5
 
 
 class LoopbackServer(uvicorn.Server):
-    """A server that ends the streams of events first when it is told to stop, so that it can end at once.
+    """A server that ends at once when a signal asks: it ends the streams of events first.
 
     Parameters
     ----------

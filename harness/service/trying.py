@@ -32,7 +32,7 @@ SHORT = (
 
 
 def try_out(text: str) -> list[dict[str, Any]]:
-    """Return a row a step: what the simulator plays, and what the model makes of it from the first one.
+    """Return a row a step: latency by the simulator, and the model's prediction from the first step.
 
     Raises
     ------

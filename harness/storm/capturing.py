@@ -1,4 +1,4 @@
-"""What the main of anybody's jar submits: captured without a cluster, before anything is measured."""
+"""Capture of the topology that a jar's main submits: without a cluster, before anything is measured."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHECKPOINTS = "$checkpoint"
 
 
 def known(experiment: Experiment, homes: ServerHomes, jars: Path) -> Experiment:
-    """Return the experiment with what its topology is made of, captured from its jar where it has one.
+    """Return the experiment with its topology's components and streams, captured from a jar where it has one.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def _captured_of(experiment: Experiment, topology: JarTopology, homes: ServerHom
 
 
 def captured(topology: JarTopology, answer: Mapping[str, Any]) -> Captured:
-    """Return what the submitter's answer says of a topology.
+    """Return the captured topology that the submitter's answer describes.
 
     Components that Storm added are left out of the query plan, with their streams.
     """

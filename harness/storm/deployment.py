@@ -44,11 +44,11 @@ class MetricsTarget(Protocol):
 
     @property
     def url(self) -> str:
-        """What lines are posted to, as InfluxDB's write interface."""
+        """Address that lines are posted to, as to InfluxDB's write interface."""
 
     @property
     def token_file(self) -> str:
-        """What holds the token, on the workers' hosts; empty for none."""
+        """File that holds the token, on the workers' hosts; empty for none."""
 
     @property
     def spool(self) -> str:
@@ -377,11 +377,11 @@ class StormDeployment:
         self._whole, self._state, self._starts = whole, None, WorkerStarts()
 
     def scheduling(self) -> str:
-        """Return what Nimbus' scheduler says of the placement; empty without one."""
+        """Return the scheduling status by Nimbus' scheduler; empty without a placement."""
         return "" if self._pinning.placement is None else self._cluster.nimbus.topology(self._name).scheduling
 
     def plan(self) -> PhysicalPlan:
-        """Read the physical plan now in force; one without executors while there is none."""
+        """Read the physical plan now in force; one without executors while no plan is in force."""
         self._state = self._cluster.nimbus.topology(self._name)
         return self._read_plan()
 
@@ -391,9 +391,9 @@ class StormDeployment:
         return physical_plan(self._state, self._query_plan, self._cluster.nodes)
 
     def whole(self) -> bool:
-        """Whether every executor of the plan that was read last is up.
+        """Return True if every executor of the plan that was read last is up.
 
-        Of a node that is gone Nimbus still has the last reports, until it has noticed and moved its workers.
+        Nimbus still has the last reports of a lost node until it has noticed the loss and moved the workers.
         """
         if self._state is None or not self._lost().isdisjoint(address for address, _ in self._state.slots()):
             return False

@@ -64,7 +64,7 @@ class Supervisor:
 
 @dataclass(frozen=True)
 class ClusterState:
-    """What Nimbus says of the cluster.
+    """The cluster's state, as Nimbus reports it.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Plan files, by which Nimbus puts each executor on a worker, and what it says of them.
+"""Plan files, by which Nimbus puts each executor on a worker, and Nimbus' status of them.
 
 The other end is ``harness.storm.cluster.PinnedScheduler`` in the instrumentation jar. A plan names every
 executor of the topology, Storm's own among them; a plan that does not fit changes nothing.
@@ -41,7 +41,7 @@ class PlanStatus(NamedTuple):
     waits: str
 
     def whole(self, generation: int) -> bool:
-        """Whether that plan is in force with every executor placed."""
+        """Return True if the plan of that number is in force with every executor placed."""
         return self.generation == generation and self.placed == self.executors and not self.waits
 
 

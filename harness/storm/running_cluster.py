@@ -17,7 +17,7 @@ Kind = Literal["topology", "topic"]
 
 
 class Starts(Protocol):
-    """What is known of the starts of workers."""
+    """Starts of workers, watched since a plan was asked for."""
 
     def mark(self) -> None:
         """Forget the starts until now: another plan is asked for."""
@@ -27,7 +27,7 @@ class Starts(Protocol):
 
 
 class RunningCluster(PlanFolder, Protocol):
-    """A cluster that is up, on this machine or on hosts of its own: what a campaign needs of it."""
+    """A cluster that is up, on this machine or on hosts of its own, with all that a campaign needs."""
 
     homes: ServerHomes
     nimbus: Nimbus
@@ -55,11 +55,11 @@ class RunningCluster(PlanFolder, Protocol):
 
     @property
     def one_clock(self) -> bool:
-        """Whether its workers' monotonic clocks are this machine's."""
+        """True if its workers' monotonic clocks are this machine's."""
 
     @property
     def broker_ahead_ms(self) -> float:
-        """What the broker's time of day is ahead of this machine's."""
+        """Lead of the broker's time of day over this machine's, in ms."""
 
     @property
     def lost(self) -> tuple[WorkerNode, ...]:
@@ -82,7 +82,7 @@ class RunningCluster(PlanFolder, Protocol):
 
 
 class Left(Frozen):
-    """What runs have put on a cluster and not removed yet.
+    """Topologies and topics that runs have put on a cluster and not removed yet.
 
     Attributes
     ----------

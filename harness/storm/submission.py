@@ -1,6 +1,6 @@
-"""What is sent to the jar: the query plan and settings as JSON, every value resolved here.
+"""Submission to the jar: the query plan and settings as JSON, every value resolved here.
 
-The Java side has no defaults of its own, so what ``experiment.yaml`` of a run says is what ran.
+The Java side has no defaults of its own, so a run's ``experiment.yaml`` has all settings that were in force.
 """
 
 from __future__ import annotations

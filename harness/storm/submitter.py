@@ -29,9 +29,9 @@ def submit(
     hosts: Path | None,
     heap_mb: int = MAIN_HEAP_MB,
 ) -> dict[str, Any]:
-    """Submit a topology and return what became of its components.
+    """Submit a topology and return the submitter's answer: its components, wrapped or not.
 
-    Main runs in the folder of its jar, wherever the command was given. What it says is kept in ``submit.log``
+    Main runs in the folder of its jar, wherever the command was given. Its output is kept in ``submit.log``
     beside ``submit_json``; the answer comes in a file that ``submit_json`` names.
 
     Parameters

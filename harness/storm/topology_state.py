@@ -1,4 +1,4 @@
-"""What Nimbus says of a topology, and what can be concluded from it: pure, no client."""
+"""A topology's state as Nimbus reports it, and the conclusions from such states: pure, no client."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Ranges = frozenset[tuple[int, int]]
 
 @dataclass(frozen=True)
 class ExecutorState:
-    """An executor of the assignment in force, and what its worker last reported of it.
+    """An executor of the assignment in force, with its worker's last report.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class ExecutorState:
 
 
 class ReportedError(NamedTuple):
-    """What a task reported: when, in seconds since 1970, and worker and cause in one line."""
+    """An error that a task reported: time in seconds since 1970, and worker and cause in one line."""
 
     epoch_s: int
     text: str
@@ -80,7 +80,7 @@ class ReportedError(NamedTuple):
 class TopologyState:
     """A topology's status, its executors (ackers and metrics consumers included) and reported errors.
 
-    ``scheduling`` is what Nimbus' scheduler says of it; empty where it says nothing.
+    ``scheduling`` is the status that Nimbus' scheduler gives the topology; empty without one.
     """
 
     id: str
@@ -97,7 +97,7 @@ class TopologyState:
         return {slot: frozenset(ranges) for slot, ranges in found.items()}
 
     def assigned(self, query_plan: QueryPlan) -> bool:
-        """Whether every component of the query plan has an executor in the assignment."""
+        """Return True if every component of the query plan has an executor in the assignment."""
         return {c.name for c in query_plan.components} <= {e.component for e in self.executors}
 
     def uptimes_s(self) -> dict[Slot, int]:
@@ -106,7 +106,7 @@ class TopologyState:
 
     @property
     def all_up(self) -> bool:
-        """Whether there are executors and each has been reported."""
+        """True if there are executors and each has been reported."""
         return bool(self.executors) and all(e.up for e in self.executors)
 
 
@@ -167,7 +167,7 @@ class Rebalance:
         self._late_uptimes_s: dict[Slot, int] = {}
 
     def whole(self, state: TopologyState) -> bool:
-        """Whether the configuration is in force with every executor up in a worker of the new plan.
+        """Return True if the configuration is in force, every executor up in a worker of the new plan.
 
         To be asked repeatedly, each time with a new state.
         """
@@ -203,7 +203,7 @@ class Rebalance:
         return uptime_s != self._late_uptimes_s.setdefault(slot, uptime_s)
 
     def _all_know(self, slots: Mapping[Slot, Ranges], now_s: float) -> bool:
-        """Whether the nodes that keep all of their executors have asked for the plan by now."""
+        """Return True if the nodes that keep all of their executors have asked for the plan by now."""
         told = {slot[0] for slot, _ in set(slots.items()) ^ set(self._slots.items())}
         kept = {address for address, _ in slots} - told
         return not told or not kept or now_s - self._assigned_s >= KNOWN_BY_S
@@ -220,12 +220,12 @@ class _WorkerStart(NamedTuple):
 
 
 class WorkerStarts:
-    """When each worker was started, from uptimes in whole seconds that arrive late.
+    """Time at which each worker was started, from uptimes in whole seconds that arrive late.
 
-    A worker that came back reports less uptime than before, or so little that it began since the last look,
-    or twice in a row a start later than the known one: a single report that was long under way looks like a
-    later start, too, and the next one does not. One that dies within ``TOLERANCE_S`` of its start may not be
-    told from its successor.
+    A worker that came back shows in one of three ways. It reports less uptime than before, or so little that
+    the worker began since the last look, or twice in a row a start later than the known one. A single report
+    that was long under way looks like a later start, too, but the next report does not. A worker that dies
+    within ``TOLERANCE_S`` of its start may not be told from its successor.
     """
 
     TOLERANCE_S = 3.0

@@ -1,9 +1,9 @@
 """Workers that cannot start: a slot's worker died, and nobody has started another.
 
-Of a worker that has not reported yet, its supervisor does not notice the end, until the long time that a
-slow start is granted is over; of one that has, it starts another at once, without end. Nimbus only says that
-the plan is not whole. Each start leaves a line in ``worker-<port>.log``
-(``assets/servers/storm/java-of-workers.sh``), followed by what the JVM wrote before the worker had a log.
+A supervisor overlooks the end of a worker that has not reported yet, until the long time that a slow start is
+granted is over. In place of a worker that has reported, the supervisor starts another at once, without end.
+Nimbus only says that the plan is not whole. Each start leaves a line in ``worker-<port>.log``
+(``assets/servers/storm/java-of-workers.sh``), then the JVM's output before the worker had a log.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def starts(text: str) -> list[Start]:
 
 
 class WorkerOutput:
-    """What is known of the starts of a cluster's workers.
+    """Starts of a cluster's workers, as the slots' files tell them.
 
     Parameters
     ----------

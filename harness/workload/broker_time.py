@@ -1,8 +1,9 @@
 """When a record was appended, by its broker's stamp, on this machine's monotonic clock.
 
-The schedule is on the monotonic clock, a stamp is a time of day in whole milliseconds, which may be another
-machine's. It is moved by what that one was ahead before the run, by the difference of this machine's two
-clocks when the record is read, at most some seconds later, and to the middle of its millisecond.
+The schedule is on the monotonic clock. A stamp is a time of day in whole milliseconds, which may be another
+machine's. Three shifts bring the stamp to the monotonic clock. The first is the broker's lead before the run.
+The second is the difference of this machine's two clocks when the record is read, at most some seconds later.
+The third is half a millisecond, to the middle of the stamp's millisecond.
 """
 
 from __future__ import annotations
@@ -29,9 +30,14 @@ def appended_ns(append_ms: Stamps, offset_ns: int) -> Stamps:
 
 
 def monotonic_minus_stamps_ns(ahead_ms: float = 0.0) -> int:
-    """Return what the monotonic clock is ahead of the broker's time of day, which is so far ahead of ours.
+    """Return the monotonic clock's lead over the broker's time of day, in ns.
 
-    Of several readings the one that took least time tells it: a process may be kept from its core in one.
+    Of several readings the quickest counts: a process may be kept from its core during another.
+
+    Parameters
+    ----------
+    ahead_ms : float
+        Lead of the broker's time of day over this machine's.
     """
     readings = []
     for _ in range(CLOCK_READINGS):

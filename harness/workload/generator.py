@@ -1,7 +1,7 @@
 """The generator: sends message n at its scheduled time and says when it really did.
 
-A message that is due late is sent at once and the schedule stays as it was made: falling behind is
-visible as lateness (``sent_ns - scheduled_ns``), never hidden in a slower clock.
+A message that is overdue is sent at once, and the schedule stays as it was made. A generator that falls
+behind shows this as lateness (``sent_ns - scheduled_ns``), never hides it in a slower clock.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SILENCE_NS = 5_000_000_000
 
 @dataclass(frozen=True)
 class GeneratorSettings:
-    """What the generator's process needs to know."""
+    """Settings of the generator's process: broker, input topics by weight, and form of the records."""
 
     bootstrap: str
     topics: Mapping[str, int]
@@ -92,7 +92,7 @@ class Exhausted(NamedTuple):
 
 @dataclass(frozen=True)
 class Lateness:
-    """How far behind its schedule messages were sent, in milliseconds."""
+    """Delay of messages behind their schedule, in milliseconds."""
 
     messages: int
     p50_ms: float
@@ -345,8 +345,8 @@ def _partitions(topics: Mapping[str, int], partitions: int) -> Sequence[int]:
 def _due(begin: Begin) -> tuple[int, Iterator[int]]:
     """Return the time that offsets count from, and the monotonic time at which each message is due.
 
-    The first offsets are drawn before the clock is read: a random schedule that is taken up late draws all
-    of its past, and a start set before that would be caught up with in one burst.
+    The first offsets are drawn before the clock is read. A random schedule that is taken up late draws all of
+    its past first. If the start were set before that, the messages due meanwhile would come in one burst.
     """
     chunks = begin.schedule.chunks(begin.skip)
     first = next(chunks, np.empty(0, dtype=np.int64))

@@ -119,9 +119,9 @@ class KafkaLoad:
         self._received.add(self.receiver.read_to(ends, READ_TIMEOUT_S))
 
     def taken(self) -> bool:
-        """Whether the spouts have told Kafka that they read all that was sent.
+        """Return True if the spouts have told Kafka that they read all that was sent.
 
-        What they have not is read again by their successors, in the next step.
+        Their successors read the rest again, in the next step.
         """
         if not self._group:
             return True
@@ -133,10 +133,10 @@ class KafkaLoad:
     def counts(self) -> tuple[int, int]:
         """Return the broker's own counts of records since the step began, by their offsets.
 
-        Of the input topics to their ends; of the output topic to where it has been read, which ``catch_up``
-        and ``received`` move on and which ``records_read`` is to be compared with. Its end would be another
-        moment's: a sliding window of time goes on firing, with no new members, until its last tuple is as
-        old as the window is long.
+        Input topics are counted to their ends. The output topic is counted to the position that the receiver
+        has read to, for comparison with ``records_read``; both ``catch_up`` and ``received`` move it on. The
+        output topic's end would be another moment's. A sliding window of time goes on firing, with no new
+        members, until its last tuple is as old as the window is long.
         """
         return self._input_records() - self._before[0], int(self.receiver.positions.sum()) - self._before[1]
 

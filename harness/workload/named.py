@@ -1,8 +1,8 @@
 """The records of anybody's jar: all that it has to carry from input topic to output is a message's name.
 
-A name is text, ``message-7``. When a message went in and when an output came out is when the broker appended
-the two records: one clock, in whole milliseconds, and nothing of what generator and receiver take. A single
-latency is a millisecond off at most, a mean is not off.
+A name is text, ``message-7``. A message goes in, and an output comes out, when the broker appends the record.
+Both times are by one clock, in whole milliseconds, and hold none of the time that generator and receiver
+take. A single latency is a millisecond off at most, a mean is not off.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAME = re.compile(rb"message-(\d{1,18})")
 
 
 class NamedWire:
-    """What a jar's topology is sent, and how its outputs are told (a ``Wire``).
+    """The wire format of a jar's topology (a ``Wire``): input records made, output records known by name.
 
     Parameters
     ----------

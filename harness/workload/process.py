@@ -1,9 +1,11 @@
 """A worker process of the harness: commands in, results out, and it never outlives its parent.
 
-Results leave the child through a thread of its own and are taken by one in the parent: a parent that
-is busy holds nobody up and finds everything at its next look, however much more than a pipe holds, and
-nothing that was handed over is lost when the child ends. Plain pipes only: a queue of the standard library
-between processes would leave named semaphores behind when everything is killed at once.
+Results leave the child through a thread of its own, and a thread of the parent takes them. So a busy parent
+holds nobody up and finds everything at its next look, even more than a pipe holds. Nothing that was handed
+over is lost when the child ends.
+
+The pipes are plain. A queue of the standard library between processes would leave named semaphores behind
+when everything is killed at once.
 """
 
 from __future__ import annotations
@@ -139,7 +141,7 @@ class Process:
             self._commands.send(command)
 
     def result(self, timeout_s: float = 0.0) -> Any | None:
-        """Return the child's next result, or None when there is none in that time.
+        """Return the child's next result, or None if none comes in that time.
 
         Raises
         ------

@@ -24,7 +24,7 @@ NAMED_FOREIGN = 20
 
 @dataclass(frozen=True)
 class ReceiverSettings:
-    """What the receiver's process needs to know."""
+    """Settings of the receiver's process: broker, output topic with its start, and form of the records."""
 
     bootstrap: str
     topic: str

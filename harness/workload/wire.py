@@ -1,15 +1,24 @@
 """The bytes on the topics: input records made, output records decoded into columns.
 
-Those of the harness's own topologies (``OwnWire``); those of anybody's jar are in ``named.py``. An output
-record, all integers big-endian::
+This module has the records of the harness's own topologies (``OwnWire``); ``named.py`` has those of anybody's
+jar. All integers are big-endian.
+
+An output record:
 
     u8 version = 1
     u8 length, sink component's name in UTF-8
     u16 length, path string in UTF-8
     i64 thesis_entered_ns
-    i32 number of members, then the members, each:
-        i64 message_id, i32 child, i64 entered_ns, u16 number of hops, then the hops, each:
-            i32 task, i64 received_ns, i64 emitted_ns
+    i32 number of members, then the members
+
+A member:
+
+    i64 message_id, i32 child, i64 entered_ns
+    u16 number of hops, then the hops
+
+A hop:
+
+    i32 task, i64 received_ns, i64 emitted_ns
 """
 
 from __future__ import annotations
@@ -134,13 +143,13 @@ class Decoded:
 
 
 class Wire(Protocol):
-    """What generator and receiver agree on; a value, which goes with them into their processes."""
+    """Form of the records that generator and receiver agree on: a value, which goes into their processes."""
 
     @property
     def by_broker(self) -> bool:
-        """Whether a message went in and came out when the broker appended its records.
+        """True if a message goes in and comes out when the broker appends its records.
 
-        Nothing else is known of that by this machine's clock.
+        This machine's clock then has no other times of the message.
         """
 
     def outgoing(self, message_id: int) -> Outgoing:
@@ -240,7 +249,7 @@ def decode(records: Iterable[OutputRecord]) -> Decoded:
     """Decode records of the output topic, member by member.
 
     Records of equal shape are decoded together as one array. A record that cannot be read is named
-    among ``foreign`` and gives no row; members of the other records are all there, in the order of
+    among ``foreign`` and gives no row. All members of the other records are there, in the order of
     their records within each number of hops.
 
     Parameters
