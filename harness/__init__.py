@@ -7,8 +7,8 @@ The public interface for notebooks and scripts:
 >>> run.verdict
 'valid'
 
-``load_run`` opens a run directory, ``search_runs`` lists runs as a frame, ``predict`` asks a model about
-another plan, ``assert_conforms`` holds a model of one's own against the rules of docs/write-a-model.md.
+Runs are opened with ``load_run`` and listed, as a frame, with ``search_runs``. A model is asked about another
+plan with ``predict``, and held against the rules of docs/write-a-model.md with ``assert_conforms``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The command ``harness``: what the modules of ``harness.commands`` do, under one name."""
+"""The command ``harness``: all commands of the modules in ``harness.commands``, under one name."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class ClusterError(HarnessError):
 
 
 class StepInvalid(HarnessError):
-    """What was measured of a step cannot be used."""
+    """The measurements of a step cannot be used."""
 
 
 class NoOutput(HarnessError):

@@ -37,7 +37,7 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     def __copy__(self) -> Self:
-        """Copy the fields; what was derived of them is not kept, since ``model_copy`` may change them."""
+        """Copy the fields without the values derived from them, since ``model_copy`` may change fields."""
         found = super().__copy__()
         for name in found.__dict__.keys() - type(self).model_fields.keys():
             del found.__dict__[name]
@@ -74,7 +74,7 @@ class Window(Frozen):
 
     @property
     def tumbling(self) -> bool:
-        """Whether each tuple belongs to exactly one window."""
+        """True where each tuple belongs to exactly one window."""
         return self.length == self.slide
 
 
@@ -155,7 +155,7 @@ class QueryPlan(Frozen):
 
 
 class TopologyConfiguration(Frozen):
-    """What one step asks for: executors for each component, and worker processes.
+    """Executors for each component and number of worker processes, as one step asks for them.
 
     ``executors`` names every component of the query plan and, where their number was asked,
     Storm's own (``__acker``).
@@ -398,7 +398,7 @@ class AskedPlacement(Frozen):
 
     @property
     def number_of_workers(self) -> int:
-        """How many workers it uses."""
+        """Number of workers that the plan uses."""
         return len(set(self.workers.values()))
 
     def differences(self, plan: PhysicalPlan) -> tuple[str, ...]:

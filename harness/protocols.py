@@ -30,7 +30,7 @@ Verdict = Literal["valid", "invalid", "unknown"]
 
 @dataclass(frozen=True)
 class Settings:
-    """What a model may know of the deployment beside the plan.
+    """Facts about the deployment, beside the plan, that a model may know.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Observation:
-    """What was measured of one step, and all a model gets to see of it.
+    """Measurements of one step, which are all that a model gets to see of the step.
 
     Attributes
     ----------
@@ -93,9 +93,10 @@ class Observation:
 class Estimate:
     """One predicted number.
 
-    ``subject`` is empty for the whole topology, else a component's name or the label of an executor,
-    a stream or a logical connection (``harness.plans``). ``value``, ``low`` and ``high`` (the ends of
-    a 90 % interval) are None when there is none; ``reason`` says why when ``status`` is not ``ok``.
+    The ``subject`` is empty for the whole topology. Else it is a component's name, or the label of an
+    executor, a stream or a logical connection (``harness.plans``). The ``value`` is None where the model
+    gives no number, and so are ``low`` and ``high``, the ends of a 90 % interval. The ``reason`` says why
+    when ``status`` is not ``ok``.
     """
 
     measure: str
@@ -352,7 +353,7 @@ class Tuner(Protocol):
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One check of a run: what was checked, where, and what came of it."""
+    """Result of one check of a run: the check's name, its verdict, the step and the details."""
 
     check: str
     status: Verdict

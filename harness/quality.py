@@ -1,4 +1,4 @@
-"""``quality.json``: what was found of a step while it was measured, by which it can be used or not."""
+"""``quality.json``: findings about a step, made while it was measured, that decide whether it can be used."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Backlog(Frozen):
 
 
 class Tracked(Frozen):
-    """What became of the messages that spouts emitted with an identifier, in whole buckets of the interval.
+    """Fates of the messages that spouts emitted with an identifier, in whole buckets of the interval.
 
-    Each is counted by the spouts' wrappers: emitted with an identifier, acked, failed, and in flight when the
+    The spouts' wrappers count them: emitted with an identifier, acked, failed, and in flight when the
     first bucket began and the last ended.
     """
 
@@ -49,7 +49,7 @@ class Tracked(Frozen):
 
     @property
     def balanced(self) -> bool:
-        """Whether each message has one fate."""
+        """True where each message has one fate."""
         return self.pending_before + self.emitted == self.acked + self.failed + self.pending
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ class Tracked(Frozen):
 
 
 class Adaptation(Frozen):
-    """What is judged of a step that changed its plan while it was measured.
+    """Judgement of a step that changed its plan while the step was measured.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class Quality(Frozen):
 
     @property
     def ledger_counts(self) -> dict[str, int]:
-        """The ledger's counts by what became of messages; empty where the harness sent none."""
+        """The ledger's counts of messages by their fate; empty where the harness sent none."""
         ledger = self.ledger or {}
         return {name: n for name, n in ledger.items() if isinstance(n, int) and not isinstance(n, bool)}
 

@@ -107,10 +107,10 @@ class CompleteLatency(Frozen):
 
 
 class Rejected(Frozen):
-    """An attempt at a step that was not kept: why, and what it had found of the latency by then.
+    """An attempt at a step that was not kept: the reason, and the latency that it had measured by then.
 
-    All but the reason is None where the attempt was broken off, and in runs that were measured before it was
-    kept.
+    All but the reason is None where the attempt was broken off, and in runs older than the records of
+    attempts.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
@@ -148,12 +148,18 @@ class FaultMade(Frozen):
 
 
 class Interval(Frozen):
-    """``interval.json``: when the step was measured. Times are monotonic ns and epoch ms.
+    """``interval.json``: the times at which a step was measured, in monotonic ns and epoch ms.
 
-    In order: asked for (``rebalance_start_ns``), plan in force (``up_ns``), burn-in, interval (``start_ns``
-    to ``end_ns``), its last messages waited for (``settled_ns``), outputs and windows drained
-    (``drained_ns``), everything written but this file (``done_ns``). ``overhead_s`` is all of it but
-    burn-in and interval.
+    The times in their order:
+
+    - ``rebalance_start_ns``: the configuration was asked for;
+    - ``up_ns``: the plan was in force, and burn-in began;
+    - ``start_ns`` and ``end_ns``: the interval began and ended;
+    - ``settled_ns``: the interval's last messages had been waited for;
+    - ``drained_ns``: outputs and windows were drained;
+    - ``done_ns``: everything but this file was written.
+
+    All of this time but burn-in and interval is ``overhead_s``.
     """
 
     # Where nothing came out there is no mean, and the half-width has no bound: JSON has no word for either.
@@ -203,7 +209,7 @@ class Interval(Frozen):
 
     @property
     def by_broker(self) -> bool:
-        """Whether messages were timed by the brokers' stamps, from topic to topic."""
+        """True where messages were timed by the brokers' stamps, from topic to topic."""
         return self.latency == "topics"
 
     @property
@@ -319,7 +325,7 @@ class Run:
 
     @property
     def environment(self) -> dict[str, Any]:
-        """What ``environment.json`` says."""
+        """Contents of ``environment.json``."""
         path = self.path / "environment.json"
         try:
             loaded = json.loads(path.read_text(encoding="utf-8"))
@@ -331,7 +337,7 @@ class Run:
 
     @property
     def verdict(self) -> str:
-        """What ``verdict.json`` says, or that there is none yet."""
+        """Verdict in ``verdict.json``, or ``not reported`` while no such file exists."""
         path = self.path / "verdict.json"
         if not path.is_file():
             return "not reported"

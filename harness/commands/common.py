@@ -1,7 +1,13 @@
-"""What the commands share: how they end, how they name an error, the types of their arguments.
+"""Parts that the commands share: how they end, how they name an error, the types of their arguments.
 
-Exit status: 0 done and valid; 1 failed; 2 usage or configuration; 3 done but the measurement is
-invalid; 4 validity unknown; 5 a forecast above the limit of an alert.
+A command ends with one of these exit statuses:
+
+- 0: done and valid
+- 1: failed
+- 2: usage or configuration
+- 3: done, but the measurement is invalid
+- 4: validity unknown
+- 5: a forecast above the limit of an alert
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the user sees while a run goes on: a live line in a terminal, plain lines elsewhere."""
+"""Progress of a run as the user sees it: a live line in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 

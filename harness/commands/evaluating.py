@@ -193,21 +193,26 @@ def accuracy(
 ) -> None:
     """Judge the models over the runs of an evaluation set (default: reports/runs), and write a page.
 
-    On the page are the goals, the models side by side and, for the composite model, where its errors come
-    from: each stage and each estimate replaced by what was measured of it.
+    On the page are the goals and the models side by side. For the composite model the page also has the
+    sources of its errors: each stage and each estimate is replaced by its measured value.
 
     \b
     harness accuracy
     harness accuracy runs/loaded-ramp/20260102T030405Z --out ramp.md
-    harness accuracy --check
-    harness accuracy --summary
-    harness accuracy reports/runs/loaded-cpu --without coldness --without at-once
 
     With --without no page is written: a table says how large the composite model's errors are with and
     without each mechanism, over the experiments in which it acts.
-    With --summary nothing is computed either: the page's first table is printed, if it is up to date.
-    With --check nothing is computed and the exit status is 1 when a run is missing from the page, or the
-    models have changed since it was made.
+
+    \b
+    harness accuracy reports/runs/loaded-cpu --without coldness --without at-once
+
+    With --summary or --check nothing is computed. The first prints the page's first table, if the page is up
+    to date. The exit status of the second is 1 when a run is missing from the page, or the models have
+    changed since the page was made.
+
+    \b
+    harness accuracy --summary
+    harness accuracy --check
     """
     from harness.analysis.judge import ablation
     from harness.analysis.judge.evaluation import evaluate, find_runs, read_split
@@ -265,6 +270,8 @@ def conformance(models: tuple[str, ...], schedulers: tuple[str, ...], as_json: b
 
     \b
     harness conformance --model mypackage.mymodule:model
+
+    \b
     harness conformance --scheduler mypackage.mymodule:Scheduler
     """
     from harness.app.conformance import example

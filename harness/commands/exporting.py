@@ -30,8 +30,14 @@ FORMATS = {
 def export(run_path: Path, formats: tuple[str, ...], step: int | None, out: Path, as_json: bool) -> None:
     """Write RUN in a format that other tools read; nothing in RUN is changed.
 
+    A histogram holds the latencies of one step:
+
     \b
     harness export runs/quick/20260102T030405Z --hgrm --step 0 --out step-0.hgrm
+
+    The other formats hold the whole run:
+
+    \b
     harness export runs/quick/20260102T030405Z --junit --out checks.xml
     harness export runs/quick/20260102T030405Z --csv --out tables
     harness export runs/quick/20260102T030405Z --ro-crate --out crate

@@ -78,10 +78,12 @@ def forecast(
     harness forecast runs/quick/20260102T030405Z --by task
     harness forecast day.txt --season-s 120 --horizon-s 10 --horizon-s 60
     harness forecast day.txt --season-s 120 --model fourier-ar --model seasonal-naive --plot day.svg
-    harness forecast day.txt --season-s 120 --horizon-s 60 --alert 250
 
     With --alert the exit status is 5 when the rate of a component will probably be above the limit before the
     longest horizon; component, time and probability are printed. The first model decides.
+
+    \b
+    harness forecast day.txt --season-s 120 --horizon-s 60 --alert 250
     """
     from harness.app.forecasting import read_subjects
     from harness.forecasts import DEFAULT, resolve_forecaster

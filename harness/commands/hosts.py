@@ -15,7 +15,7 @@ from harness.errors import UsageError
 @click.argument("cluster_file", metavar="CLUSTER.yaml", type=FilePath)
 @json_option
 def provision(cluster_file: Path, as_json: bool) -> None:
-    """Make a cluster on hosts of its own, or what is missing of it; again, it changes nothing.
+    """Make a cluster on hosts of its own, or the parts that it lacks; once whole, it stays as it is.
 
     \b
     harness provision configs/clusters/namespaces-3.yaml

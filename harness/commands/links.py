@@ -1,4 +1,4 @@
-"""What a slower network does, measured and predicted."""
+"""Effect of a slower network, measured and predicted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is here: experiments, models, runs, and the tools and servers of this machine."""
+"""Lists of what is here: experiments, models, runs, and this machine's tools and servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a message costs on this machine, measured for tuners."""
+"""Cost of a message on this machine, measured for tuners."""
 
 from __future__ import annotations
 

@@ -41,10 +41,10 @@ def plans(
 ) -> None:
     """Ask about the plans of RUN: executors on workers, streams that cross nodes, paths, differences.
 
-    Neo4j is the one that NEO4J_URI names (with NEO4J_USERNAME, and NEO4J_PASSWORD or NEO4J_PASSWORD_FILE),
-    else that of the provisioned cluster on which the run was measured with plans.store: neo4j, else this
-    machine's own, which is started for the question. The run is imported into it first; what is there
-    already is not changed.
+    Neo4j is the one that NEO4J_URI names (with NEO4J_USERNAME, and NEO4J_PASSWORD or NEO4J_PASSWORD_FILE).
+    Else it is that of the provisioned cluster on which the run was measured with plans.store: neo4j. Without
+    either, this machine's own Neo4j is started for the question. The run is imported into the graph first;
+    plans that are there already stay as they are.
 
     \b
     harness plans runs/quick/20260102T030405Z

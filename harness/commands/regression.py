@@ -1,4 +1,4 @@
-"""Whether models or measurements became worse, and sealed archives of runs."""
+"""Judgement whether models or measurements became worse, and sealed archives of runs."""
 
 from __future__ import annotations
 

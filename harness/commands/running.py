@@ -280,7 +280,7 @@ def _show_findings(experiment: Any) -> list[str]:
 
 
 def _simulate(experiment: Any, resumed: Any, runs: Path, as_json: bool) -> None:
-    """Play an experiment instead of measuring it, judge the models on what came of it, and end."""
+    """Play an experiment instead of measuring it, judge the models on the played run, and end."""
     from harness.app import measured_with
     from harness.app.simulated.campaign import carry_out
     from harness.experiments.loading import expand_steps, files
@@ -311,7 +311,7 @@ def _require_measured(run_: Any) -> None:
 
 @contextmanager
 def _resumable(run_: Any, steps: int) -> Iterator[None]:
-    """Say of a run that stops what is kept of it, and how to go on."""
+    """Add to the error of a run that stops how many of its steps are kept, and how to go on."""
     try:
         yield
     except (HarnessError, KeyboardInterrupt, OSError) as error:
@@ -334,7 +334,7 @@ def _captured(experiment: Any, homes: Any, show: bool = True) -> Any:
 
 
 def _show_topology(topology: Any) -> None:
-    """Show what was captured of a jar's topology."""
+    """Show a jar's topology as it was captured."""
     from harness.storm.capturing import CAPTURED_AS
     from harness.topologies.jar import NAME
     from harness.topologies.roles import traits

@@ -84,13 +84,14 @@ def schedule(
 ) -> None:
     """Let schedulers place the executors of a step of RUN; needs no cluster, changes nothing.
 
-    Each plan is shown with the latency that the composite model predicts, tuples a second that cross workers
-    and nodes, load distance in points of a node, executors moved and workers restarted.
+    Each plan is shown with the latency that the composite model predicts. Beside it are the tuples a second
+    that cross workers and nodes, load distance in points of a node, executors moved and workers restarted.
 
     \b
     harness schedule reports/runs/loaded-workers/20261123T170830Z
     harness schedule reports/runs/loaded-workers/20261123T170830Z --scheduler aniello-online --placements
-    harness schedule reports/runs/loaded-workers/20261123T170830Z --scheduler '{name: random, seed: 3}'
+
+    Parameters of a scheduler are given beside its name, as in `--scheduler '{name: random, seed: 3}'`.
     """
     from harness.experiments.placement_file import placement_text
     from harness.schedulers import SCHEDULERS, make_scheduler

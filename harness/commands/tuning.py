@@ -50,11 +50,15 @@ def tune(
     """Let tuners propose executors and batch sizes for a step of RUN; needs no cluster, changes nothing.
 
     Tuners are aeolus (throughput), ds2 (true rates in one pass), model-guided (least predicted latency), and
-    your own as package.module:name. Each proposal is shown with what the composite model predicts of it.
+    your own as package.module:name. Each proposal is shown with the composite model's prediction for it.
 
     \b
     harness tune reports/runs/loaded-ramp/20261124T052131Z --rate 225
     harness tune reports/runs/loaded-ramp/20261124T052131Z --step 1 --tuner ds2 --set ds2.utilisation=0.7
+
+    With --explain each decision of a tuner is shown:
+
+    \b
     harness tune reports/runs/loaded-ramp/20261124T052131Z --tuner aeolus --explain
     """
     from harness.app.message_costs import measured_parameters

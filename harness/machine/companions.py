@@ -67,7 +67,7 @@ class DataServer:
 
     @property
     def room(self) -> str:
-        """How much room its data have: a server does not always say that it wants some."""
+        """Free disk space for the server's data, in words; a server may not say that it lacks some."""
         return f"{shutil.disk_usage(self.data).free // 1_000_000} MB are free for its data in {self.data}"
 
     def command(self) -> Sequence[str]:
@@ -79,7 +79,7 @@ class DataServer:
         return {}
 
     def answers(self) -> bool:
-        """Whether it answers a request."""
+        """Return True if the server answers a request."""
         raise NotImplementedError
 
     def prepare(self) -> None:

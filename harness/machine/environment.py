@@ -1,4 +1,4 @@
-"""What a run was made on and with: recorded beside its results, shown as provenance in the report."""
+"""Machine and software of a run, recorded beside its results and shown as provenance in the report."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Logs that other users' programs wrote, taken over as plain files: no modes, no owners, no links.
 
-A worker runs the code of a jar and owns its log folder, so that folder may hold anything. What is kept of it
-are the bytes of its regular files, under this user and this user's umask, and of a limited size.
+A worker runs the code of a jar and owns its log folder, so that folder may hold anything. Only the bytes of
+its regular files are kept, up to a limited size, under this user and this user's umask.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether hosts elsewhere are there: those that take connections at their ssh port.
+"""Presence of hosts elsewhere: a host is there while it takes connections at its ssh port.
 
 A connection that fails once says little of a host that took others: it is gone when it has taken none for a
 while.
@@ -41,11 +41,11 @@ class HostPorts:
 
     @property
     def alive(self) -> bool:
-        """Whether what they all are in is there: it is not this machine's."""
+        """True at all times: the network that the hosts are in is not this machine's."""
         return True
 
     def host_alive(self, name: str) -> bool:
-        """Whether a host is there; it is asked now and then."""
+        """Return True if a host is there; its port is asked now and then."""
         now_s = time.monotonic()
         if now_s - self._asked_s.get(name, -ASK_EVERY_S) >= ASK_EVERY_S:
             if self._answers(name):

@@ -1,4 +1,4 @@
-"""Environment variables that every JVM, or Spark, obeys before what it is told on its command line."""
+"""Environment variables that every JVM, or Spark, obeys before its command line."""
 
 from __future__ import annotations
 

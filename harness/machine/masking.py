@@ -1,7 +1,8 @@
 """Secrets in settings: recognised by their names, and left out of whatever a run keeps.
 
-A run directory is bundled, archived and published. So a password that was given by ``--set``, as a jar's
-argument or as a setting of Storm or Kafka is masked in it, and wherever a server's log repeats it.
+A run directory is bundled, archived and published. So a password is masked in it, whether given by ``--set``,
+as a jar's argument, or as a setting of Storm or Kafka. Where a server's log repeats the password, the log is
+masked, too.
 """
 
 from __future__ import annotations

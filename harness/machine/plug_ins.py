@@ -21,7 +21,7 @@ P = TypeVar("P")
 
 @dataclass(frozen=True)
 class PlugIns(Generic[P]):
-    """What goes by one noun, and how a name of it becomes a callable.
+    """Callables that go by one noun, such as model, and the way from a name to its callable.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class PlugIns(Generic[P]):
 
 
 def make(plug_ins: PlugIns[Callable[..., P]], name: str, parameters: Mapping[str, object]) -> P:
-    """Return what the callable of that name makes of its parameters: something with a method ``propose``.
+    """Return the object, with a method ``propose``, that the callable of that name makes from parameters.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What can be read of this machine while a step is measured: its two clocks, and where its CPU time went."""
+"""Readings of this machine while a step is measured: its two clocks, and the use of its CPU time."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ class ThisMachine:
     """The machine that this process runs on (``harness.experiments.contracts.MachineReadings``)."""
 
     def clock_offset_ns(self) -> int:
-        """Return what the time of day is ahead of the monotonic clock.
+        """Return how far the time of day is ahead of the monotonic clock, in ns.
 
-        Of several readings the one that took least time tells it: a process may be kept from its core in one,
-        and a busy machine is no reason to take a clock for one that moved.
+        Several readings are taken, and the one that took least time is returned. A process may be kept from
+        its core during a reading, and a busy machine is no reason to take a clock for one that moved.
         """
         readings = []
         for _ in range(CLOCK_READINGS):

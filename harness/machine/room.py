@@ -1,4 +1,4 @@
-"""Whether this machine has the disk and the memory that a cluster of a given shape takes."""
+"""Check that this machine has the disk and the memory that a cluster of a given shape takes."""
 
 from __future__ import annotations
 

@@ -1,19 +1,19 @@
 """A network and a process tree of our own, which end with the process that made them.
 
-Nimbus has no authentication and runs what it is sent, so it must not be reachable from outside. Linux
-gives every user a private network (127.0.0.0/8 and nothing else) and a private process tree, inside a
-user namespace:
+Nimbus has no authentication and runs what it is sent, so Nimbus must not be reachable from outside. Linux
+gives every user a private network (127.0.0.0/8 and nothing else) and a private process tree, inside a user
+namespace. Three generations of processes live in it:
 
-    outer   the process the user started: hands signals on, returns the exit status
-      init    pid 1 of the private tree: reaps orphans; its end is the end of everything in it
-        command   the harness itself, once more; its children are servers and workers
+- outer is the process that the user started: it hands signals on and returns the exit status;
+- init is pid 1 of the private tree: it reaps orphans, and its end is the end of everything in the tree;
+- command is the harness itself, once more: its children are servers and workers.
 
-``kill -9`` of the outer process ends init by its parent-death signal, and with init the kernel ends
-every process of the tree. The ``unshare`` tool would do the same but for one thing: it blocks SIGTERM
-and does not hand it on.
+When outer is killed, even by ``kill -9``, its parent-death signal ends init, and with init the kernel ends
+every process of the tree. The ``unshare`` tool would do the same but for one thing: it blocks SIGTERM and
+does not hand it on.
 
-Ctrl-C reaches the command alone, once, as KeyboardInterrupt: a terminal sends it to every process of the
-foreground, so that only a SIGINT that came from a process is handed on.
+Ctrl-C reaches the command alone, once, as KeyboardInterrupt. A terminal sends it to every process of the
+foreground, so only a SIGINT that came from a process is handed on.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 
 
 def inside() -> bool:
-    """Whether this process lives in a sandbox."""
+    """Return True if this process lives in a sandbox."""
     return os.environ.get(MARK, "") == _network()
 
 

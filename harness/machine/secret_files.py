@@ -1,7 +1,7 @@
 """Secrets: from the environment, or from a file that nobody but its owner can read.
 
-A secret is never written into a log, a run directory or a command line; what is handed on is the name
-of its file.
+A secret is never written into a log, a run directory or a command line; only the name of its file is handed
+on.
 """
 
 from __future__ import annotations

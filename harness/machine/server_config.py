@@ -1,8 +1,8 @@
-"""What the servers of a local cluster are told: their configuration files and Java command lines.
+"""Configuration files and Java command lines of a local cluster's servers.
 
-Every period that a rebalance waits for is set to the least that Storm takes (whole seconds), and every
-time-out that would restart a slow but healthy server is made long: on a machine that is short of cores a
-late heartbeat is no failure, and a restart would spoil the step that is being measured.
+Every period that a rebalance waits for is set to the least that Storm takes (whole seconds). Every time-out
+that would restart a slow but healthy server is made long. On a machine that is short of cores a late
+heartbeat is no failure, and a restart would spoil the step that is being measured.
 """
 
 from __future__ import annotations
@@ -153,11 +153,12 @@ def storm_yaml(
 ) -> str:
     """Return ``storm.yaml`` of Nimbus or, where ``node`` is given, of a node's supervisor and workers.
 
-    JSON, which is YAML too, so that no value can be read as anything else. With a secret, the cluster
-    can live in a network that is not its own: daemons listen on their loopback address (the class path
-    must have ``LOOPBACK_TRANSPORT``), and workers, whose address Storm cannot be told, answer only to
-    workers that have the secret too. With a folder of plans, Nimbus puts executors where its files say (the
-    class path must have ``PINNED_SCHEDULER``).
+    The text is JSON, which is YAML too, so that no value can be read as anything else.
+
+    With a secret, the cluster can live in a network that is not its own. Daemons then listen on their
+    loopback address (the class path must have ``LOOPBACK_TRANSPORT``). Workers, whose address Storm does not
+    let anyone set, answer only to workers that have the secret too. With a folder of plans, Nimbus puts
+    executors where its files say (the class path must have ``PINNED_SCHEDULER``).
     """
     settings: dict[str, object] = {
         "storm.local.hostname": host,

@@ -1,8 +1,8 @@
 """The SHA-256 of every jar of the servers, pinned in this repository and compared before they are started.
 
-Maven's own checksums come from where its jars do, and the cache's list lies beside the jars; what is pinned
-here was reviewed with the poms. All jars are read each time, half a second for 245 MB: sizes and times of
-files can be set by whoever changes a jar, so nothing is remembered of them.
+Maven's own checksums come from the place of the jars, and the cache's list lies beside the jars. The sums
+pinned here were reviewed with the poms. All jars are read each time, half a second for 245 MB. Nothing is
+remembered of the sizes and times of files, because whoever changes a jar can set those.
 """
 
 from __future__ import annotations

@@ -172,8 +172,8 @@ def tail(log: Path, lines: int = 15) -> str:
 def cause(log: Path) -> str:
     """Return the line of a log that most likely says what went wrong.
 
-    That is the deepest cause of the last exception, else the last error, else the last line; or what a
-    JVM that did not come up says is wrong with its options.
+    That is the deepest cause of the last exception, else the last error, else the last line. For a JVM that
+    did not come up, the line is its complaint about its options.
     """
     try:
         return cause_in(log.read_text(errors="replace").splitlines())
@@ -200,12 +200,12 @@ def cause_in(text: Sequence[str]) -> str:
 
 
 def zookeeper_answers(host: str, port: int) -> bool:
-    """Whether ZooKeeper answers "are you ok" with "I am"."""
+    """Return True if ZooKeeper answers "are you ok" with "I am"."""
     return _request(host, port, b"ruok", lambda s: s.recv(4) == b"imok")
 
 
 def kafka_answers(host: str, port: int) -> bool:
-    """Whether a broker's metadata name at least one broker (request Metadata, version 0, no topic)."""
+    """Return True if a broker's metadata name at least one broker (request Metadata, version 0, no topic)."""
     api_key, version, correlation = 3, 0, 1
     body = struct.pack(">hhihi", api_key, version, correlation, -1, 0)
 
@@ -227,7 +227,7 @@ def _request(host: str, port: int, data: bytes, accept: Callable[[socket.socket]
 
 
 def port_is_free(host: str, port: int) -> bool:
-    """Whether a server could listen there."""
+    """Return True if a server could listen at the port of the host."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as s:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,7 +1,7 @@
 """The servers' jars: fetched once from Maven Central into the user's cache, then only looked up.
 
-The class paths are pinned by the poms in ``harness/assets/servers``; the cache folder is named after
-their contents, so that a change of versions makes a new folder and never mixes two.
+The class paths are pinned by the poms in ``harness/assets/servers``. The cache folder is named after the
+poms' contents, so that a change of versions makes a new folder and never mixes two.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ _UNREADABLE = (
 
 @dataclass(frozen=True)
 class Verified:
-    """What became of a bundle's files.
+    """Result of comparing a bundle's files with its list.
 
     Attributes
     ----------

@@ -1,10 +1,10 @@
 """P-values of changes between nights, and what a test can see.
 
-The null hypothesis is the same system on another night. A night's number moves by two independent parts: by
-what its interval happened to hold (``within``, learnt by drawing the intervals again in blocks of time), and
-by what stays the same throughout a night and differs between nights (``between``). The first is estimated
-and gives Student's t its degrees of freedom; the second is a bound that is set beforehand and takes in what
-the baseline's nights say.
+The null hypothesis is the same system on another night. A night's number moves by two independent parts. The
+first, ``within``, depends on the messages that its interval happened to hold, and is learnt by drawing the
+intervals again in blocks of time. The second, ``between``, stays the same throughout a night and differs
+between nights. The first is estimated and gives Student's t its degrees of freedom. The second is a bound
+that is set beforehand and takes in what the baseline's nights say.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SMALLEST_SD = 1e-9
 
 @dataclass(frozen=True)
 class Chance:
-    """How far the difference of two groups of nights moves by chance.
+    """Movement by chance of the difference between two groups of nights.
 
     Attributes
     ----------

@@ -74,7 +74,7 @@ def read(path: Path) -> Nightly:
 
 @dataclass(frozen=True)
 class Attempt:
-    """What became of measuring one experiment: a run, or why there is none."""
+    """Attempt to measure one experiment: its run, or the reason why no run came of it."""
 
     experiment: str
     run: Path | None

@@ -1,4 +1,4 @@
-"""What a comparison with the baseline found: one outcome a hypothesis, and the exit status of all."""
+"""Findings of a comparison with the baseline: one outcome a hypothesis, and the exit status of all."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PASSED, WORSE, NOT_ENOUGH = 0, 1, 4
 
 
 class Limits(Frozen):
-    """What is no finding, however certain it is; how often chance alone may give one; and what a pass needs.
+    """Limits of a finding: the least changes, how often chance alone may give one, and the needs of a pass.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Limits(Frozen):
 
 @dataclass(frozen=True)
 class Outcome:
-    """One hypothesis and what became of it.
+    """One hypothesis and the result of its test.
 
     Attributes
     ----------
@@ -126,7 +126,7 @@ class Regression:
 
     @property
     def tested(self) -> int:
-        """How many hypotheses were tested."""
+        """Number of hypotheses that were tested."""
         return sum(o.found != "untested" for o in self.outcomes)
 
     @property

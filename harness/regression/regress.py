@@ -27,8 +27,8 @@ def regress(
 ) -> Regression:
     """Compare runs with a baseline.
 
-    A new night that is invalid is named and set aside: what it measured says nothing of the code. Where there
-    is nothing else, that is not enough data.
+    A new night that is invalid is named and set aside, since its measurements say nothing of the code. Where
+    all new nights are invalid, the answer is: not enough data.
 
     Parameters
     ----------

@@ -285,5 +285,5 @@ class Metric(StrEnum):
 
     @property
     def histogram(self) -> bool:
-        """Whether the fields are a histogram's bins."""
+        """True where the fields are a histogram's bins."""
         return not self.fields
