@@ -41,7 +41,7 @@ NOT_LONG = tuple(
         "interval.looks": 1,
     }.items()
     for word in ("--set", f"measure.{key}={value}")
-)
+) + ("--set", "models=[jackson, no-change]")
 """What is measured here is looked at for what is there, not for how steady and precise it is."""
 LOAD_RELATED = {"steady", "burn-in", "precision", "generator", "metrics", "stolen"}
 """Checks that a machine which does other work at the same time may spoil: in ten seconds it may give a worker

@@ -24,6 +24,7 @@ CLUSTER = f"cluster={{kind: running, nimbus: '{NIMBUS}', kafka: '{KAFKA}'}}"
 SHORT = (
     CLUSTER,
     "topology.tasks=4",
+    "measure.attempts=1",
     "measure.bucket_s=1",
     "measure.burn_in.least_s=12",
     "measure.burn_in.most_s=60",

@@ -30,6 +30,8 @@ public class Foreign {
         Config conf = new Config();
         conf.setNumWorkers(1);
         conf.setMaxSpoutPending(1000);
+        // Idle bolts look for tuples a thousand times between two sleeps otherwise, at the cost of a core.
+        conf.put(Config.TOPOLOGY_BOLT_WAIT_PROGRESSIVE_LEVEL2_COUNT, 1);
         StormSubmitter.submitTopology(args[0], conf, builder.createTopology());
         switch (how) {
             case "twice" -> StormSubmitter.submitTopology(args[0] + "-2", conf, builder.createTopology());
