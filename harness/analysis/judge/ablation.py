@@ -240,20 +240,21 @@ def _tuning_last(of: tuple[Path, Evaluated]) -> tuple[bool, str, str]:
 _HEAD = f"""\
 ## Where the rest comes from
 
-Of the mean ground-truth latency of `{MODEL}`: median error in percent when one kind of estimate is not the
-source's but what the proposed step itself says of it. What is left with all of them is the network's and the
-solution's own: mechanisms that are not in it, or not as they are. Pairs that any replacement would overload,
-or whose proposed step says nothing, are in no column.
+Mean ground-truth latency of `{MODEL}`: the median error in percent when one kind of estimate is replaced.
+The estimate is then not the source's, but the one that the proposed step itself gives. The error left when
+all are replaced is the network's and the solution's own: mechanisms that they lack, or have in another form.
+Pairs that any replacement would overload, or whose proposed step says nothing, are in no column.
 """
 _SERVICES = """\
-The same of service times: medians over these pairs and their executors. "Host's other work" is what the law
-of contention does not explain in the proposed step itself, so with it the step's own contention is met,
-whatever the law says: what it takes off an error is the law's and the host's.
+The same of service times: medians over these pairs and their executors. "Host's other work" is the part of
+the contention in the proposed step itself that the law of contention does not explain. With this part
+replaced, the prediction has the step's own contention, whatever the law says. So the error that goes with it
+is the law's and the host's.
 """
 _BETWEEN = """\
-And each stage of the latency replaced by its measured value: its part in the error (median over pairs, in
-percent of the measured latency), and the median error that is left without that part. What a bolt does after
-its emits is in its service, and is taken off its hop.
+Here each stage of the latency is replaced by its measured value. Part: the stage's part in the error (median
+over pairs, in percent of the measured latency). Error without it: the median error that is left. Work that a
+bolt does after its emits is in its service, and is taken off its hop.
 """
 
 

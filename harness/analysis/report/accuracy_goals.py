@@ -31,10 +31,10 @@ def short(rows: Pairs, part: str) -> str:
     """Return the section of models in one line each."""
     found = goals.summary(rows, SUMMARY_MODELS)[0][1]
     return (
-        f"{SUMMARY}\n\nError of the mean ground-truth latency over the {found.pairs} judged pairs of the"
-        f" {found.experiments} experiments of the {part} set that can tell a model from a guess:"
-        f" `{NO_CHANGE}`, the guess that nothing changes, errs there by {EVIDENCE_PCT:g} % or more in the"
-        " median. Intervals are from resampling experiments.\n\n"
+        f"{SUMMARY}\n\nError of the mean ground-truth latency over the {found.pairs} judged pairs of"
+        f" {found.experiments} experiments. These are the experiments of the {part} set that can tell a model"
+        f" from a guess. In each of them `{NO_CHANGE}`, the guess that nothing changes, errs by"
+        f" {EVIDENCE_PCT:g} % or more in the median. Intervals are from resampling experiments.\n\n"
         f"{summary_rows(rows)}"
     )
 
@@ -131,8 +131,8 @@ def left_out(rows: Pairs) -> str:
         *("answered of those invalid", "median %", "p95 %", "coverage"),
     ]
     return (
-        "Pairs of mean ground-truth latency. A saturated step has no mean latency. Of a step that failed a\n"
-        "check, imprecise, unsteady or on a machine too busy for the generator, what was measured may be\n"
-        "wrong; it is also where models fail, so their errors against it are told here, and nowhere else.\n\n"
-        + table(head, lines)
+        "Pairs of mean ground-truth latency. A saturated step has no mean latency. An invalid step was\n"
+        "imprecise or unsteady, or its machine was too busy for the generator, or another check failed.\n"
+        "Its measured values may be wrong. But such steps are also where models fail. So their errors against\n"
+        "these values are given here, and nowhere else.\n\n" + table(head, lines)
     )
