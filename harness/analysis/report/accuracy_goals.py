@@ -133,6 +133,6 @@ def left_out(rows: Pairs) -> str:
     return (
         "Pairs of mean ground-truth latency. A saturated step has no mean latency. An invalid step was\n"
         "imprecise or unsteady, or its machine was too busy for the generator, or another check failed.\n"
-        "Its measured values may be wrong. But such steps are also where models fail. So their errors against\n"
-        "these values are given here, and nowhere else.\n\n" + table(head, lines)
+        "Its measured values may be wrong. But such steps are also where models fail. So their errors\n"
+        "against these values are given here, and nowhere else.\n\n" + table(head, lines)
     )
