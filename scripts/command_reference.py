@@ -12,8 +12,16 @@ TARGET = Path(__file__).resolve().parent.parent / "docs" / "commands.md"
 HEAD = """\
 # Commands
 
-Generated from `--help` by `make docs`. Exit status: 0 done and valid; 1 failed; 2 usage or configuration; \
-3 done but the measurement is invalid; 4 validity unknown; 5 a forecast above the limit of an alert.
+Generated from `--help` by `make docs`.
+
+| exit status | meaning |
+| --- | --- |
+| 0 | done and valid |
+| 1 | failed |
+| 2 | usage or configuration |
+| 3 | done but the measurement is invalid |
+| 4 | validity unknown |
+| 5 | a forecast above the limit of an alert |
 
 A shell completes commands, options, experiments, runs, models and cluster names, once its start file has \
 one of these lines:
