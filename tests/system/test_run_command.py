@@ -28,20 +28,24 @@ from harness.machine.servers import ServerHomes
 pytestmark = pytest.mark.system
 
 WAIT_S = 420.0
-NOT_LONG = tuple(
-    word
-    for key, value in {
-        "attempts": 1,
-        "burn_in.drift_pct": 90,
-        "burn_in.least_s": 6,
-        "burn_in.most_s": 6,
-        "interval.precision_pct": 50,
-        "interval.least_s": 10,
-        "interval.most_s": 10,
-        "interval.looks": 1,
-    }.items()
-    for word in ("--set", f"measure.{key}={value}")
-) + ("--set", "models=[jackson, no-change]")
+NOT_LONG = (
+    *(
+        word
+        for key, value in {
+            "attempts": 1,
+            "burn_in.drift_pct": 90,
+            "burn_in.least_s": 6,
+            "burn_in.most_s": 6,
+            "interval.precision_pct": 50,
+            "interval.least_s": 10,
+            "interval.most_s": 10,
+            "interval.looks": 1,
+        }.items()
+        for word in ("--set", f"measure.{key}={value}")
+    ),
+    "--set",
+    "models=[jackson, no-change]",
+)
 """What is measured here is looked at for what is there, not for how steady and precise it is."""
 LOAD_RELATED = {"steady", "burn-in", "precision", "generator", "metrics", "stolen"}
 """Checks that a machine which does other work at the same time may spoil: in ten seconds it may give a worker
