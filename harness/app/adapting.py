@@ -1,4 +1,4 @@
-"""What a step's scheduler makes of a period that was just seen on a live cluster."""
+"""Answer of a step's scheduler to a period that was just seen on a live cluster."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class StepAdapter:
         return proposal.plan
 
     def _figures(self, seen: PeriodSeen, source: Observation) -> dict[str, float]:
-        """Return what is recorded of the plan in force; what the metrics do not say is left out."""
+        """Return the recorded figures of the plan in force, without those that the metrics do not tell."""
         costs = cost_plan(seen.plan, source)
         figures: dict[str, float | None] = {
             "between_workers_tps": costs.between_workers_tps,

@@ -1,9 +1,8 @@
 """Fits CPU beside executors' own work (harness/models/composite/background.py) to runs of the tuning set.
 
-What a worker of a step uses
-beyond its executors' demand is a sum of activities times costs, times a factor of its run. Errors are
-relative, every run weighs the same, and each cost's logarithm has a prior: what was measured of it alone,
-give or take a factor of e.
+The CPU that a worker uses beyond its executors' demand is a sum of activities times costs, times a factor of
+its run. Errors are relative, and every run weighs the same. Each cost's logarithm has a prior: the cost as it
+was measured alone, give or take a factor of e.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def note_resumption(run: Run, experiment: Experiment | None = None) -> None:
 
 
 def require_room(runs: Path, experiment: Experiment) -> None:
-    """Check that disk and memory suffice, and that the machine allows what is asked of it.
+    """Check that disk and memory suffice, and that the machine allows everything that the experiment asks.
 
     Raises
     ------
@@ -93,7 +93,7 @@ class _RunLog(logging.FileHandler):
         return self._mask.text(super().format(record))
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """Pass over a line that cannot be written: a disk that is full is told of where a step is."""
+        """Pass over a line that cannot be written: a full disk is reported where a step is written."""
 
 
 @contextmanager

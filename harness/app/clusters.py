@@ -1,4 +1,4 @@
-"""What is done with the cluster of an experiment, by its kind: described, asked for room, opened, its plans.
+"""Access to the cluster of an experiment, by its kind: its description, its stores, its opening, its plans.
 
 The one place where kinds of ``harness.experiments.clusters`` meet the backends that carry them.
 """
@@ -33,7 +33,7 @@ class ClusterAccess(Protocol):
     """A way to the cluster of an experiment."""
 
     def describe(self) -> Mapping[str, Any]:
-        """Return what ``environment.json`` says of the cluster beside the servers' versions."""
+        """Return the part of ``environment.json`` on the cluster, beside the servers' versions."""
 
     def check(self) -> None:
         """Raise HarnessError where it is not there, or not as the experiment says."""
@@ -47,7 +47,7 @@ class ClusterAccess(Protocol):
         """Give the running cluster for a block."""
 
     def use(self) -> str:
-        """Return what the experiment would use of a cluster that is there already; empty for a new one."""
+        """Return, in words, the parts of an existing cluster that a run uses; empty for a new cluster."""
 
     def graph(self) -> AbstractContextManager[PlanGraph | None]:
         """Give the graph that the experiment's plans were written to, where the cluster keeps it."""

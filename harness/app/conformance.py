@@ -1,7 +1,7 @@
 """The shipped example of an observation, and a user's model run through the conformance checks on it.
 
-The example is a few seconds of one measured step of all-in-one (a multiplier and windows, keyed streams) and
-another plan of the same topology; `scripts/example.py` cuts it from an archived run.
+The example is a few seconds of one measured step of all-in-one (a multiplier and windows, keyed streams), and
+another plan of that topology. Both are cut from an archived run by `scripts/example.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a run needs of this machine, whether it is there, and the command that mends it."""
+"""Requirements of a run on this machine: whether each is met, and the command that mends it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _java() -> MachineFinding:
 
 
 def java_version() -> int | None:
-    """Return the feature version of the java on PATH, e.g. 17; None where there is none."""
+    """Return the feature version of the java on PATH, e.g. 17; None where PATH has no java."""
     answer = _output("java", "-version")
     found = re.search(r'version "(?:1\.)?(\d+)', answer or "")
     return int(found.group(1)) if found else None

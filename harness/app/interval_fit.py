@@ -73,9 +73,9 @@ def fit_intervals(runs: Sequence[Path], split_file: Path, file: Path, say: Calla
 
 
 def parts(path: Path) -> pd.DataFrame:
-    """Return what the intervals of a run's predictions are made of: sampling error, and share of costs.
+    """Return the parts of the intervals of a run's predictions: sampling error, and share of costs.
 
-    Found by what intervals are wide without calibration, and with an error in costs of 1.
+    They are found from the widths of intervals without calibration, and with an error in costs of 1.
     """
     run, experiment = Run(path), load(path / "experiment.yaml")
     seen = {step: observation(run, experiment, step) for step in run.finished_steps}

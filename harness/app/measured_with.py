@@ -1,4 +1,4 @@
-"""What a campaign that begins now measures with: its experiment, this machine, this code."""
+"""Provenance of a campaign that begins now: its experiment, this machine, this code."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a message costs on a machine: measured as an experiment, fitted, and kept for tuners.
+"""Cost of a message on a machine: measured as an experiment, fitted, and kept for tuners.
 
-The experiment is a topology of two executors in different workers that do nothing but send and receive, with
-every batch size and tuple size as a stream of its own (``SaturatedPair`` of the topologies' jar). The streams
-take turns within one submission, so that what disturbs the machine is spread over all of them.
+The experiment is a topology of two executors in different workers that do nothing but send and receive. Every
+batch size and tuple size is a stream of its own (``SaturatedPair`` of the topologies' jar). The streams take
+turns within one submission, so that disturbances of the machine are spread over all of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What each step asks of the cluster: executors, batch sizes and, where not left to Storm, a placement."""
+"""Each step's request to the cluster: executors, batch sizes and, where not left to Storm, a placement."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BY_HAND = "placement"
 
 
 class StepPlanner:
-    """Answers what a step asks of the cluster (``harness.experiments.contracts.Planner``).
+    """Answers with a step's request to the cluster (``harness.experiments.contracts.Planner``).
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class StepPlanner:
 
 
 def check_placements(experiment: Experiment) -> None:
-    """Check what can be known of schedulers, tuners and placements before anything is started.
+    """Check schedulers, tuners and placements, as far as they are known before anything is started.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a step did, as events of a metric store."""
+"""Course of a step, as events of a metric store."""
 
 from __future__ import annotations
 

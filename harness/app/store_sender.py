@@ -1,7 +1,7 @@
 """Gives each finished step of a run to an InfluxDB that is there already: a process outside its network.
 
 A run on this machine is in a private network, from which no other server is reached. So a process that was
-started before reads the step from the run directory, writes it into the bucket, and says what became of it.
+started before reads the step from the run directory, writes it into the bucket, and answers with the result.
 Request and answer are a line of JSON each. The token is in the environment only (``INFLUXDB_TOKEN``).
 """
 

@@ -74,7 +74,7 @@ class MetricServer(Store, Protocol):
 
     @property
     def token_file(self) -> PurePath:
-        """What holds the token, where consumers are."""
+        """File that holds the token, where consumers are."""
 
     @property
     def spool(self) -> PurePath:
@@ -82,7 +82,7 @@ class MetricServer(Store, Protocol):
 
     @property
     def batches(self) -> MetricSpool:
-        """What waits."""
+        """Batches of metrics that wait for InfluxDB."""
 
     def token(self) -> str:
         """Return the token in use."""
@@ -100,7 +100,7 @@ class PlanServer(Store, Protocol):
 
     @property
     def room(self) -> str:
-        """How much room its data have, or where that is said."""
+        """Free space for its data, or the place where that is said."""
 
     def password(self) -> str:
         """Return its password."""
@@ -280,7 +280,7 @@ def local_influxdb(data: Path | None = None, retention_days: int | None = None) 
 
 
 def influx_target(server: MetricServer) -> InfluxTarget:
-    """Return what metrics consumers have to know of a server."""
+    """Return the facts about a server that metrics consumers need."""
     return InfluxTarget(server.write_url, str(server.token_file), str(server.spool))
 
 
@@ -301,7 +301,7 @@ def influx_store(server: MetricServer, topology: str) -> InfluxStore:
 
 
 def graph_taker(server: PlanServer, run: Run) -> Take:
-    """Return what writes the plans of a run's step into a server's graph."""
+    """Return a function that writes the plans of a run's step into a server's graph."""
 
     def take(step: int) -> None:
         try:

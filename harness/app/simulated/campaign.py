@@ -1,9 +1,9 @@
 """Carrying out an experiment on the ``simulator`` cluster: each step is played, judged and written.
 
-As in a measured step there are burn-in, interval and time for its last messages to come out; the burn-in is
-as long as the experiment asks at least and twice the slowest window, the interval as long as it allows at
-most. What is judged of a measured step is judged here by the same code. Times are those of a virtual clock
-that only playing moves on.
+As in a measured step there are burn-in, interval and time for its last messages to come out. The burn-in
+lasts the experiment's least time, or twice the slowest window where that is longer, and at most the
+experiment's most. The interval is as long as the experiment allows. A played step is judged by the code that
+judges measured ones. Times are those of a virtual clock that only playing moves on.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ class _Span:
 
     @property
     def start_ms(self) -> float:
-        """Of the interval, after the plan was up."""
+        """Start of the interval, in ms after the plan was up."""
         return 1000 * self.burn_in_s
 
     @property
     def end_ms(self) -> float:
-        """Of the interval."""
+        """End of the interval, in ms after the plan was up."""
         return 1000 * (self.burn_in_s + self.interval_s)
 
 
@@ -240,7 +240,7 @@ def _due(experiment: Experiment, step: Step, played: tables.Played, span: _Span)
 def _measured(
     experiment: Experiment, played: tables.Played, span: _Span, gathered: records.GatheredStep
 ) -> MeasuredInterval:
-    """Return what is found of the interval, as of a measured one."""
+    """Return the findings about the played interval, in the form of a measured one."""
     start_ns, end_ns = (int(t) for t in played.ns(np.array([span.start_ms, span.end_ms])))
     epoch = played.epoch_ms(np.array([span.start_ms, span.end_ms]))
     sent_s = (gathered.sent["scheduled_ns"].to_numpy() - start_ns) / 1e9

@@ -124,7 +124,7 @@ class _Book:
     def sparse(
         self, component: str, measurement: str, tasks: IntArray, times_ms: FloatArray, by: str, key: IntArray
     ) -> pd.DataFrame:
-        """Count by task, bucket and a key, which is told in the column ``by``; zeros are left out."""
+        """Count by task, bucket and a key, which stands in the column ``by``; zeros are left out."""
         bucket = np.floor(times_ms / self.bucket_ms).astype(np.int64)
         inside = (bucket >= 0) & (bucket < self.buckets)
         found, count = np.unique(

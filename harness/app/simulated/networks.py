@@ -1,23 +1,22 @@
-"""The network that an experiment describes: what its settings say, and constants for what they do not.
+"""The network that an experiment describes: its settings, and constants for everything that they leave open.
 
-The constants are of the size that was measured of Storm 2.8.3 on one small machine; they make a run look
-like one, and claim nothing about any machine:
+The constants are of the size that was measured of Storm 2.8.3 on one small machine. They make a run look like
+one, and claim nothing about any machine:
 
-====================  =====================================================================
-a bolt's own work     0.15 ms of CPU a tuple, coefficient of variation 0.5
-a spout's emit        0.05 ms of CPU
-a sink's client       0.05 ms after the send
-an acker              0.02 ms of CPU a message
-a hop in a worker     0.03 ms, exponential
-between workers       the rest of the transfer thread's sleep of 1.06 ms, and 0.3 ms, exponential
-a sleep               0.06 ms longer than asked
-from broker to spout  0.5 ms
-====================  =====================================================================
+- a bolt's own work: 0.15 ms of CPU a tuple, coefficient of variation 0.5
+- a spout's emit: 0.05 ms of CPU
+- a sink's client: 0.05 ms after the send
+- an acker: 0.02 ms of CPU a message
+- a hop in a worker: 0.03 ms, exponential
+- a hop between workers: the rest of the transfer thread's sleep of 1.06 ms, and 0.3 ms, exponential
+- a sleep: 0.06 ms longer than asked
+- from broker to spout: 0.5 ms
 
-Cores: 4 on one host, which all worker nodes share; one with a CPU quota has 4 of its
-own, and its quota. Not simulated: garbage collection, the CPU use of polling
-and of Storm's own threads, max spout pending, message time-outs, replays, back-pressure, load-aware routing
-as it adapts (with it, each executor's first task gets its executor's share, near or far).
+All worker nodes share one host with 4 cores; a node with a CPU quota has 4 cores of its own, and its quota.
+
+These are not simulated: garbage collection, the CPU use of polling and of Storm's own threads, max spout
+pending, message time-outs, replays, back-pressure. Nor is the adapting of load-aware routing: with it, each
+executor's first task gets its executor's share, near or far.
 """
 
 from __future__ import annotations

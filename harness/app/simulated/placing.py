@@ -1,8 +1,8 @@
-"""Where Nimbus would put executors: tasks numbered, shared and placed as Storm 2.8.3 does.
+"""Places of executors as Nimbus would choose them: tasks numbered, shared and placed as Storm 2.8.3 does.
 
-Tasks are numbered by component in the order of the names, Storm's own first; an executor's tasks follow one
-another, the first executors having one more where they do not come out even; ``EvenScheduler`` deals the
-executors, by task, to slots that take turns between the nodes.
+Tasks are numbered by component in the order of the names, Storm's own first. An executor's tasks follow one
+another, and the first executors have one more where the tasks do not come out even. Storm's ``EvenScheduler``
+deals the executors, by task, to slots that take turns between the nodes.
 """
 
 from __future__ import annotations

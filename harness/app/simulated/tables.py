@@ -28,7 +28,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Played:
-    """A step's messages and what became of them; simulated times count from the plan's being up.
+    """A step's messages and their fates; simulated times count from the plan's being up.
 
     Attributes
     ----------
@@ -177,9 +177,10 @@ def held(played: Played) -> list[Mapping[str, object]]:
 
 
 class PlayedMembers:
-    """What came of each message as it was played (an ``ExpectedOutputs``): others draw than the topologies'.
+    """Outputs of each message as the step was played (an ``ExpectedOutputs``).
 
-    By how many ways a member comes to a sink is known at most.
+    The played draws are not those of the topologies. Of the number of ways by which a member comes to a sink
+    only an upper bound is known.
 
     Parameters
     ----------

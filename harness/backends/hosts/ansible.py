@@ -1,7 +1,7 @@
 """Ansible: what is installed on hosts. The only module that imports ``ansible_runner``.
 
-Every run keeps its whole output in a log; what a user sees is a line for each thing that changed, and, when a
-task fails, one line with host, task and message.
+Every run keeps its whole output in a log. A user sees a line for each thing that changed and, when a task
+fails, one line with host, task and message.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SECRET = re.compile(r"PASSWORD|TOKEN|SECRET|CREDENTIAL")
 
 @dataclass(frozen=True)
 class TaskDone:
-    """What a task came to on a host: ``ok``, ``changed``, ``skipped``, ``failed`` or ``unreachable``."""
+    """Outcome of a task on a host: ``ok``, ``changed``, ``skipped``, ``failed`` or ``unreachable``."""
 
     host: str
     task: str
@@ -46,7 +46,7 @@ Watcher = Callable[[TaskDone], None]
 
 @dataclass
 class PlaybookResult:
-    """What a playbook did.
+    """Result of a playbook.
 
     Attributes
     ----------
@@ -203,7 +203,7 @@ class _Events:
 
 
 def message_of(result: Mapping[str, Any]) -> str:
-    """Return a failed task's message as one line: what the program said, before what Ansible says of it."""
+    """Return a failed task's message as one line: the program's own words rather than Ansible's."""
     if result.get("censored"):
         return "the output is hidden, because it may hold a secret"
     texts = [str(result.get(key) or "").strip() for key in ("stderr", "module_stderr", "stdout", "msg")]

@@ -66,7 +66,7 @@ class HostClock(NamedTuple):
 
 
 def compared(exchanges: Sequence[Exchange], *, one_kernel: bool) -> HostClock:
-    """Return what exchanges tell of a host's clock.
+    """Return offset, uncertainty and kind of a host's clock, as exchanges show them.
 
     Examples
     --------

@@ -75,7 +75,7 @@ class HostedServer:
 
     @property
     def has_host(self) -> bool:
-        """Whether its host is there."""
+        """True where the server's host is there."""
         return self._network.host_alive(self.host)
 
     @property

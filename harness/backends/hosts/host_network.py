@@ -58,7 +58,7 @@ class HostNetwork:
 
     @property
     def alive(self) -> bool:
-        """Whether the sandbox is up."""
+        """True where the sandbox is up."""
         return _held(self.folder / "sandbox.lock")
 
     @property
@@ -70,7 +70,7 @@ class HostNetwork:
             raise ClusterError("the hosts' sandbox is gone", "harness provision makes it anew") from None
 
     def host_alive(self, name: str) -> bool:
-        """Whether a host's first process lives, and so any of its processes."""
+        """Return True if a host's first process lives, and so any of its processes."""
         return _held(self.folder / "hosts" / f"{name}.lock")
 
     def processes(self, name: str) -> tuple[int, ...]:

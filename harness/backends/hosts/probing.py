@@ -1,4 +1,4 @@
-"""What the probes of provisioned hosts saw, as rows of ``metrics.parquet``.
+"""Round trips that the probes of provisioned hosts saw, as rows of ``metrics.parquet``.
 
 Each host keeps the lines of its own probes (``infra/ansible/roles/probes``). They are read after an interval,
 not sent in it.
@@ -23,7 +23,7 @@ NO_TASK = -1
 
 
 def reader(since_ms: int, until_ms: int) -> str:
-    """Return what a host runs to give its lines of a span of time."""
+    """Return the command by which a host gives its lines of a span of time."""
     span = f"$3 > {since_ms}000000 && $3 <= {until_ms}000000"
     return f"sudo awk '/^round_trip,/ && {span}' {LOG}"
 
@@ -31,8 +31,8 @@ def reader(since_ms: int, until_ms: int) -> str:
 def rows(said: str, nodes: Collection[str]) -> pa.Table:
     """Return the round trips between worker nodes (schema ``METRICS``), in the order of the lines.
 
-    What is no line of the probes is passed over, which the log says: a host whose disk was full has parts of
-    some.
+    Text that is no line of the probes is passed over, which the log says: a host whose disk was full has
+    parts of lines.
 
     Examples
     --------

@@ -1,7 +1,8 @@
 """``harness provision``, ``deprovision`` and ``cluster status NAME``.
 
-Terraform makes the hosts, Ansible installs what runs on them. Each part can be repeated: whatever is there
-already stays as it is, so a command that failed or was ended goes on where it was when it is given again.
+Terraform makes the hosts, and Ansible installs the servers on them. Each part can be repeated, since whatever
+is there already stays as it is. So a command that failed or was ended goes on where it was when it is given
+again.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class ClusterStatus:
 
 
 def provision(cluster: ClusterFile, instrumentation: Path, say: Say, watch: Watcher) -> PlaybookResult:
-    """Make a cluster, or what is missing of it, or change it to what is asked.
+    """Make a cluster, complete one, or change one to what is asked.
 
     Parameters
     ----------
@@ -244,7 +245,7 @@ def neo4j_of(cluster: ClusterFile) -> str:
 
 
 def _data_servers(cluster: ClusterFile, archives: Path) -> dict[str, ServerArchive]:
-    """Return what is installed of the roles that are left out where the cache does not have it."""
+    """Return the archives of the data servers by role; a role whose server the cache lacks is left out."""
     found = {}
     if cluster.having("influxdb") and (program := optional_servers.influxd()):
         found["influxdb"] = server_archive.program(program, archives)

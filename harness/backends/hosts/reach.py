@@ -1,4 +1,4 @@
-"""Whether the hosts of a cluster are there, whatever kind they are of."""
+"""Presence of a cluster's hosts, whatever their kind."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Reach(Protocol):
 
     @property
     def alive(self) -> bool:
-        """Whether what they all are in is there."""
+        """True where the network or sandbox that all hosts are in is there."""
 
     def host_alive(self, name: str) -> bool:
-        """Whether a host is there."""
+        """Return True if a host is there."""
 
 
 def reached(state: ProvisionedState, cluster: ClusterFile) -> Reach:

@@ -1,9 +1,11 @@
 """A provisioned cluster as a campaign sees it: generator, receiver and metrics beside the broker.
 
-Of hosts of kind local the campaign goes into the private network as a whole, one more host on their bridge;
-others it reaches over the network that both are in. Whether their monotonic clocks are this machine's own is
-tried before anything is measured: where all workers' are, every path has a ground truth. Elsewhere messages
-are measured by the broker's stamps, and only paths within a host have one.
+With hosts of kind local the campaign goes into their private network as a whole, as one more host on their
+bridge. Other hosts are reached over the network that they share with this machine.
+
+Before anything is measured, the monotonic clocks of the hosts are compared with this machine's own. Where all
+workers have this machine's clock, every path has a ground truth. Elsewhere messages are measured by the
+broker's stamps, and only paths within a host have a ground truth.
 """
 
 from __future__ import annotations
@@ -237,7 +239,7 @@ class RemoteCluster:
         self._state.write_left(Left())
 
     def round_trips(self, since_ms: int, until_ms: int) -> pa.Table:
-        """Fetch what the probes of the worker nodes saw of each other in a span of epoch ms.
+        """Fetch the round trips between worker nodes that their probes saw in a span of epoch ms.
 
         Those of a node that is gone or does not answer are missing, which the log says.
         """
@@ -343,7 +345,7 @@ def require_provisioned(shape: Provisioned, jars: Path) -> tuple[ProvisionedStat
 
 
 def use_of(experiment: Experiment, shape: Provisioned, jars: Path) -> str:
-    """Return what an experiment would use of a provisioned cluster, in a line.
+    """Return, in a line, the parts of a provisioned cluster that an experiment would use.
 
     Raises
     ------
@@ -364,7 +366,7 @@ def use_of(experiment: Experiment, shape: Provisioned, jars: Path) -> str:
 
 
 def describe(shape: Provisioned, jars: Path) -> dict[str, Any]:
-    """Return what ``environment.json`` says of a provisioned cluster: what was asked, and its clocks by now.
+    """Return a provisioned cluster's part of ``environment.json``: the cluster as asked, and its clocks now.
 
     Raises
     ------

@@ -1,9 +1,9 @@
 """A slowed link between two local hosts: for tests, and for experiments on what the network takes.
 
 Every packet between the two takes longer by the delay, each way; a round trip takes twice as much longer.
-What does it is netem where the kernel has it (never tried: no kernel at hand has it), else ``packet_relay``.
-The link is slow until the block ends, or who asked for it ends, however that comes about; what netem does
-would stay until the hosts' sandbox ends when who asked for it is killed.
+The delay is made by netem where the kernel has it (never tried: no kernel at hand has it), else by
+``packet_relay``. The link is slow until the block ends, or until the process that asked for it ends in any
+way. When that process is killed, a delay made by netem would stay until the hosts' sandbox ends.
 """
 
 from __future__ import annotations

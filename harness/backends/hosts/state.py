@@ -1,6 +1,7 @@
-"""What is kept of a cluster between commands: what was asked, how far it got, keys, Terraform's state.
+"""State of a cluster between commands: the cluster as asked, how far it got, keys, Terraform's state.
 
-Not in the cache folder: who empties a cache must not lose the only record of servers that cost money.
+The state is not in the cache folder: who empties a cache must not lose the only record of servers that cost
+money.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _SECRET = re.compile(r"[A-Za-z0-9._~+/=-]{8,}")
 
 
 class ClusterRecord(Frozen):
-    """A cluster, and what was reached of it.
+    """A cluster as it was asked, and how far it was made.
 
     Attributes
     ----------
@@ -125,7 +126,7 @@ class ProvisionedState:
         return self.folder / "known_hosts"
 
     def record(self) -> ClusterRecord:
-        """Return what there is of the cluster.
+        """Return the record of the cluster.
 
         Raises
         ------

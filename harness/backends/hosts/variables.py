@@ -1,4 +1,4 @@
-"""What Ansible's roles are told: the settings of the local cluster, where they mean the same on hosts."""
+"""Variables of Ansible's roles: the settings of the local cluster, where they mean the same on hosts."""
 
 from __future__ import annotations
 

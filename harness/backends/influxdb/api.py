@@ -24,7 +24,7 @@ DAY_S = 86_400
 
 @dataclass(frozen=True)
 class Answer:
-    """What it said to a request: the status, and the body's values."""
+    """Answer of a server to a request: the status, and the body's values."""
 
     status: int
     said: dict[str, object]
@@ -65,7 +65,7 @@ class InfluxApi:
         return f"{self.url}{WRITE}"
 
     def answers(self) -> bool:
-        """Whether it says that it is healthy."""
+        """Return True if the server says that it is healthy."""
         try:
             answer = self.request("GET", "/health")
         except (OSError, http.client.HTTPException):

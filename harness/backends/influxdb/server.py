@@ -62,7 +62,7 @@ class InfluxServer(DataServer):
 
     @property
     def token_file(self) -> Path:
-        """What holds the token in use; one that was given is there only as long as the server runs."""
+        """File with the token in use; that of a token that was given exists only while the server runs."""
         return self.data / ("token" if self._token is None else "token.given")
 
     @property
@@ -109,7 +109,7 @@ class InfluxServer(DataServer):
         self._logged = self._log_sizes()
 
     def answers(self) -> bool:
-        """Whether it says that it is healthy."""
+        """Return True if the server says that it is healthy."""
         return self.api.answers()
 
     def begin(self) -> None:

@@ -1,8 +1,8 @@
 """Metrics that InfluxDB has not taken yet: batches of lines in folders, a file each (``Spool.java``).
 
 A batch's name begins with the time at which it was put there, in ms since 1970. A consumer removes it once
-InfluxDB has it. What a consumer left that is no more is given to InfluxDB from here: a batch that arrives
-twice is there once, as points are told apart by series and time.
+InfluxDB has it. Batches that a consumer left behind at its end are given to InfluxDB from here. A batch that
+arrives twice is there once, as points are told apart by series and time.
 """
 
 from __future__ import annotations

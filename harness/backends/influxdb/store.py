@@ -296,7 +296,7 @@ class InfluxStore:
             refused = refusal
 
     def _refusal(self) -> str:
-        """Return what the server says to a point of ours; empty when it takes that.
+        """Return the server's objection to a point of ours; empty when the server takes it.
 
         Raises
         ------

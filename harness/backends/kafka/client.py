@@ -52,7 +52,7 @@ logging.getLogger("kafka").addHandler(logging.NullHandler())
 
 
 class Delivery(NamedTuple):
-    """What became of one record: ``offset`` and ``append_ms`` are None where ``error`` is set."""
+    """Fate of one record: ``offset`` and ``append_ms`` are None where ``error`` is set."""
 
     tag: int
     partition: int

@@ -130,12 +130,12 @@ class LocalCluster:
 
     @property
     def one_clock(self) -> bool:
-        """Whether its workers' monotonic clocks are this machine's: they run on it."""
+        """True: the workers run on this machine, and so have its monotonic clock."""
         return True
 
     @property
     def broker_ahead_ms(self) -> float:
-        """What the broker's time of day is ahead of this machine's: it is the same."""
+        """Lead of the broker's time of day over this machine's, in ms: 0, as both read one clock."""
         return 0.0
 
     @property

@@ -41,7 +41,7 @@ _PROGRAM = (sys.executable, "-m", "harness.backends.local.daemon")
 
 
 class Shape(Frozen):
-    """What the cluster is made of."""
+    """Parts of the cluster: worker nodes, slots, heaps, further jars."""
 
     nodes: Positive = 2
     slots_per_node: Positive = 2
@@ -70,7 +70,7 @@ class DaemonState(Frozen):
 
 
 class Status(Frozen):
-    """What is true of the cluster now.
+    """State of the cluster now.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class Status(Frozen):
 
     @property
     def up(self) -> bool:
-        """Whether there is a cluster and all of it answers."""
+        """True where there is a cluster and all of it answers."""
         return self.state is not None and bool(self.answering) and all(self.answering.values())
 
 
@@ -184,7 +184,7 @@ def _await_up(daemon: subprocess.Popen[bytes], log: Path, progress: Callable[[st
 
 
 def status() -> Status:
-    """Ask every server of the cluster that is up; of one that died, say what it died of."""
+    """Ask every server of the cluster that is up; return a failed cluster's last state, with the cause."""
     state = _read_live()
     if state is None:
         last = _read()
@@ -248,7 +248,7 @@ def _state_file() -> Path:
 
 
 def _read() -> DaemonState | None:
-    """Return what the state file says, None where there is none.
+    """Return the state in the state file; None without such a file.
 
     Raises
     ------

@@ -1,7 +1,11 @@
 """The embedded metrics store: takes what an InfluxDB 2 would take, over HTTP, and keeps it in memory.
 
-It answers the write interface as InfluxDB does: 204 when all lines were taken, 400 with the reason
-when some were malformed (the good ones are kept), 401 without the run's token, 413 for too large a body.
+It answers the write interface as InfluxDB does:
+
+- 204 when all lines were taken;
+- 400, with the reason, when some were malformed (the good ones are kept);
+- 401 without the run's token;
+- 413 for too large a body.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def run_id(run: Run) -> str:
 
 
 def fingerprint(run: Run) -> str:
-    """Return what tells two runs of one name apart; the same before and after resuming and archiving."""
+    """Return a digest that tells runs of one name apart; resuming and archiving a run do not change it."""
     known = run.environment
     return _digest([known.get(key) for key in ("started", "commit", "machine")])
 

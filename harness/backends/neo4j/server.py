@@ -39,7 +39,7 @@ _NO_VERSION = bytes(16)
 
 
 def shakes_hands(host: str, port: int = PORT) -> bool:
-    """Whether a server shakes hands: the driver's protocol, with no version that both could speak."""
+    """Return True if a server shakes hands: the driver's protocol, with no version that both could speak."""
     try:
         with socket.create_connection((host, port), timeout=2) as s:
             s.sendall(_MAGIC + _NO_VERSION)
@@ -76,7 +76,7 @@ class Neo4jServer(DataServer):
 
     @property
     def password_file(self) -> Path:
-        """What holds its password."""
+        """File that holds the server's password."""
         return self.data / "password"
 
     def password(self) -> str:
@@ -113,7 +113,7 @@ class Neo4jServer(DataServer):
         (self.data / "conf" / "neo4j.conf").write_text(text)
 
     def answers(self) -> bool:
-        """Whether it shakes hands."""
+        """Return True if the server shakes hands."""
         return shakes_hands(self.host, self.port)
 
     def begin(self) -> None:

@@ -200,7 +200,7 @@ class PlanGraph:
             return bool(session.execute_write(_write_all, statements))
 
     def plans(self, run: Run) -> GraphPlans:
-        """Return what answers questions about the plans of a run that was added."""
+        """Return the plans of a run that was added, as a source of answers about them."""
         return GraphPlans(self, run_id(run))
 
     def _read(self, text: str, **parameters: object) -> Rows:

@@ -1,7 +1,7 @@
 """A Storm cluster that somebody else runs, as a campaign sees it.
 
-Nothing of it is changed: the instrumentation travels inside the submitted jar, and what a run puts there, a
-topology and two topics, is noted on this machine and taken away at the run's end, or by the next run.
+Nothing of the cluster is changed: the instrumentation travels inside the submitted jar. A run puts a topology
+and two topics there. They are noted on this machine, and taken away at the run's end or by the next run.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ ANSWER_WITHIN_S = 10.0
 
 @dataclass(frozen=True)
 class FoundCluster:
-    """What Nimbus says of a cluster.
+    """A cluster as its Nimbus describes it.
 
     Attributes
     ----------
@@ -140,7 +140,7 @@ def _ports(count: int) -> tuple[int, ...]:
 
 
 def _is_here(host: str) -> bool:
-    """Whether a host's name or address is one of this machine's."""
+    """Return True if a host's name or address is one of this machine's."""
     try:
         address = socket.gethostbyname(host)
     except OSError:
@@ -150,7 +150,7 @@ def _is_here(host: str) -> bool:
 
 
 def _note(shape: Running) -> Path:
-    """Return the file that says what runs of this user have left on a cluster."""
+    """Return the file that lists the topologies and topics that this user's runs have left on a cluster."""
     name = hashlib.sha256(f"{shape.nimbus} {shape.kafka}".encode()).hexdigest()[:16]
     return user_folder("XDG_STATE_HOME", ".local/state") / "storm-harness" / "running" / f"{name}.json"
 
@@ -245,7 +245,7 @@ class RunningElsewhere:
             self._write(left.model_copy(update={kind: (*there, name)}))
 
     def clear(self) -> None:
-        """Remove what runs of this user have put on the cluster, and nothing else.
+        """Remove the topologies and topics that this user's runs have put on the cluster, and nothing else.
 
         Raises
         ------
@@ -305,7 +305,7 @@ def running_cluster(
 
 
 def _ahead_ms(bootstrap: str) -> float:
-    """Return what the broker's time of day is ahead of this machine's, by the stamps that it gives records.
+    """Return how far the broker's time of day is ahead of this machine's, in ms, by the stamps of records.
 
     The record that was answered soonest tells most: its stamp lies within its round trip.
     """
