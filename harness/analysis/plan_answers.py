@@ -17,7 +17,7 @@ from harness.runs import Run
 
 
 class WorkerExecutors(Frozen):
-    """What runs in one worker process, Storm's own executors included."""
+    """Executors in one worker process, Storm's own included."""
 
     worker: str
     node: str
@@ -74,7 +74,7 @@ class Moved(Frozen):
 
 
 class Difference(Frozen):
-    """How a second plan differs from a first one.
+    """Differences of a second plan from a first one.
 
     ``executors`` has the number of executors of each component where it changed.
     """
@@ -117,11 +117,11 @@ class Connection(NamedTuple):
 
 
 class PlanSource(Protocol):
-    """What answers questions about the plans of one run."""
+    """Source of answers to questions about the plans of one run."""
 
     @property
     def name(self) -> str:
-        """What it is called in answers."""
+        """Name of the source in answers."""
 
     def steps(self) -> tuple[int, ...]:
         """Return the finished steps."""

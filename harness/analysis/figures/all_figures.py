@@ -1,4 +1,4 @@
-"""The figures: which there are, what each is the counterpart of in the thesis, and what draws it.
+"""The figures: a list with each one's counterpart in the thesis and the function that draws it.
 
 Every figure is a function from a run's small tables to a matplotlib figure. ``harness figures`` draws all of
 them, the report those marked ``in_report``.

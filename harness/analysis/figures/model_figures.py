@@ -36,7 +36,7 @@ LOWEST_PCT = 0.1
 
 
 def has_latencies(data: Results) -> bool:
-    """Whether a mean latency was judged."""
+    """Return True if a mean latency was judged."""
     return len(_mean_latencies(data)) > 0
 
 
@@ -98,7 +98,7 @@ def _identity_panel(ax: Axes, rows: pd.DataFrame, models: list[str], all_models:
 
 
 def has_percentiles(data: Results) -> bool:
-    """Whether a model predicts percentiles of the ground truth."""
+    """Return True if a model predicts percentiles of the ground truth."""
     return any(len(data.cells(Measure.GROUND_TRUTH, p).query("judged > 0")) for p in PERCENTILES)
 
 
@@ -239,7 +239,7 @@ def _off_diagonal(data: Results, measure: str) -> pd.DataFrame | None:
 
 
 def has_pairs(data: Results) -> bool:
-    """Whether an off-diagonal pair's ground truth was judged."""
+    """Return True if an off-diagonal pair's ground truth was judged."""
     return _off_diagonal(data, Measure.GROUND_TRUTH) is not None
 
 

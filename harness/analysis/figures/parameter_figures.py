@@ -173,7 +173,7 @@ def service_error_effect(data: Results) -> Figure:
 
 
 def has_service_effect(data: Results) -> bool:
-    """Whether some model has a judged service time and latency for one pair."""
+    """Return True if some model has a judged service time and latency for one pair."""
     return bool(len(_service_and_latency(data)))
 
 

@@ -1,8 +1,8 @@
-"""What a slowed link between two nodes did, and what was predicted of it: two runs of one experiment.
+"""Effect of a slowed link between two nodes, measured and predicted: two runs of one experiment.
 
 The effect is the difference of mean ground truths between the run with the slowed link and the one without,
-step by step. Predicted is the difference of what a model says in the two runs, each from one source step of
-its own run: nothing that it is told of the other run.
+step by step. The predicted effect is the difference of a model's predictions in the two runs, each from one
+source step of its own run. A model sees nothing of the other run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Link(NamedTuple):
 
     @property
     def delay_ms(self) -> float:
-        """What a packet took longer."""
+        """Time by which a packet took longer."""
         return self.slow_ms - self.fast_ms
 
 
@@ -75,7 +75,7 @@ class Effect:
 
     @property
     def measured_ms(self) -> float:
-        """What the slowed link added."""
+        """Latency that the slowed link added."""
         return self.slow_ms - self.fast_ms
 
     @property
@@ -85,13 +85,13 @@ class Effect:
 
     @property
     def predicted_ms(self) -> Mapping[int, float]:
-        """What was predicted to be added, by source step."""
+        """Latency that the slowed link was predicted to add, by source step."""
         fast, slow = self.predicted_fast_ms, self.predicted_slow_ms
         return {source: slow[source] - fast[source] for source in sorted(fast.keys() & slow.keys())}
 
     @property
     def label(self) -> str:
-        """What the step is, in words."""
+        """The step in words."""
         workers = f"{self.workers} worker{'s' * (self.workers > 1)}"
         executors = f"{self.executors} executor{'s' * (self.executors > 1)}"
         return f"{workers}\n{executors}\n{self.crossings:.2f} crossings"

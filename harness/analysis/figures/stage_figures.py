@@ -22,8 +22,8 @@ def _bolts(data: Results) -> list[str]:
 def queue_waits(data: Results) -> Figure:
     """Draw the time from the emit upstream to the receipt, by component and step.
 
-    Above the whole distribution as a box, and its mean by how far the tuple went; below the mean number of
-    tuples on the way or waiting for one executor (Little: arrivals times wait).
+    Above is the whole distribution as a box, and its mean by how far the tuple went. Below is the mean number
+    of tuples on the way or waiting for one executor (Little: arrivals times wait).
     """
     bolts = _bolts(data)
     columns = min(3, len(bolts))
@@ -119,7 +119,7 @@ def _waiting(data: Results) -> pd.DataFrame:
 
 
 def stages_by_step(data: Results) -> Figure:
-    """Draw what the mean latency of every step is made of, part by part from spout to sink."""
+    """Draw the parts of the mean latency of every step, from spout to sink."""
     found = means(data.stages, data.query)["part_ms"]
     parts = [p for p in order(data.query) if any((s, *p) in found.index for s in data.steps)]
     components = list(dict.fromkeys(c for c, _ in parts))

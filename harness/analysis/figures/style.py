@@ -1,7 +1,7 @@
 """One look for all figures: vector output, two-column print, readable in grey and by the colour-blind.
 
-``paper`` figures are made at the size at which they are printed: a column is 3.3 in wide, and no letter is
-smaller than 6 pt. ``screen`` is the same enlarged, without PDF.
+Figures in the style ``paper`` are made at the size at which they are printed: a column is 3.3 in wide, and no
+letter is smaller than 6 pt. The style ``screen`` is the same enlarged, without PDF.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from harness.schemas import MEASURES
 
 @dataclass(frozen=True)
 class Style:
-    """How figures come out.
+    """Size and files in which figures come out.
 
     Attributes
     ----------
@@ -154,7 +154,7 @@ def subplots(
 
 @dataclass(frozen=True)
 class Appearance:
-    """How a model, a step or a component is told from others, in colour and in grey."""
+    """Marks by which a model, a step or a component differs from others, in colour and in grey."""
 
     colour: str
     marker: str

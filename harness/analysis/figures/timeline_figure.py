@@ -106,7 +106,7 @@ def _phases(ax: Axes, at: Interval) -> None:
 
 
 def _lines(data: Results, step: int, at: Interval, rate: Axes, latency: Axes, half_ns: float) -> None:
-    """Draw what is known of a step; buckets that it covers in part are left out."""
+    """Draw rate and latency of a step; buckets that the step covers in part are left out."""
     of_metrics = data.pace[data.pace["step"] == step]
     width_ns = _bucket_ns(data.pace)
     whole = of_metrics["at_ns"].between(at.up_ns + width_ns, at.end_ns - width_ns / 2)

@@ -1,4 +1,4 @@
-"""How nights compare with each other: measured latency, and models' errors, night by night."""
+"""Comparison of nights with each other: measured latency, and models' errors, night by night."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Where the composite model's error comes from: one thing after the other replaced by its measured value.
+"""Causes of the composite model's error: one thing after the other replaced by its measured value.
 
-For the mean ground-truth latency, twice. Of the answer: that latency is the sum of its stages' parts, so a
-stage that is replaced by its measured value takes its own part out of the error. Of what the answer is made
-from: an estimate that was got from the source is replaced by the same estimate got from the proposed step
-itself; what is left with all of them replaced is not the source's fault. The latter of service times, too.
+The error of the mean ground-truth latency is taken apart twice. First the answer: that latency is the sum of
+its stages' parts, so a stage that is replaced by its measured value takes its own part out of the error. Then
+the estimates behind the answer: one that was got from the source is replaced by the same estimate got from
+the proposed step itself. The error that is left with all of them replaced is not the source's fault. Errors
+of service times are taken apart in the second way, too.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ LEAST_PCT = 0.5
 
 
 class Causes(NamedTuple):
-    """What was found for some pairs.
+    """Causes of the errors of some pairs.
 
     Attributes
     ----------
@@ -70,7 +71,7 @@ class Causes(NamedTuple):
 
 
 def measured(evidence: Evidence) -> dict[Stage, float]:
-    """Return what each stage adds to the mean latency of a step, in ms, by its hop records.
+    """Return the part of each stage in the mean latency of a step, in ms, by its hop records.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How good the models are on the evaluation set: figures over pairs, and the goals that are set for them.
+"""Accuracy of the models on the evaluation set: figures over pairs, and the goals that are set for them.
 
 Works on judged pairs (``errors.parquet``) of several runs, off-diagonal, by our own protocol. Percentages are
 of the measured value; half-widths of the predicted one.
@@ -51,14 +51,14 @@ def gather(runs: Iterable[Evaluated]) -> Pairs:
 
 
 def with_repeats(rows: Pairs) -> Pairs:
-    """Add to the noise what runs of one experiment differ by beyond what their intervals explain.
+    """Add to the noise the differences between runs of one experiment that their intervals do not explain.
 
-    The estimate of ``noise.combined``, of runs instead of a run's steps, pooled over the configurations of
-    each experiment and kind of machine: a share of the value for each of its measures and statistics. It is
-    known of the machine that it was learnt on only. A step whose rate was changed in the meantime repeats
-    nothing, nor does one on another kind of machine. Only of what is measured
-    of the whole topology: executors and workers of two runs of one plan are not the same ones. An experiment
-    with one run keeps the noise that its intervals show, a lower bound.
+    The estimate is that of ``noise.combined``, of runs instead of a run's steps, pooled over the
+    configurations of each experiment and kind of machine. It is a share of the value for each of its measures
+    and statistics, and known only of the machine that it was learnt on. A step whose rate was changed in the
+    meantime repeats nothing, nor does one on another kind of machine. Only measurements of the whole topology
+    are widened: executors and workers of two runs of one plan are not the same ones. An experiment with one
+    run keeps the noise that its intervals show, a lower bound.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def busiest_executor(pairs: pd.DataFrame) -> Mapping[int, float]:
 
 @dataclass(frozen=True)
 class Figures:
-    """What is known of one model, measure and statistic over some pairs; None where nothing is.
+    """Accuracy of one model, measure and statistic over some pairs; None where nothing is known.
 
     Attributes
     ----------
@@ -191,9 +191,9 @@ def clustered_share(
 ) -> tuple[float | None, float | None, float | None]:
     """Return a share and its 95 % interval where rows of one cluster are not independent.
 
-    The ratio estimator over clusters (rows covered over rows), with Student's t for their number: pairs of
-    one experiment share steps, so an experiment is worth one observation, not as many as it has pairs. The
-    ends are None with a single cluster.
+    The estimator is the ratio over clusters (rows covered over rows), with Student's t for their number.
+    Pairs of one experiment share steps, so an experiment is worth one observation, not as many as it has
+    pairs. The ends are None with a single cluster.
 
     Examples
     --------

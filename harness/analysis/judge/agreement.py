@@ -35,7 +35,7 @@ not kept."""
 
 @dataclass(frozen=True)
 class Agreement:
-    """What the files of a step say of each other.
+    """Agreement of a step's files with each other.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ LATENCY_COLUMNS = [
 
 
 def _asked(step: StepRecord) -> Iterator[str]:
-    """Compare what the step says of itself with what the experiment asks of it."""
+    """Compare the step's own record with the experiment's request."""
     at, asked = step.interval, step.asked
     if at.step != step.index:
         yield f"interval.json is of step {at.step}"
@@ -123,7 +123,7 @@ def _tasks(step: StepRecord, metrics: pa.Table) -> Iterator[str]:
 
 
 def _figures(step: StepRecord, latency: pa.Table) -> Iterator[str]:
-    """Compute again what was computed of the interval's latencies."""
+    """Compute again the numbers that were computed from the interval's latencies."""
     at, ledger = step.interval, step.quality.ledger
     if at.latency not in ("ground-truth", "topics"):
         return

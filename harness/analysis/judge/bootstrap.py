@@ -1,10 +1,10 @@
-"""Intervals for median errors: which steps an experiment happens to have is chance, so steps are resampled.
+"""Intervals for median errors, by resampling steps: which steps an experiment happens to have is chance.
 
-The pairs of a run share their steps: all predictions of one step are judged by one measurement, and all
-that start from one step rest on one observation. So pairs are no independent samples, and blocks have to be
-redrawn: a resample draws as many steps of each run as it has, with replacement, and a pair weighs the
-product of its two steps' counts (the vertex bootstrap of dyadic data: Snijders and Borgatti, 1999). A
-resample of one step only has no off-diagonal pair; it takes all that predict that step.
+The pairs of a run share their steps. All predictions of one step are judged by one measurement, and all that
+start from one step rest on one observation. So pairs are no independent samples, and blocks have to be
+redrawn. A resample draws as many steps of each run as it has, with replacement. A pair weighs the product of
+its two steps' counts (the vertex bootstrap of dyadic data: Snijders and Borgatti, 1999). A resample of one
+step only has no off-diagonal pair; it takes all that predict that step.
 
 Two models, or two runs of the same steps, are compared on the same resamples (paired). Of a measure with
 many subjects (executors, connections) a pair's error is the median over them.
@@ -41,7 +41,7 @@ class ConfidenceInterval:
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the interval leaves 0 out."""
+        """True where the interval leaves 0 out."""
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 

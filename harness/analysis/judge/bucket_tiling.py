@@ -1,8 +1,8 @@
-"""Do a step's metric buckets tile its interval? One rule for every way in which metrics are read.
+"""Check that a step's metric buckets tile its interval: one rule for every way in which metrics are read.
 
-A bucket's time is its end, and what it covers begins at the end of the one before it: rates are counts over
-those times. The time of a bucket that is missing is thus charged to the next one. One that came twice, or was
-squeezed by a clock that was set back, counts what it holds in no time at all. No single row shows either.
+A bucket's time is its end, and a bucket begins at the end of the one before it: rates are counts over those
+times. The time of a bucket that is missing is thus charged to the next one. A bucket that came twice, or was
+squeezed by a clock that was set back, counts its tuples in no time at all. No single row shows either.
 """
 
 from __future__ import annotations
@@ -110,9 +110,10 @@ def _fault(ends: pd.DataFrame, interval: Interval, bucket_s: float) -> str:
 
 
 def _made_up(since_ms: np.int64, ends_ms: Times, bucket_ms: float) -> bool:
-    """Whether the buckets after a long gap come so early that none is missing: the first was only late.
+    """Return True if the buckets after a long gap come so early that none is missing.
 
-    A tick waits in its executor's queue behind the tuples; those after it are on time.
+    Then the first of them was only late: a tick waits in its executor's queue behind the tuples. Those after
+    it are on time.
     """
     next_ones = ends_ms[1 : 1 + MOST_LATE]
     fitting = (next_ones - since_ms) / bucket_ms - np.arange(2, 2 + len(next_ones))

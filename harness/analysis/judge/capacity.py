@@ -1,8 +1,9 @@
-"""What goes through: every step's throughput, and the highest rate that a configuration sustains.
+"""Throughput of every step, and the highest rate that a configuration sustains.
 
 A configuration that was measured at several input rates, at some of which the backlog grew, has its limit
-between the highest rate without growth and the lowest with it. The middle is taken for the limit, and what
-the bracket leaves open (evenly, so its width over the square root of 12) for the error.
+between the highest rate without growth and the lowest with it. The middle of this bracket is taken for the
+limit. The error is the bracket's width over the square root of 12, since the limit may lie anywhere in it
+with equal chance.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def _steady(step: StepRecord) -> bool:
 
 
 def bracket(steady: list[float], saturated: list[float]) -> tuple[float | None, float | None, str]:
-    """Return the limit between rates with and without growth, its standard error, and why there is none.
+    """Return the limit between rates with and without growth, its standard error, or why both are missing.
 
     Examples
     --------

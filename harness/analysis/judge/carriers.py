@@ -1,8 +1,8 @@
-"""On how much of an interval a measured statistic rests: the effective number of blocks that carry it.
+"""Support of a measured statistic in its interval: the effective number of blocks that carry it.
 
 How far a statistic moves by chance is learnt from the blocks of its interval. A mean is carried by all of
-them; the p99 of times that end with a window may be carried by the few windows that took longest, however
-many messages were in them, and from three of something nobody knows how far it moves.
+them. The p99 of times that end with a window may be carried by the few windows that took longest, however
+many messages were in them. From three of something nobody knows how far it moves.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def carriers(step: RawStep, seen: Observation, measured: Mapping[Statistic, floa
 
 @dataclass(frozen=True)
 class _Blocks:
-    """What each block of a step's interval has of something; shape (number,)."""
+    """Sums by block of a step's interval; shape (number,)."""
 
     step: RawStep
     seen: Observation

@@ -1,4 +1,4 @@
-"""Whether a run can be believed: named checks over what the campaign recorded, and the verdict.
+"""Named checks whether a run can be believed, over the campaign's records, and the verdict.
 
 Pure: a run's small files and the counts of its samples in, results out. A check that crashes is
 ``unknown``, never a pass. A run is invalid when any check is, else unknown when any is, else valid.
@@ -238,7 +238,7 @@ def _ledger(step: StepRecord, _: Samples) -> Outcome:
 
 
 def _tracked(step: StepRecord, _: Samples) -> Outcome:
-    """Add up what became of the messages that a topology made itself; few may fail."""
+    """Add up the fates of the messages that a topology made itself; few may fail."""
     found = step.quality.tracked
     if found is None:
         return "valid", "the harness sends the messages: see the check ledger"

@@ -60,7 +60,7 @@ class Row:
 
 @dataclass(frozen=True)
 class MeasuredRow:
-    """What two runs measured of one configuration, and the difference in percent with its 95 % interval."""
+    """One configuration as two runs measured it, and the difference in percent with its 95 % interval."""
 
     configuration: str
     measure: str
@@ -248,7 +248,7 @@ def labels(run: RunRecord) -> dict[int, str]:
 
 
 def _same_experiment(first: RunRecord, second: RunRecord) -> bool:
-    """Whether two runs are of one query plan and have at least two configurations in common."""
+    """Return True if two runs are of one query plan and have at least two configurations in common."""
     plans = [r.steps[0].plan.start.query_plan for r in (first, second)]
     common = set(labels(first).values()) & set(labels(second).values())
     return plans[0] == plans[1] and len(common) > 1
@@ -261,7 +261,7 @@ def _by_configuration(of: pd.DataFrame, run: RunRecord) -> pd.DataFrame:
 
 
 def _measured(first: Side, second: Side) -> list[MeasuredRow]:
-    """Compare what was measured of each configuration; the interval is from the noise of both."""
+    """Compare the measurements of each configuration; the interval is from the noise of both."""
     tables = []
     for side in (first, second):
         names = labels(side.run)

@@ -1,4 +1,4 @@
-"""How far apart two steps are: what a prediction has to bridge."""
+"""Distance of two steps, which a prediction has to bridge."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from harness.analysis.spark.inputs import StepRecord
 def distances(steps: Sequence[StepRecord]) -> dict[tuple[int, int], float]:
     """Return the distance of every pair of steps, in doublings.
 
-    Of two steps: the mean over the query plan's components of how often the number of executors doubles or
-    halves, and added to it the same of the number of workers and of the input rate. Where executors are
-    placed does not count. From 1 executor each to 4 each on as many workers is 2; at twice the rate it is 3.
+    The distance of two steps is the mean, over the query plan's components, of how often the number of
+    executors doubles or halves. The doublings of the number of workers and of the input rate are added to it.
+    Where executors are placed does not count. From 1 executor each to 4 each on as many workers is 2; at
+    twice the rate it is 3.
     """
     return {(a.index, b.index): distance(a, b) for a in steps for b in steps}
 

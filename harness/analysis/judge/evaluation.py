@@ -73,7 +73,7 @@ class Split(Frozen):
 
     @property
     def shown(self) -> Part:
-        """The set that accuracy is told of: what nobody looked at, else what nothing was fitted to."""
+        """The set that accuracy is stated for: what nobody looked at, else what nothing was fitted to."""
         return "reporting" if self.reporting else "development"
 
 
@@ -137,7 +137,7 @@ class Evaluated:
 
     @property
     def steps(self) -> int:
-        """How many steps were finished."""
+        """Number of finished steps."""
         return len(self.configurations)
 
 

@@ -1,9 +1,9 @@
 """Goals for a model, judged where a model can be told from a guess, each with an interval.
 
 An experiment is evidence for a goal where no-change, which answers with the source's own measurement, errs by
-``EVIDENCE_PCT`` or more in the median of what the goal is about. Pairs of one experiment share steps, and
-experiments differ by more than pairs do: what another set of experiments might have given is learnt by
-resampling experiments, not pairs.
+``EVIDENCE_PCT`` or more in the median of the goal's measure. Pairs of one experiment share steps, and
+experiments differ by more than pairs do. So the result that another set of experiments might have given is
+learnt by resampling experiments, not pairs.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def summary(rows: Pairs, models: Sequence[str]) -> list[tuple[str, Sampled, floa
 
 @dataclass(frozen=True)
 class NotUsable:
-    """What a model answered of pairs whose steps could not be used.
+    """Answers of a model for pairs whose steps could not be used.
 
     Attributes
     ----------

@@ -25,7 +25,7 @@ from harness.protocols import CheckResult
 
 @dataclass(frozen=True)
 class Judged:
-    """What a run's raw tables say.
+    """Judgement of a run's raw tables.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class AllJudged:
-    """What the raw tables of a job's runs say: as ``Judged``, with the job's numbers of the steps."""
+    """Judgement of the raw tables of a job's runs: as ``Judged``, with the job's numbers of the steps."""
 
     source: Source
     checks: tuple[tuple[CheckResult, ...], ...]
@@ -82,7 +82,7 @@ def judged(spark: SparkSession, run: RunRecord) -> Iterator[Judged]:
 
 @contextmanager
 def all_judged(spark: SparkSession, source: Source) -> Iterator[AllJudged]:
-    """Give what the raw tables of a job's runs say; Spark's copies of it go when the block ends."""
+    """Give the judgement of a job's raw tables; Spark's copies of it go when the block ends."""
     totals = counters.total(spark, source)
     measures = counters.measures(spark, source, totals).persist()
     kept = [totals.sums, totals.covered, measures]

@@ -1,7 +1,7 @@
 """Errors by pair of steps, of one night or of many resampled ones at once.
 
 A step's answers and measurements come as arrays over nights. Steps are drawn independently of each other, so
-any night of the source step goes with any night of the proposed step: a pair's errors are a matrix of both,
+any night of the source step goes with any night of the proposed step. A pair's errors are a matrix of both,
 and nights are put together by picking one night for every step. Pairs that share a step share its pick.
 """
 

@@ -64,7 +64,7 @@ def actuals(spark: SparkSession, source: Source, latencies: list[Actual], counte
 def pairs(
     spark: SparkSession, source: Source, measured: DataFrame, unusable: Mapping[int, tuple[str, str]]
 ) -> DataFrame:
-    """Join predictions with what was measured of the proposed step.
+    """Join predictions with the measurements of the proposed step.
 
     Parameters
     ----------
@@ -117,9 +117,10 @@ def run_of(step: str) -> Column:
 
 
 def _gaps(predicted: DataFrame, measured: DataFrame, small: Callable[[DataFrame], DataFrame]) -> DataFrame:
-    """Rows for what was measured and a model should have predicted and did not.
+    """Return rows for measurements that a model should have predicted and did not.
 
-    That is the thesis's statistics, of every model, and what a model predicts of any other pair of the run.
+    Those are the thesis's statistics, of every model, and the statistics that a model predicts for any other
+    pair of the run.
     """
     kind = ["measure", "statistic", "protocol"]
     every = predicted.select(*PAIR).distinct()

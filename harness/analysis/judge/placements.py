@@ -32,7 +32,7 @@ ENDS = (0.05, 0.95)
 
 @dataclass(frozen=True)
 class MeasuredPlan:
-    """A placement and what was measured of it.
+    """A placement and its measurements.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class MeasuredPlan:
 
 @dataclass(frozen=True)
 class PlanRanking:
-    """How a model ranked a group's plans.
+    """Ranking of a group's plans by a model.
 
     Attributes
     ----------
@@ -187,7 +187,7 @@ def _costs(run: RunRecord, step: StepRecord) -> PlanCosts | None:
 
 
 def _by_source(rows: pd.DataFrame, plans: Sequence[tuple[int, ...]]) -> np.ndarray:
-    """Return what each source predicts of each plan: array (sources, plans), complete rows only."""
+    """Return the prediction of each source for each plan: array (sources, plans), complete rows only."""
     plan_of = {step: i for i, steps in enumerate(plans) for step in steps}
     mine = rows.assign(plan=rows["proposed_step"].map(plan_of)).dropna(subset=["plan"])
     table = mine.pivot_table(index="source_step", columns="plan", values="value", aggfunc="mean")

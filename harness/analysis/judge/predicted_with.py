@@ -37,7 +37,7 @@ def stamp(run: Run, models: Iterable[str], before: Mapping[str, str] | None = No
 
 
 def stamped(path: Path) -> dict[str, str]:
-    """Return what a file of predictions or errors says of itself; nothing where it is from before."""
+    """Return the stamp of a file of predictions or errors; empty for a file from before stamps."""
     found = (pq.read_schema(path).metadata or {}).get(KEY)
     return {str(name): str(digest) for name, digest in json.loads(found).items()} if found else {}
 

@@ -32,7 +32,7 @@ from harness.schemas import PREDICTIONS, Measure
 
 
 def observation(run: Run, experiment: Experiment, step: int) -> Observation:
-    """Return what was measured of one step, cut to its measured interval."""
+    """Return the measurements of one step, cut to its measured interval."""
     folder = run.step_path(step)
     return observed(
         run.plan(step),
@@ -95,7 +95,7 @@ def _nested(kind: pa.DataType) -> pd.ArrowDtype | None:
 
 
 def settings(run: Run, experiment: Experiment) -> Settings:
-    """Return what a model may know of the deployment."""
+    """Return the facts about the deployment that a model may know."""
     version = str(run.environment.get("cluster", {}).get("storm", "unknown"))
     poll_ms = experiment.topology.poll_timeout_ms
     return Settings(
@@ -177,7 +177,7 @@ def _predicted_from(
 def ensure_predicted(run: Run, progress: Callable[[str], None] = lambda _: None) -> None:
     """Let models predict that have not, or whose predictions are of other code or measurements than now's.
 
-    What a model predicted that is out of date, and that is not here to predict again, is left out.
+    Predictions that are out of date are left out where their model is not here to predict again.
 
     Raises
     ------
@@ -211,7 +211,7 @@ def _there(model: str) -> bool:
 
 
 def _write(run: Run, table: pa.Table, models: Sequence[str], *, whole: bool) -> None:
-    """Write predictions; unless they are all, beside what there is of other models."""
+    """Write predictions; unless they are all, beside those of other models in the file."""
     target = run.path / "predictions.parquet"
     kept, before = PREDICTIONS.empty_table(), {}
     if not whole and target.is_file():
@@ -225,10 +225,10 @@ def _write(run: Run, table: pa.Table, models: Sequence[str], *, whole: bool) -> 
 
 
 def rate_tps(experiment: Experiment, source: Observation, proposed: Observation) -> float:
-    """Return the input rate that a model is told for a proposed step.
+    """Return the input rate that a model is given for a proposed step.
 
-    A topology that makes its own messages has no rate that was asked for. What it does in the proposed step
-    is a measurement, which a model must not see: it is told the source's.
+    A topology that makes its own messages has no rate that was asked for. Its rate in the proposed step is a
+    measurement, which a model must not see, so the model is given the source's rate.
     """
     return experiment.topology.traffic().known_rate_tps(source.rate_tps, proposed.rate_tps)
 

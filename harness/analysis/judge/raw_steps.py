@@ -108,7 +108,7 @@ def read_step(record: StepRecord) -> RawStep:
 
 
 def untiled(record: StepRecord) -> tuple[str, ...]:
-    """Say what is wrong with the metric buckets of a step whose tables are not in memory.
+    """Name the faults in the metric buckets of a step whose tables are not in memory.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def untiled(record: StepRecord) -> tuple[str, ...]:
 
 
 def evidence(record: StepRecord) -> tuple[tuple[str, ...], Agreement]:
-    """Say what is wrong with a step's buckets, and what its files say of each other; no table is kept.
+    """Return the faults in a step's buckets, and the agreement of its files; no table is kept.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def _untiled(record: StepRecord, metrics: pa.Table) -> tuple[str, ...]:
 
 
 def samples(step: RawStep) -> Samples:
-    """Count what the interval's latencies are made of, and name the tasks that did not report."""
+    """Count the interval's latencies by kind, and name the tasks that did not report."""
     values = step.latency["ground_truth_ms"]
     known = values.drop_null().to_numpy()
     finite = known[np.isfinite(known)]

@@ -2,8 +2,8 @@
 
 Every measured interval is cut into blocks of one metric bucket, and as many are drawn with replacement:
 latencies and metrics of a block move together to their new place. Storm's own complete latency comes for the
-whole interval only; it moves by what the ack latency of its spout executor did. What such nights differ by is
-chance alone, within intervals; what differs between real nights is not in them.
+whole interval only; it moves as the ack latency of its spout executor did. Such nights differ by chance
+alone, within intervals; the differences between real nights are not in them.
 """
 
 from __future__ import annotations

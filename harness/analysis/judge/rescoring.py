@@ -1,7 +1,8 @@
 """Archived runs scored anew from their raw latencies and metrics, with today's models; nothing is written.
 
-Every raw table is read once. No Spark: the samples are in the models' observations anyway, and what was
-measured of a step is what no-change answers for the step itself (a test compares that with Spark's tables).
+Every raw table is read once. No Spark is used, since the samples are in the models' observations anyway. The
+measurement of a step is the answer of no-change for the step itself (a test compares that with Spark's
+tables).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the analysis of a run found: small tables, from which files, figures and the page are made."""
+"""Results of a run's analysis: small tables, from which files, figures and the page are made."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ AGREED = Agreement()
 
 @dataclass(frozen=True)
 class Samples:
-    """What the interval's latencies of one step are made of, in rows, and which tasks did not report all."""
+    """Numbers of rows of one step's interval by kind of latency, and the tasks that did not report all."""
 
     values: int = 0
     missing: int = 0
@@ -39,8 +39,8 @@ class Samples:
     ) -> Samples:
         """Count from the latency histogram.
 
-        ``silent_tasks`` have no metric bucket in the interval; ``untiled`` says of which tasks some are
-        missing, doubled or squeezed; ``agreement`` is what the step's files say of each other.
+        The ``silent_tasks`` have no metric bucket in the interval. Tasks with missing, doubled or squeezed
+        buckets are named in ``untiled``, and ``agreement`` is that of the step's files with each other.
         """
         mine = histogram[histogram["step"] == step]
 

@@ -1,4 +1,4 @@
-"""What a run is worth under today's models: small, without samples, and what a baseline keeps of it."""
+"""Scores of a run under today's models: small, without samples, and as a baseline keeps them."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class StepScore(Frozen):
 class MeasuredValues(Frozen):
     """One measured statistic by step.
 
-    ``within`` is how far it moves between resampled nights (1 sd, relative), ``carriers`` the effective
-    number of blocks of the interval that it rests on; both are empty where no nights were made.
+    The statistic moves by ``within`` between resampled nights (1 sd, relative), and rests on ``carriers``
+    blocks of the interval (their effective number). Both are empty where no nights were made.
     """
 
     protocol: str
@@ -69,7 +69,7 @@ class MeasuredValues(Frozen):
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What the same statistic of another night has in common with this one."""
+        """Key that this statistic shares with the same statistic of another night."""
         return self.protocol, self.measure, self.statistic, self.subject
 
     @property
@@ -112,7 +112,7 @@ class Accuracy(Frozen):
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What the same errors of another night have in common with these."""
+        """Key that these errors share with the same errors of another night."""
         return self.model, self.protocol, self.measure, self.statistic
 
     @property

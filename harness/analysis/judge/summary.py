@@ -1,4 +1,4 @@
-"""How large the errors were (``summary.json``), and the matrices behind the figures: computed in Spark."""
+"""Sizes of the errors (``summary.json``), and the matrices behind the figures: computed in Spark."""
 
 from __future__ import annotations
 
@@ -26,10 +26,13 @@ KIND = ["model", "protocol", "measure", "statistic"]
 class ErrorSummary(TypedDict):
     """Errors of one model, protocol, measure and statistic over the off-diagonal pairs.
 
-    ``comparisons`` counts rows (a pair has one for each subject), ``judged_share`` the part of them
-    that was judged. ``coverage`` is the share of judged rows with an interval that holds the measured
-    value, ``median_width_pct`` its width in percent of the prediction. ``skill`` is 1 minus the ratio of
-    the median absolute errors of this model and of no-change on the rows judged for both.
+    - ``comparisons`` counts rows; a pair has one for each subject.
+    - ``judged_share`` is the part of the rows that was judged.
+    - ``coverage`` is the share of judged rows with an interval that holds the measured value.
+    - ``median_width_pct`` is the median width of the interval in percent of the prediction.
+    - ``skill`` is 1 minus the ratio of the median absolute errors of this model and of no-change, on the rows
+      judged for both.
+
     Numbers are null where there is nothing to compute them from.
     """
 
@@ -52,7 +55,7 @@ class ErrorSummary(TypedDict):
 
 
 class EvidenceSummary(TypedDict):
-    """What no-change errs by: how much an experiment can say about models at all."""
+    """Error of no-change, which decides how much an experiment can say about models at all."""
 
     measure: str
     no_change_median_abs_error_pct: float | None

@@ -1,4 +1,4 @@
-"""The first sections of the accuracy page: models in one line each, goals, and what was left out of both."""
+"""The first sections of the accuracy page: models in one line each, goals, and the pairs left out of both."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from harness.machine.whole_files import own_folder
 
 @dataclass(frozen=True)
 class Published:
-    """What was written: the figures of every run's folder, and all files."""
+    """Written files: the figures of every run's folder, and all files."""
 
     runs: dict[str, list[FigureKind]]
     files: list[Path]
@@ -41,7 +41,7 @@ def publish(
     """Draw the runs' figures and write their tables; all files appear when all are made.
 
     A run's figures go to a folder of the experiment's name (with the run's stamp, where an experiment comes
-    twice); tables and the leaderboard over all runs beside these folders, with an index.
+    twice). Tables and the leaderboard over all runs go beside these folders, with an index.
 
     Parameters
     ----------

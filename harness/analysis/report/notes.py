@@ -1,4 +1,4 @@
-"""What the report says in words: what the protocols and the models are."""
+"""Explanations of the protocols and the models, as the report gives them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PROTOCOL_NOTES: Mapping[str, str] = {
 
 
 def model_note(name: str) -> str:
-    """Return what a model says of itself; empty for a user's model that is not here."""
+    """Return a model's own description; empty for a user's model that is not here."""
     try:
         return _text(describe(resolve(name)))
     except HarnessError:

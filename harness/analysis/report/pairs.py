@@ -1,8 +1,9 @@
-"""Every pair's breakdown for the report: what was measured by stage, what was predicted, and why it errs.
+"""Every pair's breakdown for the report: measurements by stage, predictions, and causes of their errors.
 
-The stages are those of the hop records (``stages``); a model is compared in what it predicts. An error splits
-in two: what the model errs by when it predicts the source step from itself, and what it misses of the change
-from the source to the proposed step. The second is explained by the stages that changed.
+The stages are those of the hop records (``stages``); a model is compared in the measures that it predicts. An
+error splits in two. The first part is the model's error when it predicts the source step from itself. The
+second is the part that it misses of the change from the source to the proposed step. The second is explained
+by the stages that changed.
 """
 
 from __future__ import annotations
@@ -50,11 +51,11 @@ class PairViews:
         return sorted(set(zip(cells["source_step"], cells["proposed_step"], strict=True)))
 
     def views(self) -> list[Row]:
-        """Return what the page shows of every pair."""
+        """Return the page's view of every pair."""
         return [self.view(source, proposed) for source, proposed in self.shown]
 
     def view(self, source: int, proposed: int) -> Row:
-        """Return what the page shows of one pair."""
+        """Return the page's view of one pair."""
         return {
             "id": pair_id(source, proposed),
             "source": source,
@@ -233,7 +234,7 @@ class PairViews:
         return lines
 
     def _measured(self, source: int, proposed: int) -> str:
-        """Say what was measured of the change, and where it happened."""
+        """Say how the measured latency changed, and where the change happened."""
         before, after = (self._actual(s, Measure.GROUND_TRUTH) for s in (source, proposed))
         if before is None or after is None:
             return "The mean ground truth of one of the steps was not measured."
@@ -273,7 +274,7 @@ class PairViews:
         return {"model": model, "text": text}
 
     def _split(self, error: float, own: float, source: int, proposed: int) -> str:
-        """Split an error into that of predicting the source from itself, and what it misses of the change."""
+        """Split an error into that of predicting the source from itself and the missed part of the change."""
         missed = error - own
         change = sum(self._changes(source, proposed).values())
         if abs(own) >= abs(missed):

@@ -1,4 +1,4 @@
-"""What the report shows, as plain values: sentences, rows of tables, matrices of cells."""
+"""Contents of the report, as plain values: sentences, rows of tables, matrices of cells."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Row = dict[str, Any]
 
 
 def none(value: Any) -> bool:
-    """Whether there is no number, or none that is finite."""
+    """Return True if there is no number, or none that is finite."""
     return value is None or (isinstance(value, float) and not math.isfinite(value))
 
 
@@ -342,7 +342,7 @@ def colour(error_pct: float, signed: bool) -> str:
 
 
 def provenance(environment: Mapping[str, Any], judged_with: JudgedWith) -> list[tuple[str, str]]:
-    """Return what is worth knowing of where the numbers come from, in words, the rest as it stands."""
+    """Return the provenance of the numbers: the facts worth knowing in words, the rest as it stands."""
     machine = environment.get("machine", {})
     memory = machine.get("memory_bytes")
     said = [

@@ -1,6 +1,6 @@
-"""What people read: the figures and the report, written into a folder.
+"""Files that people read: the figures and the report, written into a folder.
 
-On its own, so that the plotting libraries can be imported while Spark starts.
+This module is on its own, so that the plotting libraries can be imported while Spark starts.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Spark's classes, loaded once: a class-data archive that later JVMs map instead of loading 10,000 classes.
 
-Made from the first analysis that asks for one, when its JVM ends, in the user's cache folder (about 180 MB).
-It belongs to one java, one PySpark and one place of both; for any other there is another file, and a JVM that
-finds an archive unfit goes on without it. It fits whatever garbage collector and compiler the JVM has.
+The archive is made from the first analysis that asks for one, when its JVM ends, in the user's cache folder
+(about 180 MB). It belongs to one java, one PySpark and one place of both; any other has another file. A JVM
+that finds an archive unfit goes on without it. The archive fits whatever garbage collector and compiler the
+JVM has.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def archive_path() -> Path | None:
 
 
 def use(path: Path | None) -> str:
-    """Return the JVM's option to use an archive, empty where there is none."""
+    """Return the JVM's option to use an archive; empty without an archive."""
     return f"-XX:SharedArchiveFile={path}" if path is not None and path.is_file() else ""
 
 

@@ -1,21 +1,19 @@
-"""What the wrapped components counted and timed: rates, service and ack times, routing, I/O ratios.
+"""Counts and times of the wrapped components: rates, service and ack times, routing, I/O ratios.
 
 Each is a ratio of two sums over the interval's metric buckets:
 
-======================  ==========================  =================================  ====================
-measure                 numerator                   denominator                        subject
-======================  ==========================  =================================  ====================
-arrival_rate_tps        tuples received             seconds that the buckets cover     executor, component
-service_time_ms         wall time in execute        tuples executed                    executor, component
-io_ratio                calls of emit on a stream   tuples received on all inputs      ``<either>:<stream>``
-routing_probability     tuples sent to an executor  tuples sent to its component       connection
-ack_latency_ms          time from emit to ack       tuples acked                       executor, ``""``
-worker_cpu_cores        CPU time of the process     seconds that the buckets cover     worker
-======================  ==========================  =================================  ====================
+| measure | numerator | denominator | subject |
+| --- | --- | --- | --- |
+| arrival_rate_tps | tuples received | seconds that the buckets cover | executor, component |
+| service_time_ms | wall time in execute | tuples executed | executor, component |
+| io_ratio | calls of emit on a stream | tuples received on all inputs | ``<either>:<stream>`` |
+| routing_probability | tuples sent to an executor | tuples sent to its component | connection |
+| ack_latency_ms | time from emit to ack | tuples acked | executor, ``""`` |
+| worker_cpu_cores | CPU time of the process | seconds that the buckets cover | worker |
 
-A bucket belongs to the interval when it ended in it; the seconds that it covers are those since the
-bucket before it of the same task, so nothing is assumed of a bucket's length. Service and ack times also
-have percentiles, read from histograms whose bins are at most 1/16 (6.25 %) wide, linearly within a bin.
+A bucket belongs to the interval when it ended in the interval. The seconds that it covers are those since the
+bucket before it of the same task, so nothing is assumed of a bucket's length. Service and ack times also have
+percentiles, read from histograms whose bins are at most 1/16 (6.25 %) wide, linearly within a bin.
 """
 
 from __future__ import annotations
@@ -132,7 +130,7 @@ def measures(spark: SparkSession, source: Source, totals: Totals) -> DataFrame:
 
 
 def _share(measure: str, subject: Column, num: Column | float, den: Column | float) -> Column:
-    """Return what one sum adds to a measure of a subject."""
+    """Return the addends of one row to the two sums of a subject's measure."""
 
     def number(value: Column | float) -> Column:
         return value if isinstance(value, Column) else sf.lit(value)

@@ -2,7 +2,7 @@
 
 No group's samples are ever held together. The first pass counts samples in bins of 1/64 octave
 (1.1 %) by step, sink and batch; it gives counts, sums, the figures' distributions and the batches'
-percentiles. The second reads the few bins that hold the wanted ranks and sorts only those, so the percentiles
+percentiles. The second reads the few bins that hold the wanted ranks and sorts only those. So the percentiles
 are order statistics of all samples, exact to the nanosecond, however many there are.
 """
 
@@ -43,7 +43,7 @@ def nanoseconds(milliseconds: Column) -> Column:
 
 
 def _finite(column: Column) -> Column:
-    """Whether a value is finite (Spark orders NaN above infinity); null where it is null."""
+    """Return a column: True where a value is finite (Spark orders NaN above infinity), null where null."""
     return sf.abs(column) < sf.lit(float("inf"))
 
 

@@ -1,7 +1,7 @@
 """A run directory as the analysis reads it: every file found, readable and of the declared schema.
 
-All mistakes are found here, before Spark is started: a file that is missing, cut short, foreign or of
-a newer schema ends the command with one line that names it.
+All mistakes are found here, before Spark is started. A file that is missing, cut short, foreign or of a newer
+schema ends the command with one line that names the file.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class StepRecord:
 
     @property
     def drawn_anew(self) -> bool:
-        """Whether its tables were drawn anew from those of another night."""
+        """True where the run's tables were drawn anew from those of another night."""
         return self.bucket_s is None
 
     @property
@@ -83,7 +83,7 @@ class StepRecord:
 
 @dataclass(frozen=True)
 class AskedOfStep:
-    """What an experiment asks of a step.
+    """An experiment's request for one step.
 
     Attributes
     ----------
@@ -154,7 +154,7 @@ class RunRecord:
 
     @property
     def measured(self) -> bool:
-        """Whether real servers were measured, by both files (an experiment may name no kind)."""
+        """True where real servers were measured, by both files (an experiment may name no kind)."""
         found, asked = self.kinds
         return found in MEASURED_KINDS and (not asked or asked in MEASURED_KINDS)
 

@@ -1,4 +1,4 @@
-"""What was measured of latency: ground truth by both protocols, and Storm's own complete latency."""
+"""Measured latency: ground truth by both protocols, and Storm's own complete latency."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def actual(
     n: float = 0.0,
     note: str = "",
 ) -> Actual:
-    """Return one measured number; ``note`` says why where there is none."""
+    """Return one measured number; ``note`` says why where a number is missing."""
     return {
         "step": step,
         "protocol": protocol,
@@ -84,8 +84,8 @@ def _percentile_error(found: Counts, fraction: float, value_ns: float) -> float 
 def complete(step: StepRecord) -> Iterator[Actual]:
     """Storm's complete latency: the mean by spout executor, and over all weighted by what each acked.
 
-    The thesis's protocol (5.7.2) takes the median of the metric buckets of each spout; Storm 2.x gives
-    its complete latency for the whole interval only, which is then the one bucket there is. Of all spouts
+    The thesis's protocol (5.7.2) takes the median of the metric buckets of each spout. Storm 2.x gives its
+    complete latency for the whole interval only, which is then the one bucket there is. Of all spouts
     together the thesis's protocol takes the mean.
     """
     by_spout = step.interval.complete_latency_ms
@@ -222,7 +222,7 @@ def _thesis_outputs(spark: SparkSession, source: Source) -> DataFrame:
 def _chosen_paths(members: DataFrame) -> DataFrame:
     """One row a window's output: of its members' paths the one that the output's latency belongs to.
 
-    The window bolt reports only the mean entry time of the path it chose, so that path is the one whose
+    The window bolt reports only the mean entry time of the path it chose. So that path is the one whose
     members' mean entry time is nearest to it (of two that are equally near, one within a node).
     """
     # An output's members are brought together once; their paths, long texts, only have to be told apart.

@@ -1,19 +1,19 @@
-"""How far a measured number repeats: within an interval by batches, and between repeats.
+"""Noise of a measured number: within an interval by batches, and between repeats.
 
-A step's interval is cut into batches of equal time. A mean or a rate is a ratio of two sums
-(latency over messages, tuples over seconds, tuples to one executor over tuples to all), and its
-standard error is that of a ratio estimator over the batches; where all batches weigh the same this is
-the usual batch-means error. A percentile's is found in the same way from the batches' percentiles.
+A step's interval is cut into batches of equal time. A mean or a rate is a ratio of two sums (latency over
+messages, tuples over seconds, tuples to one executor over tuples to all). Its standard error is that of a
+ratio estimator over the batches, which is the usual batch-means error where all batches weigh the same. A
+percentile's error is found in the same way from the batches' percentiles.
 
-What stays the same throughout a step (placement of threads, phases of windows and timers) shows only
-between repeats of one configuration. Where a run has repeats, the variance between them that the
-intervals' own errors do not explain is taken as a share of the value, pooled over the configurations
-and subjects that were repeated, and added for every step:
+Some causes stay the same throughout a step: placement of threads, phases of windows and timers. They show
+only between repeats of one configuration. Where a run has repeats, a part of the variance between them is not
+explained by the intervals' own errors. That part is taken as a share of the value, pooled over the
+configurations and subjects that were repeated, and added for every step:
 
     noise^2 = within^2 + value^2 * max(0, mean((var(repeats) - mean(within^2)) / mean(repeats)^2))
 
-so ``noise`` is one standard deviation of what measuring the configuration again would give. Without
-repeats it is the first part only, a lower bound, and the report says so.
+So ``noise`` is one standard deviation of measuring the configuration again. Without repeats it is the first
+part only, a lower bound, and the report says so.
 """
 
 from __future__ import annotations

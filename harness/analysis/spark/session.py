@@ -1,10 +1,10 @@
 """One Spark session, tuned to the amount of data: started once, ended without leaving a JVM behind.
 
-Where the time of a small run goes is in ``docs/performance.md``; in short, the JVM's start and the
-compilation of the first queries cost several times more than the data. So a small run gets the quick
-compiler only (C1), serial garbage collection, one shuffle partition and no adaptive re-planning; a large one
-gets Spark's own choices and the garbage collector that takes the least of two cores. Both get an archive of
-loaded classes (``class_archive``).
+The time that a small run takes is broken down in ``docs/performance.md``. In short, the JVM's start and the
+compilation of the first queries cost several times more than the data. So a small run gets the quick compiler
+only (C1), serial garbage collection, one shuffle partition and no adaptive re-planning. A large one gets
+Spark's own choices and the garbage collector that takes the least of two cores. Both get an archive of loaded
+classes (``class_archive``).
 
 The master is ``local[2]`` unless one is given or ``SPARK_REMOTE`` names a Spark Connect server; nothing
 else in this package knows the difference. No Python runs on executors, so a cluster needs Spark only.

@@ -1,13 +1,14 @@
 """Where a tuple's time goes, component by component, from the hop records.
 
-Every tuple carries for each component that it passed when it was received and when it was emitted. Between
-the emit of one component and the receipt by the next lie transfer and queueing (they cannot be told apart:
-the receipt is taken where ``execute`` begins, after the wait in the receive queue); between receipt and emit
-lies the component's own work or, in a component with a window, the member's stay in the window. The parts of
-a tuple add up to its ground-truth latency exactly, so the means of the parts add up to the mean.
+Every tuple carries, for each component that it passed, the times when it was received and when it was
+emitted. Between the emit of one component and the receipt by the next lie transfer and queueing. These cannot
+be told apart, since the receipt is taken where ``execute`` begins, after the wait in the receive queue.
+Between receipt and emit lies the component's own work or, in a component with a window, the member's stay in
+the window. The parts of a tuple add up to its ground-truth latency exactly, so the means of the parts add up
+to the mean.
 
 Storm 1.2 passed lists of tuples between queues, whose sizes the thesis predicts (5.6). Storm 2.x passes
-tuples one by one and keeps no such lists; what a queue costs is the wait, which is what is shown.
+tuples one by one and keeps no such lists. The cost of a queue is the wait, which is shown.
 """
 
 from __future__ import annotations
