@@ -2,57 +2,33 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, expect
 from served import Served
+from watched_page import SCREENS, WatchedPage, screen_of
 
 from harness.service import building
 from harness.service.jobs import shipped
 
 pytestmark = pytest.mark.deep
 SLOW_MS = 180_000
-SCREENS: dict[str, dict[str, object]] = {
-    "light": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
-    "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
-    "phone": {"viewport": {"width": 390, "height": 844}, "color_scheme": "light", "has_touch": True},
-}
 
 
-class Watched:
-    """A page that was opened by the address that the service printed, and what went wrong on it."""
-
-    def __init__(self, context: BrowserContext, served: Served) -> None:
-        self.page: Page = context.new_page()
-        self.url = served.url
-        self.wrong: list[str] = []
-        self.page.on("pageerror", lambda e: self.wrong.append(str(e)))
-        self.page.on(
-            "console", lambda m: self.wrong.append(m.text) if m.type in ("error", "warning") else None
-        )
-        self.page.on(
-            "request",
-            lambda r: None if r.url.startswith((served.url, "data:", "blob:")) else self.wrong.append(r.url),
-        )
-        self.page.goto(f"{served.url}/activity#token={served.token}")
-        expect(self.page.locator("h1")).to_have_text("Jobs")
-
-    def serious(self) -> list[str]:
-        """Return what axe finds serious or critical."""
-        found = Axe().run(self.page).response["violations"]
-        return [
-            f"{v['id']}: {v['nodes'][0]['html']}" for v in found if v["impact"] in ("serious", "critical")
-        ]
+def watch(context: BrowserContext, served: Served) -> WatchedPage:
+    """Open the address that the service printed, with its token."""
+    watched = WatchedPage(context, served.url)
+    watched.page.goto(f"{served.url}/activity#token={served.token}")
+    expect(watched.page.locator("h1")).to_have_text("Jobs")
+    return watched
 
 
 @pytest.fixture(scope="module")
 def decided(browser: Browser, served: Served) -> str:
     """Tune a step from the page, and return the address of the job's page."""
     context = browser.new_context()
-    watched = Watched(context, served)
+    watched = watch(context, served)
     page = watched.page
     form = page.locator("form[data-kind=tune]")
     form.locator("select[name=run]").select_option(served.simulated)
@@ -70,7 +46,7 @@ def test_decisions_are_stepped_forward_back_and_played(
     browser: Browser, served: Served, decided: str
 ) -> None:
     context = browser.new_context()
-    watched = Watched(context, served)
+    watched = watch(context, served)
     page = watched.page
     page.goto(decided)
     page.locator("tr", has_text="ds2").get_by_role("link", name="decisions").click()
@@ -95,7 +71,7 @@ def test_decisions_are_stepped_forward_back_and_played(
 
 def test_a_graph_is_edited_predicted_saved_and_run(browser: Browser, served: Served, tmp_path: Path) -> None:
     context = browser.new_context()
-    watched = Watched(context, served)
+    watched = watch(context, served)
     page = watched.page
     page.goto(f"{served.url}/builder?experiment=quick")
     bolt = page.get_by_role("group", name="bolt-a")
@@ -133,19 +109,15 @@ def test_a_graph_is_edited_predicted_saved_and_run(browser: Browser, served: Ser
 def test_pages_fit_the_screen_and_are_kept_as_pictures(
     screen: str, browser: Browser, served: Served, decided: str, tmp_path: Path
 ) -> None:
-    kept = Path(os.environ.get("PAGES_TO", tmp_path))
-    context = browser.new_context(**SCREENS[screen])  # type: ignore[arg-type]
-    watched = Watched(context, served)
+    context = screen_of(browser, screen)
+    watched = watch(context, served)
     for name, address in (
         ("proposals", decided),
         ("decision", f"{decided}/ds2/2"),
         ("builder", f"{served.url}/builder?experiment=join-split"),
     ):
         watched.page.goto(address)
-        expect(watched.page.locator("h1")).to_be_visible()
-        wide = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
-        assert watched.page.evaluate(wide), name
-        watched.page.screenshot(path=kept / f"{name}-{screen}.png")
+        watched.keep(f"{name}-{screen}", tmp_path)
     assert watched.wrong == []
     assert watched.serious() == []
     context.close()

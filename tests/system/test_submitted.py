@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from chromium import chromium
 from default_storm import KAFKA, NIMBUS, default_storm, until
 from foreign_jars import compiled
 from playwright.sync_api import Browser, expect
+from watched_page import SCREENS, WatchedPage, screen_of
 
 from harness.app.submitted.folder import SubmittedTopology
 from harness.app.submitted.submitting import configuration_of
@@ -194,36 +196,47 @@ def test_a_plan_that_somebody_else_changed_is_kept_first(place: Place, tmp_path:
     assert (topology.plan.seen, configuration_of(topology.plan.plan)) == ("found", asked)
 
 
-def test_its_page_shows_it_live_and_a_plan_beside_it(place: Place, browser: Browser) -> None:
-    """Whoever asks sees executors of the kept plan; the file that is proposed is one that apply reads."""
+@contextmanager
+def serving(place: Place) -> Iterator[str]:
+    """Give the address of a service that shows what was submitted."""
     folder, listening, ready = place.topology.path.parent, listen(0), threading.Event()
     server = LoopbackServer(create_application([folder], submitted=folder), ready.set)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
-    page, errors = browser.new_page(), list[str]()
-    page.on("pageerror", lambda e: errors.append(str(e)))
-    page.on("console", lambda m: errors.append(m.text) if m.type in ("error", "warning") else None)
     try:
         assert ready.wait(60)
-        page.set_default_timeout(120_000)
-        page.goto(f"http://127.0.0.1:{listening.getsockname()[1]}/topologies")
-        page.get_by_role("link", name=NAME).click()
-        expect(page.locator("h1")).to_have_text(NAME)
-        receiving = [e for e in place.topology.plan.plan.executors if e.component in ("twice", "sum")]
-        busy = page.get_by_role("region", name="Capacity by executor").locator("tbody tr")
-        expect(busy).to_have_count(len(receiving), timeout=120_000)
-        expect(page.locator("svg.chart.rates path.line")).not_to_have_count(0)
-        expect(page.locator("svg.chart.latencies path.line")).to_have_count(1)
-        expect(page.locator("#state")).to_contain_text("as of", timeout=120_000)
-        expect(page.locator("svg.plan title")).to_have_count(len(place.topology.plan.plan.executors))
-        expect(page.get_by_role("region", name="Plans that were applied").locator("tbody tr")).to_have_count(
-            2
-        )
-        page.get_by_role("button", name="Propose a plan").click()
-        expect(page.locator("h1")).to_have_text(f"A plan for {NAME}")
-        expect(page.get_by_role("region", name="Both plans")).to_contain_text("executors of twice")
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
     finally:
-        page.close()
         server.handle_exit(0, None)
         thread.join(60)
-    assert errors == []
+
+
+def test_its_page_shows_it_live_and_a_plan_beside_it(place: Place, browser: Browser, tmp_path: Path) -> None:
+    """Whoever asks sees executors of the kept plan; the file that is proposed is one that apply reads."""
+    receiving = [e for e in place.topology.plan.plan.executors if e.component in ("twice", "sum")]
+    with serving(place) as url:
+        for screen in SCREENS:
+            context = screen_of(browser, screen)
+            watched = WatchedPage(context, url)
+            page = watched.page
+            page.set_default_timeout(120_000)
+            page.goto(f"{url}/topologies")
+            page.get_by_role("link", name=NAME).click()
+            expect(page.locator("h1")).to_have_text(NAME)
+            busy = page.get_by_role("region", name="Capacity by executor").locator("tbody tr")
+            expect(busy).to_have_count(len(receiving), timeout=120_000)
+            expect(page.locator("svg.chart.rates path.line")).not_to_have_count(0)
+            expect(page.locator("svg.chart.latencies path.line")).to_have_count(1)
+            expect(page.locator("#state")).to_contain_text("as of", timeout=120_000)
+            expect(page.locator("svg.plan title")).to_have_count(len(place.topology.plan.plan.executors))
+            applied = page.get_by_role("region", name="Plans that were applied").locator("tbody tr")
+            expect(applied).to_have_count(2)
+            watched.keep(f"topology-{screen}", tmp_path)
+            assert watched.serious() == []
+            page.get_by_role("button", name="Propose a plan").click()
+            expect(page.locator("h1")).to_have_text(f"A plan for {NAME}")
+            expect(page.get_by_role("region", name="Both plans")).to_contain_text("executors of twice")
+            watched.keep(f"proposal-{screen}", tmp_path)
+            assert watched.serious() == []
+            assert watched.wrong == []
+            context.close()
