@@ -2,7 +2,7 @@
 
 ``MODELS`` holds the harness's own by name. Anybody else's is a callable with the signature of
 ``harness.protocols.Model``, registered under the entry point group ``harness.models`` or named as
-``package.module:name``. A text attribute ``notes``, or else its docstring, is what the report shows of it.
+``package.module:name``. The report shows a model's text attribute ``notes``, or else its docstring.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Compilation to machine code, kept in the user's cache as long as what it was made from is the same code.
 
-Numba looks only at the file of the function itself to tell whether what it kept is still true, not at those
-of the functions that it calls: a mended function would go on unmended in its callers' code. So the folder is
-named after the code of all modules of a package that compiled code may come from, and of this one. Comments,
+Numba checks kept code against the file of the function itself only, not against the files of the functions
+that it calls. So a mended function would go on unmended in its callers' code. The folder is therefore named
+after the code of all modules of a package that compiled code may come from, and of this one. Comments,
 docstrings and the place of a checkout are no part of that name: mending a docstring compiles nothing anew.
 """
 

@@ -1,9 +1,9 @@
 """Threads that share a host's cores: how much longer than its CPU demand a tuple's service takes.
 
-Processor sharing of c cores by threads with a total demand of a cores: a thread that wants to run sees the
-others as they are at any time, and takes 1 / (1 - (a/c)^c) times its demand. That is exact for one and two
-cores with a thread that never stops beside others that come and go (their number is then negative binomial),
-and within 3 % of Erlang's formula for the M/M/c queue with processor sharing for more.
+Threads with a total demand of a cores share c cores. A thread that wants to run sees the others as they are
+at any time, and takes 1 / (1 - (a/c)^c) times its demand. That is exact for one and two cores with a thread
+that never stops beside others that come and go; their number is then negative binomial. For more cores, the
+law is within 3 % of Erlang's formula for the M/M/c queue with processor sharing.
 """
 
 from __future__ import annotations
@@ -121,9 +121,9 @@ def stretch(others_cores: FloatArray, cores: FloatArray, at_once: FloatArray | f
 def at_once(work_ms: FloatArray, host: IntArray, together: float) -> FloatArray:
     """Return how many others are at work on messages that come together whenever an executor is.
 
-    While one executor works on one of them, the others of its host have the other messages to work on, for as
-    long as the busiest needs for all of them and a message is on its way. Fitted to fields-to-fields and
-    noise-floor (docs/model.md, 'CPU').
+    While one executor works on one message, the others of its host have the other messages to work on. They
+    have them for as long as the busiest needs for all messages and a message is on its way. Fitted to
+    fields-to-fields and noise-floor (docs/model.md, 'CPU').
 
     Parameters
     ----------

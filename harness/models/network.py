@@ -6,7 +6,7 @@ says what Storm 2.x does with a tuple, mechanism by mechanism, and nothing of ho
 
 - A spout executor looks at its tasks in turn. A task that has a message emits it; one that has none holds
   the executor for ``poll_ms``. When no task had one it sleeps for ``idle_ms``. Acks to it wait meanwhile.
-  What its service is goes before the emit, where the ground truth begins.
+  A spout's service comes before the emit, where the ground truth begins.
 - An emitted tuple goes to one task of each subscriber, drawn by ``routing``. First it takes a hop (``hops``);
   with batches it waits for its batch of ``batch`` tuples or the next periodic flush before that. On a stream
   with ``row_batches`` it waits for its batch, and they take a hop together.
@@ -15,7 +15,7 @@ says what Storm 2.x does with a tuple, mechanism by mechanism, and nothing of ho
 - A tuple's service is CPU demand and waiting, drawn apart. Executors of one host share its cores: wall-clock
   time is ``stretch`` times the CPU demand, plus the waiting (``harness.models.contention`` has the
   law).
-- What an executor emits for a tuple of one input is drawn by ``fanout``; a window's, at its firing.
+- The number of emits for a tuple of one input is drawn by ``fanout``; a window's, at its firing.
 - Windows belong to tasks. A member is acked when it expires (``WindowManager``), other tuples when served.
 - An acked tuple's tree is complete when its acker executor has served the last ack.
 """
@@ -70,7 +70,7 @@ def constant(value_ms: float) -> Atoms:
 
 
 class Input(NamedTuple):
-    """What a component gets from one stream of one source; a spout's own input has no source."""
+    """Input of a component: one stream of one source; a spout's own input has no source."""
 
     component: str
     source: str
@@ -79,10 +79,10 @@ class Input(NamedTuple):
 
 @dataclass(frozen=True)
 class Service:
-    """What one tuple costs: thread CPU time, and time waited without using a core.
+    """Service of one tuple: thread CPU time, and time waited without using a core.
 
-    Of a sink only what comes before the ground truth's end; the rest is in ``Network.send_ms``. Of a bolt all
-    of it is before its emits: that acks come after them is taken off the hops.
+    A sink's service ends at the ground truth's end; the rest is in ``Network.send_ms``. A bolt's service is
+    before its emits as a whole: the part that comes after them, as acks do, is taken off the hops.
     """
 
     cpu_ms: Atoms

@@ -3,7 +3,7 @@
 Kalim et al. 2019 and appendix D of the thesis. An executor whose inputs come at t tuples a second emits
 ``alpha min(t, SP)``, SP being its saturation point. A component's executors share its input, so the one with
 the largest share bends the component's line first. Along the way from the spouts lines are composed, and the
-topology bends at the least of the components' bends, as back-pressure then holds the spouts back::
+topology bends at the least of the components' bends, as back-pressure then holds the spouts back:
 
     t0' = min over components of SP_c / (product of the alphas before it)
 

@@ -7,12 +7,12 @@ tuple stays on average
     E[T] = 1/mu + C(k, lambda/mu) / (k mu - lambda)
 
 where C is Erlang's probability of waiting. DRS's latency of a message is the time spent on it and on all
-tuples made of it, one after the other::
+tuples made of it, one after the other:
 
     E[T] = sum over components of lambda_i E[T_i] / lambda_0
 
-which is compared with Storm's complete latency, as its authors do. The ground truth belongs to one output
-and its one way through the topology: there sojourns are added along the way, and ways that meet are
+As DRS's authors do, this latency is compared with Storm's complete latency. The ground truth belongs to one
+output and its one way through the topology. There sojourns are added along the way, and ways that meet are
 weighted by the tuples that they bring.
 """
 

@@ -1,14 +1,15 @@
-"""Latencies of a plan from one whose own are known, where nobody recorded what hops and polls take.
+"""Latencies of a proposed plan anchored at the source's measured latencies, where no hop was recorded.
 
-A topology that nobody here wrote has no hop records. What its hops take is then assumed, and so is wrong by
-an amount that the source shows: there the same assumptions give a latency beside the measured one. What they
-say too little is time that was not seen, and is added to what they say of the proposed plan; what they say
-too much is a share, and is taken off as such, so that nothing becomes negative. Each percentile is moved by
-its own difference (quantile delta mapping, Cannon et al. 2015); one that fell below a lower one is that one.
+A topology that nobody here wrote has no hop records. The times of its hops and polls are then assumed, and so
+are wrong by an amount that the source shows: there the same assumptions give a latency beside the measured
+one. Where the assumptions give too little, the difference is time that was not seen, and is added to the
+proposed plan's latency. Where they give too much, that latency is reduced by the same share, so that nothing
+becomes negative. Each percentile is moved by its own difference (quantile delta mapping, Cannon et al. 2015).
+A percentile that fell below a lower one is raised to that one.
 
-The source is predicted as it was measured, whatever was assumed; what is predicted to change is the change.
-Where they say that the source had no latency at all, nothing that rests on them is said; where they say more
-than twice what was measured of a statistic, that statistic is not.
+So the source itself is predicted as it was measured, whatever was assumed, and only the change is predicted.
+Where the assumptions give the source no latency at all, no latency that rests on them is given. Where they
+give more than twice a measured statistic, that statistic is not given.
 """
 
 from __future__ import annotations

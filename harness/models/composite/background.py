@@ -1,11 +1,12 @@
 """CPU that a plan uses beside its executors' own work: looking, polling, sending, and all else on its hosts.
 
-Each worker process and each spout's client cost something at all times; so do each look of an idle executor,
-each poll of a spout's task, each round of a spout that finds messages (a fetch), each time that a sink begins
-to send (a request), and each tuple or ack that goes to or comes from another worker. What these cost was
-fitted to the tuning set's workers (docs/model.md, 'CPU'); the source's own CPU use scales them to the machine
-at hand. What the host's other processes use (brokers, supervisors, the harness) shows only as contention
-(``host_stretch``).
+Each worker process and each spout's client cost CPU at all times. So do each look of an idle executor, each
+poll of a spout's task, and each round of a spout that finds messages (a fetch). So do each time that a sink
+begins to send (a request), and each tuple or ack that goes to or comes from another worker.
+
+These costs were fitted to the tuning set's workers (docs/model.md, 'CPU'); the source's own CPU use scales
+them to the machine at hand. CPU use of the host's other processes (brokers, supervisors, the harness) shows
+only as contention (``host_stretch``).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ ACK_MS = 0.025
 
 @dataclass(frozen=True)
 class Activity:
-    """What a plan's executors do a second.
+    """Looks, polls, fetches and requests of a plan's executors, and workers' remote tuples, a second.
 
     Attributes
     ----------

@@ -1,8 +1,8 @@
-"""What Storm 2.x's idle threads do, from its settings: spin, park, sleep, poll; batches and their flush.
+"""Waiting of Storm 2.x's idle threads, from its settings: spin, park, sleep, poll; batches and their flush.
 
-A bolt's executor that finds its queue empty waits by its strategy and looks again; a spout's does so after a
-round of its tasks without an emit; a worker's transfer thread sleeps 1 ms (``Utils.asyncLoop``, no setting).
-A sleep is longer than asked by the timer's slack. What a busy host adds comes from the hop records.
+A bolt's executor that finds its queue empty waits by its strategy and looks again. A spout's executor does so
+after a round of its tasks without an emit. A worker's transfer thread sleeps 1 ms (``Utils.asyncLoop``, no
+setting). A sleep is longer than asked by the timer's slack. Delays by a busy host come from the hop records.
 """
 
 from __future__ import annotations

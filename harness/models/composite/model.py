@@ -148,13 +148,13 @@ class Prepared:
 
     @cached_property
     def estimates(self) -> SourceEstimates:
-        """What the source says."""
+        """Estimates from the source, all of its blocks weighing alike."""
         everything = proposal.weigh(self.source, np.ones(self.source.evidence.blocks))
         return without_estimates(everything, self.without)
 
     @cached_property
     def replicates(self) -> tuple[SourceEstimates, ...]:
-        """What it would have said in other intervals."""
+        """Estimates as from the source measured in other intervals."""
         return tuple(without_estimates(r, self.without) for r in replicates(self.source))
 
     def solve(self, proposed: PhysicalPlan, settings: Settings, rate_tps: float) -> Solution:
@@ -198,7 +198,7 @@ class Prepared:
 
     @cached_property
     def _of_source(self) -> Prediction:
-        """What is predicted for the source itself."""
+        """Prediction for the source itself."""
         evidence = self.source.evidence
         own = self.solve(evidence.plan, evidence.settings, evidence.rate_tps)
         return predicted(own, [], evidence.rate_tps, self.calibrations)
@@ -277,7 +277,7 @@ class Answers:
 
     @property
     def network(self) -> Network:
-        """What was solved."""
+        """The network that was solved."""
         return self.solution.network
 
     @cached_property
@@ -304,7 +304,7 @@ class Answers:
 
     @cached_property
     def full(self) -> BoolArray:
-        """Whether each executor's host is asked for more cores than it has."""
+        """True for each executor whose host is asked for more cores than it has."""
         return np.asarray(self.solution.contention.host_load[self.solution.flat.executor["host"]] >= 1)
 
     def _by_executor(self, measure: str, values: FloatArray, weights: FloatArray | None) -> list[Values]:
@@ -410,7 +410,7 @@ class Answers:
         return _latencies(Measure.ACK, self.solution.ack())
 
     def stages(self) -> list[Values]:
-        """Return what the rows of each component meet: way and queue, and a window's hold."""
+        """Return the mean delays of rows in each component: way and queue, and a window's hold."""
         if self.solution.overloaded:
             return []
         return [

@@ -1,9 +1,9 @@
 """Plans that differ from one by the place of a single executor, each answered in a fraction of a prediction.
 
-A plan is solved once, and what is linear in small changes is kept (``analytic.neighbours``). A move is then
-answered exactly in what it changes of the moved executor (its hops, its wait, its service), and to first
-order in what it changes of all others: contention on the hosts, coldness, hops that a busy host delays,
-sinks' clients. Loads, contention and coldness of the moved plan are those of any plan (``plan_network``).
+A plan is solved once, and the parts that are linear in small changes are kept (``solver.neighbours``). A
+move's effect on the moved executor (its hops, its wait, its service) is then answered exactly. Effects on all
+others are answered to first order: contention on the hosts, coldness, hops that a busy host delays, sinks'
+clients. Loads, contention and coldness of the moved plan are found as for any plan (``network_builder``).
 
 >>> near = prepared.around(plan, settings, rate_tps)  # doctest: +SKIP
 >>> near.moved(plan.of("bolt-a")[0], plan.workers[2])[""].mean_ms  # doctest: +SKIP
@@ -170,7 +170,7 @@ class Neighbourhood:
 
     @cached_property
     def _linear(self) -> Neighbours | None:
-        """What is linear around the plan; None where moves are not small, whatever they are."""
+        """Linear parts of the solution around the plan; None where no move is small."""
         traffic, own = self.builder.traffic, self.solution
         if asks_where_executors_are(traffic.query_plan, traffic.settings) or has_batches(own.flat):
             return None
@@ -200,7 +200,7 @@ class Neighbourhood:
 
     @property
     def _hop_step(self) -> float:
-        """Step of what delays of wake-ups grow with; 0 on hosts so busy that they grow no more."""
+        """Step of the factor on delays of wake-ups; 0 on hosts so busy that the delays grow no more."""
         own = self.builder.loads.usual
         return squared(own - 1.0 + _STEP) - squared(own - 1.0)
 

@@ -34,7 +34,7 @@ from harness.protocols import Observation, Settings
 
 @dataclass(frozen=True)
 class Source:
-    """What is read of an observation before anything is weighed.
+    """Readings of an observation before anything is weighed.
 
     Attributes
     ----------

@@ -1,8 +1,8 @@
-"""How much of an answer is made of times that had to be measured: what tuples cost, hops and sleeps.
+"""Share of an answer that is made of times that had to be measured: costs of tuples, hops and sleeps.
 
-How long a window takes to fill follows from rates, which are known well; what a tuple costs on a host of
-another load is not. So a prediction is as uncertain as the share of it that grows with costs. It is found by
-solving the network once more with all of them ``BY`` times as long.
+The time that a window takes to fill follows from rates, which are known well; the cost of a tuple on a host
+of another load is not. So a prediction is as uncertain as the share of it that grows with costs. That share
+is found by solving the network once more with all costs ``BY`` times as long.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from harness.models.contract.layout import Layout
 
 @dataclass(frozen=True)
 class SourceEstimates:
-    """What the source says, ready for any proposed plan.
+    """Estimates from the source, ready for any proposed plan.
 
     Attributes
     ----------

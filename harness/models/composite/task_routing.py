@@ -1,14 +1,16 @@
-"""To which task a tuple goes, for every grouping as Storm 2.8.3 does it.
+"""Routing of tuples to tasks, for every grouping as Storm 2.8.3 does it.
 
-Tasks are fixed and executors only share them out, so a proposed plan regroups what was observed of tasks.
+Tasks are fixed and executors only share them out, so a proposed plan regroups the observed shares of tasks.
 
-- fields: by key. The observed shares of the target's tasks are kept; where they depend on the sending task
-  (its own input is keyed), each task keeps its own as far as they differ by more than chance.
+- fields: by key. The observed shares of the target's tasks are kept. Where these depend on the sending task
+  (its own input is keyed), each task keeps its own shares as far as they differ by more than chance.
 - partial-key, direct, custom: as observed, likewise.
 - shuffle without load-aware messaging (``ShuffleGrouping``): round-robin over a shuffled order of all tasks.
 - shuffle with it (``LoadAwareShuffleGrouping``): see ``load_aware``.
-- local-or-shuffle: either of them among the tasks in the sender's worker, if there are any.
-- none: any task, drawn evenly. all: every task. global: the task with the lowest identifier.
+- local-or-shuffle: either kind of shuffle among the tasks in the sender's worker, if there are any.
+- none: any task, drawn evenly.
+- all: every task.
+- global: the task with the lowest identifier.
 """
 
 from __future__ import annotations
@@ -211,12 +213,15 @@ def load_aware(
 ) -> FloatArray:
     """Return the tasks that ``LoadAwareShuffleGrouping`` settles on while queues are far from full.
 
-    It starts with the candidates in the sender's worker, or the next wider scope that has any (worker node,
-    then everywhere), and widens while their mean load is above the bound. A task's load is its executor's
-    queue, next to nothing; but only an executor's first task is reported, and of the others it takes the load
-    to be 1. So with k tasks an executor the mean is (k - 1) / k: beyond five (bound 0.8) the scope widens to
-    everything. Within the scope only first tasks have the least load, and soon get everything; among them the
-    order is shuffled. Where the scope has no first task, all its loads are 1 and its tasks are alike.
+    The grouping starts with the candidates in the sender's worker, or the next wider scope that has any
+    (worker node, then everywhere). It widens the scope while the candidates' mean load is above the bound.
+
+    A task's load is its executor's queue, next to nothing. But only an executor's first task is reported, and
+    the grouping takes the load of the others to be 1. So with k tasks an executor the mean is (k - 1) / k:
+    beyond five (bound 0.8) the scope widens to everything.
+
+    Within the scope only first tasks have the least load, and soon get everything; their order is shuffled.
+    Where the scope has no first task, all its loads are 1 and its tasks are alike.
     """
     rows = np.asarray(candidates, dtype=bool)
     sources, targets = layout.of[stream.source], layout.of[stream.target]

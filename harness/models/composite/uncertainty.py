@@ -1,14 +1,14 @@
-"""Intervals: what a prediction would have been, had the source been measured in another interval.
+"""Intervals: the spread of predictions, had the source been measured in other intervals, and errors on top.
 
-The source's interval is cut into blocks of equal time, longer than what is correlated within them. Weighting
-the blocks with exponential random numbers (the Bayesian bootstrap, Rubin 1981) gives replicates of
-everything estimated from it, counters and hop records alike; solving their networks gives replicates of every
+The source's interval is cut into blocks of equal time, longer than correlations last within them. Weighting
+the blocks with exponential random numbers (the Bayesian bootstrap, Rubin 1981) gives replicates of everything
+estimated from the interval, counters and hop records alike. Solving their networks gives replicates of every
 predicted value, whose spread is the source's sampling error as it arrives at the answer.
 
-What no interval of the source shows, above all the model's own error, comes on top: for each measure and
-statistic a relative error, and one more for the share of the value that what tuples cost makes
-(``sensitivity``). They are kept in ``calibration.json``, fitted to measured pairs of other topologies than
-those that it is judged on.
+Errors that no interval of the source shows, above all the model's own, come on top. Each measure and
+statistic has a relative error, and one more for the share of the value that costs of tuples make
+(``sensitivity``). Both errors are kept in ``calibration.json``, fitted to measured pairs of other topologies
+than those that the model is judged on.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MADE_OF = 0.5
 
 @dataclass(frozen=True)
 class Calibration:
-    """How wide an interval has to be beside the source's sampling error.
+    """Errors that widen an interval beyond the source's sampling error.
 
     Attributes
     ----------

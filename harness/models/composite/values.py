@@ -34,7 +34,7 @@ class Values(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """What tells it from the others of an answer."""
+        """Key that no other values of an answer have."""
         return self.measure, self.statistic, self.subjects[0]
 
     def estimates(self, ends: FloatArray) -> list[Estimate]:

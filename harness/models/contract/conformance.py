@@ -3,10 +3,9 @@
 Each check takes a model and a case (an observation and a question about it) and returns what is wrong in one
 line, or nothing. None of them asks how good the answers are.
 
-What a model must do when its source is spoilt (a missing metric, a count that is negative or no number, an
-executor that nothing was seen of, components in a cycle) depends on what it uses: it declines with a reason
-or gives the very numbers that it gave before, since then it did not need what is missing. Any other number
-is a guess.
+A source may be spoilt: a missing metric, a count that is negative or no number, an executor that nothing was
+seen of, components in a cycle. A model that needs the spoilt part must decline with a reason. A model that
+does not need that part gives the very numbers that it gave before. Any other number is a guess.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Input to output ratios: coefficients of each input stream for each output stream.
 
-Thesis 4.6 and 4.7. A task's coefficients come from least squares on its counts by metric bucket; an
-executor's are the mean over the component's tasks where all inputs are balanced, and else the mean over its
-own tasks weighted by their share of the executor's input (ETIP).
+Thesis 4.6 and 4.7. A task's coefficients come from least squares on its counts by metric bucket. An
+executor's are the mean over the component's tasks where all inputs are balanced. Otherwise they are the mean
+over the executor's own tasks, weighted by each task's share of the executor's input (ETIP).
 
 The example after eq. 4.9 prints an arrival rate of 24 in its text and 26 in its vector; its result, 169,
 needs 26.
@@ -85,8 +85,8 @@ def executor_coefficients(measured: Measured, proposed: Layout) -> Coefficients:
     """Predict every proposed executor's coefficients (4.7).
 
     Where a component has keyed inputs, an executor's tasks are weighted by ETIP. A balanced input stream
-    beside a keyed one may reach tasks that it did not reach in the source step; the thesis does not say what
-    then, and the mean over the tasks that it did reach is used.
+    beside a keyed one may reach tasks that it did not reach in the source step. The thesis has no rule for
+    these; the mean over the tasks that the stream did reach is used.
 
     Raises
     ------

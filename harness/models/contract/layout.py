@@ -19,7 +19,7 @@ BoolArray = NDArray[np.bool_]
 
 
 class Output(NamedTuple):
-    """What one component emits on one stream, whoever subscribes to it."""
+    """Output of one component on one stream, whoever subscribes to the stream."""
 
     component: str
     stream: str

@@ -31,7 +31,7 @@ PERCENTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 def measured_answers(source: Observation, proposed: PhysicalPlan) -> Prediction:
     """Answer with the source step's measured values.
 
-    With the source plan itself as the proposed plan, this is what was measured of every subject.
+    With the source plan itself as the proposed plan, the answer has the measured values of every subject.
 
     Parameters
     ----------

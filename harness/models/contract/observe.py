@@ -1,4 +1,4 @@
-"""What an observation says of each task: counts, service times, and counts by bucket."""
+"""Measured values of each task in an observation: counts, service times, and counts by bucket."""
 
 from __future__ import annotations
 

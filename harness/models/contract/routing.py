@@ -1,13 +1,15 @@
 """Routing probabilities: measured between tasks, predicted between the executors of a proposed plan.
 
-Thesis 4.4 and 4.5. Arrays are (sources, targets); an executor's row is NaN where its tasks emitted
-nothing on the stream in the source step, so that nothing is known of it and no tuple is expected.
+Thesis 4.4 and 4.5. Arrays are (sources, targets). An executor's row is NaN where its tasks emitted nothing on
+the stream in the source step, so that nothing is known of the row and no tuple is expected.
 
-The thesis knows shuffle and fields grouping. What it does for fields is done here for every grouping
-whose choice of the task is seen only by observation (partial-key, direct, custom); all, global, none and
-local-or-shuffle follow from their definitions. Equation 4.3 gives every executor the same share of a
-shuffled stream, as printed, also where executors hold different numbers of tasks, and although Storm 2.x
-prefers near and idle executors unless load-aware messaging is disabled.
+The thesis knows shuffle and fields grouping. Its rule for fields is applied here to every grouping whose
+choice of the task is seen only by observation (partial-key, direct, custom). The groupings all, global, none
+and local-or-shuffle follow from their definitions.
+
+Equation 4.3 gives every executor the same share of a shuffled stream. The equation is used as printed, also
+where executors hold different numbers of tasks. It is used although Storm 2.x prefers near and idle executors
+unless load-aware messaging is disabled.
 """
 
 from __future__ import annotations
@@ -25,15 +27,15 @@ KEYED: frozenset[Grouping] = frozenset({"fields", "partial-key", "direct", "cust
 
 
 def keyed_input(query_plan: QueryPlan, component: str) -> bool:
-    """Whether some input of the component distributes tuples unevenly over its tasks."""
+    """Return True if some input of the component distributes tuples unevenly over its tasks."""
     return any(s.grouping in KEYED for s in query_plan.inputs(component))
 
 
 def proportions(total: FloatArray, axis: int = -1) -> FloatArray:
     """Divide by the sum along an axis; NaN where that is zero.
 
-    Over all tasks of a component this gives the measured output or input proportions (eq. 4.4, 4.10), over
-    the tasks of an executor the estimated ones (eq. 4.5, 4.11).
+    Over all tasks of a component, the result is the measured output or input proportions (eq. 4.4, 4.10).
+    Over the tasks of an executor, the result is the estimated ones (eq. 4.5, 4.11).
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Service times of a proposed plan's executors, carried over from the source step.
 
-Thesis 4.9 and 4.10. The measure is the wall-clock time of execute, pauses of co-located executors included,
-as the thesis uses it; that is where its 20 to 300 % errors come from (5.5).
+Thesis 4.9 and 4.10. The measure is the wall-clock time of execute, as in the thesis, pauses of co-located
+executors included. The thesis's errors of 20 to 300 % come from those pauses (5.5).
 """
 
 from __future__ import annotations

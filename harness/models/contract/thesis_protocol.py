@@ -1,9 +1,9 @@
 """The ground truth of an observation by the thesis's protocol of comparison.
 
-Thesis 5.3.1 and 5.7.2: one latency an output of a sink, that of the path which the windowed bolt chose at
-random; only paths that begin and end on one worker node; only latencies up to the complete latency. The
-thesis cuts at the complete latency, at its 90th percentile and, in a caption, at its average, which is what
-Storm measures.
+Thesis 5.3.1 and 5.7.2. Each output of a sink has one latency, that of the path which the windowed bolt chose
+at random. Only paths that begin and end on one worker node count, and only latencies up to the complete
+latency. The thesis cuts at the complete latency, at its 90th percentile and, in a caption, at its average;
+Storm measures the average.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def same_node_rows(latency: pd.DataFrame, plan: PhysicalPlan, cut_ms: float) -> 
 def _chosen_rows(rows: pd.DataFrame, path: IntArray, value_ms: FloatArray) -> IntArray:
     """Return one row for each output: a member on the chosen path.
 
-    A window bolt reports the mean entry time of the members on its chosen path only, so that path is the
-    one whose members' mean latency is nearest to the output's.
+    A window bolt reports the mean entry time of the members on its chosen path only. So that path is the one
+    whose members' mean latency is nearest to the output's.
     """
     partition = rows["output_partition"].to_numpy(dtype=np.int64)
     offset = rows["output_offset"].to_numpy(dtype=np.int64)

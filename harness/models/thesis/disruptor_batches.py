@@ -1,8 +1,8 @@
 """Sizes of the tuple lists that arrive at executors, and the delays of Disruptor send queues.
 
-Thesis 4.12, 4.13.2 and 4.13.3, which describe Storm 1.2: every send queue collects an input batch until it
-holds ``limit`` objects or its flush interval ends. Storm 2.x has no such queue. Rates here are in
-tuples per millisecond, so that they go with a flush interval in milliseconds.
+Thesis 4.12, 4.13.2 and 4.13.3 describe Storm 1.2. There every send queue collects an input batch until the
+batch holds ``limit`` objects or the queue's flush interval ends. Storm 2.x has no such queue. Rates here are
+in tuples per millisecond, so that they go with a flush interval in milliseconds.
 
 Printing errors mended, each marked at its line: eq. 4.24, 4.33 and 4.35 with 4.36.
 """
@@ -89,15 +89,16 @@ def batch_size(rate: FloatArray, queue: QueueSettings) -> FloatArray:
 def send_delay_ms(rate: FloatArray, queue: QueueSettings) -> FloatArray:
     """Return the mean time an object waits in a send queue's input batch (eq. 4.35, 4.36); 0 at rate 0.
 
-    Mended twice. The first sum of eq. 4.35 ends at k - 1 where eq. 4.20, which it cites, ends at k. And it
-    leaves the empty interval out without conditioning on there being an object, although its text says
-    that an object has arrived by definition: at 50 tuples/s and 1 ms it would read 0.024 ms. Given N >= 1
-    arrivals::
+    Mended twice. The first sum of eq. 4.35 ends at k - 1 where eq. 4.20, which it cites, ends at k. And the
+    equation leaves the empty interval out without conditioning on there being an object. Its text says,
+    however, that an object has arrived by definition. At 50 tuples/s and 1 ms the printed equation would give
+    0.024 ms. Given N >= 1 arrivals:
 
         E[Y | N >= 1] = (k / rate * P(N > k) + flush * P(1 <= N < k)) / (1 - P0)
 
-    which tends to the flush interval at low rates, so that the wait tends to half of it. An exact mean would
-    also weight long intervals by the objects in them; eq. 4.36 does not, and is used as printed.
+    This mean tends to the flush interval at low rates, so that the wait tends to half of the interval. An
+    exact mean would also weight long intervals by the objects in them; eq. 4.36 does not, and is used as
+    printed.
     """
     rate, k, mean = np.asarray(rate, dtype=np.float64), queue.limit, np.asarray(rate) * queue.flush_ms
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -109,7 +110,7 @@ def send_delay_ms(rate: FloatArray, queue: QueueSettings) -> FloatArray:
 
 @dataclass(frozen=True)
 class DisruptorBatches:
-    """What the send queues do to a plan's flows; positions as in the plan's layout.
+    """Lists and waits that the send queues make of a plan's flows; positions as in the plan's layout.
 
     Attributes
     ----------

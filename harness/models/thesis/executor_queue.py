@@ -5,26 +5,28 @@ exponential intervals (B.1). Lists collect in an input batch, which moves on whe
 at a flush; what has moved on is served one tuple at a time. The thesis simulates a million arrivals an
 executor. Here the same process's mean is computed.
 
-Let B be the tuples in the input batch and u those beyond it. With lists of generating function X arriving at
-rate v, flushes at rate f and service at rate m, the balance of E[x^B y^u] splits the population L into that
-of the queue without an input batch (M^X/M/1) plus E[B | u = 0], the batch seen while the server idles: the
-decomposition of vacation queues. While no batch ever fills, g(x) = E[x^B; u = 0] obeys, with
-y = m / (m + f + v (1 - X(x))) and M the generating function of the M^X/M/1 population::
+Let B be the tuples in the input batch and u those beyond it. Lists have the generating function X and arrive
+at rate v, flushes come at rate f, and service is at rate m. The balance of E[x^B y^u] splits the population L
+in two, the decomposition of vacation queues. One part is the population of the queue without an input batch
+(M^X/M/1). The other is E[B | u = 0], the batch seen while the server idles.
+
+Let y = m / (m + f + v (1 - X(x))), and M the generating function of the M^X/M/1 population. While no batch
+ever fills, g(x) = E[x^B; u = 0] obeys
 
     g(x) = f / (f + v (1 - X(x))) * g(y) * M(y)
 
-whose logarithmic derivative at 1, followed along x -> y(x) until it settles, is E[B | u = 0] exactly.
-Where batches do fill, the chain of u at the ends of the batches is simulated from a fixed seed (its
-intervals are independent, so the recursion is a running maximum), and E[u] taken from the balance of u^2.
+Its logarithmic derivative at 1, followed along x -> y(x) until it settles, is E[B | u = 0] exactly. Where
+batches do fill, the chain of u at the ends of the batches is simulated from a fixed seed, and E[u] taken from
+the balance of u^2. The chain's intervals are independent, so the recursion is a running maximum.
 
 Two departures from the print. B.1 divides the population summed over list arrivals by the number of tuples
-arrived; with lists of several tuples that is not the population that an arrival sees, and the number of
+arrived. With lists of several tuples the result is not the population that an arrival sees, and the number of
 arrivals is used. A mean list size that is not whole is met by lists of the two whole sizes next to it.
 
 The printed timer is exponential, so at low rates a tuple waits a whole flush interval; a periodic timer,
 which Storm has, would make it half. Figure 5.18 (error of 50 % for a service time of 0.4 instead of 0.1) fits
-half of a 1 ms interval, 0.6 against 0.9, and not the whole, 1.1 against 1.4. The text is followed, not the
-figure.
+half of a 1 ms interval, 0.6 against 0.9. The figure does not fit the whole, 1.1 against 1.4. The text is
+followed, not the figure.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Time on the network between worker processes.
 
-Thesis 4.11. Within a worker process nothing; between worker processes of one node nothing beyond the send
-thread's delay (serialisation is left out, 4.11.1); between nodes half of the median round trip.
-Nodes of a local cluster pass tuples over the host's loopback, which nothing probes and which is taken as 0.
+Thesis 4.11. Within a worker process the time is 0. Between worker processes of one node the time is 0, too,
+beyond the send thread's delay (serialisation is left out, 4.11.1). Between nodes the time is half of the
+median round trip. Nodes of a local cluster pass tuples over the host's loopback, which nothing probes and
+which is taken as 0.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ POINTS = 1024
 
 @dataclass(frozen=True)
 class Delays:
-    """What a tuple meets; positions as in the layout.
+    """Delays that a tuple meets; positions as in the layout.
 
     Attributes
     ----------
@@ -143,9 +143,9 @@ def _require_ackers(layout: Layout) -> IntArray:
 def longest_complete_ms(delays: Delays) -> dict[str, float]:
     """Return the mean of the longest paths' complete latencies (4.13.5), by spout executor's label.
 
-    The longest path from each spout executor on each of its output streams, averaged over its streams; the
-    empty key is the mean over all. A path goes on from the sink to an acker, and the init delay, from the
-    spout to the same acker, is taken off it: the acker's own delay is in both and falls out.
+    Each spout executor has a longest path on each of its output streams, and the mean over its streams is
+    given; the empty key is the mean over all. A path goes on from the sink to an acker. The init delay, from
+    the spout to the same acker, is taken off the path: the acker's own delay is in both and falls out.
 
     Raises
     ------

@@ -2,9 +2,9 @@
 
 Thesis 4.13.1, which covers tumbling windows by count. Storm keeps a window for every task, not for every
 executor, so durations follow from a task's arrival rate; the thesis writes its rate without saying whose.
-It takes Storm's process latency for the time to process a window. The harness does not measure that (and on
-Storm it holds the wait for the acks, not the processing), but the execute times of a whole window's
-tuples, of which the last includes the window's function; their sum is used.
+The thesis takes Storm's process latency for the time to process a window. The harness does not measure that
+latency, and on Storm it holds the wait for the acks, not the processing. The sum of the execute times of a
+whole window's tuples is used instead; the last of them includes the window's function.
 """
 
 from __future__ import annotations

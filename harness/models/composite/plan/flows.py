@@ -1,4 +1,4 @@
-"""What flows through a proposed plan: tuples a second by task, stream and executor."""
+"""Flows through a proposed plan: tuples a second by task, stream and executor."""
 
 from __future__ import annotations
 

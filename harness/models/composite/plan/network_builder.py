@@ -38,7 +38,7 @@ LEAST_OF_CPU = 0.25
 
 
 class HostLoads(NamedTuple):
-    """What a plan's executors and workers ask their hosts for.
+    """Cores that a plan's executors and workers ask their hosts for.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class HostLoads(NamedTuple):
         return hosts.quota - (self.under_quota - need)
 
     def own_load(self, hosts: contention.Hosts) -> FloatArray:
-        """Return what executors' tuples need of the cores that all else leaves them, by host."""
+        """Return the tuples' load: needed cores over the cores that all else leaves to tuples, by host."""
         free = np.minimum(hosts.cores - self.background, self.left_by_quota(hosts))
         need = self.demand - self.background
         return np.divide(need, free, out=np.where(need > 0, np.inf, 0.0), where=free > 0)
@@ -95,7 +95,7 @@ class NetworkBuilder:
 
     @property
     def prepared(self) -> SourceEstimates:
-        """What the source says."""
+        """Estimates from the source."""
         return self.traffic.prepared
 
     def moved(self, position: int, worker: int) -> NetworkBuilder:
@@ -179,7 +179,7 @@ class NetworkBuilder:
 
     @cached_property
     def loads(self) -> HostLoads:
-        """What the plan asks its hosts for."""
+        """Cores that the plan asks its hosts for."""
         layout, prepared = self.layout, self.prepared
         own, sending = self.demand_cores, self.send_cores
         workers = prepared.polling * self.traffic.activity.worker_cores(layout.worker, self.remote)

@@ -1,9 +1,10 @@
-"""How often executors begin to work: tuples that come together find one that sleeps only once.
+"""Starts of executors' work a second: of tuples that come together, only the first finds a sleeping executor.
 
-What a plan costs beside its executors' own work (``background``) goes with these starts more than with
-tuples: a fetch from the input topic brings all that has come, a request to the output topic takes all that is
-there. They are counted from group to group along the plan. A spout emits what it finds in one round; a bolt
-what a group makes it do without a pause; of each group an executor gets a part, or nothing.
+A plan's costs beside its executors' own work (``background``) go with these starts more than with tuples. A
+fetch from the input topic brings all messages that have come; a request to the output topic takes all records
+that are there. Starts are counted from group to group along the plan. A spout emits as a group all that it
+finds in one round; a bolt all that a group makes it emit without a pause. Each executor gets a part of each
+group, or nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What comes to a proposed plan's executors and what they do beside it, wherever their workers are.
+"""Arrivals at a proposed plan's executors, and their activity beside these, wherever their workers are.
 
-Where executors are placed has a say in it by the routing only (``task_routing``): what follows from that as
-well (contention, coldness, hops) is made by ``plan_network``.
+The executors' places have a say here by the routing only (``task_routing``). Their further effects
+(contention, coldness, hops) are made by ``network_builder``.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class Traffic:
 
     @cached_property
     def starts(self) -> FloatArray:
-        """How often in a second each executor begins to work; 0 for ackers."""
+        """Times a second that each executor begins to work; 0 for ackers."""
         if STARTS in self.prepared.without:
             return self.served + self.entered
         batches = batching(self.settings)
@@ -217,7 +217,7 @@ class Traffic:
 
     @cached_property
     def activity(self) -> Activity:
-        """What the executors do beside their work."""
+        """Activity of the executors beside their work."""
         layout, entered = self.layout, self.entered
         free = np.maximum(1.0 - self.arrivals * self.wall_ms / 1000, 0.0)
         looks = free * 1000 / np.maximum(self.idle_ms, LOOK_MS)

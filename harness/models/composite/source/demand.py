@@ -1,4 +1,4 @@
-"""What a tuple costs, CPU demand and waiting apart.
+"""Service of a tuple, its CPU demand and its waiting apart.
 
 The wrappers measure each execute by the wall clock and by the thread's CPU clock. Wall-clock time is CPU time
 stretched by contention for cores (``host_stretch``), plus waiting (sleeps, locks, other servers). So

@@ -1,4 +1,4 @@
-"""How many tuples a component makes of one: distributions by input and output.
+"""Numbers of tuples that a component makes of one: distributions by input and output.
 
 The mean is that of the counters. Its distribution comes from the hop records, which tell the children of one
 tuple apart; without them a count has the two whole numbers next to its mean. Of a windowed component it is
@@ -29,7 +29,7 @@ _AT_THE_END = 1e-9
 
 @dataclass(frozen=True)
 class FanSums:
-    """What hop records say of counts.
+    """Children of tuples and outputs of windows, counted from hop records.
 
     Attributes
     ----------
@@ -122,8 +122,8 @@ def two_point(mean: float) -> FloatArray:
 def with_mean(count: FloatArray, mean: float) -> FloatArray:
     """Return counts as probabilities with a mean that is known better.
 
-    A mean within the counts' range is met by exponential tilting, which changes their shape least; one below
-    by further tuples that make nothing; one above by the whole numbers next to it.
+    A mean within the counts' range is met by exponential tilting, which changes their shape least. A mean
+    below the range is met by further tuples that make nothing; a mean above, by the whole numbers next to it.
 
     Examples
     --------

@@ -1,15 +1,16 @@
-"""What a hop takes, from the hop records of tuples that found their receiver idle.
+"""Times of hops, from the hop records of tuples that found their receiver idle.
 
-Such a tuple takes, one after another and independently: for another worker, the rest of the transfer thread's
-sleep (even over ``TRANSFER_SLEEP_MS``) and the network; then the rest of the receiver's own sleep (even over
-the settings' sleep). What is measured beyond these is the hop's own: taken as lognormal with the mean and the
-variance that are left. See docs/model.md, 'What a hop is made of'.
+The hop of such a tuple has independent parts, one after another. On the way to another worker come the rest
+of the transfer thread's sleep (even over ``TRANSFER_SLEEP_MS``) and the network. Then comes the rest of the
+receiver's own sleep (even over the settings' sleep). The rest of the measured time is the hop's own, taken as
+lognormal with the mean and the variance that are left; docs/model.md has a section on hops.
 
-Between nodes whose round trips were measured the network's part is not the hop's own: half of a round trip of
-that pair (thesis 4.11) is taken off what is measured between them, and put on any hop between them.
+Between nodes whose round trips were measured, the network's part is not the hop's own. Half of a round trip
+of that pair (thesis 4.11) is taken off the times measured between them, and put on any hop between them.
 
-A busy host delays every wake-up. That part grows with the square of what contention adds to a unit of CPU
-time (``WAKE_MS``), so a hop is moved from the source's contention to the proposed plan's by the difference.
+A busy host delays every wake-up. The delay grows with the square of the time that contention adds to a unit
+of CPU time (``WAKE_MS``). So a hop is moved from the source's contention to the proposed plan's by the
+difference.
 """
 
 from __future__ import annotations
@@ -98,8 +99,8 @@ def hop_sums(evidence: Evidence, idle_ms: FloatArray) -> HopSums | None:
     """Add up the legs whose receiver was idle; None without hop records.
 
     A receiver was idle when the tuple was sent more than one and a half sleeps, and 1 ms, after its last
-    tuple was done: by then it has gone from looking to sleeping, and its phase is any. Where tuples travel
-    in batches of the rewriting layer, legs are left out: waiting for the batch is in them.
+    tuple was done. By then the receiver has gone from looking to sleeping, and its phase is any. Where tuples
+    travel in batches of the rewriting layer, legs are left out: waiting for the batch is in them.
 
     Parameters
     ----------
@@ -158,7 +159,7 @@ def _batched(evidence: Evidence, records: HopRecords, legs: IntArray) -> BoolArr
 
 
 def _network(evidence: Evidence, records: HopRecords, legs: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Return mean and variance of what the network takes of legs; 0 where no round trips tell."""
+    """Return mean and variance of the network's part of legs, in ms; 0 where no round trip was measured."""
     nodes = [node for node, _ in evidence.layout.workers]
     found = np.zeros((2, len(nodes), len(nodes)))
     for pair, ms in one_way(evidence.round_trips).items():
@@ -229,7 +230,7 @@ def _ends(
 
 @dataclass(frozen=True)
 class HopTimes:
-    """What a hop of each kind takes beyond its sleeps, in the source.
+    """Times of hops beyond their sleeps, by kind, in the source.
 
     Attributes
     ----------
@@ -268,7 +269,7 @@ _MOST_EXCESS = 3.0
 
 
 def squared(excess: float) -> float:
-    """Return what delays of wake-ups grow with, where contention adds that much to a unit of CPU time."""
+    """Return the factor on delays of wake-ups, where contention adds ``excess`` to a unit of CPU time."""
     return min(excess, _MOST_EXCESS) ** 2
 
 

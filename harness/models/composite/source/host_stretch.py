@@ -1,16 +1,16 @@
-"""How busy the source's hosts made its tuples: wall-clock over CPU time, as far as contention is the cause.
+"""Stretch of tuples on the source's hosts: wall-clock over CPU time, as far as contention is the cause.
 
-Every component's ratio of the two is the stretch or more, since a tuple may also wait. Two things are said by
-the source, and told apart here:
+Every component's ratio of the two is the stretch or more, since a tuple may also wait. The source shows its
+stretch in two ways, told apart here:
 
-- its workers' CPU use, of which the law of ``contention`` makes a stretch, with a constant for what the other
-  processes of the host (brokers, supervisors, the harness) get in the way;
-- its component that waits least: its ratio is the stretch. What it is over the law's is taken as the
-  topology's own and goes with it to other plans. Executors at work at once, as messages come together, are
-  in the law (``contention.at_once``), since they differ by plan.
+- Its workers' CPU use gives a stretch by the law of ``contention``. A constant stands for the other processes
+  of the host (brokers, supervisors, the harness) that get in the way.
+- The ratio of its component that waits least is the stretch. The part of that ratio over the law's stretch is
+  taken as the topology's own and goes with the topology to other plans. Executors at work at once, as
+  messages come together, are in the law (``contention.at_once``), since they differ by plan.
 
-A sink's client waits in every send, so a sink's ratio is a bound only; and bolts that wait for most of their
-time say nothing. Then the law alone is taken, and the interval is wide.
+A sink's client waits in every send, so a sink's ratio is a bound only. Bolts that wait for most of their time
+show no stretch. Where no bolt shows one, the law alone is taken, and the interval is wide.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SPREAD = 0.2
 
 
 class HostStretch(NamedTuple):
-    """What the source says of contention.
+    """Contention that the source shows.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ def host_stretch(evidence: Evidence, weights: FloatArray, luck: float = 0.0) -> 
 
 
 def beyond_law(evidence: Evidence, stretched: float, workers: FloatArray, at_once: float = 0.0) -> float:
-    """Return a stretch over what the law says of the source's CPU use.
+    """Return a stretch over the law's stretch for the source's CPU use.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""How messages come to the spouts' tasks, and what a spout's executor does about them.
+"""Arrivals of messages at the spouts' tasks, and the polls and bursts of the spouts' executors.
 
 Input is a partitioned topic: each spout task has its share of the messages as observed. A producer that fills
-the partitions in turn, on a regular schedule, sends to neighbouring tasks one after another, and the executor
-that looks at its tasks in turn finds several in one round: a burst.
+the partitions in turn, on a regular schedule, sends to neighbouring tasks one after another. An executor that
+looks at its tasks in turn then finds several messages in one round: a burst.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Arriving:
-    """What hop records say of the messages, whatever their weights.
+    """Schedule of the messages and polls of the spouts, from hop records; no block weighs more than another.
 
     Attributes
     ----------
@@ -136,11 +136,11 @@ def arriving(evidence: Evidence, waiting: Waiting) -> Arriving | None:
 
 
 def polls_between_bursts(entered_ms: FloatArray, mine: NDArray[np.bool_], tasks: int) -> float:
-    """Return the length of an empty poll from how far bursts are apart; NaN where there are none.
+    """Return the length of an empty poll from the time between bursts; NaN without bursts.
 
-    Of two messages one after the other, at neighbouring tasks of one executor, the second comes out at once,
-    or when all of the executor's tasks have been looked at in vain. That takes a millisecond a task or more.
-    Without any that come out at once, it is not the executor's round that they wait for.
+    Two messages may come one after the other to neighbouring tasks of one executor. The second then comes out
+    at once, or after a round of vain looks at all of the executor's tasks. Such a round takes a millisecond a
+    task or more. If no message comes out at once, the messages do not wait for the executor's round.
 
     Parameters
     ----------
