@@ -1,7 +1,7 @@
 """Latencies of a proposed plan anchored at the source's measured latencies, where no hop was recorded.
 
 A topology that nobody here wrote has no hop records. The times of its hops and polls are then assumed, and so
-are wrong by an amount that the source shows: there the same assumptions give a latency beside the measured
+are wrong by an amount that the source shows. There the same assumptions give a latency beside the measured
 one. Where the assumptions give too little, the difference is time that was not seen, and is added to the
 proposed plan's latency. Where they give too much, that latency is reduced by the same share, so that nothing
 becomes negative. Each percentile is moved by its own difference (quantile delta mapping, Cannon et al. 2015).

@@ -74,7 +74,7 @@ class Parts:
 
     @property
     def contended(self) -> bool:
-        """Whether executors can wait for cores."""
+        """True if executors can wait for cores."""
         return bool(self.executors["shared"].any())
 
 

@@ -1,4 +1,4 @@
-"""How this package's functions are compiled: inner ones count no references to arrays (``_nrt``)."""
+"""Compilation of this package's functions: inner ones count no references to arrays (``_nrt``)."""
 
 from __future__ import annotations
 

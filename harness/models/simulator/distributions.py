@@ -1,7 +1,7 @@
 """Common distributions of times as atoms: equal shares, each at its own mean, so that the mean is exact.
 
 Variability within a share is lost: with 200 shares the second moment of an exponential distribution is
-0.3 % low, which a test that compares with a formula has to take from the atoms themselves.
+0.3 % low. A test that compares with a formula has to take that moment from the atoms themselves.
 """
 
 from __future__ import annotations

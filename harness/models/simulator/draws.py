@@ -65,7 +65,7 @@ class Drawables:
         self._used = 0
 
     def add(self, values: FloatArray, probabilities: FloatArray) -> int:
-        """Return the number of the distribution's table, made if there is none yet.
+        """Return the number of the distribution's table; a distribution without a table gets one.
 
         Raises
         ------

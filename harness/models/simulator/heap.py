@@ -20,7 +20,7 @@ SUBJECTS = 2**32
 
 @inlined
 def before(times: Floats, numbers: Counters, a: int, b: int) -> bool:
-    """Whether the event at place ``a`` comes before the one at ``b``."""
+    """Return True if the event at place ``a`` comes before the one at ``b``."""
     return bool(times[a] < times[b] or (times[a] == times[b] and numbers[a] < numbers[b]))
 
 

@@ -18,7 +18,7 @@ from harness.plans import Window
 
 @dataclass(frozen=True)
 class Loads:
-    """What flows.
+    """Mean rates of a network's tuples, windows and acks, and the loads by them.
 
     Attributes
     ----------

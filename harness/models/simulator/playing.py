@@ -82,7 +82,7 @@ def _sizes(expected: Loads, messages: Messages, boxes: int) -> dict[str, int]:
     windows = expected.network.windows
 
     def members(component: str) -> float:
-        """How often a tuple is counted among a window's."""
+        """Return the members a second of a component's windows; a tuple counts in each window that has it."""
         window = windows[component]
         return (
             expected.anchors[component]

@@ -1,5 +1,9 @@
 """Random networks, for property tests of the analytic model and of the simulator itself.
 
+A draw is repeated when a message makes more than 100 tuples, or a window takes more than half a minute.
+
+Notes
+-----
 Plans are those of ``random_plans``. Their mechanisms:
 
 ==================  ================================================================================
@@ -28,8 +32,6 @@ batches             one network in four: of 2 to 20 tuples within a worker or, t
 sinks' clients      0 to 0.05 ms
 ackers              one a worker, 0.002 to 0.02 ms a message
 ==================  ================================================================================
-
-A draw is repeated when a message makes more than 100 tuples, or a window takes more than half a minute.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ ATTEMPTS = 1000
 
 @dataclass(frozen=True)
 class NetworkLimits(PlanLimits):
-    """What random networks may be like.
+    """Limits that random networks keep to.
 
     Attributes
     ----------

@@ -1,5 +1,7 @@
 """Random physical plans: query plans without cycles, their executors spread over workers as Storm does.
 
+Notes
+-----
 ========================  ==========================================================================
 components                2 to 8, equally likely
 spouts                    1; with four components or more 2, one time in five
@@ -45,7 +47,7 @@ LENGTHS_MS = (50, 100, 200, 500, 1000)
 
 @dataclass(frozen=True)
 class PlanLimits:
-    """What random plans may be like.
+    """Limits that random plans keep to.
 
     Attributes
     ----------

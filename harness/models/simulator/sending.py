@@ -1,9 +1,9 @@
-"""What becomes of an emitted tuple until it is in its receiver's queue: route, batch, hop; and of acks.
+"""The way of an emitted tuple into its receiver's queue: route, batch, hop; and the way of acks.
 
-Batches (``JCQueue`` and ``WorkerTransfer`` of storm-client 2.8.3): an executor has one for every executor of
-its worker, and one for all other workers; it goes when it is full and another tuple comes for it
-(``tryPublish``), or when the executor takes a flush from its own queue. What comes from other workers fills a
-batch for each receiving executor, which goes in the first way and is never flushed: ``events.far_batch``.
+Batches are those of ``JCQueue`` and ``WorkerTransfer`` of storm-client 2.8.3. An executor has one for every
+executor of its worker, and one for all other workers. A batch goes when it is full and another tuple comes
+for it (``tryPublish``), or when the executor takes a flush from its own queue. Tuples from other workers fill
+a batch for each receiving executor, which goes in the first way and is never flushed: ``events.far_batch``.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def place(world: World, target: int, item: int, time: float, far: int) -> None:
 
 @inlined
 def batched(world: World) -> bool:
-    """Whether tuples wait for batches."""
+    """Return True if tuples wait for batches."""
     return bool(world.batch[BATCH] > 1.0 or world.batch[TRANSFER_BATCH] > 1.0)
 
 

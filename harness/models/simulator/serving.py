@@ -1,4 +1,4 @@
-"""What an executor does with what it has taken from its queue."""
+"""Work of an executor on the items that it has taken from its queue."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def handle_ack(world: World, executor: int, item: int, time: float) -> None:
 
 @inlined
 def serve(world: World, executor: int, item: int, time: float) -> float:
-    """Do what comes of an item when its service ends; return for how long its sink's client then holds it."""
+    """Pass on an item at the end of its service; return how long its sink's client then holds it, in ms."""
     e = world.executors[executor]
     kind, component = e["kind"], world.components[e["component"]]
     if kind > TIME_WINDOW:

@@ -48,7 +48,7 @@ class Latencies:
 
 @dataclass(frozen=True)
 class Use:
-    """What each executor did in the interval; arrays by position in the layout.
+    """Use of each executor in the interval; arrays by position in the layout.
 
     Attributes
     ----------
@@ -153,7 +153,7 @@ class SimulatedRun:
 
     @cached_property
     def use(self) -> Use:
-        """What each executor did in the interval."""
+        """Use of each executor in the interval."""
         world, (start, end) = self.world, self.interval_ms
         many = world.executors.size
         served, waited, worked = np.zeros(many), np.zeros(many), np.zeros(many)

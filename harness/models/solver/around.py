@@ -1,4 +1,4 @@
-"""What is linear around a solved network (``neighbours``)."""
+"""Linear parts of a solution: the changes of a solved network to first order (``neighbours``)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from harness.models.solver.waiting import Batches, waiting_law
 
 
 class Around(NamedTuple):
-    """What is linear around one solution, on one grid of frequencies.
+    """Linear parts around one solution, on one grid of frequencies.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ def _go(f: Flat, a: Around, q: int, stream: int, i: int, worker: int, found: Com
 
 @inner
 def onward(g: Stages, a: Around, q: int, c: int, e: int, worker: int, on: ComplexArray) -> None:
-    """Fill in how what a component's executor e makes of a tuple of each class goes on to a sink."""
+    """Fill in the way on to a sink of all that executor e of a component makes of a tuple of each class."""
     f = g.f
     one, after = f.component[c], f.component[c + 1]
     on[:] = 1.0 if a.sink[c] == q else 0.0
@@ -226,7 +226,7 @@ def fill_wait(f: Flat, s: ServiceMoments, e: int, index: FloatArray, law: FloatA
 
 @inner
 def _send(g: Stages, a: Around, stream: int) -> None:
-    """Add up what all sources of a stream send, if they route alike, where it arrives in each worker."""
+    """Add up a stream's rows where they arrive in each worker, if all of its sources route alike."""
     f, s = g.f, g.f.stream[stream]
     if not s.alike:
         return

@@ -1,11 +1,11 @@
-"""From the acks to the spouts: how long it takes until a message's whole tree is acked.
+"""From the acks to the spouts: time until a message's whole tree is acked.
 
-Backwards along the plan, for every seat and class: the time from a group's arrival in the queue until the
-last
-ack of all that comes of it has come to the acker. What makes no more than one tuple passes on a mixture of
-its
-targets' times. Elsewhere the last of several counts: distribution functions are multiplied, over the targets
-that the group's children hit (``groups``); siblings at one seat count once, since they wait for the same.
+The stage goes backwards along the plan, for every seat and class. It finds the time from a group's arrival in
+the queue until the last ack of all that the group makes has come to the acker.
+
+A group that makes no more than one tuple passes on a mixture of its targets' times. Elsewhere the last of
+several tuples counts: distribution functions are multiplied, over the targets that the group's children hit
+(``groups``). Siblings at one seat count once, since they wait for the same.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Trees(NamedTuple):
 
 
 class _Made(NamedTuple):
-    """What becomes of the tuples of one component's outputs.
+    """Times from the emit of one component's tuples until they are acked, as mixtures or tables.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class _Made(NamedTuple):
 
 
 def trees(b: Back) -> Trees:
-    """Return the times of whole trees; fills in what ``b`` knows of each seat."""
+    """Return the times of whole trees, and fill in each seat's times in ``b``."""
     executors = b.g.f.first_acker
     found = np.zeros((executors, b.grid.size), dtype=np.complex128)
     mean = np.zeros(executors)
@@ -136,7 +136,7 @@ def _made(b: Back, c: int) -> _Made:
 
 @inner
 def _all_lone(b: Back, c: int) -> bool:
-    """Whether no group of a component makes several tuples on its one output."""
+    """Return True if no group of a component makes several tuples on its one output."""
     f = b.g.f
     for cls in range(f.component[c].first_class, f.component[c + 1].first_class):
         for seat in range(b.first_seat[cls], b.first_seat[cls + 1]):

@@ -1,23 +1,24 @@
-"""How long a tuple waits for its batch to go, as a distribution.
+"""Distribution of a tuple's wait for its batch to go.
 
 A batch goes when it has ``limit`` tuples and another one comes, or at the flush, every ``flush_ms``,
 whichever is first. Tuples come ``group`` at a time (a multiplier's outputs), the groups at random: K of them
 between two flushes is Poisson with mean x / group, x = rate times flush. Of n = group K tuples,
-r = 1 + (n - 1) mod limit leave at the flush (none of none) and the others in full batches, so
+r = 1 + (n - 1) mod limit leave at the flush (none of none) and the others in full batches. So
 
 - the share of tuples that leave in a full batch is E [n - r] / x;
-- the tuples that wait are, at any time since the flush, r of n(t); by Little's law the mean wait is
-  their mean over rate, and the integral over t of P(K(t) = k) up to the flush is P(K > k) over the rate of
+- the tuples that wait are, at any time since the flush, r of n(t). By Little's law the mean wait is
+  their mean over rate. The integral over t of P(K(t) = k) up to the flush is P(K > k) over the rate of
   groups;
-- of K groups at random the g-th from the end is g / (K + 1) of the period before the flush, which is the
-  mean wait of those that leave with it; what is left of the mean wait is that of full batches.
+- of K groups at random the g-th from the end is g / (K + 1) of the period before the flush. That is the
+  mean wait of those that leave with the flush; the rest of the mean wait is that of full batches.
 
-Exact for groups of one size at random. Where arrivals are more regular, K is taken as the whole numbers next
-to its mean for the share of it that the index of dispersion is short of 1.
+Exact for groups of one size at random. Where arrivals are more regular, the index of dispersion is short of
+1. For the share that is missing, K is taken as the whole numbers next to its mean.
 
-The flush is a tuple in the sender's own queue. One that comes while the tuple itself waits or is served
-there (time s, before it is sent) is taken right behind it, and what came between the two; a later one waits
-for the sender's look, ``look_ms`` apart, and for what is in its queue then.
+The flush is a tuple in the sender's own queue. A flush may come while the tuple itself waits or is served
+there (time s, before the tuple is sent). The sender then takes the flush right behind the tuple and those
+that came between the two. A later flush waits for the sender's look, ``look_ms`` apart, and for the tuples in
+the sender's queue then.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ NUMBERS = 11
 
 
 class BatchSender(NamedTuple):
-    """What a flush meets at the executor that sends.
+    """The sending executor as a flush meets it.
 
     Attributes
     ----------

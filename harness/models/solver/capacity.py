@@ -1,4 +1,4 @@
-"""What is full, or would be first if all rates grew together."""
+"""Loads, and the host or executor that is full, or would be first if all rates grew together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CLOSE = 1e-4
 
 
 class Bottleneck(NamedTuple):
-    """What is full first.
+    """The host or executor that is full first.
 
     Attributes
     ----------

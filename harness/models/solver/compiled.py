@@ -1,4 +1,4 @@
-"""How this package's functions are compiled: sums of products may be rounded once (``contract``)."""
+"""Compilation of this package's functions: sums of products may be rounded once (``contract``)."""
 
 from __future__ import annotations
 

@@ -1,11 +1,13 @@
-"""How much longer a tuple's CPU time takes because executors share a host's cores.
+"""Stretch of tuples' CPU time, where executors share a host's cores.
 
 Threads in need of a core share them equally, none getting more than one. Executors are the sources of a
 closed processor-sharing system: one that serves a tuple needs a core for the tuple's CPU time, one that waits
-or idles does not. With odds r of needing one, the probability that the executors of a set S need one at once
-is proportional to the product of their odds times prod_{k <= |S|} max(1, k / cores), which depends on the
-executors only through how many they are; so the elementary symmetric functions of the odds give all that is
-asked. The odds follow from the rates: what starts is what comes, r = rate x CPU / (1 - P(needs a core)).
+or idles does not.
+
+Each executor has odds r of needing a core. The probability that the executors of a set S need one at once is
+proportional to the product of their odds times prod_{k <= |S|} max(1, k / cores). The last factor depends on
+the number of the executors only. So the elementary symmetric functions of the odds give all that is asked.
+The odds follow from the rates, as starts equal arrivals: r = rate x CPU / (1 - P(needs a core)).
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """Variability of arrivals everywhere, and the law of waiting that follows at every executor.
 
-A component's executors share one flow out, so what they get is not independent: of a regular flow dealt out
-at random each executor's part looks random, and all parts together are as regular as before. ``joint`` is
-what the index of a component's whole flow has over the mean of its executors' own indices (their
-covariances): it is carried on from component to component beside these, fades at times shorter than those by
-which tuples of different executors are delayed apart (as an index does by a hop), and comes back in where the
-flows meet again.
+A component's executors share one flow out, so their parts are not independent. When a regular flow is dealt
+out at random, each executor's part looks random, and all parts together are as regular as before. The
+executors' covariances are in ``joint``: the index of the component's whole flow, less the mean of its
+executors' own indices.
+
+The covariances are carried on from component to component beside these indices. They fade at times shorter
+than those by which tuples of different executors are delayed apart, as an index does by a hop. They come back
+in where the flows meet again.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ from harness.models.solver.waiting import MEAN, NUMBERS, SECOND, SLEEP, waiting_
 
 
 class Flow(NamedTuple):
-    """What passes an executor, and how long it waits there.
+    """Flows through executors, and the waits there.
 
     Attributes
     ----------
@@ -262,7 +264,7 @@ def _meet(f: Flat, r: Rates, s: ServiceMoments, c: int, fade: FloatArray, found:
 @inner
 def _rejoin(f: Flat, r: Rates, s: ServiceMoments, c: int, blur: FloatArray, ports: FloatArray,
             arrivals: FloatArray, joint: FloatArray) -> None:  # fmt: skip
-    """Add what flows of one component have in common to what they bring, and find what this one's have."""
+    """Add the sources' covariances to the arrivals at a component, and find the component's own."""
     to = f.component[c].first_executor
     targets = f.component[c + 1].first_executor - to
     served, copies = s.rate[to : to + targets].sum(), False
@@ -301,7 +303,7 @@ def _rejoin(f: Flat, r: Rates, s: ServiceMoments, c: int, blur: FloatArray, port
 
 @inner
 def _dealt_out(f: Flat, r: Rates, stream: int, blur: FloatArray, share: FloatArray) -> float:
-    """Fill in what comes over a stream to each of the target's executors; return the mean blur of a hop."""
+    """Fill in a stream's rate to each of the target's executors; return the mean blur of a hop, in ms."""
     one = f.stream[stream]
     first, to = f.component[one.source].first_executor, f.component[one.target].first_executor
     total = blurs = 0.0
@@ -351,9 +353,9 @@ def _pass_on(f: Flat, s: ServiceMoments, law: FloatArray, c: int, joint: FloatAr
 @inner
 def _meet_alike(f: Flat, r: Rates, s: ServiceMoments, stream: int, round_size: int, fade: FloatArray,
                 ports: FloatArray, arrivals: FloatArray) -> None:  # fmt: skip
-    """Do what ``join`` does for all connections of a stream whose sources route alike, by worker.
+    """Join all connections of a stream whose sources route alike, by worker, with the result of ``join``.
 
-    What comes to an executor is then a function of its share and its worker only.
+    An executor's arrivals are then a function of its share and its worker only.
     """
     source, target = f.component[f.stream[stream].source], f.component[f.stream[stream].target]
     to = target.first_executor

@@ -25,7 +25,7 @@ from harness.models.solver.waiting import MEAN, SECOND, SLEEP
 
 
 class Stages(NamedTuple):
-    """What the propagation of times needs of the stages before it."""
+    """Results of earlier stages that the propagation of times needs."""
 
     f: Flat
     r: Rates
@@ -238,7 +238,7 @@ def window_index(g: Stages, c: int, t: int) -> float:
 
 @inner
 def _between_tasks(g: Stages, c: int, t: int, time: float) -> float:
-    """Return what a vanishing share of a task's arrivals would have as index: 1 of what is drawn."""
+    """Return the index that a vanishing share of a task's arrivals would have: 1 where tasks are drawn."""
     f = g.f
     total = found = 0.0
     for cls in range(f.component[c].first_class, f.component[c + 1].first_class):

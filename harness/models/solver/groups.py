@@ -1,9 +1,9 @@
-"""How many tuples of one message come to an executor together.
+"""Groups: numbers of tuples of one message that come to an executor together.
 
-Siblings that a multiplier makes, and that the same executor gets, wait and are served one behind the other;
-those that the same task's window gets leave it together. So a tree's ack is a maximum over such groups, not
-over single tuples. A group of m whose tuples each make k is followed by m k tuples; of those a target that
-each takes with probability p gets a group of m k p / (1 - (1 - p)^(m k)), if any.
+Siblings that a multiplier makes, and that the same executor gets, wait and are served one behind the other.
+Siblings that the same task's window gets leave the window together. So a tree's ack is a maximum over such
+groups, not over single tuples. A group of m whose tuples each make k is followed by m k tuples. A target that
+each of those takes with probability p gets a group of m k p / (1 - (1 - p)^(m k)), if any.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Storm's batches: how long tuples and acks wait in each, and how much they make arrivals come together.
+"""Storm's batches: waits of tuples and acks in each, and arrivals that come together by them.
 
-As ``JCQueue`` and ``WorkerTransfer`` of storm-client 2.8.3 do it: an executor has a batch of ``batch`` tuples
-for every executor of its own worker, and one of ``transfer_batch`` for all that goes to other workers, acks
-included; both are flushed. What comes from other workers fills a batch of ``batch`` for each receiving
-executor, which nothing flushes. A full batch goes when the next tuple comes for it (``tryPublish``). A limit
-of 1 is no batch.
+Batches are those of ``JCQueue`` and ``WorkerTransfer`` of storm-client 2.8.3. An executor has a batch of
+``batch`` tuples for every executor of its own worker, and one of ``transfer_batch`` for other workers, acks
+included. Both are flushed. Tuples from other workers fill a batch of ``batch`` for each receiving executor,
+which nothing flushes. A full batch goes when the next tuple comes for it (``tryPublish``). A limit of 1 is no
+batch.
 """
 
 from __future__ import annotations
@@ -75,19 +75,19 @@ def no_holds(f: Flat, r: Rates) -> Holds:
 
 
 def has_batches(f: Flat) -> bool:
-    """Whether tuples wait for batches, for code that is not compiled."""
+    """Return True if tuples wait for batches, for code that is not compiled."""
     return f.batch > 1 or f.transfer_batch > 1
 
 
 @inlined
 def batched(f: Flat) -> bool:
-    """Whether tuples wait for batches."""
+    """Return True if tuples wait for batches."""
     return f.batch > 1 or f.transfer_batch > 1
 
 
 @inlined
 def near(f: Flat, e: int, other: int) -> bool:
-    """Whether two executors are of one worker."""
+    """Return True if two executors are of one worker."""
     return bool(f.executor[e].worker == f.executor[other].worker)
 
 
@@ -126,7 +126,7 @@ def _far_rates(f: Flat, r: Rates, h: Holds) -> None:
 
 @inlined
 def _far_acks(f: Flat, h: Holds, e: int, rate: float, answered: bool) -> None:
-    """Add what an executor sends to ackers of other workers, and they to it."""
+    """Add an executor's acks to ackers of other workers and, where ``answered``, their answers to it."""
     for a in range(f.first_acker, f.executor.size):
         if not near(f, e, a):
             one = rate / (f.executor.size - f.first_acker)
@@ -281,7 +281,7 @@ def link_rate(f: Flat, r: Rates, source: int, target: int, e: int, j: int) -> fl
 
 @inlined
 def thinned(f: Flat, r: Rates, stream: int, port: int, ports: FloatArray, p: float, t: float) -> float:
-    """Return the index of what one target gets of a port's, at one time scale."""
+    """Return the index of one target's part of a port's flow, at one time scale."""
     index = at_scale(ports[port], t)
     s = f.stream[stream]
     if s.in_turn and p < 1:
@@ -308,7 +308,7 @@ def ack_group(f: Flat, r: Rates, c: int, e: int, h: Holds) -> float:
 
 @inlined
 def whole_batches(h: Holds, e: int, rate: float) -> bool:
-    """Whether what comes at a rate is all that an executor gets, and whole batches from other workers."""
+    """Return True if an executor's whole rate of arrivals comes in whole batches from other workers."""
     return bool(h.gather.shape[0] > 0 and abs(h.far_in[e] - rate) < 0.001 * rate)
 
 
@@ -372,11 +372,11 @@ def gather(
 
 @inlined
 def let_through(index: FloatArray, weight: float, rate: float, limit: float) -> None:
-    """Add to an index what comes of a share ``weight`` of a flow being let through by the ``limit``.
+    """Add to an index the effect of batches that let a share ``weight`` of a flow through by the ``limit``.
 
-    With N that come in a time, the whole batches among them have the variance of N and the square of the
-    batch times f (1 - f), f the fraction of a batch that N is short of; at short times they come ``limit`` at
-    once, whatever came together before.
+    Of N tuples that come in a time, the whole batches have a variance in two parts. One is the variance of N.
+    The other is the square of the batch times f (1 - f), f the fraction of a batch that N is short of. At
+    short times tuples come ``limit`` at once, whatever came together before.
     """
     for k in range(index.size):
         beside = max(limit - max(index[k], 1.0), 0.0)

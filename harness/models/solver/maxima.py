@@ -23,7 +23,7 @@ _FEW = 6.0
 
 @inner
 def one_of(b: Back, stream: int, executors: int, found: ComplexArray, mean: FloatArray) -> None:
-    """Fill in what becomes of one tuple on a stream, by source executor: a mixture over its targets."""
+    """Fill in the times until one tuple on a stream is acked, by source executor: mixtures over targets."""
     f = b.g.f
     s = f.stream[stream]
     first = b.first_seat[s.klass]
@@ -113,7 +113,7 @@ def _last(b: Back, stream: int, i: int, number: float, table: FloatArray, produc
 
     A seat is done by a time or not, all its tuples with it. With X the probability that a tuple goes to a
     seat that is done, all n are done with probability E X^n. For few tuples X is taken as beta distributed
-    with its own mean and variance (exact for one and two); for many, each seat is taken to be hit by itself.
+    with its own mean and variance (exact for one and two). For many, each seat is taken to be hit by itself.
     """
     f = b.g.f
     s = f.stream[stream]

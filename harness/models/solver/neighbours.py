@@ -1,15 +1,16 @@
-"""What one executor's move does to a solved network's latencies, without solving it again.
+"""Latencies of a solved network after one executor's move, without solving the network again.
 
-With a_s what comes to a seat s (an executor's queue, or a window's task), T_s what it does to it (wait,
-service, a window's wait), and b_s what follows up to a sink, as characteristic functions, a sink's rows are
-sum a_s T_s b_s over the seats of any one component on the way, whatever is beyond. So
+A seat s is an executor's queue, or a window's task. It has three characteristic functions: a_s of the rows
+that come there, T_s of their stay (wait, service, a window's wait), and b_s of the way on to a sink. A sink's
+rows are sum a_s T_s b_s over the seats of any one component on the way, whatever is beyond. So
 
-- what the moved executor's own seats send to a sink is known exactly from a, b of all others, wherever it is;
+- the rows that the moved executor's seats send to a sink are known exactly from a, b of all others, wherever
+  that executor is;
 - a change of T_s changes the sum by a_s dT_s b_s, of first order also where many change at once.
 
-Whom the moved executor sends to waits otherwise, too, as another hop blurs what comes to it: each of these by
-itself. What is neglected are products of changes, and what slower executors do to the variability of what
-others get.
+The moved executor's targets wait otherwise, too, as another hop blurs their arrivals; each change is taken by
+itself. Neglected are products of changes, and the effect of slower executors on the variability of others'
+arrivals.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What one executor's move makes of what is linear around a solved network (``neighbours``)."""
+"""Changes by one executor's move, from the linear parts around a solved network (``neighbours``)."""
 
 from __future__ import annotations
 

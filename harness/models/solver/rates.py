@@ -1,4 +1,4 @@
-"""How many tuples come where: rates propagated along the plan (no loads, no times)."""
+"""Rates of tuples, propagated along the plan (no loads, no times)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is at the end of a message's tree: what the acker gathers, its queue, the way back to the spout."""
+"""The end of a message's tree: acks gathered for the acker, the acker's queue, the way back to the spout."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from harness.models.solver.structure import SPOUT
 
 
 class Gathered(NamedTuple):
-    """What comes to an acker from other workers and is gathered there; zero where it is not.
+    """Delays of an acker by gathering acks from other workers; zero where acks are not gathered.
 
     A message's acks fill one acker's batch in the order in which they come. So the acker begins with the
-    first word from another worker or, if that is sooner, with one from its own, which is not gathered; it
-    ends when the last from another worker is let go or the last from its own comes.
+    first word from another worker or, if that is sooner, with one from its own, which is not gathered. The
+    acker ends when the last word from another worker is let go or the last from its own comes.
 
     Attributes
     ----------
@@ -36,10 +36,10 @@ class Gathered(NamedTuple):
 
 
 def gathered(g: Stages) -> Gathered:
-    """Return what ackers gather.
+    """Return the delays of ackers by gathering.
 
-    Acks of one component are taken to go to its workers independently; of the times between the components'
-    only the means count; a wait is anything alike up to twice its mean.
+    Acks of one component are taken to go to its workers independently. Only the means of the times between
+    components' acks count. A wait is taken to be uniform up to twice its mean.
     """
     f, h = g.f, g.w.holds
     first, last = np.zeros(f.first_acker), np.zeros(f.first_acker)
@@ -98,7 +98,7 @@ def _sent_ms(g: Stages) -> tuple[FloatArray, FloatArray]:
 
 
 def _beyond(most_ms: FloatArray, ms: float | FloatArray) -> FloatArray:
-    """Return the mean of what a wait of anything alike up to ``most_ms`` lasts beyond ``ms``."""
+    """Return the mean time that a wait, uniform up to ``most_ms``, lasts beyond ``ms``."""
     left = np.maximum(most_ms - ms, 0.0)
     over = left * left / 2 / np.where(most_ms > 0, most_ms, 1.0)
     return np.asarray(np.where(np.less(ms, 0), most_ms / 2 - ms, over))

@@ -60,7 +60,7 @@ class Latency(NamedTuple):
 
 @dataclass(frozen=True)
 class Solution:
-    """What a network comes to; waits and latencies are worked out when asked for.
+    """Solution of a network; waits and latencies are worked out when asked for.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class Solution:
 
     @property
     def stages(self) -> Stages:
-        """What the propagation of times needs."""
+        """Results of earlier stages that the propagation of times needs."""
         return Stages(self.flat, self.rates, self.service, self.flow)
 
     @cached_property
@@ -98,7 +98,7 @@ class Solution:
 
     @cached_property
     def bottleneck(self) -> Bottleneck:
-        """What is full first when all rates grow together."""
+        """The host or executor that is full first when all rates grow together."""
         return bottleneck(self.flat, self.service, self.contention, self.loop.load, self.network.stretch)
 
     @cached_property
@@ -109,7 +109,7 @@ class Solution:
 
     @cached_property
     def overloaded(self) -> list[str]:
-        """What is overloaded, and how fast its backlog grows."""
+        """Overloaded executors, each with the growth of its backlog, and overloaded hosts, in words."""
         full = []
         for e in np.flatnonzero(self.loads >= 1):
             rate = self.service.rate[e] * 1000
@@ -147,7 +147,7 @@ class Solution:
         return f"cores of {self.host_name(found.host)}" if found.host >= 0 else ""
 
     def port_rate(self, output: Output) -> FloatArray:
-        """Return what each executor of a component emits on an output, tuples a ms."""
+        """Return the rate at which each executor of a component emits on an output, in tuples a ms."""
         first = self.flat.output["first_port"]
         o = self.names.outputs.index(output)
         return self.rates.port[0, first[o] : first[o + 1]]
@@ -312,8 +312,8 @@ class Solution:
     def complete_mean_ms(self) -> dict[str, float]:
         """Return the mean complete latency, whole (key empty) and by spout executor's label.
 
-        From the acker's receipt of a message's first word to that of its last ack: the same queue is passed
-        by both, so only the spout's hop to the acker is taken off.
+        The latency is from the acker's receipt of a message's first word to that of its last ack. Both pass
+        the same queue, so only the spout's hop to the acker is taken off.
 
         Raises
         ------

@@ -2,8 +2,9 @@
 
 A time between 0 and a span B is kept as E exp(i u X) at u_k = k pi / B, k = 0 .. N - 1. Sums of independent
 times are products there, mixtures are sums. The distribution function comes back by its Fourier cosine series
-(Fang and Oosterlee 2008), damped by Lanczos' factors, which is the same as blurring it by B / N; and from
-there, where a maximum has been taken, by exact integrals of the straight lines between its points.
+(Fang and Oosterlee 2008), damped by Lanczos' factors, which is the same as blurring the function by B / N.
+Where a maximum has been taken of distribution functions, exact integrals of the straight lines between the
+function's points give the characteristic function.
 """
 
 from __future__ import annotations

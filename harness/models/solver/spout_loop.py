@@ -1,7 +1,7 @@
 """The round that a spout executor makes: one look at each of its tasks, and a sleep when none had a message.
 
-It decides how long an ack waits (acks are read once a round) and blurs the times at which messages enter.
-With k tasks, rates l_t, an empty look of p, an emit of c and a sleep of d, rounds take in the mean
+The round decides how long an ack waits (acks are read once a round) and blurs the times at which messages
+enter. Take k tasks with rates l_t, an empty look of p, an emit of c and a sleep of d. Rounds take in the mean
 C = (k p + d P0) / (1 - L (c - p)), L the sum of rates, since in C each task emits l_t C messages. P0, the
 share of rounds without a message, follows from a round being empty when nothing came in the round before.
 """
@@ -108,8 +108,8 @@ def _loop(rate: FloatArray, poll: float, emit: float, idle: float, scv: float, o
 def _nothing_in(rate: FloatArray, length: float, scv: float, others: int) -> float:
     """Return the probability that no task's message comes within a time.
 
-    Messages of a task are evenly spaced, at random or between. ``others``: tasks of other executors between
-    whose messages these tasks' come in turn; -1 where each task's come on their own.
+    Messages of a task are evenly spaced, at random or between. These tasks' messages may come in turn between
+    those of ``others`` tasks of other executors; -1 where each task's messages come on their own.
     """
     even, at_random = 1.0, math.exp(-rate.sum() * length)
     if others >= 0 and rate.sum() > 0:

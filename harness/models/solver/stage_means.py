@@ -1,4 +1,4 @@
-"""What rows meet in each component, on average: the parts of which the ground truth's mean is the sum."""
+"""Mean delays of rows in each component: the parts of which the ground truth's mean is the sum."""
 
 from __future__ import annotations
 

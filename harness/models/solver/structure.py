@@ -1,4 +1,4 @@
-"""What a query plan alone decides: components, classes, outputs and streams numbered for compiled code.
+"""Numbers by the query plan alone: components, classes, outputs and streams, for compiled code.
 
 A *class* is one input of one component: all tuples of a stream at its target, or a spout's own messages. A
 *fan* is how many tuples one tuple of a class, or one window, makes on an output.

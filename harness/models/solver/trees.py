@@ -1,4 +1,4 @@
-"""What the stages of a tree's ack share: where tuples go, an ack's way, and what is known so far.
+"""Parts that the stages of a tree's ack share: routing of tuples, an ack's way, and the times so far.
 
 A *seat* is a place where a group of siblings stays together: an executor, or a task where it holds windows.
 """
@@ -43,7 +43,7 @@ class Way(NamedTuple):
 
 
 class Back(NamedTuple):
-    """What is known on the way back from the acks.
+    """Times known so far on the way back from the acks.
 
     Attributes
     ----------
@@ -166,5 +166,5 @@ def times_holds(b: Back, stream: int, i: int, j: int, found: ComplexArray) -> fl
 
 @inlined
 def lone(f: Flat, fan: int, size: float) -> bool:
-    """Whether a group makes no more than one tuple on an output."""
+    """Return True if a group makes no more than one tuple on an output."""
     return f.first_fan[fan + 1] - f.first_fan[fan] <= 2 and size < 1.02

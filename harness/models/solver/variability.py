@@ -1,11 +1,10 @@
 """The index of dispersion for counts, I(t) = Var N(t) / E N(t), over time scales from 10 us to minutes.
 
-One number (a squared coefficient of variation) cannot tell a burst of ten tuples from a slow change of rate;
-this index can, since it says at which time scale the variance is. Poisson arrivals have 1 at all scales,
-evenly
-spaced ones 1 falling to 0, batches of ten at random times 10. What happens to a flow happens to its index by
-the formulas here. Waiting is got from it by robust queueing (Whitt and You 2018), and departures by their
-weighting of arrivals and services.
+One number (a squared coefficient of variation) cannot tell a burst of ten tuples from a slow change of rate.
+This index can, since it shows at which time scale the variance is. Poisson arrivals have 1 at all scales,
+evenly spaced ones 1 falling to 0, batches of ten at random times 10. The formulas here give the index after
+each change to a flow. Waiting is got from the index by robust queueing (Whitt and You 2018), and departures
+by their weighting of arrivals and services.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ def renewal(x: float, scv: float) -> float:
 def in_turn(x: float, tasks: float, share: float, scv: float) -> float:
     """Return the index of an executor's messages where all tasks get theirs one after another.
 
-    Of the x messages of all tasks, in rounds of ``tasks``, those to its neighbouring tasks come together: the
-    variance of the overlap of a time with the share of each round that is theirs.
+    The x messages of all tasks come in rounds of ``tasks``, and those to the executor's neighbouring tasks
+    come together. That adds the variance of the overlap of a time with the executor's share of each round.
 
     Parameters
     ----------
@@ -59,14 +58,16 @@ def in_turn(x: float, tasks: float, share: float, scv: float) -> float:
 
 @inlined
 def looked_at(t: float, chance: float, poll_ms: float, emit_ms: float) -> float:
-    """Return what it adds to the index that an executor looks at its tasks one after another.
+    """Return the index's increase by an executor that looks at its tasks one after another.
 
     A look finds a message with probability a, whatever others found, and then lasts c instead of p. So the
-    time between two messages is c and a geometric number of looks of p: a mean of m = c + p (1 - a) / a and a
-    squared coefficient of variation of p^2 (1 - a) / a^2 / m^2, below 1 where an emit lasts longer than an
-    empty look, and above where it lasts shorter and neighbouring tasks' messages come at once. Beside that,
-    counts are of whole looks: by p / m, as a gate that opens every p. Exact for c of 0 and p; messages of
-    one run of successful looks, c apart, are not seen together in a shorter time.
+    time between two messages is c and a geometric number of looks of p. That time has a mean of
+    m = c + p (1 - a) / a and a squared coefficient of variation of p^2 (1 - a) / a^2 / m^2. The coefficient
+    is below 1 where an emit lasts longer than an empty look. It is above 1 where an emit lasts shorter and
+    neighbouring tasks' messages come at once.
+
+    Beside that, counts are of whole looks, which adds p / m, as a gate that opens every p. Exact for c of 0
+    and p. Messages of one run of successful looks, c apart, are not seen together in a shorter time.
 
     Parameters
     ----------
@@ -85,10 +86,11 @@ def looked_at(t: float, chance: float, poll_ms: float, emit_ms: float) -> float:
 
 @inlined
 def slept(t: float, number: float, pass_ms: float, sleep_ms: float) -> float:
-    """Return what it adds to the index that an executor sleeps before each pass through its tasks.
+    """Return the index's increase by an executor that sleeps before each pass through its tasks.
 
-    What comes in a sleep enters in the pass behind it, where the rate is higher by V over the pass, V being
-    both together: the variance of the overlap of a time with the passes' share of it (as in ``in_turn``).
+    Messages that come in a sleep enter in the pass behind it. There the rate is higher by V over the pass, V
+    being sleep and pass together. The increase is the variance of the overlap of a time with the passes'
+    share of it (as in ``in_turn``).
 
     Parameters
     ----------
@@ -115,11 +117,11 @@ def overlap(part: float, share: float) -> float:
 
 @inlined
 def in_bursts(t: float, number: float, period_ms: float, apart_ms: float, scv: float) -> float:
-    """Return what it adds to the index that messages come out in bursts, evenly spaced ones or at random.
+    """Return the index's increase by messages that come out in bursts, evenly spaced ones or at random.
 
-    An executor that looks at tasks whose messages come in turn catches up with them once in a period: those
-    of neighbouring tasks come out one after another, and then none until it has gone round. In a window of t
-    they are as many as t is long, up to a burst, which brings E [B (B - 1)] / E B tuples beside each.
+    An executor that looks at tasks whose messages come in turn catches up with them once in a period.
+    Messages of neighbouring tasks come out one after another, and then none until the turn has gone round. A
+    window of t sees as many as t is long, up to a burst, which brings E [B (B - 1)] / E B tuples beside each.
 
     Parameters
     ----------
@@ -210,10 +212,10 @@ def _weight_at(t: float, at: float) -> float:
 @inner
 def departures(index: FloatArray, load: float, service_ms: float, scv: float, sleep_ms: float, rate: float,
                found: FloatArray) -> None:  # fmt: skip
-    """Fill ``found`` with the index of what leaves an executor.
+    """Fill ``found`` with the index of an executor's departures.
 
-    What comes in a sleep leaves when it ends, one service apart; behind that, departures are a mixture of
-    arrivals and services (Whitt and You 2018, with the weight of a reflected Brownian motion).
+    Tuples that come in a sleep leave when the sleep ends, one service apart. Behind that, departures are a
+    mixture of arrivals and services (Whitt and You 2018, with the weight of a reflected Brownian motion).
     """
     limit = index[index.size - 1] + scv
     pace = (1 - load) ** 2 / (service_ms * limit) if service_ms > 0 and limit > 0 and load > 0 else 0.0

@@ -1,24 +1,30 @@
-"""How long a tuple waits in an executor's queue, as a distribution.
+"""Distribution of a tuple's wait in an executor's queue.
 
-An executor that finds its queue empty sleeps and looks again: a single server with vacations, whose wait is
-that of the server without them plus the rest of a sleep (Fuhrmann and Cooper 1985), exact for tuples or
-batches that come at random. The first part, W, has
+An executor that finds its queue empty sleeps and looks again: a single server with vacations. Its wait is
+that of the server without vacations plus the rest of a sleep (Fuhrmann and Cooper 1985). That is exact for
+tuples or batches that come at random. The first part of the wait, W, has a mean and a shape.
 
-- a mean between two limits, that of light load where the work comes in less than a service and that of heavy
-  load where it takes many; they are the same, and exact, where the index I of arrivals is 1 at all scales
-  (M/G/1). At light load tuples meet in
-  pairs: an earlier one is still served with probability P(S > u) after a time u, in which I says how many
-  came, so (1 - rho) W = rate E[S^2] / 2 + E[S (I(S) - 1)] / 2. At heavy load robust queueing (Whitt and You
-  2018): the mean work Z = sup_s { -(1 - rho) s + sqrt(2 rho s S (I(s) + c_s^2)) }, and W = Z / rho -
-  (1 + c_s^2) S / 2 (Brumelle 1971), which includes waiting for the tuples of the same batch. Bursts whose
-  tuples come apart are too short for both when they are rare; below a bound that the index gives too the
-  mean is not taken (``least_wait``);
-- the shape of a number of independent parts that is 0 or geometric, as in M/G/1 (Pollaczek and Khinchine),
-  whose first part's probability is that of waiting at all, and whose parts are like the rest of a service.
-  Where arrivals are more regular the longer one looks, long waits are rarer. A wait of x or more has
-  the probability exp(-u) for x(u) = sup_s { -(1 - rho) s + sqrt(2 u rho s S (I(s) + c_s^2)) }, by the most
-  likely way to it (Choe and Shroff 2000), of which the mean above is the case u = 1: the power of u that x
-  grows with, 1 for arrivals at random, shortens the parts' number and then the parts.
+The mean is between two limits. One limit is that of light load, where the work comes in less than a service.
+The other is that of heavy load, where the work takes many services to come. Both limits are the same, and
+exact, where the index I of arrivals is 1 at all scales (M/G/1).
+
+- At light load tuples meet in pairs. An earlier one is still served with probability P(S > u) after a time u,
+  for which I gives the number that came. So (1 - rho) W = rate E[S^2] / 2 + E[S (I(S) - 1)] / 2.
+- At heavy load, robust queueing (Whitt and You 2018) gives the mean work
+  Z = sup_s { -(1 - rho) s + sqrt(2 rho s S (I(s) + c_s^2)) }.
+  Waiting for the tuples of the same batch included, W = Z / rho - (1 + c_s^2) S / 2 (Brumelle 1971).
+
+Bursts whose tuples come apart are too short for both limits when they are rare. The index also gives a bound
+below which the mean is not taken (``least_wait``).
+
+The shape is that of a number of independent parts that is 0 or geometric, as in M/G/1 (Pollaczek and
+Khinchine). The first part's probability is that of waiting at all, and the parts are like the rest of a
+service.
+
+Where arrivals are more regular the longer one looks, long waits are rarer. A wait of x(u) or more has the
+probability exp(-u), by the most likely way to it (Choe and Shroff 2000). There
+x(u) = sup_s { -(1 - rho) s + sqrt(2 u rho s S (I(s) + c_s^2)) }, of which the mean above is the case u = 1.
+The power of u that x grows with, 1 for arrivals at random, shortens the parts' number and then the parts.
 """
 
 from __future__ import annotations
@@ -39,7 +45,7 @@ NUMBERS = 9
 
 
 class Batches(NamedTuple):
-    """What of an executor's tuples comes in batches of one size.
+    """Batches of one size among the tuples that come to an executor.
 
     Attributes
     ----------
@@ -142,8 +148,9 @@ def mean_wait(
 ) -> float:
     """Return the mean wait without sleeps, from moments of the service.
 
-    By pairs where the work comes in less than a service, by robust queueing where it takes many. How long it
-    takes is told from how much it is (equal where the supremum is inside a scale, and without jumps).
+    The mean is by pairs where the work comes in less than a service, by robust queueing where the work takes
+    many. The time that the work takes is estimated from the amount of work (equal where the supremum is
+    inside a scale, and without jumps).
 
     Parameters
     ----------
@@ -162,12 +169,12 @@ def mean_wait(
 def _batch_law(load: float, first: float, second: float, come: Batches, law: FloatArray) -> None:
     """Fill in the law where tuples come in batches: those wait, and a tuple then for those before it.
 
-    A batch waits as one customer whose service is that of all its tuples, and a tuple, one of its batch's at
-    random, for the (X - 1) / 2 before it (Burke 1975; Chaudhry and Templeton 1983, chapter 3). Batches that
-    come more evenly than at random meet each other less: their part is that of heavy traffic, times the
-    factor of Kraemer and Langenbach-Belz (1976). What comes by itself sees the queue as at any time, whose
-    mean work is rho_i (W_i + the rest of a service) summed over both kinds (Brumelle 1971). Exact for batches
-    and single tuples that all come at random, of services with any distribution.
+    A batch waits as one customer whose service is that of all its tuples. A tuple, one of its batch's at
+    random, waits on for the (X - 1) / 2 before it (Burke 1975; Chaudhry and Templeton 1983, chapter 3).
+    Batches that come more evenly than at random meet each other less: their part is that of heavy traffic,
+    times the factor of Kraemer and Langenbach-Belz (1976). Tuples that come by themselves see the queue as at
+    any time. Its mean work is rho_i (W_i + the rest of a service) summed over both kinds (Brumelle 1971).
+    Exact for batches and single tuples that all come at random, of services with any distribution.
     """
     share, size, alone, even = come.share, come.size, come.alone, come.even
     variance = second - first * first
@@ -251,10 +258,12 @@ def waiting_law(load: float, first: float, second: float, third: float, index: F
 def _parts(mean: float, scv: float, law: FloatArray) -> None:
     """Fit a part: exponential at times, even otherwise; beyond a variation of 1, one of two exponentials.
 
-    As the rest of a service is where services are exponential (scv 1) or constant (1 / 3); a part longer than
-    a certain time is unheard of in the second case, which no sum of exponential stages could say. Of two
-    exponentials each brings half of the mean: with a root z of (scv - 1) / (scv + 1), one of the mean over
-    1 + z with probability (1 + z) / 2, or one over 1 - z (balanced means: Tijms, Stochastic Models, 1994).
+    Parts are as the rest of a service is where services are exponential (scv 1) or constant (1 / 3). In the
+    second case no part is longer than a certain time, which no sum of exponential stages could express.
+
+    Of two exponentials each brings half of the mean (balanced means; Tijms, Stochastic Models, 1994). Let z
+    be the root of (scv - 1) / (scv + 1). With probability (1 + z) / 2 a part has the mean over 1 + z, or else
+    the mean over 1 - z.
     """
     scv = max(scv, _LEAST_SCV)
     law[PART] = mean

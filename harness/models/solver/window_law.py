@@ -1,14 +1,13 @@
-"""When a window gives its members' output, and when it acks them, in arrivals or time after a member's own.
+"""Times of a member's output and ack by its window, in arrivals or time after the member's own arrival.
 
-Storm's ``WindowManager`` fires a count window at every ``slide``-th arrival at its task. It evicts, and so
-acks, what is older than ``length`` arrivals when it fires and also, so as not to grow too long, at arrivals
-99,
-199, 299, ... since it last fired (``EXPIRE_EVENTS_THRESHOLD`` = 100). A time window's reference time moves
-only when it fires, so it evicts only then.
+Storm's ``WindowManager`` fires a count window at every ``slide``-th arrival at its task. When the window
+fires, it evicts, and so acks, members older than ``length`` arrivals. So as not to grow too long, it also
+evicts them at arrivals 99, 199, 299, ... since it last fired (``EXPIRE_EVENTS_THRESHOLD`` = 100). A time
+window's reference time moves only when the window fires, so it evicts only then.
 
-For a member whose arrival ``length`` arrivals later falls at place r = 1 .. slide of a slide, the last window
-that has it fires length - r arrivals after it, and it is acked at the first chance at or after r, counted
-from that firing. All r are alike.
+Take a member for which the arrival ``length`` arrivals later falls at place r = 1 .. slide of a slide. The
+last window that has the member fires length - r arrivals after it. The member is acked at the first chance at
+or after r, counted from that firing. All r are alike.
 """
 
 from __future__ import annotations
