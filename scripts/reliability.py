@@ -1,7 +1,8 @@
 """Runs the tests that docs/reliability.md names, and writes the figures that they gave into its tables.
 
-python scripts/reliability.py [WORD ...]: those whose name holds each word; all without one. The last column
-of a row is what its tests recorded as ``figure``; where they record none it stays as it is.
+python scripts/reliability.py [WORD ...]: those whose name holds each word. Without one all of them are run,
+and the rest of tests/reliability, which no other command runs. The last column of a row is the ``figure``
+that its tests recorded; where they record none it stays as it is.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reliability.md"
+FOLDER = "tests/reliability"
 RESULTS = ROOT / "build" / "tests" / "reliability.xml"
 TEST = re.compile(r"`(tests/[\w/.-]+\.py::\w+)`")
 
 
 def tests(words: Iterable[str]) -> list[str]:
-    """Return the tests that the page names, in its order, each once."""
+    """Return the tests that the page names, in its order, each once; without a word its folder whole."""
     named = dict.fromkeys(TEST.findall(PAGE.read_text(encoding="utf-8")))
-    return [test for test in named if all(word in test for word in words)]
+    if not (wanted := tuple(words)):
+        return [*(test for test in named if not test.startswith(f"{FOLDER}/")), FOLDER]
+    return [test for test in named if all(word in test for word in wanted)]
 
 
 def figures(results: Path) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """``harness run`` on the real cluster when a part of it is killed inside the interval of the second step.
 
 One run meets a killed ZooKeeper, supervisor, generator and receiver, each after the last was resumed, and is
-then resumed to its end. Kafka, Nimbus and a worker are in tests/system/test_run_trouble.py.
+then resumed to its end. Kafka, Nimbus and a worker are in tests/reliability/test_run_trouble.py.
 """
 
 from __future__ import annotations
