@@ -4,8 +4,8 @@ SANDBOX := $(PY) -m harness.machine.sandbox where-allowed
 EXPERIMENT ?= configs/experiments/all-in-one.yaml
 
 # System tests that need no cluster of others: theirs are in sandboxes of their own, their servers at free ports.
-ALONE := $(patsubst %,tests/system/test_%.py,run_command running_cluster sandboxed_clusters spark_cluster)
-STORES := $(patsubst %,tests/system/test_%.py,neo4j submitted)
+ALONE := $(patsubst %,tests/system/test_%.py,bad_commands run_command running_cluster sandboxed_clusters spark_cluster)
+STORES := $(patsubst %,tests/system/test_%.py,influxdb neo4j submitted)
 FIRST_RUN := tests/system/test_first_run.py
 RESULTS := build/tests
 # Each line of a group says whose it is. Ctrl-C ends the tests, not what shows their last words.
