@@ -1,8 +1,8 @@
 """A step whose plan changes while it is measured: each period a scheduler is asked, and its plan is applied.
 
-Messages flow on meanwhile. What was seen and decided is a row of ``adaptation.parquet`` a period. Messages
-that were lost or came out twice are counted by the decision that restarted their workers; the others are
-unexplained.
+Messages flow on meanwhile. Each period is a row of ``adaptation.parquet``, with its measurements and its
+decision. Messages that were lost or came out twice are counted by the decision that restarted their workers;
+the others are unexplained.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Decision = Literal["applied", "stays", "declined"]
 
 
 class PeriodSeen(NamedTuple):
-    """What a period was like, for whoever decides on the next plan.
+    """A period as whoever decides on the next plan sees it.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class PeriodSeen(NamedTuple):
 
 
 class PeriodDecision(NamedTuple):
-    """What is decided on a period.
+    """Decision on a period.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class AdaptedPeriod:
 
     @property
     def applied(self) -> bool:
-        """Whether a plan was asked for."""
+        """True where a plan was asked for."""
         return self.asked_ns > 0
 
     def holds(self, at_ns: np.ndarray) -> np.ndarray:
@@ -228,7 +228,7 @@ class AdaptingMeasurement(Measurement):
 
 
 def adaptation_table(periods: Sequence[AdaptedPeriod], sent: pa.Table, received: pa.Table) -> pa.Table:
-    """Return ``adaptation.parquet``: a row a period, and what messages saw of its decision.
+    """Return ``adaptation.parquet``: a row a period, with the effect of its decision on messages.
 
     Parameters
     ----------
@@ -291,7 +291,7 @@ def _pause_ms(period: AdaptedPeriod, left_ns: np.ndarray) -> float | None:
 def adapted_quality(
     quality: Quality, periods: Sequence[AdaptedPeriod], sent: pa.Table, received: pa.Table
 ) -> Quality:
-    """Return a step's quality with what is judged of one that adapts, in place of what is not.
+    """Return a step's quality with the judgements for one that adapts, in place of those that do not apply.
 
     Plans are as decided, and losses and repetitions are explained by decisions.
     """

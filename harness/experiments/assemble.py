@@ -1,4 +1,4 @@
-"""Joins what was sent with what was received into the rows of ``latency.parquet``."""
+"""Joins the messages that were sent with those that were received into the rows of ``latency.parquet``."""
 
 from __future__ import annotations
 
@@ -207,8 +207,8 @@ def _complaints(
 ) -> list[str]:
     """Name every value that is missing or impossible.
 
-    A window in a worker that a rebalance left alone still holds members of the time before it, and sends
-    them with the first of the step's own: they are older than all that the step sent, and not amiss.
+    A window in a worker that a rebalance left alone still holds members of the time before it, and sends them
+    with the first of the step's own. They are older than all that the step sent, and not amiss.
     """
     complaints = []
     never_sent = ~known & (_int64(table["message_id"]) >= first_id)

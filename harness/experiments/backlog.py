@@ -1,16 +1,16 @@
-"""Does the backlog grow? Messages due in the interval against messages that came out in it.
+"""Growth of the backlog: messages due in the interval against messages that came out in it.
 
 A topology that keeps up lets out as many messages as go in, whatever its latency. One that is saturated lets
-out fewer: the difference stays in its queues, and the latency grows for as long as one measures. So a step
-is called saturated by its counts, not by its latency: the growth is larger than the noise of the counts
-between batches explains (level 0.5 %), and at least `LEAST_SHARE` of what went in. And each half of the
-interval has its part of it: a topology that only stopped on the way, which a dead worker or a neighbour on
-the host does, is disturbed and not saturated, so it is measured again.
+out fewer: the difference stays in its queues, and the latency grows for as long as one measures. So a step is
+called saturated by its counts, not by its latency. Its growth must be larger than the noise of the counts
+between batches explains (level 0.5 %), and at least `LEAST_SHARE` of the messages that went in. Each half of
+the interval must have its part of the growth, too. A topology that only stopped on the way, for a dead worker
+or a neighbour on the host, is disturbed and not saturated, so it is measured again.
 
-Net inflows of a steady topology add up to nothing but a change of its population (they undo each other), so
-the noise between batches is more than the growth's own and a steady step is hardly ever called saturated.
-The other way round a load of just over 1 shows only when the growth passes all thresholds: over 60 s at
-100 messages a second in one interval of three at a load of 1.05, in nearly all at 1.1.
+Net inflows of a steady topology add up to nothing but a change of its population (they undo each other). So
+the noise between batches is more than the growth's own, and a steady step is hardly ever called saturated.
+The other way round, a load of just over 1 shows only when the growth passes all thresholds. Over 60 s at 100
+messages a second that is in one interval of three at a load of 1.05, and in nearly all at 1.1.
 """
 
 from __future__ import annotations

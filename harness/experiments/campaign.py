@@ -1,9 +1,15 @@
 """The campaign: leads a topology through the steps of an experiment and writes each finished step.
 
-For each step: the configuration is asked for, the plan that Nimbus applied is read back and compared,
-the start is discarded until latency and rate are steady, then measured until the mean is precise
-enough or time is up (thesis 5.2.1, figure 5.2; there burn-in and interval have fixed lengths). The
-plan is read again at the end. It talks to the cluster only through ``harness.experiments.contracts``.
+Each step is measured in this order:
+
+1. The configuration is asked for.
+2. The plan that Nimbus applied is read back and compared.
+3. The start is discarded until latency and rate are steady.
+4. The interval is measured until the mean is precise enough or time is up.
+5. The plan is read again.
+
+In the thesis (5.2.1, figure 5.2) burn-in and interval have fixed lengths. The campaign talks to the cluster
+only through ``harness.experiments.contracts``.
 """
 
 from __future__ import annotations
@@ -153,14 +159,14 @@ class Campaign:
             raise
 
     def _raise_cause(self) -> None:
-        """Raise what a server died of, if one did: that is the cause of what its clients complain of."""
+        """Raise the error of a server that died, if one did: it is the cause of its clients' complaints."""
         limit = time.monotonic() + DEATH_S
         while time.monotonic() < limit:
             self._deployment.check()
             time.sleep(POLL_S)
 
     def _ask_planner(self, step: Step) -> AskedStep | None:
-        """Return what a step asks of the cluster; None, with the reason written, where it is declined."""
+        """Return a step's request to the cluster; None, with the reason written, if the step is declined."""
         try:
             asked = self._planner(step)
         except StepDeclined as why:
@@ -174,13 +180,18 @@ class Campaign:
     def _carry_out_step(self, step: Step, asked: AskedStep, finished: list[Step]) -> None:
         """Measure a step until it was not disturbed; the last attempt is kept as it is, and marked.
 
-        Disturbed is: a worker died; no steady state was found; the mean is less precise by far than was
-        asked; the generator did not keep its schedule; the machine's clock was set, or its host gave its CPU
-        to others. A neighbour on the same host can do that. Whether a step is measured again never depends on
-        how large its latency is. What delays a generator delays
-        tuples, too, though: where the machine is always too busy for it, a kept first attempt is of a
-        calmer moment than most. A step with faults is disturbed on purpose, and measured once; so is one that
-        adapts its plan.
+        A step is disturbed in each of these cases:
+
+        - a worker died;
+        - no steady state was found;
+        - the mean is less precise by far than was asked;
+        - the generator did not keep its schedule;
+        - the machine's clock was set, or its host gave its CPU to others.
+
+        A neighbour on the same host can cause that. Whether a step is measured again never depends on how
+        large its latency is. A cause that delays a generator delays tuples, too, though. So where the machine
+        is always too busy for its generator, a kept first attempt is of a calmer moment than most. A step
+        with faults is disturbed on purpose, and measured once; so is one that adapts its plan.
         """
         submission: Submission = "first"
         rejected: list[Rejected] = []

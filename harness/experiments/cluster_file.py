@@ -279,7 +279,7 @@ Hosts = Annotated[LocalHosts | ExistingHosts | OpenstackHosts | HetznerHosts, Fi
 
 
 class StormSettings(Frozen):
-    """What the supervisors offer, and settings of Storm's own.
+    """Slots and heap of the workers, and settings of Storm's own.
 
     Attributes
     ----------
@@ -297,7 +297,7 @@ class StormSettings(Frozen):
 
 
 class Probes(Frozen):
-    """How often round trips between hosts are measured, and with how many packets (thesis 4.11).
+    """Period of the measurements of round trips between hosts, and their packets (thesis 4.11).
 
     Attributes
     ----------
@@ -312,12 +312,12 @@ class Probes(Frozen):
 
 
 class InfluxSettings(Frozen):
-    """How long InfluxDB keeps points; 0 for ever.
+    """Retention of points in InfluxDB.
 
     Attributes
     ----------
     retention_days : int
-        How long InfluxDB keeps points; 0 for ever.
+        Days for which InfluxDB keeps points; 0 for ever.
     """
 
     retention_days: Annotated[int, Field(ge=0, le=36_500)] = RETENTION_DAYS
@@ -333,7 +333,7 @@ class ClusterFile(Frozen):
     hosts : Hosts
         The hosts, by kind: ``local``, ``existing``, ``openstack`` or ``hetzner``.
     storm : StormSettings
-        What the supervisors offer.
+        Slots and heap of the workers, and settings of Storm's own.
     probes : Probes
         How round trips between hosts are measured.
     influxdb : InfluxSettings

@@ -333,7 +333,7 @@ OF_A_FILE = ("name", "file")
 
 
 def _known_kind(given: Any) -> Any:
-    """Refuse a kind that there is not, and take what runs wrote of the keys of other kinds: empty values."""
+    """Refuse an unknown kind, and drop the empty values that runs wrote for the keys of other kinds."""
     if not isinstance(given, Mapping):
         return given
     kind = given.get("kind", "local")

@@ -120,7 +120,7 @@ class StealLimits(Frozen):
 
 
 class Measuring(Frozen):
-    """How a step is measured.
+    """Settings by which a step is measured.
 
     Attributes
     ----------
@@ -229,7 +229,7 @@ class Experiment(Frozen):
         The cluster that is measured: keys of one of this machine, or the file of a provisioned one
         (docs/clusters.md).
     measure : Measuring
-        How a step is measured.
+        Settings by which a step is measured.
     metrics : MetricStore
         Where metrics arrive.
     plans : PlanStore
@@ -345,7 +345,7 @@ class Experiment(Frozen):
         return self.topology.batching if spec.batching is None else spec.batching
 
     def configuration(self, spec: StepSpec) -> TopologyConfiguration:
-        """Return what a step asks of the cluster; of a tuned step, what the one that its tuner reads asks."""
+        """Return a step's request to the cluster; for a tuned step, that of the step that its tuner reads."""
         while spec.tuner is not None and spec.source is not None:
             spec = self.steps.plan[spec.source]
         executors = self.topology.executors(spec.counts)

@@ -1,4 +1,4 @@
-"""What the campaign needs of the outside: a deployment, a load and metrics; and how it reports."""
+"""Protocols between the campaign and the outside: a deployment, a load, metrics, and its reports."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ class Deployment(Protocol):
         """Read the physical plan now in force."""
 
     def whole(self) -> bool:
-        """Whether every executor of the plan that was read last is up, and where a placement has it."""
+        """Return True if every executor of the plan last read is up, and where a placement has it."""
 
     def scheduling(self) -> str:
-        """Return what the cluster says of the placement that was asked for; empty without one."""
+        """Return the cluster's words on the placement that was asked for; empty without one."""
 
     def expected(self, configuration: TopologyConfiguration) -> TopologyConfiguration:
         """Return the configuration with Storm's own executors (ackers, metrics consumers) added."""
@@ -116,7 +116,7 @@ class Load(Protocol):
 
     @property
     def by_broker(self) -> bool:
-        """Whether a message went in and came out when the broker appended its records."""
+        """True where a message went in and came out when the broker appended its records."""
 
     @property
     def processes(self) -> Mapping[str, int]:
@@ -141,7 +141,7 @@ class Load(Protocol):
         """Return the broker's counts of records since the step began: all sent, and those read by now."""
 
     def taken(self) -> bool:
-        """Whether the topology's spouts will not read again what was sent, when they are restarted."""
+        """Return True if the topology's spouts, when restarted, will not read again what was sent."""
 
     def catch_up(self) -> None:
         """Receive all that has come out until now."""
@@ -209,7 +209,7 @@ class OwnMessages:
 
 @dataclass(frozen=True)
 class AskedStep:
-    """What a step asks of the cluster.
+    """A step's request to the cluster.
 
     Attributes
     ----------
@@ -285,7 +285,7 @@ class MachineReadings(Protocol):
     """The machine that the campaign runs on, as far as it can disturb a step."""
 
     def clock_offset_ns(self) -> int:
-        """Return what the time of day is ahead of the monotonic clock."""
+        """Return how far the time of day is ahead of the monotonic clock, in ns."""
 
     def cpu_times(self) -> CpuTimes:
         """Return where the machine's CPU time went until now."""

@@ -1,7 +1,8 @@
-"""What should come out of each message, and where. It is computed over the graph, from sinks back to spouts.
+"""Members that should come out of each message, and where.
 
-A member's name at a sink says which child it is of whom. So it is followed back: through a multiplier to the
-member that was multiplied, through a filter where that was kept, to the spout that the message enters.
+They are computed over the graph, from sinks back to spouts. A member's name at a sink says which child it is
+of whom. So the member is followed back: through a multiplier to the member that was multiplied, through a
+filter where that was kept, to the spout that the message enters.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class ExpectedMembers:
-    """What should come out of each message (an ``ExpectedOutputs``).
+    """Members that should come out of each message (an ``ExpectedOutputs``).
 
     Attributes
     ----------
@@ -95,7 +96,7 @@ class ExpectedMembers:
 
     @cached_property
     def levels(self) -> Mapping[str, int]:
-        """How many streams the longest way to each component has."""
+        """Number of streams on the longest way to each component."""
         return levels(self.plan)
 
     @cached_property
@@ -199,7 +200,7 @@ def _sum(ids: Ids, parts: list[AtLeastAtMost]) -> AtLeastAtMost:
 
 
 def expected_members(experiment: Experiment) -> ExpectedMembers:
-    """Return what should come out of each message of an experiment, whatever the physical plan."""
+    """Return the members that should come out of an experiment's messages, whatever the physical plan."""
     topology = experiment.topology.own()
     return ExpectedMembers(
         plan=topology.query_plan(),

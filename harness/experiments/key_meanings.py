@@ -53,7 +53,7 @@ class KeyRow:
 
 
 def meanings(model: type[BaseModel]) -> dict[str, str]:
-    """Return what the docstrings of a class and its bases say of each field.
+    """Return the meaning of each field, from the docstrings of a class and its bases.
 
     Examples
     --------

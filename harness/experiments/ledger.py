@@ -1,11 +1,13 @@
-"""The ledger: what became of every message that was due in the measured interval.
+"""The ledger: the fate of every message that was due in the measured interval.
 
-sent = received + absorbed + filtered + failed + lost (or without output), each term counted from evidence
-of its own and none as the difference of the others: the broker's confirmations, the output topic's rows,
-the windows' dumps of what they hold, the filters' draws, the spouts' reports, and the absence of all of
-these. A message that was reported as failed and yet came out or is held by a window has two fates; such
-messages, or counts that disagree with the broker's own, make the ledger unbalanced, with the reason. (The
-spouts of a jar may send a message again that failed: then it is received.)
+It states that sent = received + absorbed + filtered + failed + lost (or without output). Each term is counted
+from evidence of its own, and none as the difference of the others. The evidence: the broker's confirmations,
+the output topic's rows, the windows' dumps of the members they hold, the filters' draws, the spouts' reports,
+and the absence of all these.
+
+A message that was reported as failed and yet came out or is held by a window has two fates. Such messages, or
+counts that disagree with the broker's own, make the ledger unbalanced, with the reason. (The spouts of a jar
+may send a message again that failed: then it is received.)
 """
 
 from __future__ import annotations
@@ -40,14 +42,14 @@ _SPOUT_ID = re.compile(
 
 
 class AtLeastAtMost(NamedTuple):
-    """How many there are of something, at least and at most; the same where it is known."""
+    """Least and most possible number of something; both are equal where the number is known."""
 
     least: Ids
     most: Ids
 
 
 class ExpectedOutputs(Protocol):
-    """What should come out of each message."""
+    """Members and copies that should come out of each message."""
 
     @property
     def sinks(self) -> Collection[str]:
@@ -66,7 +68,7 @@ class ExpectedOutputs(Protocol):
 
 @dataclass(frozen=True)
 class LedgerEvidence:
-    """What is known of a step's messages.
+    """Evidence about a step's messages.
 
     Attributes
     ----------
@@ -181,12 +183,12 @@ class Ledger:
 
     @property
     def balanced(self) -> bool:
-        """Whether every message has exactly one fate and all counts agree."""
+        """True where every message has exactly one fate and all counts agree."""
         return not self.problems
 
     @property
     def complete(self) -> bool:
-        """Whether it balances and nothing was lost, failed, repeated or left without a child or a copy."""
+        """True where it balances and nothing was lost, failed, repeated or left without a child or a copy."""
         amiss = (self.lost, self.failed, self.unconfirmed, self.duplicates)
         return self.balanced and not any((*amiss, self.children_missing, self.copies_missing))
 
@@ -304,7 +306,7 @@ def _duplicates(evidence: LedgerEvidence, sent: Ids) -> int:
 
 
 def _copies_missing(evidence: LedgerEvidence, sent: Ids) -> int:
-    """Count what each sink should have seen of the members that came out somewhere, and did not.
+    """Count the members that came out somewhere and are missing at a sink that should have seen them.
 
     Of a member that a window holds, any copy may be the one inside.
     """

@@ -124,8 +124,8 @@ def shipped_folders() -> list[Path]:
 def expand_steps(experiment: Experiment) -> tuple[Step, ...]:
     """Return the steps in the order in which they are measured.
 
-    Repeats follow one another as whole rounds, so that a slow change of the machine does not fall on
-    one configuration alone; ``shuffled`` draws the order of each round from the seed.
+    Repeats follow one another as whole rounds, so that a slow change of the machine does not fall on one
+    configuration alone. In the order ``shuffled``, the order of each round is drawn from the seed.
     """
     rng = np.random.default_rng(experiment.steps.seed)
     specs: list[int] = []
@@ -171,7 +171,7 @@ def _sources_first(order: Sequence[int], plan: Sequence[StepSpec]) -> list[int]:
 
 
 def completed(experiment: Experiment, topology: JarTopology) -> Experiment:
-    """Return an experiment with what was captured of its topology, checked once more.
+    """Return an experiment with its topology as captured, checked once more.
 
     Raises
     ------
@@ -215,7 +215,7 @@ def require_secrets(path: Path, overrides: Sequence[str], needed: bool) -> None:
 
 
 def files(experiment: Experiment) -> dict[str, str]:
-    """Return what a run keeps of its experiment, by file name: enough to go on with it on another machine."""
+    """Return the files that a run keeps of its experiment, by name: enough to go on on another machine."""
     copies: dict[str, str] = {}
     names = {i: PLACEMENT.format(i) for i in experiment.placements}
     for i, name in names.items():

@@ -1,4 +1,4 @@
-"""What a machine does to a step that is measured on it: moves its clock, or its CPU is used by others."""
+"""Disturbances of a step by the machine that measures it: a clock that moves, a CPU that others use."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class MeasuredInterval:
         return ""
 
     def rejected(self, reason: str) -> Rejected:
-        """Return what is written of it when it is not kept."""
+        """Return the record of this attempt for the case that it is not kept."""
         return Rejected(
             reason=reason,
             mean_ms=self.look.mean,
@@ -101,7 +101,7 @@ class MeasuredInterval:
 
 
 class _Ended(NamedTuple):
-    """How an interval ended: its length, what is known of the mean, Storm's latencies and workers by then."""
+    """End of an interval: its length, the mean as known then, and Storm's latencies and workers by then."""
 
     length_s: float
     look: Look

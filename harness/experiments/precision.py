@@ -1,31 +1,29 @@
-"""How well the mean of an interval is known, and when to stop measuring.
+"""Precision of the mean of an interval, and when to stop measuring.
 
-Messages near each other in time share fate: they wait in one queue, or leave in one window. Their
-spread says little about the mean's error, so the interval is cut into batches of equal *time* and the
-error taken from the spread between batches (batch means). A batch weighs as its number of messages
-(ratio estimator), so empty and full batches are both used as they are.
+Messages near each other in time share fate: they wait in one queue, or leave in one window. Their spread says
+little about the mean's error. So the interval is cut into batches of equal *time*, and the error is taken
+from the spread between batches (batch means). A batch weighs as its number of messages (ratio estimator), so
+empty and full batches are both used as they are.
 
-The batches are as many of 30, 24, 20, 15, 12 and 10 as von Neumann's test lets pass as uncorrelated.
-Positive correlation that remains is put into the variance, as of a first-order autoregression;
-negative correlation, which windows cause, is not, so the interval is then too wide rather than too
-narrow.
+The batches are as many of 30, 24, 20, 15, 12 and 10 as von Neumann's test lets pass as uncorrelated. Positive
+correlation that remains is put into the variance, as of a first-order autoregression. Negative correlation,
+which windows cause, is not put in: the interval is then too wide rather than too narrow.
 
-An interval looked at several times, and kept at the first look that is narrow enough, covers the
-truth less often than one looked at once. So each look uses the level of `look_alpha`. Coverage at the
-stop, in percent, of simulated intervals of 60 s (600 of each, standard error 1 point;
-``tests/experiments/test_precision.py`` asserts it within binomial bounds), and four looks from 30 s on:
+An interval looked at several times, and kept at the first look that is narrow enough, covers the truth less
+often than one looked at once. So each look uses the level of `look_alpha`. The table shows the coverage at
+the stop, in percent, of simulated intervals of 60 s with one look, and with four looks from 30 s on. Each is
+of 600 intervals (standard error 1 point); ``tests/experiments/test_precision.py`` asserts it within binomial
+bounds.
 
-=======================================================  ========  ==========
-stream                                                   one look  four looks
-=======================================================  ========  ==========
-independent messages                                           95    95 to 98
-half of the variance in a level, time constant 0.3 s           94    94 to 95
-the same, time constant 1 s                                    91    92 to 93
-count windows, 16 keys, the rarest lasting 2.7 s               99    98 to 99
-count windows, 16 keys, the rarest lasting 20 s               100          99
-=======================================================  ========  ==========
+| stream                                              | one look | four looks |
+| --------------------------------------------------- | -------: | ---------: |
+| independent messages                                |       95 |   95 to 98 |
+| half of the variance in a level, time constant 0.3 s |      94 |   94 to 95 |
+| the same, time constant 1 s                         |       91 |   92 to 93 |
+| count windows, 16 keys, the rarest lasting 2.7 s    |       99 |   98 to 99 |
+| count windows, 16 keys, the rarest lasting 20 s     |      100 |         99 |
 
-An interval should therefore be a hundred times the longest time constant of what is measured.
+An interval should therefore be a hundred times the longest time constant of the measured stream.
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ LEAST_MESSAGES = 30
 
 @dataclass(frozen=True)
 class Look:
-    """What is known of the mean at one look.
+    """Mean and its precision at one look.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What can be said of an experiment before it starts: mistakes that Storm would refuse, and warnings."""
+"""Findings about an experiment before it starts: mistakes that Storm would refuse, and warnings."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _unwrapped(experiment: Experiment) -> list[FeasibilityFinding]:
 
 
 def _trace(experiment: Experiment) -> list[FeasibilityFinding]:
-    """Compare a trace, which has a rate and a length of its own, with what is said of it."""
+    """Compare a trace, which has a rate and a length of its own, with the experiment's settings."""
     workload, measure = experiment.input, experiment.measure
     if workload.trace is None:
         return []

@@ -24,7 +24,7 @@ NOT_MEASURED_WITH = ("models",)
 
 
 class Provenance(Frozen):
-    """What a step was measured with.
+    """Experiment, machine and code with which a step was measured.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ def changed_keys(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[s
 
 
 def experiment_digests(files: Mapping[str, str]) -> dict[str, str]:
-    """Return a digest by key of what a run keeps of its experiment.
+    """Return a digest by key of the files that a run keeps of its experiment.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def experiment_digests(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def kept_files(run_path: Path) -> dict[str, str]:
-    """Return what a run keeps of its experiment, as it is now, by file name."""
+    """Return the files that a run keeps of its experiment, as they are now, by name."""
     names = ("experiment.yaml", TRACE, *(p.name for p in run_path.glob(PLACEMENT.format("*"))))
     there = (run_path / name for name in names)
     return {path.name: path.read_text(encoding="utf-8") for path in there if path.is_file()}

@@ -50,7 +50,7 @@ Texts = Sequence[Mapping[str, object]]
 
 @dataclass(frozen=True)
 class GatheredStep:
-    """What the outside world says of a step.
+    """Evidence about a step from outside the campaign.
 
     Attributes
     ----------
@@ -189,7 +189,7 @@ def _failed_ids(texts: Texts) -> list[str]:
 def on_schedule(sent: pa.Table, measured: MeasuredInterval, due: Due) -> Finding:
     """Return whether all that was due in the interval was sent, and when it was due.
 
-    Messages that were due before the interval and sent in it count as well: with none later than
+    Messages that were due before the interval and sent in it count as well. With none later than
     ``LATE_MOST_MS``, no second has more messages than were due in it and in that time before.
 
     Parameters
@@ -259,10 +259,10 @@ def kept_up(
 
 
 def settled_look(assembled: Assembled, measured: MeasuredInterval, precision_pct: float) -> Look:
-    """Return what is known of the mean once all that was in the topology has come out.
+    """Return the look at the mean once all that was in the topology has come out.
 
-    The look that ended the interval waited some seconds at most: of what was still on its way then, the
-    slowest, it knows nothing.
+    The look that ended the interval waited some seconds at most. It knows nothing of the slowest results,
+    which were still on their way then.
     """
     rows = judged(assembled.latency, measured.latency)
     rows = rows.filter(pc.and_(rows["in_interval"], rows["ground_truth_ms"].is_valid()))
@@ -287,7 +287,7 @@ def interval(
     submission: Submission,
     asked: AskedStep,
 ) -> Interval:
-    """Return ``interval.json`` of a step, but for what was before its last attempt and of its machine."""
+    """Return ``interval.json`` of a step, without the parts about earlier attempts and the machine."""
     return Interval(
         step=step.index,
         configuration=asked.label(step),
@@ -346,7 +346,7 @@ def rate_tps(rows: pa.Table, spouts: Sequence[str], interval_ms: tuple[int, int]
 
 
 def tracked(rows: pa.Table, spouts: Sequence[str], interval_ms: tuple[int, int]) -> Tracked:
-    """Return what became of the messages that the spouts emitted in the buckets that end in the interval.
+    """Return the fates of the messages that the spouts emitted in the buckets that end in the interval.
 
     The messages in flight before a task's first bucket are those at the end of the bucket before it.
     """

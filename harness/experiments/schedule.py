@@ -1,7 +1,7 @@
 """When each message is due: schedules made in advance, as nanoseconds after the workload's start.
 
-A schedule depends on its settings alone, never on when a message was really sent, so a workload
-that falls behind shows as lateness and does not slow its own clock. The arithmetic is on integers:
+A schedule depends on its settings alone, never on when a message was really sent. So a workload that falls
+behind shows as lateness and does not slow its own clock. The arithmetic is on integers:
 the offsets read from message k on are, to the nanosecond, the tail of those read from message 0.
 """
 
@@ -89,8 +89,8 @@ def _positive(rate_tps: float) -> None:
 class Constant:
     """Equal gaps: message n is due at n / rate, rounded down to a nanosecond.
 
-    The rate is taken as the nearest fraction whose denominator is at most a million, so a rate
-    written with up to six decimals is kept exactly, however long the schedule.
+    The rate is taken as the nearest fraction whose denominator is at most a million. So a rate written with
+    up to six decimals is kept exactly, however long the schedule.
 
     Examples
     --------

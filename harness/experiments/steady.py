@@ -1,47 +1,46 @@
-"""Is a step steady? Burn-in detection while the step runs, and refusal of a drift afterwards.
+"""Steadiness of a step: burn-in detection while the step runs, and refusal of a drift afterwards.
 
-Messages are put into buckets of equal time. Two series are judged: the latency, and the rate of
-arrivals (against the rate of sending where that is known). MSER cuts off the start: the truncation
-that minimises the standard error of what is left. Shapes of change are fitted to what is left: a
-linear trend, and a change of level after 10, 15, ... 90 % of the time. Each has a size in percent of
-the mean. Its standard error comes from the residual's variance at low frequencies (the first cosine
-coefficients of the bucket series), so messages that share fate, such as the members of a window, are
-not counted as independent. Correlation longer than about a twelfth of the time judged is not seen as
-noise: it is a drift.
+Messages are put into buckets of equal time. Two series are judged: the latency, and the rate of arrivals
+(against the rate of sending where that is known). MSER cuts off the start, by the truncation that minimises
+the standard error of the rest. Shapes of change are fitted to the rest: a linear trend, and a change of level
+after 10, 15, ... 90 % of the time. Each has a size in percent of the mean. Its standard error comes from the
+residual's variance at low frequencies (the first cosine coefficients of the bucket series). So messages that
+share fate, such as the members of a window, are not counted as independent. Correlation longer than about a
+twelfth of the time judged is not seen as noise: it is a drift.
 
-Two questions are kept apart. *Detected*: some shape differs from zero (level 1 % for all together)
-and exceeds the tolerance, so a drift is shown. *Bounded*: the 90 % intervals of the trend and of the
-change between halves lie within the tolerance, so steadiness is shown, and burn-in may end early. A
-series that is neither passes only when the most time is up, and the reason says so with the change
-that may be there.
+Two questions are kept apart. *Detected*: some shape differs from zero (level 1 % for all together) and
+exceeds the tolerance, so a drift is shown. *Bounded*: the 90 % intervals of the trend and of the change
+between halves lie within the tolerance. Then steadiness is shown, and burn-in may end early. A series that is
+neither passes only when the most time is up, and the reason says so with the change that may be there.
 
-Share of simulated intervals of 60 s refused, in percent, with a tolerance of 10 % (200 to 600
-intervals a figure; ``tests/experiments/test_steady.py`` asserts them within binomial bounds). *Plain*:
-50 messages a second, coefficient of variation 0.5, independent. *Slow*: half of that variance in a
-level with a time constant of 0.3 s. *Windows*: tumbling, 10 tuples, 16 keys, 500 tuples a second; the
-rarest key's windows last 2.7 s, or 20 s (mean 144 ms, 99th percentile 1.4 s).
+The table shows the share, in percent, of simulated intervals of 60 s that are refused with a tolerance of 10
+%. A figure is of 200 to 600 intervals; ``tests/experiments/test_steady.py`` asserts each within binomial
+bounds. The kinds of stream:
 
-======================================  =====  ====  ==============  =============
-stream                                  plain  slow  windows, 2.7 s  windows, 20 s
-======================================  =====  ====  ==============  =============
-steady (false refusals)                     1     1               0              0
-steady, interval of 30 s                    1     2               1              2
-trend, 50 % from end to end               100    56             100             20
-30 % more from the middle on              100    42             100             14
-50 % more in the last tenth               100    42             100             31
-settling from 3 times the level           100    98             100            100
-growth to 6 times the level               100   100             100            100
-======================================  =====  ====  ==============  =============
+- *plain*: 50 messages a second, coefficient of variation 0.5, independent;
+- *slow*: half of that variance in a level with a time constant of 0.3 s;
+- *windows*: tumbling, 10 tuples, 16 keys, 500 tuples a second; the rarest key's windows last 2.7 s, or 20 s
+  (mean 144 ms, 99th percentile 1.4 s).
 
-Burn-in between 15 s and 60 s, asked every 3 s: of 200 steady streams of each kind at least 199 were
-let pass (at 500 messages a second after 20 s on average, the others near the most time); a trend of
-3 % a second, or growth without bound, never with plain and 2.7 s windows, up to 27 % of slow ones,
-where the interval's own check is the second guard.
+| stream                            | plain | slow | windows, 2.7 s | windows, 20 s |
+| --------------------------------- | ----: | ---: | -------------: | ------------: |
+| steady (false refusals)           |     1 |    1 |              0 |             0 |
+| steady, interval of 30 s          |     1 |    2 |              1 |             2 |
+| trend, 50 % from end to end       |   100 |   56 |            100 |            20 |
+| 30 % more from the middle on      |   100 |   42 |            100 |            14 |
+| 50 % more in the last tenth       |   100 |   42 |            100 |            31 |
+| settling from 3 times the level   |   100 |   98 |            100 |           100 |
+| growth to 6 times the level       |   100 |  100 |            100 |           100 |
 
-Times are those of *arrival at the sink*, in seconds since the plan was up. By time of sending, the
-latest messages would be only the quick ones, and a steady stream would seem to drift. Where max
-spout pending holds messages back, latencies that begin at the spout stay bounded under saturation:
-judge latencies that begin at the scheduled time, or give ``sent_s`` and ``outputs_per_message``.
+Burn-in was tried between 15 s and 60 s, asked every 3 s. Of 200 steady streams of each kind at least 199 were
+let pass (at 500 messages a second after 20 s on average, the others near the most time). A trend of 3 % a
+second, or growth without bound, was never let pass with plain streams and 2.7 s windows. Of slow streams with
+one up to 27 % were let pass; for these the interval's own check is the second guard.
+
+Times are those of *arrival at the sink*, in seconds since the plan was up. By time of sending, the latest
+messages would be only the quick ones, and a steady stream would seem to drift. Where max spout pending holds
+messages back, latencies that begin at the spout stay bounded under saturation. Then judge latencies that
+begin at the scheduled time, or give ``sent_s`` and ``outputs_per_message``.
 """
 
 from __future__ import annotations
@@ -298,8 +297,8 @@ def drift(measure: str, counts: Floats, sums: Floats, tolerance_pct: float) -> D
 def low_frequencies(n: int) -> int:
     """Return how many cosine coefficients of n buckets measure the noise.
 
-    0.4 n^(2/3), as is usual for such estimates, but at least 12 (below 11 degrees of freedom the power
-    falls off), as long as they are no more than half of all.
+    The number is 0.4 n^(2/3), as is usual for such estimates, and at least 12 (below 11 degrees of freedom
+    the power falls off). It is never more than half of all.
     """
     return min(n // 2, max(12, round(0.4 * math.pow(n, 2 / 3))))
 
@@ -362,7 +361,7 @@ def _sends(sent_s: ArrayLike | None, start_s: float, end_s: float, buckets: int)
 def _judge(
     counts: Floats, sums: Floats, sends: Floats, tolerance_pct: float, outputs_per_message: float | None
 ) -> tuple[Drift, Drift] | None:
-    """Return what was found of latency and rate; None when nothing arrived or nothing was sent."""
+    """Return the drifts of latency and rate; None when nothing arrived or nothing was sent."""
     if not (counts.any() and sends.any()):
         return None
     latency = drift("latency", counts, sums, tolerance_pct)

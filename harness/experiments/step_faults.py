@@ -61,14 +61,14 @@ class Fault(Frozen):
 
     @property
     def part(self) -> Part:
-        """What it happens to."""
+        """Part of the cluster that the fault happens to."""
         part = self.kill or self.stop
         assert part is not None  # checked when it was made
         return part
 
     @property
     def what(self) -> str:
-        """What happens, in words."""
+        """The fault in words."""
         return " ".join(filter(None, ("kill" if self.kill else "stop", self.part, self.node)))
 
     @property
@@ -119,7 +119,7 @@ def check_faults(
 
 
 class FaultMaker(Protocol):
-    """What makes faults on a cluster."""
+    """Maker of faults on a cluster."""
 
     def make(self, fault: Fault) -> tuple[str, Callable[[], None]]:
         """Make one; return what was done to which process, and what ends it.

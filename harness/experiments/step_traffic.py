@@ -1,7 +1,7 @@
-"""The messages of a step, by the topology's traffic: begun, watched, drained, and what is kept of them.
+"""The messages of a step, by the topology's traffic: begun, watched, drained, and kept as records.
 
-Where the harness sends them (``SentMessages``), each is known by name on its way in and out. Of those that a
-topology makes itself (``ReportedMessages``) only what its wrappers report is known.
+Where the harness sends them (``SentMessages``), each is known by name on its way in and out. Messages that a
+topology makes itself (``ReportedMessages``) are known only by the reports of its wrappers.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 
 class Kept(NamedTuple):
-    """What is written of a step's messages: quality, latencies, what is known of the mean, their rate."""
+    """Records of a step's messages: quality, latencies, the mean as known at the end, their rate."""
 
     quality: Quality
     latency: pa.Table
@@ -68,7 +68,7 @@ class StepTraffic(Protocol):
         """Say why the step should be measured again; empty where it should not."""
 
     def drain(self, plan: PhysicalPlan) -> str:
-        """Wait until all that was sent is dealt with; say what is in the way of the next measurement."""
+        """Wait until all that was sent is dealt with; name the obstacle to the next measurement."""
 
     def keep(
         self,
@@ -82,7 +82,7 @@ class StepTraffic(Protocol):
         plan_as_asked: Finding,
         plan_unchanged: Finding,
     ) -> Kept:
-        """Return what is kept of a step's messages, and whether it can be used."""
+        """Return the records of a step's messages, and whether the step can be used."""
 
 
 def step_traffic(experiment: Experiment, deployment: Deployment, load: Load, metrics: Metrics) -> StepTraffic:
@@ -135,7 +135,7 @@ class SentMessages:
         self._load.start(step.sent_tps)
 
     def watched(self, plan: PhysicalPlan, up_ns: int, up_epoch_ms: int) -> Watched:
-        """Return where the results of a step are seen: what is received of what was sent."""
+        """Return where the results of a step are seen: in the messages that come out."""
         del plan, up_ns, up_epoch_ms
         return WatchedMessages(self._load, self._traffic.named_by)
 
@@ -159,10 +159,11 @@ class SentMessages:
     def drain(self, plan: PhysicalPlan) -> str:
         """Wait until all that was sent has been dealt with and each window has said what it still holds.
 
-        Say what is in the way of the next measurement; empty when nothing is.
+        Return the obstacle to the next measurement; empty without one.
 
-        Workers are killed next. What their spouts have not reported as read, their successors read again;
-        and what their windows held is only known from what they said after the last arrival.
+        Workers are killed next. Their successors read again all messages that their spouts have not reported
+        as read. The members that their windows held are only known from the windows' reports after the last
+        arrival.
         """
         # a time window fires once more after its last member; a batch that is not full leaves at the flush
         windows = [c.window for c in plan.query_plan.components if c.window and c.window.kind == "time"]
@@ -221,7 +222,7 @@ class SentMessages:
         plan_as_asked: Finding,
         plan_unchanged: Finding,
     ) -> Kept:
-        """Return what is kept of a step's messages: every one is accounted for."""
+        """Return the records of a step's messages: every one is accounted for."""
         gathered = self._gather(measured, up_epoch_ms, drained=drained)
         assembled = records.latency(gathered, plan, measured)
         quality = records.quality(
@@ -306,7 +307,7 @@ class ReportedMessages:
         plan_as_asked: Finding,
         plan_unchanged: Finding,
     ) -> Kept:
-        """Return what is kept of a step's messages: what their spouts saw become of them, and the rate."""
+        """Return the records of a step's messages: their fates as their spouts saw them, and the rate."""
         del step, drained
         spouts = plan.query_plan.spouts
         interval_ms = (measured.start_epoch_ms, measured.end_epoch_ms)

@@ -43,12 +43,12 @@ class MetricStore(Frozen):
 
     @property
     def given(self) -> bool:
-        """Whether finished steps go to an InfluxDB that is there already."""
+        """True where finished steps go to an InfluxDB that is there already."""
         return self.url is not None
 
     @property
     def of_the_cluster(self) -> bool:
-        """Whether the cluster has an InfluxDB that metrics arrive in."""
+        """True where the cluster has an InfluxDB that metrics arrive in."""
         return self.store == "influxdb" and not self.given
 
     @model_validator(mode="after")

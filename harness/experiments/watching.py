@@ -1,11 +1,12 @@
-"""What a step is watched by while it is measured: when results came out, and how late.
+"""Watch over a step while it is measured: when results came out, and how late.
 
-Where the harness sends the messages itself, each output is one result (``WatchedMessages``). A topology
-that makes its own messages is watched by what its wrappers report every bucket (``Reports``): by the spouts'
-times from emit to ack; or, where no spout tracks its messages, by the bolts' service times. The reports have
-sums, no single values: a bucket's results are taken to have come out evenly over it, each with its mean.
-That leaves every sum as it is, and batches shorter than a bucket are alike, which the test for independent
-batches sees.
+Where the harness sends the messages itself, each output is one result (``WatchedMessages``). A topology that
+makes its own messages is watched by the reports of its wrappers, made every bucket (``Reports``). They have
+the spouts' times from emit to ack or, where no spout tracks its messages, the bolts' service times.
+
+The reports have sums, no single values. A bucket's results are taken to have come out evenly over it, each
+with the bucket's mean. That leaves every sum as it is. Batches shorter than a bucket are alike, which the
+test for independent batches sees.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ AGAIN_S = 10.0
 
 @dataclass(frozen=True)
 class View:
-    """What has come out so far, one value a row.
+    """Results that have come out so far, one value a row.
 
     Attributes
     ----------
@@ -88,18 +89,18 @@ class Watched(Protocol):
 
     @property
     def latency(self) -> Latency:
-        """What the latency is."""
+        """Kind of the latency."""
 
     @property
     def by_message(self) -> bool:
-        """Whether a result belongs to the time at which its message was due, not when it came out."""
+        """True where a result belongs to the time at which its message was due, not when it came out."""
 
     @property
     def lag_s(self) -> float:
-        """How old the newest results are that are known whole."""
+        """Age of the newest results that are known whole, in s."""
 
     def silence(self) -> str:
-        """Say what is known of why nothing came out; empty where it is not known."""
+        """Return the reason why nothing came out; empty where the reason is not known."""
 
     def ledger(self) -> dict[str, int]:
         """Return messages ``sent`` and members ``received`` so far; empty where none are sent."""
@@ -131,7 +132,7 @@ class WatchedMessages:
         self.latency: Latency = "topics" if load.by_broker else "ground-truth"
 
     def silence(self) -> str:
-        """Say what came to the output topic of a jar instead."""
+        """Return, in words, which records came to a jar's output topic instead."""
         if not self._named_by:
             return ""
         load = self._load
@@ -234,7 +235,7 @@ class Reports:
         return "ack" if self._tracked else "service"
 
     def silence(self) -> str:
-        """Say what became of the messages that spouts track, where none of them was acked."""
+        """Return, in words, the fates of the messages that spouts track, where none of them was acked."""
         if self.latency != "ack":
             return ""
         rows = self._metrics.rows(self._up_epoch_ms, 2**62)

@@ -1,4 +1,4 @@
-"""What generator and receiver hand over: names, types and units of every column."""
+"""Tables that generator and receiver hand over: names, types and units of every column."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Messages without output that become more with the load: a topology that sheds what it cannot carry.
 
 A jar that says ``outputs: any`` may leave messages out. A filter chooses by the messages, and all steps of a
-run are sent messages of one kind: its share is the same in every step. Where the
-share of one step is above that of another, messages were left out for want of capacity, and "kept up" says
-nothing. Nor does it where all steps have one load: then nothing tells a filter from a topology that sheds.
+run are sent messages of one kind: its share is the same in every step. Where the share of one step is above
+that of another, messages were left out for want of capacity, and "kept up" says nothing. Nor does it where
+all steps have one load: then nothing tells a filter from a topology that sheds.
 """
 
 from __future__ import annotations
