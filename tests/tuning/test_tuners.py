@@ -13,7 +13,7 @@ from harness.analysis.judge.predicting import observation as observation_of
 from harness.errors import UsageError
 from harness.experiments.loading import load
 from harness.models.composite.model import composite
-from harness.models.composite.played import REASON
+from harness.models.composite.played import PlayedSolution
 from harness.plans import BatchSize, PhysicalPlan, QueryPlan, Stream
 from harness.protocols import Observation, TuningProposal
 from harness.runs import Run
@@ -106,7 +106,7 @@ def test_a_dear_message_makes_batches_which_are_predicted_by_playing_them(ramp: 
     patient = table.propose("aeolus", make_tuner("aeolus", {"message": dear, "flush_ms": 60_000}))
     assert patient.proposal.batching["spout"].model_dump() == {"size": 2, "flush_ms": 60_000.0}
     assert patient.predicted is not None
-    assert patient.predicted.reason == REASON
+    assert patient.predicted.reason == PlayedSolution.reason
     assert patient.predicted.mean_ms
     assert patient.predicted.mean_ms > 500  # every other tuple of the spout waits for the next: 1.1 s
     hasty = make_tuner("aeolus", {"message": dear, "flush_ms": 100}).propose(ramp, 225.0)

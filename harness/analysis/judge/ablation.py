@@ -25,7 +25,7 @@ from harness.experiments.config import Experiment
 from harness.experiments.loading import load
 from harness.models.composite.model import COARSE, composite
 from harness.models.composite.plan.network_builder import build_network
-from harness.models.composite.played import answered, mean_stages
+from harness.models.composite.played import answered
 from harness.models.composite.source.evidence import Evidence
 from harness.models.composite.source_estimates import SourceEstimates
 from harness.models.solver.forward import moments
@@ -97,7 +97,7 @@ def measured(evidence: Evidence) -> dict[Stage, float]:
 def predicted(solution: Solution) -> dict[Stage, float]:
     """Return the same of a solved network; a window's executes belong to it."""
     names = solution.names
-    waits, holds = mean_stages(solution)
+    waits, holds = solution.stage_means()
     cells = solution.flat.klass["first_cell"]
     rows: dict[str, float] = {}
     service: dict[str, float] = {}

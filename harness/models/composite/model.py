@@ -15,7 +15,7 @@ from harness.models.composite.anchoring import anchored
 from harness.models.composite.mechanisms import ANCHORING, without_estimates
 from harness.models.composite.neighbourhood import Neighbourhood
 from harness.models.composite.plan.network_builder import build_network, network_builder
-from harness.models.composite.played import REASON, PlayedSolution, answered, mean_stages
+from harness.models.composite.played import answered
 from harness.models.composite.sensitivity import dearer
 from harness.models.composite.source_estimates import SourceEstimates
 from harness.models.composite.uncertainty import Calibrations, calibrations, replicates
@@ -380,8 +380,7 @@ class Answers:
                 found["/".join(path)] = self.solution.ground_truth(through)[""]
             except ModelDeclined:  # no row is expected to take it
                 continue
-        reason = REASON if isinstance(self.solution, PlayedSolution) else ""
-        return _latencies(Measure.GROUND_TRUTH, found, reason)
+        return _latencies(Measure.GROUND_TRUTH, found, self.solution.reason)
 
     def same_node(self) -> list[Values]:
         """Return the statistic of the thesis's protocol."""
@@ -416,7 +415,7 @@ class Answers:
         return [
             Values(measure, "mean", list(means), np.array(list(means.values())))
             for measure, means in zip(
-                (Measure.QUEUE_WAIT, Measure.RESIDENCE), mean_stages(self.solution), strict=True
+                (Measure.QUEUE_WAIT, Measure.RESIDENCE), self.solution.stage_means(), strict=True
             )
             if means
         ]

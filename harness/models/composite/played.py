@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,16 +20,16 @@ from harness.models.network import Network
 from harness.models.simulator.loads import loads
 from harness.models.simulator.simulation import SimulatedRun
 from harness.models.solver.solve import LEVELS, Latency, Solution, solve
-from harness.models.solver.stage_means import stage_means
 
 FEWER_VISITS = 60_000
 """Services that are simulated where fewer frequencies would do: of replicates, which are compared."""
-REASON = "simulated from a fixed seed: tuples travel in batches"
 
 
 @dataclass(frozen=True)
 class PlayedSolution(Solution):
     """Answers for a network with batches of the rewriting layer."""
+
+    reason: ClassVar[str] = "simulated from a fixed seed: tuples travel in batches"
 
     @cached_property
     def run(self) -> SimulatedRun:
@@ -80,7 +81,7 @@ class PlayedSolution(Solution):
         raise ModelDeclined(NOT_ACKED_ALONE)
 
     def stage_means(self) -> tuple[dict[str, float], dict[str, float]]:
-        """Return means over the rows of components, in ms; as ``solver.stage_means``."""
+        """Return means over the rows of components, in ms; as ``Solution.stage_means``."""
         run, layout = self.run, self.network.layout
         steps, first = self._steps()
         last = np.zeros(steps.size, dtype=np.bool_)
@@ -138,11 +139,6 @@ def answered(network: Network, size: int | None = None) -> Solution:
     alone = solve(replace(network, row_batches={}), size)
     known = {f.name: getattr(alone, f.name) for f in fields(alone)}
     return PlayedSolution(**{**known, "network": network})
-
-
-def mean_stages(solution: Solution) -> tuple[dict[str, float], dict[str, float]]:
-    """Return means over the rows of components in ms, solved or played; see ``solver.stage_means``."""
-    return solution.stage_means() if isinstance(solution, PlayedSolution) else stage_means(solution)
 
 
 def _latency(values_ms: FloatArray) -> Latency:

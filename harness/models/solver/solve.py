@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from harness.models.solver.replies import Gathered, gathered, reply_ms, times_en
 from harness.models.solver.service import ServiceMoments, service, service_levels
 from harness.models.solver.spectrum import ComplexArray, grid, mean_below, quantiles
 from harness.models.solver.spout_loop import SpoutLoop, spout_loop
+from harness.models.solver.stage_means import stage_means
 from harness.models.solver.structure import SPOUT, Structure
 from harness.models.solver.trees import Back, back
 from harness.models.solver.waiting import MEAN, SLEEP
@@ -71,6 +72,9 @@ class Solution:
     size : int, optional
         Frequencies that distributions are kept at; by default as many as plans of its size allow.
     """
+
+    reason: ClassVar[str] = ""
+    """Why latencies are not solved, as estimates give it; empty where they are."""
 
     network: Network
     names: Structure
@@ -215,6 +219,10 @@ class Solution:
         rows = np.array([np.sum([m for _, m in at.values()], axis=0), *(m for _, m in at.values())])
         whole = np.array([cf.sum(axis=0), *(cf[c] for c, _ in at.values())]) / rows[:, :1]
         return latencies(at, whole, span, rows[:, 1] / rows[:, 0])
+
+    def stage_means(self) -> tuple[dict[str, float], dict[str, float]]:
+        """Return means over the rows of components, in ms; as the function ``stage_means``."""
+        return stage_means(self.stages, self.names.components)
 
     @cached_property
     def ends(self) -> tuple[dict[str, tuple[int, FloatArray]], float]:

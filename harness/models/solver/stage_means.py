@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from harness.models.contract.layout import FloatArray
@@ -9,13 +11,19 @@ from harness.models.solver.compiled import compiled
 from harness.models.solver.forward import Stages, mean_output
 from harness.models.solver.holding import batched, hold_mean
 from harness.models.solver.rates import ROWS, TUPLES
-from harness.models.solver.solve import Solution
 from harness.models.solver.structure import COUNT_WINDOW, SPOUT
 from harness.models.solver.waiting import MEAN, SLEEP
 
 
-def stage_means(solution: Solution) -> tuple[dict[str, float], dict[str, float]]:
+def stage_means(stages: Stages, names: Sequence[str]) -> tuple[dict[str, float], dict[str, float]]:
     """Return means over the rows of components, in ms.
+
+    Parameters
+    ----------
+    stages : Stages
+        What the stages of a network found.
+    names : sequence of str
+        Of its components, in their order.
 
     Returns
     -------
@@ -24,11 +32,10 @@ def stage_means(solution: Solution) -> tuple[dict[str, float], dict[str, float]]
     holds : dict
         From a member's arrival in its window to the window's output. Components with windows.
     """
-    f = solution.flat
+    f = stages.f
     components = f.component.size - 1
     waits, holds, rows = np.zeros(components), np.zeros(components), np.zeros(components)
-    _add(solution.stages, waits, holds, rows)
-    names = solution.names.components
+    _add(stages, waits, holds, rows)
     bolts = [c for c in range(components) if f.component["kind"][c] != SPOUT and rows[c] > 0]
     windows = [c for c in bolts if f.component["kind"][c] >= COUNT_WINDOW]
     return (

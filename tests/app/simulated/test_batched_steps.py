@@ -20,7 +20,7 @@ from harness.experiments.loading import expand_steps, files, load
 from harness.machine.environment import describe
 from harness.models.composite.model import composite
 from harness.models.composite.plan.network_builder import LEAST_OF_CPU, network_builder
-from harness.models.composite.played import REASON
+from harness.models.composite.played import PlayedSolution
 from harness.models.composite.proposal import examine, weigh
 from harness.models.contract.message_costs import MessageTimes
 from harness.plans import BatchSize
@@ -106,7 +106,7 @@ def test_a_batched_step_is_predicted_from_one_without_batches_and_back(
     measured = played[0].interval(proposed)
     assert latency.value is not None
     assert latency.value == pytest.approx(measured.mean_ms, rel=most)
-    assert latency.reason == (REASON if proposed else "")
+    assert latency.reason == (PlayedSolution.reason if proposed else "")
     assert latency.low is not None
     assert latency.high is not None
     assert latency.low < latency.value < latency.high

@@ -16,12 +16,11 @@ from scipy import stats
 from synthetic import deploy
 
 from harness.errors import ModelDeclined
-from harness.models.composite.played import PlayedSolution, answered, mean_stages
+from harness.models.composite.played import PlayedSolution, answered
 from harness.models.contract.answers import Saturated
 from harness.models.network import Network, constant
 from harness.models.simulator import simulate
 from harness.models.solver.solve import LEVELS, solve
-from harness.models.solver.stage_means import stage_means
 from harness.plans import BatchSize
 
 DIAMOND = [("spout", "a"), ("spout", "b"), ("a", "sink"), ("b", "sink")]
@@ -119,7 +118,7 @@ def test_rows_are_followed_through_the_executors_that_are_asked_for() -> None:
         means[name] = found.ground_truth(through)[""].mean_ms
     assert means["b"] == pytest.approx(40.5, abs=0.01)  # without b: by a
     assert means["a"] == pytest.approx(0.5, abs=0.01)
-    waits, holds = mean_stages(found)
+    waits, holds = found.stage_means()
     assert waits["sink"] == pytest.approx((40.25 + 0.25) / 2, abs=0.01)
     assert waits["a"] == pytest.approx(0.25, abs=0.01)
     assert holds == {}
@@ -130,8 +129,8 @@ def test_stages_of_a_played_network_are_those_of_the_solved_one_where_batches_ho
     plan = deploy(query_plan([("spout", "a"), ("a", "sink")], 1), 1, nodes=1, workers_per_node=1, ackers=1)
     made = network(plan, 20, scv=0.0, idle_ms=0.0, cpu={"a": constant(0.2)}, hops_ms=(0.25, 0.25, 0.25))
     rule = BatchSize(size=2, flush_ms=1)
-    played, _ = mean_stages(answered(replace(made, row_batches={plan.query_plan.streams[0]: rule})))
-    solved, _ = stage_means(solve(made))
+    played, _ = answered(replace(made, row_batches={plan.query_plan.streams[0]: rule})).stage_means()
+    solved, _ = solve(made).stage_means()
     assert played["a"] == pytest.approx(solved["a"] + 1.0, abs=1e-6)
     assert played["sink"] == pytest.approx(solved["sink"], abs=1e-6)
 

@@ -17,7 +17,6 @@ from harness.models.simulator import simulate
 from harness.models.solver import waiting
 from harness.models.solver.batching import FIRST, FULL, NUMBERS, SECOND, BatchSender, hold_law, times_hold
 from harness.models.solver.solve import solve
-from harness.models.solver.stage_means import stage_means
 from harness.models.solver.waiting import Batches, waiting_law
 from harness.plans import PhysicalPlan, Window
 
@@ -154,7 +153,7 @@ def apart(rate_tps: float, **more: object) -> Network:
 def test_what_comes_from_other_workers_waits_until_the_next_batch_begins() -> None:
     # Any of 1 to 12 more arrivals, at 100 a second; the flush of 1 ms empties only the spout's own batch.
     net = apart(100.0, batch=12, flush_ms=1.0)
-    waits, _ = stage_means(solve(net))
+    waits, _ = solve(net).stage_means()
     assert waits["far"] == pytest.approx(13 / 2 * 10, rel=1e-6)
     assert waits["near"] == pytest.approx(0.5, rel=0.1)
     run = simulate(net, 600.0, 5.0, 1)
@@ -178,7 +177,7 @@ def test_behind_one_another_all_batches_hold_the_same_messages(made: int) -> Non
     plan = placed(plan, {name: k for k, name in enumerate(names)})
     fanout = {"one": [0.0] * made + [1.0]}
     net = replace(network(plan, 100.0, fanout=fanout), acks=False, batch=8, flush_ms=1.0)
-    waits, _ = stage_means(solve(net))
+    waits, _ = solve(net).stage_means()
     assert [waits[name] for name in names[1:]] == pytest.approx([45.0, 80.0 / made, 80.0 / made], rel=1e-6)
     run, found = simulate(net, 600.0, 5.0, 1), solve(net).ground_truth()[""]
     assert run.latencies.ground_truth_ms.mean() == pytest.approx(found.mean_ms, rel=0.02)
@@ -202,7 +201,7 @@ def test_a_window_fed_by_whole_batches_of_its_size_waits_for_nothing() -> None:
     query = query_plan([("spout", "near"), ("near", "far")], 1, {"far": window})
     plan = net.layout.plan.model_copy(update={"query_plan": query})
     net = replace(network(plan, 100.0), acks=False, batch=12, flush_ms=1.0)
-    _, holds = stage_means(solve(net))
+    _, holds = solve(net).stage_means()
     assert holds["far"] == 0.0
     run = simulate(net, 300.0, 5.0, 1)
     found = solve(net).ground_truth()[""].mean_ms

@@ -15,7 +15,6 @@ from harness.models.composite.sensitivity import dearer
 from harness.models.contract.layout import Output, lay_out
 from harness.models.network import Network
 from harness.models.solver.solve import Latency, Solution, solve
-from harness.models.solver.stage_means import stage_means
 from harness.models.solver.variability import RATIO
 from harness.plans import PhysicalPlan, QueryPlan
 
@@ -150,7 +149,7 @@ def test_the_stages_add_up_to_the_mean_along_a_line(seed: int) -> None:
     if any(len(plan.inputs(n)) > 1 or len(plan.outputs(n)) > 1 for n in net.layout.order):
         return  # only where every row meets every stage
     found = solve(net)
-    waits, holds = stage_means(found)
+    waits, holds = found.stage_means()
     cells = found.flat.klass["first_cell"]
     service = 0.0
     for key, first, last in zip(found.names.inputs, cells[:-1], cells[1:], strict=True):
