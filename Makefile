@@ -15,7 +15,7 @@ NAMED = 2>&1 | (trap '' INT; exec sed -u 's/^/$(@:test-%=%): /')
 PYTEST = bash scripts/tests.sh $@
 MAVEN := mvn -B -Dstyle.color=never -f storm-topologies/pom.xml
 
-.PHONY: setup setup-dev setup-deep servers run test test-deep test-units test-first-run test-java test-python
+.PHONY: setup setup-dev setup-deep servers run test test-deep test-measured test-beside test-units test-first-run test-java test-python
 .PHONY: test-system test-alone test-stores test-hosts reliability slowest lint bench bench-scale lock docs nightly audit sbom pins wheel wheel-try
 
 setup: ## what every command needs but provisioning, tests and benches; quick when nothing changed
@@ -40,8 +40,13 @@ test: ## the quick circle, under 12 minutes: units, and one run on the real clus
 test-deep: ## all the rest: every example, fault injection, stores, hosts, browser, the whole archive
 	@$(MAKE) --no-print-directory setup-deep
 	@$(MAKE) --no-print-directory -j2 test-java servers # Java's tests need one core, InfluxDB's build the other
-	@$(MAKE) --no-print-directory -k -j2 test-alone test-python test-stores # stores begin when one of the others ends
-	@$(MAKE) --no-print-directory -k -j1 test-system test-hosts # nothing beside them: a busy machine makes steps invalid
+	@$(MAKE) --no-print-directory -k -j2 test-measured test-beside
+
+test-measured: # one after the other: a busy machine makes steps invalid
+	@$(MAKE) --no-print-directory -k -j1 test-system test-hosts
+
+test-beside: # with the CPU time that measurements leave
+	@bash scripts/beside.sh $(MAKE) --no-print-directory -k -j1 test-alone test-python test-stores
 
 test-units: setup-dev ## Java's and Python's that start no server, with few examples
 	@$(MAKE) --no-print-directory -k -j2 test-java-units test-python-units
