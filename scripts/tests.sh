@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs pytest and tries the few tests that failed once more, alone; a test that fails twice fails.
+# Runs pytest and tries the files of the few tests that failed once more, alone; a test that fails twice fails.
 #
 # scripts/tests.sh GROUP PYTEST-ARGUMENTS...
 #
@@ -26,5 +26,8 @@ failed=$(.venv/bin/python -c 'import json, sys; print(*json.load(open(sys.argv[1
   "$cache/v/cache/lastfailed") || exit 1
 count=$(wc -l <<<"$failed")
 ((count <= most)) || exit 1
-printf 'tried once more, alone (%s):\n%s\n' "$count" "$failed"
-tests "$group-again" "$@" --last-failed --last-failed-no-failures none
+# Their whole files: a test may take things as those before it left them.
+mapfile -t files < <(cut -d: -f1 <<<"$failed" | sort -u)
+mapfile -t options < <(printf '%s\n' "$@" | grep -v '^tests/')
+printf 'tried once more, alone, with their files (%s):\n%s\n' "$count" "$failed"
+tests "$group-again" "${options[@]}" "${files[@]}"
