@@ -37,7 +37,7 @@ test: ## the quick circle, under 12 minutes: units, and one run on the real clus
 	@$(MAKE) --no-print-directory test-units
 	@$(MAKE) --no-print-directory test-first-run # nothing beside it: it measures
 
-test-deep: ## all the rest: every example, fault injection, stores, hosts, browser, the whole archive
+test-deep: ## the rest but reliability: every example, stores, hosts, browser, the whole archive
 	@$(MAKE) --no-print-directory setup-deep
 	@$(MAKE) --no-print-directory -j2 test-java servers # Java's tests need one core, InfluxDB's build the other
 	@$(MAKE) --no-print-directory -k -j2 test-measured test-beside
