@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from graphlib import CycleError, TopologicalSorter
+from typing import Self
+
+from harness.models.contract.message_costs import MessageTimes
 
 Number = Fraction | int | float | str
 
@@ -47,6 +50,11 @@ class MessageCost:
     def __post_init__(self) -> None:
         if self.overhead_s < 0 or self.per_byte_s < 0:
             raise ValueError("a message's cost is not negative")
+
+    @classmethod
+    def of(cls, times: MessageTimes) -> Self:
+        """Return n and s in seconds."""
+        return cls(rational(times.n_us) / 10**6, rational(times.s_ns_per_byte) / 10**9, times.origin)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from harness.errors import ModelDeclined
 from harness.models.composite.model import Composite, Prepared
-from harness.models.contract.message_costs import MessageTimes
+from harness.models.contract.message_costs import SHIPPED_TIMES, MessageTimes
 from harness.models.solver.solve import LEVELS
 from harness.plans import (
     Batching,
@@ -32,7 +32,6 @@ from harness.plans import (
 from harness.protocols import Observation, Scalar, Settings, TuningDecision, TuningProposal
 from harness.tuning.ds2 import scale
 from harness.tuning.measured import StepReading
-from harness.tuning.message_cost import SHIPPED, GivenMessageCost
 from harness.tuning.placement import Placement, deal_evenly
 
 Counts = Mapping[str, int]
@@ -115,7 +114,7 @@ class ModelGuidedTuner(Frozen):
         plans that differ less, measurements cannot tell the better one either.
     batch_sizes, flush_ms : tuple of int
         Sizes and flushes of batches that are looked at, ascending; one size searches none.
-    message : GivenMessageCost
+    message : MessageTimes
         n and s; by default the shipped ones.
     """
 
@@ -125,7 +124,7 @@ class ModelGuidedTuner(Frozen):
     least_gain_pct: Annotated[float, Field(ge=0, lt=100)] = 2.0
     batch_sizes: Annotated[tuple[Positive, ...], Field(min_length=1)] = (1, 2, 5, 10, 20, 50, 100)
     flush_ms: Annotated[tuple[Positive, ...], Field(min_length=1)] = (1, 2, 5, 10, 20, 50)
-    message: GivenMessageCost = SHIPPED
+    message: MessageTimes = SHIPPED_TIMES
 
     def propose(self, source: Observation, rate_tps: float) -> TuningProposal:
         """Search from DS2's counts."""
@@ -134,9 +133,8 @@ class ModelGuidedTuner(Frozen):
             now = {name: len(source.plan.of(name)) for name in start}
             bolts = [name for name in start if source.plan.query_plan.inputs(name)]
             most = self.most_executors or max(sum(now.values()), sum(start.values()) + len(bolts))
-            cost = self.message
-            model = Composite(message=MessageTimes(cost.n_us, cost.s_ns_per_byte, cost.origin))
-            return PlanSearch(self, model.prepare(source), source, rate_tps, most).run(start, now)
+            prepared = Composite(message=self.message).prepare(source)
+            return PlanSearch(self, prepared, source, rate_tps, most).run(start, now)
         except ModelDeclined as why:
             return TuningProposal(tuner="model-guided", status="declined", reason=str(why))
 

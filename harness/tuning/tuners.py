@@ -8,15 +8,15 @@ from typing import Annotated
 from pydantic import Field
 
 from harness.errors import ModelDeclined
+from harness.models.contract.message_costs import SHIPPED_TIMES, MessageTimes
 from harness.plans import FLUSH_MS, Frozen, NotNegative, Positive, PositiveFloat
 from harness.protocols import Observation, TuningDecision, TuningProposal
 from harness.schemas import Clock
 from harness.tuning.aeolus import Optimizer
 from harness.tuning.bounds import MOST_BATCH_BYTES, TRANSPORT_BYTES, batch_warning
-from harness.tuning.dataflow import DataflowNode, rational
+from harness.tuning.dataflow import DataflowNode, MessageCost, rational
 from harness.tuning.ds2 import scale
 from harness.tuning.measured import StepReading
-from harness.tuning.message_cost import SHIPPED, GivenMessageCost
 
 
 class AeolusTuner(Frozen):
@@ -24,7 +24,7 @@ class AeolusTuner(Frozen):
 
     Attributes
     ----------
-    message : GivenMessageCost
+    message : MessageTimes
         n and s; by default the shipped ones, and every record says so.
     flush_ms : int
         After which a batch leaves that is not full.
@@ -38,7 +38,7 @@ class AeolusTuner(Frozen):
         Size of a tuple by component or ``component:stream``, instead of what was measured.
     """
 
-    message: GivenMessageCost = SHIPPED
+    message: MessageTimes = SHIPPED_TIMES
     flush_ms: Positive = FLUSH_MS
     most_batch_bytes: Annotated[int, Field(ge=1, le=TRANSPORT_BYTES)] = MOST_BATCH_BYTES
     clock: Clock = Clock.WALL
@@ -52,7 +52,9 @@ class AeolusTuner(Frozen):
             nodes = reading.nodes(source, rate_tps)
         except ModelDeclined as why:
             return TuningProposal(tuner="aeolus", status="declined", reason=str(why))
-        optimizer = Optimizer(self.message.cost, rational(self.flush_ms) / 1000, self.most_batch_bytes)
+        optimizer = Optimizer(
+            MessageCost.of(self.message), rational(self.flush_ms) / 1000, self.most_batch_bytes
+        )
         tuned = optimizer.tune(nodes)
         batching = tuned.batching(self.flush_ms)
         by_name = {node.name: node for node in nodes}

@@ -131,7 +131,7 @@ def test_messages_that_batches_save_cost_no_cpu_and_no_way(played: tuple[Run, Ex
     """n is 1 ms here; bolt-a's tuples all go to one of two receivers, whichever worker that is in."""
     run, experiment = played
     seen, there = (observation(run, experiment, step) for step in (0, 1))
-    dear = MessageTimes(1000.0, 4.0)
+    dear = MessageTimes(n_us=1000.0, s_ns_per_byte=4.0)
     found = examine(seen, dear)
     estimates = weigh(found, np.ones(found.evidence.blocks))
     alone, batched = (
@@ -159,7 +159,7 @@ def test_a_sender_of_full_batches_takes_as_long_as_equation_3_says(played: tuple
     (sender,), (receiver,) = seen.plan.of("bolt-a"), seen.plan.of("bolt-b")
     far = float(sender.worker != receiver.worker)
     n_ms = 0.02
-    found = examine(seen, MessageTimes(1000 * n_ms, 4.0))
+    found = examine(seen, MessageTimes(n_us=1000 * n_ms, s_ns_per_byte=4.0))
     estimates = weigh(found, np.ones(found.evidence.blocks))
     for b in (2, 17):
         full = replace(seen.settings, batching={"bolt-a": BatchSize(size=b, flush_ms=60_000)})

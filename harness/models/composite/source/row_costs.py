@@ -38,7 +38,7 @@ class RowCosts:
         Examples
         --------
         >>> way = Stream(source="spout", stream="default", target="sink", grouping="shuffle")
-        >>> RowCosts(MessageTimes(1.0, 4.0), {"spout:default": 1000.0}).row_ms(way)
+        >>> RowCosts(MessageTimes(n_us=1.0, s_ns_per_byte=4.0), {"spout:default": 1000.0}).row_ms(way)
         0.004
         """
         size = self.tuple_bytes.get(f"{stream.source}:{stream.stream}", ASSUMED_BYTES)
