@@ -54,7 +54,8 @@ def main(runs: tuple[Path, ...]) -> None:
         rows = []
         for of, proposed in permutations(observations.values(), 2):
             jar = replace(of, latency=of.latency.drop(columns="hops"), hop_records=False)
-            asked = proposed.plan, proposed.settings, rate_tps(experiment, of, proposed)
+            rate = rate_tps(experiment, of.rate_tps, proposed.rate_tps)
+            asked = proposed.plan, proposed.settings, rate
             answers = {
                 "composite": whole(ask(reader(composite, of), *asked)),
                 "without hop records": whole(ask(reader(composite, jar), *asked)),

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
-from itertools import permutations
+from itertools import pairwise, permutations
 from pathlib import Path
 
 import pytest
 
 HARNESS = Path(__file__).resolve().parent.parent / "harness"
+PAGE = HARNESS.parent / "docs" / "architecture.md"
 ROOMS = (
     *("errors", "plans", "schemas", "protocols", "machine", "quality", "runs"),
     *("topologies", "experiments"),
@@ -189,3 +191,64 @@ def test_pure_rooms_touch_nothing_outside(path: Path) -> None:
 def test_only_the_console_prints(path: Path) -> None:
     calls = (n for n in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(n, ast.Call))
     assert not any(isinstance(c.func, ast.Name) and c.func.id == "print" for c in calls)
+
+
+MOST_MODULES, MOST_CLIMBS = 25, 2
+"""Of the path of a rate: its modules, and those in a higher room than the module before."""
+ROW = re.compile(r"^\| (\d+) \| `([\w/]+\.py)` \| `(\w+)` \| .+ \|$", re.MULTILINE)
+FIGURES = re.compile(r"^The path has (\d+) modules, and (\d+) of them are in a higher room", re.MULTILINE)
+WITHOUT_RATE = ("workload", "models/solver", "models/simulator")
+
+
+def section_of_the_rate() -> str:
+    return PAGE.read_text(encoding="utf-8").partition("## How a rate travels\n")[2].partition("\n## ")[0]
+
+
+def path_of_the_rate() -> list[tuple[Path, str]]:
+    """Return the modules of the page's table, each with the name that the rate has there."""
+    rows = ROW.findall(section_of_the_rate())
+    assert [int(number) for number, _, _ in rows] == list(range(1, len(rows) + 1))
+    return [(HARNESS / module, name) for _, module, name in rows]
+
+
+def identifiers(path: Path) -> Iterator[str]:
+    """Yield the names that a module's code uses; words of its texts are none."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.FunctionDef(name=name):
+                yield name
+            case ast.arg(arg=name) | ast.keyword(arg=str(name)):
+                yield name
+
+
+def test_every_module_of_the_rate_s_path_names_the_rate() -> None:
+    path = path_of_the_rate()
+    assert path
+    assert len({module for module, _ in path}) == len(path)
+    assert [module for module, name in path if name not in identifiers(module)] == []
+
+
+def test_every_module_of_the_rate_s_path_is_joined_to_a_neighbour() -> None:
+    names, imported = [module_name(module) for module, _ in path_of_the_rate()], set(edges())
+    alone = [
+        name
+        for i, name in enumerate(names)
+        if not {(name, other) for other in names[max(i - 1, 0) : i + 2]} & imported
+        and not {(other, name) for other in names[max(i - 1, 0) : i + 2]} & imported
+    ]
+    assert alone == []
+
+
+def test_the_rate_s_path_is_as_short_as_the_page_says() -> None:
+    rooms = [ROOMS.index(part(module_name(module), 1)) for module, _ in path_of_the_rate()]
+    climbs = sum(after > before for before, after in pairwise(rooms))
+    (said,) = FIGURES.findall(section_of_the_rate())
+    assert (int(said[0]), int(said[1])) == (len(rooms), climbs)
+    assert len(rooms) <= MOST_MODULES
+    assert climbs <= MOST_CLIMBS
+
+
+@pytest.mark.parametrize("room", WITHOUT_RATE)
+def test_behind_the_path_s_ends_nobody_names_the_rate(room: str) -> None:
+    folder = HARNESS / room
+    assert [p.name for p in folder.rglob("*.py") if "rate_tps" in identifiers(p)] == []

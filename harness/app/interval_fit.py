@@ -83,7 +83,7 @@ def parts(path: Path) -> pd.DataFrame:
     for source, there in seen.items():
         model = Composite({}).prepare(there)
         for proposed in seen.keys() - {source}:
-            rate = rate_tps(experiment, there, seen[proposed])
+            rate = rate_tps(experiment, there.rate_tps, seen[proposed].rate_tps)
             asked = run.plan(proposed).start, seen[proposed].settings, rate
             plain = model.predict(*asked).estimates
             unit = {(e.measure, e.statistic): Calibration(costs=1.0) for e in plain}

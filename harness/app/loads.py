@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import assert_never
 
 from harness.backends.kafka.client import Topics
 from harness.experiments.config import Experiment
 from harness.experiments.contracts import Load, OwnMessages, TopicNames
-from harness.experiments.schedule import Constant, Poisson, Schedule, Trace
 from harness.experiments.workload_settings import Workload
 from harness.plans import QueryPlan
 from harness.storm.running_cluster import RunningCluster
@@ -21,16 +19,6 @@ from harness.workload.wire import OwnWire, Wire
 
 UNKNOWN_SINK = "?"
 """Stands for the component that writes the output topic of a jar that has several without successors."""
-
-
-def schedule(workload: Workload, rate_tps: float) -> Schedule:
-    """Return the send times of a step; a trace keeps its own rate."""
-    if workload.arrivals == "constant":
-        return Constant(rate_tps)
-    if workload.arrivals == "poisson":
-        return Poisson(rate_tps, workload.seed)
-    assert workload.trace is not None  # checked when the experiment was loaded
-    return Trace.read(workload.trace)
 
 
 @contextmanager
@@ -60,10 +48,9 @@ def load_of(
                     broker.create(topic)
             plan, workload = experiment.topology.query_plan(), experiment.input
             wire = wire_of(traffic, plan, workload, cluster.one_clock, cluster.broker_ahead_ms)
-            times = partial(schedule, workload)
             group = traffic.consumer_group(name)
             ends = {topics.inputs[e]: share for e, share in experiment.shares.items()}, topics.output
-            with KafkaLoad(cluster.bootstrap, *ends, times, wire, first_id, group=group) as load:
+            with KafkaLoad(cluster.bootstrap, *ends, wire, first_id, group=group) as load:
                 yield load
         case OwnTraffic():
             yield OwnMessages()

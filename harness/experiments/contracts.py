@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, Protocol, Self
 import pyarrow as pa
 
 from harness.experiments.config import Step
-from harness.experiments.schedule import Due
+from harness.experiments.schedule import Due, Schedule
 from harness.experiments.workload_tables import RECEIVED, SENT
 from harness.machine.readings import CpuTimes
 from harness.plans import AskedPlacement, Batching, PhysicalPlan, Relief, TopologyConfiguration
@@ -122,8 +122,8 @@ class Load(Protocol):
     def processes(self) -> Mapping[str, int]:
         """Its own processes: ``generator`` and ``receiver``."""
 
-    def start(self, rate_tps: float) -> None:
-        """Begin to send at that rate."""
+    def start(self, schedule: Schedule) -> None:
+        """Begin to send at the times of a schedule."""
 
     def stop(self) -> None:
         """Stop sending; returns when all that was sent is acknowledged by the broker."""
@@ -173,7 +173,7 @@ class OwnMessages:
     foreign_records = 0
     foreign: Sequence[object] = ()
 
-    def start(self, rate_tps: float) -> None:
+    def start(self, schedule: Schedule) -> None:
         """Do nothing."""
 
     def stop(self) -> None:

@@ -12,12 +12,15 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.errors import UsageError
+
+if TYPE_CHECKING:  # the generator's process imports this module, and needs no checks of settings
+    from harness.experiments.workload_settings import Workload
 
 NS_PER_S = 1_000_000_000
 CHUNK = 4096
@@ -220,6 +223,23 @@ class Trace:
             part = self.offsets_ns[position : position + CHUNK]
             yield part + repetition * (self.period_ns or 0)
             first += len(part)
+
+
+def schedule_of(workload: Workload, rate_tps: float) -> Schedule:
+    """Return the send times of a step's messages; a trace keeps its own rate.
+
+    Parameters
+    ----------
+    workload : Workload
+    rate_tps : float
+        Messages a second in the step.
+    """
+    if workload.arrivals == "constant":
+        return Constant(rate_tps)
+    if workload.arrivals == "poisson":
+        return Poisson(rate_tps, workload.seed)
+    assert workload.trace is not None  # checked when the experiment was loaded
+    return Trace.read(workload.trace)
 
 
 def _nanoseconds(text: str, where: str) -> int:

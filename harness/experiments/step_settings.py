@@ -11,10 +11,10 @@ from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
 from harness.experiments.placement_file import count_executors, read_placement
 from harness.experiments.step_faults import Fault
-from harness.experiments.workload_settings import Seed
+from harness.experiments.workload_settings import RateTps, Seed
 from harness.machine.named_paths import file_at
 from harness.plans import BatchSize, Frozen
-from harness.topologies.bounds import Count, Counts, RateTps
+from harness.topologies.bounds import Count, Counts
 
 MOST_STEPS = 1000
 """Of a plan, and as often may it be repeated."""

@@ -20,6 +20,7 @@ from harness.experiments.contracts import Deployment, Load, Metrics
 from harness.experiments.expected_members import ExpectedMembers, expected_members
 from harness.experiments.measuring import MeasuredInterval
 from harness.experiments.precision import Look
+from harness.experiments.schedule import schedule_of
 from harness.experiments.watching import Reports, Watched, WatchedMessages
 from harness.plans import PhysicalPlan
 from harness.quality import Finding, Quality
@@ -131,8 +132,8 @@ class SentMessages:
         self._precision_pct = experiment.measure.interval.precision_pct
 
     def begin(self, step: Step) -> None:
-        """Begin to send at the step's rate."""
-        self._load.start(step.sent_tps)
+        """Begin to send at the times that the step's rate gives."""
+        self._load.start(schedule_of(self._experiment.input, step.sent_tps))
 
     def watched(self, plan: PhysicalPlan, up_ns: int, up_epoch_ms: int) -> Watched:
         """Return where the results of a step are seen: in the messages that come out."""

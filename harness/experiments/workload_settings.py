@@ -10,8 +10,9 @@ from pydantic import Field, model_validator
 
 from harness.machine.named_paths import file_at
 from harness.plans import Frozen
-from harness.topologies.bounds import Count, RateTps, Weight
+from harness.topologies.bounds import Count, Weight
 
+RateTps = Annotated[float, Field(ge=0.001, le=1e7, allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 KEY_NAMES = tuple("ABCDEFGHIJKLMNOP")

@@ -55,7 +55,7 @@ def try_out(text: str) -> list[dict[str, Any]]:
 def _row(run: Run, experiment: Experiment, step: int) -> dict[str, Any]:
     source = observation(run, experiment, run.finished_steps[0])
     there = observation(run, experiment, step)
-    rate = rate_tps(experiment, source, there)
+    rate = rate_tps(experiment, source.rate_tps, there.rate_tps)
     answer = ask(reader(MODELS[MODEL], source), run.plan(step).start, there.settings, rate)
     interval = run.interval(step)
     played = np.isfinite(interval.mean_ms) and not run.quality(step).saturated

@@ -24,7 +24,6 @@ Counts = Annotated[
     Discriminator(_kind_of_counts),
 ]
 """One number for all components, or one by component: a mistake is named with its component."""
-RateTps = Annotated[float, Field(ge=0.001, le=1e7, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(ge=0, le=604_800, allow_inf_nan=False)]
 """A week at most."""
 Percent = Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)]

@@ -52,11 +52,6 @@ class _Sent:
         if not workload:
             raise ValueError("workload: the key is missing")
 
-    def known_rate_tps(self, source_tps: float, proposed_tps: float) -> float:
-        """Return the rate that a model is given for a proposed step: what the harness will send."""
-        del source_tps
-        return proposed_tps
-
 
 @dataclass(frozen=True)
 class HopTraffic(_Sent):
@@ -131,15 +126,6 @@ class OwnTraffic:
                 raise ValueError(
                     f"steps.plan.{i}: rate_tps has no meaning: the topology makes its own messages"
                 )
-
-    def known_rate_tps(self, source_tps: float, proposed_tps: float) -> float:
-        """Return the rate that a model is given for a proposed step.
-
-        No rate was asked for. What the topology does in the proposed step is a measurement, which no model
-        may see: the source's stands for it.
-        """
-        del proposed_tps
-        return source_tps
 
 
 SentTraffic = HopTraffic | TopicTraffic

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Self
 
 import pyarrow as pa
@@ -29,8 +29,6 @@ class KafkaLoad:
         Where messages go, and the share of them that each topic gets.
     output_topic : str
         Where the sinks' records come from.
-    schedule : callable
-        Makes the schedule for a rate in messages a second.
     wire : Wire, optional
         What records look like; by default those of the harness's topologies, without payload.
     first_id : int
@@ -49,7 +47,6 @@ class KafkaLoad:
         bootstrap: str,
         input_topics: Mapping[str, int],
         output_topic: str,
-        schedule: Callable[[float], Schedule],
         wire: Wire | None = None,
         first_id: int = 0,
         group: str = "",
@@ -58,7 +55,6 @@ class KafkaLoad:
         self._topics = Topics(bootstrap)
         self.input_topics: Mapping[str, int] = {name: i * PARTITIONS for i, name in enumerate(input_topics)}
         self.output_topic = output_topic
-        self._schedule = schedule
         wire = wire or OwnWire()
         self.by_broker = wire.by_broker
         self.receiver = Receiver(bootstrap, output_topic, wire=wire)
@@ -84,13 +80,12 @@ class KafkaLoad:
         self._sent = _Growing(SENT)
         self._received = _Growing(RECEIVED)
 
-    def start(self, rate_tps: float) -> None:
-        """Begin to send at that rate; identifiers go on where they ended.
+    def start(self, schedule: Schedule) -> None:
+        """Begin to send at the times of a schedule; identifiers go on where they ended.
 
         A random schedule goes on as well, so that no step repeats the gaps of another; the others
         begin anew.
         """
-        schedule = self._schedule(rate_tps)
         skip = self.generator.next_id if isinstance(schedule, Poisson) else 0
         self.generator.start(schedule, skip=skip)
 

@@ -38,7 +38,7 @@ from harness.experiments.contracts import (
 from harness.experiments.loading import load
 from harness.experiments.measuring import Disturbed, MeasuredInterval
 from harness.experiments.precision import look
-from harness.experiments.schedule import Due
+from harness.experiments.schedule import Due, Schedule
 from harness.experiments.workload_tables import RECEIVED
 from harness.plans import (
     AskedPlacement,
@@ -145,8 +145,8 @@ class World:
     def begin_step(self) -> None:
         self.asked.append("begin")
 
-    def start(self, rate_tps: float) -> None:
-        self.asked.append(f"send {rate_tps:g}")
+    def start(self, schedule: Schedule) -> None:
+        self.asked.append(f"send {schedule.rate_tps:g}")
 
     def stop(self) -> None:
         self.asked.append("stop")

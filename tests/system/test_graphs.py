@@ -85,10 +85,8 @@ def test_every_copy_of_every_member_is_where_the_graph_says(cluster: LocalCluste
         topics = TopicNames.of(name, experiment.topology.entrances)
         inputs = {topics.inputs[e]: share for e, share in experiment.shares.items()}
         trace = Trace(np.arange(MESSAGES) * 20_000_000)
-        with KafkaLoad(
-            cluster.bootstrap, inputs, topics.output, lambda _: trace, OwnWire("text"), group=name
-        ) as load:
-            load.start(50.0)
+        with KafkaLoad(cluster.bootstrap, inputs, topics.output, OwnWire("text"), group=name) as load:
+            load.start(trace)
             until(lambda: load.sent().num_rows == MESSAGES, "all messages sent")
             load.stop()
             until(

@@ -29,7 +29,6 @@ from ports import free_port
 from relay import Relay
 
 from harness.app.campaigning import environment, jars
-from harness.app.loads import schedule
 from harness.app.store_sender import StoreSender, given_store, require_given
 from harness.app.stores import InfluxTarget, Recorder, Stores, events_of, influx_store, local_influxdb
 from harness.backends.influxdb import api as influxdb_api
@@ -404,7 +403,6 @@ def measured(
             cluster.bootstrap,
             {f"{name}-in": 1},
             f"{name}-out",
-            partial(schedule, experiment.input),
             OwnWire("x" * 64),
             group=name,
         ) as load,

@@ -164,8 +164,8 @@ def test_a_generator_stopped_inside_an_interval_is_told_by_what_it_left_out(
 
     It is woken when it has been told to stop, as a stall that lasts until the end of a step is.
     """
-    with KafkaLoad(kafka_bootstrap, {topic: 1}, out, Constant) as load:
-        load.start(200.0)
+    with KafkaLoad(kafka_bootstrap, {topic: 1}, out) as load:
+        load.start(Constant(200.0))
         until(lambda: load.sent().num_rows >= 100, "messages sent")
         os.kill(load.generator.pid, signal.SIGSTOP)
         start_ns = load.sent()["scheduled_ns"][0].as_py()
@@ -192,8 +192,8 @@ def test_a_generator_stopped_inside_an_interval_is_told_by_what_it_left_out(
 def test_a_generator_stalled_for_a_while_sends_all_and_is_late(
     kafka_bootstrap: str, topic: str, out: str
 ) -> None:
-    with KafkaLoad(kafka_bootstrap, {topic: 1}, out, Constant) as load:
-        load.start(200.0)
+    with KafkaLoad(kafka_bootstrap, {topic: 1}, out) as load:
+        load.start(Constant(200.0))
         until(lambda: load.sent().num_rows >= 100, "messages sent")
         os.kill(load.generator.pid, signal.SIGSTOP)
         stalled_ns = time.monotonic_ns()
@@ -212,8 +212,8 @@ def test_a_generator_stalled_for_a_while_sends_all_and_is_late(
 
 def test_a_trace_that_ends_inside_an_interval_is_told(kafka_bootstrap: str, topic: str, out: str) -> None:
     trace = Trace(np.arange(100, dtype=np.int64) * 2_000_000)
-    with KafkaLoad(kafka_bootstrap, {topic: 1}, out, lambda _: trace) as load:
-        load.start(500.0)
+    with KafkaLoad(kafka_bootstrap, {topic: 1}, out) as load:
+        load.start(trace)
         until(lambda: load.sent().num_rows == 100, "the whole trace")
         load.stop()
         start_ns = load.sent()["scheduled_ns"][0].as_py()
@@ -327,8 +327,8 @@ def answer(bootstrap: str, topic: str, out: str, drop: set[int], repeat: set[int
 def test_the_ledger_sees_exactly_what_was_dropped_and_repeated_in_any_order(
     kafka_bootstrap: str, topic: str, out: str
 ) -> None:
-    with KafkaLoad(kafka_bootstrap, {topic: 1}, out, Constant) as load:
-        load.start(300.0)
+    with KafkaLoad(kafka_bootstrap, {topic: 1}, out) as load:
+        load.start(Constant(300.0))
         until(lambda: load.sent().num_rows >= 150, "messages sent")
         load.stop()
         drop, repeat = {3, 50, 51, 120}, {0, 7, 130}
@@ -354,7 +354,7 @@ def test_the_ledger_sees_exactly_what_was_dropped_and_repeated_in_any_order(
 
         load.begin_step()  # a second step counts from nothing, and its identifiers go on
         assert load.counts() == (0, 0)
-        load.start(300.0)
+        load.start(Constant(300.0))
         until(lambda: load.sent().num_rows >= 20, "messages sent")
         load.stop()
         assert load.sent()["message_id"][0].as_py() == sent.num_rows
@@ -372,7 +372,7 @@ def test_records_that_come_after_the_last_look_are_in_no_count(
         produce(kafka_bootstrap, out, of_no_member)
         assert int(topics.end_offsets(out).sum()) == before + 20
 
-    with KafkaLoad(kafka_bootstrap, {topic: 1}, out, Constant) as load:
+    with KafkaLoad(kafka_bootstrap, {topic: 1}, out) as load:
         write()
         load.catch_up()
         read = load.records_read

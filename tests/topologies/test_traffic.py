@@ -37,12 +37,8 @@ def test_a_jar_between_topics_may_send_again_and_filter_where_it_says_so(outputs
     assert traffic.consumer_group("of-this-run") == ""
 
 
-def test_a_model_sees_the_asked_rate_or_else_the_source_s() -> None:
-    """Of messages that a topology makes itself the proposed step's rate is a measurement."""
-    assert load("quick").topology.traffic().known_rate_tps(3.0, 5.0) == 5.0
-    assert jar({}).traffic().known_rate_tps(3.0, 5.0) == 5.0
+def test_a_jar_without_topics_makes_its_own_messages() -> None:
     assert jar(None).traffic() == OwnTraffic()
-    assert jar(None).traffic().known_rate_tps(3.0, 5.0) == 3.0
 
 
 def test_the_place_of_a_rate_that_means_nothing_is_named() -> None:

@@ -167,7 +167,7 @@ def _predicted_from(
         answers = reader(model, seen)
         rows: list[dict[str, object]] = []
         for step, asked, plan, asked_tps in proposed:
-            known_tps = experiment.topology.traffic().known_rate_tps(seen.rate_tps, asked_tps)
+            known_tps = rate_tps(experiment, seen.rate_tps, asked_tps)
             their = answers if model is NO_CHANGE else _without_relief(answers, seen.settings.relief)
             answer = ask(their, plan, asked, known_tps)
             rows.extend(_row(name, source, step, estimate) for estimate in answer.estimates)
@@ -224,13 +224,13 @@ def _write(run: Run, table: pa.Table, models: Sequence[str], *, whole: bool) -> 
         (folder / target.name).rename(target)
 
 
-def rate_tps(experiment: Experiment, source: Observation, proposed: Observation) -> float:
-    """Return the input rate that a model is given for a proposed step.
+def rate_tps(experiment: Experiment, source_tps: float, proposed_tps: float) -> float:
+    """Return the input rate that a model is given for a proposed step, of both steps' rates.
 
     A topology that makes its own messages has no rate that was asked for. Its rate in the proposed step is a
     measurement, which a model must not see, so the model is given the source's rate.
     """
-    return experiment.topology.traffic().known_rate_tps(source.rate_tps, proposed.rate_tps)
+    return proposed_tps if experiment.topology.traffic().sent else source_tps
 
 
 Answers = Callable[[PhysicalPlan, Settings, float], Prediction]

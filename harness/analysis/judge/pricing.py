@@ -18,7 +18,7 @@ import pandas as pd
 import harness.models.composite as composite_room
 from harness.analysis.judge.evaluation import Evaluated, means
 from harness.analysis.judge.judged_rows import judged_rows
-from harness.analysis.judge.predicting import observation
+from harness.analysis.judge.predicting import observation, rate_tps
 from harness.experiments.loading import load
 from harness.models.composite.mechanisms import MECHANISMS
 from harness.models.composite.model import Prepared, composite
@@ -142,9 +142,9 @@ def outcomes(
         others = {name: without_one(prepared, name) for name in names}
         for step in (pair[1] for pair in measured if pair[0] == source):
             there = observation(run, experiment, step)
-            rate_tps = experiment.topology.traffic().known_rate_tps(seen.rate_tps, there.rate_tps)
+            known_tps = rate_tps(experiment, seen.rate_tps, there.rate_tps)
             for model, into in ((prepared, whole), *((others[name], without[name]) for name in names)):
-                told = model.predict(there.plan, there.settings, rate_tps).estimates
+                told = model.predict(there.plan, there.settings, known_tps).estimates
                 for key, outcome in _judged(told, measured[source, step]).items():
                     into[source, step, *key] = outcome
     return whole, dict(without)

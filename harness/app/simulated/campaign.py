@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.app.loads import schedule
 from harness.app.planning import StepPlanner, own_executors
 from harness.app.simulated import tables
 from harness.app.simulated.metrics import metrics
@@ -30,7 +29,7 @@ from harness.experiments.loading import expand_steps
 from harness.experiments.measuring import MeasuredInterval
 from harness.experiments.precision import look
 from harness.experiments.progress import ProgressFile
-from harness.experiments.schedule import NS_PER_S, BegunSchedule, Due, Schedule
+from harness.experiments.schedule import NS_PER_S, BegunSchedule, Due, Schedule, schedule_of
 from harness.experiments.steady import interval as steadiness
 from harness.experiments.step_progress import finished_step_progress
 from harness.experiments.turns import Turns
@@ -137,8 +136,7 @@ def _carry_out(
 def _play(
     experiment: Experiment, step: Step, plan: PhysicalPlan, batching: Batching, up_ns: int, epoch_ms: int
 ) -> tuple[tables.Played, _Span]:
-    rate_tps = step.rate_tps or experiment.input.rate_tps
-    made = network(experiment, plan, rate_tps, batching)
+    made = network(experiment, plan, step.sent_tps, batching)
     slowest_s = loads(made).slowest_window_s()
     measure = experiment.measure
 
@@ -180,8 +178,7 @@ def _workload(experiment: Experiment, step: Step) -> Workload:
 
 
 def _schedule(experiment: Experiment, step: Step) -> Schedule:
-    rate_tps = step.rate_tps or experiment.input.rate_tps
-    return schedule(_workload(experiment, step), rate_tps)
+    return schedule_of(_workload(experiment, step), step.sent_tps)
 
 
 def _asked(experiment: Experiment, step: AskedStep) -> TopologyConfiguration:
@@ -331,7 +328,7 @@ def _write(
         step,
         measured,
         records.settled_look(assembled, measured, precision_pct),
-        rate_tps=step.rate_tps or experiment.input.rate_tps,
+        rate_tps=step.sent_tps,
         precision_pct=precision_pct,
         moments_ns=records.Moments(played.up_ns, played.up_ns, settled_ns, drained_ns, drained_ns),
         submission="first" if step.index == 0 else "rebalance",

@@ -54,8 +54,8 @@ def flatten(network: Network) -> tuple[Structure, Flat]:
     stream["in_turn"][:-1] = [s in network.round_robin for s in names.streams]
     task = np.zeros(component["first_task"][-1], dtype=TASK)
     task["executor"] = np.concatenate([layout.holder[name] for name in layout.order])
-    for c, rate_tps in inputs.items():
-        task["input_tpms"][component[c]["first_task"] : component[c + 1]["first_task"]] = rate_tps / 1000
+    for c, of_tasks_tps in inputs.items():
+        task["input_tpms"][component[c]["first_task"] : component[c + 1]["first_task"]] = of_tasks_tps / 1000
     executor = np.zeros(len(layout), dtype=EXECUTOR)
     executor["worker"] = layout.worker
     executor["host"] = network.host[layout.worker]

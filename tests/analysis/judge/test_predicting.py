@@ -17,11 +17,13 @@ import pytest
 from synthetic_run import FakeRun, FakeStep, build
 
 from harness.analysis.judge import predicting
-from harness.analysis.judge.predicting import predict
+from harness.analysis.judge.predicting import predict, rate_tps
+from harness.experiments.loading import load
 from harness.plans import Backpressure, Relief
 from harness.protocols import Estimate, Observation, Prediction
 from harness.runs import Run, read_latency
 from harness.schemas import HOP
+from harness.topologies.jar import JarTopology
 
 MEAN = ("ground_truth_latency_ms", "mean")
 ARCHIVED = Path(__file__).resolve().parents[3] / "reports" / "runs" / "noise-floor"
@@ -150,3 +152,11 @@ def test_hop_times_of_several_clocks_are_shown_to_no_model(tmp_path: Path) -> No
     means = found[0][(found[0]["measure"] == MEAN[0]) & (found[0]["statistic"] == MEAN[1])]
     assert set(means["status"]) == {"ok"}
     assert set(means["model"]) == {"composite", "no-change"}
+
+
+def test_a_model_is_given_the_asked_rate_or_else_the_source_s() -> None:
+    """Of messages that a topology makes itself the proposed step's rate is a measurement."""
+    sends = load("quick")
+    jar = JarTopology.model_validate({"jar": Path("some.jar"), "main": "org.somebody.Topology"})
+    assert rate_tps(sends, 3.0, 5.0) == 5.0
+    assert rate_tps(sends.model_copy(update={"topology": jar}), 3.0, 5.0) == 3.0
