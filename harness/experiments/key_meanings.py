@@ -169,7 +169,7 @@ def models_of(model: type[BaseModel]) -> list[type[BaseModel]]:
 def rows(
     model: type[BaseModel], prefix: str = "", seen: frozenset[type[BaseModel]] = frozenset()
 ) -> Iterator[KeyRow]:
-    """Yield the keys of a class and of its parts, in the file's order; a part met again is not opened again.
+    """Yield the keys of a class, those of its bases last, and of its parts; a part is opened once.
 
     Examples
     --------
@@ -179,7 +179,8 @@ def rows(
     """
     words = meanings(model)
     direct = {part for info in model.model_fields.values() for part, _ in _parts(info.annotation)}
-    for name, info in model.model_fields.items():
+    own = inspect.get_annotations(model)
+    for name, info in sorted(model.model_fields.items(), key=lambda field: field[0] not in own):
         key = f"{prefix}{info.alias or name}"
         parts = [(part, inside) for part, inside in _parts(info.annotation) if part not in seen]
         opened = len(parts) == 1

@@ -15,20 +15,11 @@ from typing import Annotated, ClassVar, Literal, NoReturn, Self
 
 from pydantic import Field, model_validator
 
-from harness.plans import (
-    METRICS_CONSUMER_PREFIX,
-    Backpressure,
-    BatchSize,
-    Frozen,
-    Help,
-    Positive,
-    QueryPlan,
-    Relief,
-    Role,
-)
+from harness.plans import METRICS_CONSUMER_PREFIX, Frozen, Positive, QueryPlan, Role
 from harness.topologies.batching import require_batched
 from harness.topologies.bounds import Count, StormValue
 from harness.topologies.helping import require_helped
+from harness.topologies.rewriting import RewritableTopology
 from harness.topologies.traffic import OwnTraffic, TopicTraffic
 
 ACKERS = "topology.acker.executors"
@@ -134,7 +125,7 @@ class JarTopics(Frozen):
     outputs: Literal["one", "any"] = "one"
 
 
-class JarTopology(Frozen):
+class JarTopology(RewritableTopology):
     """A topology as its own jar submits it; what is not said here stays as the jar has it.
 
     Attributes
@@ -158,15 +149,6 @@ class JarTopology(Frozen):
         Executors of the metrics consumer.
     load_aware : bool
         Storm's load-aware shuffle on or off; as the jar has it by default.
-    batching : mapping
-        Components, or ``component:stream``, whose tuples travel in batches: a number is the size
-        (docs/rewriting.md).
-    helping : mapping
-        Stateless bolts that those directly before them help: ``{delta, high_pct, low_pct}``
-        (docs/rewriting.md).
-    backpressure : Backpressure
-        Spouts pause for full queues, as Heron's do: ``{kind: heron, high_pct, low_pct}``; Storm's own
-        by default.
     main_heap_mb : int
         Heap of the program that main runs in.
     main_patience_s : int
@@ -186,9 +168,6 @@ class JarTopology(Frozen):
     ackers: Annotated[int, Field(ge=0, le=10_000)] | None = None
     metrics_consumers: Count = 1
     load_aware: bool | None = None
-    batching: Mapping[str, BatchSize] = {}
-    helping: Mapping[str, Help] = {}
-    backpressure: Backpressure | None = None
     main_heap_mb: Annotated[int, Field(ge=64, le=65536)] = MAIN_HEAP_MB
     main_patience_s: Annotated[int, Field(ge=1, le=3600)] = MAIN_PATIENCE_S
     storm: Mapping[str, StormValue] = {}
@@ -287,11 +266,6 @@ class JarTopology(Frozen):
     def settings_in_force(self) -> dict[str, StormValue]:
         """Storm settings that the jar is submitted with: its own, and the experiment's in their place."""
         return {**self.own_settings, **self.storm}
-
-    @property
-    def relief(self) -> Relief:
-        """Helping and back-pressure that its steps have, where they ask for nothing else."""
-        return Relief(helping=self.helping, backpressure=self.backpressure)
 
     def overrides(self) -> dict[str, StormValue]:
         """Return the Storm settings that take the place of the topology's own."""

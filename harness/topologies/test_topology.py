@@ -8,18 +8,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from harness.plans import (
-    Backpressure,
-    BatchSize,
-    Frozen,
-    Grouping,
-    Help,
-    Positive,
-    QueryPlan,
-    Relief,
-    Role,
-    Window,
-)
+from harness.plans import Frozen, Grouping, Positive, QueryPlan, Role, Window
 from harness.topologies import TOPOLOGIES
 from harness.topologies.batching import require_batched
 from harness.topologies.bounds import Count, Counts, Milliseconds, StormValue
@@ -36,6 +25,7 @@ from harness.topologies.own_graph import (
     require_few_copies,
     require_parity,
 )
+from harness.topologies.rewriting import RewritableTopology
 from harness.topologies.roles import ROLES
 from harness.topologies.traffic import HopTraffic
 
@@ -123,7 +113,7 @@ PRODUCERS_OURS = frozenset({"bootstrap.servers", "key.serializer", "value.serial
 CODECS = ("none", "gzip")
 
 
-class Topology(Frozen):
+class Topology(RewritableTopology):
     """Which topology, and everything about it that a rebalance does not change.
 
     Attributes
@@ -166,15 +156,6 @@ class Topology(Frozen):
         Trees in flight for each spout task.
     message_timeout_s : int
         Seconds until a tree fails; more than twice the rarest key's window.
-    batching : mapping
-        Components, or ``component:stream``, whose tuples travel in batches: a number is the size
-        (docs/rewriting.md).
-    helping : mapping
-        Stateless bolts that those directly before them help: ``{delta, high_pct, low_pct}``
-        (docs/rewriting.md).
-    backpressure : Backpressure
-        Spouts pause for full queues, as Heron's do: ``{kind: heron, high_pct, low_pct}``; Storm's own
-        by default.
     storm : mapping
         Any Storm setting that has no key of its own.
     """
@@ -201,9 +182,6 @@ class Topology(Frozen):
     waiting: WaitStrategy = WaitStrategy()
     max_spout_pending: Positive = 5000
     message_timeout_s: Annotated[int, Field(ge=1, le=604_800)] = 120
-    batching: Mapping[str, BatchSize] = {}
-    helping: Mapping[str, Help] = {}
-    backpressure: Backpressure | None = None
     storm: Mapping[str, StormValue] = {}
 
     def traffic(self) -> HopTraffic:
@@ -333,11 +311,6 @@ class Topology(Frozen):
     def others(self) -> Mapping[str, int]:
         """Executors of components beside the query plan, ackers and metrics: what settings make Storm add."""
         return added_by_settings(self.storm)
-
-    @property
-    def relief(self) -> Relief:
-        """Helping and back-pressure that its steps have, where they ask for nothing else."""
-        return Relief(helping=self.helping, backpressure=self.backpressure)
 
     def overrides(self) -> dict[str, StormValue]:
         """Return the Storm settings that the experiment asks for."""
