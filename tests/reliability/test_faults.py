@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 from campaigns import carry_out
+from short_experiments import RATE_TPS, short_experiment, short_measure
 
 from harness.analysis.judge.checks import run_checks
 from harness.analysis.judge.samples import Samples
@@ -21,19 +22,7 @@ from harness.runs import FaultMade, Run, read_table
 
 pytestmark = pytest.mark.system
 
-RATE_TPS = 40
-SETTINGS = {
-    "name": "faulty",
-    "models": ["no-change"],
-    "topology": {"name": "fields-to-fields", "load_aware": False, "tasks": 2, "ackers": 1},
-    "workload": {"rate_tps": RATE_TPS},
-    "cluster": {"nodes": 2, "slots_per_node": 1},
-    "measure": {
-        "bucket_s": 1,
-        "burn_in": {"least_s": 4, "most_s": 4, "drift_pct": 500},
-        "interval": {"least_s": 8, "most_s": 8, "looks": 1, "precision_pct": 500},
-    },
-}
+SETTINGS = short_experiment("faulty", short_measure(4, 8), tasks=2, ackers=1, slots_per_node=1)
 PLAIN, BROKER, GENERATOR, KILLED = range(4)
 FAULTS: dict[int, dict[str, object]] = {
     BROKER: {"at_s": 2, "stop": "broker", "for_s": 3},

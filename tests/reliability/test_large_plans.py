@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 from campaigns import carry_out
+from short_experiments import short_measure
 
 from harness.app.jars import jars
 from harness.backends.local.cluster import LocalCluster
@@ -19,11 +20,7 @@ from harness.machine import sandbox, servers
 from harness.runs import Run, read_table
 
 COMPONENTS = 40
-MEASURE: Mapping[str, object] = {
-    "bucket_s": 1,
-    "burn_in": {"least_s": 5, "most_s": 5, "drift_pct": 500},
-    "interval": {"least_s": 8, "most_s": 8, "looks": 1, "precision_pct": 500},
-}
+MEASURE = short_measure(5, 8)
 
 
 @pytest.fixture(scope="module")

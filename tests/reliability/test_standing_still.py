@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from campaigns import carry_out
 from numpy.typing import NDArray
+from short_experiments import RATE_TPS, short_experiment, short_measure
 
 from harness.app.jars import jars
 from harness.backends.local.cluster import LocalCluster
 from harness.machine import sandbox, servers
 from harness.runs import FaultMade, Run, read_table
 
-RATE_TPS = 40
 STOOD_S = 3.0
 INTERVAL_S = 10.0
 PLAIN, BROKER, WORKER, RECEIVER = range(4)
@@ -40,19 +40,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         {"executors": 1, "workers": 2, "faults": [{**fault, **STOPPED[n]}] if n in STOPPED else []}
         for n in range(RECEIVER + 1)
     ]
-    settings = {
-        "name": "still",
-        "models": ["no-change"],
-        "topology": {"name": "fields-to-fields", "load_aware": False, "tasks": 2, "ackers": 1},
-        "workload": {"rate_tps": RATE_TPS},
-        "cluster": {"nodes": 2, "slots_per_node": 1},
-        "measure": {
-            "bucket_s": 1,
-            "burn_in": {"least_s": 4, "most_s": 4, "drift_pct": 500},
-            "interval": {"least_s": INTERVAL_S, "most_s": INTERVAL_S, "looks": 1, "precision_pct": 500},
-        },
-        "steps": {"plan": plan},
-    }
+    measure = short_measure(4, INTERVAL_S)
+    small = short_experiment("still", measure, tasks=2, ackers=1, slots_per_node=1)
+    settings = {**small, "steps": {"plan": plan}}
     homes, extlib = servers.install(), (jars() / "instrumentation.jar",)
     home = tmp_path_factory.mktemp("cluster")
     with LocalCluster(homes, home, nodes=2, slots_per_node=1, extlib=extlib) as cluster:

@@ -7,6 +7,7 @@ import json
 import pyarrow.parquet as pq
 import pytest
 from campaigns import carry_out
+from short_experiments import short_experiment, short_measure
 
 from harness.analysis.judge.checks import ADAPTS, run_checks, unusable
 from harness.analysis.judge.evidence import AGREEMENT, SEAL
@@ -19,17 +20,9 @@ from harness.schedulers.plan_costs import executors_moved
 pytestmark = pytest.mark.system
 
 SETTINGS = {
-    "name": "adapted-step",
-    "models": ["no-change"],
-    "topology": {"name": "fields-to-fields", "load_aware": False, "tasks": 4, "ackers": 2},
-    "workload": {"rate_tps": 40},
-    "cluster": {"nodes": 2, "slots_per_node": 2},
-    "measure": {
-        "attempts": 1,
-        "bucket_s": 1,
-        "burn_in": {"least_s": 1, "most_s": 1, "drift_pct": 500},
-        "interval": {"least_s": 5, "most_s": 24, "looks": 1, "precision_pct": 500},
-    },
+    **short_experiment(
+        "adapted-step", {"attempts": 1, **short_measure(1, 5, 24)}, tasks=4, ackers=2, slots_per_node=2
+    ),
     "steps": {"plan": [{"executors": 2, "workers": 4, "adapt": {"scheduler": "traffic-cut", "period_s": 8}}]},
 }
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from campaigns import carry_out
+from short_experiments import short_experiment, short_measure
 from worker_starts import count_starts
 
 from harness.app.planning import check_placements, own_executors
@@ -22,19 +23,9 @@ from harness.storm.pinned_plans import placement
 
 pytestmark = pytest.mark.system
 
-SETTINGS = {
-    "name": "placed-steps",
-    "models": ["no-change"],
-    "topology": {"name": "fields-to-fields", "load_aware": False, "tasks": 4, "ackers": 2},
-    "workload": {"rate_tps": 40},
-    "cluster": {"nodes": 2, "slots_per_node": 2},
-    "measure": {
-        "attempts": 1,
-        "bucket_s": 1,
-        "burn_in": {"least_s": 1, "most_s": 1, "drift_pct": 500},
-        "interval": {"least_s": 5, "most_s": 5, "looks": 1, "precision_pct": 500},
-    },
-}
+SETTINGS = short_experiment(
+    "placed-steps", {"attempts": 1, **short_measure(1, 5)}, tasks=4, ackers=2, slots_per_node=2
+)
 SPREAD = {"executors": 2, "workers": 4}
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from changed_files import line_of_mistake, read_changed
 
-from harness.errors import UsageError
-from harness.experiments.config import Experiment
 from harness.experiments.loading import dump, expand_steps, find, load
 from harness.plans import Component, Help, QueryPlan, Relief, Stream, Window
 from harness.topologies.helping import require_helped
 
+TEXT = find("helping").read_text()
 HELP = Help(delta=0.1, high_pct=50, low_pct=10)
 HELPED = "    exclam1: {delta: 0.1, high_pct: 50, low_pct: 10}\n"
 EXCLAM = (
@@ -24,18 +24,8 @@ WAY = "    - {from: compute, to: exclam1, grouping: shuffle}\n"
 TICKING = ("buffer.size: 1024}", "buffer.size: 1024, topology.tick.tuple.freq.secs: 1}")
 
 
-def read(folder: Path, *changes: tuple[str, str]) -> Experiment:
-    text = find("helping").read_text()
-    for old, new in changes:
-        assert text.count(old) == 1, old
-        text = text.replace(old, new)
-    path = folder / "helping.yaml"
-    path.write_text(text)
-    return load(path)
-
-
 def test_a_step_has_what_it_asks_for_and_else_all_of_the_topology(tmp_path: Path) -> None:
-    steps = expand_steps(read(tmp_path))
+    steps = expand_steps(read_changed(tmp_path / "helping.yaml", TEXT))
     whole = ("helping", "backpressure")
     assert [s.relief.parts for s in steps] == [(), ("backpressure",), whole, whole, (), whole]
     assert steps[2].relief.helping == {"exclam1": HELP}
@@ -44,7 +34,7 @@ def test_a_step_has_what_it_asks_for_and_else_all_of_the_topology(tmp_path: Path
 
 
 def test_what_a_run_keeps_of_it_is_read_again(tmp_path: Path) -> None:
-    experiment = read(tmp_path)
+    experiment = read_changed(tmp_path / "helping.yaml", TEXT)
     kept = tmp_path / "experiment.yaml"
     kept.write_text(dump(experiment))
     assert load(kept) == experiment
@@ -109,10 +99,7 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_gets_one_line_that_names_it(mistake: str, tmp_path: Path) -> None:
     change, message = MISTAKES[mistake]
-    with pytest.raises(UsageError) as caught:
-        read(tmp_path, change)
-    assert "\n" not in str(caught.value)
-    assert message in str(caught.value)
+    assert message in line_of_mistake(tmp_path / "helping.yaml", TEXT, change)
 
 
 def of_a_jar(*streams: Stream, window: Window | None = None) -> QueryPlan:

@@ -8,16 +8,13 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 import org.apache.storm.Config;
 import org.apache.storm.StormSubmitter;
-import org.apache.storm.spout.SpoutOutputCollector;
 import org.apache.storm.task.OutputCollector;
 import org.apache.storm.task.TopologyContext;
 import org.apache.storm.topology.OutputFieldsDeclarer;
 import org.apache.storm.topology.TopologyBuilder;
 import org.apache.storm.topology.base.BaseRichBolt;
-import org.apache.storm.topology.base.BaseRichSpout;
 import org.apache.storm.tuple.Fields;
 import org.apache.storm.tuple.Tuple;
-import org.apache.storm.tuple.Values;
 
 /**
  * Leron's topology (section 6.2), which notes in this JVM what became of each message: word, two of compute, exclam1, which
@@ -41,7 +38,7 @@ public final class HelpedTopology {
         final AtomicLong computed = new AtomicLong();
         final AtomicLong served = new AtomicLong();
         final AtomicLong helped = new AtomicLong();
-        final ConcurrentLinkedQueue<Integer> received = new ConcurrentLinkedQueue<>();
+        final ConcurrentLinkedQueue<Long> received = new ConcurrentLinkedQueue<>();
     }
 
     public static void main(String[] args) throws Exception {
@@ -58,26 +55,13 @@ public final class HelpedTopology {
         StormSubmitter.submitTopology(args[0], conf, builder.createTopology());
     }
 
-    public static final class Word extends BaseRichSpout {
+    public static final class Word extends NumberedSpout {
         private static final long serialVersionUID = 1L;
         private final String name;
-        private transient SpoutOutputCollector collector;
-        private int next;
 
         Word(String name) {
+            super(MESSAGES);
             this.name = name;
-        }
-
-        @Override
-        public void open(Map<String, Object> conf, TopologyContext context, SpoutOutputCollector output) {
-            collector = output;
-        }
-
-        @Override
-        public void nextTuple() {
-            if (next < MESSAGES) {
-                collector.emit(new Values(next), next++);
-            }
         }
 
         @Override
@@ -88,11 +72,6 @@ public final class HelpedTopology {
         @Override
         public void fail(Object id) {
             NOTES.get(name).fails.incrementAndGet();
-        }
-
-        @Override
-        public void declareOutputFields(OutputFieldsDeclarer declarer) {
-            declarer.declare(new Fields("n"));
         }
     }
 
@@ -122,7 +101,7 @@ public final class HelpedTopology {
                     LockSupport.parkNanos(SERVICE_NS);
                     (component.equals("exclam1") ? notes.served : notes.helped).incrementAndGet();
                 }
-                default -> notes.received.add(tuple.getInteger(0));
+                default -> notes.received.add(tuple.getLong(0));
             }
             if (!component.equals("exclam2")) {
                 collector.emit(tuple, List.copyOf(tuple.getValues()));

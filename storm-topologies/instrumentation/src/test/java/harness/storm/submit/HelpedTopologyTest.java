@@ -11,7 +11,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
-import java.util.stream.IntStream;
+import java.util.stream.LongStream;
 import org.apache.storm.Config;
 import org.apache.storm.generated.KillOptions;
 import org.junit.jupiter.api.AfterAll;
@@ -83,7 +83,7 @@ class HelpedTopologyTest {
         }
         assertEquals(0, notes.fails.get());
         assertEquals(HelpedTopology.MESSAGES, notes.computed.get());
-        assertEquals(IntStream.range(0, HelpedTopology.MESSAGES).boxed().toList(), notes.received.stream().sorted().toList());
+        assertEquals(LongStream.range(0, HelpedTopology.MESSAGES).boxed().toList(), notes.received.stream().sorted().toList());
         KillOptions soon = new KillOptions();
         soon.set_wait_secs(0);
         submission.cluster.killTopologyWithOpts(name, soon);

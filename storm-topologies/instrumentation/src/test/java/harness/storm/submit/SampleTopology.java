@@ -6,7 +6,6 @@ import java.util.concurrent.Executors;
 import org.apache.storm.Config;
 import org.apache.storm.StormSubmitter;
 import org.apache.storm.generated.StormTopology;
-import org.apache.storm.spout.SpoutOutputCollector;
 import org.apache.storm.task.OutputCollector;
 import org.apache.storm.task.TopologyContext;
 import org.apache.storm.topology.BasicOutputCollector;
@@ -14,7 +13,6 @@ import org.apache.storm.topology.OutputFieldsDeclarer;
 import org.apache.storm.topology.TopologyBuilder;
 import org.apache.storm.topology.base.BaseBasicBolt;
 import org.apache.storm.topology.base.BaseRichBolt;
-import org.apache.storm.topology.base.BaseRichSpout;
 import org.apache.storm.topology.base.BaseWindowedBolt;
 import org.apache.storm.tuple.Fields;
 import org.apache.storm.tuple.Tuple;
@@ -82,27 +80,11 @@ public final class SampleTopology {
         return builder.createTopology();
     }
 
-    public static final class Source extends BaseRichSpout {
+    public static final class Source extends NumberedSpout {
         private static final long serialVersionUID = 1L;
-        private transient SpoutOutputCollector collector;
-        private long next;
 
-        @Override
-        public void open(Map<String, Object> conf, TopologyContext context, SpoutOutputCollector output) {
-            collector = output;
-        }
-
-        @Override
-        public void nextTuple() {
-            if (next < MESSAGES) {
-                collector.emit(new Values(next), "m-" + next);
-                next++;
-            }
-        }
-
-        @Override
-        public void declareOutputFields(OutputFieldsDeclarer declarer) {
-            declarer.declare(new Fields("n"));
+        public Source() {
+            super(MESSAGES);
         }
     }
 

@@ -1,0 +1,31 @@
+"""Settings of small experiments on the real cluster whose steps end by time, whatever was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+RATE_TPS = 40
+
+
+def short_measure(burn_in_s: float, least_s: float, most_s: float | None = None) -> dict[str, Any]:
+    """Return the key ``measure``: a burn-in and an interval of one length each, unless a longest is given."""
+    return {
+        "bucket_s": 1,
+        "burn_in": {"least_s": burn_in_s, "most_s": burn_in_s, "drift_pct": 500},
+        "interval": {"least_s": least_s, "most_s": most_s or least_s, "looks": 1, "precision_pct": 500},
+    }
+
+
+def short_experiment(
+    name: str, measure: Mapping[str, Any], *, tasks: int, ackers: int, slots_per_node: int
+) -> dict[str, Any]:
+    """Return all of an experiment but its steps: messages every 25 ms, on two nodes."""
+    return {
+        "name": name,
+        "models": ["no-change"],
+        "topology": {"name": "fields-to-fields", "load_aware": False, "tasks": tasks, "ackers": ackers},
+        "workload": {"rate_tps": RATE_TPS},
+        "cluster": {"nodes": 2, "slots_per_node": slots_per_node},
+        "measure": dict(measure),
+    }
