@@ -1,4 +1,4 @@
-"""What Grafana is given names what is there; tests/system/test_influxdb.py runs its queries."""
+"""What Grafana is given names what is there; tests/system/test_influxdb_run.py runs its queries."""
 
 from __future__ import annotations
 

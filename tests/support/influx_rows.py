@@ -1,0 +1,51 @@
+"""What is in InfluxDB, read as rows that can be compared; and a small experiment that writes to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+import pyarrow as pa
+
+from harness.backends.influxdb import api as influxdb_api
+from harness.backends.influxdb.server import InfluxServer
+from harness.backends.influxdb.store import InfluxStore
+from harness.machine import secret_files
+from harness.schemas import METRICS
+
+SINCE_MS = 1_750_000_000_000
+FAR_MS = 2 * SINCE_MS
+KEYS = [name for name in METRICS.names if name != "value"]
+EXPERIMENT: Mapping[str, object] = {
+    "name": "both-stores",
+    "topology": {
+        "name": "all-in-one",
+        "load_aware": False,
+        "tasks": 4,
+        "ackers": 2,
+        "multiplier": {"min": 1, "max": 5, "mean": 3, "sd": 1.0},
+        "window": {"kind": "count", "length": 5, "slide": 5},
+    },
+    "workload": {"rate_tps": 40},
+    "cluster": {"nodes": 2, "slots_per_node": 2},
+    "metrics": {"store": "influxdb"},
+    "measure": {
+        "attempts": 1,
+        "burn_in": {"least_s": 2, "most_s": 4, "drift_pct": 90},
+        "interval": {"least_s": 10, "most_s": 10, "looks": 1, "precision_pct": 50},
+    },
+    "steps": {"plan": [{"executors": 2, "workers": 4}, {"executors": 4, "workers": 2}]},
+}
+
+
+def frame(rows: pa.Table) -> pd.DataFrame:
+    """Rows in an order of their own, as plain text and numbers."""
+    assert rows.schema == METRICS
+    plain = rows.to_pandas().astype({n: str for n in KEYS if n not in ("bucket_end_ms", "task")})
+    return plain.sort_values(KEYS).reset_index(drop=True)
+
+
+def store_of(server: InfluxServer, topology: str, patience_s: float = 60.0) -> InfluxStore:
+    token = secret_files.read(server.token_file)
+    place = (server.url, influxdb_api.ORG, influxdb_api.BUCKET, token, topology)
+    return InfluxStore(*place, patience_s=patience_s)
