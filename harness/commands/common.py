@@ -170,6 +170,18 @@ def require_tools() -> None:
             raise MissingTool(f"{finding.name}: {finding.detail}", finding.mend)
 
 
+def step_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the option ``--step`` of ``open_measured_step``."""
+    said = "The measured step to start from (default: the first)."
+    return click.option("--step", type=int, metavar="N", help=said)(command)
+
+
+def rate_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the option ``--rate`` of ``open_measured_step``."""
+    said = "Messages a second to propose for (default: the step's)."
+    return click.option("--rate", type=click.FloatRange(0, min_open=True), metavar="R", help=said)(command)
+
+
 def open_measured_step(path: Path, step: int | None, rate: float | None) -> tuple[int, Observation, float]:
     """Return the step of a run that proposals start from, as a model sees it, and the rate to propose for.
 

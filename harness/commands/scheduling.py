@@ -11,7 +11,14 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from harness.commands.common import err, finish, json_option, open_measured_step
+from harness.commands.common import (
+    err,
+    finish,
+    json_option,
+    open_measured_step,
+    rate_option,
+    step_option,
+)
 from harness.commands.completing import RunFolder
 from harness.errors import SchedulerDeclined, UsageError
 
@@ -32,7 +39,7 @@ COLUMNS = (
 
 @click.command()
 @click.argument("run_path", metavar="RUN", type=RunFolder())
-@click.option("--step", type=int, metavar="N", help="The measured step to start from (default: the first).")
+@step_option
 @click.option(
     "--scheduler",
     "asked",
@@ -40,12 +47,7 @@ COLUMNS = (
     metavar="NAME",
     help="Only this scheduler, or {name: NAME, PARAMETER: VALUE} (repeatable).",
 )
-@click.option(
-    "--rate",
-    type=click.FloatRange(0, min_open=True),
-    metavar="R",
-    help="Messages a second to place for (default: the step's).",
-)
+@rate_option
 @click.option(
     "--workers",
     type=click.IntRange(1),
@@ -145,13 +147,8 @@ def schedule(
     metavar="STATISTIC=MS",
     help="What the latency must keep to: mean, p50, p90, p95 or p99, e.g. p95=200ms.",
 )
-@click.option(
-    "--rate",
-    type=click.FloatRange(0, min_open=True),
-    metavar="R",
-    help="Messages a second (default: the step's).",
-)
-@click.option("--step", type=int, metavar="N", help="The measured step to start from (default: the first).")
+@rate_option
+@step_option
 @click.option(
     "--max-workers", type=click.IntRange(1), metavar="W", help="Most workers (default: every slot)."
 )

@@ -11,7 +11,14 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from harness.commands.common import err, finish, json_option, open_measured_step
+from harness.commands.common import (
+    err,
+    finish,
+    json_option,
+    open_measured_step,
+    rate_option,
+    step_option,
+)
 from harness.commands.completing import RunFolder
 from harness.errors import UsageError
 
@@ -21,14 +28,9 @@ MOST_REASON = 200
 
 @click.command()
 @click.argument("run_path", metavar="RUN", type=RunFolder())
-@click.option("--step", type=int, metavar="N", help="The measured step to start from (default: the first).")
+@step_option
 @click.option("--tuner", "names", multiple=True, metavar="NAME", help="Only this tuner (repeatable).")
-@click.option(
-    "--rate",
-    type=click.FloatRange(0, min_open=True),
-    metavar="R",
-    help="Messages a second to tune for (default: the step's).",
-)
+@rate_option
 @click.option(
     "--set",
     "options",
