@@ -16,11 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.experiments.config import Experiment, Step
-from harness.experiments.contracts import Deployment, MachineReadings, Metrics, WorkerSeen
-from harness.experiments.measuring import Measurement, Report
-from harness.experiments.step_faults import StepFaults
-from harness.experiments.watching import Watched
+from harness.experiments.config import Step
+from harness.experiments.contracts import Metrics, WorkerSeen
+from harness.experiments.measuring import Measurement, StepToMeasure
 from harness.plans import AskedPlacement, PhysicalPlan
 from harness.quality import Adaptation, Finding, Quality
 from harness.schemas import ADAPTATION
@@ -134,8 +132,8 @@ class AdaptingMeasurement(Measurement):
 
     Parameters
     ----------
-    experiment, step, watched, deployment, report, machine, faults
-        As of a ``Measurement``. The interval is as long as it may be.
+    given : StepToMeasure
+        Its interval is as long as it may be.
     metrics : Metrics
         Where the wrappers' metrics arrive.
     adapter : callable
@@ -148,23 +146,17 @@ class AdaptingMeasurement(Measurement):
 
     def __init__(
         self,
-        experiment: Experiment,
-        step: Step,
-        watched: Watched,
-        deployment: Deployment,
-        report: Report,
-        machine: MachineReadings,
-        faults: StepFaults,
+        given: StepToMeasure,
         metrics: Metrics,
         adapter: Adapter,
         period_s: float,
         periods: list[AdaptedPeriod],
         planned_rate: PlannedRate = last_rate,
     ) -> None:
-        super().__init__(experiment, step, watched, deployment, report, machine, faults, tolerant=True)
-        limits = experiment.measure.interval
+        super().__init__(given, tolerant=True)
+        limits = self._measure.interval
         whole = limits.model_copy(update={"least_s": limits.most_s, "looks": 1})
-        self._measure = experiment.measure.model_copy(update={"interval": whole})
+        self._measure = self._measure.model_copy(update={"interval": whole})
         self._live = metrics
         self._adapter = adapter
         self._period_s = period_s

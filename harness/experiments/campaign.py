@@ -48,7 +48,7 @@ from harness.experiments.contracts import (
     unprobed,
 )
 from harness.experiments.loading import expand_steps
-from harness.experiments.measuring import MeasuredInterval, Measurement, Report
+from harness.experiments.measuring import MeasuredInterval, Measurement, Report, StepToMeasure
 from harness.experiments.step_faults import FaultMaker, NoFaults, StepFaults
 from harness.experiments.step_traffic import step_traffic
 from harness.machine.readings import ThisMachine
@@ -207,7 +207,7 @@ class Campaign:
             up_ns = time.monotonic_ns()
             up_epoch_ms = time.time_ns() // 1_000_000
             self._traffic.begin(step)
-            seen = (
+            given = StepToMeasure(
                 self._experiment,
                 step,
                 self._traffic.watched(start, up_ns, up_epoch_ms),
@@ -218,10 +218,10 @@ class Campaign:
             )
             periods: list[AdaptedPeriod] = []
             if adapt is None:
-                measurement = Measurement(*seen, tolerant=attempt == attempts)
+                measurement = Measurement(given, tolerant=attempt == attempts)
             else:
                 measurement = AdaptingMeasurement(
-                    *seen, self._metrics, self._adapter, adapt.period_s, periods
+                    given, self._metrics, self._adapter, adapt.period_s, periods
                 )
             try:
                 measured = measurement.carry_out()

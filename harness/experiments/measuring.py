@@ -112,10 +112,11 @@ class _Ended(NamedTuple):
     workers: Mapping[str, WorkerSeen]
 
 
-class Measurement:
-    """Measures one step.
+@dataclass(frozen=True)
+class StepToMeasure:
+    """A step whose plan is in force, and all that its measurement reads and tells.
 
-    Parameters
+    Attributes
     ----------
     experiment, step
         What to measure, and how precisely.
@@ -130,32 +131,38 @@ class Measurement:
         Read at both ends of the interval.
     faults : StepFaults
         Made while the interval is measured.
+    """
+
+    experiment: Experiment
+    step: Step
+    watched: Watched
+    deployment: Deployment
+    report: Report
+    machine: MachineReadings
+    faults: StepFaults
+
+
+class Measurement:
+    """Measures one step.
+
+    Parameters
+    ----------
+    given : StepToMeasure
     tolerant : bool
         Go on when a worker restarts, and say so in the result, instead of raising.
     """
 
-    def __init__(
-        self,
-        experiment: Experiment,
-        step: Step,
-        watched: Watched,
-        deployment: Deployment,
-        report: Report,
-        machine: MachineReadings,
-        faults: StepFaults,
-        *,
-        tolerant: bool,
-    ) -> None:
-        self._measure = experiment.measure
-        self._faults = faults
-        self._step = step
-        self._watched = watched
-        self._deployment = deployment
-        self._report = report
-        self._machine = machine
+    def __init__(self, given: StepToMeasure, *, tolerant: bool) -> None:
+        self._measure = given.experiment.measure
+        self._faults = given.faults
+        self._step = given.step
+        self._watched = given.watched
+        self._deployment = given.deployment
+        self._report = given.report
+        self._machine = given.machine
         self._up_ns = self._steady_ns = time.monotonic_ns()
         self._up_epoch_ms = time.time_ns() // 1_000_000
-        self._workers = deployment.workers()
+        self._workers = given.deployment.workers()
         self._tolerant = tolerant
         self._disturbance = ""
 

@@ -25,6 +25,7 @@ from harness.experiments.adapting import (
     adapted_quality,
 )
 from harness.experiments.loading import expand_steps, load
+from harness.experiments.measuring import StepToMeasure
 from harness.experiments.step_faults import NoFaults, StepFaults
 from harness.experiments.workload_tables import RECEIVED, SENT
 from harness.plans import AskedPlacement, PhysicalPlan, TopologyConfiguration
@@ -96,19 +97,8 @@ def adapted_on(world: AdaptedWorld, monkeypatch: pytest.MonkeyPatch) -> list[Ada
     periods: list[AdaptedPeriod] = []
     silent = lambda *_: None  # noqa: E731
     step, faults = expand_steps(EXPERIMENT)[0], StepFaults((), NoFaults())
-    measurement = AdaptingMeasurement(
-        EXPERIMENT,
-        step,
-        world,
-        world,
-        silent,
-        world,
-        faults,
-        world,
-        gathers,
-        10.0,
-        periods,  # type: ignore[arg-type]
-    )
+    given = StepToMeasure(EXPERIMENT, step, world, world, silent, world, faults)  # type: ignore[arg-type]
+    measurement = AdaptingMeasurement(given, world, gathers, 10.0, periods)  # type: ignore[arg-type]
     measured = measurement.carry_out()
     assert measured.end_ns - measured.start_ns == 30 * S
     assert measured.disturbance == ""

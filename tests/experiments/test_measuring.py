@@ -8,7 +8,7 @@ from waiting_world import World
 from harness.experiments import machine_faults, measuring
 from harness.experiments.config import Step
 from harness.experiments.loading import expand_steps, load
-from harness.experiments.measuring import Disturbed, MeasuredInterval, Measurement
+from harness.experiments.measuring import Disturbed, MeasuredInterval, Measurement, StepToMeasure
 from harness.experiments.step_faults import NoFaults, StepFaults
 from harness.machine.readings import CpuTimes, ThisMachine, shares
 
@@ -27,7 +27,8 @@ def measured_on(world: World, monkeypatch: pytest.MonkeyPatch, *, tolerant: bool
     step: Step = expand_steps(EXPERIMENT)[0]
     silent = lambda *_: None  # noqa: E731
     none = StepFaults((), NoFaults())
-    return Measurement(EXPERIMENT, step, world, world, silent, world, none, tolerant=tolerant).carry_out()  # type: ignore[arg-type]
+    given = StepToMeasure(EXPERIMENT, step, world, world, silent, world, none)  # type: ignore[arg-type]
+    return Measurement(given, tolerant=tolerant).carry_out()
 
 
 @pytest.mark.parametrize(
