@@ -21,7 +21,7 @@ from harness.backends.running.standing import StandingCluster
 from harness.errors import ClusterError, HarnessError, UsageError
 from harness.experiments.config import BurnIn, Experiment, IntervalSettings, Measuring, Step
 from harness.experiments.contracts import TopicNames
-from harness.experiments.measuring import MeasuredInterval, Measurement, Report
+from harness.experiments.measuring import MeasuredInterval, Measurement, Report, StepToMeasure
 from harness.experiments.step_faults import NoFaults, StepFaults
 from harness.experiments.watching import REPORTED_S, Reports
 from harness.machine.readings import ThisMachine
@@ -213,8 +213,10 @@ class StandingTopology:
         reports = Reports(self._store, spouts, bolts, time.monotonic_ns(), now_ms(), bucket_s)
         step = Step(index=0, configuration=configuration_of(plan), rate_tps=None, fresh=False, spec=0)
         faults = StepFaults((), NoFaults())
-        seen = (self._experiment, step, reports, self._deployment, report, ThisMachine(), faults)
-        return Measurement(*seen, tolerant=True).carry_out()
+        given = StepToMeasure(
+            self._experiment, step, reports, self._deployment, report, ThisMachine(), faults
+        )
+        return Measurement(given, tolerant=True).carry_out()
 
 
 @contextmanager
