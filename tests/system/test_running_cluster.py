@@ -17,7 +17,7 @@ from harness.machine.servers import ServerHomes
 from harness.runs import Run
 from harness.storm.nimbus import Nimbus
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
 OTHERS = "somebody-elses"
 CLUSTER = f"cluster={{kind: running, nimbus: '{NIMBUS}', kafka: '{KAFKA}'}}"
@@ -59,7 +59,7 @@ def nimbus(server_homes: ServerHomes, tmp_path_factory: pytest.TempPathFactory) 
 
 def harness(*arguments: str) -> tuple[int, dict[str, object], str]:
     command = [sys.executable, "-m", "harness", *arguments, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1500)
     assert "Traceback" not in done.stderr, done.stderr
     return done.returncode, json.loads(done.stdout.splitlines()[-1]), done.stdout + done.stderr
 

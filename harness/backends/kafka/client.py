@@ -186,14 +186,14 @@ class Topics:
             while True:
                 try:
                     answers = self._admin.alter_group_offsets(group, wanted)
-                    break
-                except NO_COORDINATOR_YET:
+                    for partition, error in answers.items():
+                        if error is not NoError:
+                            raise error(str(partition))
+                    return
+                except NO_COORDINATOR_YET:  # for the whole group, or for one partition of it
                     if time.monotonic() > deadline:
                         raise
                     time.sleep(0.1)
-            for partition, error in answers.items():
-                if error is not NoError:
-                    raise error(str(partition))
 
     def _partitions_of(self, topic: str) -> list[TopicPartition]:
         if topic not in self._known:
