@@ -100,6 +100,8 @@ def test_a_graph_is_edited_predicted_saved_and_run(browser: Browser, served: Ser
     page.locator("#file").set_input_files(shipped()["windowed"])
     expect(page.locator("#problem")).to_be_hidden()
     expect(page.locator("svg.query-plan")).to_contain_text("window")
+    # What is being predicted anew is pale meanwhile.
+    expect(page.locator("#prediction")).not_to_have_attribute("aria-busy", "true", timeout=SLOW_MS)
     assert watched.serious() == []
     assert watched.wrong == []
     context.close()
