@@ -75,6 +75,7 @@ def test_an_archived_run_is_scored_as_before(whole: Run, small: Run) -> None:
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize("whole", ["join-split"], indirect=True)  # windows and two sinks
 def test_spark_judges_an_archived_run_as_before(whole: Run, small: Run, tmp_path: Path) -> None:
     judged = []
     for run in (whole, small):
