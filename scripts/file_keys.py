@@ -18,8 +18,9 @@ from pydantic import BaseModel
 from harness.app.file_schemas import SCHEMAS
 from harness.experiments import cluster_file
 from harness.experiments.clusters import Local
-from harness.experiments.config import Measuring, Steps
 from harness.experiments.key_meanings import KeyRow, rows
+from harness.experiments.measure_settings import Measuring
+from harness.experiments.step_settings import Steps
 from harness.experiments.stores import MetricStore, PlanStore
 from harness.experiments.workload_settings import Workload
 from harness.regression.nightly import Nightly

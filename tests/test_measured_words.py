@@ -94,7 +94,7 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
     ),
     (
         "a column of adaptation.parquet",
-        ("harness/experiments/adapting.py", "harness/analysis/report/adaptations.py"),
+        ("harness/experiments/adapted_periods.py", "harness/analysis/report/adaptations.py"),
         frozenset({"lost"}),
     ),
     ("a column of a page's table", ("harness/analysis/report/paper_tables.py",), frozenset({"service"})),

@@ -1,21 +1,28 @@
-"""Answer of a step's scheduler to a period that was just seen on a live cluster."""
+"""Answer of a step's scheduler or tuner to a period that was just seen on a live cluster."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from harness.analysis.judge.predicting import settings
-from harness.errors import SchedulerDeclined
+from harness.app.message_costs import measured_parameters
+from harness.app.tuned_steps import proposal_fault, tuner_of
+from harness.errors import SchedulerDeclined, StepDeclined
 from harness.experiments import records
-from harness.experiments.adapting import PeriodDecision, PeriodSeen
+from harness.experiments.adapted_periods import AskedChange, PeriodDecision, components_of
+from harness.experiments.adapting import PeriodSeen
 from harness.experiments.config import Experiment
-from harness.experiments.step_settings import AdaptSpec, plug_in_name
-from harness.plans import AskedPlacement, PhysicalPlan
-from harness.protocols import BudgetingScheduler, Observation
+from harness.experiments.step_settings import AdaptSpec, AskedPlugIn
+from harness.plans import AskedPlacement, TopologyConfiguration
+from harness.protocols import BudgetingScheduler, Observation, Proposal, Scheduler
 from harness.runs import Run
 from harness.schedulers import make_scheduler
 from harness.schedulers.conformance import SchedulingQuestion, answer_faults, ask_scheduler
 from harness.schedulers.loads import executor_cores, task_cores
 from harness.schedulers.plan_costs import PlanCosts, cost_plan
 from harness.schedulers.traffic import task_traffic
+from harness.tuning.side_by_side import TuningTable
 
 
 class StepAdapter:
@@ -30,59 +37,111 @@ class StepAdapter:
 
     def __init__(self, experiment: Experiment, run: Run) -> None:
         self._experiment = experiment
+        self._run = run
         self._settings = settings(run, experiment)
         self._first_cores: dict[int, float] = {}
 
     def __call__(self, seen: PeriodSeen) -> PeriodDecision:
-        """Return the plan that the step's scheduler proposes, where it is better by enough."""
+        """Return what the step's scheduler or tuner proposes, where it is another or better by enough."""
         asked = self._experiment.steps.plan[seen.step.spec].adapt
         assert asked is not None  # only such steps ask
         source = self._observation(seen)
         figures = self._figures(seen, source)
         try:
-            proposal = self._proposed(asked, seen, source)
+            if asked.scheduler is None:
+                decided = self._tuned(asked, seen, source)
+            else:
+                decided = self._scheduled(asked, asked.scheduler, seen, source)
+        except (SchedulerDeclined, StepDeclined) as why:
+            decided = PeriodDecision("declined", str(why), None, {})
         except Exception as why:  # a scheduler may raise anything; the step goes on with its plan
-            named = "" if isinstance(why, SchedulerDeclined) else f"failed with {type(why).__name__}: "
-            return PeriodDecision("declined", f"{named}{why}", None, figures)
-        now, then = cost_plan(seen.plan, source), cost_plan(proposal, source)
-        change = {"executors_moved": then.executors_moved, "workers_restarted": then.workers_restarted}
-        if not then.executors_moved:
-            return PeriodDecision("stays", "it is the plan in force", None, figures | change)
-        reason = _reason(now, then, asked.improvement_pct)
-        if not reason:
-            low = f"neither traffic between nodes nor load distance improves by {asked.improvement_pct:g}"
-            return PeriodDecision("stays", low, None, figures | change)
-        workers = {e.label: e.worker.label for e in proposal.executors}
-        placement = AskedPlacement(
-            by=plug_in_name(asked.scheduler, "a scheduler"), source=seen.step.index, workers=workers
-        )
-        return PeriodDecision("applied", reason, placement, figures | change)
+            decided = PeriodDecision("declined", f"failed with {type(why).__name__}: {why}", None, {})
+        return decided._replace(figures=figures | decided.figures)
 
     def _observation(self, seen: PeriodSeen) -> Observation:
-        """Return the period as schedulers get to see it; how long its messages took is not in it."""
-        rows = records.metrics(seen.metrics, seen.plan).to_pandas()
+        """Return the period as schedulers get to see it; how long its messages took is not in it.
+
+        Its rate is that at which spouts took messages in, which its counts belong to. A topology that is
+        saturated, or was paused, takes in fewer than were due.
+        """
+        metrics, span = records.metrics(seen.metrics, seen.plan), (seen.start_epoch_ms, seen.end_epoch_ms)
+        rows = metrics.to_pandas()
         end_ms = rows["bucket_end_ms"]
         inside = (end_ms > seen.start_epoch_ms) & (end_ms <= seen.end_epoch_ms)
         return Observation(
             plan=seen.plan,
-            settings=self._settings,
-            rate_tps=seen.rate_tps,
+            settings=replace(self._settings, batching=seen.step.batching, relief=seen.step.relief),
+            rate_tps=records.rate_tps(metrics, seen.plan.query_plan.spouts, span),
             interval_s=(seen.end_epoch_ms - seen.start_epoch_ms) / 1e3,
             metrics=rows[inside],
             latency=rows.iloc[:0],
             hop_records=False,
         )
 
-    def _proposed(self, asked: AdaptSpec, seen: PeriodSeen, source: Observation) -> PhysicalPlan:
-        scheduler = make_scheduler(asked.scheduler)
-        if isinstance(scheduler, BudgetingScheduler):
-            scheduler = scheduler.within(seen.rate_tps, None, None)
+    def _tuned(self, asked: AdaptSpec, seen: PeriodSeen, source: Observation) -> PeriodDecision:
+        """Ask a tuner for numbers, which Storm's own scheduler places; batch sizes stay.
+
+        Raises
+        ------
+        StepDeclined
+            When it has no proposal, or one that cannot be had.
+        """
+        tuner = tuner_of(asked.tuner, measured_parameters(self._run, self._settings))
+        proposal = TuningTable(source, seen.rate_tps).ask(asked.by, tuner)
+        wanted, now = proposal.configuration, components_of(seen.plan)
+        if wanted is None or proposal.status == "declined":
+            raise StepDeclined(proposal.reason)
+        if fault := proposal_fault(self._experiment, proposal, wanted):
+            raise StepDeclined(f"proposed what cannot be had: {fault}")
+        batches = "batch sizes stay" if proposal.batching != source.settings.batching else ""
+        said = "; ".join(filter(None, [proposal.reason, batches]))
+        return _numbers_decision(now, AskedChange(wanted), seen.rate_tps, said, {})
+
+    def _scheduled(
+        self, asked: AdaptSpec, named: AskedPlugIn, seen: PeriodSeen, source: Observation
+    ) -> PeriodDecision:
+        """Ask a scheduler for a plan; with the numbers in force it has to be better by enough.
+
+        Raises
+        ------
+        SchedulerDeclined
+            When it has no plan, or one that cannot be had.
+        """
+        scheduler = make_scheduler(named)
+        chooses = isinstance(scheduler, BudgetingScheduler)
+        proposal = self._proposed(scheduler, seen, source)
+        plan = proposal.plan
+        now, then = cost_plan(seen.plan, source), cost_plan(plan, source)
+        change: dict[str, float] = {
+            "executors_moved": then.executors_moved,
+            "workers_restarted": then.workers_restarted,
+        }
+        if not then.executors_moved:
+            return PeriodDecision("stays", "it is the plan in force", None, change)
+        workers = {e.label: e.worker.label for e in plan.executors}
+        placement = AskedPlacement(by=asked.by, source=seen.step.index, workers=workers)
+        in_force, applied = components_of(seen.plan), AskedChange(components_of(plan), placement)
+        if chooses and applied.configuration != in_force:
+            said = next(iter(proposal.notes), "")
+            return _numbers_decision(in_force, applied, seen.rate_tps, said, change)
+        reason = _reason(now, then, asked.improvement_pct)
+        if not reason:
+            low = f"neither traffic between nodes nor load distance improves by {asked.improvement_pct:g}"
+            return PeriodDecision("stays", low, None, change)
+        return PeriodDecision("applied", reason, applied, change)
+
+    def _proposed(self, scheduler: Scheduler, seen: PeriodSeen, source: Observation) -> Proposal:
         plan = seen.plan
         question = SchedulingQuestion(plan.query_plan, plan.configuration(), plan.nodes, source)
-        proposal = ask_scheduler(scheduler, question)
+        if isinstance(scheduler, BudgetingScheduler):
+            proposal = ask_scheduler(scheduler.within(seen.rate_tps, None, None), question)
+            # it may choose the numbers: its answer is compared with these
+            question = replace(question, configuration=proposal.plan.configuration())
+        else:
+            proposal = ask_scheduler(scheduler, question)
         if fault := answer_faults(proposal, question):
             raise SchedulerDeclined(f"answered nonsense: {fault}")
-        return proposal.plan
+        return proposal
 
     def _figures(self, seen: PeriodSeen, source: Observation) -> dict[str, float]:
         """Return the recorded figures of the plan in force, without those that the metrics do not tell."""
@@ -103,6 +162,27 @@ class StepAdapter:
         except SchedulerDeclined:
             pass
         return {name: value for name, value in figures.items() if value is not None}
+
+
+def _numbers_decision(
+    now: TopologyConfiguration,
+    wanted: AskedChange,
+    rate_tps: float,
+    said: str,
+    figures: Mapping[str, float],
+) -> PeriodDecision:
+    """Return the decision on other numbers of executors and workers; these stay where they are in force."""
+    counts = wanted.configuration.executors
+    changed = [
+        f"{n} {now.executors[n]} -> {counts[n]}" for n in now.executors if counts[n] != now.executors[n]
+    ]
+    if now.workers != wanted.configuration.workers:
+        changed.append(f"workers {now.workers} -> {wanted.configuration.workers}")
+    what = f"{', '.join(changed) or 'the numbers in force'} for {rate_tps:.1f} messages/s"
+    reason = "; ".join(filter(None, [what, said]))
+    if not changed:
+        return PeriodDecision("stays", reason, None, dict(figures))
+    return PeriodDecision("applied", reason, wanted, dict(figures))
 
 
 def _reason(now: PlanCosts, then: PlanCosts, improvement_pct: float) -> str:

@@ -136,10 +136,11 @@ def _check(experiment: Experiment, spec: StepSpec) -> None:
         key = "placement" if spec.scheduler is None else "scheduler"
         raise UsageError(f"{key}: a cluster that others run places executors itself", f"leave {key} out")
     scheduler = None if spec.scheduler is None else make_scheduler(spec.scheduler)
-    if spec.adapt is not None:
+    if spec.adapt is not None and spec.adapt.scheduler is not None:
         make_scheduler(spec.adapt.scheduler)
-    if spec.tuner is not None:
-        tuner_of(spec)
+    for tuner in (spec.tuner, spec.adapt.tuner if spec.adapt is not None else None):
+        if tuner is not None:
+            tuner_of(tuner)
     if not experiment.topology.known:  # a jar's that was not captured yet
         return
     query_plan, nodes = experiment.topology.query_plan(), experiment.cluster.worker_nodes()

@@ -9,7 +9,7 @@ from harness.app.message_costs import measured_parameters
 from harness.errors import StepDeclined, UsageError
 from harness.experiments.config import Experiment, Step
 from harness.experiments.contracts import AskedStep
-from harness.experiments.step_settings import StepSpec
+from harness.experiments.step_settings import AskedPlugIn, StepSpec
 from harness.plans import TopologyConfiguration
 from harness.protocols import Tuner, TuningProposal
 from harness.runs import Run, StepTuning
@@ -19,11 +19,13 @@ from harness.tuning import make_tuner
 from harness.tuning.side_by_side import TuningTable
 
 
-def tuner_of(spec: StepSpec, measured: Mapping[str, Mapping[str, object]] | None = None) -> Tuner:
+def tuner_of(asked: AskedPlugIn | None, measured: Mapping[str, Mapping[str, object]] | None = None) -> Tuner:
     """Return the tuner that a step names, with its parameters.
 
     Parameters
     ----------
+    asked : str or mapping
+        As the file has it.
     measured : mapping of str to mapping, optional
         Parameters that were measured, by tuner; what the step says goes before them.
 
@@ -32,7 +34,7 @@ def tuner_of(spec: StepSpec, measured: Mapping[str, Mapping[str, object]] | None
     UsageError
         When it has no name, is not known, or a parameter is not one of its own.
     """
-    parameters = dict(spec.tuner) if not isinstance(spec.tuner, str) and spec.tuner else {"name": spec.tuner}
+    parameters = dict(asked) if not isinstance(asked, str) and asked else {"name": asked}
     name = parameters.pop("name", None)
     if not isinstance(name, str) or not name:
         raise UsageError("tuner: it has no name", "give its name, or a mapping with the key name")
@@ -51,7 +53,7 @@ def ask_tuner(experiment: Experiment, run: Run, step: Step, spec: StepSpec, sour
     rate_tps = step.rate_tps or seen.rate_tps
     try:
         answer = TuningTable(seen, rate_tps).propose(
-            spec.tuned_by, tuner_of(spec, measured_parameters(run, seen.settings))
+            spec.tuned_by, tuner_of(spec.tuner, measured_parameters(run, seen.settings))
         )
     except UsageError as why:
         raise StepDeclined(f"tuner {spec.tuned_by}: {why}") from why

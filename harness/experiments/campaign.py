@@ -24,14 +24,8 @@ import pyarrow as pa
 
 from harness.errors import ClusterError, StepDeclined, StepInvalid
 from harness.experiments import machine_faults, records
-from harness.experiments.adapting import (
-    AdaptedPeriod,
-    Adapter,
-    AdaptingMeasurement,
-    adaptation_table,
-    adapted_quality,
-    no_adapter,
-)
+from harness.experiments.adapted_periods import AdaptedPeriod, adaptation_table, adapted_quality
+from harness.experiments.adapting import Adapter, AdaptingMeasurement, no_adapter
 from harness.experiments.config import Experiment, Step
 from harness.experiments.contracts import (
     AskedStep,
@@ -191,13 +185,15 @@ class Campaign:
         A neighbour on the same host can cause that. Whether a step is measured again never depends on how
         large its latency is. A cause that delays a generator delays tuples, too, though. So where the machine
         is always too busy for its generator, a kept first attempt is of a calmer moment than most. A step
-        with faults is disturbed on purpose, and measured once; so is one that adapts its plan.
+        with faults is disturbed on purpose, and measured once; so is one that adapts its plan, or whose rate
+        changes.
         """
         submission: Submission = "first"
         rejected: list[Rejected] = []
         first_asked_ns = time.monotonic_ns()
         adapt = self._experiment.steps.plan[step.spec].adapt
-        attempts = 1 if step.faults or adapt is not None else self._experiment.measure.attempts
+        once = bool(step.faults or step.changes) or adapt is not None
+        attempts = 1 if once else self._experiment.measure.attempts
         for attempt in range(1, attempts + 1):
             asked_ns = time.monotonic_ns()
             how, start = self._apply(step, asked, finished)
@@ -221,7 +217,7 @@ class Campaign:
                 measurement = Measurement(given, tolerant=attempt == attempts)
             else:
                 measurement = AdaptingMeasurement(
-                    given, self._metrics, self._adapter, adapt.period_s, periods
+                    given, self._metrics, self._load.due, self._adapter, adapt.period_s, periods
                 )
             try:
                 measured = measurement.carry_out()
@@ -356,10 +352,10 @@ class Campaign:
         update = {"began_empty": began_empty, **of_the_machine}
         quality, known = kept.quality.model_copy(update=update), kept.look
         adaptation = None
-        if self._experiment.steps.plan[step.spec].adapt is not None:
+        if (adapt := self._experiment.steps.plan[step.spec].adapt) is not None:
             messages = self._load.sent(), self._load.received()
             quality = adapted_quality(quality, periods, *messages)
-            adaptation = adaptation_table(periods, *messages)
+            adaptation = adaptation_table(periods, *messages, adapt.target_p95_ms)
         now_ns = time.monotonic_ns()
         interval = records.interval(
             step,

@@ -7,20 +7,21 @@ that ``--set`` takes (``--set workload.rate_tps=100``).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from harness.experiments.clusters import CLUSTER_TAGS, ClusterSpec, Local
+from harness.experiments.measure_settings import Measuring
 from harness.experiments.step_faults import Fault, check_faults
 from harness.experiments.step_settings import PLUG_IN_TAGS, Steps, StepSpec
 from harness.experiments.stores import MetricStore, PlanStore
-from harness.experiments.workload_settings import Workload
+from harness.experiments.workload_settings import RateChange, Workload
 from harness.plans import Batching, BatchSize, Frozen, PositiveFloat, Relief, TopologyConfiguration
-from harness.quality import Finding
 from harness.topologies.batching import require_batched
-from harness.topologies.bounds import COUNTS_TAGS, Percent, Seconds, StormValue
+from harness.topologies.bounds import COUNTS_TAGS, StormValue
 from harness.topologies.jar import ACKERS, MESSAGE_TIMEOUT, JarTopology
 from harness.topologies.test_topology import Topology
 from harness.topologies.worker_heap import own_heap_mb
@@ -28,9 +29,6 @@ from harness.topologies.worker_heap import own_heap_mb
 TOPOLOGY_TAGS = ("of-the-harness", "of-a-jar")
 TAGS = (*TOPOLOGY_TAGS, *CLUSTER_TAGS, *COUNTS_TAGS, *PLUG_IN_TAGS)
 """Kinds of topologies, clusters and other values, in the places of errors."""
-
-LEAST_BUCKETS = 5
-"""Metric buckets in the shortest interval, which is rounded up to whole ones."""
 
 
 def _kind(topology: object) -> str:
@@ -43,123 +41,6 @@ AnyTopology = Annotated[
     Discriminator(_kind),
 ]
 """One of the harness's topologies, or anybody's: told by the key ``jar``."""
-
-
-LongerThanNothing = Annotated[Seconds, Field(gt=0)]
-
-
-class BurnIn(Frozen):
-    """The discarded start of a step: at least, at most, and the drift that still counts as steady.
-
-    Attributes
-    ----------
-    least_s : float
-        Seconds that are discarded in any case.
-    most_s : float
-        Seconds after which a step is measured although it is not steady.
-    drift_pct : float
-        Drift of the latency in percent that still counts as steady.
-    """
-
-    least_s: Seconds = 15
-    most_s: LongerThanNothing = 60
-    drift_pct: Percent = 10
-
-
-class IntervalSettings(Frozen):
-    """The measured interval: it ends when the mean's 95 % interval is narrow enough, or at its most.
-
-    Attributes
-    ----------
-    precision_pct : float
-        The interval ends when the mean's 95 % interval is within this, in percent of the mean.
-    least_s : float
-        Shortest length of the interval in seconds.
-    most_s : float
-        Longest length of the interval in seconds.
-    looks : int
-        How often the precision is looked at.
-    """
-
-    precision_pct: Percent = 3
-    least_s: LongerThanNothing = 30
-    most_s: LongerThanNothing = 60
-    looks: Annotated[int, Field(ge=1, le=100)] = 4
-
-
-class StealLimits(Frozen):
-    """Stolen CPU time in percent of an interval above which it is measured again, and above which invalid.
-
-    Attributes
-    ----------
-    again : float
-        Stolen CPU time in percent of the interval above which a step is measured again.
-    most : float
-        The same, above which a step is invalid.
-    """
-
-    again: Annotated[float, Field(ge=0, le=100)] = 5
-    most: Annotated[float, Field(ge=0, le=100)] = 10
-
-    def finding(self, steal_pct: float) -> Finding:
-        """Return whether the machine's host left it the CPU that it has.
-
-        Parameters
-        ----------
-        steal_pct : float
-            Share of the machine's CPU time in the interval that went to others.
-
-        Examples
-        --------
-        >>> StealLimits().finding(20.3).detail
-        '20.3 % of the CPU time was stolen in the interval, and at most 10 % are allowed'
-        """
-        ok = steal_pct <= self.most
-        limit = "" if ok else f", and at most {self.most:g} % are allowed"
-        return Finding(ok=ok, detail=f"{steal_pct:.1f} % of the CPU time was stolen in the interval{limit}")
-
-
-class Measuring(Frozen):
-    """Settings by which a step is measured.
-
-    Attributes
-    ----------
-    bucket_s : int
-        Seconds of a metric bucket. An interval consists of whole ones, at least 5.
-    burn_in : BurnIn
-        The discarded start of a step.
-    interval : IntervalSettings
-        The measured interval of a step.
-    attempts : int
-        How often at most a step is measured that was disturbed, unsteady or far too imprecise. The
-        last attempt is kept as it is.
-    steal_pct : StealLimits
-        Limits of the CPU time that other guests of the host stole.
-    instrument : bool
-        Bolts and spouts are wrapped, so that they report metrics.
-    """
-
-    bucket_s: Annotated[int, Field(ge=1, le=3600)] = 2
-    burn_in: BurnIn = BurnIn()
-    interval: IntervalSettings = IntervalSettings()
-    attempts: Annotated[int, Field(ge=1, le=100)] = 2
-    steal_pct: StealLimits = StealLimits()
-    instrument: bool = True
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        for key, part in (("burn_in", self.burn_in), ("interval", self.interval)):
-            if part.least_s > part.most_s:
-                raise ValueError(f"{key}: least_s {part.least_s:g} is more than most_s {part.most_s:g}")
-        if self.steal_pct.again > self.steal_pct.most:
-            again, most = self.steal_pct.again, self.steal_pct.most
-            raise ValueError(f"steal_pct: again {again:g} is more than most {most:g}")
-        if LEAST_BUCKETS * self.bucket_s > self.interval.least_s:
-            raise ValueError(
-                f"bucket_s {self.bucket_s}: interval.least_s {self.interval.least_s:g} must hold"
-                f" at least {LEAST_BUCKETS} buckets"
-            )
-        return self
 
 
 class Step(Frozen):
@@ -183,6 +64,8 @@ class Step(Frozen):
     """What travels in batches; of a tuned step as the topology has it."""
     relief: Relief = Relief()
     """Helping and back-pressure in force."""
+    changes: tuple[RateChange, ...] = ()
+    """Of the rate, in seconds of the interval."""
 
     @property
     def sent_tps(self) -> float:
@@ -197,17 +80,37 @@ class Step(Frozen):
             raise ValueError(f"step {self.index}: the topology makes its own messages")
         return self.rate_tps
 
+    def mean_tps(self, interval_s: float) -> float:
+        """Return the mean rate of an interval of some length.
+
+        Examples
+        --------
+        100 messages a second, and 200 in the last quarter.
+
+        >>> changes = ({"at_s": 90, "rate_tps": 200},)
+        >>> given = {"index": 0, "configuration": {"executors": {}, "workers": 1}, "fresh": False, "spec": 0}
+        >>> Step.model_validate({**given, "rate_tps": 100, "changes": changes}).mean_tps(120)
+        125.0
+        """
+        rates = [self.sent_tps, *(c.rate_tps for c in self.changes)]
+        if len(rates) == 1:
+            return rates[0]
+        at_s = [min(t, interval_s) for t in (0.0, *(c.at_s for c in self.changes), interval_s)]
+        return sum(r * (b - a) for r, (a, b) in zip(rates, pairwise(at_s), strict=True)) / interval_s
+
     @property
     def rate(self) -> str:
         """The rate in words; empty where the topology makes its own messages."""
-        return "" if self.rate_tps is None else f"{self.rate_tps:g} messages/s"
+        later = "".join(f", {c.rate_tps:g} from {c.at_s:g} s" for c in self.changes)
+        return "" if self.rate_tps is None else f"{self.rate_tps:g} messages/s{later}"
 
     @property
     def label(self) -> str:
         """The same for repeats of one configuration."""
         counts = sorted(set(self.configuration.executors.values()))
         plan = self.tuned_by or f"{'+'.join(map(str, counts))}x{self.configuration.workers}"
-        rate = "" if self.rate_tps is None else f"@{self.rate_tps:g}"
+        rates = [self.rate_tps, *(c.rate_tps for c in self.changes)]
+        rate = "" if self.rate_tps is None else f"@{'>'.join(f'{r:g}' for r in rates)}"
         by = self.placed_by and f"/{self.placed_by}"
         relief = "+".join(self.relief.parts)
         return f"spec-{self.spec}/{plan}{rate}{by}{relief and f'/{relief}'}"
@@ -298,6 +201,11 @@ class Experiment(Frozen):
         """Return the rate of a step; None where the topology makes its own messages."""
         return None if self.workload is None else spec.rate_tps or self.workload.rate_tps
 
+    def changes(self, spec: StepSpec) -> tuple[RateChange, ...]:
+        """Return the changes of a step's rate."""
+        own = () if self.workload is None else self.workload.changes
+        return own if spec.changes is None else spec.changes
+
     @property
     def trace(self) -> Path | None:
         """The file of send times that the workload names."""
@@ -360,6 +268,24 @@ class Experiment(Frozen):
         if self.workload is not None:
             self.workload.shares_of(self.topology.entrances)
         self.topology.check_measured(instrument=self.measure.instrument)
+        return self
+
+    @model_validator(mode="after")
+    def _rates_can_change(self) -> Self:
+        most_s = self.measure.interval.most_s
+        for i, spec in enumerate(self.steps.plan):
+            key = "workload.changes" if spec.changes is None else f"steps.plan.{i}.changes"
+            changes = self.changes(spec)
+            if changes and self.workload is None:
+                raise ValueError(f"{key}: the topology makes its own messages")
+            if changes and self.trace is not None:
+                raise ValueError(f"{key}: a trace has its own rate: leave one of them out")
+            if changes and changes[-1].at_s >= most_s:
+                raise ValueError(f"{key}: at_s {changes[-1].at_s:g} is not in an interval of {most_s:g} s")
+            if spec.source is not None and self.changes(self.steps.plan[spec.source]):
+                raise ValueError(
+                    f"steps.plan.{i}: from: step {spec.source} changes its rate, so nothing can be read of it"
+                )
         return self
 
     @model_validator(mode="after")

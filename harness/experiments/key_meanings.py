@@ -57,7 +57,7 @@ def meanings(model: type[BaseModel]) -> dict[str, str]:
 
     Examples
     --------
-    >>> from harness.experiments.config import StealLimits
+    >>> from harness.experiments.measure_settings import StealLimits
     >>> sorted(meanings(StealLimits))
     ['again', 'most']
     """
@@ -173,7 +173,7 @@ def rows(
 
     Examples
     --------
-    >>> from harness.experiments.config import StealLimits
+    >>> from harness.experiments.measure_settings import StealLimits
     >>> [(row.key, row.default) for row in rows(StealLimits, "steal_pct.")]
     [('steal_pct.again', 5), ('steal_pct.most', 10)]
     """

@@ -147,6 +147,7 @@ def expand_steps(experiment: Experiment) -> tuple[Step, ...]:
             tuned_by=experiment.steps.plan[spec].tuned_by,
             batching=experiment.batching(experiment.steps.plan[spec]),
             relief=experiment.relief(experiment.steps.plan[spec]),
+            changes=experiment.changes(experiment.steps.plan[spec]),
         )
         for index, spec in enumerate(specs)
     )

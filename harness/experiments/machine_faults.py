@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.experiments.config import StealLimits
+from harness.experiments.measure_settings import StealLimits
 from harness.experiments.measuring import MeasuredInterval
 from harness.quality import Finding
 

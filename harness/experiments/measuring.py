@@ -153,7 +153,8 @@ class Measurement:
     """
 
     def __init__(self, given: StepToMeasure, *, tolerant: bool) -> None:
-        self._measure = given.experiment.measure
+        measure = given.experiment.measure
+        self._measure = measure.timed if given.step.changes else measure
         self._faults = given.faults
         self._step = given.step
         self._watched = given.watched
@@ -250,7 +251,8 @@ class Measurement:
                 return BurnInFound(found=verdict.steady, seconds=elapsed, reason=verdict.reason)
             left = limits.most_s - elapsed + self._measure.interval.most_s
             self._show("burn-in", now, left, verdict.reason)
-            self._pause()
+            to_least = limits.least_s - (time.monotonic_ns() - self._up_ns) / 1e9
+            self._pause(to_least if to_least > 0 else LOOK_EVERY_S)
 
     def _require_output(self, seen: View) -> None:
         """Refuse to go on when all messages of a jar's topology vanished; a second time, for good."""

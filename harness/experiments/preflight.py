@@ -162,7 +162,10 @@ def _precision(experiment: Experiment) -> list[FeasibilityFinding]:
 
 
 def _rates(experiment: Experiment) -> list[float]:
-    return [spec.rate_tps or experiment.input.rate_tps for spec in experiment.steps.plan]
+    """Return each rate at which messages are sent."""
+    plan = experiment.steps.plan
+    first = [spec.rate_tps or experiment.input.rate_tps for spec in plan]
+    return first + [change.rate_tps for spec in plan for change in experiment.changes(spec)]
 
 
 def _tuples_per_message(experiment: Experiment, component: str) -> float:

@@ -327,6 +327,8 @@ SIMULATED = dict.fromkeys(
     ("began-empty", "alone", "clocks", "stolen"), "the step was played: there was no machine to disturb it"
 )
 """Checks that do not apply to a step that was played, and why."""
+CHANGES = dict.fromkeys(("steady", "precision", "backlog"), "the step's rate changes while it is measured")
+"""Checks that do not apply to a step whose rate changes, and why: each is of one rate."""
 
 
 def rate_tps(rows: pa.Table, spouts: Sequence[str], interval_ms: tuple[int, int]) -> float:

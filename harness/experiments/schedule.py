@@ -7,7 +7,7 @@ the offsets read from message k on are, to the nanosecond, the tail of those rea
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -20,7 +20,7 @@ import numpy.typing as npt
 from harness.errors import UsageError
 
 if TYPE_CHECKING:  # the generator's process imports this module, and needs no checks of settings
-    from harness.experiments.workload_settings import Workload
+    from harness.experiments.workload_settings import RateChange, Workload
 
 NS_PER_S = 1_000_000_000
 CHUNK = 4096
@@ -159,6 +159,49 @@ class Poisson:
                 yield offsets[max(0, first - (number - CHUNK)) :]
 
 
+@dataclass(frozen=True)
+class Changing:
+    """A schedule whose rate changes at given times: the steady one, with its time run faster or slower.
+
+    Between two changes the steady schedule's time runs at the new rate over the first. So equal gaps stay
+    equal, and a Poisson process stays one (the time change of an inhomogeneous Poisson process).
+
+    Attributes
+    ----------
+    steady : Schedule
+        At the first rate.
+    changes : tuple of (int, float)
+        Nanoseconds after the start, rising, and messages a second from then on.
+
+    Examples
+    --------
+    One message a second, and two from 2 s on.
+
+    >>> next(Changing(Constant(1), ((2 * NS_PER_S, 2.0),)).chunks())[:6].tolist()
+    [0, 1000000000, 2000000000, 2500000000, 3000000000, 3500000000]
+    """
+
+    steady: Schedule
+    changes: tuple[tuple[int, float], ...]
+
+    @property
+    def rate_tps(self) -> float:
+        """Messages a second after the last change."""
+        return self.changes[-1][1] if self.changes else self.steady.rate_tps
+
+    def chunks(self, first: int = 0) -> Iterator[OffsetsNs]:
+        """Yield the offsets from message ``first`` on, to the end of the steady schedule."""
+        first_tps = self.steady.rate_tps
+        at_ns = np.array([0, *(at for at, _ in self.changes)], dtype=np.int64)
+        speed = np.array([1.0, *(rate_tps / first_tps for _, rate_tps in self.changes)])
+        passed = np.concatenate(([0.0], np.cumsum(np.diff(at_ns) * speed[:-1])))  # of the steady schedule
+        ends_ns = np.append(at_ns[1:], np.iinfo(np.int64).max)
+        for chunk in self.steady.chunks(first):
+            part = np.searchsorted(passed, chunk, side="right") - 1
+            since_ns = np.floor((chunk - passed[part]) / speed[part]).astype(np.int64)
+            yield np.minimum(at_ns[part] + since_ns, ends_ns[part])
+
+
 @dataclass(frozen=True, eq=False)
 class Trace:
     """Offsets read from a file; ends after the last one unless it repeats with a period.
@@ -225,15 +268,32 @@ class Trace:
             first += len(part)
 
 
-def schedule_of(workload: Workload, rate_tps: float) -> Schedule:
+def schedule_of(
+    workload: Workload, rate_tps: float, changes: Sequence[RateChange] = (), interval_at_s: float = 0.0
+) -> Schedule:
     """Return the send times of a step's messages; a trace keeps its own rate.
+
+    Steps whose rate changes do not go on with a random schedule, as others do. They have the same send times,
+    which compares what adapts to these.
 
     Parameters
     ----------
     workload : Workload
     rate_tps : float
-        Messages a second in the step.
+        Messages a second in the step, until the first change.
+    changes : sequence of RateChange
+        In seconds of the interval.
+    interval_at_s : float
+        When the interval begins, in seconds after the first message.
     """
+    steady = _steady_schedule(workload, rate_tps)
+    if not changes:
+        return steady
+    after = ((round((interval_at_s + c.at_s) * NS_PER_S), c.rate_tps) for c in changes)
+    return Changing(steady, tuple(after))
+
+
+def _steady_schedule(workload: Workload, rate_tps: float) -> Schedule:
     if workload.arrivals == "constant":
         return Constant(rate_tps)
     if workload.arrivals == "poisson":

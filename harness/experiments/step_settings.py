@@ -11,9 +11,9 @@ from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
 from harness.experiments.placement_file import count_executors, read_placement
 from harness.experiments.step_faults import Fault
-from harness.experiments.workload_settings import RateTps, Seed
+from harness.experiments.workload_settings import RateChanges, RateTps, Seed
 from harness.machine.named_paths import file_at
-from harness.plans import BatchSize, Frozen
+from harness.plans import BatchSize, Frozen, PositiveFloat
 from harness.topologies.bounds import Count, Counts
 
 MOST_STEPS = 1000
@@ -45,22 +45,40 @@ def plug_in_name(asked: AskedPlugIn | None, unnamed: str) -> str:
 
 
 class AdaptSpec(Frozen):
-    """A scheduler that is asked again and again while a step is measured.
+    """A scheduler or tuner that is asked again and again while a step is measured.
 
     Attributes
     ----------
     scheduler : str or mapping
         Its name, or ``{name, PARAMETER: VALUE}`` (docs/schedulers.md).
+    tuner : str or mapping
+        In place of a scheduler: proposes numbers of executors and workers, which Storm's own scheduler
+        places; a name, or ``{name, PARAMETER: VALUE}`` (docs/tuning.md). Batch sizes stay.
     period_s : float
         Seconds from one question to the next.
     improvement_pct : float
-        The plan in force stays unless traffic between nodes falls by more than this, or the load distance
-        by as many points.
+        Where a scheduler keeps the numbers, the plan in force stays unless traffic between nodes falls by
+        more than this, or the load distance by as many points.
+    target_p95_ms : float
+        The report counts the seconds whose messages have a 95th percentile above it. It decides nothing.
     """
 
-    scheduler: AskedPlugIn
+    scheduler: AskedPlugIn | None = None
+    tuner: AskedPlugIn | None = None
     period_s: Annotated[float, Field(ge=5, le=3600)] = 30.0
     improvement_pct: Annotated[float, Field(ge=0, lt=100)] = 0.0
+    target_p95_ms: PositiveFloat | None = None
+
+    @property
+    def by(self) -> str:
+        """Name of the scheduler or tuner."""
+        return plug_in_name(self.scheduler, "a scheduler") or plug_in_name(self.tuner, "a tuner")
+
+    @model_validator(mode="after")
+    def _asks_one(self) -> Self:
+        if (self.scheduler is None) == (self.tuner is None):
+            raise ValueError("give either scheduler or tuner")
+        return self
 
 
 class StepSpec(Frozen):
@@ -74,6 +92,8 @@ class StepSpec(Frozen):
         Workers; all slots by default.
     rate_tps : float
         Messages a second; the workload's by default.
+    changes : list of RateChange
+        The rate changes inside the step; the workload's by default, ``[]`` for none.
     fresh : bool
         The topology is submitted anew instead of rebalanced.
     scheduler : str or mapping
@@ -92,8 +112,9 @@ class StepSpec(Frozen):
         In place of ``executors`` and ``workers``: proposes them and batch sizes for the step's rate from the
         step that ``from`` names; a name, or ``{name, PARAMETER: VALUE}`` (docs/tuning.md).
     adapt : mapping
-        The plan changes while the step is measured: ``{scheduler, period_s, improvement_pct}``. Such a step
-        is as long as ``measure.interval.most_s``, and no source for models.
+        The plan changes while the step is measured: ``{scheduler, period_s, improvement_pct}`` or
+        ``{tuner, period_s}``. Such a step is as long as ``measure.interval.most_s``, and no source for
+        models.
     batching : mapping
         What travels in batches in this step, as ``topology.batching`` says it; by default that. Where it is
         not the step's before, the topology is submitted anew.
@@ -108,6 +129,8 @@ class StepSpec(Frozen):
     """None where a placement says it."""
     workers: Count | None = None
     rate_tps: RateTps | None = None
+    changes: RateChanges | None = None
+    """None for the workload's."""
     fresh: bool = False
     scheduler: AskedPlugIn | None = None
     """Its name, or a mapping with the key ``name`` and parameters; None for Storm's own."""

@@ -133,7 +133,8 @@ class SentMessages:
 
     def begin(self, step: Step) -> None:
         """Begin to send at the times that the step's rate gives."""
-        self._load.start(schedule_of(self._experiment.input, step.sent_tps))
+        interval_at_s = self._experiment.measure.burn_in.most_s  # where the rate changes
+        self._load.start(schedule_of(self._experiment.input, step.sent_tps, step.changes, interval_at_s))
 
     def watched(self, plan: PhysicalPlan, up_ns: int, up_epoch_ms: int) -> Watched:
         """Return where the results of a step are seen: in the messages that come out."""
@@ -235,7 +236,11 @@ class SentMessages:
             metrics=records.delivery(metrics, instrumented=self._experiment.measure.instrument),
         )
         look = records.settled_look(assembled, measured, self._precision_pct)
-        return Kept(quality, assembled.latency, look, step.sent_tps)
+        if step.changes:
+            quality = quality.model_copy(update={"absent": {**quality.absent, **records.CHANGES}})
+        return Kept(
+            quality, assembled.latency, look, step.mean_tps((measured.end_ns - measured.start_ns) / 1e9)
+        )
 
     def _gather(self, measured: MeasuredInterval, since_ms: int, *, drained: bool) -> records.GatheredStep:
         sent, received = self._load.sent(), self._load.received()

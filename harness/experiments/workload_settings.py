@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from harness.machine.named_paths import file_at
 from harness.plans import Frozen
@@ -26,6 +27,35 @@ MOST_TURNS = 1000
 """Messages of a round in which each spout gets its share."""
 
 
+MOST_CHANGES = 1000
+"""Of the rate within one step."""
+
+
+class RateChange(Frozen):
+    """A change of the rate inside a step.
+
+    Attributes
+    ----------
+    at_s : float
+        When, in seconds of the interval.
+    rate_tps : float
+        Messages a second from then on.
+    """
+
+    at_s: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
+    rate_tps: RateTps
+
+
+def _rising(changes: tuple[RateChange, ...]) -> tuple[RateChange, ...]:
+    for before, after in pairwise(changes):
+        if after.at_s <= before.at_s:
+            raise ValueError(f"at_s {after.at_s:g} does not come after {before.at_s:g}")
+    return changes
+
+
+RateChanges = Annotated[tuple[RateChange, ...], Field(max_length=MOST_CHANGES), AfterValidator(_rising)]
+
+
 class Workload(Frozen):
     """The input: rate, schedule, keys and seed.
 
@@ -33,6 +63,10 @@ class Workload(Frozen):
     ----------
     rate_tps : float
         Messages a second.
+    changes : list of RateChange
+        The rate changes inside each step: ``[{at_s: 60, rate_tps: 200}]``. The burn-in of such a step lasts
+        ``measure.burn_in.most_s`` and its interval ``measure.interval.most_s``. It is measured once, and no
+        source for models.
     arrivals : {'constant', 'poisson', 'trace'}
         Schedule of the messages; ``trace`` reads it from a file.
     trace : Path
@@ -49,6 +83,7 @@ class Workload(Frozen):
     """
 
     rate_tps: RateTps
+    changes: RateChanges = ()
     arrivals: Literal["constant", "poisson", "trace"] = "constant"
     trace: Path | None = None
     seed: Seed = 1
@@ -60,6 +95,8 @@ class Workload(Frozen):
     def _trace_file(self) -> Self:
         if (self.arrivals == "trace") != (self.trace is not None):
             raise ValueError("the key 'trace' (a file) goes with arrivals: trace, only there")
+        if self.trace is not None and self.changes:
+            raise ValueError("changes: a trace has its own rate: leave one of them out")
         if self.trace is not None and file_at(self.trace) is None:
             raise ValueError(f"trace: there is no file {self.trace}")
         return self

@@ -11,12 +11,14 @@ from collections.abc import Callable, Mapping
 
 from harness.machine.plug_ins import PlugIns, make
 from harness.protocols import Tuner
+from harness.tuning.flink import FlinkTuner
 from harness.tuning.model_guided import ModelGuidedTuner
 from harness.tuning.tuners import AeolusTuner, DS2Tuner
 
 TUNERS: dict[str, Callable[..., Tuner]] = {
     "aeolus": AeolusTuner,
     "ds2": DS2Tuner,
+    "flink": FlinkTuner,
     "model-guided": ModelGuidedTuner,
 }
 """The harness's own tuners."""

@@ -68,3 +68,9 @@ def bounded_by_tasks(
         node=component, formula="dop <= tasks (Storm)", values=values, result=tasks, why=why
     )
     return tasks, (decision,)
+
+
+def bound_reason(decisions: tuple[TuningDecision, ...]) -> str:
+    """Name the components that would need more tasks; empty where none would."""
+    bound = dict.fromkeys(d.node for d in decisions if "tasks" in d.values)
+    return f"fewer executors than wanted, for want of tasks: {', '.join(bound)}" if bound else ""

@@ -37,7 +37,7 @@ def scaled_executors(
     executors : int
         As many as it has.
     utilisation : Fraction
-        Share of time that an executor is to be busy. DS2 itself has 1, Flink's autoscaler 0.7.
+        Share of time that an executor is to be busy. DS2 itself has 1; the tuner ``flink`` has 0.7.
 
     Examples
     --------
@@ -49,10 +49,11 @@ def scaled_executors(
 
 @dataclass(frozen=True)
 class ScaledDataflow:
-    """Executors by component in the order of the decisions, and a record of each decision."""
+    """Executors by component in the order of the decisions, a record of each, and the tuples that arrive."""
 
     executors: Mapping[str, int]
     decisions: tuple[TuningDecision, ...]
+    target_tps: Mapping[str, Fraction]
 
 
 def scale(nodes: Iterable[DataflowNode], utilisation: Fraction = Fraction(1)) -> ScaledDataflow:
@@ -87,7 +88,7 @@ def scale(nodes: Iterable[DataflowNode], utilisation: Fraction = Fraction(1)) ->
             decisions += bound
         for link in node.links:
             arriving[link.target] += arriving[node.name] * link.fan_out
-    return ScaledDataflow(executors, tuple(decisions))
+    return ScaledDataflow(executors, tuple(decisions), arriving)
 
 
 def _wanted(node: DataflowNode, target_tps: Fraction, utilisation: Fraction) -> int:

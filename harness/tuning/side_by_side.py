@@ -86,14 +86,21 @@ class TuningTable:
         UsageError
             When the tuner refuses one of its parameters.
         """
-        proposal = self._ask(name, tuner)
+        proposal = self.ask(name, tuner)
         configuration = proposal.configuration if proposal.status == "ok" else None
         if configuration is None:
             return PredictedProposal(proposal=proposal)
         settings = replace(self.source.settings, batching=proposal.batching)
         return PredictedProposal(proposal=proposal, predicted=self._predicted(configuration, settings))
 
-    def _ask(self, name: str, tuner: Tuner) -> TuningProposal:
+    def ask(self, name: str, tuner: Tuner) -> TuningProposal:
+        """Return a tuner's proposal alone; a tuner that crashes has declined.
+
+        Raises
+        ------
+        UsageError
+            As ``propose``.
+        """
         try:
             proposal = tuner.propose(self.source, self.rate_tps)
             if not isinstance(proposal, TuningProposal):

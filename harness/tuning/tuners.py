@@ -10,10 +10,10 @@ from pydantic import Field
 from harness.errors import ModelDeclined
 from harness.models.contract.message_costs import SHIPPED_TIMES, MessageTimes
 from harness.plans import FLUSH_MS, Frozen, NotNegative, Positive, PositiveFloat
-from harness.protocols import Observation, TuningDecision, TuningProposal
+from harness.protocols import Observation, TuningProposal
 from harness.schemas import Clock
 from harness.tuning.aeolus import Optimizer
-from harness.tuning.bounds import MOST_BATCH_BYTES, TRANSPORT_BYTES, batch_warning
+from harness.tuning.bounds import MOST_BATCH_BYTES, TRANSPORT_BYTES, batch_warning, bound_reason
 from harness.tuning.dataflow import DataflowNode, MessageCost, rational
 from harness.tuning.ds2 import scale
 from harness.tuning.measured import StepReading
@@ -87,7 +87,7 @@ class DS2Tuner(Frozen):
     Attributes
     ----------
     utilisation : float
-        Share of time that an executor is to be busy; DS2 itself has 1, Flink's autoscaler 0.7.
+        Share of time that an executor is to be busy; DS2 itself has 1.
     clock : {"wall", "cpu"}
         Clock by which processing takes its time.
     ppt_ms : mapping of str to float
@@ -113,9 +113,3 @@ class DS2Tuner(Frozen):
             batching=source.settings.batching,
             decisions=scaled.decisions,
         )
-
-
-def bound_reason(decisions: tuple[TuningDecision, ...]) -> str:
-    """Name the components that would need more tasks; empty where none would."""
-    bound = dict.fromkeys(d.node for d in decisions if "tasks" in d.values)
-    return f"fewer executors than wanted, for want of tasks: {', '.join(bound)}" if bound else ""

@@ -5,13 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from scheduling import nodes_of, observation, placed, topology
 
 from harness.app.adapting import StepAdapter
-from harness.experiments.adapting import PeriodDecision, PeriodSeen
+from harness.app.simulated.campaign import carry_out
+from harness.experiments.adapted_periods import PeriodDecision
+from harness.experiments.adapting import PeriodSeen
 from harness.experiments.config import Experiment
-from harness.experiments.loading import expand_steps, load
+from harness.experiments.loading import expand_steps, files, load
+from harness.machine.environment import describe
+from harness.plans import TopologyConfiguration
 from harness.runs import Run
 from harness.schemas import METRICS
 
@@ -42,10 +47,13 @@ def test_a_better_plan_is_applied_with_its_reason(tmp_path: Path) -> None:
     """In turn, all 180 tuples a second cross; METIS cuts the two chains apart, and none does."""
     found = decided(tmp_path, list(WORKERS) * 3, "traffic-cut")
     assert (found.decision, found.reason) == ("applied", "traffic between nodes 180 -> 0 tuples/s")
-    assert found.placement is not None
-    assert {found.placement.workers[label] for label in LABELS[:3]} != {
-        found.placement.workers[label] for label in LABELS[3:]
-    }
+    assert found.change is not None
+    assert found.change.placement is not None
+    assert found.change.configuration == TopologyConfiguration(
+        executors=dict.fromkeys("abcdef", 1), workers=2
+    )
+    workers = found.change.placement.workers
+    assert {workers[label] for label in LABELS[:3]} != {workers[label] for label in LABELS[3:]}
     assert found.figures["between_nodes_tps"] == 180
     assert found.figures["collocation_factor"] == 0
     assert found.figures["load_cores"] == pytest.approx(0.6)
@@ -55,7 +63,7 @@ def test_a_better_plan_is_applied_with_its_reason(tmp_path: Path) -> None:
 def test_the_plan_in_force_stays_where_it_is_proposed(tmp_path: Path) -> None:
     apart = [WORKERS[0]] * 3 + [WORKERS[1]] * 3
     found = decided(tmp_path, apart, "traffic-cut")
-    assert (found.decision, found.placement) == ("stays", None)
+    assert (found.decision, found.change) == ("stays", None)
     assert found.figures["collocation_factor"] == 1
 
 
@@ -65,7 +73,118 @@ def test_a_gain_that_is_too_small_moves_nothing(tmp_path: Path) -> None:
     assert decided(tmp_path, apart, "even", 50).decision == "stays"
 
 
+WAITS = """\
+name: waits
+topology:
+  name: fields-to-fields
+  load_aware: false
+  tasks: 4
+  ackers: 1
+  service:
+    bolt-a: {kind: wait, distribution: constant, mean_ms: 9}
+    bolt-b: {kind: wait, distribution: constant, mean_ms: 5.9}
+workload: {rate_tps: 60}
+cluster: {kind: simulator, nodes: 2, slots_per_node: 2}
+measure:
+  burn_in: {least_s: 4, most_s: 4, drift_pct: 90}
+  interval: {least_s: 20, most_s: 20, looks: 1, precision_pct: 50}
+steps:
+  plan:
+    - {executors: 1, workers: 1}
+"""
+
+
+@pytest.fixture(scope="module")
+def waits(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """One executor of each component at 60 messages/s, played: 9 ms a tuple in bolt-a, 5.9 ms in bolt-b."""
+    folder = tmp_path_factory.mktemp("waits")
+    (folder / "waits.yaml").write_text(WAITS)
+    experiment = load(folder / "waits.yaml")
+    run = Run.create(folder / "runs", "waits", files(experiment), describe("simulator", {"storm": "2.8.3"}))
+    carry_out(experiment, run, lambda _: None)
+    return run
+
+
+def answered(run: Run, rate_tps: float, adapt: str) -> PeriodDecision:
+    """Return the decision on the played step's interval, were so many messages due."""
+    option = f"steps.plan=[{{executors: 1, workers: 1, adapt: {adapt}}}]"
+    experiment = load(run.path / "experiment.yaml", [option, "cluster={nodes: 2, slots_per_node: 2}"])
+    at, rows = run.interval(0), pq.read_table(run.step_path(0) / "metrics.parquet")
+    period = PeriodSeen(
+        expand_steps(experiment)[0], run.plan(0).start, rate_tps, at.start_epoch_ms, at.end_epoch_ms, rows
+    )
+    return StepAdapter(experiment, run)(period)
+
+
+@pytest.mark.parametrize(
+    ("tuner", "rate_tps", "executors", "reason"),
+    [
+        # a played execute takes 0.1 ms beside its wait: 130 x 0.0091 = 1.19 and 130 x 0.006 = 0.78 are busy
+        ("ds2", 130, (2, 1), "bolt-a 1 -> 2 for 130.0 messages/s"),
+        # 1.70 and 1.12 at 0.7
+        (
+            "flink",
+            130,
+            (2, 2),
+            "bolt-a 1 -> 2, bolt-b 1 -> 2 for 130.0 messages/s; bolt-a would be busy 1.19 of the time",
+        ),
+        # 0.91 and 0.60: within 0.4 to 1, though 0.91 / 0.7 would be 2
+        ("flink", 100, None, "the numbers in force for 100.0 messages/s; within its bounds: bolt-a"),
+        ("ds2", 60, None, "the numbers in force for 60.0 messages/s"),
+    ],
+)
+def test_a_tuner_s_numbers_are_asked_for_where_they_are_others(
+    waits: Run, tuner: str, rate_tps: float, executors: tuple[int, int] | None, reason: str
+) -> None:
+    found = answered(waits, rate_tps, f"{{tuner: {tuner}}}")
+    assert found.reason == reason
+    assert found.decision == ("stays" if executors is None else "applied")
+    if executors is None:
+        assert found.change is None
+        return
+    assert found.change is not None
+    assert found.change.placement is None
+    counts = {"spout": 1, "bolt-a": executors[0], "bolt-b": executors[1], "sender": 1}
+    assert found.change.configuration == TopologyConfiguration(executors=counts, workers=1)
+
+
+def test_batch_sizes_stay_where_a_tuner_proposes_others(waits: Run) -> None:
+    """A message costs its sender 20 ms, and one comes every 7.7 ms: 3 of them have to share it."""
+    message = "message: {n_us: 20000, s_ns_per_byte: 0}"
+    found = answered(waits, 130, f"{{tuner: {{name: aeolus, flush_ms: 1000, {message}}}}}")
+    assert found.decision == "applied", found.reason
+    assert found.reason.endswith("batch sizes stay")
+
+
+def test_a_scheduler_with_a_target_chooses_numbers_and_places_them(waits: Run) -> None:
+    """At 130/s one executor of bolt-a is too few; at 60/s the plan in force keeps the target."""
+    adapt = "{scheduler: {name: model-guided, objective: {p95_ms: 200}}, improvement_pct: 5}"
+    found = answered(waits, 130, adapt)
+    assert found.decision == "applied", found.reason
+    assert found.change is not None
+    assert found.change.configuration.executors["bolt-a"] >= 2
+    assert found.change.configuration.workers == 1
+    assert found.change.placement is not None
+    assert found.change.placement.by == "model-guided"
+    assert "for 130.0 messages/s; keeps a p95 of 200 ms" in found.reason
+    assert answered(waits, 60, adapt).decision == "stays"
+
+
+@pytest.mark.parametrize(
+    ("adapt", "words"),
+    [
+        ("{tuner: {name: 'made_tuners:OwnTuner', mood: bad}}", "failed with ZeroDivisionError: no luck"),
+        ("{tuner: {name: ds2, ppt_ms: {nowhere: 1}}}", "ppt_ms names 'nowhere'"),
+    ],
+)
+def test_a_tuner_that_fails_declines_the_period(waits: Run, adapt: str, words: str) -> None:
+    found = answered(waits, 130, adapt)
+    assert (found.decision, found.change) == ("declined", None)
+    assert words in found.reason
+    assert found.figures["load_index_pct"] == 100
+
+
 def test_a_scheduler_that_fails_declines_the_period(tmp_path: Path) -> None:
     found = decided(tmp_path, list(WORKERS) * 3, "faulty_schedulers:Raising")
-    assert (found.decision, found.placement) == ("declined", None)
+    assert (found.decision, found.change) == ("declined", None)
     assert "ZeroDivisionError" in found.reason

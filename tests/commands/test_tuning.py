@@ -32,14 +32,14 @@ def test_proposals_stand_side_by_side_and_the_last_line_has_all_of_them() -> Non
     status, stdout, stderr = tune(RAMP, "--rate", "225", "--json")
     assert status == 0
     assert "step 0 for 225 messages/s" in stdout
-    assert stderr.splitlines() == ["asking aeolus", "asking ds2", "asking model-guided"]
+    assert stderr.splitlines() == [f"asking {name}" for name in TUNERS]
     row = next(line for line in stdout.splitlines() if line.startswith("ds2 "))
     assert "spout:2 bolt-a:3 bolt-b:1 sender:1" in row
     assert "saturated" in next(line for line in stdout.splitlines() if line.startswith("(step 0 as it is)"))
     found = last(stdout)
     assert list(found) == ["exit_status", "step", "proposals"]
     assert (found["exit_status"], found["step"]) == (0, 0)
-    assert [p["tuner"] for p in found["proposals"]] == ["aeolus", "ds2", "model-guided"]
+    assert [p["tuner"] for p in found["proposals"]] == ["aeolus", "ds2", "flink", "model-guided"]
     for proposal in found["proposals"]:
         assert list(proposal) == [
             "tuner",
@@ -88,7 +88,7 @@ def test_a_tuner_that_declines_is_a_row_and_no_failure() -> None:
     ("typed", "said"),
     [
         ([RAMP, "--step", "7"], f"{RAMP}: no finished step 7: finished are 0, 1, 2, 3, 4, 5, 6"),
-        ([RAMP, "--tuner", "aeolos"], "unknown tuner 'aeolos': use one of aeolus, ds2, model-guided"),
+        ([RAMP, "--tuner", "aeolos"], "unknown tuner 'aeolos': use one of aeolus, ds2, flink, model-guided"),
         ([RAMP, "--rate", "0"], "Invalid value for '--rate'"),
         ([RAMP, "--rate", "many"], "Invalid value for '--rate'"),
         ([RAMP, "--set", "ds2.utilisation=2"], "tuner 'ds2': utilisation: "),
@@ -142,6 +142,6 @@ def test_the_page_names_every_tuner_and_parameter_and_its_example_runs() -> None
     assert status == 0
     shown = [" ".join(line.split()[:6]) for line in stdout.splitlines()]
     for line in page.split("```")[1].splitlines()[
-        2:-2
+        2:-3
     ]:  # title's and reasons' numbers apart: names and counts
         assert " ".join(line.split()[:6]) in shown

@@ -15,17 +15,20 @@ from waiting_world import World
 
 from harness.errors import UsageError
 from harness.experiments import adapting, measuring
-from harness.experiments.adapting import (
+from harness.experiments.adapted_periods import (
     ADAPTED,
+    AdaptedMessages,
     AdaptedPeriod,
-    AdaptingMeasurement,
+    AskedChange,
     PeriodDecision,
-    PeriodSeen,
     adaptation_table,
     adapted_quality,
+    components_of,
 )
+from harness.experiments.adapting import Adapter, AdaptingMeasurement, PeriodSeen
 from harness.experiments.loading import expand_steps, load
 from harness.experiments.measuring import StepToMeasure
+from harness.experiments.schedule import BegunSchedule, Changing, Constant
 from harness.experiments.step_faults import NoFaults, StepFaults
 from harness.experiments.workload_tables import RECEIVED, SENT
 from harness.plans import AskedPlacement, PhysicalPlan, TopologyConfiguration
@@ -50,7 +53,7 @@ class AdaptedWorld(World):
         super().__init__()
         self._takes_ns = round(takes_s * S)
         self._in_force = placed(EXPERIMENT.topology.query_plan(), 1)
-        self._asked: AskedPlacement | None = None
+        self._after = self._in_force
         self._asked_ns = 0
         self.counts: TopologyConfiguration | None = None
 
@@ -62,17 +65,27 @@ class AdaptedWorld(World):
         return 0
 
     def place(self, configuration: TopologyConfiguration, placement: AskedPlacement) -> None:
-        self.counts, self._asked, self._asked_ns = configuration, placement, self.monotonic_ns()
-
-    def plan(self) -> PhysicalPlan:
-        if self._asked is None or self.monotonic_ns() < self._asked_ns + self._takes_ns:
-            return self._in_force
         where = {w.label: w for w in self._in_force.workers}
         executors = tuple(
-            e.model_copy(update={"worker": where[self._asked.workers[e.label]]})
+            e.model_copy(update={"worker": where[placement.workers[e.label]]})
             for e in self._in_force.executors
         )
-        return self._in_force.model_copy(update={"executors": executors})
+        self._begin(configuration, self._in_force.model_copy(update={"executors": executors}))
+
+    def rebalance(self, configuration: TopologyConfiguration) -> None:
+        (executors,) = set(configuration.executors.values())
+        self._begin(configuration, placed(EXPERIMENT.topology.query_plan(), executors))
+
+    def _begin(self, configuration: TopologyConfiguration, after: PhysicalPlan) -> None:
+        self.counts, self._after, self._asked_ns = configuration, after, self.monotonic_ns()
+
+    def expected(self, configuration: TopologyConfiguration) -> TopologyConfiguration:
+        own = {k: v for k, v in self._in_force.configuration().executors.items() if k.startswith("__")}
+        return configuration.model_copy(update={"executors": {**configuration.executors, **own}})
+
+    def plan(self) -> PhysicalPlan:
+        there = self._asked_ns and self.monotonic_ns() >= self._asked_ns + self._takes_ns
+        return self._after if there else self._in_force
 
     def whole(self) -> bool:
         return True
@@ -87,18 +100,32 @@ def gathers(seen: PeriodSeen) -> PeriodDecision:
     first = seen.plan.workers[0].label
     if {e.worker.label for e in seen.plan.executors} == {first}:
         return PeriodDecision("stays", "it is there", None, {})
-    workers = {e.label: first for e in seen.plan.executors}
-    return PeriodDecision("applied", "together", AskedPlacement(by="test", workers=workers), {})
+    placement = AskedPlacement(by="test", workers={e.label: first for e in seen.plan.executors})
+    counts = components_of(seen.plan).model_copy(update={"workers": 1})
+    return PeriodDecision("applied", "together", AskedChange(counts, placement), {})
 
 
-def adapted_on(world: AdaptedWorld, monkeypatch: pytest.MonkeyPatch) -> list[AdaptedPeriod]:
+def doubles(seen: PeriodSeen) -> PeriodDecision:
+    """Ask for two executors of each component once more than 100 messages a second come."""
+    counts = components_of(seen.plan)
+    if seen.rate_tps <= 100 or 2 in counts.executors.values():
+        return PeriodDecision("stays", f"{seen.rate_tps:g}", None, {})
+    two = counts.model_copy(update={"executors": dict.fromkeys(counts.executors, 2)})
+    return PeriodDecision("applied", f"{seen.rate_tps:g}", AskedChange(two), {})
+
+
+def adapted_on(
+    world: AdaptedWorld, monkeypatch: pytest.MonkeyPatch, adapter: Adapter = gathers
+) -> list[AdaptedPeriod]:
+    """100 messages a second are due, and 200 from 24 s on: 12 s after a burn-in of 12 s."""
     for module in (measuring, adapting):
         monkeypatch.setattr(module, "time", world)
     periods: list[AdaptedPeriod] = []
     silent = lambda *_: None  # noqa: E731
     step, faults = expand_steps(EXPERIMENT)[0], StepFaults((), NoFaults())
     given = StepToMeasure(EXPERIMENT, step, world, world, silent, world, faults)  # type: ignore[arg-type]
-    measurement = AdaptingMeasurement(given, world, gathers, 10.0, periods)  # type: ignore[arg-type]
+    due = BegunSchedule(Changing(Constant(100), ((24 * S, 200.0),)), 0, world.monotonic_ns()).due
+    measurement = AdaptingMeasurement(given, world, due, adapter, 10.0, periods)  # type: ignore[arg-type]
     measured = measurement.carry_out()
     assert measured.end_ns - measured.start_ns == 30 * S
     assert measured.disturbance == ""
@@ -115,6 +142,26 @@ def test_a_plan_is_applied_while_messages_flow(monkeypatch: pytest.MonkeyPatch) 
     assert first.in_force_ns - first.asked_ns == pytest.approx(7 * S, abs=S)
     assert world.counts is not None
     assert world.counts.workers == 1
+
+
+def test_numbers_change_with_the_rate_that_was_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """100/s in the first 10 s; then 2 s of 100/s and 8 s of 200/s, so 180/s; then 200/s.
+
+    What is in force at a period's end is that of before its decision.
+    """
+    periods = adapted_on(world := AdaptedWorld(3.0), monkeypatch, doubles)
+    assert [p.decided.decision for p in periods] == ["stays", "applied", "stays"]
+    assert [p.rate_tps for p in periods] == pytest.approx([100, 180, 200], rel=0.02)
+    assert periods[1].in_force_ns - periods[1].asked_ns == pytest.approx(3 * S, abs=S)
+    assert [set(p.configuration.executors.values()) for p in periods] == [{1}, {1}, {2}]
+    assert world.counts == periods[2].configuration
+
+
+def test_a_plan_that_came_late_is_left_to_show_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In force 7 s after the second period's end, so 3 s before the third's, of which 2 s have no metrics."""
+    periods = adapted_on(AdaptedWorld(7.0), monkeypatch, doubles)
+    assert periods[2].decided.reason == "the plan has been in force for 3 s only"
+    assert periods[2].decided.decision == "stays"
 
 
 def test_a_plan_that_does_not_come_into_force_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,6 +234,47 @@ def test_losses_are_explained_by_decisions_or_the_step_is_invalid(
     assert quality.absent.keys() == ADAPTED.keys()
 
 
+def test_a_queue_that_a_restart_empties_is_the_decision_s() -> None:
+    """Messages take 40 s to come out when the plan changes at 100 s: those due from 55 s on are its own."""
+    sent = [{"message_id": i, "scheduled_ns": i * S, "sent_ns": i * S} for i in range(100)]
+    rows = [{"message_id": i, "child": 0, "left_ns": (i + 40) * S, "sink": "s"} for i in range(60)]
+    times = AdaptedMessages.of(pa.Table.from_pylist(sent, SENT), pa.Table.from_pylist(rows, RECEIVED))
+    assert CHANGED.waited_ns(times) == 40 * S
+    assert CHANGED.holds(times.lost_ns, 40 * S).all()
+    assert times.lost_ns.min() == 60 * S
+    assert CHANGED.holds(np.array([54 * S, 55 * S]), 40 * S).tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("target_ms", "lost", "over_s"),
+    [
+        # late are those due at 102 to 106 s, which come out at 107 s: by 5, 4, 3, 2 and 1 s
+        (4.0, (), (100, 100)),
+        (6.0, (), (0, 5)),
+        (2500.0, (), (0, 3)),
+        (6.0, (20, 104), (1, 5)),  # one lost in a second of its own, one that is late anyway
+    ],
+)
+def test_seconds_over_the_target_are_those_whose_messages_are_late(
+    target_ms: float, lost: tuple[int, ...], over_s: tuple[int, int]
+) -> None:
+    """Each second has one message, so its 95th percentile is that one's latency, else 5 ms."""
+    table = adaptation_table([CHANGED, KEPT], *messages(lost), target_ms).to_pylist()
+    assert tuple(row["over_target_s"] for row in table) == over_s
+
+
+def test_of_many_messages_in_a_second_the_95th_percentile_counts() -> None:
+    """Of 100 messages 5 may be late, and 6 are."""
+    for late, over_s in ((5, 0), (6, 1)):
+        sent = [{"message_id": i, "scheduled_ns": S + i, "sent_ns": S + i} for i in range(100)]
+        rows = [
+            {"message_id": i, "child": 0, "left_ns": S + i + (9 if i < late else 1) * 10**6, "sink": "s"}
+            for i in range(100)
+        ]
+        times = AdaptedMessages.of(pa.Table.from_pylist(sent, SENT), pa.Table.from_pylist(rows, RECEIVED))
+        assert times.seconds_over(5.0, 0, 0, 10 * S) == over_s
+
+
 def test_times_near_no_decision_are_not_held() -> None:
     assert not KEPT.holds(np.array([150 * S])).any()
 
@@ -199,7 +287,8 @@ def test_times_near_no_decision_are_not_held() -> None:
             "nothing can be read",
         ),
         ("[{executors: 1, adapt: {scheduler: even, period_s: 1}}]", "period_s"),
-        ("[{executors: 1, adapt: {}}]", "scheduler"),
+        ("[{executors: 1, adapt: {}}]", "either scheduler or tuner"),
+        ("[{executors: 1, adapt: {scheduler: even, tuner: ds2}}]", "either scheduler or tuner"),
         ("[{executors: 1, adapt: {scheduler: even}, scheduler: even}]", "adapt and scheduler"),
         ("[{placement: p.yaml, adapt: {scheduler: even}}]", "adapt and placement"),
         ("[{executors: 1}, {tuner: storm, from: 0, adapt: {scheduler: even}}]", "adapt and tuner"),

@@ -464,3 +464,45 @@ def test_a_number_of_batching_is_a_size(good: Path) -> None:
 def test_an_influxdb_that_is_there_is_named_whole(given: dict[str, object], said: str) -> None:
     with pytest.raises(UsageError, match=re.escape(said)):
         load("quick", [f"metrics={json.dumps(given)}"])
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("workload.changes=[{at_s: 9, rate_tps: 5}, {at_s: 9, rate_tps: 7}]", "at_s 9 does not come after 9"),
+        ("workload.changes=[{at_s: 60, rate_tps: 5}]", "changes: at_s 60 is not in an interval of 60 s"),
+        ("workload.changes=[{at_s: 9, rate_tps: 0}]", "workload.changes.0.rate_tps"),
+        (
+            "steps.plan=[{executors: 1, changes: [{at_s: 99, rate_tps: 5}]}]",
+            "steps.plan.0.changes: at_s 99 is not in an interval of 60 s",
+        ),
+        (
+            "steps.plan=[{executors: 1, changes: [{at_s: 9, rate_tps: 5}]},"
+            " {executors: 1, scheduler: even, from: 0}]",
+            "from: step 0 changes its rate, so nothing can be read of it",
+        ),
+    ],
+)
+def test_changes_of_the_rate_that_cannot_be_are_refused(good: Path, option: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        load(good, [option])
+
+
+def test_a_trace_has_its_own_rate(good: Path) -> None:
+    trace = good.with_name("trace.txt")
+    trace.write_text("0\n1\n")
+    changes = "[{at_s: 9, rate_tps: 5}]"
+    workload = f"workload={{rate_tps: 2, arrivals: trace, trace: '{trace}'"
+    for options in (
+        [f"{workload}, changes: {changes}}}"],
+        [f"{workload}}}", f"steps.plan.0.changes={changes}"],
+    ):
+        with pytest.raises(UsageError, match="a trace has its own rate"):
+            load(good, options)
+
+
+def test_a_step_s_changes_go_before_the_workload_s(good: Path) -> None:
+    options = ["workload.changes=[{at_s: 9, rate_tps: 50}]", "steps.plan.1.changes=[]"]
+    first, second = expand_steps(load(good, options))
+    assert (first.rate, first.label) == ("100 messages/s, 50 from 9 s", "spec-0/1x2@100>50")
+    assert (second.changes, second.label) == ((), "spec-1/2x2@100")

@@ -6,10 +6,11 @@ import pytest
 from waiting_world import World
 
 from harness.experiments import machine_faults, measuring
-from harness.experiments.config import Step
+from harness.experiments.config import Experiment, Step
 from harness.experiments.loading import expand_steps, load
 from harness.experiments.measuring import Disturbed, MeasuredInterval, Measurement, StepToMeasure
 from harness.experiments.step_faults import NoFaults, StepFaults
+from harness.experiments.workload_settings import RateChange
 from harness.machine.readings import CpuTimes, ThisMachine, shares
 
 EXPERIMENT = load(
@@ -22,12 +23,23 @@ EXPERIMENT = load(
 )
 
 
-def measured_on(world: World, monkeypatch: pytest.MonkeyPatch, *, tolerant: bool = False) -> MeasuredInterval:
+CHANGING = EXPERIMENT.model_copy(
+    update={"workload": EXPERIMENT.input.model_copy(update={"changes": (RateChange(at_s=5, rate_tps=80),)})}
+)
+
+
+def measured_on(
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    tolerant: bool = False,
+    experiment: Experiment = EXPERIMENT,
+) -> MeasuredInterval:
     monkeypatch.setattr(measuring, "time", world)
-    step: Step = expand_steps(EXPERIMENT)[0]
+    step: Step = expand_steps(experiment)[0]
     silent = lambda *_: None  # noqa: E731
     none = StepFaults((), NoFaults())
-    given = StepToMeasure(EXPERIMENT, step, world, world, silent, world, none)  # type: ignore[arg-type]
+    given = StepToMeasure(experiment, step, world, world, silent, world, none)  # type: ignore[arg-type]
     return Measurement(given, tolerant=tolerant).carry_out()
 
 
@@ -53,6 +65,16 @@ def test_a_worker_that_dies_just_before_the_end_is_named(
                 measured_on(world, monkeypatch)
         else:
             assert measured_on(world, monkeypatch, tolerant=tolerant).disturbance == says
+
+
+def test_where_the_rate_changes_the_interval_begins_at_a_time_that_is_known_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After the longest burn-in of 20 s, though the step is steady after 10 s."""
+    measured = measured_on(World(), monkeypatch, experiment=CHANGING)
+    assert measured.burn_in.seconds == pytest.approx(20, abs=0.01)
+    assert (measured.start_ns - 10**12) / 1e9 == pytest.approx(20, abs=0.01)
+    assert measured_on(World(), monkeypatch).burn_in.seconds < 15
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,19 @@ from hypothesis import strategies as st
 from scipy.stats import kstest, poisson
 
 from harness.errors import UsageError
-from harness.experiments.schedule import CHUNK, BegunSchedule, Constant, Due, Poisson, Schedule, Trace
+from harness.experiments.schedule import (
+    CHUNK,
+    NS_PER_S,
+    BegunSchedule,
+    Changing,
+    Constant,
+    Due,
+    Poisson,
+    Schedule,
+    Trace,
+    schedule_of,
+)
+from harness.experiments.workload_settings import RateChange, Workload
 
 rates = st.floats(min_value=1e-3, max_value=1e6, allow_nan=False).map(lambda r: round(r, 6)).filter(bool)
 firsts = st.integers(min_value=0, max_value=3 * CHUNK + 5)
@@ -32,7 +44,16 @@ def traces(draw: st.DrawFn) -> Trace:
     return Trace(ends, period)
 
 
-schedules = st.one_of(st.builds(Constant, rates), st.builds(Poisson, rates, st.integers(0, 2**32)), traces())
+steady = st.builds(Constant, rates) | st.builds(Poisson, rates, st.integers(0, 2**32))
+
+
+@st.composite
+def changing(draw: st.DrawFn) -> Changing:
+    at_ns = sorted(draw(st.sets(st.integers(0, 10**12), min_size=1, max_size=4)))
+    return Changing(draw(steady), tuple((at, draw(rates)) for at in at_ns))
+
+
+schedules = st.one_of(steady, traces(), changing())
 
 
 @given(schedules)
@@ -174,3 +195,39 @@ def test_a_trace_that_ends_in_the_span_says_so() -> None:
     assert begun.due(105, 110) == Due(3, ended=True)
     assert BegunSchedule(Trace(trace.offsets_ns, period_ns=10), 0, 100).due(105, 111) == Due(4, ended=False)
     assert BegunSchedule(trace, skip=9, base_ns=100).due(100, 200) == Due(0, ended=True)
+
+
+@given(st.integers(1, 1000), st.integers(1, 1000), st.integers(1, 60))
+@settings(deadline=None)
+def test_each_part_of_a_changing_rate_has_its_messages(first_tps: int, then_tps: int, at_s: int) -> None:
+    """Counted from the schedule: rate times seconds, whole where equal gaps begin on the second."""
+    schedule = Changing(Constant(first_tps), ((at_s * NS_PER_S, float(then_tps)),))
+    begun = BegunSchedule(schedule, skip=0, base_ns=0)
+    assert begun.due(0, at_s * NS_PER_S) == Due(first_tps * at_s, ended=False)
+    after = begun.due(at_s * NS_PER_S, (at_s + 7) * NS_PER_S)
+    assert after.messages == pytest.approx(7 * then_tps, abs=1)
+    assert schedule.rate_tps == then_tps
+
+
+def test_until_the_first_change_it_is_the_steady_schedule() -> None:
+    same = Poisson(50.0, seed=3)
+    early = [offset for offset in offsets(same, 1000) if offset < 10 * NS_PER_S]
+    assert offsets(Changing(same, ((10 * NS_PER_S, 100.0),)), len(early)) == early
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_poisson_schedule_that_changes_is_poisson_in_both_parts(seed: int) -> None:
+    """By the time change of a Poisson process; bounds of probability 1e-6 for each fixed seed."""
+    schedule = Changing(Poisson(40.0, seed), ((500 * NS_PER_S, 120.0),))
+    at_s = np.array(offsets(schedule, 90_000)) / 1e9
+    for since_s, until_s, rate in ((0, 500, 40.0), (500, 1000, 120.0)):
+        inside = at_s[(at_s >= since_s) & (at_s < until_s)]
+        low, high = poisson.ppf([5e-7, 1 - 5e-7], rate * 500)
+        assert low <= inside.size <= high
+        assert kstest(np.diff(inside), "expon", args=(0, 1 / rate)).pvalue > 1e-6
+
+
+def test_changes_count_from_the_begin_of_the_interval() -> None:
+    workload = Workload(rate_tps=10, changes=(RateChange(at_s=2, rate_tps=20),))
+    found = schedule_of(workload, 10, workload.changes, interval_at_s=5)
+    assert found == Changing(Constant(10), ((7 * NS_PER_S, 20.0),))

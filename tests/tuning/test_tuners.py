@@ -275,13 +275,14 @@ def test_a_users_tuner_is_asked_by_module_and_name(ramp: Observation) -> None:
 @pytest.mark.parametrize(
     ("name", "parameters", "said"),
     [
-        ("aeolos", {}, "unknown tuner 'aeolos': use one of aeolus, ds2, model-guided"),
+        ("aeolos", {}, "unknown tuner 'aeolos': use one of aeolus, ds2, flink, model-guided"),
         ("aeolus", {"flush": 1}, "tuner 'aeolus' has no parameter 'flush': its parameters are "),
         ("aeolus", {"flush_ms": 0}, "tuner 'aeolus': flush_ms: "),
         ("aeolus", {"tuple_bytes": {"spout": -1}}, "tuner 'aeolus': tuple_bytes.spout: "),
         ("aeolus", {"message": {"n_us": 1}}, "tuner 'aeolus': message.s_ns_per_byte: "),
         ("aeolus", {"most_batch_bytes": 2_000_000_001}, "tuner 'aeolus': most_batch_bytes: "),
         ("ds2", {"utilisation": 1.1}, "tuner 'ds2': utilisation: "),
+        ("flink", {"boundary": -0.1}, "tuner 'flink': boundary: "),
         ("model-guided", {"statistic": "p42"}, "tuner 'model-guided': statistic: "),
         ("model-guided", {"most_executors": "many"}, "tuner 'model-guided': most_executors: "),
         ("no_such_module:tuner", {}, "tuner 'no_such_module:tuner' cannot be loaded"),

@@ -87,8 +87,10 @@ def _asked(step: StepRecord) -> Iterator[str]:
         labels.append(f"{asked.step.label}/{step.plan.placement.digest}")
     if not asked.step.tuned_by and at.configuration not in labels:  # what a tuner proposes is no file's
         yield f"interval.json is of {at.configuration}, and experiment.yaml asks for {asked.step.label}"
-    if asked.sent and not _same(at.rate_tps, asked.step.sent_tps):
-        yield f"interval.json has {at.rate_tps:g} messages/s, experiment.yaml {asked.step.sent_tps:g}"
+    if asked.sent:
+        mean_tps = asked.step.mean_tps((at.end_ns - at.start_ns) / 1e9)
+        if not _same(at.rate_tps, mean_tps):
+            yield f"interval.json has {at.rate_tps:g} messages/s, experiment.yaml {mean_tps:g}"
     if at.precision_pct_asked != asked.precision_pct:
         yield (
             f"interval.json was asked for ±{at.precision_pct_asked:g} %,"

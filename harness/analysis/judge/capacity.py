@@ -40,8 +40,8 @@ def sustainable_rate(run: RunRecord) -> Iterator[Actual]:
         ramps.setdefault(s.plan.asked.model_dump_json() + where, []).append(s)
     for steps in ramps.values():
         limit, error, note = bracket(
-            [s.interval.rate_tps for s in steps if not s.quality.saturated and _steady(s)],
-            [s.interval.rate_tps for s in steps if s.quality.saturated],
+            [s.interval.rate_tps for s in steps if not s.changes and not s.quality.saturated and _steady(s)],
+            [s.interval.rate_tps for s in steps if not s.changes and s.quality.saturated],
         )
         for s in steps:
             yield actual(s.index, Measure.SUSTAINABLE, "mean", limit, within=error, n=len(steps), note=note)

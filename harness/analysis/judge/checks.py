@@ -37,6 +37,8 @@ DECLINED = "declined"
 """Stands for a step whose placement could not be had; the others are as good as without it."""
 ADAPTS = "adapts"
 """Stands for a step whose plan changed while it was measured: it passes, and is no pair's."""
+CHANGES = "changes"
+"""Stands for a step whose rate changed while it was measured, in the same way."""
 OF_SAMPLES = "samples"
 """The check that counts a step's rows."""
 BACKLOG = "backlog"
@@ -68,6 +70,7 @@ def _all(run: RunRecord, samples: Mapping[int, Samples]) -> Iterator[CheckResult
         yield CheckResult(DECLINED, "valid", declined.step, declined.reason)
     shed = shed_load(run.steps)
     for step in run.steps:
+        yield from _rate_changes(step)
         yield from _adaptation(step)
         counted = samples.get(step.index, Samples())
         for name, of_step in STEP_CHECKS.items():
@@ -78,6 +81,12 @@ def _all(run: RunRecord, samples: Mapping[int, Samples]) -> Iterator[CheckResult
             if name == BACKLOG and step.index in shed and not step.quality.saturated:
                 status, detail = "unknown", shed[step.index]
             yield CheckResult(name, status, step.index, detail)
+
+
+def _rate_changes(step: StepRecord) -> Iterator[CheckResult]:
+    """Yield the note on a step whose rate changed; none of others."""
+    if step.asked is not None and step.asked.step.changes:
+        yield CheckResult(CHANGES, "valid", step.index, f"{step.asked.step.rate}: no source")
 
 
 def _adaptation(step: StepRecord) -> Iterator[CheckResult]:
@@ -138,7 +147,7 @@ def unusable(results: Iterable[CheckResult], steps: Iterable[StepRecord] = ()) -
         if not s.interval.evidence
     }
     for r in results:
-        if r.step is None or (r.status != "invalid" and r.check != ADAPTS):
+        if r.step is None or (r.status != "invalid" and r.check not in (ADAPTS, CHANGES)):
             continue
         kind = "unsteady" if r.check in UNSTEADY else "invalid"
         if r.step not in found or (found[r.step][0] == "unsteady" and kind == "invalid"):

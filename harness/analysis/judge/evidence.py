@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from harness.analysis.judge.samples import Outcome, Samples
 from harness.analysis.spark.inputs import RunRecord, StepRecord
-from harness.experiments.config import StealLimits
+from harness.experiments.measure_settings import StealLimits
 from harness.experiments.provenance import changed_keys
 from harness.quality import Finding
 

@@ -105,7 +105,7 @@ class PlacementGroup:
 def placement_groups(data: Results) -> tuple[PlacementGroup, ...]:
     """Return the groups of a run with at least two placements that were measured."""
     groups: dict[tuple[object, ...], list[StepRecord]] = {}
-    for step in (s for s in data.run.steps if s.quality.adaptation is None):
+    for step in (s for s in data.run.steps if not s.changes):
         counts = step.plan.start.configuration()
         key = (step.interval.rate_tps, counts.workers, *sorted(counts.executors.items()))
         groups.setdefault(key, []).append(step)

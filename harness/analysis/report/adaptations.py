@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,18 +38,68 @@ class PeriodRow(NamedTuple):
     latency_p95_ms: float | None
     between_nodes_tps: float | None
     load_distance_pct: float | None
+    rate_tps: float | None
+    executors: float | None
+    workers: float | None
+    over_target_s: float | None
 
 
 class AdaptedStep(NamedTuple):
-    """A step that adapts, and its periods."""
+    """A step that adapts, and its periods.
+
+    Attributes
+    ----------
+    by : str
+        Name of its scheduler or tuner.
+    target_p95_ms : float, optional
+        For which seconds are counted.
+    """
 
     step: int
     rows: tuple[PeriodRow, ...]
+    by: str = ""
+    target_p95_ms: float | None = None
+
+    @property
+    def reconfigurations(self) -> int:
+        """Number of times that another plan was applied."""
+        return sum(row.decision == "applied" for row in self.rows)
+
+    @property
+    def seconds(self) -> float:
+        """Length of all periods."""
+        return sum(row.end_s - row.start_s for row in self.rows)
+
+    @property
+    def over_target_s(self) -> float | None:
+        """Seconds whose messages have a 95th percentile above the target."""
+        return self._total([row.over_target_s for row in self.rows])
+
+    @property
+    def executor_seconds(self) -> float | None:
+        """Executors in force, without Storm's own, times how long; a new plan's from when it is asked for."""
+        return self._total([r.executors and r.executors * (r.end_s - r.start_s) for r in self.rows])
+
+    @property
+    def worker_seconds(self) -> float | None:
+        """The same of the workers."""
+        return self._total([r.workers and r.workers * (r.end_s - r.start_s) for r in self.rows])
+
+    @property
+    def astray(self) -> tuple[float, float]:
+        """Messages lost, and repeated, near decisions."""
+        return sum(row.lost or 0 for row in self.rows), sum(row.repeated or 0 for row in self.rows)
+
+    @staticmethod
+    def _total(values: Sequence[float | None]) -> float | None:
+        known = [value for value in values if value is not None]
+        return sum(known) if len(known) == len(values) else None
 
 
 _AS_THEY_ARE = (
     *("executors_moved", "workers_restarted", "pause_ms", "lost", "repeated"),
     *("latency_mean_ms", "latency_p95_ms", "between_nodes_tps", "load_distance_pct"),
+    *("rate_tps", "executors", "workers", "over_target_s"),
 )
 
 
@@ -58,7 +109,9 @@ def adapted_steps(run: RunRecord) -> list[AdaptedStep]:
     for step in run.steps:
         path = step.folder / "adaptation.parquet"
         if path.exists():
-            found.append(AdaptedStep(step.index, _periods(path)))
+            asked = step.asked.adapt if step.asked else None
+            words = (asked.by, asked.target_p95_ms) if asked else ("", None)
+            found.append(AdaptedStep(step.index, _periods(path), *words))
     return found
 
 
@@ -67,7 +120,9 @@ def _periods(path: Path) -> tuple[PeriodRow, ...]:
     begun_ns = table["start_ns"].min()
     rows = []
     for row in table.to_dict("records"):
-        known = {name: None if pd.isna(row[name]) else float(row[name]) for name in _AS_THEY_ARE}
+        # runs of before numbers changed have no column of them
+        cells = {name: row.get(name) for name in _AS_THEY_ARE}
+        known = {name: None if pd.isna(cell) else float(cell) for name, cell in cells.items()}
         waited = row["in_force_ns"] - row["asked_ns"]
         rows.append(
             PeriodRow(

@@ -19,12 +19,13 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from harness.errors import UsageError
-from harness.experiments.adapting import ADAPTED
+from harness.experiments.adapted_periods import ADAPTED
 from harness.experiments.clusters import MEASURED_KINDS
 from harness.experiments.config import Step
 from harness.experiments.loading import expand_steps, load
 from harness.experiments.provenance import Provenance, experiment_digests, kept_files, of_step
-from harness.experiments.records import ABSENT, SIMULATED
+from harness.experiments.records import ABSENT, CHANGES, SIMULATED
+from harness.experiments.step_settings import AdaptSpec
 from harness.quality import Quality
 from harness.runs import SEALED, DeclinedStep, Interval, Run, StepPlan
 from harness.schemas import LATENCY, METRICS, PREDICTIONS
@@ -72,7 +73,13 @@ class StepRecord:
             return frozenset()
         own = frozenset() if self.asked.sent else frozenset(ABSENT)
         played = frozenset() if self.asked.measured else frozenset(SIMULATED)
-        return own | played | (frozenset(ADAPTED) if self.asked.adapts else frozenset())
+        adapted = frozenset(ADAPTED) if self.asked.adapt else frozenset()
+        return own | played | adapted | (frozenset(CHANGES) if self.asked.step.changes else frozenset())
+
+    @property
+    def changes(self) -> bool:
+        """True for a step whose plan or rate changed while it was measured."""
+        return self.quality.adaptation is not None or bool(self.asked and self.asked.step.changes)
 
     @property
     def absent(self) -> Mapping[str, str]:
@@ -93,15 +100,15 @@ class AskedOfStep:
         Whether the harness sends the messages.
     measured : bool
         Whether it is measured on real servers.
-    adapts : bool
-        Whether its plan may change while it is measured.
+    adapt : AdaptSpec, optional
+        Who may change its plan while it is measured.
     """
 
     step: Step
     precision_pct: float
     sent: bool
     measured: bool
-    adapts: bool = False
+    adapt: AdaptSpec | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,9 +286,9 @@ def _asked(path: Path) -> dict[int, AskedOfStep]:
         experiment.topology.traffic().sent,
         experiment.cluster.measured,
     )
-    adapts = [spec.adapt is not None for spec in experiment.steps.plan]
     return {
-        step.index: AskedOfStep(step, *common, adapts=adapts[step.spec]) for step in expand_steps(experiment)
+        step.index: AskedOfStep(step, *common, adapt=experiment.steps.plan[step.spec].adapt)
+        for step in expand_steps(experiment)
     }
 
 

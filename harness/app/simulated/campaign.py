@@ -143,11 +143,12 @@ def _play(
     def whole(seconds: float) -> float:
         return math.ceil(seconds / measure.bucket_s) * float(measure.bucket_s)
 
-    burn_in_s = whole(min(max(measure.burn_in.least_s, 2 * slowest_s), measure.burn_in.most_s))
+    least_s = max(measure.burn_in.least_s, 2 * slowest_s)
+    burn_in_s = whole(measure.burn_in.most_s if step.changes else min(least_s, measure.burn_in.most_s))
     interval_s = whole(measure.interval.most_s)
     span = _Span(burn_in_s, interval_s, max(1.0, min(2 * slowest_s, interval_s)))
     until_ms = span.end_ms + 1000 * span.settle_s
-    offsets = _sent_until(_schedule(experiment, step), round(until_ms * 1e6))
+    offsets = _sent_until(_schedule(experiment, step, span), round(until_ms * 1e6))
     first_id, turns = step.index * MESSAGES_A_STEP, Turns(list(experiment.shares.values()))
     messages = Messages(
         offsets / 1e6 + FETCH_MS, _spout_tasks(experiment, made, first_id + np.arange(offsets.size))
@@ -177,8 +178,8 @@ def _workload(experiment: Experiment, step: Step) -> Workload:
     return workload.model_copy(update={"seed": workload.seed + step.index})
 
 
-def _schedule(experiment: Experiment, step: Step) -> Schedule:
-    return schedule_of(_workload(experiment, step), step.sent_tps)
+def _schedule(experiment: Experiment, step: Step, span: _Span) -> Schedule:
+    return schedule_of(_workload(experiment, step), step.sent_tps, step.changes, span.burn_in_s)
 
 
 def _asked(experiment: Experiment, step: AskedStep) -> TopologyConfiguration:
@@ -231,7 +232,8 @@ def _gather(experiment: Experiment, step: Step, played: tables.Played, span: _Sp
 
 def _due(experiment: Experiment, step: Step, played: tables.Played, span: _Span) -> Due:
     start_ns, end_ns = (int(t) for t in played.ns(np.array([span.start_ms, span.end_ms])))
-    return BegunSchedule(_schedule(experiment, step), skip=0, base_ns=played.up_ns).due(start_ns, end_ns)
+    schedule = _schedule(experiment, step, span)
+    return BegunSchedule(schedule, skip=0, base_ns=played.up_ns).due(start_ns, end_ns)
 
 
 def _measured(
@@ -322,13 +324,13 @@ def _write(
         plan_as_asked=Finding(ok=True, detail="simulated"),
         plan_unchanged=Finding(ok=True),
         metrics=records.delivery(rows, instrumented=instrumented),
-    ).model_copy(update={"absent": records.SIMULATED})
+    ).model_copy(update={"absent": records.SIMULATED | (records.CHANGES if step.changes else {})})
     precision_pct = experiment.measure.interval.precision_pct
     written = records.interval(
         step,
         measured,
         records.settled_look(assembled, measured, precision_pct),
-        rate_tps=step.sent_tps,
+        rate_tps=step.mean_tps(span.interval_s),
         precision_pct=precision_pct,
         moments_ns=records.Moments(played.up_ns, played.up_ns, settled_ns, drained_ns, drained_ns),
         submission="first" if step.index == 0 else "rebalance",

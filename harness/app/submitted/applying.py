@@ -19,8 +19,9 @@ from harness.app.submitted.submitting import configuration_of, keep_in_graph
 from harness.backends.influxdb.store import InfluxStore
 from harness.backends.running.standing import StandingCluster
 from harness.errors import ClusterError, HarnessError, UsageError
-from harness.experiments.config import BurnIn, Experiment, IntervalSettings, Measuring, Step
+from harness.experiments.config import Experiment, Step
 from harness.experiments.contracts import TopicNames
+from harness.experiments.measure_settings import BurnIn, IntervalSettings, Measuring
 from harness.experiments.measuring import MeasuredInterval, Measurement, Report, StepToMeasure
 from harness.experiments.step_faults import NoFaults, StepFaults
 from harness.experiments.watching import REPORTED_S, Reports

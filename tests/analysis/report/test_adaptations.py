@@ -32,6 +32,10 @@ ROWS = [
         "repeated": 0,
         "latency_mean_ms": 12.5,
         "latency_p95_ms": 31.0,
+        "rate_tps": 70.0,
+        "executors": 4,
+        "workers": 1,
+        "over_target_s": 7,
         "between_nodes_tps": 150.0,
         "load_distance_pct": 7.5,
     },
@@ -42,7 +46,10 @@ ROWS = [
         "decision": "declined",
         "reason": "it has seen too little",
         "lost": 0,
-        "repeated": 0,
+        "repeated": 1,
+        "executors": 6,
+        "workers": 2,
+        "over_target_s": 5,
     },
 ]
 
@@ -64,6 +71,18 @@ def test_rows_are_those_of_the_file(run_path: Path, tmp_path: Path) -> None:
     assert (first.decision, first.executors_moved, first.lost, first.pause_ms) == ("applied", 5, 3, 5995.0)
     assert (second.start_s, second.decision, second.reason) == (27.0, "declined", "it has seen too little")
     assert (second.in_force_s, second.pause_ms, second.latency_mean_ms) == (None, None, None)
+    assert (found.reconfigurations, found.seconds, found.over_target_s) == (1, 40.0, 12)
+    assert (found.executor_seconds, found.worker_seconds) == (4 * 20 + 6 * 20, 1 * 20 + 2 * 20)
+    assert found.astray == (3, 1)
+
+
+def test_a_file_of_before_numbers_changed_has_no_totals(run_path: Path, tmp_path: Path) -> None:
+    run = with_adaptation(run_path, tmp_path / "run", 1)
+    path = run / "steps" / "01" / "adaptation.parquet"
+    later = ["rate_tps", "executors", "workers", "over_target_s"]
+    pq.write_table(pq.read_table(path).drop_columns(later), path)
+    (found,) = adapted_steps(read_run(run))
+    assert (found.over_target_s, found.executor_seconds, found.reconfigurations) == (None, None, 1)
 
 
 def test_the_page_has_the_section_where_there_is_something_to_say(results: Results, tmp_path: Path) -> None:
@@ -74,4 +93,4 @@ def test_the_page_has_the_section_where_there_is_something_to_say(results: Resul
     page = render(replace(results, run=run), tmp_path, [])
     section = page[page.index('id="adaptations"') : page.index('id="matrices"')]
     assert "traffic between nodes 150 -&gt; 60 tuples/s &lt;&amp;&gt;" in section
-    assert section.count("<tr><td>") == len(ROWS)
+    assert section.count("<tr><td>") == 1 + len(ROWS)

@@ -1,0 +1,269 @@
+"""Periods of a step that adapts: decisions, their effect on messages, and the judgement of the step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.plans import AskedPlacement, PhysicalPlan, TopologyConfiguration
+from harness.quality import Adaptation, Finding, Quality
+from harness.schemas import ADAPTATION
+
+APPLY_MOST_S = 60.0
+"""How long a plan may take until it is in force."""
+AROUND_S = 5.0
+"""A message is a decision's if it was due from so much before it was asked for to so much after it was in
+force: it was in a worker that ended, or on its way to one that began."""
+MOST_UNEXPLAINED_SHARE = 0.001
+"""Of the messages sent, what may be lost or repeated with no decision near it."""
+ADAPTED = dict.fromkeys(
+    ("plan-unchanged", "steady", "burn-in", "precision", "ledger", "samples", "metrics", "backlog"),
+    "the step adapts its plan while it is measured",
+)
+"""Checks that a step which adapts has not; its own are ``plan-as-decided`` and ``losses-explained``."""
+
+Decision = Literal["applied", "stays", "declined"]
+
+
+class AskedChange(NamedTuple):
+    """A change that the cluster is asked for.
+
+    Attributes
+    ----------
+    configuration : TopologyConfiguration
+        Executors of the query plan's components, and workers.
+    placement : AskedPlacement, optional
+        None leaves executors to Storm's own scheduler.
+    """
+
+    configuration: TopologyConfiguration
+    placement: AskedPlacement | None = None
+
+
+class PeriodDecision(NamedTuple):
+    """Decision on a period.
+
+    Attributes
+    ----------
+    decision : {"applied", "stays", "declined"}
+        Whether another plan is to be applied.
+    reason : str
+    change : AskedChange, optional
+        The plan to be applied.
+    figures : mapping of str to float
+        Of the plan that was in force: columns of ``adaptation.parquet``.
+    """
+
+    decision: Decision
+    reason: str
+    change: AskedChange | None
+    figures: dict[str, float]
+
+
+NO_PLAN = TopologyConfiguration(executors={}, workers=1)
+"""Stands for a configuration that nobody has read."""
+
+
+class AdaptedMessages(NamedTuple):
+    """Times of a step's messages on the monotonic clock.
+
+    Attributes
+    ----------
+    lost_ns : ndarray of int64
+        When the messages were due that did not come out.
+    twice_ns : ndarray of int64
+        When those were due of which a member came out twice.
+    due_ns, left_ns : ndarray of int64
+        Of each output: when its message was due, -1 for one of an earlier step; and when it left.
+    """
+
+    lost_ns: np.ndarray
+    twice_ns: np.ndarray
+    due_ns: np.ndarray
+    left_ns: np.ndarray
+
+    @classmethod
+    def of(cls, sent: pa.Table, received: pa.Table) -> AdaptedMessages:
+        """Return the times in a step's tables (``harness.experiments.workload_tables``)."""
+        good = sent.filter(pc.is_null(sent["error"]))
+        ids, scheduled_ns = good["message_id"].to_numpy(), good["scheduled_ns"].to_numpy()
+        missing = ~np.isin(ids, received["message_id"].to_numpy())
+        members = received.group_by(["message_id", "child", "sink"]).aggregate([([], "count_all")])
+        twice = members.filter(pc.greater(members["count_all"], 1))["message_id"].to_numpy()
+        known = dict(zip(sent["message_id"].to_pylist(), sent["scheduled_ns"].to_pylist(), strict=True))
+        due_ns = np.array([known.get(i, -1) for i in received["message_id"].to_pylist()], dtype=np.int64)
+        lost_ns, twice_ns = scheduled_ns[missing], scheduled_ns[np.isin(ids, twice)]
+        return cls(lost_ns, twice_ns, due_ns, received["left_ns"].to_numpy())
+
+    def seconds_over(self, target_ms: float, first_ns: int, start_ns: int, end_ns: int) -> int:
+        """Count the seconds whose messages have a 95th percentile of the latency above a target.
+
+        A second has the messages that were due in it, with their latency since then. One that was lost is
+        above every target.
+
+        Parameters
+        ----------
+        first_ns : int
+            From which seconds are counted.
+        start_ns, end_ns : int
+            The seconds that begin in this span are counted.
+        """
+        at_ns = np.concatenate((self.due_ns, self.lost_ns))
+        latency_ms = np.concatenate(((self.left_ns - self.due_ns) / 1e6, np.full(self.lost_ns.size, np.inf)))
+        second = (at_ns - first_ns) // 1_000_000_000
+        since, until = (-((first_ns - t) // 1_000_000_000) for t in (start_ns, end_ns))
+        inside = (second >= since) & (second < until) & (at_ns >= 0)
+        order = np.lexsort((latency_ms[inside], second[inside]))
+        second, latency_ms = second[inside][order], latency_ms[inside][order]
+        begins = np.flatnonzero(np.diff(second, prepend=second[:1] - 1))
+        sizes = np.diff(np.append(begins, second.size))
+        # the least value that at least 95 % are not above: no mean with a lost message's infinity
+        ranks = begins + np.ceil(0.95 * sizes).astype(np.int64) - 1
+        return int((latency_ms[ranks] > target_ms).sum())
+
+
+@dataclass
+class AdaptedPeriod:
+    """A period and what was decided at its end; times of the monotonic clock."""
+
+    start_ns: int
+    end_ns: int
+    decided: PeriodDecision
+    asked_ns: int = 0
+    in_force_ns: int = 0
+    rate_tps: float = 0.0
+    """Messages a second that were due."""
+    configuration: TopologyConfiguration = NO_PLAN
+    """In force at its end, before anything is changed."""
+
+    @property
+    def applied(self) -> bool:
+        """True where a plan was asked for."""
+        return self.asked_ns > 0
+
+    def holds(self, at_ns: np.ndarray, waited_ns: int = 0) -> np.ndarray:
+        """Return which times are near the change of the plan.
+
+        Parameters
+        ----------
+        at_ns : ndarray of int64
+        waited_ns : int
+            How long messages were on their way when it was asked for.
+        """
+        if not self.applied:
+            return np.zeros(at_ns.size, dtype=bool)
+        around_ns = round(AROUND_S * 1e9)
+        since_ns = self.asked_ns - around_ns - waited_ns
+        until_ns = self.in_force_ns or self.asked_ns + round(APPLY_MOST_S * 1e9)
+        return np.asarray((at_ns >= since_ns) & (at_ns <= until_ns + around_ns))
+
+    def waited_ns(self, outputs: AdaptedMessages) -> int:
+        """Return the longest way of the messages that came out just before the change was asked for.
+
+        As long ago was the oldest message due that was in a worker then: queues keep their order.
+        """
+        since_ns, left_ns = self.asked_ns - round(AROUND_S * 1e9), outputs.left_ns
+        before = (left_ns >= since_ns) & (left_ns <= self.asked_ns) & (outputs.due_ns >= 0)
+        return int((left_ns - outputs.due_ns)[before].max(initial=0))
+
+
+def components_of(plan: PhysicalPlan) -> TopologyConfiguration:
+    """Return a plan's executors of the query plan's components, without Storm's own, and its workers."""
+    if not plan.executors:
+        return NO_PLAN
+    found = plan.configuration()
+    counts = {c.name: found.executors[c.name] for c in plan.query_plan.components}
+    return TopologyConfiguration(executors=counts, workers=found.workers)
+
+
+def adaptation_table(
+    periods: Sequence[AdaptedPeriod], sent: pa.Table, received: pa.Table, target_p95_ms: float | None = None
+) -> pa.Table:
+    """Return ``adaptation.parquet``: a row a period, with the effect of its decision on messages.
+
+    Parameters
+    ----------
+    periods : sequence of AdaptedPeriod
+    sent, received : Table
+        ``harness.experiments.workload_tables``, when all has come out.
+    target_p95_ms : float, optional
+        For which the seconds above it are counted.
+    """
+    times = AdaptedMessages.of(sent, received)
+    left_ns, came_ns, due_ns = np.sort(times.left_ns), times.left_ns, times.due_ns
+    rows = []
+    for number, p in enumerate(periods):
+        inside = (came_ns >= p.start_ns) & (came_ns < p.end_ns) & (due_ns >= 0)
+        latency_ms = (came_ns[inside] - due_ns[inside]) / 1e6
+        first, waited_ns = p.decided, p.waited_ns(times)
+        span = periods[0].start_ns, p.start_ns, p.end_ns
+        rows.append(
+            {
+                "period": number,
+                "start_ns": p.start_ns,
+                "end_ns": p.end_ns,
+                "decision": first.decision,
+                "reason": first.reason,
+                "asked_ns": p.asked_ns or None,
+                "in_force_ns": p.in_force_ns or None,
+                "pause_ms": _pause_ms(p, left_ns),
+                "lost": int(p.holds(times.lost_ns, waited_ns).sum()),
+                "repeated": int(p.holds(times.twice_ns, waited_ns).sum()),
+                "latency_mean_ms": float(latency_ms.mean()) if latency_ms.size else None,
+                "latency_p95_ms": float(np.quantile(latency_ms, 0.95)) if latency_ms.size else None,
+                "rate_tps": p.rate_tps,
+                "executors": sum(p.configuration.executors.values()) or None,
+                "workers": p.configuration.workers if p.configuration.executors else None,
+                "over_target_s": None if target_p95_ms is None else times.seconds_over(target_p95_ms, *span),
+                **first.figures,
+            }
+        )
+    return pa.Table.from_pylist(rows, ADAPTATION)
+
+
+def _pause_ms(period: AdaptedPeriod, left_ns: np.ndarray) -> float | None:
+    """Return the longest time without an output around a decision; None where no plan was asked for."""
+    near = left_ns[period.holds(left_ns)]
+    return float(np.diff(near).max() / 1e6) if near.size > 1 else None
+
+
+def adapted_quality(
+    quality: Quality, periods: Sequence[AdaptedPeriod], sent: pa.Table, received: pa.Table
+) -> Quality:
+    """Return a step's quality with the judgements for one that adapts, in place of those that do not apply.
+
+    Plans are as decided, and losses and repetitions are explained by decisions.
+    """
+    balanced = bool((quality.ledger or {}).get("balanced"))
+    applied = [p for p in periods if p.applied]
+    late = [str(i) for i, p in enumerate(periods) if p.applied and not p.in_force_ns]
+    times = AdaptedMessages.of(sent, received)
+    unexplained = []
+    for astray_ns in (times.lost_ns, times.twice_ns):
+        near = np.zeros(astray_ns.size, dtype=bool)
+        for p in applied:
+            near |= p.holds(astray_ns, p.waited_ns(times))
+        unexplained.append(int((~near).sum()))
+    text = (
+        f"of {sent.num_rows} messages {times.lost_ns.size} lost and {times.twice_ns.size} repeated,"
+        f" {unexplained[0]} and {unexplained[1]} of them with no decision near"
+    )
+    held = int((quality.ledger or {}).get("absorbed", 0))  # by windows: they are not lost
+    unexplained[0] = max(unexplained[0] - held, 0)
+    ok = balanced and sum(unexplained) <= MOST_UNEXPLAINED_SHARE * sent.num_rows
+    found = Adaptation(
+        periods=len(periods),
+        applied=len(applied),
+        plan_as_decided=Finding(
+            ok=not late,
+            detail=f"{len(applied)} plans applied in {len(periods)} periods"
+            + (f"; not in force after {APPLY_MOST_S:g} s in period {', '.join(late)}" if late else ""),
+        ),
+        losses_explained=Finding(ok=ok, detail=text + ("" if balanced else "; the ledger does not add up")),
+    )
+    return quality.model_copy(update={"adaptation": found, "absent": {**quality.absent, **ADAPTED}})
