@@ -313,8 +313,6 @@ class Simulated(ClusterShape):
         """Refuse topologies whose bolts the simulator does not know, or does not play."""
         if not topology.traffic().hop_records:
             raise ValueError("cluster.kind: the simulator plays no jar's topology, only the harness's own")
-        if parts := topology.relief.parts:
-            raise ValueError(f"cluster.kind: the simulator does not play topology.{parts[0]}")
 
     def check_stores(self, metrics: MetricStore, plans: PlanStore) -> None:
         """Refuse servers that are beside the cluster: nothing waits for them."""

@@ -18,6 +18,7 @@ says what Storm 2.x does with a tuple, mechanism by mechanism, and nothing of ho
 - The number of emits for a tuple of one input is drawn by ``fanout``; a window's, at its firing.
 - Windows belong to tasks. A member is acked when it expires (``WindowManager``), other tuples when served.
 - An acked tuple's tree is complete when its acker executor has served the last ack.
+- With ``relief`` a component's helpers serve a share of its tuples, and spouts pause while queues are full.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.models.contract.layout import FloatArray, IntArray, Layout, NodePair, Output
-from harness.plans import BatchSize, Stream, Window
+from harness.plans import BatchSize, Relief, Stream, Watermarks, Window
 
 
 @dataclass(frozen=True)
@@ -159,6 +160,14 @@ class Network:
         one hop together.
     row_ms : mapping of Stream to float
         By how much a hop to another worker takes longer for each row of a batch beyond the first.
+    relief : Relief
+        Helping, and back-pressure as Heron has it.
+    help_routing : mapping of Stream to array (helper's executors, target's tasks)
+        Of each stream of a helped component: where those tuples go that its helper makes.
+    queue_room : int
+        Tuples in a full receive queue, of which watermarks are shares. Queues grow beyond it.
+    most_pending : int
+        Messages of a spout task whose trees may be open at once; 0 for any number.
     send_ms : mapping of sink to Atoms
         What a sink's own client takes after the ground truth's end and before the ack.
     acks : bool
@@ -208,6 +217,10 @@ class Network:
     transfer_batch: int = 1
     row_batches: Mapping[Stream, BatchSize] = field(default_factory=dict)
     row_ms: Mapping[Stream, float] = field(default_factory=dict)
+    relief: Relief = field(default_factory=Relief)
+    help_routing: Mapping[Stream, FloatArray] = field(default_factory=dict)
+    queue_room: int = 32_768
+    most_pending: int = 0
     worker_cores: FloatArray | None = None
     stretch: FloatArray | None = None
     quota_cores: FloatArray | None = None
@@ -217,6 +230,24 @@ class Network:
     def by_quota(self) -> FloatArray:
         """``quota_cores`` of every host."""
         return np.full(self.cores.size, np.inf) if self.quota_cores is None else self.quota_cores
+
+    @property
+    def helpers(self) -> dict[str, str]:
+        """The helper of each helped component."""
+        plan = self.layout.plan.query_plan
+        return {helped: plan.inputs(helped)[0].source for helped in self.relief.helping}
+
+    @property
+    def marks(self) -> dict[str, Watermarks]:
+        """Marks of the components whose queues are watched, as ``Rewriter.java`` gives them."""
+        found: dict[str, Watermarks] = {}
+        if self.relief.backpressure is not None:
+            bolts = (name for name in self.layout.order if name not in self.input_tps)
+            found = dict.fromkeys(bolts, self.relief.backpressure)
+        for helped, helper in self.helpers.items():
+            found[helped] = self.relief.helping[helped]
+            found.setdefault(helper, self.relief.helping[helped])
+        return dict(sorted(found.items()))
 
 
 WITHIN, BETWEEN_WORKERS, BETWEEN_NODES = range(3)

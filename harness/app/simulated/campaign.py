@@ -39,7 +39,7 @@ from harness.models.network import Network
 from harness.models.simulator import simulate_messages
 from harness.models.simulator.loads import loads
 from harness.models.simulator.messages import Messages
-from harness.plans import ACKER, AskedPlacement, Batching, PhysicalPlan, TopologyConfiguration, WorkerNode
+from harness.plans import ACKER, AskedPlacement, PhysicalPlan, TopologyConfiguration, WorkerNode
 from harness.quality import Finding
 from harness.runs import BurnInFound, CompleteLatency, DeclinedStep, Interval, Run, StepPlan, utc_now
 from harness.schedulers.by_hand import place_by_hand
@@ -117,9 +117,14 @@ def _carry_out(
         asked = _asked(experiment, asked_step)
         plan = _plan(experiment, asked, asked_step.placement, nodes)
         up_ns = now_ns + round(BETWEEN_STEPS_S * NS_PER_S)
-        played, span = _play(experiment, step, plan, asked_step.batching, up_ns, epoch_ms)
+        played, span = _play(experiment, step, plan, asked_step, up_ns, epoch_ms)
         step_plan = StepPlan(
-            asked=asked, start=plan, end=plan, placement=asked_step.placement, batching=asked_step.batching
+            asked=asked,
+            start=plan,
+            end=plan,
+            placement=asked_step.placement,
+            batching=asked_step.batching,
+            relief=asked_step.relief,
         )
         written = _write(experiment, run, step, asked_step, step_plan, played, span)
         now_ns, epoch_ms = written.done_ns, epoch_ms + (written.done_ns - up_ns) // 1_000_000
@@ -134,9 +139,9 @@ def _carry_out(
 
 
 def _play(
-    experiment: Experiment, step: Step, plan: PhysicalPlan, batching: Batching, up_ns: int, epoch_ms: int
+    experiment: Experiment, step: Step, plan: PhysicalPlan, how: AskedStep, up_ns: int, epoch_ms: int
 ) -> tuple[tables.Played, _Span]:
-    made = network(experiment, plan, step.sent_tps, batching)
+    made = network(experiment, plan, step.sent_tps, how.batching, how.relief)
     slowest_s = loads(made).slowest_window_s()
     measure = experiment.measure
 

@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from harness.app.simulated import relief_metrics
+from harness.app.simulated.book import NS_PER_MS, Book
 from harness.app.simulated.networks import ACK_MS, EMIT_MS, SEND_MS
 from harness.app.simulated.tables import Played
 from harness.models.contract.layout import FloatArray, IntArray
@@ -19,13 +21,14 @@ from harness.schemas import METRICS, Clock, Metric, MetricField
 
 BINS_LOG2 = 4
 """Logarithm of a histogram's bins an octave."""
-NS_PER_MS = 1e6
-
 
 def metrics(played: Played, bucket_s: float, buckets: int) -> pa.Table:
     """Return the rows of so many buckets, from the time at which the plan was up."""
-    book = _Book(played, 1000 * bucket_s, buckets)
-    frame = pd.concat([*book.arrivals(), *book.emits(), *book.services(), *book.acks(), *book.workers()])
+    book = _Reports(played, 1000 * bucket_s, buckets)
+    parts = [book.arrivals(), book.emits(), book.services(), book.acks(), book.workers()]
+    if played.run.network.relief.parts:
+        parts += [relief_metrics.helps(book), relief_metrics.pressures(book), relief_metrics.pauses(book)]
+    frame = pd.concat([rows for part in parts for rows in part])
     columns = {}
     for field in METRICS:
         column = pa.array(frame[field.name].to_numpy(), from_pandas=False)
@@ -46,95 +49,8 @@ def upper_bounds_ns(durations_ns: IntArray) -> IntArray:
     return np.asarray(((durations_ns >> shift) + 1) << shift)
 
 
-class _Book:
-    """Counts by task and bucket."""
-
-    def __init__(self, played: Played, bucket_ms: float, buckets: int) -> None:
-        self.played, self.run = played, played.run
-        self.layout = self.run.network.layout
-        self.plan = self.layout.plan.query_plan
-        self.bucket_ms, self.buckets = bucket_ms, buckets
-        ends = np.asarray(bucket_ms * np.arange(1, buckets + 1), dtype=np.float64)
-        self.ends_ms = played.epoch_ms(ends)
-        self.identifiers = self.run.parts.identifiers
-        by_task = self.layout.plan.by_task
-        self.workers_of = np.array([by_task[t].worker.label for t in self.identifiers.tolist()], dtype=object)
-        records = self.run.world.components
-        self.tasks_of = {
-            name: slice(int(r["first_task"]), int(r["first_task"] + r["tasks"]))
-            for name, r in zip(self.layout.order, records, strict=False)
-        }
-        self.tasks = self.run.visits["task"].astype(np.int64)
-        self.input = self.run.visits["input"]
-
-    def added(self, tasks: IntArray, times_ms: FloatArray, values: FloatArray | None = None) -> FloatArray:
-        """Add up by task and bucket."""
-        bucket = np.floor(times_ms / self.bucket_ms).astype(np.int64)
-        inside = (bucket >= 0) & (bucket < self.buckets)
-        cells = tasks[inside] * self.buckets + bucket[inside]
-        weights = None if values is None else values[inside]
-        size = self.identifiers.size
-        return np.bincount(cells, weights, size * self.buckets).reshape(size, self.buckets).astype(np.float64)
-
-    def dense(
-        self,
-        component: str,
-        measurement: str,
-        field: str,
-        values: FloatArray,
-        stream: str = "",
-        peer: str = "",
-    ) -> pd.DataFrame:
-        """Return a row a task of the component and bucket."""
-        mine = self.tasks_of[component]
-        return self.rows(
-            component,
-            measurement,
-            np.repeat(np.arange(mine.start, mine.stop), self.buckets),
-            np.tile(np.arange(self.buckets), mine.stop - mine.start),
-            values[mine].ravel(),
-            field=field,
-            stream=stream,
-            peer=peer,
-        )
-
-    def rows(
-        self,
-        component: str,
-        measurement: str,
-        tasks: IntArray,
-        buckets: IntArray,
-        values: FloatArray,
-        **labels: object,
-    ) -> pd.DataFrame:
-        """Return rows, with the labels that they have beside measurement, component, task and worker."""
-        columns = {"stream": "", "peer": "", **labels}
-        return pd.DataFrame(
-            {
-                "bucket_end_ms": self.ends_ms[buckets],
-                "measurement": measurement,
-                "component": component,
-                "task": self.identifiers[tasks].astype(np.int32),
-                "worker": self.workers_of[tasks],
-                "value": values,
-                **columns,
-            }
-        )
-
-    def sparse(
-        self, component: str, measurement: str, tasks: IntArray, times_ms: FloatArray, by: str, key: IntArray
-    ) -> pd.DataFrame:
-        """Count by task, bucket and a key, which stands in the column ``by``; zeros are left out."""
-        bucket = np.floor(times_ms / self.bucket_ms).astype(np.int64)
-        inside = (bucket >= 0) & (bucket < self.buckets)
-        found, count = np.unique(
-            np.stack([tasks[inside], bucket[inside], key[inside]]), axis=1, return_counts=True
-        )
-        labels = {
-            "field": MetricField.COUNT,
-            by: found[2].astype(str).astype(object),
-        }  # a histogram's field is its bin
-        return self.rows(component, measurement, found[0], found[1], count.astype(np.float64), **labels)
+class _Reports(Book):
+    """What bolts and spouts report."""
 
     def arrivals(self) -> Iterator[pd.DataFrame]:
         """Yield tuples taken up by each bolt, and the time between them."""
@@ -145,7 +61,7 @@ class _Book:
             yield self.dense(
                 key.component, Metric.RECEIVED, MetricField.COUNT, counts, key.stream, key.source
             )
-        bolts = np.flatnonzero((self.input != NONE) & np.isfinite(visits["received"]))
+        bolts = np.flatnonzero((self.input != NONE) & ~self.helped & np.isfinite(visits["received"]))
         bolts = bolts[np.lexsort((visits["received"][bolts], self.tasks[bolts]))]
         tasks, times = self.tasks[bolts], visits["received"][bolts]
         same = np.flatnonzero(tasks[1:] == tasks[:-1]) + 1
@@ -158,11 +74,6 @@ class _Book:
             added = self.added(tasks[same], times[same], values)
             for name in self.bolts:
                 yield self.dense(name, Metric.INTERARRIVAL, field, added)
-
-    @property
-    def bolts(self) -> list[str]:
-        """Components with an input."""
-        return [name for name in self.layout.order if self.plan.inputs(name)]
 
     def emits(self) -> Iterator[pd.DataFrame]:
         """Yield calls of emit by output, and the tuples that they made by task of the target."""
@@ -182,10 +93,14 @@ class _Book:
             if (key.source, key.stream) not in told:
                 told.add((key.source, key.stream))
                 copies = self.plan.component(key.component).tasks if stream.grouping == "all" else 1
-                counts = self.added(sources, times) / copies
+                counts = self.added(sources, times) / copies + self.kept(key.component)
                 yield self.dense(key.source, Metric.EMITTED, MetricField.COUNT, counts, key.stream)
             to = self.identifiers[self.tasks[mine]]
-            yield self.sparse(key.source, Metric.TRANSFERRED, sources, times, "peer", to).assign(
+            at = self.tasks_of[key.source]
+            own = (sources >= at.start) & (sources < at.stop)  # others are helpers of it
+            yield self.sparse(
+                key.source, Metric.TRANSFERRED, sources[own], times[own], "peer", to[own]
+            ).assign(
                 stream=key.stream
             )
 
@@ -195,7 +110,10 @@ class _Book:
         for name in self.bolts:
             mine = self.tasks_of[name]
             at = np.flatnonzero(
-                (self.tasks >= mine.start) & (self.tasks < mine.stop) & np.isfinite(visits["received"])
+                (self.tasks >= mine.start)
+                & (self.tasks < mine.stop)
+                & ~self.helped
+                & np.isfinite(visits["received"])
             )
             tasks, held_ms = self.tasks[at], SEND_MS if name in self.plan.sinks else 0.0
             ended = visits["served"][at] + held_ms

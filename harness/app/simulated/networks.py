@@ -14,8 +14,9 @@ one, and claim nothing about any machine:
 
 All worker nodes share one host with 4 cores; a node with a CPU quota has 4 cores of its own, and its quota.
 
-These are not simulated: garbage collection, the CPU use of polling and of Storm's own threads, max spout
-pending, message time-outs, replays, back-pressure. Nor is the adapting of load-aware routing: with it, each
+These are not simulated: garbage collection, the CPU use of polling and of Storm's own threads, message
+time-outs, replays, Storm's own back-pressure. Max spout pending is simulated where the topology has
+``helping`` or ``backpressure``, in all of its steps. The adapting of load-aware routing is not: with it, each
 executor's first task gets its executor's share, near or far.
 """
 
@@ -33,7 +34,7 @@ from harness.models.composite.source.inputs import BEYOND_MS
 from harness.models.contract.layout import FloatArray, Layout, Output, lay_out, outputs
 from harness.models.network import Atoms, Hops, Input, Network, Service, constant
 from harness.models.simulator.distributions import exponential, lognormal, uniform
-from harness.plans import Batching, PhysicalPlan, Stream, batched_streams
+from harness.plans import Batching, PhysicalPlan, Relief, Stream, batched_streams
 from harness.topologies.component_settings import Multiplier, ServiceTime
 from harness.topologies.java_text import JAVA_INT, string_hash
 from harness.topologies.roles import traits
@@ -47,10 +48,16 @@ SLACK_MS = 0.06
 FETCH_MS = 0.5
 """From the log append of a message to its being there for the spout."""
 HOST_CORES = 4.0
+QUEUE_ROOM = 32_768
+"""Storm's default of ``topology.executor.receive.buffer.size``."""
 
 
 def network(
-    experiment: Experiment, plan: PhysicalPlan, rate_tps: float, batching: Batching | None = None
+    experiment: Experiment,
+    plan: PhysicalPlan,
+    rate_tps: float,
+    batching: Batching | None = None,
+    relief: Relief | None = None,
 ) -> Network:
     """Return the network of an experiment's topology on a physical plan.
 
@@ -58,6 +65,8 @@ def network(
     ----------
     batching : mapping, optional
         What travels in batches of the rewriting layer; by default what the topology says.
+    relief : Relief, optional
+        Helping and back-pressure that are in force; by default what the topology says.
 
     Raises
     ------
@@ -94,6 +103,8 @@ def network(
     routing = {s: routing_of(experiment, layout, s) for s in plan.query_plan.streams}
     spouts, turns = plan.query_plan.spouts, experiment.shares
     hosts = contention.hosts(layout)
+    relief = topology.relief if relief is None else relief
+    helpers = {helped: plan.query_plan.inputs(helped)[0].source for helped in relief.helping}
     rates = {s: rate_tps * turns[s] / sum(turns.values()) for s in spouts}
     return Network(
         layout=layout,
@@ -115,6 +126,14 @@ def network(
         hops=Hops(WITHIN, _far(), _far()),
         batch=batch,
         transfer_batch=transfer,
+        relief=relief,
+        help_routing={
+            s: routing_of(experiment, layout, s, helper)
+            for helped, helper in helpers.items()
+            for s in plan.query_plan.outputs(helped)
+        },
+        queue_room=int(str(storm.get("topology.executor.receive.buffer.size", QUEUE_ROOM))),
+        most_pending=topology.max_spout_pending if topology.relief.parts else 0,
         row_batches=batched_streams(plan.query_plan, topology.batching if batching is None else batching),
         flush_ms=flush if max(batch, transfer) > 1 else 0.0,
         send_ms=dict.fromkeys(plan.query_plan.sinks, constant(SEND_MS)),
@@ -170,9 +189,13 @@ def children(multiplier: Multiplier) -> FloatArray:
     return np.asarray(weights / weights.sum())
 
 
-def routing_of(experiment: Experiment, layout: Layout, stream: Stream) -> FloatArray:
-    """Return where a stream's tuples go (source's executors, target's tasks)."""
-    sources = layout.executors[layout.of[stream.source]]
+def routing_of(experiment: Experiment, layout: Layout, stream: Stream, sender: str = "") -> FloatArray:
+    """Return where a stream's tuples go (source's executors, target's tasks).
+
+    With a ``sender`` they are sent by its executors, in the place of the source's.
+    """
+    senders = layout.of[sender or stream.source]
+    sources = layout.executors[senders]
     tasks = len(layout.tasks[stream.target])
     held = layout.membership[stream.target]
     row = np.zeros(tasks)
@@ -184,7 +207,7 @@ def routing_of(experiment: Experiment, layout: Layout, stream: Stream) -> FloatA
         case "fields" | "partial-key":
             row = _by_key(emitted_keys(experiment, stream.source), tasks, stream.grouping == "partial-key")
         case "local-or-shuffle":
-            here = layout.worker[layout.of[stream.source], None] == layout.worker[layout.of[stream.target]]
+            here = layout.worker[senders, None] == layout.worker[layout.of[stream.target]]
             near = (here @ held > 0).astype(np.float64)
             near[near.sum(axis=1) == 0] = 1.0
             return np.asarray(near / near.sum(axis=1, keepdims=True))

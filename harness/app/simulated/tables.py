@@ -77,12 +77,12 @@ class Played:
 
     def of_kind(self, *kinds: int) -> BoolArray:
         """Return which tuples are at components of these kinds."""
-        world = self.run.world
-        return np.isin(world.components["kind"][self._component(np.arange(self.run.visits.size))], kinds)
+        kind = self.run.world.components["kind"]
+        return np.isin(kind[self._component(np.arange(self.run.visits.size))], kinds)
 
     def _component(self, visits: IntArray) -> IntArray:
-        world = self.run.world
-        return np.asarray(world.tasks["component"][world.visits["task"][visits]], dtype=np.int64)
+        """Return whose code served tuples, by its position in the layout's order."""
+        return np.asarray(self.run.component_of(visits), dtype=np.int64)
 
     def at(self, visits: IntArray, components: Collection[str]) -> BoolArray:
         """Return which tuples are at some of the components."""

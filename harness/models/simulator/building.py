@@ -33,6 +33,7 @@ from harness.models.simulator.kinds import (
     Indices,
     Records,
 )
+from harness.models.simulator.relief_records import ReliefRecords, relief_records, require_playable
 from harness.plans import BatchSize, Stream
 
 ROUND_SIZE = 1000
@@ -47,6 +48,7 @@ class Parts:
     ----------
     identifiers : array (tasks)
         Storm's numbers of the tasks.
+    relief : ReliefRecords
     inputs_by_number : list of Input
         The names of the records of ``inputs``.
     boxes : int
@@ -69,6 +71,7 @@ class Parts:
     batch: Floats
     ackers: Counters
     identifiers: IntArray
+    relief: ReliefRecords
     inputs_by_number: list[Input] = field(default_factory=list)
     boxes: int = 0
 
@@ -88,6 +91,7 @@ def build(network: Network) -> Parts:
     """
     if network.row_batches and max(network.batch, network.transfer_batch) > 1:
         raise ModelDeclined("batches of the rewriting layer beside Storm's own are not played")
+    require_playable(network)
     return _Builder(network).parts()
 
 
@@ -103,6 +107,9 @@ class _Builder:
         self.fans: list[tuple[int, ...]] = []
         self.streams: list[tuple[float, ...]] = []
         self.boxes = 0
+        self.watched = list(network.marks)
+        self.helpers = network.helpers
+        self.help_inputs: dict[str, int] = {}
         self.routes: list[int] = []
         self.turns: list[IntArray] = []
         firsts = np.cumsum([0] + [len(self.layout.tasks[c]) for c in self.layout.order])
@@ -119,6 +126,12 @@ class _Builder:
             made = (0, 0) if key.component in network.windows else self._fans(key, fans_of[key.component])
             self.inputs.append((*self._service(key), *made))
         components = np.array([self._component(n, fans_of[n]) for n in layout.order], dtype=COMPONENT)
+        for helped, helper in self.helpers.items():
+            (s,) = self.plan.inputs(helped)
+            key = Input(helped, s.source, s.stream)
+            made = self._fans(key, self._streams(helped, helper))
+            self.help_inputs[helped] = len(self.inputs)
+            self.inputs.append((*self._service(key), *made))
         ackers = layout.ackers
         count = ackers.stop - ackers.start if network.acks else 0
         acker_service = self._atoms(network.acker_service_ms, "the ackers' service")
@@ -151,6 +164,7 @@ class _Builder:
             identifiers=np.concatenate([layout.tasks[c] for c in layout.order]),
             inputs_by_number=list(self.input_number),
             boxes=self.boxes,
+            relief=relief_records(network, self.help_inputs),
         )
 
     def _atoms(self, atoms: Atoms, what: str) -> int:
@@ -167,8 +181,12 @@ class _Builder:
         service, what = self.network.service[key], f"service of {key.component}"
         return self._atoms(service.cpu_ms, what), self._atoms(service.wait_ms, what)
 
-    def _streams(self, name: str) -> list[tuple[Output, int, int]]:
-        """Add the streams that leave a component; return its outputs with their part of the streams."""
+    def _streams(self, name: str, sender: str = "") -> list[tuple[Output, int, int]]:
+        """Add the streams that leave a component; return its outputs with their part of the streams.
+
+        With a ``sender`` they are those on which it sends what it makes in the component's place.
+        """
+        sender = sender or name
         found = []
         for output in outputs(self.plan, name):
             first = len(self.streams)
@@ -180,18 +198,21 @@ class _Builder:
                     rows = self.network.row_batches.get(s, BatchSize(size=1))
                     numbers = (self.number[s.target], self.input_number[key], route, int(in_turn))
                     row_ms = self.network.row_ms.get(s, 0.0)
-                    self.streams.append((*numbers, rows.size, self.boxes, rows.flush_ms, row_ms))
+                    help_ = self.watched.index(s.target) if s.target in self.helpers else NONE
+                    sizes = (rows.size, self.boxes, help_, 0, rows.flush_ms, row_ms)
+                    self.streams.append((*numbers, *sizes))
                     if rows.size > 1:
-                        self.boxes += len(self.layout.tasks[name]) * len(self.layout.tasks[s.target])
+                        self.boxes += len(self.layout.tasks[sender]) * len(self.layout.tasks[s.target])
                     if route != NONE:
-                        self.routes += self._rows(s, in_turn)
+                        self.routes += self._rows(s, in_turn, sender)
             found.append((output, first, len(self.streams) - first))
         return found
 
-    def _rows(self, stream: Stream, in_turn: bool) -> list[int]:
-        """Return, for each executor of the source, the table or the round of its targets' tasks."""
-        rows = np.asarray(self.network.routing[stream], dtype=np.float64)
-        sources = self.layout.of[stream.source]
+    def _rows(self, stream: Stream, in_turn: bool, sender: str) -> list[int]:
+        """Return, for each executor of the sender, the table or the round of its targets' tasks."""
+        known = self.network.routing if sender == stream.source else self.network.help_routing
+        rows = np.asarray(known[stream], dtype=np.float64)
+        sources = self.layout.of[sender]
         wanted = (sources.stop - sources.start, len(self.layout.tasks[stream.target]))
         if rows.shape != wanted:
             raise ModelDeclined(f"routing of {stream.label} has the shape {rows.shape}, not {wanted}")
@@ -262,8 +283,9 @@ class _Builder:
         nodes = {n.name: i for i, n in enumerate(layout.plan.nodes)}
         worker_node = np.array([nodes[w.node] for w in layout.plan.workers])
         found = np.zeros(len(layout), dtype=EXECUTOR)
-        for name in ("head", "tail", "item"):
+        for name in ("head", "tail", "item", "help", "help_end", "whole", "signal", "signal_end"):
             found[name] = NONE
+        found["parked"] = NAN
         for c, component in enumerate(components):
             mine = slice(component["first_executor"], component["first_executor"] + component["executors"])
             found["component"][mine], found["kind"][mine] = c, component["kind"]
@@ -317,6 +339,8 @@ class _Builder:
         computing[-1] = acker_service != NONE and computes(acker_service)
         for key, record in zip(self.input_number, inputs, strict=False):
             computing[self.number[key.component]] |= computes(record["cpu"])
+        for helped, number in self.help_inputs.items():
+            computing[self.number[self.helpers[helped]]] |= computes(inputs["cpu"][number])
         for c, component in enumerate(components):
             if component["input"] != NONE:
                 computing[c] |= computes(inputs["cpu"][component["input"]])

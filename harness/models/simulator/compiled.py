@@ -6,8 +6,8 @@ from harness.models import compiling
 from harness.models.compiling import Function
 
 MODULES = (
-    *("compiled", "draws", "events", "heap", "kinds", "lineage"),
-    *("sending", "serving", "windowing"),
+    *("compiled", "draws", "events", "heap", "helping", "kinds", "lineage"),
+    *("relieving", "sending", "serving", "windowing"),
 )
 """Modules with compiled functions, and the records that these work on; a test compares."""
 _FOLDER = compiling.folder(__package__, MODULES)

@@ -20,7 +20,9 @@ from harness.models.quotas import PERIOD_MS
 from harness.models.simulator.compiled import compiled_bare, inlined
 from harness.models.simulator.draws import uniform
 from harness.models.simulator.heap import pop, push
+from harness.models.simulator.helping import next_help, whole
 from harness.models.simulator.kinds import (
+    ACK_ARRIVES,
     AFTER_CPU,
     ALIVE,
     BATCH,
@@ -32,18 +34,32 @@ from harness.models.simulator.kinds import (
     FULL,
     HELD,
     INF,
+    LOOK,
+    LOOKS,
+    MOST_PENDING,
     NAN,
     NEW_PERIOD,
     NEXT,
     NONE,
     OTHER_WORK,
     SERVED,
+    SIGNAL_ARRIVES,
     SPOUT,
     TICK,
     TIME_WINDOW,
     VISIT_ARRIVES,
     WAKE,
     World,
+)
+from harness.models.simulator.relieving import (
+    LOOK_MS,
+    acked,
+    gives_back,
+    goes_on,
+    hear_signals,
+    look_at_queues,
+    signal_arrives,
+    stands_still,
 )
 from harness.models.simulator.sending import batched, flush, leave, look, next_flush, take_flushes
 from harness.models.simulator.serving import begin, conclude, demand, seek, serve, work
@@ -67,6 +83,9 @@ def play(world: World) -> None:
             world.executors[executor]["asleep"] = 2
             world.executors[executor]["wake"] = world.executors[executor]["free"]
             push(world, world.executors[executor]["wake"], WAKE, executor)
+    if world.relief[LOOKS] == 1:
+        for worker in range(world.workers.size):
+            push(world, LOOK_MS * worker / world.workers.size, LOOK, worker)  # not all at once
     while world.counters[ALIVE] > 0 and world.counters[FULL] == 0 and world.counters[EVENTS] > 0:
         time, kind, subject = pop(world)
         executor, then = happen(world, time, kind, subject)
@@ -81,6 +100,8 @@ def happen(world: World, time: float, kind: int, subject: int) -> tuple[int, int
         e = world.executors[subject]
         return (subject if e["asleep"] > 0 and e["wake"] == time else NONE), NEXT
     if kind == DONE:
+        if world.relief[LOOKS] == 1 and gives_back(world, subject):
+            return subject, NEXT
         return subject, int(world.executors[subject]["then"])
     if kind == CORE:
         return finish_thread(world, subject, time), AFTER_CPU
@@ -100,6 +121,12 @@ def happen(world: World, time: float, kind: int, subject: int) -> tuple[int, int
             push(world, tick_time(world, subject), TICK, subject)
         if batched(world):
             expect_flush(world, int(world.tasks[subject]["executor"]), time)
+    elif kind == ACK_ARRIVES:
+        acked(world, subject, time)
+    elif kind == LOOK:
+        look_at_queues(world, subject, time)
+    elif kind == SIGNAL_ARRIVES:
+        signal_arrives(world, subject, time)
     else:
         arrive(world, kind, subject, time)
     return NONE, NEXT
@@ -148,6 +175,7 @@ def arrive(world: World, kind: int, item: int, time: float) -> None:
         first, last = far_batch(world, executor, item, time)
         if first == NONE:
             return
+    e["queued"] += 1
     if e["tail"] == NONE:
         e["head"] = first
     else:
@@ -199,6 +227,7 @@ def take(world: World, executor: int) -> int:
     """Take the first item of a queue."""
     e = world.executors[executor]
     item = e["head"]
+    e["queued"] -= 1
     e["head"] = following(world, executor, item)
     if e["head"] == NONE:
         e["tail"] = NONE
@@ -242,6 +271,10 @@ def pick(world: World, executor: int, time: float) -> bool:
     e = world.executors[executor]
     e["free"] = time
     if e["kind"] == SPOUT:
+        if world.relief[LOOKS] + world.relief[MOST_PENDING] > 0:
+            if stands_still(world, executor, time):
+                return False
+            goes_on(world, executor, time)
         found = seek(world, executor)
         if time < found < INF:
             e["then"] = BEGIN
@@ -249,6 +282,8 @@ def pick(world: World, executor: int, time: float) -> bool:
         return bool(found <= time)
     if batched(world):
         take_flushes_before(world, executor, time)
+    if e["signal"] != NONE:
+        hear_signals(world, executor, time)
     if e["head"] != NONE:
         e["item"] = take(world, executor)
         return True
@@ -291,7 +326,11 @@ def go_on(world: World, executor: int, time: float, then: int) -> None:
                 push(world, time + hold, DONE, executor)
                 return
         work(world, executor, e["free"], time, e["cpu_now"])
-        conclude(world, executor, item, time)
+        if e["help"] != NONE:
+            e["item"] = next_help(world, executor, item)
+            then = BEGIN
+            continue
+        conclude(world, executor, whole(world, executor, item), time)
         then = NEXT
 
 

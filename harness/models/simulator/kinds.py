@@ -26,16 +26,29 @@ SPOUT, BOLT, COUNT_WINDOW, TIME_WINDOW, ACKER = range(5)
 VISITS, MESSAGES, FIRINGS, ANCHORS, PARCELS, FREE_PARCEL = range(6)
 """Counters: records in use, and the first parcel that is in use no longer."""
 EVENTS, EVENT_NUMBER, ALIVE, FULL = range(6, 10)
-"""More of them: events pending and made so far, what keeps the run going, and whether an array is full."""
-COUNTERS = 10
+SIGNALS, NEWS_USED = range(10, 12)
+"""More of them: events pending and made so far, what keeps the run going, whether an array is full; signals
+and news in use."""
+COUNTERS = 12
 UNROUTABLE = 2
 """Instead of 1 in the counter ``FULL``: an executor emitted where it has no routing probabilities."""
 NEXT, BEGIN, AFTER_CPU, SERVED, HELD = range(5)
 """What an executor does when its time comes."""
-WAKE, DONE, VISIT_ARRIVES, MESSAGE_ARRIVES, TICK, BOX_DUE, CORE, OTHER_WORK, NEW_PERIOD = range(9)
-"""Kinds of event. Their subjects: executor, executor, visit, message, task, box, host, host, host."""
+PAUSED, LIMITED = range(5, 7)
+"""Why a spout executor stands still: for full queues, or for its limit of pending messages."""
+WAKE, DONE, VISIT_ARRIVES, MESSAGE_ARRIVES, TICK, BOX_DUE, ACK_ARRIVES = range(7)
+"""Kinds of event. Their subjects: executor, executor, visit, message, task, box, root."""
+CORE, OTHER_WORK, NEW_PERIOD, LOOK, SIGNAL_ARRIVES = range(7, 12)
+"""More of them, which happen only as long as something else does: host, host, host, worker, signal."""
 BATCH, FLUSH_MS, TRANSFER_BATCH = range(3)
 """Places in ``World.batch``."""
+LOOKS, PAUSES, MOST_PENDING = range(3)
+"""Places in ``World.relief``: whether queues are looked at, whether spouts pause for them, and how many
+messages of each of a spout executor's tasks may be pending; 0 for any number."""
+EASY, HELPED, PRESSED = range(3)
+"""What is done about a component's queues: nothing, helpers serve all, ordinary back-pressure."""
+STATE, RATIO, REQUESTS, REACHED, PAUSE = range(5)
+"""Kinds of news: of a watched component (three), of an executor, of a worker."""
 
 TABLE = np.dtype([("first", "i4"), ("size", "i4")])
 CELL = np.dtype([("value", "f8"), ("other", "f8"), ("threshold", "u8")])
@@ -59,7 +72,7 @@ FAN = np.dtype([(n, "i4") for n in ("table", "stream", "streams", "pad")])
 
 STREAM = np.dtype(
     [
-        *((n, "i4") for n in ("target", "input", "route", "in_turn", "size", "box")),
+        *((n, "i4") for n in ("target", "input", "route", "in_turn", "size", "box", "help", "pad")),
         ("stay", "f8"),
         ("row", "f8"),
     ]
@@ -67,7 +80,8 @@ STREAM = np.dtype(
 """``route``: first of the source's rows in ``routes``; ``NONE`` where every task gets a copy. Rows are tables
 of tasks or, ``in_turn``, rounds; ``NONE`` where nothing is known of the executor's tuples. ``size``: of
 batches of rows, 1 for none; ``stay``: how long one waits; ``box``: where its own begin in ``boxes``; ``row``:
-how much longer a hop to another worker takes for each row but the first."""
+how much longer a hop to another worker takes for each row but the first. ``help``: where in ``watched`` the
+target is whose tuples the source may serve itself, or ``NONE``."""
 
 TURN = np.dtype([(n, "i4") for n in ("first", "size", "at", "pad")])
 """Tasks that an executor sends to in turn: where in ``turn_tasks``, and which is next."""
@@ -79,7 +93,9 @@ EXECUTOR = np.dtype(
         *((n, "i4") for n in ("component", "kind", "row", "worker", "node", "host", "shared")),
         *((n, "i4") for n in ("first_task", "tasks", "head", "tail", "item", "then", "asleep")),
         *((n, "i4") for n in ("look", "emitted", "rounds", "parcels", "far_head", "far_tail", "far")),
-        ("pad", "i4"),
+        *((n, "i4") for n in ("queued", "over", "help", "help_end", "whole")),
+        *((n, "i4") for n in ("signal", "signal_end", "pending", "pad")),
+        ("parked", "f8"),
     ]
 )
 """``stretch``: of its CPU time; 1 where cores are played. ``shared``: they are. ``flush``: phase of its
@@ -88,7 +104,10 @@ sleeps are counted from there. ``wake``: when it will look. ``head``, ``tail``: 
 service, ``wait``, ``cpu_now``: its, ``then``: what follows. ``asleep``: 1, or 2 when something has come.
 ``look``: the task that a spout looks at; ``emitted``: whether this round has; ``rounds``: of its records of
 rounds, those in use. ``parcels``: items in its batches. ``far_head``, ``far_tail``, ``far``: the batch of
-what comes to it from other workers."""
+what comes to it from other workers. ``queued``: items in its queue; ``over``: that is over its mark.
+``help``, ``help_end``: the helping queue; ``whole``: the tuple that what it serves there was made from.
+``signal``, ``signal_end``: signals in its queue. ``pending``: a spout's messages that are not acked;
+``parked``: since when it stands still."""
 
 TASK = np.dtype(
     [
@@ -167,6 +186,46 @@ ROUND = np.dtype([("start", "f8"), ("period", "f8"), ("count", "i8")])
 until the next record."""
 
 
+WATCHED = np.dtype(
+    [
+        *((n, "f8") for n in ("high", "low", "delta")),
+        *((n, "i4") for n in ("component", "helper", "input", "first_share")),
+    ]
+)
+"""A component whose queues are looked at. ``high``, ``low``: its marks, in tuples. ``helper``: where in
+``watched`` its helper is, or ``NONE``; ``input``: of a tuple that the helper serves, ``first_share``: where
+in ``shares`` those of the helper's tasks begin."""
+
+CARE = np.dtype(
+    [
+        *(("ratio", "f8"), ("reached", "i8"), ("said_reached", "i8"), ("requests", "i8")),
+        *((n, "i4") for n in ("here", "state", "said", "in_force", "times", "pad")),
+    ]
+)
+"""One worker's part in a watched component. ``ratio``: the share that helpers serve outside of Leron
+back-pressure; ``requests``: how often help was asked for. ``reached``: how often queues of this worker came
+to the high mark. ``here``: it has such queues, ``state``: what is done about them; ``said``,
+``said_reached``: what other workers were told; ``times``: how often it was reached at this look. ``in_force``: what is so in all workers, as far as is known."""
+
+HEARD = np.dtype([("number", "i8"), ("reached", "i8"), ("at", "f8"), ("state", "i4"), ("pad", "i4")])
+"""What a worker has heard from another one of a watched component."""
+
+WORKER = np.dtype([("said", "f8"), ("number", "i8"), ("paused", "i4"), ("speaker", "i4")])
+"""``said``: when it last repeated what it says; ``number``: of its last signal; ``speaker``: the executor that
+sends its signals, or ``NONE``."""
+
+SIGNAL = np.dtype(
+    [
+        *(("number", "i8"), ("reached", "i8")),
+        *((n, "i4") for n in ("origin", "watched", "state", "target", "after", "link")),
+    ]
+)
+"""To an executor; ``after``: the last tuple in its queue when it came."""
+
+NEWS = np.dtype([("time", "f8"), ("value", "f8"), *((n, "i4") for n in ("kind", "worker", "subject", "pad"))])
+"""A change of something that is reported."""
+
+
 class World(NamedTuple):
     """A network in flat arrays, and all that happens in it.
 
@@ -196,6 +255,15 @@ class World(NamedTuple):
         Batches of rows, by stream, sending and receiving task.
     rounds, round_first : ROUND, int64 (executors)
         Rounds of spout executors, each executor's own part.
+    relief : int64 (3)
+        Whether queues are looked at, whether spouts pause, most pending messages.
+    watched, cares : WATCHED, CARE (workers x watched)
+        Components whose queues are looked at, and each worker's part in them.
+    heard : HEARD (workers x watched x workers)
+        By the worker that heard, the component, and the worker that spoke.
+    workers, signals, news : WORKER, SIGNAL, NEWS
+    shares : float64
+        Of each helper's task, what is due of the share that it serves.
     event_times, event_numbers, event_codes
         The heap: by time, then in the order in which they were made.
     """
@@ -228,6 +296,14 @@ class World(NamedTuple):
     boxes: Records
     rounds: Records
     round_first: Counters
+    relief: Counters
+    watched: Records
+    cares: Records
+    heard: Records
+    workers: Records
+    signals: Records
+    news: Records
+    shares: Floats
     event_times: Floats
     event_numbers: Counters
     event_codes: Counters

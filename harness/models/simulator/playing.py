@@ -21,10 +21,13 @@ from harness.models.simulator.kinds import (
     MESSAGE,
     MESSAGES,
     NAN,
+    NEWS,
+    NEWS_USED,
     NONE,
     PARCEL,
     ROOT,
     ROUND,
+    SIGNAL,
     SPOUT,
     THREAD,
     UNROUTABLE,
@@ -100,7 +103,9 @@ def _sizes(expected: Loads, messages: Messages, boxes: int) -> dict[str, int]:
         "anchors": sum(members(c) for c in firings),
     }
     sizes = {name: int(SPARE * seconds * rate) + 1000 for name, rate in many.items()}
-    return {**sizes, "events": 10_000 + 4 * len(layout) + 4 * boxes, "parcels": 10_000, "threads": 1000}
+    events = 10_000 + 4 * len(layout) + 4 * boxes
+    relieved = 10_000 if expected.network.relief.parts else 1
+    return {**sizes, "events": events, "parcels": 10_000, "threads": 1000, "news": relieved, "rounds": relieved}
 
 
 def _world(
@@ -126,7 +131,7 @@ def _world(
     tasks["next"] = np.where(spouts, np.searchsorted(roots["task"], np.arange(tasks.size)), 0)
     tasks["end"] = np.where(spouts, np.searchsorted(roots["task"], np.arange(tasks.size), "right"), 0)
     pending = np.bincount(tasks["executor"], tasks["end"] - tasks["next"], many).astype(np.int64)
-    room = np.where(executors["kind"] == SPOUT, ROUNDS * pending + ROUNDS, 0)
+    room = np.where(executors["kind"] == SPOUT, ROUNDS * pending + ROUNDS + sizes["rounds"], 0)
     buffers = np.zeros(many * (many + 1) if batched else 1, dtype=BUFFER)
     buffers["head"] = buffers["tail"] = NONE
     executors["far_head"] = executors["far_tail"] = NONE
@@ -159,6 +164,11 @@ def _world(
         boxes=boxes,
         rounds=np.empty(int(room.sum()), dtype=ROUND),
         round_first=np.concatenate([[0], np.cumsum(room)[:-1]]),
+        relief=parts.relief.relief,
+        watched=parts.relief.watched,
+        **parts.relief.copies(),
+        signals=np.empty(sizes["news"], dtype=SIGNAL),
+        news=np.empty(sizes["news"], dtype=NEWS),
         event_times=np.empty(sizes["events"]),
         event_numbers=np.empty(sizes["events"], dtype=np.int64),
         event_codes=np.empty(sizes["events"], dtype=np.int64),
@@ -241,6 +251,6 @@ def _fill_far_batches(world: World, executor: int) -> None:
 
 def _trimmed(world: World) -> World:
     """Leave the parts of the arrays out that are not in use."""
-    used = {"visits": VISITS, "messages": MESSAGES, "firings": FIRINGS, "anchors": ANCHORS}
+    used = {"news": NEWS_USED, "visits": VISITS, "messages": MESSAGES, "firings": FIRINGS, "anchors": ANCHORS}
     parts = {name: getattr(world, name)[: world.counters[at]] for name, at in used.items()}
     return world._replace(**parts)

@@ -13,7 +13,9 @@ import math
 from harness.models.simulator.compiled import inlined, inner
 from harness.models.simulator.draws import draw
 from harness.models.simulator.heap import push
+from harness.models.simulator.helping import helps, keep
 from harness.models.simulator.kinds import (
+    ACK_ARRIVES,
     ACKER,
     BATCH,
     BOX_DUE,
@@ -23,6 +25,7 @@ from harness.models.simulator.kinds import (
     INF,
     MESSAGE_ARRIVES,
     MESSAGES,
+    MOST_PENDING,
     NAN,
     NONE,
     PARCELS,
@@ -51,6 +54,8 @@ def place(world: World, target: int, item: int, time: float, far: int) -> None:
     if world.executors[target]["kind"] == SPOUT:
         world.roots[item]["back"] = time
         world.roots[item]["far"] = far
+        if world.relief[MOST_PENDING] > 0:
+            push(world, time, ACK_ARRIVES, item)
         return
     if world.executors[target]["kind"] == ACKER:
         world.messages[item]["queued"] = time
@@ -289,6 +294,13 @@ def emit(
         for ordinal in range(1, number + 1):
             for s in range(made["stream"], made["stream"] + made["streams"]):
                 to = world.streams[s]
+                if to["help"] != NONE and helps(world, sender, int(to["help"]), task_of(world, parent)):
+                    kind = int(world.watched[to["help"]]["input"])
+                    item = new_visit(world, task_of(world, parent), kind, parent, root, ordinal)
+                    if item == NONE:
+                        return
+                    keep(world, sender, item, time)  # what it was made from is acked when this is served
+                    continue
                 if to["route"] == NONE:
                     first = int(world.components[to["target"]]["first_task"])
                     end = first + world.components[to["target"]]["tasks"]

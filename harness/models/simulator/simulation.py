@@ -11,7 +11,7 @@ from harness.errors import ModelDeclined
 from harness.models.contract.layout import FloatArray, IntArray
 from harness.models.network import Network
 from harness.models.simulator.building import Parts, build
-from harness.models.simulator.kinds import Records, World
+from harness.models.simulator.kinds import NONE, Records, World
 from harness.models.simulator.lineage import Paths, paths, paths_to
 from harness.models.simulator.loads import loads
 from harness.models.simulator.messages import Messages, generate
@@ -99,6 +99,20 @@ class SimulatedRun:
     def visits(self) -> Records:
         """All tuples at tasks (``kinds.VISIT``)."""
         return self.world.visits
+
+    @cached_property
+    def help_inputs(self) -> dict[int, str]:
+        """Helped components by the ``input`` of tuples that their helpers served."""
+        inputs = self.parts.relief.watched["input"].tolist()
+        return {i: name for i, name in zip(inputs, self.network.marks, strict=True) if i != NONE}
+
+    def component_of(self, visits: IntArray) -> IntArray:
+        """Return whose code served tuples: a helper's task has the helped component's, too."""
+        world = self.world
+        found = world.tasks["component"][world.visits["task"][visits]].astype(np.int64)
+        for number, name in self.help_inputs.items():
+            found[world.visits["input"][visits] == number] = self.network.layout.order.index(name)
+        return found
 
     @cached_property
     def in_interval(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

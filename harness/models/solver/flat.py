@@ -27,6 +27,8 @@ def flatten(network: Network) -> tuple[Structure, Flat]:
     """
     if network.row_batches:
         raise ModelDeclined("batches of the rewriting layer are not solved, only played")
+    if network.relief.parts or network.most_pending:
+        raise ModelDeclined("helping, pauses and limits of pending messages are not solved, only played")
     layout = network.layout
     names = structure(layout.plan.query_plan)
     component, klass, output, stream = (
