@@ -89,10 +89,6 @@ MISTAKES = {
         "steps.plan.1: relief: there is no topology.backpressure",
     ),
     "a step's part of another name": (("relief: [backpressure]", "relief: [sleep]"), "steps.plan.1.relief"),
-    "the simulator": (
-        ("{kind: local, nodes", "{kind: simulator, nodes"),
-        "cluster.kind: the simulator does not play topology.helping",
-    ),
 }
 
 

@@ -50,7 +50,7 @@ def upper_bounds_ns(durations_ns: IntArray) -> IntArray:
 
 
 class _Reports(Book):
-    """What bolts and spouts report."""
+    """Reports of instrumented bolts and spouts."""
 
     def arrivals(self) -> Iterator[pd.DataFrame]:
         """Yield tuples taken up by each bolt, and the time between them."""

@@ -1,4 +1,4 @@
-"""What helpers, watched bolts and pausing spouts of a played step would report: rows of ``METRICS``.
+"""Reports of helpers, watched bolts and pausing spouts of a played step: rows of ``METRICS``.
 
 Shares, states and pauses are told by the run's news; queues by when tuples came to them and left.
 """

@@ -46,7 +46,7 @@ LOOKS, PAUSES, MOST_PENDING = range(3)
 """Places in ``World.relief``: whether queues are looked at, whether spouts pause for them, and how many
 messages of each of a spout executor's tasks may be pending; 0 for any number."""
 EASY, HELPED, PRESSED = range(3)
-"""What is done about a component's queues: nothing, helpers serve all, ordinary back-pressure."""
+"""Ways to deal with a component's queues: nothing, helpers serve all, ordinary back-pressure."""
 STATE, RATIO, REQUESTS, REACHED, PAUSE = range(5)
 """Kinds of news: of a watched component (three), of an executor, of a worker."""
 
@@ -208,7 +208,7 @@ to the high mark. ``here``: it has such queues, ``state``: what is done about th
 ``said_reached``: what other workers were told; ``times``: how often it was reached at this look. ``in_force``: what is so in all workers, as far as is known."""
 
 HEARD = np.dtype([("number", "i8"), ("reached", "i8"), ("at", "f8"), ("state", "i4"), ("pad", "i4")])
-"""What a worker has heard from another one of a watched component."""
+"""The last signal that a worker has heard from another one of a watched component."""
 
 WORKER = np.dtype([("said", "f8"), ("number", "i8"), ("paused", "i4"), ("speaker", "i4")])
 """``said``: when it last repeated what it says; ``number``: of its last signal; ``speaker``: the executor that
