@@ -1,4 +1,4 @@
-"""Section 3 of Leron as a figure: the gain by helping over the messages under way, simulated, beside both formulas."""
+"""Section 3 of Leron as a figure: simulated gain by helping over the messages under way, beside formulas."""
 
 from __future__ import annotations
 
@@ -67,22 +67,27 @@ def draw(rows: pd.DataFrame) -> Figure:
         limited = mine[np.isfinite(mine["under_way"])]
         last = float(limited["under_way"].max()) + 2 * STEP
         axis.axvspan(first["asked_from"], first["spoilt_from"], color=style.GAP, linewidth=0)
-        axis.axhline(first["published_gain"], color=style.INK, linestyle=":", label="(M − N) / 2, published")
+        axis.axhline(first["published_gain"], color=style.INK, linestyle=":", label="(M − N) / 2, paper")
         axis.axhline(first["most_gain"], color=style.INK, linestyle="--", label="(M − N) / (2N), all busy")
         for place, mechanism in enumerate(MECHANISMS[1:]):
             look = style.look(place)
             of = limited[limited["mechanism"] == mechanism]
-            axis.plot(of["under_way"], of["gain"], look.marker + "-", color=look.colour, label=WORDS[mechanism])
+            axis.plot(
+                of["under_way"], of["gain"], look.marker + "-", color=look.colour, label=WORDS[mechanism]
+            )
             free = mine[(mine["mechanism"] == mechanism) & np.isinf(mine["under_way"])]
             axis.plot(np.full(len(free), last), free["gain"], look.marker, color=look.colour)
         ticks = np.arange(0, last, 2)
         axis.set_xticks([*ticks, last], [*(f"{t:g}" for t in ticks), "∞"])
         axis.set_title(f"M = {helpers}, N = {helped}")
-        axis.set_ylim(min(-0.1, 1.1 * float(mine["gain"].min())), 1.5 * max(0.5, float(first["published_gain"])))
+        axis.set_ylim(
+            min(-0.1, 1.1 * float(mine["gain"].min())), 1.2 * max(0.5, float(first["published_gain"]))
+        )
         axis.grid(axis="y")
     panels[0].set_ylabel("gain over pauses alone")
     panels[len(panels) // 2].set_xlabel("messages under way, by a X T0")
-    panels[0].legend(loc="upper left", fontsize=style.pt(style.SMALLEST_PT))
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
     return figure
 
 

@@ -22,6 +22,7 @@ from harness.schemas import METRICS, Clock, Metric, MetricField
 BINS_LOG2 = 4
 """Logarithm of a histogram's bins an octave."""
 
+
 def metrics(played: Played, bucket_s: float, buckets: int) -> pa.Table:
     """Return the rows of so many buckets, from the time at which the plan was up."""
     book = _Reports(played, 1000 * bucket_s, buckets)
@@ -100,9 +101,7 @@ class _Reports(Book):
             own = (sources >= at.start) & (sources < at.stop)  # others are helpers of it
             yield self.sparse(
                 key.source, Metric.TRANSFERRED, sources[own], times[own], "peer", to[own]
-            ).assign(
-                stream=key.stream
-            )
+            ).assign(stream=key.stream)
 
     def services(self) -> Iterator[pd.DataFrame]:
         """Yield what executing tuples took, by the wall clock and in CPU time."""

@@ -1,4 +1,4 @@
-"""Tuples that an executor serves in the place of the component behind it: Leron's versatile bolt, section 5.1."""
+"""Tuples that an executor serves in the place of the component behind it (Leron's versatile bolt, 5.1)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def keep(world: World, executor: int, item: int, time: float) -> None:
 
 @inlined
 def next_help(world: World, executor: int, item: int) -> int:
-    """Take the first tuple of the helping queue; ``item`` is the one that it was made from, or helped before."""
+    """Take the first tuple of the helping queue; ``item`` is the one served before it."""
     e = world.executors[executor]
     if e["whole"] == NONE:
         e["whole"] = item
@@ -54,7 +54,7 @@ def next_help(world: World, executor: int, item: int) -> int:
 
 @inlined
 def whole(world: World, executor: int, item: int) -> int:
-    """Return the tuple that is done with the service of ``item``: itself, or the one that it was made from."""
+    """Return the tuple that is done with the service of ``item``: itself, or the one behind it."""
     e = world.executors[executor]
     if e["whole"] == NONE:
         return item

@@ -1,7 +1,7 @@
-"""Section 3 of Leron (Liu, Yu, Wang) by simulation: how much more comes out when M bolts help the N behind them.
+"""Section 3 of Leron (Liu, Yu, Wang) by simulation: the gain when M bolts help the N behind them.
 
-All bolts are alike: one serves X tuples in a time T0. Those of the second component ask for help when ``a X T0``
-tuples are in a queue, until ``b X T0`` are left; a helper then does both services, at X / 2.
+All bolts are alike: one serves X tuples in a time T0. Those of the second component ask for help when
+``a X T0`` tuples are in a queue, until ``b X T0`` are left; a helper then does both services, at X / 2.
 
 The paper's gain is (M - N) / 2. It puts what M helpers add beside what one of the N bolts does, so it holds
 for N = 1. Every tuple takes two services of M + N bolts, so no more than (M + N) X / 2 can come out in T0,
@@ -94,7 +94,7 @@ class HelpedStage:
 
     @property
     def spoilt_from(self) -> float:
-        """Messages under way, by a X T0, from which helpers' own queues can come to their mark during help."""
+        """Messages under way, by a X T0, from which helpers' own queues come to their mark during help."""
         return self.helpers + self.helped * self.low / self.high
 
 
@@ -175,7 +175,9 @@ def play(stage: HelpedStage, mechanism: Mechanism, under_way: float, seed: int =
     100
     """
     run = simulate(stage_network(stage, mechanism, under_way), INTERVAL_S, WARM_UP_S, seed)
-    served = run.visits["served"][run.component_of(np.arange(run.visits.size)) == run.network.layout.order.index("third")]
+    served = run.visits["served"][
+        run.component_of(np.arange(run.visits.size)) == run.network.layout.order.index("third")
+    ]
     start, end = run.interval_ms
     return StageOutcome(float(((served >= start) & (served < end)).sum() / INTERVAL_S), paused_share(run, 0))
 

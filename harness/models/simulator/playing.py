@@ -105,7 +105,14 @@ def _sizes(expected: Loads, messages: Messages, boxes: int) -> dict[str, int]:
     sizes = {name: int(SPARE * seconds * rate) + 1000 for name, rate in many.items()}
     events = 10_000 + 4 * len(layout) + 4 * boxes
     relieved = 10_000 if expected.network.relief.parts else 1
-    return {**sizes, "events": events, "parcels": 10_000, "threads": 1000, "news": relieved, "rounds": relieved}
+    return {
+        **sizes,
+        "events": events,
+        "parcels": 10_000,
+        "threads": 1000,
+        "news": relieved,
+        "rounds": relieved,
+    }
 
 
 def _world(

@@ -1,4 +1,4 @@
-"""Records of helping and back-pressure: whose queues are watched, by which workers, and who speaks for them."""
+"""Records of helping and back-pressure: whose queues are watched, by which workers, and who speaks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def require_playable(network: Network) -> None:
     if not (network.relief.parts or network.most_pending):
         return
     if max(network.batch, network.transfer_batch) > 1:
-        raise ModelDeclined("helping, pauses and limits of pending messages beside Storm's batches are not played")
+        raise ModelDeclined(
+            "helping, pauses and limits of pending messages beside Storm's batches are not played"
+        )
     for helped, helper in network.helpers.items():
         if helper in network.windows:
             raise ModelDeclined(f"help of {helper}, which has windows, for {helped} is not played")
@@ -76,7 +78,9 @@ def relief_records(network: Network, help_inputs: Mapping[str, int]) -> ReliefRe
     for number, name in enumerate(names):
         record, mark = watched[number], marks[name]
         record["component"] = layout.order.index(name)
-        record["high"], record["low"] = (pct / 100 * network.queue_room for pct in (mark.high_pct, mark.low_pct))
+        record["high"], record["low"] = (
+            pct / 100 * network.queue_room for pct in (mark.high_pct, mark.low_pct)
+        )
         record["helper"] = record["input"] = NONE
         if name in helpers:
             record["helper"], record["input"] = names.index(helpers[name]), help_inputs[name]

@@ -190,7 +190,7 @@ def look_at_queues(world: World, worker: int, time: float) -> None:
 
 @inner
 def tell(world: World, worker: int, time: float) -> None:
-    """Let a worker say what is new to it, and now and then what still holds, to the watched executors elsewhere."""
+    """Let a worker tell watched executors elsewhere the news, and now and then what still holds."""
     own = world.workers[worker]
     again = time - own["said"] >= REPEAT_MS
     for watched in range(world.watched.size):

@@ -6,8 +6,6 @@ fluid limits in that file's comment with those.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest

@@ -1,4 +1,4 @@
-"""Helping and back-pressure as the simulator plays them: Leron's table 1 as fluids, equation 1, and the books.
+"""Helping and back-pressure as the simulator plays them: Leron's table 1 as fluids, equation 1, the books.
 
 Services are a thousandth as fast as table 1 says: compute 113.76 tuples/s and two of it, exclam1 146.58. All
 times are constant, so what is expected follows by hand; where, it is said.
@@ -145,13 +145,13 @@ def test_spouts_pause_for_the_share_of_time_that_follows_by_hand() -> None:
 
 
 def test_pauses_come_to_the_fluid_limit_where_no_more_is_pending_than_the_mark() -> None:
-    """The reference's 1 - mu_e / (m mu_c); a few more are pending for those in service, and both of compute."""
+    """The fluid limit 1 - mu_e / (m mu_c); a few more are pending for those that are in service."""
     run = played(leron(("backpressure",), pending=round(HIGH) + 6))
     assert whole_cycles(run) == pytest.approx(1 - EXCLAM_TPS / (2 * COMPUTE_TPS), abs=0.005)
 
 
 def test_help_comes_to_the_fluid_limit_of_steps_of_a_tenth() -> None:
-    """0.1, 0.19, 0.271 by equation 1: from r = 0.237 on exclam1 keeps up, and 188.0 come out (ReliefTest.java)."""
+    """By equation 1, 0.1, 0.19, 0.271: from r = 0.237 on exclam1 keeps up; 188.0 come out (ReliefTest.java)."""
     run = played(leron())
     ratio = news(run, RATIO, "exclam1")["value"]
     np.testing.assert_allclose(ratio, 1 - (1 - DELTA) ** np.arange(1, 4))
@@ -205,7 +205,9 @@ def apart() -> PhysicalPlan:
 def test_without_a_helper_in_the_same_worker_spouts_pause_and_the_share_is_learnt() -> None:
     """Leron 4.2: a worker cannot know whether helpers elsewhere are free. The ratio is outside of that."""
     run = played(leron(physical=apart(), hop_ms=0.5))
-    here, there = ({e.component for e in run.network.layout.plan.executors if e.worker.port == p} for p in (6700, 6701))
+    here, there = (
+        {e.component for e in run.network.layout.plan.executors if e.worker.port == p} for p in (6700, 6701)
+    )
     assert there == {"exclam1"}
     assert "compute" in here
     workers = [worker[1] for worker in run.network.layout.workers]
