@@ -34,3 +34,11 @@ def inner(function: Function) -> Function:
 def inlined(function: Function) -> Function:
     """Return the same for a function that is part of its callers' inner loops: no call is made."""
     return compiling.part(function, _nrt=False, forceinline=True)
+
+
+def apart(function: Function) -> Function:
+    """Return the same for a function that is seldom called: its code stays out of its callers' inner loops.
+
+    Without a word about it, a function that an inlined one calls becomes part of the loop, too.
+    """
+    return compiling.part(function, _nrt=False, forceinline=False)

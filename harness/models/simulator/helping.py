@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from harness.models.simulator.compiled import inlined, inner
+from harness.models.simulator.compiled import apart, inlined
 from harness.models.simulator.kinds import HELPED, NONE, World
 
 ROUNDING = 1e-9
 """Shares that add up to a whole one but for this are one (``Share.java``)."""
 
 
-@inner
+@apart
 def helps(world: World, sender: int, watched: int, task: int) -> bool:
     """Return whether a task serves the next tuple to a helped component itself.
 
@@ -28,7 +28,7 @@ def helps(world: World, sender: int, watched: int, task: int) -> bool:
     return True
 
 
-@inner
+@apart
 def keep(world: World, executor: int, item: int, time: float) -> None:
     """Put a tuple at the end of an executor's helping queue."""
     e = world.executors[executor]

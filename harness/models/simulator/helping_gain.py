@@ -3,9 +3,9 @@
 All bolts are alike: one serves X tuples in a time T0. Those of the second component ask for help when
 ``a X T0`` tuples are in a queue, until ``b X T0`` are left; a helper then does both services, at X / 2.
 
-The paper's gain is (M - N) / 2. It puts what M helpers add beside what one of the N bolts does, so it holds
+The paper's gain is (M - N) / 2. It sets the work of M helpers against that of one of the N bolts, so it holds
 for N = 1. Every tuple takes two services of M + N bolts, so no more than (M + N) X / 2 can come out in T0,
-where N X came out without help: the gain is (M - N) / (2 N) at most.
+where N X came out without help. So the gain cannot exceed (M - N) / (2 N).
 
 Whether it is reached depends on the messages under way, K. Those are what queues can hold:
 

@@ -2,8 +2,8 @@
 
 What each worker does is what ``Relief.java`` does there: it looks at its own queues, decides, and tells the
 others. A task whose queue reaches its high mark asks for help. Help begins if a task of the helper in this
-worker is not at its own mark, and ends when all of the component's queues here have come to their low mark,
-or when a task that helps reaches its high one. Then, and where nobody can help, ordinary back-pressure holds.
+worker is not at its own mark. It ends when all of the component's queues here have come to their low mark, or
+when a task that helps reaches its high one. Then, and where nobody can help, ordinary back-pressure holds.
 
 A signal to another worker takes a hop and waits behind what is in the queue before it. It takes no place
 there, and no time of who sends or gets it. Only tuples of the topology fill queues, and these have no end.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from harness.models.simulator.compiled import inlined, inner
+from harness.models.simulator.compiled import apart, inlined
 from harness.models.simulator.draws import draw
 from harness.models.simulator.heap import push
 from harness.models.simulator.kinds import (
@@ -52,7 +52,7 @@ FORGET_MS = 5000.0
 """A worker says again what holds for long; one that is not heard of any more counts for nothing."""
 
 
-@inner
+@apart
 def note(world: World, time: float, kind: int, worker: int, subject: int, value: float) -> None:
     """Note a change."""
     at = world.counters[NEWS_USED]
@@ -74,7 +74,7 @@ def care_of(world: World, worker: int, watched: int) -> int:
     return worker * world.watched.size + watched
 
 
-@inner
+@apart
 def happened(world: World, worker: int, watched: int, times: int, time: float) -> None:
     """Let a worker learn that a component's queues came to their high mark: the events of equation 1."""
     own = world.cares[care_of(world, worker, watched)]
@@ -93,7 +93,7 @@ def happened(world: World, worker: int, watched: int, times: int, time: float) -
                     care["state"] = PRESSED
 
 
-@inner
+@apart
 def fill(world: World, worker: int, watched: int, time: float) -> int:
     """Look at a worker's queues of a component; return how many tasks' have just come to their high mark."""
     of = world.watched[watched]
@@ -112,7 +112,7 @@ def fill(world: World, worker: int, watched: int, time: float) -> int:
     return int(times)
 
 
-@inner
+@apart
 def any_queue(world: World, worker: int, watched: int, over: int) -> bool:
     """Return whether a queue of a component in a worker is over its mark, or (0) is not."""
     component = world.components[world.watched[watched]["component"]]
@@ -123,9 +123,9 @@ def any_queue(world: World, worker: int, watched: int, over: int) -> bool:
     return False
 
 
-@inner
+@apart
 def next_state(world: World, worker: int, watched: int) -> int:
-    """Return what a worker does about its queues of a component from now on (section 4.2)."""
+    """Return how a worker deals with its queues of a component from now on (section 4.2)."""
     state = world.cares[care_of(world, worker, watched)]["state"]
     if not any_queue(world, worker, watched, 1):
         return EASY
@@ -135,9 +135,9 @@ def next_state(world: World, worker: int, watched: int) -> int:
     return HELPED if helper != NONE and any_queue(world, worker, helper, 0) else PRESSED
 
 
-@inner
+@apart
 def decide(world: World, worker: int, time: float) -> None:
-    """Let a worker act on what it knows of its own queues and of others'."""
+    """Let a worker act by its own queues and those of others, as far as it has heard."""
     workers, pressed = world.workers.size, False
     for watched in range(world.watched.size):
         care = world.cares[care_of(world, worker, watched)]
@@ -160,7 +160,7 @@ def decide(world: World, worker: int, time: float) -> None:
                     wake_spout(world, executor, time)
 
 
-@inner
+@apart
 def look_at_queues(world: World, worker: int, time: float) -> None:
     """Let a worker look at its queues, act, and tell other workers."""
     workers = world.workers.size
@@ -188,7 +188,7 @@ def look_at_queues(world: World, worker: int, time: float) -> None:
     push(world, time + LOOK_MS, LOOK, worker)
 
 
-@inner
+@apart
 def tell(world: World, worker: int, time: float) -> None:
     """Let a worker tell watched executors elsewhere the news, and now and then what still holds."""
     own = world.workers[worker]
@@ -211,7 +211,7 @@ def tell(world: World, worker: int, time: float) -> None:
         own["said"] = time
 
 
-@inner
+@apart
 def send_signal(world: World, worker: int, watched: int, target: int, time: float) -> None:
     """Send a signal to an executor; it takes a hop."""
     at = world.counters[SIGNALS]
@@ -233,7 +233,7 @@ def send_signal(world: World, worker: int, watched: int, target: int, time: floa
     push(world, time + hop, SIGNAL_ARRIVES, at)
 
 
-@inner
+@apart
 def hear(world: World, number: int, time: float) -> None:
     """Let a worker take note of what another one said, unless it has heard something newer."""
     signal = world.signals[number]
@@ -250,7 +250,7 @@ def hear(world: World, number: int, time: float) -> None:
     decide(world, worker, time)
 
 
-@inner
+@apart
 def signal_arrives(world: World, number: int, time: float) -> None:
     """Put a signal into its executor's queue; an idle executor hears it at once."""
     signal = world.signals[number]
@@ -266,7 +266,7 @@ def signal_arrives(world: World, number: int, time: float) -> None:
     e["signal_end"] = number
 
 
-@inner
+@apart
 def hear_signals(world: World, executor: int, time: float) -> None:
     """Let an executor hear the signals that are before the next tuple in its queue."""
     e = world.executors[executor]
@@ -279,7 +279,7 @@ def hear_signals(world: World, executor: int, time: float) -> None:
         e["signal"] = signal["link"]
 
 
-@inner
+@apart
 def wake_spout(world: World, executor: int, time: float) -> None:
     """Let a spout executor that stands still look again, when its sleep is over."""
     e = world.executors[executor]
@@ -288,7 +288,7 @@ def wake_spout(world: World, executor: int, time: float) -> None:
     push(world, e["wake"], WAKE, executor)
 
 
-@inner
+@apart
 def acked(world: World, root: int, time: float) -> None:
     """Let an ack come to a spout: a message less is pending."""
     executor = int(world.tasks[world.roots[root]["task"]]["executor"])
@@ -298,7 +298,7 @@ def acked(world: World, root: int, time: float) -> None:
         wake_spout(world, executor, time)
 
 
-@inner
+@apart
 def stands_still(world: World, executor: int, time: float) -> bool:
     """Return whether a spout executor has to stand still, and let it: it sleeps, looks, and emits nothing.
 
@@ -322,7 +322,7 @@ def stands_still(world: World, executor: int, time: float) -> bool:
     return True
 
 
-@inlined
+@apart
 def goes_on(world: World, executor: int, time: float) -> None:
     """Note the rounds in which a spout executor stood still, if it did."""
     e = world.executors[executor]
@@ -333,7 +333,7 @@ def goes_on(world: World, executor: int, time: float) -> None:
     e["parked"] = NAN
 
 
-@inner
+@apart
 def gives_back(world: World, executor: int) -> bool:
     """Return whether a spout executor leaves the message that it was about to emit: it has to pause."""
     e = world.executors[executor]

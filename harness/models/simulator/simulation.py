@@ -109,7 +109,7 @@ class SimulatedRun:
     def component_of(self, visits: IntArray) -> IntArray:
         """Return whose code served tuples: a helper's task has the helped component's, too."""
         world = self.world
-        found = world.tasks["component"][world.visits["task"][visits]].astype(np.int64)
+        found = np.asarray(world.tasks["component"][world.visits["task"][visits]], dtype=np.int64)
         for number, name in self.help_inputs.items():
             found[world.visits["input"][visits] == number] = self.network.layout.order.index(name)
         return found
