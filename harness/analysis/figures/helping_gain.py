@@ -36,7 +36,7 @@ def table(stages: Sequence[HelpedStage]) -> pd.DataFrame:
     for stage in stages:
         for under_way in points(stage):
             played = {mechanism: play(stage, mechanism, under_way) for mechanism in MECHANISMS}
-            alone = played["back-pressure"].rate_tps
+            alone = played["back-pressure"].out_tps
             rows += [
                 {
                     "helpers": stage.helpers,
@@ -45,9 +45,9 @@ def table(stages: Sequence[HelpedStage]) -> pd.DataFrame:
                     "low": stage.low,
                     "under_way": under_way,
                     "mechanism": mechanism,
-                    "rate_tps": found.rate_tps,
+                    "out_tps": found.out_tps,
                     "paused": found.paused,
-                    "gain": found.rate_tps / alone - 1,
+                    "gain": found.out_tps / alone - 1,
                     "published_gain": stage.published_gain,
                     "most_gain": stage.most_gain,
                     "asked_from": stage.asked_from,

@@ -15,7 +15,7 @@ from harness.app.simulated import relief_metrics
 from harness.app.simulated.book import NS_PER_MS, Book
 from harness.app.simulated.networks import ACK_MS, EMIT_MS, SEND_MS
 from harness.app.simulated.tables import Played
-from harness.models.contract.layout import FloatArray, IntArray
+from harness.models.contract.layout import IntArray
 from harness.models.simulator.kinds import NONE
 from harness.schemas import METRICS, Clock, Metric, MetricField
 
@@ -25,7 +25,7 @@ BINS_LOG2 = 4
 
 def metrics(played: Played, bucket_s: float, buckets: int) -> pa.Table:
     """Return the rows of so many buckets, from the time at which the plan was up."""
-    book = _Reports(played, 1000 * bucket_s, buckets)
+    book = _InstrumentedBook(played, 1000 * bucket_s, buckets)
     parts = [book.arrivals(), book.emits(), book.services(), book.acks(), book.workers()]
     if played.run.network.relief.parts:
         parts += [relief_metrics.helps(book), relief_metrics.pressures(book), relief_metrics.pauses(book)]
@@ -50,7 +50,7 @@ def upper_bounds_ns(durations_ns: IntArray) -> IntArray:
     return np.asarray(((durations_ns >> shift) + 1) << shift)
 
 
-class _Reports(Book):
+class _InstrumentedBook(Book):
     """Reports of instrumented bolts and spouts."""
 
     def arrivals(self) -> Iterator[pd.DataFrame]:

@@ -43,7 +43,6 @@ from harness.models.simulator.kinds import (
     NONE,
     OTHER_WORK,
     SERVED,
-    SIGNAL_ARRIVES,
     SPOUT,
     TICK,
     TIME_WINDOW,
@@ -53,12 +52,10 @@ from harness.models.simulator.kinds import (
 )
 from harness.models.simulator.relieving import (
     LOOK_MS,
-    acked,
     gives_back,
     goes_on,
     hear_signals,
-    look_at_queues,
-    signal_arrives,
+    relieve,
     stands_still,
 )
 from harness.models.simulator.sending import batched, flush, leave, look, next_flush, take_flushes
@@ -100,9 +97,7 @@ def happen(world: World, time: float, kind: int, subject: int) -> tuple[int, int
         e = world.executors[subject]
         return (subject if e["asleep"] > 0 and e["wake"] == time else NONE), NEXT
     if kind == DONE:
-        if world.relief[LOOKS] == 1 and gives_back(world, subject):
-            return subject, NEXT
-        return subject, int(world.executors[subject]["then"])
+        return subject, then_what(world, subject)
     if kind == CORE:
         return finish_thread(world, subject, time), AFTER_CPU
     if kind == OTHER_WORK:
@@ -114,22 +109,32 @@ def happen(world: World, time: float, kind: int, subject: int) -> tuple[int, int
     elif kind == NEW_PERIOD:
         begin_period(world, subject, time)
     elif kind == BOX_DUE:
-        if world.boxes[subject]["count"] > 0 and world.boxes[subject]["due"] == time:
-            leave(world, int(world.boxes[subject]["sender"]), subject, time)
+        box_due(world, subject, time)
     elif kind == TICK:
         if tick(world, subject, time):
             push(world, tick_time(world, subject), TICK, subject)
         if batched(world):
             expect_flush(world, int(world.tasks[subject]["executor"]), time)
-    elif kind == ACK_ARRIVES:
-        acked(world, subject, time)
-    elif kind == LOOK:
-        look_at_queues(world, subject, time)
-    elif kind == SIGNAL_ARRIVES:
-        signal_arrives(world, subject, time)
+    elif kind == ACK_ARRIVES or kind >= LOOK:
+        relieve(world, kind, subject, time)
     else:
         arrive(world, kind, subject, time)
     return NONE, NEXT
+
+
+@inlined
+def then_what(world: World, executor: int) -> int:
+    """Return what an executor goes on with; a spout that has to pause lets its message be."""
+    if world.relief[LOOKS] == 1 and gives_back(world, executor):
+        return NEXT
+    return int(world.executors[executor]["then"])
+
+
+@inlined
+def box_due(world: World, box: int, time: float) -> None:
+    """Let a batch of rows leave whose time is over, if it is still the same."""
+    if world.boxes[box]["count"] > 0 and world.boxes[box]["due"] == time:
+        leave(world, int(world.boxes[box]["sender"]), box, time)
 
 
 @inlined

@@ -16,6 +16,7 @@ Whether it is reached depends on the messages under way, K. Those are what queue
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -104,13 +105,13 @@ class StageOutcome:
 
     Attributes
     ----------
-    rate_tps : float
+    out_tps : float
         Tuples that came out.
     paused : float
         Share of the time in which the spout paused.
     """
 
-    rate_tps: float
+    out_tps: float
     paused: float
 
 
@@ -171,7 +172,7 @@ def play(stage: HelpedStage, mechanism: Mechanism, under_way: float, seed: int =
 
     Examples
     --------
-    >>> round(play(HelpedStage(2, 1, 1.0, 0.2), "back-pressure", 1.5).rate_tps)
+    >>> round(play(HelpedStage(2, 1, 1.0, 0.2), "back-pressure", 1.5).out_tps)
     100
     """
     run = simulate(stage_network(stage, mechanism, under_way), INTERVAL_S, WARM_UP_S, seed)
@@ -204,7 +205,7 @@ def _plan(stage: HelpedStage) -> PhysicalPlan:
             name="helped-stage",
             components=tuple(Component(name=n, role="other", tasks=sizes[n]) for n in names),
             streams=tuple(
-                Stream(source=a, target=b, grouping="shuffle") for a, b in zip(names, names[1:], strict=False)
+                Stream(source=a, target=b, grouping="shuffle") for a, b in pairwise(names)
             ),
         ),
         nodes=(node,),

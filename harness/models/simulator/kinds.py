@@ -204,9 +204,9 @@ CARE = np.dtype(
 )
 """One worker's part in a watched component. ``ratio``: the share that helpers serve outside of Leron
 back-pressure; ``requests``: how often help was asked for. ``reached``: how often queues of this worker came
-to the high mark, ``times``: of that, at this look. ``here``: it has such queues, ``state``: what is done about
-them; ``said``, ``said_reached``: what other workers were told. ``in_force``: what is so in all workers, as
-far as is known."""
+to the high mark, ``times``: of that, at this look. ``here``: it has such queues, ``state``: what is done
+about them; ``said``, ``said_reached``: what other workers were told. ``in_force``: what is so in all
+workers, as far as is known."""
 
 HEARD = np.dtype([("number", "i8"), ("reached", "i8"), ("at", "f8"), ("state", "i4"), ("pad", "i4")])
 """The last signal that a worker has heard from another one of a watched component."""

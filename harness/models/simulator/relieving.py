@@ -17,6 +17,7 @@ from harness.models.simulator.compiled import apart, inlined
 from harness.models.simulator.draws import draw
 from harness.models.simulator.heap import push
 from harness.models.simulator.kinds import (
+    ACK_ARRIVES,
     ALIVE,
     BEGIN,
     EASY,
@@ -328,7 +329,7 @@ def goes_on(world: World, executor: int, time: float) -> None:
     e = world.executors[executor]
     if math.isnan(e["parked"]):
         return
-    empty = int(round((time - e["parked"]) / e["idle"])) if e["idle"] > 0.0 else 0
+    empty = round((time - e["parked"]) / e["idle"]) if e["idle"] > 0.0 else 0
     note_rounds(world, executor, e["parked"], e["idle"], empty, time)
     e["parked"] = NAN
 
@@ -341,3 +342,14 @@ def gives_back(world: World, executor: int) -> bool:
         return False
     world.tasks[world.roots[e["item"]]["task"]]["next"] -= 1
     return True
+
+
+@apart
+def relieve(world: World, kind: int, subject: int, time: float) -> None:
+    """Let an event of relief happen."""
+    if kind == ACK_ARRIVES:
+        acked(world, subject, time)
+    elif kind == LOOK:
+        look_at_queues(world, subject, time)
+    else:
+        signal_arrives(world, subject, time)

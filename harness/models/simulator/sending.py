@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from harness.models.simulator.compiled import inlined, inner
+from harness.models.simulator.compiled import apart, inlined, inner
 from harness.models.simulator.draws import draw
 from harness.models.simulator.heap import push
 from harness.models.simulator.helping import helps, keep
@@ -284,6 +284,39 @@ def send(world: World, stream: int, sender: int, s: int, parent: int, item: int,
 
 
 @inlined
+def receivers(world: World, stream: int, sender: int, s: int) -> tuple[int, int]:
+    """Choose the tasks that get a tuple on a stream: from one to before another; ``NONE``: no routing."""
+    to = world.streams[s]
+    if to["route"] == NONE:
+        first = int(world.components[to["target"]]["first_task"])
+        return first, int(first + world.components[to["target"]]["tasks"])
+    row = world.routes[to["route"] + world.executors[sender]["row"]]
+    if row == NONE:
+        world.counters[FULL] = UNROUTABLE
+        return NONE, NONE
+    if to["in_turn"] == 1:
+        first = next_in_turn(world, int(row))
+    else:
+        first = int(draw(world.tables, world.cells, row, world.draws, stream))
+    return first, first + 1
+
+
+@apart
+def keeps(world: World, sender: int, s: int, parent: int, root: int, ordinal: int, time: float) -> bool:
+    """Return whether a tuple to a helped component is served by its sender, which keeps it then.
+
+    Nobody counts it as open: the tuple that it was made from is acked when this one is served.
+    """
+    watched, task = int(world.streams[s]["help"]), task_of(world, parent)
+    if not helps(world, sender, watched, task):
+        return False
+    item = new_visit(world, task, int(world.watched[watched]["input"]), parent, root, ordinal)
+    if item != NONE:
+        keep(world, sender, item, time)
+    return True
+
+
+@inlined
 def emit(
     world: World, stream: int, sender: int, fan: int, fans: int, parent: int, root: int, time: float
 ) -> None:
@@ -294,26 +327,11 @@ def emit(
         for ordinal in range(1, number + 1):
             for s in range(made["stream"], made["stream"] + made["streams"]):
                 to = world.streams[s]
-                if to["help"] != NONE and helps(world, sender, int(to["help"]), task_of(world, parent)):
-                    kind = int(world.watched[to["help"]]["input"])
-                    item = new_visit(world, task_of(world, parent), kind, parent, root, ordinal)
-                    if item == NONE:
-                        return
-                    keep(world, sender, item, time)  # what it was made from is acked when this is served
+                if to["help"] != NONE and keeps(world, sender, s, parent, root, ordinal, time):
                     continue
-                if to["route"] == NONE:
-                    first = int(world.components[to["target"]]["first_task"])
-                    end = first + world.components[to["target"]]["tasks"]
-                else:
-                    row = world.routes[to["route"] + world.executors[sender]["row"]]
-                    if row == NONE:
-                        world.counters[FULL] = UNROUTABLE
-                        return
-                    if to["in_turn"] == 1:
-                        first = next_in_turn(world, int(row))
-                    else:
-                        first = int(draw(world.tables, world.cells, row, world.draws, stream))
-                    end = first + 1
+                first, end = receivers(world, stream, sender, s)
+                if first == NONE:
+                    return
                 for task in range(first, end):
                     item = new_visit(world, task, int(to["input"]), parent, root, ordinal)
                     if item == NONE:

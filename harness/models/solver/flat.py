@@ -17,6 +17,14 @@ _NOTHING = Atoms(np.zeros(1), np.ones(1))
 _ONE = np.array([0.0, 1.0])
 
 
+def _require_solved(network: Network) -> None:
+    """Decline what the rewriting layer does."""
+    if network.row_batches:
+        raise ModelDeclined("batches of the rewriting layer are not solved, only played")
+    if network.relief.parts or network.most_pending:
+        raise ModelDeclined("helping, pauses and limits of pending messages are not solved, only played")
+
+
 def flatten(network: Network) -> tuple[Structure, Flat]:
     """Return a network's structure and its numbers.
 
@@ -25,10 +33,7 @@ def flatten(network: Network) -> tuple[Structure, Flat]:
     ModelDeclined
         When numbers are missing, negative or not finite.
     """
-    if network.row_batches:
-        raise ModelDeclined("batches of the rewriting layer are not solved, only played")
-    if network.relief.parts or network.most_pending:
-        raise ModelDeclined("helping, pauses and limits of pending messages are not solved, only played")
+    _require_solved(network)
     layout = network.layout
     names = structure(layout.plan.query_plan)
     component, klass, output, stream = (

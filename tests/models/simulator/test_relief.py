@@ -151,7 +151,7 @@ def test_pauses_come_to_the_fluid_limit_where_no_more_is_pending_than_the_mark()
 
 
 def test_help_comes_to_the_fluid_limit_of_steps_of_a_tenth() -> None:
-    """By equation 1, 0.1, 0.19, 0.271: from r = 0.237 on exclam1 keeps up; 188.0 come out (ReliefTest.java)."""
+    """By equation 1, 0.1, 0.19, 0.271; from r = 0.237 on exclam1 keeps up, 188.0 come out (ReliefTest)."""
     run = played(leron())
     ratio = news(run, RATIO, "exclam1")["value"]
     np.testing.assert_allclose(ratio, 1 - (1 - DELTA) ** np.arange(1, 4))
