@@ -204,9 +204,7 @@ def _plan(stage: HelpedStage) -> PhysicalPlan:
         query_plan=QueryPlan(
             name="helped-stage",
             components=tuple(Component(name=n, role="other", tasks=sizes[n]) for n in names),
-            streams=tuple(
-                Stream(source=a, target=b, grouping="shuffle") for a, b in pairwise(names)
-            ),
+            streams=tuple(Stream(source=a, target=b, grouping="shuffle") for a, b in pairwise(names)),
         ),
         nodes=(node,),
         executors=tuple(executors),
