@@ -285,7 +285,7 @@ def send(world: World, stream: int, sender: int, s: int, parent: int, item: int,
 
 @inlined
 def receivers(world: World, stream: int, sender: int, s: int) -> tuple[int, int]:
-    """Choose the tasks that get a tuple on a stream: from one to before another; ``NONE``: no routing."""
+    """Choose the tasks that get a tuple on a stream, from one to before another; ``NONE`` without routing."""
     to = world.streams[s]
     if to["route"] == NONE:
         first = int(world.components[to["target"]]["first_task"])
