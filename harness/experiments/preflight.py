@@ -164,7 +164,7 @@ def _precision(experiment: Experiment) -> list[FeasibilityFinding]:
 def _rates(experiment: Experiment) -> list[float]:
     """Return each rate at which messages are sent."""
     plan = experiment.steps.plan
-    first = [spec.rate_tps or experiment.input.rate_tps for spec in plan]
+    first = [rate_tps for spec in plan if (rate_tps := experiment.rate_tps(spec)) is not None]
     return first + [change.rate_tps for spec in plan for change in experiment.changes(spec)]
 
 
