@@ -9,7 +9,6 @@ are, unpaired.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -236,27 +235,16 @@ def _notes(rows: Sequence[Row], runs: Sequence[str]) -> list[str]:
     return out
 
 
-def labels(run: RunRecord) -> dict[int, str]:
-    """Return each step's configuration, with ``#2`` and so on for repeats."""
-    seen: Counter[str] = Counter()
-    found = {}
-    for s in run.steps:
-        name = s.interval.configuration
-        seen[name] += 1
-        found[s.index] = name if seen[name] == 1 else f"{name}#{seen[name]}"
-    return found
-
-
 def _same_experiment(first: RunRecord, second: RunRecord) -> bool:
     """Return True if two runs are of one query plan and have at least two configurations in common."""
     plans = [r.steps[0].plan.start.query_plan for r in (first, second)]
-    common = set(labels(first).values()) & set(labels(second).values())
+    common = {*first.labels.values()} & {*second.labels.values()}
     return plans[0] == plans[1] and len(common) > 1
 
 
 def _by_configuration(of: pd.DataFrame, run: RunRecord) -> pd.DataFrame:
     """Name steps by their configurations."""
-    names = labels(run)
+    names = run.labels
     return of.assign(**{end: of[end].map(names) for end in ENDS})
 
 
@@ -264,7 +252,7 @@ def _measured(first: Side, second: Side) -> list[MeasuredRow]:
     """Compare the measurements of each configuration; the interval is from the noise of both."""
     tables = []
     for side in (first, second):
-        names = labels(side.run)
+        names = side.run.labels
         rows = side.errors
         rows = rows[(rows["subject"] == "") & (rows["protocol"] == "ours") & rows["actual"].notna()]
         rows = rows.drop_duplicates(["proposed_step", "measure", "statistic"])

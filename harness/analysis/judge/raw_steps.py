@@ -5,7 +5,7 @@ No Spark: a step's samples are in the models' observations anyway, and what is a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -150,19 +150,17 @@ def samples(step: RawStep) -> Samples:
         not_a_number=len(known) - len(finite),
         negative=int((np.round(finite * NS_PER_MS) < 0).sum()),
         outside=int(((scheduled < at.start_ns) | (scheduled >= at.end_ns)).sum()),
-        silent_tasks=tuple(_silent_tasks(step)),
+        silent_tasks=_silent_tasks(step),
         untiled=step.untiled,
         agreement=step.agreement,
     )
 
 
-def _silent_tasks(step: RawStep) -> Iterator[int]:
-    plan = step.record.plan.start
-    names = {c.name for c in plan.query_plan.components}
+def _silent_tasks(step: RawStep) -> tuple[int, ...]:
     rows = step.inside
     own = pc.is_in(rows["measurement"].cast(pa.string()), pa.array(OWN_BUCKETS))
     seen = set(rows.filter(own)["task"].unique().to_pylist())
-    yield from (t for t, e in sorted(plan.by_task.items()) if e.component in names and t not in seen)
+    return tuple(t for t in step.record.reporting_tasks if t not in seen)
 
 
 def noise_pct(step: RawStep) -> float | None:

@@ -12,7 +12,6 @@ import platform
 import shutil
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -198,17 +197,14 @@ def _machine(of: Mapping[str, Any]) -> str:
 def _steps(
     run: RunRecord, raw: Mapping[int, RawStep], unusable: Mapping[int, tuple[str, str]]
 ) -> tuple[StepScore, ...]:
-    seen: Counter[str] = Counter()
-    out = []
+    out, labels = [], run.labels
     for s in run.steps:
-        seen[s.interval.configuration] += 1
-        repeat = seen[s.interval.configuration]
         step = raw[s.index]
         sent, gone = _fates(s)
         noise = raw_steps.noise_pct(step)
         out.append(
             StepScore(
-                label=s.interval.configuration + (f"#{repeat}" if repeat > 1 else ""),
+                label=labels[s.index],
                 unusable=unusable.get(s.index, ("", ""))[1],
                 data=raw_steps.contents(step),
                 rows=step.latency.num_rows,

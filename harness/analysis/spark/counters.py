@@ -87,18 +87,10 @@ def total(spark: SparkSession, source: Source) -> Totals:
 
 
 def silent_tasks(source: Source, totals: Totals) -> dict[int, tuple[int, ...]]:
-    """Return the tasks of each step that reported no bucket in the interval.
-
-    Components that could not be instrumented are left out: they are named in the run's experiment.
-    """
+    """Return the tasks of each step that should have reported and have no bucket in the interval."""
     reported = tables.collect_frame(totals.covered.select("step", "task").distinct(), "reporting tasks")
     seen = set(zip(reported["step"], reported["task"], strict=True))
-    out = {}
-    for s in source.steps:
-        names = {c.name for c in s.plan.start.query_plan.components} - source.run_of(s).unwrapped.keys()
-        tasks = (t for t, e in s.plan.start.by_task.items() if e.component in names)
-        out[s.index] = tuple(sorted(t for t in tasks if (s.index, t) not in seen))
-    return out
+    return {s.index: tuple(t for t in s.reporting_tasks if (s.index, t) not in seen) for s in source.steps}
 
 
 def measures(spark: SparkSession, source: Source, totals: Totals) -> DataFrame:

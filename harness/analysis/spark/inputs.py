@@ -7,6 +7,7 @@ schema ends the command with one line that names the file.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -60,6 +61,15 @@ class StepRecord:
     """What it was measured with; None in runs from before that was kept."""
     derivable: tuple[str, ...] = ()
     """Columns that its table of latencies leaves out, as an archived run's does."""
+    unwrapped: frozenset[str] = frozenset()
+    """Components that could not be instrumented."""
+
+    @property
+    def reporting_tasks(self) -> tuple[int, ...]:
+        """Tasks that report metrics: those of the query plan's instrumented components."""
+        plan = self.plan.start
+        names = {c.name for c in plan.query_plan.components} - self.unwrapped
+        return tuple(t for t, e in sorted(plan.by_task.items()) if e.component in names)
 
     @property
     def drawn_anew(self) -> bool:
@@ -155,6 +165,17 @@ class RunRecord:
         return _bucket_s(self.experiment)
 
     @property
+    def labels(self) -> Mapping[int, str]:
+        """Each step's configuration, with ``#2`` and so on for repeats; runs are compared by these."""
+        seen: Counter[str] = Counter()
+        found = {}
+        for s in self.steps:
+            seen[s.interval.configuration] += 1
+            repeat = seen[s.interval.configuration]
+            found[s.index] = s.interval.configuration + (f"#{repeat}" if repeat > 1 else "")
+        return found
+
+    @property
     def rows(self) -> int:
         """Raw rows of all steps."""
         return sum(s.latency_rows + s.metrics_rows for s in self.steps)
@@ -175,13 +196,7 @@ class RunRecord:
     @property
     def unwrapped(self) -> Mapping[str, str]:
         """Components that could not be instrumented, and why."""
-        topology = self.experiment.get("topology")
-        captured = topology.get("captured") if isinstance(topology, Mapping) else None
-        return dict(captured.get("unwrapped") or {}) if isinstance(captured, Mapping) else {}
-
-    def run_of(self, _: StepRecord) -> RunRecord:
-        """Return the run that a step is of."""
-        return self
+        return _unwrapped(self.experiment)
 
     def numbered(self, place: int) -> RunRecord:
         """Return it as the run of a job at this place, its steps numbered accordingly."""
@@ -214,10 +229,6 @@ class Archive:
     def steps(self) -> tuple[StepRecord, ...]:
         """All runs' steps."""
         return tuple(s for run in self.runs for s in run.steps)
-
-    def run_of(self, step: StepRecord) -> RunRecord:
-        """Return the run that a step is of."""
-        return self.runs[step.index // STEP_NUMBERS]
 
 
 Source = RunRecord | Archive
@@ -267,7 +278,8 @@ def read_raw(path: Path) -> RunRecord:
     kept = frozenset(
         k for k in LATER_FINDINGS if sealing or any(getattr(s.quality, k) is not None for s in read)
     )
-    steps = tuple(replace(step, recorded=kept) for step in read)
+    unwrapped = frozenset(_unwrapped(experiment))
+    steps = tuple(replace(step, recorded=kept, unwrapped=unwrapped) for step in read)
     declined = tuple(run.declined_steps.values())
     digests = experiment_digests(kept_files(run.path))
     return RunRecord(run.path, experiment, environment, steps, 0, declined=declined, digests=digests)
@@ -276,6 +288,12 @@ def read_raw(path: Path) -> RunRecord:
 def _bucket_s(experiment: Mapping[str, Any]) -> float:
     measure = experiment.get("measure")
     return float(measure["bucket_s"]) if isinstance(measure, Mapping) and "bucket_s" in measure else 2.0
+
+
+def _unwrapped(experiment: Mapping[str, Any]) -> Mapping[str, str]:
+    topology = experiment.get("topology")
+    captured = topology.get("captured") if isinstance(topology, Mapping) else None
+    return dict(captured.get("unwrapped") or {}) if isinstance(captured, Mapping) else {}
 
 
 def _asked(path: Path) -> dict[int, AskedOfStep]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shutil
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 from synthetic_run import BUCKET_MS, FakeRun, FakeStep, build
 
+from harness.analysis.judge.raw_steps import read_step, samples
 from harness.analysis.spark import counters
 from harness.analysis.spark.inputs import STEP_NUMBERS, Archive, RunRecord, Source, StepRecord, read_run
 from harness.plans import connection_label
@@ -201,3 +203,22 @@ def test_a_task_that_did_not_report_is_named(odd: Odd) -> None:
 
 def test_no_metrics_at_all_give_no_measures(odd: Odd) -> None:
     assert odd.found["nothing"] == {}
+
+
+def test_tasks_that_say_nothing_are_named_unless_they_are_not_instrumented(
+    spark: SparkSession, run_path: Path, tmp_path: Path
+) -> None:
+    """By Spark's sums and by the raw tables of one step, which the regression reads."""
+    path = Path(shutil.copytree(run_path, tmp_path / "run"))
+    file = path / "steps" / "00" / "metrics.parquet"
+    table = pq.read_table(file)
+    of_bolt = pc.equal(table["component"].cast(pa.string()), "bolt-a")
+    pq.write_table(table.filter(pc.invert(of_bolt)), file)
+    record = read_run(path)
+    plan = record.steps[0].plan.start
+    tasks = tuple(sorted(t for e in plan.of("bolt-a") for t in e.tasks))
+    for unwrapped, silent in ((frozenset[str](), tasks), (frozenset({"bolt-a"}), ())):
+        known = replace(record, steps=tuple(replace(s, unwrapped=unwrapped) for s in record.steps))
+        by_spark = counters.silent_tasks(known, counters.total(spark, known))
+        assert by_spark == {s.index: silent if s.index == 0 else () for s in known.steps}
+        assert samples(read_step(known.steps[0])).silent_tasks == silent
