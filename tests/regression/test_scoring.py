@@ -30,7 +30,7 @@ def of_spark() -> tuple[pd.DataFrame, pd.DataFrame]:
     with linked_copy(ALL_IN_ONE) as copy:
         predict(Run(copy), MODELS)
         with spark_session() as spark, judged(spark, read_run(copy)) as found:
-            return found.actuals, found.pairs.toPandas()
+            return found.actuals, found.pairs.to_pandas()
 
 
 def test_what_was_measured_is_what_the_analysis_measured(

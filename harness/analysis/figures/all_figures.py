@@ -18,7 +18,7 @@ from harness.analysis.figures import model_figures as models
 from harness.analysis.figures import parameter_figures as parameters
 from harness.analysis.figures import stage_figures, style, timeline_figure
 from harness.analysis.figures.error_figures import error_matrix
-from harness.analysis.judge.pairs import THESIS_STATISTICS
+from harness.analysis.judge.arithmetic import THESIS_STATISTICS
 from harness.analysis.judge.results import Results
 from harness.errors import UsageError
 from harness.schemas import Measure

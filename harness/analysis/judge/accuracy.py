@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
+from harness.analysis.judge import arithmetic
 from harness.analysis.judge.evaluation import Evaluated, mean_ground_truth
 from harness.analysis.judge.judged_rows import judged_rows
 from harness.schemas import LATENCIES, Measure
@@ -40,7 +41,7 @@ def gather(runs: Iterable[Evaluated]) -> Pairs:
         frame = run.pairs[run.pairs["protocol"] == "ours"]
         busiest = frame["proposed_step"].map(busiest_executor(frame))
         source, proposed = (frame[c].isin(list(run.saturated)) for c in ("source_step", "proposed_step"))
-        full = source | (proposed & frame["measure"].isin(LATENCIES))
+        full = arithmetic.is_full(source, proposed, frame["measure"].isin(LATENCIES))
         asked = frame["proposed_step"].map(dict(run.configurations))
         whose = {"run": run.name, "experiment": run.experiment, "machine": run.machine}
         source_busy, busy = (frame[c].map(dict(run.busy_pct)) for c in ("source_step", "proposed_step"))
@@ -53,12 +54,12 @@ def gather(runs: Iterable[Evaluated]) -> Pairs:
 def with_repeats(rows: Pairs) -> Pairs:
     """Add to the noise the differences between runs of one experiment that their intervals do not explain.
 
-    The estimate is that of ``noise.combined``, of runs instead of a run's steps, pooled over the
-    configurations of each experiment and kind of machine. It is a share of the value for each of its measures
-    and statistics, and known only of the machine that it was learnt on. A step whose rate was changed in the
-    meantime repeats nothing, nor does one on another kind of machine. Only measurements of the whole topology
-    are widened: executors and workers of two runs of one plan are not the same ones. An experiment with one
-    run keeps the noise that its intervals show, a lower bound.
+    The estimate is that of a run's repeated steps (``arithmetic.between_share``), of runs instead of steps,
+    pooled over the configurations of each experiment and kind of machine. It is a share of the value for each
+    of its measures and statistics, and known only of the machine that it was learnt on. A step whose rate was
+    changed in the meantime repeats nothing, nor does one on another kind of machine. Only measurements of the
+    whole topology are widened: executors and workers of two runs of one plan are not the same ones. An
+    experiment with one run keeps the noise that its intervals show, a lower bound.
 
     Parameters
     ----------
@@ -66,21 +67,17 @@ def with_repeats(rows: Pairs) -> Pairs:
         Rows as ``gather`` puts them together.
     """
     kind = ["experiment", "machine", "measure", "statistic"]
-    step = [*kind, "proposed"]
-    once = rows[~unusable(rows) & (rows["subject"] == "")].drop_duplicates([*step, "run"])
-    once = once.assign(explained=once["noise"].fillna(0.0) ** 2)
-    repeats = once.groupby(step)[["actual", "explained"]].agg(["mean", "var", "count"])
-    repeats = repeats[(repeats["actual", "count"] > 1) & (repeats["actual", "mean"] != 0)]
-    excess = (repeats["actual", "var"] - repeats["explained", "mean"]) / repeats["actual", "mean"] ** 2
-    share = (excess.groupby(kind).mean().clip(lower=0) ** 0.5).rename("between").reset_index()
-    found = rows.merge(share, "left", kind)
-    between = found.pop("between").where(found["subject"] == "", 0.0).fillna(0.0) * found["actual"].abs()
-    total = (found["noise"].fillna(0.0) ** 2 + between**2) ** 0.5
-    noise = total.where(found["noise"].notna() | (between > 0))
-    off = (found["value"] - found["actual"]).abs().where(found["verdict"] == "judged")
-    within = found["noise"].where(found["noise"] > 0)
+    once = rows[~unusable(rows) & (rows["subject"] == "")].drop_duplicates([*kind, "proposed", "run"])
+    once = once.assign(value=once["actual"], within=once["noise"])
+    found = rows.merge(arithmetic.between_share(once, kind, ["proposed"]), "left", kind)
+    share = found.pop("share").where(found["subject"] == "").to_numpy(dtype=float)
+    judged_value = found["value"].where(found["verdict"] == "judged").to_numpy(dtype=float)
+    actual, within = (found[name].to_numpy(dtype=float) for name in ("actual", "noise"))
+    noise = arithmetic.widened(within, share * actual)
     return found.assign(
-        noise=noise, error_over_noise=off / noise.where(noise > 0), error_over_noise_within=off / within
+        noise=noise,
+        error_over_noise=arithmetic.error_over_noise(judged_value, actual, noise),
+        error_over_noise_within=arithmetic.error_over_noise(judged_value, actual, within),
     )
 
 

@@ -15,13 +15,11 @@ from harness.analysis.judge.predicting import predict
 from harness.analysis.judge.rescoring import linked_copy
 from harness.analysis.judge.results import Results
 from harness.analysis.judge.summary import matrices, summaries, summary
-from harness.analysis.spark import tables
 from harness.analysis.spark.inputs import Archive, RunRecord, read_raw, read_run
 from harness.analysis.spark.session import spark_session
 from harness.analysis.spark.stages import stages
 from harness.analysis.spark.timeline import pace, timeline
 from harness.runs import Run
-from harness.schemas import ERRORS
 
 Progress = Callable[[str], None]
 
@@ -33,7 +31,7 @@ def compute(spark: SparkSession, run: RunRecord) -> Results:
 
 
 def compute_all(spark: SparkSession, runs: Sequence[RunRecord]) -> Iterator[Results]:
-    """Yield all that is drawn and written of runs, computed in one job; pair tables come one at a time."""
+    """Yield all that is drawn and written of runs, computed in one job."""
     source = Archive.of(runs)
     # Spark plans a query on one core; what needs nothing of the others is planned and run beside them.
     with ThreadPoolExecutor(max_workers=1) as beside:
@@ -45,12 +43,12 @@ def compute_all(spark: SparkSession, runs: Sequence[RunRecord]) -> Iterator[Resu
             errors = summaries(found.pairs)
             cells = of_pairs.result()
             for place, run in enumerate(runs):
-                own = found.of(place)
+                own = found.runs[place]
                 yield Results(
                     run=run,
                     summary=summary(run, checks.verdict(own.checks), errors.get(place, [])),
                     checks=own.checks,
-                    pairs=tables.collect(own.pairs, "pair table").cast(ERRORS),
+                    pairs=own.pairs,
                     actuals=own.actuals,
                     matrices=of_run(cells, place, "source_step", "proposed_step"),
                     histogram=own.histogram,

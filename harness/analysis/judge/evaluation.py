@@ -21,7 +21,6 @@ from harness.analysis.judge.judging import all_judged
 from harness.analysis.judge.predicted_with import stale
 from harness.analysis.judge.predicting import predict
 from harness.analysis.judge.rescoring import linked_copy
-from harness.analysis.spark import tables
 from harness.analysis.spark.inputs import Archive, check_parquet, read_raw, read_run
 from harness.analysis.spark.session import spark_session
 from harness.errors import UsageError
@@ -218,9 +217,8 @@ def _judge(
             runs.append(read_run(copy))
         progress(f"judging {len(runs)} run{'s' * (len(runs) > 1)} with Spark")
         with all_judged(spark, Archive.of(runs)) as found:
-            for place, path in enumerate(paths):
-                own = found.of(place)
-                yield path, (checks.verdict(own.checks), tables.collect_frame(own.pairs, "pair table"))
+            for path, own in zip(paths, found.runs, strict=True):
+                yield path, (checks.verdict(own.checks), own.pairs.to_pandas())
 
 
 def _evaluated(path: Path, split: Split, verdict: str, pairs: pd.DataFrame) -> Evaluated:

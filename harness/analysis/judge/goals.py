@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from harness.analysis.judge.accuracy import Goal, Pairs, figures, judged, quantile_of
+from harness.analysis.judge.arithmetic import abs_error_pct, is_covered
 from harness.analysis.judge.summary import EVIDENCE_PCT, NO_CHANGE
 from harness.schemas import Measure
 
@@ -204,13 +204,13 @@ def not_usable(rows: Pairs) -> NotUsable:
     known = mine[mine["value"].notna() & mine["actual"].notna() & (mine["actual"] != 0)]
     if known.empty:
         return NotUsable(len(mine), 0)
-    errors = (known["value"] / known["actual"] - 1).abs() * 100
-    ranged: pd.DataFrame = known[known["low"].notna() & known["high"].notna()]
-    inside = (ranged["low"] <= ranged["actual"]) & (ranged["actual"] <= ranged["high"])
+    value, low, actual, high = (known[k].to_numpy(dtype=float) for k in ("value", "low", "actual", "high"))
+    errors = abs_error_pct(value, actual)
+    ranged = np.isfinite(low) & np.isfinite(high)
     return NotUsable(
         pairs=len(mine),
         answered=len(known),
-        median_pct=float(errors.median()),
+        median_pct=float(np.median(errors)),
         p95_pct=float(np.quantile(errors, 0.95)),
-        coverage=float(inside.mean()) if len(ranged) else None,
+        coverage=float(is_covered(low, actual, high)[ranged].mean()) if ranged.any() else None,
     )

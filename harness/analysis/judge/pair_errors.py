@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import permutations
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.analysis.judge import capacity
+from harness.analysis.judge.arithmetic import Bools, Floats, StepStates, protocol_of, relative_error
 from harness.analysis.judge.carriers import Statistic
 from harness.analysis.judge.judged_rows import is_judged
-from harness.analysis.judge.pairs import THESIS_STATISTICS
 from harness.analysis.judge.predicting import ask, reader
 from harness.analysis.judge.raw_steps import RawStep, worker_cpu_cores
 from harness.analysis.judge.scores import FEWEST_BLOCKS, Accuracy, Matrix, MeasuredValues, rounded
@@ -27,8 +27,6 @@ from harness.models import MODELS
 from harness.protocols import Model, Observation, Prediction
 from harness.schemas import LATENCIES, JudgedRows, Measure
 
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 Kind = tuple[str, str, str]
 """Model, measure, statistic."""
 Of = tuple[str, str, int]
@@ -43,11 +41,6 @@ OF_COMPONENTS = (Measure.ARRIVALS, Measure.SERVICE)
 NO_CHANGE = "no-change"
 PICKED = 1000
 """Nights that are put together from the resampled steps."""
-
-
-def protocol_of(measure: str, statistic: str) -> str:
-    """Return which protocol a statistic belongs to."""
-    return "thesis" if THESIS_STATISTICS.get(measure) == statistic else "ours"
 
 
 @dataclass(frozen=True)
@@ -247,8 +240,8 @@ def errors(nights: Sequence[Asked], record: RunRecord, unusable: Mapping[int, tu
     unusable : mapping of int to (str, str)
         Steps that failed a check; they have neither errors nor measured values.
     """
-    usable = [s for s in record.steps if s.index not in unusable]
-    sources = {s.index for s in usable if not s.quality.saturated}
+    states = StepStates.of(record.steps, unusable)
+    steps = tuple(s.index for s in record.steps)
     never, nothing = np.full(len(nights), np.nan), np.zeros(len(nights), dtype=bool)
     measured = _wide([n.measured for n in nights])
     answers = _wide([n.answers for n in nights])
@@ -259,24 +252,25 @@ def errors(nights: Sequence[Asked], record: RunRecord, unusable: Mapping[int, tu
     told = _told(nights)
     # The whole topology is of all executors: what is needed for it is the service of each.
     served = {
-        (i, s.index): np.logical_and.reduce(
+        (i, j): np.logical_and.reduce(
             [
-                told[Measure.SERVICE, "mean", (i, s.index)].get(subject, nothing)
-                for subject in judged.get((Measure.SERVICE, "mean", s.index), {})
+                told[Measure.SERVICE, "mean", (i, j)].get(subject, nothing)
+                for subject in judged.get((Measure.SERVICE, "mean", j), {})
             ]
             or [~nothing]
         )
-        for i in sources
-        for s in usable
+        for i in steps
+        for j in steps
     }
     of_pairs: dict[Kind, dict[Pair, Floats]] = {}
     unanswered: dict[Kind, dict[Pair, Bools]] = {}
     for kind in dict.fromkeys(kind for kind, _ in answers):
         _, measure, statistic = kind
-        targets = sources if measure in LATENCIES else {s.index for s in usable}
         found: dict[Pair, Floats] = {}
         missing: dict[Pair, Bools] = {}
-        for i, j in ((i, j) for i in sorted(sources) for j in sorted(targets) if i != j):
+        for i, j in permutations(sorted(steps), 2):
+            if states.excluded(i, j, measure)[0]:
+                continue
             actual = judged.get((measure, statistic, j), {})
             predicted = answers.get((kind, (i, j)), {})
             both = [subject for subject in actual if subject in predicted]
@@ -292,8 +286,7 @@ def errors(nights: Sequence[Asked], record: RunRecord, unusable: Mapping[int, tu
                 found[i, j] = _relative(p, a, one=is_judged(measure, ""))
         if found or missing:
             of_pairs[kind], unanswered[kind] = found, missing
-    steps = tuple(s.index for s in record.steps)
-    values = _values_of(measured, record, sources, unusable)
+    values = _values_of(measured, record, states)
     return Errors(of_pairs, unanswered, values, steps, len(nights))
 
 
@@ -323,7 +316,7 @@ def _wide(nights: Sequence[Mapping[K, Mapping[str, float]]]) -> dict[K, dict[str
 def _relative(predicted: Floats, actual: Floats, one: bool) -> Floats:
     """Return errors in percent by night of the source and of the proposed step, from (subjects, nights)."""
     actual = np.where(actual == 0, np.nan, actual)
-    each = (predicted[:, :, None] / actual[:, None, :] - 1) * 100
+    each = 100 * relative_error(predicted[:, :, None], actual[:, None, :])
     if one:
         return np.asarray(each[0])
     sizes = np.abs(each)
@@ -337,18 +330,15 @@ def _relative(predicted: Floats, actual: Floats, one: bool) -> Floats:
 
 
 def _values_of(
-    measured: Mapping[Of, Mapping[str, Floats]],
-    record: RunRecord,
-    kept_up: Set[int],
-    unusable: Mapping[int, tuple[str, str]],
+    measured: Mapping[Of, Mapping[str, Floats]], record: RunRecord, states: StepStates
 ) -> dict[tuple[str, str, str], dict[int, Floats]]:
     """Return the topology's latencies and the components' mean rates and service times, by step."""
     components = {c.name for s in record.steps for c in s.plan.start.query_plan.components}
     out: dict[tuple[str, str, str], dict[int, Floats]] = defaultdict(dict)
     for (measure, statistic, step), by_subject in measured.items():
         for subject, value in by_subject.items():
-            whole = measure in LATENCIES and subject == "" and step in kept_up
+            whole = measure in LATENCIES and subject == "" and step not in states.saturated
             part = measure in OF_COMPONENTS and statistic == "mean" and subject in components
-            if (whole or part) and step not in unusable:
+            if (whole or part) and step not in states.unusable:
                 out[measure, statistic, subject][step] = value
     return out

@@ -1,209 +1,179 @@
-"""The pair table: every prediction beside what was measured, by both protocols (``errors.parquet``)."""
+"""The pair table: every prediction beside what was measured, by both protocols (``errors.parquet``).
+
+Made of what Spark has summed up, a run at a time: tens of thousands of rows, which a join in Spark only
+delays.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
+import numpy as np
+import pandas as pd
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as sf
 
-from harness.analysis.judge.judged_rows import judged_column
-from harness.analysis.spark import tables
-from harness.analysis.spark.inputs import STEP_NUMBERS, Source
-from harness.analysis.spark.latencies import Actual
-from harness.analysis.spark.noise import borrowed, combined
-from harness.schemas import ERRORS, LATENCIES, Measure
+from harness.analysis.judge import arithmetic
+from harness.analysis.judge.arithmetic import StepStates, protocol_of
+from harness.analysis.judge.judged_rows import judged_rows
+from harness.analysis.spark.inputs import RunRecord
+from harness.schemas import ERRORS, Measure
 
-ACTUALS = pa.schema(
-    [
-        ("step", pa.int32()),
-        ("protocol", pa.string()),
-        ("measure", pa.string()),
-        ("subject", pa.string()),
-        ("statistic", pa.string()),
-        ("value", pa.float64()),
-        ("within", pa.float64()),
-        ("n", pa.float64()),
-        ("note", pa.string()),
-    ]
-)
-THESIS_STATISTICS: Mapping[str, str] = {Measure.GROUND_TRUTH: "mean_same_node", Measure.COMPLETE: "p90_paths"}
-"""What the thesis's protocol compares (5.7.2); all other statistics belong to ours."""
+NUMBER = ["step", "protocol", "measure", "subject", "statistic"]
+"""What tells measured numbers apart."""
+KIND = ["protocol", "measure", "statistic"]
 PAIR = ["model", "source_step", "proposed_step"]
-ENDS = ("proposed", "source")
-MOST_BROADCAST = 1_000_000
-"""Up to so many predictions a table of them is sent to every executor; beyond, Spark chooses."""
-
-_LABELS = pa.schema([("step", pa.int32()), ("run", pa.int32()), ("configuration", pa.string())])
-_STATES = pa.schema(
-    [("step", pa.int32()), *((name, pa.string()) for name in ("unusable", "why", "saturated"))]
-)
-"""Why a step cannot be used, and that it was saturated."""
+EXCLUDED = ["source_step", "proposed_step", "measure"]
 
 
-def actuals(spark: SparkSession, source: Source, latencies: list[Actual], counted: DataFrame) -> DataFrame:
-    """Put all that was measured into one table, with ``noise``, ``run`` (its place) and ``configuration``."""
-    of_latency = tables.from_rows(spark, list(latencies), ACTUALS)
-    of_counters = counted.withColumn("protocol", sf.lit("ours")).withColumn("note", sf.lit(""))
-    both = borrowed(
-        of_latency.unionByName(of_counters.select(*ACTUALS.names)),
-        borrower=Measure.COMPLETE,
-        lender=Measure.ACK,
-    )
-    labels: list[dict[str, object]] = [
-        {"step": s.index, "run": run.place, "configuration": s.interval.configuration}
-        for run in source.runs
-        for s in run.steps
-    ]
-    configured = both.join(sf.broadcast(tables.from_rows(spark, labels, _LABELS)), "step", "left")
-    repeated = len({(label["run"], label["configuration"]) for label in labels}) < len(labels)
-    return combined(configured, repeated, per=["run"])
-
-
-def pairs(
-    spark: SparkSession, source: Source, measured: DataFrame, unusable: Mapping[int, tuple[str, str]]
-) -> DataFrame:
-    """Join predictions with the measurements of the proposed step.
+def actuals(run: RunRecord, latencies: pd.DataFrame, counted: pd.DataFrame) -> pd.DataFrame:
+    """Put all that was measured into one table, with configuration, between_share and noise.
 
     Parameters
     ----------
-    measured : DataFrame
-        What ``actuals`` gives.
-    unusable : mapping of int to (str, str)
-        The verdict (``invalid`` or ``unsteady``) and the reason, for steps that cannot be used.
+    run : RunRecord
+    latencies : DataFrame
+        Rows of ``latencies.actual``.
+    counted : DataFrame
+        Rows of ``counters.measures``.
 
     Returns
     -------
     DataFrame
+        A row a measured number: step, protocol, measure, subject, statistic, value, within, n, note and the
+        three. ``between_share`` is the spread between repeats as a share of the value.
+    """
+    of_counters = counted.assign(protocol="ours", note="")[latencies.columns]
+    tables = [table for table in (latencies, of_counters) if len(table)]
+    rows = pd.concat(tables or [latencies], ignore_index=True)
+    rows = rows.astype({"value": float, "within": float})
+    rows = rows.assign(
+        within=borrowed(rows, borrower=Measure.COMPLETE, lender=Measure.ACK),
+        configuration=rows["step"].map({s.index: s.interval.configuration for s in run.steps}),
+    )
+    return with_noise(rows)
+
+
+def borrowed(rows: pd.DataFrame, borrower: str, lender: str) -> pd.Series[float]:
+    """Return errors within intervals, those of a measure that is known as one mean taken from another one.
+
+    Storm states its complete latency as a mean; the wrappers time the same tuples from emit to ack, in
+    buckets. As a share of the value, the one mean is as uncertain as the other.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        With step, measure, subject, statistic, value and within.
+    borrower, lender : str
+        Measures; of the lender the means are used.
+    """
+    lends = (rows["measure"] == lender) & (rows["statistic"] == "mean") & (rows["value"] != 0)
+    share = (rows["within"] / rows["value"].where(lends)).groupby([rows["step"], rows["subject"]])
+    lent = share.transform("max") * rows["value"]
+    return rows["within"].fillna(lent.where(rows["measure"] == borrower))
+
+
+def with_noise(rows: pd.DataFrame) -> pd.DataFrame:
+    """Add ``noise``: within the interval and, where configurations were repeated, between repeats."""
+    share = arithmetic.between_share(rows, KIND, ["configuration", "subject"])
+    share = rows[KIND].merge(share, "left", KIND)["share"].to_numpy(dtype=float)
+    value, within = (rows[name].to_numpy(dtype=float) for name in ("value", "within"))
+    return rows.assign(between_share=share, noise=arithmetic.widened(within, share * value))
+
+
+def pairs(predicted: pd.DataFrame, measured: pd.DataFrame, states: StepStates) -> pa.Table:
+    """Put predictions beside the measurements of the proposed step.
+
+    Parameters
+    ----------
+    predicted : DataFrame
+        Rows of ``predictions.parquet``.
+    measured : DataFrame
+        What ``actuals`` gives.
+    states : StepStates
+
+    Returns
+    -------
+    Table
         Schema ``harness.schemas.ERRORS``. Errors are null unless the verdict is ``judged``. What a model
         should have answered and did not has a row ``not-predicted``.
     """
-    predicted = tables.predictions(spark, source)
-    thesis = sf.lit(False)
-    for measure, statistic in THESIS_STATISTICS.items():
-        thesis |= (sf.col("measure") == measure) & (sf.col("statistic") == statistic)
-    predicted = predicted.withColumn("protocol", sf.when(thesis, "thesis").otherwise("ours"))
-    few = sum(run.predictions_rows for run in source.runs) <= MOST_BROADCAST
-    small = sf.broadcast if few else _unhinted
-    predicted = predicted.unionByName(_gaps(predicted, measured, small))
-    keys = ["proposed_step", "protocol", "measure", "subject", "statistic"]
-    beside = measured.select(
-        sf.col("step").alias("proposed_step"), *keys[1:], sf.col("value").alias("actual"), "noise", "note"
-    )
-    joined = predicted.join(small(beside), keys, "left")
-    states: list[dict[str, object]] = [
-        {
-            "step": s.index,
-            "saturated": s.quality.saturated or None,
-            **dict(zip(("unusable", "why"), unusable.get(s.index, (None, None)), strict=True)),
-        }
-        for s in source.steps
-    ]
-    ends = tables.from_rows(spark, states, _STATES)
-    for end in ENDS:
-        named = ends.select(*(sf.col(name).alias(f"{end}_{name}") for name in _STATES.names))
-        joined = joined.join(sf.broadcast(named), f"{end}_step", "left")
-    return _errors(_verdicts(joined)).select(*ERRORS.names)
+    kinds = predicted[["measure", "statistic"]].drop_duplicates()
+    named = kinds.assign(protocol=list(map(protocol_of, kinds["measure"], kinds["statistic"])))
+    rows = predicted.merge(named, "left", ["measure", "statistic"])
+    gaps = _gaps(rows, measured)
+    rows = pd.concat([rows, gaps], ignore_index=True) if len(gaps) else rows
+    beside = measured.rename(columns={"step": "proposed_step", "value": "actual"})
+    keys = ["proposed_step", *NUMBER[1:]]
+    rows = rows.merge(beside[[*keys, "actual", "noise", "note"]], "left", keys)
+    return pa.Table.from_pandas(
+        _with_errors(_with_verdicts(rows, states)), ERRORS, preserve_index=False
+    ).replace_schema_metadata(None)
 
 
-def _unhinted(table: DataFrame) -> DataFrame:
-    return table
-
-
-def run_of(step: str) -> Column:
-    """Return the place of a step's run among the runs of the job."""
-    return sf.floor(sf.col(step) / STEP_NUMBERS).cast("int")
-
-
-def _gaps(predicted: DataFrame, measured: DataFrame, small: Callable[[DataFrame], DataFrame]) -> DataFrame:
+def _gaps(predicted: pd.DataFrame, measured: pd.DataFrame) -> pd.DataFrame:
     """Return rows for measurements that a model should have predicted and did not.
 
     Those are the thesis's statistics, of every model, and the statistics that a model predicts for any other
     pair of the run.
     """
-    kind = ["measure", "statistic", "protocol"]
-    every = predicted.select(*PAIR).distinct()
-    run = run_of("proposed_step").alias("run")
-    answered = predicted.where(judged_column()).select(run, "model", *kind).distinct()
-    comparable = measured.where(judged_column() | (sf.col("protocol") == "thesis"))
+    answered = predicted.loc[judged_rows(predicted), ["model", *KIND]].drop_duplicates()
+    comparable = measured[judged_rows(measured) | (measured["protocol"] == "thesis")]
     asked = (
-        comparable.select(sf.col("step").alias("proposed_step"), "run", "subject", *kind)
-        .join(sf.broadcast(every), "proposed_step")
-        .join(sf.broadcast(answered.withColumn("answered", sf.lit(True))), ["run", "model", *kind], "left")
-        .where((sf.col("protocol") == "thesis") | sf.col("answered"))
-        .drop("run", "answered")
+        comparable[NUMBER]
+        .rename(columns={"step": "proposed_step"})
+        .merge(predicted[PAIR].drop_duplicates(), "inner", "proposed_step")
+        .merge(answered.assign(answered=True), "left", ["model", *KIND])
     )
-    keys = [*PAIR, "subject", *kind]
-    missing = asked.join(small(predicted.select(*keys)), keys, "left_anti")
-    none = sf.lit(None).cast("double")
-    return missing.withColumns(
-        {
-            "value": none,
-            "low": none,
-            "high": none,
-            "status": sf.lit("declined"),
-            "reason": sf.concat(sf.lit("the model gives no "), "statistic"),
-        }
+    asked = asked[(asked["protocol"] == "thesis") | asked["answered"].notna()].drop(columns="answered")
+    keys = list(asked.columns)
+    beside = asked.merge(predicted[keys], "left", keys, indicator="found")
+    missing = beside[beside["found"] == "left_only"].drop(columns="found")
+    unknown = dict.fromkeys(("value", "low", "high"), np.nan)
+    reason = "the model gives no " + missing["statistic"]
+    return missing.assign(**unknown, status="declined", reason=reason)
+
+
+def _with_verdicts(rows: pd.DataFrame, states: StepStates) -> pd.DataFrame:
+    """Add ``verdict``, and to ``reason`` why a row was not judged."""
+    ends = rows[EXCLUDED].drop_duplicates()
+    found = [states.excluded(*key) for key in ends.itertuples(index=False)]
+    ends = ends.assign(excluded=[verdict for verdict, _ in found], why=[why for _, why in found])
+    rows = rows.merge(ends, "left", EXCLUDED)
+    excluded, actual = rows["excluded"] != "", rows["actual"]
+    verdict = np.select(
+        [
+            excluded,
+            rows["status"] == "saturated",
+            (rows["status"] != "ok") | rows["value"].isna(),
+            actual.isna() | (actual == 0),
+        ],
+        [rows["excluded"], "saturated", "not-predicted", "not-measured"],
+        "judged",
     )
-
-
-def _verdicts(joined: DataFrame) -> DataFrame:
-    """Add ``verdict``, and to ``reason`` why a row was not judged.
-
-    A step whose backlog grew is no source to learn from, and has no latency to judge by; what went through
-    it can be judged.
-    """
-    actual, value, status = sf.col("actual"), sf.col("value"), sf.col("status")
-    proposed, source = [sf.coalesce(sf.col(f"{end}_unusable"), sf.lit("")) for end in ENDS]
-    source_full, full = sf.col("source_saturated"), sf.col("proposed_saturated")
-    full = sf.when(sf.col("measure").isin(*LATENCIES), full)
-    measured_full = sf.coalesce(
-        sf.concat(sf.lit("the source step was "), source_full), sf.concat(sf.lit("the step was "), full)
+    note = rows["note"].fillna("")
+    unknown = note.mask(note == "", "not measured in the proposed step")
+    reason = np.select(
+        [
+            excluded,
+            (verdict == "not-measured") & (actual == 0),
+            verdict == "not-measured",
+            (verdict == "not-predicted") & (rows["reason"] == ""),
+        ],
+        [rows["why"], "measured as 0: no relative error", unknown, "the model gave no number"],
+        rows["reason"],
     )
-    verdict = (
-        sf.when((proposed == "invalid") | (source == "invalid"), "invalid")
-        .when((proposed == "unsteady") | (source == "unsteady"), "unsteady")
-        .when(measured_full.isNotNull() | (status == "saturated"), "saturated")
-        .when((status != "ok") | value.isNull() | sf.isnan(value), "not-predicted")
-        .when(actual.isNull() | sf.isnan(actual) | (actual == 0), "not-measured")
-        .otherwise("judged")
+    return rows.assign(verdict=verdict, reason=reason)
+
+
+def _with_errors(rows: pd.DataFrame) -> pd.DataFrame:
+    """Add the errors of the rows that were judged."""
+    judged = rows["verdict"] == "judged"
+    predicted, low, high, actual, noise = (
+        rows[name].where(judged).to_numpy(dtype=float) for name in ("value", "low", "high", "actual", "noise")
     )
-    known = sf.nullif(sf.coalesce("note", sf.lit("")), sf.lit(""))
-    missing = sf.when(actual == 0, "measured as 0: no relative error").otherwise(
-        sf.coalesce(known, sf.lit("not measured in the proposed step"))
-    )
-    why = (
-        sf.when(
-            sf.col("verdict").isin("invalid", "unsteady"),
-            # of the end whose state it is: an unsteady step says nothing of why the other one is invalid
-            sf.when(proposed == sf.col("verdict"), sf.col("proposed_why")).otherwise(sf.col("source_why")),
-        )
-        .when((sf.col("verdict") == "saturated") & measured_full.isNotNull(), measured_full)
-        .when(sf.col("verdict") == "not-measured", missing)
-        .when((sf.col("verdict") == "not-predicted") & (sf.col("reason") == ""), "the model gave no number")
-        .otherwise(sf.col("reason"))
-    )
-    return joined.withColumn("verdict", verdict).withColumn("reason", why)
-
-
-def _errors(rows: DataFrame) -> DataFrame:
-    predicted, actual, noise = sf.col("value"), sf.col("actual"), sf.col("noise")
-    judged = sf.col("verdict") == "judged"
-
-    def where(condition: Column, value: Column) -> Column:
-        return sf.when(judged & condition, value)
-
-    always = sf.lit(True)
-    relative = (predicted - actual) / actual
-    positive = (predicted > 0) & (actual > 0)
-    bounded = sf.col("low").isNotNull() & sf.col("high").isNotNull()
-    return rows.withColumns(
-        {
-            "relative_error": where(always, relative),
-            "abs_error_pct": where(always, sf.abs(relative) * 100.0),
-            "q_error": where(positive, sf.greatest(predicted / actual, actual / predicted)),
-            "error_over_noise": where(noise > 0, sf.abs(predicted - actual) / noise),
-            "covered": where(bounded, (sf.col("low") <= actual) & (actual <= sf.col("high"))),
-        }
+    bounded = np.isfinite(low) & np.isfinite(high)
+    return rows.assign(
+        relative_error=arithmetic.relative_error(predicted, actual),
+        abs_error_pct=arithmetic.abs_error_pct(predicted, actual),
+        q_error=arithmetic.q_error(predicted, actual),
+        error_over_noise=arithmetic.error_over_noise(predicted, actual, noise),
+        covered=pd.Series(arithmetic.is_covered(low, actual, high), rows.index, "boolean").where(bounded),
     )

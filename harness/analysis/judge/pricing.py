@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 import harness.models.composite as composite_room
+from harness.analysis.judge.arithmetic import abs_error_pct
 from harness.analysis.judge.evaluation import Evaluated, means
 from harness.analysis.judge.judged_rows import judged_rows
 from harness.analysis.judge.predicting import observation, rate_tps
@@ -163,7 +164,7 @@ def _judged(told: Iterable[Estimate], measured: Mapping[Key, float]) -> dict[Key
         if e.statistic != "mean" or actual is None or e.value is None:
             continue
         held = e.low is not None and e.high is not None and e.low <= actual <= e.high
-        found[e.measure, e.subject] = _PairOutcome(e.value, 100 * abs(e.value / actual - 1), held)
+        found[e.measure, e.subject] = _PairOutcome(e.value, abs_error_pct(e.value, actual), held)
     return found
 
 

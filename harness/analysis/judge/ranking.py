@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from harness.analysis.judge import bootstrap
+from harness.analysis.judge.arithmetic import q_error
 from harness.analysis.judge.bootstrap import ConfidenceInterval
 from harness.analysis.judge.results import WITHIN_NOISE, Results
 
@@ -64,8 +65,8 @@ def ranking(runs: Sequence[Results], kinds: Collection[Kind] = ()) -> pd.DataFra
     grouped = (of_kinds(pairs, kinds) if kinds else pairs).groupby([*KIND, "model"], sort=True)
     for (protocol, measure, statistic, model), of in grouped:
         found = bootstrap.median(of, "abs_error_pct")
-        ratio = (of["predicted"] / of["actual"]).to_numpy(dtype=float)
-        q = np.maximum(ratio, 1 / ratio)[ratio > 0]
+        q = q_error(of["predicted"].to_numpy(dtype=float), of["actual"].to_numpy(dtype=float))
+        q = q[np.isfinite(q)]
         noise = (of["noise"] / of["actual"].abs()).dropna()
         rows.append(
             {

@@ -11,9 +11,8 @@ from pyspark.sql import functions as sf
 
 from harness import __version__
 from harness.analysis.judge.judged_rows import judged_column
-from harness.analysis.judge.pairs import run_of
 from harness.analysis.spark import tables
-from harness.analysis.spark.inputs import RunRecord
+from harness.analysis.spark.inputs import STEP_NUMBERS, RunRecord
 from harness.machine.environment import commit
 from harness.schemas import LATENCIES, SCHEMA_VERSION, Measure
 
@@ -106,7 +105,8 @@ def summaries(errors: DataFrame) -> dict[int, list[ErrorSummary]]:
     both = sf.col("base_pct").isNotNull() & sf.col("abs_error_pct").isNotNull()
     judged = sf.count_if(sf.col("verdict") == "judged")
     width = (sf.col("high") - sf.col("low")) / sf.nullif(sf.abs("value"), sf.lit(0.0)) * 100
-    summed = rows.groupBy(run_of("proposed_step").alias("run"), *KIND).agg(
+    run = sf.floor(sf.col("proposed_step") / STEP_NUMBERS).cast("int")
+    summed = rows.groupBy(run.alias("run"), *KIND).agg(
         sf.size(sf.collect_set(sf.struct("source_step", "proposed_step"))).alias("pairs"),
         sf.count("*").cast("int").alias("comparisons"),
         judged.cast("int").alias("judged"),

@@ -8,10 +8,10 @@ from typing import Any
 
 from harness.analysis.figures import plan_drawing, query_plan_drawing, style
 from harness.analysis.figures.error_figures import what
+from harness.analysis.judge.arithmetic import THESIS_STATISTICS
 from harness.analysis.judge.bootstrap import ConfidenceInterval
 from harness.analysis.judge.checks import DECLINED, MEASURED
 from harness.analysis.judge.judged_rows import judged_rows
-from harness.analysis.judge.pairs import THESIS_STATISTICS
 from harness.analysis.judge.ranking import intervals
 from harness.analysis.judge.results import WITHIN_NOISE, Results, executors
 from harness.analysis.judge.summary import ErrorSummary, JudgedWith, leading

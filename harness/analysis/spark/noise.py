@@ -1,4 +1,4 @@
-"""Noise of a measured number: within an interval by batches, and between repeats.
+"""Noise of a measured number within its interval, by batches.
 
 A step's interval is cut into batches of equal time. A mean or a rate is a ratio of two sums (latency over
 messages, tuples over seconds, tuples to one executor over tuples to all). Its standard error is that of a
@@ -6,22 +6,14 @@ ratio estimator over the batches, which is the usual batch-means error where all
 percentile's error is found in the same way from the batches' percentiles.
 
 Some causes stay the same throughout a step: placement of threads, phases of windows and timers. They show
-only between repeats of one configuration. Where a run has repeats, a part of the variance between them is not
-explained by the intervals' own errors. That part is taken as a share of the value, pooled over the
-configurations and subjects that were repeated, and added for every step:
-
-    noise^2 = within^2 + value^2 * max(0, mean((var(repeats) - mean(within^2)) / mean(repeats)^2))
-
-So ``noise`` is one standard deviation of measuring the configuration again. Without repeats it is the first
-part only, a lower bound, and the report says so.
+only between repeats of one configuration (``harness.analysis.judge.arithmetic.between_share``). Without
+repeats the noise is the part within the interval only, a lower bound, and the report says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 FEWEST_IN_TAIL = 5
@@ -82,83 +74,6 @@ def ratio(cells: DataFrame, keys: list[str], scale: Column) -> DataFrame:
         sf.when(count >= FEWEST_BATCHES, spread / (sf.col("den") / count) * scale).alias("within"),
         sf.col("den").alias("n"),
     )
-
-
-def borrowed(actuals: DataFrame, borrower: str, lender: str) -> DataFrame:
-    """Give a measure that is known as one mean only the error of another one of the same tuples.
-
-    Storm states its complete latency as a mean; the wrappers time the same tuples from emit to ack, in
-    buckets. As a share of the value, the one mean is as uncertain as the other.
-
-    Parameters
-    ----------
-    actuals : DataFrame
-        With step, measure, subject, statistic, value and within.
-    borrower, lender : str
-        Measures; of the lender the means are used.
-    """
-    lends = (sf.col("measure") == lender) & (sf.col("statistic") == "mean")
-    share = sf.max(sf.when(lends, sf.try_divide("within", "value")))
-    lent = share.over(Window.partitionBy("step", "subject")) * sf.col("value")
-    mine = sf.when(sf.col("measure") == borrower, lent)
-    return actuals.withColumn("within", sf.coalesce("within", mine))
-
-
-def combined(actuals: DataFrame, repeated: bool, per: Sequence[str] = ()) -> DataFrame:
-    """Add ``noise``: within the interval and, where configurations were repeated, between repeats.
-
-    Parameters
-    ----------
-    actuals : DataFrame
-        With configuration, protocol, measure, subject, statistic, value and within.
-    repeated : bool
-        Whether any configuration was measured more than once.
-    per : sequence of str
-        Columns that tell runs apart, which repeat nothing of each other.
-
-    Returns
-    -------
-    DataFrame
-        The same with noise, and between_share: the spread between repeats as a share of the value,
-        pooled over a measure's repeated configurations and subjects (null without any).
-    """
-    within = sf.col("within")
-    if not repeated:
-        return actuals.withColumns({"between_share": sf.lit(None).cast("double"), "noise": within})
-    kind = [*per, "protocol", "measure", "statistic"]
-    mean = sf.col("mean")
-    excess = (_variance("values") - sf.coalesce(_mean("explained"), sf.lit(0.0))) / (mean * mean)
-    share = (
-        actuals.groupBy("configuration", "subject", *kind)
-        .agg(sf.collect_list("value").alias("values"), sf.collect_list(within * within).alias("explained"))
-        .withColumn("mean", _mean("values"))
-        .where("size(values) > 1 AND mean != 0")
-        .withColumn("excess", excess)
-        .groupBy(*kind)
-        .agg(sf.collect_list("excess").alias("excesses"))
-        .select(*kind, sf.sqrt(sf.greatest(sf.lit(0.0), _mean("excesses"))).alias("between_share"))
-    )
-    between = sf.col("between_share") * sf.col("value")
-    zero = sf.lit(0.0)
-    total = sf.coalesce(within * within, zero) + sf.coalesce(between * between, zero)
-    known = within.isNotNull() | between.isNotNull()
-    joined = actuals.join(sf.broadcast(share), kind, "left")
-    # In the order of the columns that a run without repeats has: both may be in one job.
-    return joined.select(*actuals.columns, "between_share", sf.when(known, sf.sqrt(total)).alias("noise"))
-
-
-def _mean(numbers: str) -> Column:
-    """Return the mean of an array's numbers, null of none."""
-    return sf.try_divide(ordered_sum(sf.col(numbers)), sf.size(numbers))
-
-
-def _variance(numbers: str) -> Column:
-    """Return the sample variance of two or more numbers, from their distances to the smallest."""
-    count = sf.size(numbers)
-    off = sf.transform(numbers, lambda x: x - sf.array_min(numbers))
-    total = ordered_sum(off)
-    squares = ordered_sum(sf.transform(off, lambda x: x * x))
-    return (squares - total * total / count) / (count - 1)
 
 
 def quantile_error(values: np.ndarray, counts: np.ndarray, whole: float) -> float | None:

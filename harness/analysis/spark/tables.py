@@ -17,10 +17,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from harness.analysis.spark.inputs import STEP_NUMBERS, Source, StepRecord, spark_path
+from harness.analysis.spark.inputs import Source, StepRecord, spark_path
 from harness.errors import HarnessError
 from harness.plans import Executor
-from harness.schemas import LATENCY, METRICS, PREDICTIONS
+from harness.schemas import LATENCY, METRICS
 from harness.schemas.derivable import NEEDED, NS_PER_MS
 
 MOST_ROWS = 2_000_000
@@ -36,7 +36,6 @@ _FILES = pa.schema(
         ("names", pa.map_(pa.int32(), pa.string())),
     ]
 )
-_PREDICTED = pa.schema([("file", pa.string()), ("first_step", pa.int32())])
 _TASKS = pa.schema(
     [
         ("step", pa.int32()),
@@ -101,15 +100,6 @@ def _derived(name: str) -> Column:
 def metrics(spark: SparkSession, source: Source) -> DataFrame:
     """``metrics.parquet`` of all steps, with step, start_ns, end_ns and bucket_ms."""
     return _steps(spark, source, "metrics.parquet").drop("derivable", "names")
-
-
-def predictions(spark: SparkSession, source: Source) -> DataFrame:
-    """``predictions.parquet`` of all runs."""
-    paths = {run.path / "predictions.parquet": run.place * STEP_NUMBERS for run in source.runs}
-    read = spark.read.schema(from_arrow_schema(_plain(PREDICTIONS))).parquet(*map(spark_path, paths))
-    rows: list[dict[str, object]] = [{"file": name, "first_step": paths[path]} for name, path in _files(read)]
-    numbered = {k: sf.col(k) + sf.col("first_step") for k in ("source_step", "proposed_step")}
-    return _beside_file(spark, read, rows, _PREDICTED).withColumns(numbered).select(*PREDICTIONS.names)
 
 
 @lru_cache(maxsize=4)

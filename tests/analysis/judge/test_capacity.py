@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -13,7 +14,7 @@ from synthetic_run import BUCKET_MS, FakeRun, FakeStep, build
 
 from harness.analysis.judge import capacity, checks
 from harness.analysis.judge.checks import run_checks, verdict
-from harness.analysis.judge.judged_rows import judged_column
+from harness.analysis.judge.judged_rows import judged_rows
 from harness.analysis.judge.judging import judged
 from harness.analysis.judge.samples import Samples
 from harness.analysis.spark.inputs import RunRecord, read_run
@@ -147,11 +148,10 @@ def test_a_saturated_step_is_finished_and_valid(ramp: RunRecord) -> None:
 
 def test_verdicts_of_the_pairs(spark: SparkSession, ramp: RunRecord) -> None:
     with judged(spark, ramp) as found:
-        rows = found.pairs.where(judged_column()).toArrow().to_pylist()
+        frame = found.pairs.to_pandas()
         cores = found.actuals[found.actuals["measure"] == Measure.WORKER_CPU]
-    by_pair = {
-        (r["measure"], r["source_step"], r["proposed_step"]): r for r in rows if r["protocol"] == "ours"
-    }
+    rows = frame[judged_rows(frame) & (frame["protocol"] == "ours")].to_dict("records")
+    by_pair = {(r["measure"], r["source_step"], r["proposed_step"]): r for r in rows}
     for source in range(5):
         for proposed in range(5):
             latency, out, limit = (
@@ -162,7 +162,7 @@ def test_verdicts_of_the_pairs(spark: SparkSession, ramp: RunRecord) -> None:
                 assert latency["reason"].startswith("the source step was saturated: the backlog grew by")
             elif proposed in (2, 3):
                 assert latency["verdict"] == "saturated"
-                assert latency["abs_error_pct"] is None
+                assert np.isnan(latency["abs_error_pct"])
                 assert latency["reason"].startswith("the step was saturated: ")
                 assert out["verdict"] == limit["verdict"] == "judged"
                 assert out["abs_error_pct"] == pytest.approx(100 * 2 / 52)

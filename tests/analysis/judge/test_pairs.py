@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from harness.analysis.judge import pairs as errors
-from harness.analysis.judge import summary
-from harness.analysis.spark.inputs import RunRecord, read_run
+from harness.analysis.judge import pairs, summary
+from harness.analysis.judge.arithmetic import StepStates
+from harness.analysis.spark.inputs import RunRecord
 from harness.analysis.spark.latencies import actual
 from harness.schemas import ERRORS, PREDICTIONS, Measure
 
-NONE = pa.schema(
-    [
-        ("step", pa.int32()),
-        *((k, pa.string()) for k in ("measure", "subject", "statistic")),
-        *((k, pa.float64()) for k in ("value", "within", "n")),
-    ]
-)
+NONE = pd.DataFrame(columns=["step", "measure", "subject", "statistic", "value", "within", "n"])
+"""What nothing counted gives."""
 
 
 def prediction(
@@ -46,31 +41,24 @@ def prediction(
 
 
 def pair_rows(
-    spark: SparkSession,
     run: RunRecord,
     predicted: list[dict[str, Any]],
     measured: list[dict[str, Any]],
     unusable: dict[int, tuple[str, str]] | None = None,
 ) -> list[dict[str, Any]]:
-    pq.write_table(pa.Table.from_pylist(predicted, schema=PREDICTIONS), run.path / "predictions.parquet")
-    table = errors.actuals(spark, run, measured, spark.createDataFrame(NONE.empty_table()))
-    found = errors.pairs(spark, run, table, unusable or {})
-    rows: list[dict[str, Any]] = found.toArrow().cast(ERRORS).to_pylist()
+    table = pairs.actuals(run, pd.DataFrame(measured), NONE)
+    told = pa.Table.from_pylist(predicted, schema=PREDICTIONS).to_pandas()
+    found = pairs.pairs(told, table, StepStates.of(run.steps, unusable or {}))
+    assert found.schema.equals(ERRORS, check_metadata=True)
+    rows: list[dict[str, Any]] = found.to_pylist()
     return sorted(rows, key=lambda r: (r["model"], r["source_step"], r["proposed_step"], r["protocol"]))
 
 
-@pytest.fixture
-def copy(run: RunRecord, tmp_path: Path) -> RunRecord:
-    """A run directory of our own to put predictions into."""
-    shutil.copytree(run.path, tmp_path / "copy")
-    return read_run(tmp_path / "copy")
-
-
-def test_errors_of_a_judged_pair(spark: SparkSession, copy: RunRecord) -> None:
+def test_errors_of_a_judged_pair(run: RunRecord) -> None:
     """By hand: P = 12, A = 10, noise 0.5."""
     measured = [actual(1, Measure.GROUND_TRUTH, "mean", 10.0, within=0.5, n=100)]
     predicted = [prediction(0, 1, 12.0, low=9.0, high=13.0), prediction(2, 1, 8.0, low=7.0, high=9.0)]
-    high, low = pair_rows(spark, copy, predicted, measured)
+    high, low = pair_rows(run, predicted, measured)
     assert high["verdict"] == low["verdict"] == "judged"
     assert high["relative_error"] == pytest.approx(0.2)
     assert high["abs_error_pct"] == pytest.approx(20)
@@ -103,7 +91,7 @@ NOT_JUDGED: dict[str, tuple[dict[str, Any], float | None, tuple[str, str]]] = {
 """What is predicted of a subject of this name, what is measured of it, and the verdict with its reason."""
 
 
-def test_what_cannot_be_judged_says_why_and_has_no_error(spark: SparkSession, copy: RunRecord) -> None:
+def test_what_cannot_be_judged_says_why_and_has_no_error(run: RunRecord) -> None:
     predicted = [{**row, "subject": name} for name, (row, _, _) in NOT_JUDGED.items()]
     measured = [
         actual(
@@ -118,7 +106,7 @@ def test_what_cannot_be_judged_says_why_and_has_no_error(spark: SparkSession, co
         for name, (row, value, _) in NOT_JUDGED.items()
         if name != "not known"
     ]
-    rows = pair_rows(spark, copy, predicted, measured, UNUSABLE)
+    rows = pair_rows(run, predicted, measured, UNUSABLE)
     assert {r["subject"]: (r["verdict"], r["reason"]) for r in rows} == {
         name: expected for name, (_, _, expected) in NOT_JUDGED.items()
     }
@@ -127,21 +115,21 @@ def test_what_cannot_be_judged_says_why_and_has_no_error(spark: SparkSession, co
     assert len(rows) == len(NOT_JUDGED)
 
 
-def test_a_negative_prediction_is_judged_and_has_no_q_error(spark: SparkSession, copy: RunRecord) -> None:
-    (row,) = pair_rows(spark, copy, [prediction(0, 1, -5.0)], [actual(1, Measure.GROUND_TRUTH, "mean", 10.0)])
+def test_a_negative_prediction_is_judged_and_has_no_q_error(run: RunRecord) -> None:
+    (row,) = pair_rows(run, [prediction(0, 1, -5.0)], [actual(1, Measure.GROUND_TRUTH, "mean", 10.0)])
     assert row["relative_error"] == pytest.approx(-1.5)
     assert row["q_error"] is None
     assert row["error_over_noise"] is None, "no noise is known"
 
 
-def test_what_a_model_leaves_out_is_a_named_gap(spark: SparkSession, copy: RunRecord) -> None:
+def test_what_a_model_leaves_out_is_a_named_gap(run: RunRecord) -> None:
     measured = [
         actual(1, Measure.GROUND_TRUTH, "mean", 10.0),
         actual(2, Measure.GROUND_TRUTH, "mean", 10.0),
         actual(1, Measure.GROUND_TRUTH, "mean_same_node", 9.0, protocol="thesis"),
         actual(1, Measure.GROUND_TRUTH, "mean", 10.0, subject="sender"),
     ]
-    rows = pair_rows(spark, copy, [prediction(0, 1, 11.0), prediction(0, 2, 11.0, statistic="p50")], measured)
+    rows = pair_rows(run, [prediction(0, 1, 11.0), prediction(0, 2, 11.0, statistic="p50")], measured)
     gaps = {
         (r["protocol"], r["proposed_step"], r["statistic"]): r["reason"] for r in rows if r["value"] is None
     }
@@ -157,7 +145,7 @@ def summarised(spark: SparkSession, rows: list[dict[str, Any]]) -> dict[str, sum
     return {s["model"]: s for s in summary.summarise(table)}
 
 
-def test_summary_over_off_diagonal_pairs(spark: SparkSession, copy: RunRecord) -> None:
+def test_summary_over_off_diagonal_pairs(spark: SparkSession, run: RunRecord) -> None:
     """By hand: errors 10, 20, 60 % (q 1.1, 1.25, 1.6); no-change errs 20, 40, 50 %; no diagonal."""
     measured = [actual(s, Measure.GROUND_TRUTH, "mean", 10.0, within=1.0) for s in (1, 2, 3)]
     predicted = [
@@ -169,7 +157,7 @@ def test_summary_over_off_diagonal_pairs(spark: SparkSession, copy: RunRecord) -
         *(prediction(0, p, v, model="no-change") for p, v in ((1, 12.0), (2, 14.0), (3, 15.0))),
         prediction(1, 2, 13.0, model="no-change"),
     ]
-    found = summarised(spark, pair_rows(spark, copy, predicted, measured))
+    found = summarised(spark, pair_rows(run, predicted, measured))
     m = found["m"]
     assert (m["pairs"], m["comparisons"], m["judged"], m["judged_share"]) == (4, 4, 3, 0.75)
     assert m["median_abs_error_pct"] == pytest.approx(20)
@@ -184,21 +172,58 @@ def test_summary_over_off_diagonal_pairs(spark: SparkSession, copy: RunRecord) -
     assert found["no-change"]["median_width_pct"] is None
 
 
-def test_an_experiment_without_change_is_called_no_evidence(spark: SparkSession, copy: RunRecord) -> None:
+def test_an_experiment_without_change_is_called_no_evidence(spark: SparkSession, run: RunRecord) -> None:
     measured = [actual(s, Measure.GROUND_TRUTH, "mean", 10.0) for s in (1, 2)]
     predicted = [prediction(0, p, 10.9, model="no-change") for p in (1, 2)]
-    found = summarised(spark, pair_rows(spark, copy, predicted, measured))
+    found = summarised(spark, pair_rows(run, predicted, measured))
     (evidence,) = summary.evidence(list(found.values()))
     assert evidence["is_evidence"] is False
     assert evidence["no_change_median_abs_error_pct"] == pytest.approx(9.0)
 
 
-def test_a_matrix_cell_is_the_median_over_its_subjects(spark: SparkSession, copy: RunRecord) -> None:
+def test_a_matrix_cell_is_the_median_over_its_subjects(spark: SparkSession, run: RunRecord) -> None:
     subjects = {"a[1-1]": 11.0, "a[2-2]": 12.0, "a[3-3]": 17.0, "a": 50.0}
     measured = [actual(1, "arrival_rate_tps", "mean", 10.0, subject=k) for k in subjects]
     predicted = [prediction(0, 1, v, measure="arrival_rate_tps", subject=k) for k, v in subjects.items()]
-    rows = pair_rows(spark, copy, predicted, measured)
+    rows = pair_rows(run, predicted, measured)
     cells = summary.matrices(spark.createDataFrame(pa.Table.from_pylist(rows, schema=ERRORS)))
     (cell,) = cells.to_dict("records")
     assert cell["abs_error_pct"] == pytest.approx(20), "of the executors; the component has a row of its own"
     assert (cell["judged"], cell["comparisons"]) == (3, 3)
+
+
+def measured_rows(rows: Sequence[tuple[object, ...]]) -> pd.DataFrame:
+    names = ["step", "configuration", "measure", "statistic", "value", "within"]
+    return pd.DataFrame(rows, columns=names).assign(subject="", protocol="ours").astype({"within": float})
+
+
+def test_repeats_add_the_spread_that_the_intervals_do_not_explain() -> None:
+    """By hand: repeats 9, 10, 11 vary by 1; intervals explain 0.25; share = sqrt(0.75 / 100)."""
+    rows = [(0, "a", "m", "s", 9.0, 0.5), (1, "a", "m", "s", 10.0, 0.5), (2, "a", "m", "s", 11.0, 0.5)]
+    found = pairs.with_noise(measured_rows([*rows, (3, "b", "m", "s", 20.0, 0.5)]))
+    assert found["between_share"].to_numpy() == pytest.approx(np.sqrt(0.0075))
+    assert found["noise"][1] == pytest.approx(1.0)
+    assert found["noise"][3] == pytest.approx(np.sqrt(0.25 + 400 * 0.0075))
+
+
+def test_repeats_that_agree_better_than_their_intervals_add_nothing() -> None:
+    found = pairs.with_noise(measured_rows([(0, "a", "m", "s", 10.0, 2.0), (1, "a", "m", "s", 10.1, 2.0)]))
+    assert found["noise"].tolist() == [2.0, 2.0]
+
+
+def test_without_repeats_and_batches_there_is_no_noise_to_state() -> None:
+    assert pairs.with_noise(measured_rows([(0, "a", "m", "s", 10.0, None)]))["noise"].isna().all()
+
+
+def test_a_mean_without_batches_is_as_uncertain_as_that_of_the_same_tuples() -> None:
+    """5 % of 200 is 10; the other step lends nothing, a percentile lends nothing, and what is known stays."""
+    rows = [
+        (0, "c", "ack", "mean", 100.0, 5.0),
+        (0, "c", "ack", "p99", 100.0, 90.0),
+        (0, "c", "complete", "mean", 200.0, None),
+        (0, "c", "other", "mean", 200.0, None),
+        (1, "c", "complete", "mean", 300.0, None),
+        (0, "c", "complete", "median", 50.0, 1.0),
+    ]
+    found = pairs.borrowed(measured_rows(rows), borrower="complete", lender="ack")
+    assert found.tolist() == pytest.approx([5.0, 90.0, 10.0, np.nan, np.nan, 1.0], nan_ok=True)

@@ -39,7 +39,7 @@ def ordered(frame: pd.DataFrame) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Runs of several topologies: with repeats, with windows and an empty step, with branches."""
+    """Runs of several topologies: with repeats, with windows and an empty step, with a faulty step."""
     folder = tmp_path_factory.mktemp("runs")
     short = {"seconds": 10, "burn_in_s": 4}
     repeated = [FakeStep(e, latency_ms=lognormal(9 / e), **short) for e in (1, 2, 2)]
@@ -55,7 +55,15 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         ),
         build(
             folder / "branches",
-            FakeRun(topology="join-split", steps=[FakeStep(1, **short), FakeStep(4, **short)], seed=3),
+            FakeRun(
+                topology="join-split",
+                steps=[
+                    FakeStep(1, **short),
+                    FakeStep(4, **short),
+                    FakeStep(2, interval={"evidence": False}, **short),
+                ],
+                seed=3,
+            ),
         ),
     ]
 
@@ -87,11 +95,12 @@ def test_a_hundred_runs_are_one_job(spark: SparkSession, tmp_path: Path) -> None
     copies = [shutil.copytree(originals[i % 2], tmp_path / f"{i}") for i in range(100)]
     with all_judged(spark, Archive.of([read_run(path) for path in copies])) as found:
         by_run = summaries(found.pairs)
-        actuals = [found.of(place).actuals for place in range(100)]
+        actuals = [run.actuals for run in found.runs]
     assert sorted(by_run) == list(range(100))
     assert by_run[0] != by_run[1]
     assert all(by_run[i] == by_run[i % 2] for i in range(100))
-    assert [c for checks in found.checks for c in checks] == [*found.checks[0], *found.checks[1]] * 50
+    checks = [run.checks for run in found.runs]
+    assert checks == [checks[0], checks[1]] * 50
     for i in (2, 51, 98, 99):
         pd.testing.assert_frame_equal(ordered(actuals[i]), ordered(actuals[i % 2]), check_exact=True)
 
