@@ -91,11 +91,6 @@ def _percentile(column: Column, fraction: float) -> Column:
     return sf.percentile(column, sf.lit(fraction))
 
 
-def summarise(errors: DataFrame) -> list[ErrorSummary]:
-    """Summarise the pair table of one run over its off-diagonal pairs."""
-    return summaries(errors).get(0, [])
-
-
 def summaries(errors: DataFrame) -> dict[int, list[ErrorSummary]]:
     """Summarise the pair table over each run's off-diagonal pairs, by the run's place."""
     rows = errors.where("source_step != proposed_step").where(judged_column())

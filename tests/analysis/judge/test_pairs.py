@@ -142,7 +142,7 @@ def test_what_a_model_leaves_out_is_a_named_gap(run: RunRecord) -> None:
 
 def summarised(spark: SparkSession, rows: list[dict[str, Any]]) -> dict[str, summary.ErrorSummary]:
     table = spark.createDataFrame(pa.Table.from_pylist(rows, schema=ERRORS))
-    return {s["model"]: s for s in summary.summarise(table)}
+    return {s["model"]: s for s in summary.summaries(table)[0]}
 
 
 def test_summary_over_off_diagonal_pairs(spark: SparkSession, run: RunRecord) -> None:
