@@ -6,8 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pandas as pd
+
 from harness.analysis.figures import plan_drawing, query_plan_drawing, style
-from harness.analysis.figures.error_figures import what
+from harness.analysis.figures.error_figures import noise_floor_pct, what
 from harness.analysis.judge.arithmetic import THESIS_STATISTICS
 from harness.analysis.judge.bootstrap import ConfidenceInterval
 from harness.analysis.judge.checks import DECLINED, MEASURED
@@ -67,7 +69,7 @@ def headline(data: Results) -> list[Row]:
             out.append({"text": f"{name}: no off-diagonal pair could be judged.", "worst": []})
             continue
         parts = [f"{e['model']} {e['median_abs_error_pct']:.1f} %" for e in judged]
-        floor = noise_floor_pct(data, measure)
+        floor = noise_of_means_pct(data, measure)
         noise = f" Noise of the measurement itself: {floor:.1f} %." if floor is not None else ""
         first = judged[0]
         over = f"{first['judged']} of {first['pairs']} pairs"
@@ -97,7 +99,7 @@ def _worst_pairs(data: Results, measure: str) -> list[Row]:
     return found
 
 
-def noise_floor_pct(data: Results, measure: str) -> float | None:
+def noise_of_means_pct(data: Results, measure: str) -> float | None:
     """Return the median over the steps of the mean's noise, in percent of the mean."""
     rows = data.measured(measure)
     share = (rows["noise"] / rows["value"]).dropna() * 100
@@ -241,7 +243,7 @@ def matrix_views(data: Results) -> list[Row]:
                 "signed": signed,
                 "nothing": "" if judged else "; ".join(reasons),
                 "steps": steps,
-                "noise": _noise_row(cells, steps),
+                "noise": _noise_row(pd.DataFrame(list(cells.values())), steps),
                 "rows": [(s, [_cell(cells.get((s, p)), s, p, signed) for p in steps]) for s in steps],
             }
         )
@@ -253,18 +255,10 @@ def _theirs(protocol: str) -> str:
     return " (the thesis's protocol)" if protocol == "thesis" else ""
 
 
-def _noise_row(cells: Mapping[tuple[int, int], Row], steps: Sequence[int]) -> list[str]:
-    """Return each proposed step's noise floor in percent (two standard deviations); empty without any."""
-    row = []
-    for p in steps:
-        of_step = [c for (_, proposed), c in cells.items() if proposed == p and c["judged"]]
-        known = [
-            WITHIN_NOISE * 100 * c["noise"] / abs(c["actual"])
-            for c in of_step
-            if not none(c["noise"]) and c["actual"]
-        ]
-        row.append(f"±{sum(known) / len(known):.1f}" if known else "–")
-    return row if any(text != "–" for text in row) else []
+def _noise_row(cells: pd.DataFrame, steps: Sequence[int]) -> list[str]:
+    """Return each proposed step's noise floor as the figures have it; empty without any."""
+    floor = noise_floor_pct(cells)
+    return [f"±{floor[p]:.1f}" if p in floor.index else "–" for p in steps] if len(floor) else []
 
 
 def worst_rows(data: Results) -> list[Row]:
