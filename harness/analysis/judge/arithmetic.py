@@ -172,7 +172,7 @@ def between_share(rows: pd.DataFrame, kind: Sequence[str], repeat: Sequence[str]
     known = rows[rows["value"].notna()]
     again = known[known.duplicated(by, keep=False)]
     first = again.drop_duplicates(by)
-    group = again.groupby(by, sort=False).ngroup().to_numpy()
+    group = np.asarray(again.groupby(by, sort=False).ngroup(), dtype=np.int64)
     values = _by_group(group, again["value"].to_numpy(dtype=float))
     within = again["within"].to_numpy(dtype=float)
     explained = _by_group(group, within * within)
@@ -187,7 +187,8 @@ def between_share(rows: pd.DataFrame, kind: Sequence[str], repeat: Sequence[str]
     excess = (variance - mean_explained) / np.where(squares > 0, squares, np.nan)
     pooled = first[[*kind]].assign(excess=excess).dropna(subset="excess")
     by_kind = pooled.groupby([*kind], sort=False)["excess"].agg(_ordered_mean).astype(float)
-    return np.sqrt(by_kind.clip(lower=0.0)).rename("share").reset_index()
+    share = np.sqrt(by_kind.clip(lower=0.0).to_numpy(dtype=float))
+    return pd.Series(share, by_kind.index, name="share").reset_index()
 
 
 def _by_group(group: npt.NDArray[np.int64], values: Floats) -> Floats:
@@ -208,7 +209,7 @@ def _ordered_sum(rows: Floats) -> Floats:
 
 
 def _ordered_mean(values: pd.Series[float]) -> float:
-    ordered = np.sort(values.to_numpy(dtype=float))
+    ordered = np.asarray(np.sort(values.to_numpy(dtype=float)), dtype=np.float64)
     return float(_ordered_sum(ordered[None])[0] / len(ordered))
 
 

@@ -104,7 +104,9 @@ def all_judged(spark: SparkSession, source: Source) -> Iterator[AllJudged]:
         runs = tuple(
             _judged(
                 run.numbered(0),
-                *(of_run(table, run.place) for table in (histogram, of_latency, counted)),
+                of_run(histogram, run.place),
+                of_run(of_latency, run.place),
+                of_run(counted, run.place),
                 {s.index % STEP_NUMBERS: silent[s.index] for s in run.steps},
             )
             for run in source.runs

@@ -73,9 +73,9 @@ def borrowed(rows: pd.DataFrame, borrower: str, lender: str) -> pd.Series[float]
 def with_noise(rows: pd.DataFrame) -> pd.DataFrame:
     """Add ``noise``: within the interval and, where configurations were repeated, between repeats."""
     share = arithmetic.between_share(rows, KIND, ["configuration", "subject"])
-    share = rows[KIND].merge(share, "left", KIND)["share"].to_numpy(dtype=float)
+    between = rows[KIND].merge(share, "left", KIND)["share"].to_numpy(dtype=float)
     value, within = (rows[name].to_numpy(dtype=float) for name in ("value", "within"))
-    return rows.assign(between_share=share, noise=arithmetic.widened(within, share * value))
+    return rows.assign(between_share=between, noise=arithmetic.widened(within, between * value))
 
 
 def pairs(predicted: pd.DataFrame, measured: pd.DataFrame, states: StepStates) -> pa.Table:
