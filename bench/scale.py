@@ -268,7 +268,8 @@ def archive(paths: tuple[Path, ...], count: int, master: str | None) -> None:
     python = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     click.echo(
         f"{count} runs, {sum(len(r.steps) for r in records)} steps, {rows:,} raw rows,"
-        f" {sum(r.predictions_rows for r in records):,} predictions: {sum(len(r.actuals) for r in found.runs):,} measured values,"
+        f" {sum(r.predictions_rows for r in records):,} predictions:"
+        f" {sum(len(r.actuals) for r in found.runs):,} measured values,"
         f" {len(cells):,} cells of matrices, {sum(map(len, errors.values())):,} lines of summaries"
     )
     click.echo(
