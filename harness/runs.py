@@ -129,8 +129,8 @@ class Rejected(Frozen):
 class FaultMade(Frozen):
     """A fault of a step: what was asked and when, in seconds of the interval, and what was done.
 
-    ``at_ns`` and ``until_ns`` are monotonic: when it began, and when what was stopped went on. ``problem``
-    says why it was not made; empty where it was.
+    ``at_ns`` and ``until_ns`` are monotonic: when it had been made, and when it was over where it lasts.
+    ``problem`` says why it was not made, or not as it was asked; empty where it was.
     """
 
     what: str
@@ -142,7 +142,8 @@ class FaultMade(Frozen):
 
     def __str__(self) -> str:
         if self.problem:
-            return f"{self.what} at {self.asked_s:g} s was not made: {self.problem}"
+            became = "was not made" if self.at_ns is None else "did not go as asked"
+            return f"{self.what} at {self.asked_s:g} s {became}: {self.problem}"
         lasted = "" if self.until_ns is None else f" for {(self.until_ns - (self.at_ns or 0)) / 1e9:.2f} s"
         return f"{self.done} at {self.asked_s:g} s{lasted}"
 

@@ -20,7 +20,6 @@ from harness.app.loads import load_of
 from harness.app.planning import StepPlanner
 from harness.app.store_sender import require_given
 from harness.app.stores import Stores
-from harness.backends.faults import LocalFaults
 from harness.errors import ClusterError, HarnessError, UsageError
 from harness.experiments.campaign import Campaign
 from harness.experiments.config import Experiment
@@ -230,7 +229,6 @@ def carry_out_on(
         deployment = StormDeployment(experiment, cluster, submitter, target, jars(), folder)
         stack.enter_context(giving_way())  # to generator and receiver, which run by now
         planner = StepPlanner(experiment, run, lambda: cluster.nodes, lambda: cluster.lost)
-        faults = LocalFaults(cluster.hosts, cluster.nodes, load.processes)
         Campaign(
             experiment,
             run,
@@ -240,7 +238,7 @@ def carry_out_on(
             watcher,
             cluster.round_trips,
             planner,
-            faults=faults,
+            faults=cluster.faults(load.processes),
             adapter=StepAdapter(experiment, run),
         ).carry_out()
     return submitter.topology

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import psutil
@@ -21,6 +22,11 @@ from harness.plans import WorkerNode
 WORKER = "org.apache.storm.daemon.worker.Worker"
 DAEMONS = {"broker": "kafka", "nimbus": "nimbus", "zookeeper": "zookeeper"}
 """The names under which a local cluster starts its servers; a supervisor's is its node's."""
+KEEPER = 'kill -STOP "$1" && echo stopped && cat > /dev/null; kill -CONT "$1"'
+"""Stops a process until its own standard input ends: so what is stopped goes on, however who asked ends."""
+
+Commands = Iterable[tuple[int, Sequence[str]]]
+"""Processes, each with the words of its command line."""
 
 
 class LocalFaults:
@@ -37,7 +43,8 @@ class LocalFaults:
     Examples
     --------
     >>> faults = LocalFaults(cluster.hosts, cluster.nodes)  # doctest: +SKIP
-    >>> done, go_on = faults.make(Fault(at_s=0, stop="broker", for_s=10))  # doctest: +SKIP
+    >>> with faults.made(Fault(at_s=0, stop="broker", for_s=10)) as done:  # doctest: +SKIP
+    ...     wait()
     """
 
     def __init__(
@@ -47,11 +54,9 @@ class LocalFaults:
         self._slots = {node.name: node.slots for node in nodes}
         self._own = dict(own or {})
 
-    def make(self, fault: Fault) -> tuple[str, Callable[[], None]]:
-        """Make a fault; return what was done to which process, and what ends it."""
-        pid = self.find(fault)
-        os.kill(pid, signal.SIGKILL if fault.kill else signal.SIGSTOP)
-        return f"{fault.what} (process {pid})", partial(os.kill, pid, signal.SIGCONT)
+    def made(self, fault: Fault) -> AbstractContextManager[str]:
+        """Make a fault for a block, and give what was done to which process."""
+        return done_to(fault, self.find(fault))
 
     def find(self, fault: Fault) -> int:
         """Return the process that a fault is for.
@@ -63,29 +68,70 @@ class LocalFaults:
         """
         if fault.part in self._own:
             return self._own[fault.part]
-        found = self._workers(fault) if fault.part == "worker" else self._daemons(fault)
-        if not found:
-            raise ClusterError(f"{fault.what}: there is no such process")
-        return found[0]
+        if fault.part == "worker":
+            return first(fault, workers(self._commands(), self._slots.get(fault.node or "", ())))
+        name = f"-Ddaemon.name={DAEMONS.get(fault.part or '', fault.node)}"
+        return first(fault, (pid for pid, command in self._commands() if name in command))
 
-    def _daemons(self, fault: Fault) -> list[int]:
-        name = f"-Ddaemon.name={DAEMONS.get(fault.part, fault.node)}"
-        return [pid for pid, command in self._commands() if name in command]
-
-    def _workers(self, fault: Fault) -> list[int]:
-        """Return the workers of a fault's node, by port."""
-        slots = self._slots.get(fault.node or "", ())
-        by_port = {f"-Dworker.port={port}": port for port in slots}
-        found = [
-            (by_port[option], pid)
-            for pid, command in self._commands()
-            if WORKER in command and "-Dlogfile.name=worker.log" in command
-            for option in command
-            if option in by_port
-        ]
-        return [pid for _, pid in sorted(found)]
-
-    def _commands(self) -> list[tuple[int, list[str]]]:
+    def _commands(self) -> Commands:
         processes = psutil.process_iter(["cmdline"])
         commands = [(p.pid, p.info["cmdline"] or []) for p in processes]
         return [(pid, command) for pid, command in commands if self._hosts in command]
+
+
+def workers(commands: Commands, slots: Sequence[int]) -> list[int]:
+    """Return the workers in some slots, by port."""
+    by_port = {f"-Dworker.port={port}": port for port in slots}
+    found = [
+        (by_port[option], pid)
+        for pid, command in commands
+        if WORKER in command and "-Dlogfile.name=worker.log" in command
+        for option in command
+        if option in by_port
+    ]
+    return [pid for _, pid in sorted(found)]
+
+
+def first(fault: Fault, found: Iterable[int]) -> int:
+    """Return the first process that was found for a fault.
+
+    Raises
+    ------
+    ClusterError
+        When there is none.
+    """
+    pid = next(iter(found), None)
+    if pid is None:
+        raise ClusterError(f"{fault.what}: there is no such process")
+    return pid
+
+
+@contextmanager
+def done_to(fault: Fault, pid: int) -> Iterator[str]:
+    """Kill a process, or keep it stopped while the block lasts; give what was done in words.
+
+    Raises
+    ------
+    ClusterError
+        When it cannot be stopped.
+    ProcessLookupError
+        When it has ended already.
+    """
+    done = f"{fault.what} (process {pid})"
+    if fault.kill:
+        os.kill(pid, signal.SIGKILL)
+        yield done
+        return
+    with subprocess.Popen(
+        ["sh", "-c", KEEPER, "sh", str(pid)],
+        stdin=subprocess.PIPE,  # the keeper ends with it: when the block ends, or this process
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # what ends who asks must not end it in the middle
+    ) as keeper:
+        assert keeper.stdout is not None
+        assert keeper.stderr is not None
+        if keeper.stdout.readline() != "stopped\n":
+            raise ClusterError(f"{done}: it cannot be stopped: {keeper.stderr.readline().strip()}")
+        yield done

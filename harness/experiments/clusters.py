@@ -22,12 +22,13 @@ from pydantic import (
 )
 from pydantic_core.core_schema import ValidationInfo
 
-from harness.experiments.cluster_file import load
+from harness.experiments.cluster_file import LocalHosts, load
+from harness.experiments.step_faults import Fault
 from harness.experiments.stores import MetricStore, PlanStore
 from harness.machine.named_paths import file_at
 from harness.machine.server_config import Ports
 from harness.plans import Frozen, PositiveFloat, WorkerNode
-from harness.topologies.bounds import Cores, HeapMb
+from harness.topologies.bounds import Cores, DelayMs, HeapMb
 from harness.topologies.jar import JarTopology
 from harness.topologies.test_topology import Topology
 
@@ -43,7 +44,7 @@ class LinkDelay(Frozen):
         What each packet takes longer, in either direction.
     """
 
-    delay_ms: Annotated[float, Field(gt=0, le=10_000)]
+    delay_ms: DelayMs
 
 
 class ClusterShape(Frozen):
@@ -79,8 +80,6 @@ class ClusterShape(Frozen):
     """Why no plan can change while a step is measured; empty where it can."""
     without_quotas: ClassVar[str] = ""
     """Why its nodes can have no quotas; empty where they can."""
-    without_faults: ClassVar[str] = ""
-    """Why no faults can be made on it; empty where they can."""
     topology_settings: ClassVar[Mapping[str, float]] = {}
     """Settings of Storm that its servers lack and a submission brings."""
     pins: ClassVar[bool] = True
@@ -153,6 +152,11 @@ class ClusterShape(Frozen):
     def check_topology(self, topology: Topology | JarTopology) -> None:
         """Raise ValueError where it cannot run a topology, with the key that is at fault."""
 
+    def refuses(self, fault: Fault) -> str:
+        """Return why a fault cannot be made on it; nothing where it can."""
+        del fault
+        return ""
+
     def check_stores(self, metrics: MetricStore, plans: PlanStore) -> None:
         """Raise ValueError where it cannot have such stores, with the key that is at fault."""
 
@@ -172,6 +176,14 @@ class Local(ClusterShape):
 
     kind: Literal["local"] = "local"
 
+    def refuses(self, fault: Fault) -> str:
+        """Refuse what needs hosts: its nodes have one loopback network, and one disk."""
+        if fault.slow_link:
+            return f"slow-link: {self.without_links}"
+        if fault.fill_disk:
+            return "fill-disk: a local cluster has this machine's disk; name a provisioned cluster's file"
+        return ""
+
 
 class Provisioned(ClusterShape):
     """The cluster called ``name``, which ``harness provision`` made of ``file``.
@@ -179,8 +191,6 @@ class Provisioned(ClusterShape):
     An experiment gives that file instead of these keys, by itself or as ``file`` beside ``cpu_quota_cores``
     and ``links``, which are in force while a run goes on.
     """
-
-    without_faults = "they are made on a cluster of this machine only, not yet on provisioned hosts"
 
     kind: Literal["remote"] = "remote"
     name: str
@@ -204,6 +214,15 @@ class Provisioned(ClusterShape):
         if file_at(Path(self.file)) is None:
             return ()
         return tuple(m.name for m in load(Path(self.file)).having("supervisor"))
+
+    def refuses(self, fault: Fault) -> str:
+        """Refuse faults on hosts that the harness did not make, and a second delay of a link."""
+        slowed = next((link for link in self.links if set(link.split("~")) == set(fault.nodes)), "")
+        if slowed:
+            return f"slow-link: cluster.links slows {slowed} for the whole run, and a link has one delay"
+        if file_at(Path(self.file)) is None or isinstance(hosts := load(Path(self.file)).hosts, LocalHosts):
+            return ""
+        return f"the cluster {self.name} has hosts of kind {hosts.kind}; faults are made on those of kind local"
 
     def check_stores(self, metrics: MetricStore, plans: PlanStore) -> None:
         """Refuse folders and lifetimes of data: the cluster's own servers keep them."""
@@ -255,7 +274,6 @@ class Running(ClusterShape):
     ending = "taking the topology and its topics off the cluster"
     without_quotas = "a cluster that others run keeps its nodes as they are"
     without_links = without_quotas
-    without_faults = "nothing of a cluster that others run is killed or stopped"
     topology_settings: ClassVar[Mapping[str, float]] = {
         # how stale executors' uptime and complete latency are when read from Nimbus (default 60)
         "executor.metrics.frequency.secs": 1,
@@ -298,13 +316,17 @@ class Running(ClusterShape):
         """Return the worker nodes that were found."""
         return tuple(_unseen(node.name, node.slots, {}) for node in self.found)
 
+    def refuses(self, fault: Fault) -> str:
+        """Refuse any: it is not ours."""
+        del fault
+        return "nothing of a cluster that others run is killed, stopped, slowed or filled"
+
 
 class Simulated(ClusterShape):
     """Nothing is started or measured: the same plans are played by the simulator."""
 
     measured = False
     without_adapting = "plans stay while the simulator plays a step"
-    without_faults = "the simulator has no processes that could be killed or stopped"
     without_links = "the simulator's nodes share one host"
 
     kind: Literal["simulator"] = "simulator"
@@ -313,6 +335,11 @@ class Simulated(ClusterShape):
         """Refuse topologies whose bolts the simulator does not know, or does not play."""
         if not topology.traffic().hop_records:
             raise ValueError("cluster.kind: the simulator plays no jar's topology, only the harness's own")
+
+    def refuses(self, fault: Fault) -> str:
+        """Refuse any: nothing runs."""
+        del fault
+        return "the simulator has no processes, links or disks of its own"
 
     def check_stores(self, metrics: MetricStore, plans: PlanStore) -> None:
         """Refuse servers that are beside the cluster: nothing waits for them."""

@@ -298,11 +298,14 @@ class Experiment(Frozen):
         for i, spec in enumerate(self.steps.plan):
             if spec.judge and not spec.faults:
                 raise ValueError(f"steps.plan.{i}.judge: it is said of steps with faults only")
-            if spec.faults and self.cluster.without_faults:
-                raise ValueError(f"steps.plan.{i}.faults: {self.cluster.without_faults}")
-            nodes = [node.name for node in self.cluster.worker_nodes()] if spec.faults else []
-            least_s, sends = self.measure.interval.least_s, self.workload is not None
-            check_faults(spec.faults, f"steps.plan.{i}", nodes=nodes, least_s=least_s, sends=sends)
+            check_faults(
+                spec.faults,
+                f"steps.plan.{i}",
+                nodes=self.cluster.node_names if spec.faults else (),
+                least_s=self.measure.interval.least_s,
+                sends=self.workload is not None,
+                refuses=self.cluster.refuses,
+            )
         return self
 
     @model_validator(mode="after")

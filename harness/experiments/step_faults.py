@@ -9,15 +9,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Literal, Protocol, Self
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Literal, Protocol, Self
 
-from pydantic import model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from harness.errors import HarnessError
 from harness.plans import Frozen, NotNegative, PositiveFloat
 from harness.runs import FaultMade
+from harness.topologies.bounds import DelayMs
 
 Part = Literal["worker", "supervisor", "broker", "nimbus", "zookeeper", "generator", "receiver"]
 """What may be stopped."""
@@ -25,6 +26,12 @@ OF_A_NODE: tuple[Part, ...] = ("worker", "supervisor")
 """Parts of which each worker node has its own."""
 OF_THE_LOAD: tuple[Part, ...] = ("generator", "receiver")
 """Parts that are there only where the harness sends the messages."""
+KEYS = ("kill", "stop", "slow-link", "fill-disk")
+"""A fault has one of them; all but a kill last for some time."""
+NO_SKEW = (
+    "skew-clock: no clock is moved; hosts of one machine have one, and a library that moves it for one process"
+    " slows each of its calls for the time"
+)
 JOIN_S = 60.0
 """How long the end of faults may take: a killed process is looked for, a stopped one goes on."""
 
@@ -42,8 +49,15 @@ class Fault(Frozen):
         What is killed (SIGKILL): a worker, as a run ends with any other part of its cluster.
     stop : str
         What is stopped (SIGSTOP), and goes on after ``for_s``.
+    slow_link : str
+        Two nodes, ``NODE~NODE``, between which packets take longer for ``for_s``; on hosts of kind ``local``.
+    delay_ms : float
+        With ``slow-link``: what each packet takes longer, in either direction.
+    fill_disk : str
+        The node whose disk has no room left for ``for_s``; on hosts of kind ``local``, each of which has
+        one of ``hosts.disk_mb`` in memory.
     for_s : float
-        How long it is stopped.
+        How long it lasts, if it is no kill.
     node : str
         The worker node of a worker or supervisor. Of several workers it is the one with the lowest port.
 
@@ -51,24 +65,39 @@ class Fault(Frozen):
     --------
     >>> Fault(at_s=20, stop="broker", for_s=10).what
     'stop broker'
+    >>> Fault.model_validate({"at_s": 5, "slow-link": "a~b", "delay_ms": 20, "for_s": 10}).what
+    'slow-link a~b by 20 ms'
     """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True)
 
     at_s: NotNegative
     kill: Literal["worker"] | None = None
     stop: Part | None = None
+    slow_link: str | None = Field(default=None, alias="slow-link")
+    delay_ms: DelayMs | None = None
+    fill_disk: str | None = Field(default=None, alias="fill-disk")
     for_s: PositiveFloat | None = None
     node: str | None = None
 
     @property
-    def part(self) -> Part:
-        """Part of the cluster that the fault happens to."""
-        part = self.kill or self.stop
-        assert part is not None  # checked when it was made
-        return part
+    def part(self) -> Part | None:
+        """Part of the cluster whose process is killed or stopped; None where it is no process."""
+        return self.kill or self.stop
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The worker nodes that it names."""
+        ends = self.slow_link.split("~") if self.slow_link else ()
+        return (*ends, *filter(None, (self.fill_disk, self.node)))
 
     @property
     def what(self) -> str:
         """The fault in words."""
+        if self.slow_link:
+            return f"slow-link {self.slow_link} by {self.delay_ms:g} ms"
+        if self.fill_disk:
+            return f"fill-disk {self.fill_disk}"
         return " ".join(filter(None, ("kill" if self.kill else "stop", self.part, self.node)))
 
     @property
@@ -76,19 +105,53 @@ class Fault(Frozen):
         """The second at which it is over."""
         return self.at_s + (self.for_s or 0.0)
 
+    def meets(self, other: Fault) -> bool:
+        """Return True if both would be in force on one thing at one time."""
+        at_once = self.at_s < other.until_s and other.at_s < self.until_s
+        return at_once and self._target == other._target
+
+    @property
+    def _target(self) -> tuple[str, Part | None, frozenset[str]]:
+        return self._key, self.part, frozenset(self.nodes)
+
+    @property
+    def _key(self) -> str:
+        return next(key for key, value in zip(KEYS, self._values, strict=True) if value)
+
+    @property
+    def _values(self) -> tuple[str | None, ...]:
+        return self.kill, self.stop, self.slow_link, self.fill_disk
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_clock(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and "skew-clock" in given:
+            raise ValueError(NO_SKEW)
+        return given
+
     @model_validator(mode="after")
     def _one_thing(self) -> Self:
-        if (self.kill is None) == (self.stop is None):
-            raise ValueError("give one of kill and stop")
-        if (self.stop is None) != (self.for_s is None):
-            raise ValueError("for_s says how long something is stopped: it goes with stop, only there")
+        if sum(map(bool, self._values)) != 1:
+            raise ValueError(f"give one of {', '.join(KEYS)}")
+        if (self.kill is None) != (self.for_s is not None):
+            raise ValueError("for_s says how long a fault lasts: all but kill have it")
+        if (self.slow_link is None) != (self.delay_ms is None):
+            raise ValueError("delay_ms says how slow a link is: it goes with slow-link, only there")
         if (self.part in OF_A_NODE) != bool(self.node):
             raise ValueError(f"node: {', '.join(OF_A_NODE)} have one, nothing else has")
+        if self.slow_link and not len(set(self.nodes)) == len(self.nodes) == 2:
+            raise ValueError(f"slow-link: {self.slow_link!r} is not two nodes, as in node-1~node-2")
         return self
 
 
 def check_faults(
-    faults: Sequence[Fault], where: str, *, nodes: Sequence[str], least_s: float, sends: bool
+    faults: Sequence[Fault],
+    where: str,
+    *,
+    nodes: Sequence[str],
+    least_s: float,
+    sends: bool,
+    refuses: Callable[[Fault], str],
 ) -> None:
     """Raise ValueError for the first fault that cannot be.
 
@@ -99,16 +162,21 @@ def check_faults(
     where : str
         Its key.
     nodes : sequence of str
-        Names of the cluster's worker nodes.
+        Names of the cluster's worker nodes; empty where nobody can say.
     least_s : float
         The interval may end then.
     sends : bool
         Whether the harness sends the messages.
+    refuses : callable
+        Says why the cluster cannot have a fault; nothing where it can.
     """
     for i, fault in enumerate(faults):
         key = f"{where}.faults.{i}"
-        if fault.node and fault.node not in nodes:
-            raise ValueError(f"{key}.node: there is no node {fault.node!r} in {', '.join(nodes)}")
+        if why := refuses(fault):
+            raise ValueError(f"{key}: {why}")
+        for node in fault.nodes:
+            if nodes and node not in nodes:
+                raise ValueError(f"{key}: there is no node {node!r} in {', '.join(nodes)}")
         if fault.until_s > least_s:
             raise ValueError(
                 f"{key}.at_s: it is over at {fault.until_s:g} s, and the interval may end at {least_s:g} s"
@@ -116,25 +184,28 @@ def check_faults(
             )
         if fault.part in OF_THE_LOAD and not sends:
             raise ValueError(f"{key}.stop: the topology makes its own messages: there is no {fault.part}")
+        for before in faults[:i]:
+            if fault.meets(before):
+                raise ValueError(f"{key}.at_s: {before.what} lasts until {before.until_s:g} s")
 
 
 class FaultMaker(Protocol):
     """Maker of faults on a cluster."""
 
-    def make(self, fault: Fault) -> tuple[str, Callable[[], None]]:
-        """Make one; return what was done to which process, and what ends it.
+    def made(self, fault: Fault) -> AbstractContextManager[str]:
+        """Make one for a block, and give what was done to what. A kill is not undone at the block's end.
 
         Raises
         ------
-        ClusterError
-            When there is no such process.
+        HarnessError
+            When there is no such process, or no such fault here.
         """
 
 
 class NoFaults:
     """Makes none: of a cluster that has no faults (a ``FaultMaker``)."""
 
-    def make(self, fault: Fault) -> tuple[str, Callable[[], None]]:
+    def made(self, fault: Fault) -> AbstractContextManager[str]:
         """Refuse."""
         raise HarnessError(f"{fault.what}: this cluster has no faults")
 
@@ -178,17 +249,15 @@ class StepFaults:
         self._made.append(made)
 
     def _make(self, fault: Fault) -> FaultMade:
-        at_ns = time.monotonic_ns()
-        asked = FaultMade(what=fault.what, asked_s=fault.at_s)
+        made = FaultMade(what=fault.what, asked_s=fault.at_s)
         try:
-            done, undo = self._maker.make(fault)
-        except HarnessError as error:
-            return asked.model_copy(update={"problem": str(error)})
-        if fault.for_s is None:
-            return asked.model_copy(update={"at_ns": at_ns, "done": done})
-        try:
-            self._over.wait(fault.for_s)
-        finally:
-            with suppress(ProcessLookupError):
-                undo()
-        return asked.model_copy(update={"at_ns": at_ns, "until_ns": time.monotonic_ns(), "done": done})
+            with self._maker.made(fault) as done:
+                made = made.model_copy(update={"at_ns": time.monotonic_ns(), "done": done})
+                if self._over.is_set():
+                    return made.model_copy(update={"problem": "the interval was over by then"})
+                self._over.wait(fault.for_s or 0.0)
+            if fault.for_s is not None:
+                made = made.model_copy(update={"until_ns": time.monotonic_ns()})
+        except (HarnessError, OSError) as error:
+            return made.model_copy(update={"problem": str(error)})
+        return made

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal, Protocol
 
 import pyarrow as pa
 
+from harness.experiments.step_faults import FaultMaker
 from harness.machine.servers import ServerHomes
 from harness.plans import Frozen, WorkerNode
 from harness.storm.nimbus import Nimbus
@@ -79,6 +80,9 @@ class RunningCluster(PlanFolder, Protocol):
 
     def round_trips(self, since_ms: int, until_ms: int, /) -> pa.Table:
         """Return what probes between worker nodes saw in a span of epoch ms, as rows of metrics."""
+
+    def faults(self, own: Mapping[str, int], /) -> FaultMaker:
+        """Return what makes faults on it; given are the harness's own processes, by what they are."""
 
 
 class Left(Frozen):

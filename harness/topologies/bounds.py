@@ -29,6 +29,8 @@ Seconds = Annotated[float, Field(ge=0, le=604_800, allow_inf_nan=False)]
 Percent = Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)]
 Milliseconds = Annotated[int, Field(ge=1, le=3_600_000)]
 """An hour at most."""
+DelayMs = Annotated[float, Field(gt=0, le=10_000)]
+"""Of packets on a link: ten seconds at most."""
 Weight = Annotated[float, Field(ge=1e-9, le=1e9, allow_inf_nan=False)]
 HeapMb = Annotated[int, Field(ge=64, le=1 << 20)]
 Cores = Annotated[float, Field(ge=0.01, le=1024, allow_inf_nan=False)]

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from submitted import until
 
-from harness.backends.faults import WORKER, LocalFaults
+from harness.backends.faults import WORKER, LocalFaults, done_to
 from harness.errors import ClusterError
 from harness.experiments.step_faults import Fault
 from harness.plans import WorkerNode
@@ -68,18 +68,46 @@ def test_each_part_is_found_and_nothing_of_another_cluster(tmp_path: Path) -> No
         for missing in ("worker node-1", "supervisor node-1"):
             part, node = missing.split()
             with pytest.raises(ClusterError, match=f"stop {missing}: there is no such process"):
-                faults.make(Fault.model_validate({"at_s": 0, "stop": part, "node": node, "for_s": 1}))
+                faults.made(Fault.model_validate({"at_s": 0, "stop": part, "node": node, "for_s": 1}))
 
 
 def test_what_is_stopped_goes_on_and_what_is_killed_is_gone(tmp_path: Path) -> None:
     hosts = tmp_path / "hosts"
     with running(hosts, "-Ddaemon.name=kafka") as broker, running(hosts, *worker(6700)) as killed:
         faults = LocalFaults(hosts, NODES)
-        done, go_on = faults.make(Fault(at_s=0, stop="broker", for_s=1))
-        assert done == f"stop broker (process {broker.pid})"
         seen = psutil.Process(broker.pid)
-        until(lambda: seen.status() == psutil.STATUS_STOPPED, "the broker is stopped")
-        go_on()
+        with faults.made(Fault(at_s=0, stop="broker", for_s=1)) as done:
+            assert done == f"stop broker (process {broker.pid})"
+            until(lambda: seen.status() == psutil.STATUS_STOPPED, "the broker is stopped")
         until(lambda: seen.status() != psutil.STATUS_STOPPED, "the broker goes on")
-        faults.make(Fault(at_s=0, kill="worker", node="node-1"))
-        assert killed.wait(30) == -signal.SIGKILL
+        with faults.made(Fault(at_s=0, kill="worker", node="node-1")):
+            assert killed.wait(30) == -signal.SIGKILL
+
+
+def test_what_is_stopped_goes_on_when_who_stopped_it_is_killed(tmp_path: Path) -> None:
+    asker = """
+import sys
+from harness.backends.faults import done_to
+from harness.experiments.step_faults import Fault
+
+with done_to(Fault(at_s=0, stop="broker", for_s=1), int(sys.argv[1])) as done:
+    print(done, flush=True)
+    sys.stdin.read()
+"""
+    with running(tmp_path / "hosts") as broker:
+        command = [sys.executable, "-c", asker, str(broker.pid)]
+        seen = psutil.Process(broker.pid)
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as asking:
+            assert asking.stdout is not None
+            assert asking.stdout.readline() == f"stop broker (process {broker.pid})\n"
+            until(lambda: seen.status() == psutil.STATUS_STOPPED, "the broker is stopped")
+            asking.kill()
+        until(lambda: seen.status() != psutil.STATUS_STOPPED, "the broker goes on")
+
+
+def test_a_process_that_has_ended_cannot_be_stopped() -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    fault = Fault(at_s=0, stop="broker", for_s=1)
+    with pytest.raises(ClusterError, match="it cannot be stopped: .*No such process"), done_to(fault, ended.pid):
+        pass

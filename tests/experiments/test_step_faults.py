@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
+from submitted import until
 
 from harness.errors import ClusterError, UsageError
-from harness.experiments.loading import expand_steps, load
+from harness.experiments.loading import dump, expand_steps, load
 from harness.experiments.step_faults import Fault, StepFaults
 
 KILL = "{at_s: 10, kill: worker, node: node-2}"
 STOP = "{at_s: 20, stop: broker, for_s: 10}"
+SLOW = "{at_s: 10, slow-link: node-1~node-3, delay_ms: 20, for_s: 5}"
+FILL = "{at_s: 10, fill-disk: node-2, for_s: 5}"
+CLUSTERS = Path(__file__).parents[2] / "configs" / "clusters"
+FOUR, EXISTING = CLUSTERS / "namespaces-4.yaml", CLUSTERS / "existing-3.yaml"
 
 
 def with_faults(faults: str, *more: str) -> list[str]:
@@ -39,10 +47,19 @@ def test_a_step_has_its_faults_and_is_no_evidence_unless_asked_to() -> None:
         ("[{at_s: 10, kill: broker}]", "Input should be 'worker'"),
         ("[{at_s: 10, kill: worker}]", "worker, supervisor have one"),
         ("[{at_s: 10, stop: broker}]", "for_s says how long"),
+        ("[{at_s: 10, kill: worker, node: node-1, for_s: 1}]", "for_s says how long"),
         ("[{at_s: 10, stop: broker, for_s: 5, node: node-1}]", "nothing else has"),
-        ("[{at_s: 10, kill: worker, node: node-3}]", "steps.plan.0.faults.0.node: there is no node 'node-3'"),
+        ("[{at_s: 10, kill: worker, node: node-3}]", "steps.plan.0.faults.0: there is no node 'node-3'"),
         ("[{at_s: 25, stop: broker, for_s: 10}]", "over at 35 s, and the interval may end at 30 s"),
-        ("[{at_s: 10}]", "give one of kill and stop"),
+        ("[{at_s: 10}]", "give one of kill, stop, slow-link, fill-disk"),
+        ("[{at_s: 10, stop: broker, fill-disk: node-1, for_s: 5}]", "give one of kill, stop, slow-link, fill-disk"),
+        ("[{at_s: 10, fill-disk: '', for_s: 5}]", "give one of kill, stop, slow-link, fill-disk"),
+        ("[{at_s: 10, fill-disk: node-1, for_s: 5}]", "fill-disk: a local cluster has this machine's disk"),
+        ("[{at_s: 10, slow-link: node-1~node-2, for_s: 5}]", "delay_ms says how slow"),
+        ("[{at_s: 10, fill-disk: node-1, delay_ms: 5, for_s: 5}]", "delay_ms says how slow"),
+        (f"[{SLOW}]", "slow-link: a local cluster has no links"),
+        ("[{at_s: 10, skew-clock: node-1, for_s: 5}]", "skew-clock: no clock is moved; hosts of one machine"),
+        (f"[{STOP}, {{at_s: 15, stop: broker, for_s: 6}}]", "faults.1.at_s: stop broker lasts until 30 s"),
         ("[{at_s: 10, stop: broker, for_s: 5, how: hard}]", "how"),
         ("[{at_s: -1, stop: broker, for_s: 5}]", "at_s"),
     ],
@@ -55,8 +72,63 @@ def test_what_cannot_be_is_one_line(faults: str, says: str) -> None:
 
 
 def test_clusters_without_faults_refuse_them_in_one_line() -> None:
-    with pytest.raises(UsageError, match=r"steps\.plan\.0\.faults: the simulator has no processes"):
+    with pytest.raises(UsageError, match=r"steps\.plan\.0\.faults\.0: the simulator has no processes"):
         load("quick", with_faults(f"[{STOP}]", "cluster.kind=simulator"))
+    with pytest.raises(UsageError, match=r"faults\.0: the cluster existing-3 has hosts of kind existing"):
+        load("quick", with_faults(f"[{STOP}]", f"cluster={EXISTING}"))
+
+
+def on_hosts(faults: str, **cluster: object) -> list[str]:
+    given = json.dumps({"file": str(FOUR), **cluster})
+    return with_faults(faults, f"cluster={given}")
+
+
+def test_hosts_have_slow_links_and_full_disks_and_what_is_written_is_read_again(tmp_path: Path) -> None:
+    faults = f"[{SLOW}, {{at_s: 10, slow-link: node-1~node-2, delay_ms: 20, for_s: 5}}, {FILL}, {KILL}]"
+    experiment = load("quick", on_hosts(faults))
+    first, _ = expand_steps(experiment)
+    assert [fault.what for fault in first.faults] == [
+        "slow-link node-1~node-3 by 20 ms",
+        "slow-link node-1~node-2 by 20 ms",
+        "fill-disk node-2",
+        "kill worker node-2",
+    ]
+    assert [fault.nodes for fault in first.faults[:3]] == [("node-1", "node-3"), ("node-1", "node-2"), ("node-2",)]
+    again = tmp_path / "again.yaml"
+    again.write_text(dump(experiment))
+    assert "slow-link: node-1~node-3" in again.read_text()
+    assert load(again) == experiment
+
+
+@pytest.mark.parametrize(
+    ("faults", "says"),
+    [
+        ("[{at_s: 1, slow-link: node-1, delay_ms: 5, for_s: 5}]", "'node-1' is not two nodes, as in node-1~node-2"),
+        ("[{at_s: 1, slow-link: node-1~node-1, delay_ms: 5, for_s: 5}]", "'node-1~node-1' is not two nodes"),
+        ("[{at_s: 1, slow-link: node-1~node-2~node-1, delay_ms: 5, for_s: 5}]", "is not two nodes"),
+        ("[{at_s: 1, slow-link: node-1~control, delay_ms: 5, for_s: 5}]", "faults.0: there is no node 'control'"),
+        ("[{at_s: 1, slow-link: node-1~node-2, delay_ms: 0, for_s: 5}]", "delay_ms"),
+        ("[{at_s: 1, slow-link: node-1~node-2, delay_ms: 5, for_s: 5, node: node-1}]", "nothing else has"),
+        ("[{at_s: 1, fill-disk: node-9, for_s: 5}]", "faults.0: there is no node 'node-9' in node-1, node-2, node-3"),
+        (f"[{FILL}, {{at_s: 14, fill-disk: node-2, for_s: 5}}]", "faults.1.at_s: fill-disk node-2 lasts until 15 s"),
+        (
+            f"[{SLOW}, {{at_s: 9, slow-link: node-3~node-1, delay_ms: 5, for_s: 2}}]",
+            "faults.1.at_s: slow-link node-1~node-3 by 20 ms lasts until 15 s",
+        ),
+    ],
+)
+def test_what_cannot_be_on_hosts_is_one_line(faults: str, says: str) -> None:
+    with pytest.raises(UsageError) as wrong:
+        load("quick", on_hosts(faults))
+    assert says in str(wrong.value)
+    assert "\n" not in str(wrong.value)
+
+
+def test_a_link_has_one_delay() -> None:
+    links = {"node-3~node-1": {"delay_ms": 3}}
+    with pytest.raises(UsageError, match=r"slow-link: cluster\.links slows node-3~node-1 for the whole run"):
+        load("quick", on_hosts(f"[{SLOW}]", links=links))
+    assert load("quick", on_hosts(f"[{FILL}]", links=links)).steps.plan[0].faults
 
 
 class Maker:
@@ -67,14 +139,13 @@ class Maker:
         self._fails = fails
         self.began, self.ended = threading.Event(), threading.Event()
 
-    def make(self, fault: Fault) -> tuple[str, Callable[[], None]]:
+    @contextmanager
+    def made(self, fault: Fault) -> Iterator[str]:
         self.told.append((fault.what, time.monotonic()))
         self.began.set()
         if self._fails:
             raise ClusterError(self._fails)
-        return f"{fault.what} (process 7)", self._end
-
-    def _end(self) -> None:
+        yield f"{fault.what} (process 7)"
         self.told.append(("end", time.monotonic()))
         self.ended.set()
 
@@ -91,7 +162,7 @@ def test_each_is_made_not_before_its_second_and_for_as_long_as_asked() -> None:
     assert ended_s - began_s >= 0.3
     assert made.at_ns is not None
     assert made.until_ns is not None
-    assert start_ns + 0.2e9 <= made.at_ns <= began_s * 1e9
+    assert start_ns + 0.2e9 <= began_s * 1e9 <= made.at_ns <= ended_s * 1e9 - 0.3e9
     assert made.until_ns >= ended_s * 1e9
     assert str(made).startswith("stop broker (process 7) at 0.2 s for 0.")
 
@@ -116,6 +187,34 @@ def test_a_fault_that_was_not_made_says_why() -> None:
     assert failing.began.wait(30)
     (made,) = faults.end()
     assert made.problem == "there is no such process"
+
+
+class Broken:
+    """Makes faults that end before their time, or were never made."""
+
+    def __init__(self) -> None:
+        self.broken: list[str] = []
+
+    @contextmanager
+    def made(self, fault: Fault) -> Iterator[str]:
+        if fault.kill:
+            self.broken.append(fault.what)
+            raise ProcessLookupError(3, "No such process")
+        yield fault.what
+        self.broken.append(fault.what)
+        raise ClusterError("it is slow no longer")
+
+
+def test_a_fault_that_did_not_last_and_one_whose_process_has_ended_say_so() -> None:
+    slow = Fault.model_validate({"at_s": 0, "slow-link": "a~b", "delay_ms": 5, "for_s": 0.01})
+    maker = Broken()
+    faults = StepFaults([slow, Fault(at_s=0.01, kill="worker", node="a")], maker)
+    faults.begin(time.monotonic_ns())
+    until(lambda: len(maker.broken) == 2, "both are over")
+    assert sorted(map(str, faults.end())) == [
+        "kill worker a at 0.01 s was not made: [Errno 3] No such process",
+        "slow-link a~b by 5 ms at 0 s did not go as asked: it is slow no longer",
+    ]
 
 
 def test_the_maker_is_asked_by_time_whatever_the_order_in_the_file() -> None:

@@ -8,20 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hosts import EXISTING, NAME, Provisioned, Traces, cluster_file, existing_file, harness
+from hosts import EXISTING, NAME, Provisioned, Traces, cluster_file, existing_file, harness, obstacle
 
-from harness.backends.hosts import host_network
 from harness.backends.hosts.state import SECRETS
-
-
-def obstacle() -> str:
-    """Why no namespace hosts can be made here; empty when they can."""
-    if os.environ.get("STORM_HARNESS_SANDBOX"):
-        return "namespace hosts cannot be made inside another sandbox: make test-hosts runs these"
-    if missing := host_network.missing_packages():
-        return f"namespace hosts need {', '.join(missing)}"
-    lacks = host_network.obstacle()
-    return f"namespace hosts need {lacks}" if lacks else ""
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 
+from harness.backends.hosts import host_network
 from harness.backends.hosts.host_network import HostNetwork
 from harness.backends.hosts.slow_link import LinkEnd
 from harness.backends.hosts.state import ProvisionedState
@@ -39,6 +40,16 @@ SHORT = (
 )
 STAMPS_MS = 1.0
 """The broker stamps in whole milliseconds, so a difference of two stamps is too small by less than this."""
+
+
+def obstacle() -> str:
+    """Why no namespace hosts can be made here; empty when they can."""
+    if os.environ.get("STORM_HARNESS_SANDBOX"):
+        return "namespace hosts cannot be made inside another sandbox: make test-hosts and reliability can"
+    if missing := host_network.missing_packages():
+        return f"namespace hosts need {', '.join(missing)}"
+    lacks = host_network.obstacle()
+    return f"namespace hosts need {lacks}" if lacks else ""
 
 
 @dataclass(frozen=True)

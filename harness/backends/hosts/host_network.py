@@ -92,6 +92,20 @@ class HostNetwork:
                     found.append(int(folder.name))
         return tuple(found)
 
+    def root(self, name: str) -> Path:
+        """Return a host's root folder, as seen from outside.
+
+        Raises
+        ------
+        ClusterError
+            When the host or the sandbox is gone.
+        """
+        for pid in self.processes(name):
+            with suppress(OSError):  # it ended
+                if Path(f"/proc/{pid}/comm").read_text() == "runsvdir\n":  # other programs look in from outside
+                    return Path(f"/proc/{pid}/root")
+        raise ClusterError(f"host {name} is gone", "harness provision makes it anew")
+
     def dead(self, names: list[str]) -> list[str]:
         """Return the Terraform resources of what is dead among the sandbox and the named hosts.
 

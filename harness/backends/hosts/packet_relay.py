@@ -3,9 +3,9 @@
     packet_relay.py DELAY_MS NAME ADDRESS NAME ADDRESS
 
 Each of the two gets a TUN device that the other's address is routed to. What one's kernel writes there is
-kept for the delay and given to the other's, in its order. It says ``ready`` when both are there, and ends
-when its standard input does; the devices, and with them the routes, are gone then. A program by itself:
-nothing but the standard library.
+kept for the delay and given to the other's, in its order. It says ``ready`` when both are there. When its
+standard input ends, it passes on at once what it keeps, and ends; the devices, and with them the routes, are
+gone then. A program by itself: nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -63,18 +63,16 @@ def punctual() -> None:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
 
 
-def relay(one: int, other: int, delay_ns: int) -> None:
-    """Pass packets on until standard input ends."""
-    asker = sys.stdin.fileno()
+def relay(one: int, other: int, delay_ns: int, asker: int) -> None:
+    """Pass packets on, each after the delay, until a file ends; then those that are left, in their order."""
     to = {one: other, other: one}
     waiting: dict[int, deque[tuple[int, bytes]]] = {one: deque(), other: deque()}
     while True:
         due = [queue[0][0] for queue in waiting.values() if queue]
         left_s = max(min(due) - time.monotonic_ns(), 0) / 1e9 if due else None
         readable, _, _ = select.select([one, other, asker], [], [], left_s)
-        if asker in readable:
-            return
-        for tun in readable:
+        over = asker in readable
+        for tun in (one, other):
             with suppress(BlockingIOError):
                 while True:
                     packet = os.read(tun, _LONGEST_BYTES)
@@ -82,8 +80,10 @@ def relay(one: int, other: int, delay_ns: int) -> None:
                         waiting[to[tun]].append((time.monotonic_ns() + delay_ns, packet))
         now = time.monotonic_ns()
         for tun, queue in waiting.items():
-            while queue and queue[0][0] <= now:
+            while queue and (over or queue[0][0] <= now):
                 os.write(tun, queue.popleft()[1])
+        if over:
+            return
 
 
 def main(delay_ms: float, one: tuple[str, str], other: tuple[str, str]) -> None:
@@ -92,7 +92,7 @@ def main(delay_ms: float, one: tuple[str, str], other: tuple[str, str]) -> None:
     punctual()
     sys.stdout.write("ready\n")
     sys.stdout.flush()
-    relay(here, there, round(delay_ms * 1e6))
+    relay(here, there, round(delay_ms * 1e6), sys.stdin.fileno())
 
 
 if __name__ == "__main__":

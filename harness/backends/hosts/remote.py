@@ -26,6 +26,7 @@ import pyarrow as pa
 from harness.backends.hosts import clocks, probing
 from harness.backends.hosts.clocks import HostClock
 from harness.backends.hosts.data_servers import login_of, named, require_named
+from harness.backends.hosts.host_faults import faults_of
 from harness.backends.hosts.provision import bootstrap_of, network, nimbus_of
 from harness.backends.hosts.reach import Reach, reached
 from harness.backends.hosts.state import ProvisionedState, known
@@ -36,6 +37,7 @@ from harness.errors import ClusterError, UsageError
 from harness.experiments.cluster_file import ONE_OF, ClusterFile, ExistingHosts, LocalHosts, load
 from harness.experiments.clusters import Provisioned
 from harness.experiments.config import Experiment
+from harness.experiments.step_faults import FaultMaker
 from harness.machine import host_logs
 from harness.machine.host_ports import address_towards
 from harness.machine.server_archive import digest
@@ -269,6 +271,10 @@ class RemoteCluster:
             else:
                 log.warning("the probes of %s cannot be read: %s", name, err.strip() or "no answer")
         return probing.rows("".join(said), probed)
+
+    def faults(self, own: Mapping[str, int], /) -> FaultMaker:
+        """Return what makes faults on the hosts."""
+        return faults_of(self._state, self._cluster, self.nodes, own)
 
     def fetch_logs(self) -> None:
         """Copy the hosts' logs here, as far as they can be had."""

@@ -20,6 +20,7 @@ from typing import Self
 
 import pyarrow as pa
 
+from harness.backends.faults import LocalFaults
 from harness.errors import ClusterError, UsageError
 from harness.machine import sandbox, secret_files
 from harness.machine import server_config as config
@@ -231,6 +232,10 @@ class LocalCluster:
     def round_trips(self, _since_ms: int, _until_ms: int, /) -> pa.Table:
         """Return none: nodes on one loopback have no network between them."""
         return METRICS.empty_table()
+
+    def faults(self, own: Mapping[str, int], /) -> LocalFaults:
+        """Return what makes faults on it."""
+        return LocalFaults(self.hosts, self.nodes, own)
 
     def stop(self) -> None:
         """End every server and worker; nothing is left running."""

@@ -11,7 +11,7 @@ import logging
 import platform
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +24,7 @@ from harness.backends.kafka.client import Producer, Topics, require_reachable
 from harness.backends.running.carried_jar import TOKEN_ENTRY, carry
 from harness.errors import ClusterError, UsageError
 from harness.experiments.clusters import FoundNode, Running
+from harness.experiments.step_faults import NoFaults
 from harness.machine.host_ports import address_towards
 from harness.machine.named_paths import user_folder
 from harness.machine.servers import ServerHomes
@@ -264,6 +265,10 @@ class RunningElsewhere:
     def round_trips(self, _since_ms: int, _until_ms: int, /) -> pa.Table:
         """Return none: nobody probes its network."""
         return METRICS.empty_table()
+
+    def faults(self, _own: Mapping[str, int], /) -> NoFaults:
+        """Return what makes none: it is not ours."""
+        return NoFaults()
 
     def _left(self) -> Left:
         try:
