@@ -222,7 +222,9 @@ class Provisioned(ClusterShape):
             return f"slow-link: cluster.links slows {slowed} for the whole run, and a link has one delay"
         if file_at(Path(self.file)) is None or isinstance(hosts := load(Path(self.file)).hosts, LocalHosts):
             return ""
-        return f"the cluster {self.name} has hosts of kind {hosts.kind}; faults are made on those of kind local"
+        return (
+            f"the cluster {self.name} has hosts of kind {hosts.kind}; faults are made on those of kind local"
+        )
 
     def check_stores(self, metrics: MetricStore, plans: PlanStore) -> None:
         """Refuse folders and lifetimes of data: the cluster's own servers keep them."""

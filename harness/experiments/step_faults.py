@@ -29,7 +29,7 @@ OF_THE_LOAD: tuple[Part, ...] = ("generator", "receiver")
 KEYS = ("kill", "stop", "slow-link", "fill-disk")
 """A fault has one of them; all but a kill last for some time."""
 NO_SKEW = (
-    "skew-clock: no clock is moved; hosts of one machine have one, and a library that moves it for one process"
+    "skew-clock: no clock is moved; hosts of one machine have one, and a library that moves it for a process"
     " slows each of its calls for the time"
 )
 JOIN_S = 60.0

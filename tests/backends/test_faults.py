@@ -109,5 +109,8 @@ def test_a_process_that_has_ended_cannot_be_stopped() -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
     fault = Fault(at_s=0, stop="broker", for_s=1)
-    with pytest.raises(ClusterError, match="it cannot be stopped: .*No such process"), done_to(fault, ended.pid):
+    with (
+        pytest.raises(ClusterError, match=r"it cannot be stopped: .*No such process"),
+        done_to(fault, ended.pid),
+    ):
         pass

@@ -21,7 +21,7 @@ STOP = "{at_s: 20, stop: broker, for_s: 10}"
 SLOW = "{at_s: 10, slow-link: node-1~node-3, delay_ms: 20, for_s: 5}"
 FILL = "{at_s: 10, fill-disk: node-2, for_s: 5}"
 CLUSTERS = Path(__file__).parents[2] / "configs" / "clusters"
-FOUR, EXISTING = CLUSTERS / "namespaces-4.yaml", CLUSTERS / "existing-3.yaml"
+FOUR = CLUSTERS / "namespaces-4.yaml"
 
 
 def with_faults(faults: str, *more: str) -> list[str]:
@@ -52,7 +52,10 @@ def test_a_step_has_its_faults_and_is_no_evidence_unless_asked_to() -> None:
         ("[{at_s: 10, kill: worker, node: node-3}]", "steps.plan.0.faults.0: there is no node 'node-3'"),
         ("[{at_s: 25, stop: broker, for_s: 10}]", "over at 35 s, and the interval may end at 30 s"),
         ("[{at_s: 10}]", "give one of kill, stop, slow-link, fill-disk"),
-        ("[{at_s: 10, stop: broker, fill-disk: node-1, for_s: 5}]", "give one of kill, stop, slow-link, fill-disk"),
+        (
+            "[{at_s: 10, stop: broker, fill-disk: node-1, for_s: 5}]",
+            "give one of kill, stop, slow-link, fill-disk",
+        ),
         ("[{at_s: 10, fill-disk: '', for_s: 5}]", "give one of kill, stop, slow-link, fill-disk"),
         ("[{at_s: 10, fill-disk: node-1, for_s: 5}]", "fill-disk: a local cluster has this machine's disk"),
         ("[{at_s: 10, slow-link: node-1~node-2, for_s: 5}]", "delay_ms says how slow"),
@@ -71,11 +74,20 @@ def test_what_cannot_be_is_one_line(faults: str, says: str) -> None:
     assert "\n" not in str(wrong.value)
 
 
-def test_clusters_without_faults_refuse_them_in_one_line() -> None:
+def test_clusters_without_faults_refuse_them_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"steps\.plan\.0\.faults\.0: the simulator has no processes"):
         load("quick", with_faults(f"[{STOP}]", "cluster.kind=simulator"))
+    there = existing_file(tmp_path)
     with pytest.raises(UsageError, match=r"faults\.0: the cluster existing-3 has hosts of kind existing"):
-        load("quick", with_faults(f"[{STOP}]", f"cluster={EXISTING}"))
+        load("quick", with_faults(f"[{STOP}]", f"cluster={there}"))
+
+
+def existing_file(folder: Path) -> Path:
+    """Write the shipped file of hosts that exist, with a key that is there."""
+    key, path = folder / "key", folder / "existing-3.yaml"
+    key.touch()
+    path.write_text((CLUSTERS / path.name).read_text().replace("~/.ssh/id_ed25519", str(key)))
+    return path
 
 
 def on_hosts(faults: str, **cluster: object) -> list[str]:
@@ -93,7 +105,11 @@ def test_hosts_have_slow_links_and_full_disks_and_what_is_written_is_read_again(
         "fill-disk node-2",
         "kill worker node-2",
     ]
-    assert [fault.nodes for fault in first.faults[:3]] == [("node-1", "node-3"), ("node-1", "node-2"), ("node-2",)]
+    assert [fault.nodes for fault in first.faults[:3]] == [
+        ("node-1", "node-3"),
+        ("node-1", "node-2"),
+        ("node-2",),
+    ]
     again = tmp_path / "again.yaml"
     again.write_text(dump(experiment))
     assert "slow-link: node-1~node-3" in again.read_text()
@@ -103,14 +119,26 @@ def test_hosts_have_slow_links_and_full_disks_and_what_is_written_is_read_again(
 @pytest.mark.parametrize(
     ("faults", "says"),
     [
-        ("[{at_s: 1, slow-link: node-1, delay_ms: 5, for_s: 5}]", "'node-1' is not two nodes, as in node-1~node-2"),
+        (
+            "[{at_s: 1, slow-link: node-1, delay_ms: 5, for_s: 5}]",
+            "'node-1' is not two nodes, as in node-1~node-2",
+        ),
         ("[{at_s: 1, slow-link: node-1~node-1, delay_ms: 5, for_s: 5}]", "'node-1~node-1' is not two nodes"),
         ("[{at_s: 1, slow-link: node-1~node-2~node-1, delay_ms: 5, for_s: 5}]", "is not two nodes"),
-        ("[{at_s: 1, slow-link: node-1~control, delay_ms: 5, for_s: 5}]", "faults.0: there is no node 'control'"),
+        (
+            "[{at_s: 1, slow-link: node-1~control, delay_ms: 5, for_s: 5}]",
+            "faults.0: there is no node 'control'",
+        ),
         ("[{at_s: 1, slow-link: node-1~node-2, delay_ms: 0, for_s: 5}]", "delay_ms"),
         ("[{at_s: 1, slow-link: node-1~node-2, delay_ms: 5, for_s: 5, node: node-1}]", "nothing else has"),
-        ("[{at_s: 1, fill-disk: node-9, for_s: 5}]", "faults.0: there is no node 'node-9' in node-1, node-2, node-3"),
-        (f"[{FILL}, {{at_s: 14, fill-disk: node-2, for_s: 5}}]", "faults.1.at_s: fill-disk node-2 lasts until 15 s"),
+        (
+            "[{at_s: 1, fill-disk: node-9, for_s: 5}]",
+            "faults.0: there is no node 'node-9' in node-1, node-2, node-3",
+        ),
+        (
+            f"[{FILL}, {{at_s: 14, fill-disk: node-2, for_s: 5}}]",
+            "faults.1.at_s: fill-disk node-2 lasts until 15 s",
+        ),
         (
             f"[{SLOW}, {{at_s: 9, slow-link: node-3~node-1, delay_ms: 5, for_s: 2}}]",
             "faults.1.at_s: slow-link node-1~node-3 by 20 ms lasts until 15 s",

@@ -1,7 +1,7 @@
 """Faults in the steps of an experiment on provisioned hosts: what each does, and that nothing of it stays.
 
 Messages come every 25 ms; how long each fault lasted is what interval.json says. The hosts are namespaces of
-this machine, which cannot be made inside another sandbox: ``make reliability`` runs this file outside of its own.
+this machine and cannot be made inside a sandbox: ``make reliability`` runs this file outside of its own.
 """
 
 from __future__ import annotations
@@ -122,7 +122,9 @@ def test_tuples_took_the_slow_link_while_it_was_slow(
     assert len(slow) > RATE_TPS
     assert min(slow) >= DELAY_MS
     assert sorted(before)[len(before) // 2] < DELAY_MS / 2
-    record_property("figure", f"{len(slow)} tuples, each at least {min(slow):.1f} ms; before {min(before):.1f} ms")
+    record_property(
+        "figure", f"{len(slow)} tuples, each at least {min(slow):.1f} ms; before {min(before):.1f} ms"
+    )
 
 
 def test_what_stood_still_shows_and_nothing_is_lost(

@@ -1,7 +1,7 @@
 """A full disk on a local host: all that is free there is taken while a block lasts.
 
-Each of these hosts has a file system of its own, in memory, of ``hosts.disk_mb``. The file that takes the room
-has no name: the kernel gives the room back when it is closed, however the process ends that has it open.
+Each of these hosts has a file system of its own in memory, as large as ``hosts.disk_mb``. The file that takes
+the room has no name. So the kernel gives the room back when the process that has it open ends in any way.
 """
 
 from __future__ import annotations

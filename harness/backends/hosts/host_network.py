@@ -102,7 +102,9 @@ class HostNetwork:
         """
         for pid in self.processes(name):
             with suppress(OSError):  # it ended
-                if Path(f"/proc/{pid}/comm").read_text() == "runsvdir\n":  # other programs look in from outside
+                if (
+                    Path(f"/proc/{pid}/comm").read_text() == "runsvdir\n"
+                ):  # other programs look in from outside
                     return Path(f"/proc/{pid}/root")
         raise ClusterError(f"host {name} is gone", "harness provision makes it anew")
 

@@ -54,6 +54,9 @@ def test_only_a_hosts_own_file_system_is_filled_and_never_this_machines_memory(
         pass
     monkeypatch.setattr(full_disk, "LEFT_BYTES", psutil.virtual_memory().total)
     block = filled("node-1", disk, SIZE_MB)
-    with pytest.raises(ClusterError, match="to fill it takes 1 MB, .* are available: lower hosts.disk_mb"), block:
+    with (
+        pytest.raises(ClusterError, match=r"to fill it takes 1 MB, .* are available: lower hosts\.disk_mb"),
+        block,
+    ):
         pass
     assert os.statvfs(disk).f_bavail == os.statvfs(disk).f_blocks

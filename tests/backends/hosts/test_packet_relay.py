@@ -16,6 +16,8 @@ from harness.backends.hosts.packet_relay import relay
 
 HOUR_NS = 3600 * 10**9
 IPV4, IPV6 = 0x45, 0x60
+PACKETS = 8
+"""As many as any kernel keeps of a socket that nobody reads."""
 
 
 def packet(number: int, version: int = IPV4) -> bytes:
@@ -49,9 +51,9 @@ def test_each_packet_takes_the_delay_in_either_direction_and_ipv6_goes_nowhere()
         for source, target in ((here, there), (there, here)):
             began = time.monotonic_ns()
             source.send(packet(1, IPV6))
-            for number in range(20):
+            for number in range(PACKETS):
                 source.send(packet(number))
-            assert [target.recv(9) for _ in range(20)] == [packet(number) for number in range(20)]
+            assert [target.recv(9) for _ in range(PACKETS)] == [packet(number) for number in range(PACKETS)]
             assert time.monotonic_ns() - began >= 20_000_000
         end()
 
@@ -60,11 +62,11 @@ def test_each_packet_takes_the_delay_in_either_direction_and_ipv6_goes_nowhere()
 
 def test_what_is_kept_is_passed_on_at_once_when_the_relay_ends() -> None:
     def act(here: socket.socket, there: socket.socket, end: Callable[[], None]) -> None:
-        for number in range(20):
+        for number in range(PACKETS):
             here.send(packet(number))
             there.send(packet(100 + number))
         end()
-        assert [there.recv(9) for _ in range(20)] == [packet(number) for number in range(20)]
-        assert [here.recv(9) for _ in range(20)] == [packet(100 + number) for number in range(20)]
+        assert [there.recv(9) for _ in range(PACKETS)] == [packet(number) for number in range(PACKETS)]
+        assert [here.recv(9) for _ in range(PACKETS)] == [packet(100 + number) for number in range(PACKETS)]
 
     relayed(HOUR_NS, act)
