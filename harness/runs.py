@@ -129,8 +129,8 @@ class Rejected(Frozen):
 class FaultMade(Frozen):
     """A fault of a step: what was asked and when, in seconds of the interval, and what was done.
 
-    ``at_ns`` and ``until_ns`` are monotonic: when it had been made, and when it was over where it lasts.
-    ``problem`` says why it was not made, or not as it was asked; empty where it was.
+    ``at_ns`` and ``until_ns`` are monotonic: when it had been made, and when one that lasts was over.
+    ``problem`` says why it was not made, or not as asked. It is empty where it was.
     """
 
     what: str
