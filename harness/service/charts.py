@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 
 from markupsafe import Markup
 
 Point = tuple[float, float]
-WIDTH, HEIGHT = 900, 170
-_LEFT, _RIGHT, _TOP, _BOTTOM = 50, WIDTH - 8, 10, HEIGHT - 22
+WIDTH, HEIGHT = 1000, 100
+_HEADROOM = 1.05
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,12 @@ class Band:
     high: Sequence[float]
 
 
-def line_chart(name: str, kind: str, points: Sequence[Point], band: Band | None = None) -> Markup:
+def line_chart(
+    name: str, kind: str, points: Sequence[Point], join_s: float, band: Band | None = None
+) -> Markup:
     """Return a chart as SVG; times count from the last point.
+
+    Lines and letters are in boxes of their own: lines take whatever width the page has, letters keep their shape.
 
     Parameters
     ----------
@@ -33,12 +38,14 @@ def line_chart(name: str, kind: str, points: Sequence[Point], band: Band | None 
     kind : str
         Class of the line, which colours it.
     points : sequence of (float, float)
-        Time in s and value.
+        Time in s and value, in order of time.
+    join_s : float
+        Points further apart than this are not joined: nothing was reported between them.
 
     Examples
     --------
-    >>> "<svg" in line_chart("rate", "rates", [(0.0, 1.0), (1.0, 2.0)])
-    True
+    >>> line_chart("rate", "rates", [(0.0, 1.0), (1.0, 2.0), (9.0, 1.0)], 2.0).count('class="line"')
+    1
     """
     ahead = [] if band is None else list(band.time_s)
     times = [t for t, _ in points] + ahead
@@ -46,35 +53,54 @@ def line_chart(name: str, kind: str, points: Sequence[Point], band: Band | None 
     if not points:
         return Markup("")
     first_s, last_s, now_s = min(times), max(times), points[-1][0]
-    most = max(*values, 1e-9) * 1.1
+    ticks = _ticks(max(*values, 1e-9))
+    most = max(*values, ticks[-1]) * _HEADROOM
 
     def at(time_s: float, value: float) -> str:
-        x = _LEFT + (_RIGHT - _LEFT) * (time_s - first_s) / max(last_s - first_s, 1e-9)
-        return f"{x:.1f} {_BOTTOM - (_BOTTOM - _TOP) * max(value, 0.0) / most:.1f}"
+        x = WIDTH * (time_s - first_s) / max(last_s - first_s, 1e-9)
+        return f"{x:.1f} {HEIGHT * (1 - max(value, 0.0) / most):.1f}"
 
-    parts = [_grid(most)]
+    parts = [_grid(ticks, most)]
     if band is not None and ahead:
         upper = [at(t, v) for t, v in zip(ahead, band.high, strict=True)]
         lower = [at(t, v) for t, v in zip(ahead, band.low, strict=True)]
         parts.append(f'<path class="measure" d="M{"L".join([*upper, *reversed(lower)])}Z"/>')
         middle = "L".join(at(t, v) for t, v in zip(ahead, band.middle, strict=True))
         parts.append(f'<path class="line ahead" d="M{middle}"/>')
-    parts.append(f'<path class="line" d="M{"L".join(at(t, v) for t, v in points)}"/>')
-    parts.append(f'<text x="{_LEFT}" y="{HEIGHT - 6}">{first_s - now_s:.0f} s</text>')
+    stretches = "".join(
+        f"M{'L'.join(at(t, v) for t, v in stretch)}" for stretch in _stretches(points, join_s)
+    )
+    parts.append(f'<path class="line" d="{stretches}"/>')
     end = f"{last_s - now_s:+.0f} s" if ahead else "now"
-    parts.append(f'<text x="{_RIGHT}" y="{HEIGHT - 6}" text-anchor="end">{end}</text>')
+    letters = "".join(
+        f'<text class="tick" x="-6" y="{100 * (1 - tick / most):.1f}%">{tick:g}</text>' for tick in ticks
+    )
     return Markup(
-        f'<svg class="chart {escape(kind)}" role="img" aria-label="{escape(name)}"'
-        f' viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none">{"".join(parts)}</svg>'
+        f'<svg class="chart lined {escape(kind)}" role="img" aria-label="{escape(name)}">'
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none">{"".join(parts)}</svg>{letters}'
+        f'<text class="time" y="100%">{first_s - now_s:.0f} s</text>'
+        f'<text class="time end" x="100%" y="100%">{end}</text></svg>'
     )
 
 
-def _grid(most: float) -> str:
-    lines = []
-    for share in (0.0, 0.5, 1.0):
-        y = _BOTTOM - (_BOTTOM - _TOP) * share / 1.1
-        value = most / 1.1 * share
-        text = f"{value:.0f}" if value >= 100 else f"{value:.2g}"
-        lines.append(f'<line class="grid" x1="{_LEFT}" x2="{_RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        lines.append(f'<text x="{_LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{text}</text>')
-    return "".join(lines)
+def _ticks(most: float) -> list[float]:
+    """Return round values from 0 to `most`, three or four of them."""
+    from matplotlib.ticker import MaxNLocator
+
+    ticks = MaxNLocator(nbins=3, steps=[1, 2, 5, 10]).tick_values(0.0, most)
+    return [float(tick) for tick in ticks if tick <= most]
+
+
+def _stretches(points: Sequence[Point], join_s: float) -> list[list[Point]]:
+    """Return runs of points with no more than `join_s` between two; a lone point is a line to itself."""
+    found = [[points[0]]]
+    for before, point in pairwise(points):
+        if point[0] - before[0] > join_s:
+            found.append([])
+        found[-1].append(point)
+    return [stretch if len(stretch) > 1 else stretch * 2 for stretch in found]
+
+
+def _grid(ticks: Sequence[float], most: float) -> str:
+    heights = (HEIGHT * (1 - tick / most) for tick in ticks)
+    return "".join(f'<line class="grid" x2="{WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>' for y in heights)

@@ -112,6 +112,7 @@ def _live(request: Request, topology: SubmittedTopology) -> dict[str, Any]:
     rows = metrics.rows(topology)
     with computing:
         view = view_live(topology, rows)
+    join_s = 1.5 * float(topology.experiment.measure.bucket_s)  # a bucket without a report is a gap
     bands = {(f.subject.component, f.subject.stream): _band(f.asked) for f in view.forecasts}
     charts = [
         (
@@ -120,6 +121,7 @@ def _live(request: Request, topology: SubmittedTopology) -> dict[str, Any]:
                 f"tuples a second of {s.component}",
                 "rates",
                 list(zip(s.history.time_s.tolist(), s.history.rate_tps.tolist(), strict=True)),
+                join_s,
                 bands.get((s.component, s.stream)),
             ),
         )
@@ -128,7 +130,7 @@ def _live(request: Request, topology: SubmittedTopology) -> dict[str, Any]:
     return {
         "view": view,
         "charts": charts,
-        "latency": line_chart("latency", "latencies", view.latency),
+        "latency": line_chart("latency", "latencies", view.latency, join_s),
         "declined": sorted({f.fine.reason for f in view.forecasts if f.fine.status != "ok"}),
         "horizon_s": HORIZON_S,
         "applied": topology.applied[::-1],

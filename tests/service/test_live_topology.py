@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -101,12 +102,24 @@ def test_the_component_that_will_be_full_is_named() -> None:
 
 def test_a_chart_has_the_line_the_band_and_no_markup_of_names() -> None:
     points = [(float(s), 10.0 + s) for s in range(5)]
-    drawn = line_chart('<b>"', "rates", points, Band([5.0], [8.0], [14.0], [20.0]))
+    drawn = line_chart('<b>"', "rates", points, 1.5, Band([5.0], [8.0], [14.0], [20.0]))
     assert drawn.count('class="line"') == 1
     assert 'class="line ahead"' in drawn
     assert 'class="measure"' in drawn
     assert "<b>" not in drawn
-    assert line_chart("x", "rates", []) == ""
+    assert line_chart("x", "rates", [], 1.5) == ""
+
+
+def test_a_chart_does_not_join_over_what_was_not_reported_and_its_ticks_are_round() -> None:
+    """Buckets of 1 s, the fifth to the eighth missing: two stretches. Up to 83 there are 0, 50; 100 is above."""
+    points = [(float(s), 83.0) for s in (0, 1, 2, 3, 8, 9)]
+    drawn = line_chart("x", "latencies", points, 1.5)
+    (path,) = re.findall(r'class="line" d="([^"]+)"', drawn)
+    assert path.count("M") == 2
+    ticks = [float(tick) for tick in re.findall(r'class="tick"[^>]*>([^<]+)<', drawn)]
+    assert ticks[0] == 0.0
+    assert len(ticks) in (2, 3, 4)
+    assert all(tick % 10 == 0 and tick <= 83 for tick in ticks)
 
 
 def test_a_plan_of_a_submitted_topology_is_predicted_from_its_last_minutes(

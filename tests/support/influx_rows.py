@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 import pyarrow as pa
+from short_experiments import SMALL_ALL_IN_ONE
 
 from harness.backends.influxdb import api as influxdb_api
 from harness.backends.influxdb.server import InfluxServer
@@ -18,16 +19,7 @@ FAR_MS = 2 * SINCE_MS
 KEYS = [name for name in METRICS.names if name != "value"]
 EXPERIMENT: Mapping[str, object] = {
     "name": "both-stores",
-    "topology": {
-        "name": "all-in-one",
-        "load_aware": False,
-        "tasks": 4,
-        "ackers": 2,
-        "multiplier": {"min": 1, "max": 5, "mean": 3, "sd": 1.0},
-        "window": {"kind": "count", "length": 5, "slide": 5},
-    },
-    "workload": {"rate_tps": 40},
-    "cluster": {"nodes": 2, "slots_per_node": 2},
+    **SMALL_ALL_IN_ONE,
     "metrics": {"store": "influxdb"},
     "measure": {
         "attempts": 1,

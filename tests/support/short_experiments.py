@@ -6,6 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 RATE_TPS = 40
+SMALL_ALL_IN_ONE: Mapping[str, Any] = {
+    "topology": {
+        "name": "all-in-one",
+        "load_aware": False,
+        "tasks": 4,
+        "ackers": 2,
+        "multiplier": {"min": 1, "max": 5, "mean": 3, "sd": 1.0},
+        "window": {"kind": "count", "length": 5, "slide": 5},
+    },
+    "workload": {"rate_tps": RATE_TPS},
+    "cluster": {"nodes": 2, "slots_per_node": 2},
+}
+"""The thesis's whole topology with windows that fill soon, four tasks of each bolt and two ackers."""
 
 
 def short_measure(burn_in_s: float, least_s: float, most_s: float | None = None) -> dict[str, Any]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from default_storm import KAFKA, NIMBUS, SLOTS, default_storm, until
 from foreign_jars import compiled
+from harness_command import harness
 
 from harness.backends.kafka.client import Topics
 from harness.machine.servers import ServerHomes
@@ -55,13 +54,6 @@ def nimbus(server_homes: ServerHomes, tmp_path_factory: pytest.TempPathFactory) 
         assert done.returncode == 0, done.stderr
         until(lambda: (s := nimbus.topology(OTHERS)).status == "ACTIVE" and s.all_up, f"{OTHERS} is up")
         yield nimbus
-
-
-def harness(*arguments: str) -> tuple[int, dict[str, object], str]:
-    command = [sys.executable, "-m", "harness", *arguments, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1500)
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.returncode, json.loads(done.stdout.splitlines()[-1]), done.stdout + done.stderr
 
 
 def options(*given: str) -> list[str]:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +13,7 @@ import pytest
 from chromium import chromium
 from default_storm import KAFKA, NIMBUS, default_storm, until
 from foreign_jars import compiled
+from harness_command import harness
 from playwright.sync_api import Browser, expect
 from watched_page import SCREENS, WatchedPage, screen_of
 
@@ -75,13 +73,6 @@ def submission(jar: Path, influx: InfluxServer, folder: Path) -> list[str]:
     main = ["--main", "Foreign", "--args", "{name}", "--args", "once", "--name", NAME]
     where = ["--cluster", CLUSTER, "--metrics-url", influx.url, "--submitted", str(folder)]
     return ["submit", str(jar), *main, *where, "--bucket-s", "1"]
-
-
-def harness(*arguments: str) -> tuple[int, dict[str, object], str]:
-    command = [sys.executable, "-m", "harness", *arguments, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, env=os.environ)
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.returncode, json.loads(done.stdout.splitlines()[-1]), done.stdout + done.stderr
 
 
 def test_the_topology_stays_and_its_metrics_arrive(place: Place) -> None:

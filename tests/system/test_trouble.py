@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 from campaigns import carry_out
+from short_experiments import SMALL_ALL_IN_ONE
 
 from harness.backends.local.cluster import LocalCluster
 from harness.errors import ClusterError
@@ -24,16 +25,7 @@ pytestmark = pytest.mark.system
 
 EXPERIMENT = {
     "name": "killed",
-    "topology": {
-        "name": "all-in-one",
-        "load_aware": False,
-        "tasks": 4,
-        "ackers": 2,
-        "multiplier": {"min": 1, "max": 5, "mean": 3, "sd": 1.0},
-        "window": {"kind": "count", "length": 5, "slide": 5},
-    },
-    "workload": {"rate_tps": 40},
-    "cluster": {"nodes": 2, "slots_per_node": 2},
+    **SMALL_ALL_IN_ONE,
     "measure": {
         # as old as a worker must be so that its successor is told from it
         "burn_in": {"least_s": 5, "most_s": 5, "drift_pct": 90},
