@@ -20,6 +20,7 @@ from harness.analysis.report import sections as views
 from harness.analysis.report.adaptations import adapted_steps
 from harness.analysis.report.notes import PROTOCOL_NOTES, model_note
 from harness.analysis.report.pairs import PairViews
+from harness.analysis.report.relief import relieved_steps
 
 PLACES = {
     "leaderboard": "answer",
@@ -80,6 +81,7 @@ def render(data: Results, figures: Path, drawn: Sequence[FigureKind]) -> str:
         repeats=views.repeats(data),
         placements=placement_groups(data),
         adaptations=adapted_steps(data.run),
+        relieved=relieved_steps(data.run),
     )
 
 
