@@ -18,8 +18,9 @@ import org.apache.storm.tuple.Values;
 /** The tutorial's topology: orders get a price from a service that answers slowly, and are added up by shop. */
 public class Orders {
 
-    private static final double ORDERS_PER_S = 60;
-    private static final double PRICE_MS = 12;
+    private static final double ORDERS_PER_S = 50;
+    private static final double LEAST_MS = 6;
+    private static final double MOST_MS = 18;
 
     /** One argument, the topology's name. */
     public static void main(String[] args) throws Exception {
@@ -35,10 +36,6 @@ public class Orders {
         // Each tuple to the next executor, whichever is busy.
         conf.put(Config.TOPOLOGY_DISABLE_LOADAWARE_MESSAGING, true);
         StormSubmitter.submitTopology(args[0], conf, builder.createTopology());
-    }
-
-    private static double exponential(Random random, double mean) {
-        return -mean * Math.log(1 - random.nextDouble());
     }
 
     /** Orders at random times. */
@@ -61,7 +58,7 @@ public class Orders {
                 LockSupport.parkNanos(Math.min(early, 1_000_000));
                 return;
             }
-            dueNanos += (long) (exponential(random, 1e9 / ORDERS_PER_S));
+            dueNanos += (long) (-Math.log(1 - random.nextDouble()) * 1e9 / ORDERS_PER_S);
             output.emit(new Values("shop-" + next % 7, next), next);
             next++;
         }
@@ -78,7 +75,8 @@ public class Orders {
 
         @Override
         public void execute(Tuple order, BasicOutputCollector output) {
-            long until = System.nanoTime() + (long) (exponential(random, PRICE_MS) * 1e6);
+            double answerMs = LEAST_MS + random.nextDouble() * (MOST_MS - LEAST_MS);
+            long until = System.nanoTime() + (long) (answerMs * 1e6);
             for (long left = until - System.nanoTime(); left > 0; left = until - System.nanoTime()) {
                 LockSupport.parkNanos(left);
             }

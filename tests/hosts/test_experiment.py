@@ -6,6 +6,7 @@ until the host is made anew. The tests run in this order.
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from itertools import pairwise
@@ -140,6 +141,10 @@ def test_a_resumed_run_goes_on_to_verdict_and_report(provisioned: Provisioned, r
     assert quality.ledger["balanced"], quality.ledger["reason"]
     assert {e.worker.node for e in run.plan(1).start.executors} == {"node-1", "node-2"}
     assert (run.path / "report.html").is_file()
+    checks = json.loads((run.path / "verdict.json").read_text())["checks"]
+    agreed = [c for c in checks if c["check"] in ("agreement", "seal")]
+    assert len(agreed) == 2 * len(run.finished_steps)
+    assert {c["status"] for c in agreed} == {"valid"}, agreed
     assert run.environment["cluster_kind"] == "remote"
     assert len(run.environment["resumed"]) == 1
 

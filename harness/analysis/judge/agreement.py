@@ -21,6 +21,7 @@ from harness.errors import StepInvalid
 from harness.experiments.precision import critical, look
 from harness.machine import seals
 from harness.runs import judged
+from harness.schemas import Metric, Subject
 
 RELATIVE = 1e-6
 """Most that a figure may differ from the same one computed again: sums are added up in another order. In the
@@ -28,6 +29,8 @@ RELATIVE = 1e-6
 MOST_CLOCKS_MS = 2.0
 """Most by which the interval's length may differ between its two clocks, read one after the other."""
 MOST_NAMED = 5
+OF_NODES = [metric for metric in Metric if metric.subject == Subject.NODES]
+"""Measurements between worker nodes, whose rows are of no task."""
 LOOKS = (1, 4, 5)
 """Numbers of looks that widen the half-width differently (``precision.look_alpha``); how many were planned is
 not kept."""
@@ -116,7 +119,9 @@ def _not_applying(step: StepRecord) -> Iterator[str]:
 def _tasks(step: StepRecord, metrics: pa.Table) -> Iterator[str]:
     """Name tasks that the plan has not, and executors whose complete latency is not of a spout."""
     plan = step.plan.start
-    if strange := sorted(set(metrics["task"].unique().to_pylist()) - set(plan.by_task)):
+    of_nodes = pc.is_in(metrics["measurement"].cast(pa.string()), pa.array(OF_NODES))
+    tasks = metrics.filter(pc.invert(of_nodes))["task"]
+    if strange := sorted(set(tasks.unique().to_pylist()) - set(plan.by_task)):
         named = ", ".join(str(task) for task in strange[:MOST_NAMED])
         yield f"metrics.parquet has tasks that plan.json has not: {named}"
     spouts = {e.label for name in plan.query_plan.spouts for e in plan.of(name)}

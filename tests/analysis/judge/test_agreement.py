@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
@@ -23,6 +24,7 @@ from harness.analysis.judge.resampling import resample
 from harness.analysis.spark.inputs import read_raw
 from harness.machine import seals
 from harness.protocols import CheckResult
+from harness.schemas import Metric, MetricField
 
 RUN = REPORTS / "runs" / "loaded-window-10" / "20261123T172816Z"
 INVALID = REPORTS / "runs" / "loaded-load-aware" / "20261123T175010Z"
@@ -108,6 +110,21 @@ def test_what_was_changed_is_named(edit: Edit, says: str, tmp_path: Path) -> Non
     assert says in details["agreement", 1].detail
     assert verdict(found) == "invalid"
     assert details["agreement", 0].status == "valid"
+
+
+def test_round_trips_between_nodes_are_of_no_task(tmp_path: Path) -> None:
+    """Provisioned hosts are probed (`round_trip`, task -1); runs on them were invalid by it once."""
+    run = copy(RUN, tmp_path)
+    path = run / "steps" / "01" / "metrics.parquet"
+    table = pq.read_table(path)
+    row = table.slice(0, 1).to_pylist()[0] | {
+        **dict.fromkeys(("component", "worker"), ""),
+        **{"measurement": Metric.ROUND_TRIP, "field": MetricField.RTT_MS, "task": -1, "value": 6.3},
+        **{"stream": "node-1", "peer": "node-2"},
+    }
+    pq.write_table(pa.concat_tables([table, pa.Table.from_pylist([row], table.schema)]), path)
+    details = {(c.check, c.step): c for c in judge(run, only=(0, 1))}
+    assert details["agreement", 1].status == "valid"
 
 
 def test_steps_that_changed_places_are_named(tmp_path: Path) -> None:

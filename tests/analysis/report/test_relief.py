@@ -20,7 +20,7 @@ S = 1_000_000_000
 def relieved(run: RunRecord, folder: Path) -> RunRecord:
     """Return the run with one step, of 10 s; its rows are those below, and one from before the interval."""
     step = run.steps[0]
-    interval = replace(step.interval, start_epoch_ms=0, end_epoch_ms=10_000)
+    interval = step.interval.model_copy(update={"start_epoch_ms": 0, "end_epoch_ms": 10_000})
     given = [
         (5_000, Metric.ACK, "word", 7, MetricField.ACKED, 900),
         (10_000, Metric.ACK, "word", 7, MetricField.ACKED, 930),
