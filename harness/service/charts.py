@@ -8,6 +8,7 @@ from html import escape
 from itertools import pairwise
 
 from markupsafe import Markup
+from matplotlib.ticker import MaxNLocator
 
 Point = tuple[float, float]
 WIDTH, HEIGHT = 1000, 100
@@ -29,7 +30,7 @@ def line_chart(
 ) -> Markup:
     """Return a chart as SVG; times count from the last point.
 
-    Lines and letters are in boxes of their own: lines take whatever width the page has, letters keep their shape.
+    Lines take whatever width the page has; letters, in a box of their own, keep their shape.
 
     Parameters
     ----------
@@ -85,8 +86,6 @@ def line_chart(
 
 def _ticks(most: float) -> list[float]:
     """Return round values from 0 to `most`, three or four of them."""
-    from matplotlib.ticker import MaxNLocator
-
     ticks = MaxNLocator(nbins=3, steps=[1, 2, 5, 10]).tick_values(0.0, most)
     return [float(tick) for tick in ticks if tick <= most]
 

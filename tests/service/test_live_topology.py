@@ -111,7 +111,7 @@ def test_a_chart_has_the_line_the_band_and_no_markup_of_names() -> None:
 
 
 def test_a_chart_does_not_join_over_what_was_not_reported_and_its_ticks_are_round() -> None:
-    """Buckets of 1 s, the fifth to the eighth missing: two stretches. Up to 83 there are 0, 50; 100 is above."""
+    """Buckets of 1 s, the fifth to the eighth missing: two stretches."""
     points = [(float(s), 83.0) for s in (0, 1, 2, 3, 8, 9)]
     drawn = line_chart("x", "latencies", points, 1.5)
     (path,) = re.findall(r'class="line" d="([^"]+)"', drawn)

@@ -35,7 +35,7 @@ class RelievedStep(NamedTuple):
     paused_pct : float, optional
         Share of the time in which the spouts paused; None where they may not.
     helped_tps, helped_pct : float, optional
-        Tuples that helpers served, and their share of those that they could have served; None without helpers.
+        Tuples that helpers served, and their share of those that they could have; None without helpers.
     requests : int, optional
         Times that help was asked for in the interval.
     """

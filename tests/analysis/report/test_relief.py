@@ -1,4 +1,4 @@
-"""The report's section on help and back-pressure: sums over rows of ``metrics.parquet`` that are given here."""
+"""The report's section on help and back-pressure: sums over rows that are given here."""
 
 from __future__ import annotations
 
