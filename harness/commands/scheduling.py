@@ -116,7 +116,7 @@ def schedule(
     as_it_is = table.as_measured()
     latency = as_it_is.latency.removesuffix("_ms").replace("_", " ")
     shown = Table(
-        title=f"step {step} at {table.rate_tps:g} messages/s; {latency} as the composite model predicts it",
+        title=f"step {step} at {table.rate_tps:.4g} messages/s; {latency} as the composite model predicts it",
         title_justify="left",
         box=None,
         pad_edge=False,
@@ -220,11 +220,11 @@ def _advise(found: Any) -> None:
     best, target = found.best, found.target
     if best.keeps:
         spare = f"{best.margin_pct:.0f} % to spare"
-        click.echo(f"{target.text} at {found.rate_tps:g} messages/s is kept: {_latency(best)}, {spare}")
+        click.echo(f"{target.text} at {found.rate_tps:.4g} messages/s is kept: {_latency(best)}, {spare}")
     else:
         over = "" if best.margin_pct is None else f", {-best.margin_pct:.0f} % over"
         click.echo(
-            f"no plan that was found keeps a {target.text} at {found.rate_tps:g} messages/s;"
+            f"no plan that was found keeps a {target.text} at {found.rate_tps:.4g} messages/s;"
             f" closest is {_latency(best)}{over}"
         )
     alike = f" (the same plan: {', '.join(best.proposal.same_as)})" if best.proposal.same_as else ""

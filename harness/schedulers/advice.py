@@ -61,8 +61,7 @@ class TargetedPlan:
     @property
     def estimate(self) -> Estimate | None:
         """The statistic with its interval; None where no latency is predicted."""
-        found = self.proposal.estimate(self.proposal.latency, self.target.statistic)
-        return None if found is None or found.value is None else found
+        return self.proposal.first_latency(self.target.statistic)
 
     @property
     def high_ms(self) -> float:

@@ -78,9 +78,17 @@ class SchedulerProposal:
 
     @property
     def latency(self) -> str:
-        """The first latency that is predicted: ground truth, complete, emit to ack."""
-        answered = {e.measure for e in self.estimates if e.value is not None}
-        return next((measure for measure in LATENCIES if measure in answered), LATENCIES[0])
+        """The first latency that is predicted with its percentiles: ground truth, complete, emit to ack.
+
+        Where none has percentiles, the first that is predicted.
+        """
+        found = self.first_latency("p95") or self.first_latency("mean")
+        return LATENCIES[0] if found is None else found.measure
+
+    def first_latency(self, statistic: str) -> Estimate | None:
+        """Return the statistic of the first latency that has it."""
+        found = (self.estimate(measure, statistic) for measure in LATENCIES)
+        return next((e for e in found if e is not None and e.value is not None), None)
 
     def estimate(self, measure: str, statistic: str) -> Estimate | None:
         """Return one estimate of the whole topology."""

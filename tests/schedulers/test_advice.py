@@ -47,3 +47,16 @@ def test_without_a_latency_the_target_is_missed() -> None:
         SchedulerProposal("even", "unpredicted", "saturated"), LatencyTarget(statistic="mean", limit_ms=1)
     )
     assert (nothing.keeps, nothing.risk, nothing.margin_pct) == (False, 1.0, None)
+
+
+def test_a_percentile_is_of_the_first_latency_that_has_it() -> None:
+    """Of a jar's own topology the complete latency has a mean alone, the emit-to-ack latency all of them."""
+    estimates = (
+        Estimate("complete_latency_ms", "mean", 22.0),
+        Estimate("ack_latency_ms", "mean", 24.0),
+        Estimate("ack_latency_ms", "p95", 30.0, low=24.0, high=38.0),
+    )
+    proposal = SchedulerProposal("even", "ok", estimates=estimates)
+    assert proposal.latency == "ack_latency_ms"
+    assert TargetedPlan(proposal, LatencyTarget(statistic="p95", limit_ms=40.0)).keeps
+    assert not TargetedPlan(proposal, LatencyTarget(statistic="p95", limit_ms=37.0)).keeps
