@@ -67,7 +67,7 @@ def test_the_page_has_a_command_for_each_of_its_parts() -> None:
 
 
 def test_the_advised_plan_has_more_executors_of_the_busy_bolt(folder: Path) -> None:
-    """One executor of price is busy 60 % of the time: its p95 was measured and predicted as 55 ms, two's as 30."""
+    """One executor of price is busy 60 % of the time: a p95 of 55 ms is predicted, of two 30."""
     plan = yaml.safe_load((folder / "better.yaml").read_text())
     assert 2 <= Counter(label.split("[")[0] for label in plan)["price"] <= 4
 
