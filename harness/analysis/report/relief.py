@@ -80,8 +80,9 @@ def _rows(step: StepRecord) -> pd.DataFrame:
     table = pq.read_table(step.folder / "metrics.parquet")
     ends = table["bucket_end_ms"]
     inside = pc.and_(pc.greater(ends, interval.start_epoch_ms), pc.less_equal(ends, interval.end_epoch_ms))
-    rows = table.filter(inside).select(["measurement", "component", "task", "field", "value"]).to_pandas()
-    return rows.astype({"measurement": str, "component": str, "field": str})
+    kept = table.filter(inside).select(["measurement", "component", "task", "field", "value"])
+    rows: pd.DataFrame = kept.to_pandas().astype({"measurement": str, "component": str, "field": str})
+    return rows
 
 
 def _watched(rows: pd.DataFrame) -> Iterable[WatchedComponent]:
