@@ -5,7 +5,7 @@ Messages are due at a constant rate, so how late the latest was is known from ho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -13,9 +13,7 @@ from campaigns import carry_out
 from numpy.typing import NDArray
 from short_experiments import RATE_TPS, short_experiment, short_measure
 
-from harness.app.jars import jars
 from harness.backends.local.cluster import LocalCluster
-from harness.machine import sandbox, servers
 from harness.runs import FaultMade, Run, read_table
 
 STOOD_S = 3.0
@@ -32,9 +30,7 @@ WOKEN_MS = 100.0
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    if not sandbox.inside() and sandbox.obstacle() is None:
-        pytest.fail("it starts servers: run it in the sandbox, as make reliability does", pytrace=False)
+def run(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Run:
     fault = {"at_s": 3, "for_s": STOOD_S}
     plan: list[dict[str, object]] = [
         {"executors": 1, "workers": 2, "faults": [{**fault, **STOPPED[n]}] if n in STOPPED else []}
@@ -43,10 +39,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     measure = short_measure(4, INTERVAL_S)
     small = short_experiment("still", measure, tasks=2, ackers=1, slots_per_node=1)
     settings = {**small, "steps": {"plan": plan}}
-    homes, extlib = servers.install(), (jars() / "instrumentation.jar",)
-    home = tmp_path_factory.mktemp("cluster")
-    with LocalCluster(homes, home, nodes=2, slots_per_node=1, extlib=extlib) as cluster:
-        yield carry_out(settings, cluster, tmp_path_factory.mktemp("still"), lambda _: None)
+    return carry_out(settings, cluster, tmp_path_factory.mktemp("still"), lambda _: None)
 
 
 def stood_ms(run: Run, step: int) -> float:
