@@ -41,9 +41,9 @@ def actuals(run: RunRecord, latencies: pd.DataFrame, counted: pd.DataFrame) -> p
         three. ``between_share`` is the spread between repeats as a share of the value.
     """
     of_counters = counted.assign(protocol="ours", note="")[latencies.columns]
-    tables = [table for table in (latencies, of_counters) if len(table)]
-    rows = pd.concat(tables or [latencies], ignore_index=True)
-    rows = rows.astype({"value": float, "within": float})
+    numbers = {"value": float, "within": float, "n": float}  # all of them may be unknown in one of the two
+    tables = [table.astype(numbers) for table in (latencies, of_counters) if len(table)]
+    rows = pd.concat(tables or [latencies.astype(numbers)], ignore_index=True)
     rows = rows.assign(
         within=borrowed(rows, borrower=Measure.COMPLETE, lender=Measure.ACK),
         configuration=rows["step"].map({s.index: s.interval.configuration for s in run.steps}),
