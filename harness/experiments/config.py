@@ -282,7 +282,8 @@ class Experiment(Frozen):
                 raise ValueError(f"{key}: a trace has its own rate: leave one of them out")
             if changes and changes[-1].at_s >= most_s:
                 raise ValueError(f"{key}: at_s {changes[-1].at_s:g} is not in an interval of {most_s:g} s")
-            if spec.source is not None and self.changes(self.steps.plan[spec.source]):
+            source = None if spec.source is None else self.steps.plan[spec.source : spec.source + 1]
+            if source and self.changes(source[0]):
                 raise ValueError(
                     f"steps.plan.{i}: from: step {spec.source} changes its rate, so nothing can be read of it"
                 )

@@ -8,7 +8,6 @@ from html import escape
 from itertools import pairwise
 
 from markupsafe import Markup
-from matplotlib.ticker import MaxNLocator
 
 Point = tuple[float, float]
 WIDTH, HEIGHT = 1000, 100
@@ -48,13 +47,15 @@ def line_chart(
     >>> line_chart("rate", "rates", [(0.0, 1.0), (1.0, 2.0), (9.0, 1.0)], 2.0).count('class="line"')
     1
     """
+    from harness.analysis.figures.style import round_ticks
+
     ahead = [] if band is None else list(band.time_s)
     times = [t for t, _ in points] + ahead
     values = [v for _, v in points] + ([] if band is None else list(band.high))
     if not points:
         return Markup("")
     first_s, last_s, now_s = min(times), max(times), points[-1][0]
-    ticks = _ticks(max(*values, 1e-9))
+    ticks = round_ticks(max(*values, 1e-9))
     most = max(*values, ticks[-1]) * _HEADROOM
 
     def at(time_s: float, value: float) -> str:
@@ -82,12 +83,6 @@ def line_chart(
         f'<text class="time" y="100%">{first_s - now_s:.0f} s</text>'
         f'<text class="time end" x="100%" y="100%">{end}</text></svg>'
     )
-
-
-def _ticks(most: float) -> list[float]:
-    """Return round values from 0 to `most`, three or four of them."""
-    ticks = MaxNLocator(nbins=3, steps=[1, 2, 5, 10]).tick_values(0.0, most)
-    return [float(tick) for tick in ticks if tick <= most]
 
 
 def _stretches(points: Sequence[Point], join_s: float) -> list[list[Point]]:

@@ -21,6 +21,7 @@ from cycler import cycler
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from harness.schemas import MEASURES
 
@@ -231,3 +232,15 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
         written.append(path)
     plt.close(figure)
     return written
+
+
+def round_ticks(most: float) -> list[float]:
+    """Return a few round values from 0 to `most`.
+
+    Examples
+    --------
+    >>> round_ticks(250.0)
+    [0.0, 100.0, 200.0]
+    """
+    ticks = MaxNLocator(nbins=3, steps=[1, 2, 5, 10]).tick_values(0.0, most)
+    return [float(tick) for tick in ticks if tick <= most]

@@ -94,7 +94,7 @@ EXECUTOR = np.dtype(
         *((n, "i4") for n in ("first_task", "tasks", "head", "tail", "item", "then", "asleep")),
         *((n, "i4") for n in ("look", "emitted", "rounds", "parcels", "far_head", "far_tail", "far")),
         *((n, "i4") for n in ("queued", "over", "help", "help_end", "whole")),
-        *((n, "i4") for n in ("signal", "signal_end", "pending", "pad")),
+        *((n, "i4") for n in ("signal", "signal_end", "under_way", "pad")),
         ("parked", "f8"),
     ]
 )

@@ -294,7 +294,7 @@ def acked(world: World, root: int, time: float) -> None:
     """Let an ack come to a spout: a message less is pending."""
     executor = int(world.tasks[world.roots[root]["task"]]["executor"])
     e = world.executors[executor]
-    e["pending"] -= 1
+    e["under_way"] -= 1
     if e["asleep"] == 1 and e["then"] == LIMITED:
         wake_spout(world, executor, time)
 
@@ -309,7 +309,7 @@ def stands_still(world: World, executor: int, time: float) -> bool:
     paused = world.workers[e["worker"]]["paused"] == 1
     most = world.relief[MOST_PENDING] * e["tasks"]
     begins = e["look"] == 0 or e["look"] == e["tasks"]
-    if not paused and not (begins and most > 0 and e["pending"] >= most):
+    if not paused and not (begins and most > 0 and e["under_way"] >= most):
         return False
     if math.isnan(e["parked"]):
         e["parked"] = time

@@ -149,7 +149,7 @@ def serve(world: World, executor: int, item: int, time: float) -> float:
                     push(world, tick_time(world, task), TICK, task)
     emit(world, executor, executor, fan, fans, parent, root, time)
     if kind == SPOUT and world.ackers[1] > 0:
-        e["pending"] += 1
+        e["under_way"] += 1
         tell_acker(world, executor, executor, item, time)
     if component["sink"] == 0:
         return 0.0

@@ -89,6 +89,7 @@ def test_the_page_has_the_section_where_there_is_something_to_say(results: Resul
     assert 'id="adaptations"' not in render(results, tmp_path, [])
     pq.write_table(pa.Table.from_pylist(ROWS, ADAPTATION), tmp_path / "adaptation.parquet")
     first, *others = results.run.steps
+    shutil.copy(first.folder / "metrics.parquet", tmp_path)
     run = replace(results.run, steps=(replace(first, folder=tmp_path), *others))
     page = render(replace(results, run=run), tmp_path, [])
     section = page[page.index('id="adaptations"') : page.index('id="matrices"')]
