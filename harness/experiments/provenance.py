@@ -21,6 +21,8 @@ from harness.runs import Run
 PROVENANCE = "provenance.json"
 NOT_MEASURED_WITH = ("models",)
 """Keys of an experiment that say what is done with its steps once they are measured."""
+PLACES = ("cluster.file",)
+"""Keys that say where a file was; the keys of its cluster are beside it."""
 
 
 class Provenance(Frozen):
@@ -60,8 +62,15 @@ class Provenance(Frozen):
 
 
 def changed_keys(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the keys whose digests differ, or that only one of both has."""
-    return tuple(sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key)))
+    """Return the keys whose digests differ, or that only one of both has, but for ``PLACES``.
+
+    Examples
+    --------
+    >>> changed_keys({"name": "1", "cluster.file": "2"}, {"name": "3", "cluster.file": "4"})
+    ('name',)
+    """
+    keys = (before.keys() | after.keys()) - set(PLACES)
+    return tuple(sorted(key for key in keys if before.get(key) != after.get(key)))
 
 
 def experiment_digests(files: Mapping[str, str]) -> dict[str, str]:
