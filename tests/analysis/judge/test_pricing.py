@@ -22,7 +22,7 @@ from harness.runs import Run
 from harness.schemas import Measure
 
 RUNS = Path(__file__).resolve().parents[3] / "reports" / "runs"
-QUIET = {"round-trips", "row-batches", "anchoring"}
+QUIET = {"anchoring"}
 """Mechanisms that act in no archived run: none has probes, batches of the rewriting layer, or is a jar's."""
 GROUND_TRUTH = str(Measure.GROUND_TRUTH)
 
