@@ -282,11 +282,6 @@ class Experiment(Frozen):
                 raise ValueError(f"{key}: a trace has its own rate: leave one of them out")
             if changes and changes[-1].at_s >= most_s:
                 raise ValueError(f"{key}: at_s {changes[-1].at_s:g} is not in an interval of {most_s:g} s")
-            source = None if spec.source is None else self.steps.plan[spec.source : spec.source + 1]
-            if source and self.changes(source[0]):
-                raise ValueError(
-                    f"steps.plan.{i}: from: step {spec.source} changes its rate, so nothing can be read of it"
-                )
         return self
 
     @model_validator(mode="after")
@@ -323,6 +318,18 @@ class Experiment(Frozen):
         return self
 
     @model_validator(mode="after")
+    def _sources_can_be_read(self) -> Self:
+        for i, spec in enumerate(self.steps.plan):
+            if spec.source is None:
+                continue
+            source = self.steps.plan[spec.source]
+            for changed, what in ((self.changes(source) != (), "rate"), (source.adapt is not None, "plan")):
+                if changed:
+                    step = f"step {spec.source} changes its {what}"
+                    raise ValueError(f"steps.plan.{i}: from: {step}, so nothing can be read of it")
+        return self
+
+    @model_validator(mode="after")
     def _relief_is_there(self) -> Self:
         for i, spec in enumerate(self.steps.plan):
             for part in spec.relief or ():
@@ -333,10 +340,6 @@ class Experiment(Frozen):
     @model_validator(mode="after")
     def _adapted_steps_fit(self) -> Self:
         for i, spec in enumerate(self.steps.plan):
-            if spec.source is not None and self.steps.plan[spec.source].adapt is not None:
-                raise ValueError(
-                    f"steps.plan.{i}: from: step {spec.source} changes its plan, so nothing can be read of it"
-                )
             if spec.adapt is None:
                 continue
             if self.cluster.without_adapting:
