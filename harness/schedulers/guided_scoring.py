@@ -13,14 +13,13 @@ from harness.models.composite.neighbourhood import Neighbourhood
 from harness.models.composite.plan.network_builder import build_network
 from harness.models.composite.played import answered
 from harness.models.composite.uncertainty import Z
-from harness.models.contract.answers import Saturated
+from harness.models.contract.answers import Saturated, first_latency
 from harness.models.contract.layout import lay_out
 from harness.models.solver.solve import LEVELS, Latency, Solution
 from harness.plans import PhysicalPlan, Worker
 from harness.protocols import Estimate, Settings
 from harness.schedulers.placement import UnplacedExecutor
 from harness.schedulers.plan_costs import executor_sets
-from harness.schemas import LATENCIES
 
 LatencyStatistic = Literal["mean", "p50", "p90", "p95", "p99"]
 _DIGITS = 7
@@ -116,9 +115,7 @@ class PlanJudge:
         The latencies are ground truth, complete, and emit to ack.
         """
         found = self.prepared.predict(plan, self.settings, self.rate_tps).estimates
-        own = {e.measure: e for e in found if not e.subject and e.statistic == self.statistic}
-        known = (own[m] for m in LATENCIES if m in own and own[m].value is not None)
-        return next(known, None)
+        return first_latency(found, self.statistic)
 
     def gain(self, plan: PhysicalPlan, beside: PhysicalPlan) -> GainInterval | None:
         """Return by how much a plan's latency is below another's; None where one of them is saturated.

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from harness.errors import HarnessError, ModelDeclined, SchedulerDeclined, UsageError
 from harness.models.composite.model import Prepared, composite
+from harness.models.contract.answers import first_latency
 from harness.plans import PhysicalPlan, TopologyConfiguration, WorkerNode
 from harness.protocols import BudgetingScheduler, Estimate, Observation, Proposal, Scheduler
 from harness.schedulers.loads import capacities
@@ -87,8 +88,7 @@ class SchedulerProposal:
 
     def first_latency(self, statistic: str) -> Estimate | None:
         """Return the statistic of the first latency that has it."""
-        found = (self.estimate(measure, statistic) for measure in LATENCIES)
-        return next((e for e in found if e is not None and e.value is not None), None)
+        return first_latency(self.estimates, statistic)
 
     def estimate(self, measure: str, statistic: str) -> Estimate | None:
         """Return one estimate of the whole topology."""

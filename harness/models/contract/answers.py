@@ -37,6 +37,21 @@ class Saturated(ModelDeclined):
     """Executors that would be overloaded, so that there is no latency; the message names them."""
 
 
+def first_latency(estimates: Iterable[Estimate], statistic: str) -> Estimate | None:
+    """Return a statistic of the topology's first latency that is predicted with it; None without one.
+
+    The latencies are ground truth, complete, and emit to ack.
+
+    Examples
+    --------
+    >>> found = [Estimate("complete_latency_ms", "mean", 22.0), Estimate("ack_latency_ms", "p95", 30.0)]
+    >>> first_latency(found, "p95").measure, first_latency(found, "mean").measure
+    ('ack_latency_ms', 'complete_latency_ms')
+    """
+    own = {e.measure: e for e in estimates if not e.subject and e.statistic == statistic}
+    return next((own[m] for m in LATENCIES if m in own and own[m].value is not None), None)
+
+
 def subjects(plan: PhysicalPlan, measure: str) -> list[str]:
     """Return the subjects that a measure has in a plan; the empty one for latencies."""
     query_plan = plan.query_plan
