@@ -8,6 +8,7 @@ command makes them again.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -44,7 +45,13 @@ ALL_ALONG = (Metric.RECEIVED, Metric.EMITTED, Metric.ROUND_TRIP)
 """Measurements that the timeline, forecasts and the slowed link read from before and after the interval."""
 JUDGED = ("summary.json", "verdict.json")
 """Made again, and kept: with what an archived run was judged last can be read without Spark."""
+SAID_WHERE = ("experiment.yaml", "environment.json")
+"""Texts with paths of the machine that measured: a copy names files without their folders."""
 ZSTD_LEVEL = 19
+_ABSOLUTE = re.compile(
+    r"""(?P<before>^[ \t]*(?:"|file: ['"]?|- ['"]?))/(?:[^\s'"/]+/)*(?P<name>[^\s'"/]+)""", re.MULTILINE
+)
+"""A path that is the whole value of a line: of a list of arguments, or of the key ``file``."""
 
 
 def archive(run: Run, folder: Path) -> Path:
@@ -79,6 +86,9 @@ def archive(run: Run, folder: Path) -> Path:
         for path in _kept(run.path):
             (copy / path.relative_to(run.path)).parent.mkdir(exist_ok=True)
             shutil.copy(path, copy / path.relative_to(run.path))
+        for name in SAID_WHERE:
+            if (copy / name).is_file():
+                _name_no_place(copy / name)
         said: dict[str, Any] = {}
         for step in run.finished_steps:
             said |= _archive_step(run, step, copy / "steps" / f"{step:02d}")
@@ -94,6 +104,12 @@ def _kept(path: Path) -> Iterator[Path]:
     yield from (path / name for name in KEPT if (path / name).is_file())
     yield from path.glob("placement-*.yaml")
     yield from path.glob("declined/*.json")
+
+
+def _name_no_place(path: Path) -> None:
+    """Shorten absolute paths to their last name; ``nimbus.host:/topic`` or a URL is none."""
+    text = path.read_text(encoding="utf-8")
+    path.write_text(_ABSOLUTE.sub(r"\g<before>\g<name>", text), encoding="utf-8")
 
 
 def _files(path: Path) -> int:
