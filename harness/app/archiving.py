@@ -88,7 +88,8 @@ def archive(run: Run, folder: Path) -> Path:
             shutil.copy(path, copy / path.relative_to(run.path))
         for name in SAID_WHERE:
             if (copy / name).is_file():
-                _name_no_place(copy / name)
+                said_there = (copy / name).read_text(encoding="utf-8")
+                (copy / name).write_text(without_folders(said_there), encoding="utf-8")
         said: dict[str, Any] = {}
         for step in run.finished_steps:
             said |= _archive_step(run, step, copy / "steps" / f"{step:02d}")
@@ -106,10 +107,22 @@ def _kept(path: Path) -> Iterator[Path]:
     yield from path.glob("declined/*.json")
 
 
-def _name_no_place(path: Path) -> None:
-    """Shorten absolute paths to their last name; ``nimbus.host:/topic`` or a URL is none."""
-    text = path.read_text(encoding="utf-8")
-    path.write_text(_ABSOLUTE.sub(r"\g<before>\g<name>", text), encoding="utf-8")
+def without_folders(text: str) -> str:
+    r"""Return an experiment's or environment's text in which absolute paths are their last names.
+
+    Examples
+    --------
+    >>> print(without_folders("cluster:\n  file: /home/me/e/../clusters/four.yaml\n  port: nimbus:/6627"))
+    cluster:
+      file: four.yaml
+      port: nimbus:/6627
+    >>> print(without_folders('[\n  "--runs",\n  "/srv/runs"\n]'))
+    [
+      "--runs",
+      "runs"
+    ]
+    """
+    return _ABSOLUTE.sub(r"\g<before>\g<name>", text)
 
 
 def _files(path: Path) -> int:
