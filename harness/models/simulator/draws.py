@@ -30,10 +30,10 @@ SURE = 1e-9
 def bits(streams: Words, stream: int) -> np.uint64:
     """Return the next 64 bits of a stream."""
     streams[stream] += GAMMA
-    z = streams[stream]
-    z = (z ^ (z >> S30)) * MIX_1
-    z = (z ^ (z >> S27)) * MIX_2
-    return np.uint64(z ^ (z >> S31))
+    word = streams[stream]
+    word = (word ^ (word >> S30)) * MIX_1
+    word = (word ^ (word >> S27)) * MIX_2
+    return np.uint64(word ^ (word >> S31))
 
 
 @inlined
@@ -106,11 +106,11 @@ def _cells(values: FloatArray, probabilities: FloatArray) -> Records:
     """Fill the cells by Vose's method; one certain value gets a single cell."""
     if probabilities.max() == probabilities.sum():
         values, probabilities = values[[int(probabilities.argmax())]], np.ones(1)
-    n = values.size
-    cells = np.zeros(n, dtype=CELL)
+    size = values.size
+    cells = np.zeros(size, dtype=CELL)
     cells["value"] = cells["other"] = values
     cells["threshold"] = np.uint64(2**32)
-    share = probabilities / probabilities.sum() * n
+    share = probabilities / probabilities.sum() * size
     small = [int(i) for i in np.flatnonzero(share < 1)]
     large = [int(i) for i in np.flatnonzero(share >= 1)]
     while small and large:

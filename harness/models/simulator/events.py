@@ -94,8 +94,8 @@ def play(world: World) -> None:
 def happen(world: World, time: float, kind: int, subject: int) -> tuple[int, int]:
     """Let an event happen; return the executor that can go on, or ``NONE``, and with what."""
     if kind == WAKE:
-        e = world.executors[subject]
-        return (subject if e["asleep"] > 0 and e["wake"] == time else NONE), NEXT
+        own = world.executors[subject]
+        return (subject if own["asleep"] > 0 and own["wake"] == time else NONE), NEXT
     if kind == DONE:
         return subject, then_what(world, subject)
     if kind == CORE:
@@ -140,8 +140,8 @@ def box_due(world: World, box: int, time: float) -> None:
 @inlined
 def exponential(world: World, host: int) -> float:
     """Draw for a host's other work."""
-    stream = world.executors.size + world.tasks.size + host
-    return -OTHER_MS * math.log1p(-uniform(world.draws, stream))
+    draws = world.executors.size + world.tasks.size + host
+    return -OTHER_MS * math.log1p(-uniform(world.draws, draws))
 
 
 @inlined
@@ -173,24 +173,24 @@ def arrive(world: World, kind: int, item: int, time: float) -> None:
     else:
         executor = int(world.messages[item]["acker"])
         far = world.messages[item]["far"]
-    e = world.executors[executor]
+    own = world.executors[executor]
     link(world, executor, item, NONE)
     first = last = item
     if far == 1 and world.batch[BATCH] > 1.0:
         first, last = far_batch(world, executor, item, time)
         if first == NONE:
             return
-    e["queued"] += 1
-    if e["tail"] == NONE:
-        e["head"] = first
+    own["queued"] += 1
+    if own["tail"] == NONE:
+        own["head"] = first
     else:
-        link(world, executor, int(e["tail"]), first)
-    e["tail"] = last
-    if e["asleep"] == 1:
-        e["asleep"] = 2
-        wake = look(e["free"], time, e["idle"])
-        if e["wake"] != wake:
-            e["wake"] = wake
+        link(world, executor, int(own["tail"]), first)
+    own["tail"] = last
+    if own["asleep"] == 1:
+        own["asleep"] = 2
+        wake = look(own["free"], time, own["idle"])
+        if own["wake"] != wake:
+            own["wake"] = wake
             push(world, wake, WAKE, executor)
 
 
@@ -200,56 +200,56 @@ def far_batch(world: World, executor: int, item: int, time: float) -> tuple[int,
 
     Until the next one comes, a batch is not in the queue.
     """
-    e = world.executors[executor]
+    own = world.executors[executor]
     first = last = NONE
-    if e["far"] >= world.batch[BATCH]:
-        first, last = int(e["far_head"]), int(e["far_tail"])
-        e["far_head"] = NONE
-        e["far_tail"] = NONE
-        e["far"] = 0
+    if own["far"] >= world.batch[BATCH]:
+        first, last = int(own["far_head"]), int(own["far_tail"])
+        own["far_head"] = NONE
+        own["far_tail"] = NONE
+        own["far"] = 0
         waiting = first
         while waiting != NONE:
-            if e["kind"] <= TIME_WINDOW:
+            if own["kind"] <= TIME_WINDOW:
                 world.visits[waiting]["queued"] = time
             else:
                 world.messages[waiting]["queued"] = time
             waiting = following(world, executor, waiting)
-    if e["kind"] <= TIME_WINDOW:
+    if own["kind"] <= TIME_WINDOW:
         world.visits[item]["queued"] = INF
     else:
         world.messages[item]["queued"] = INF
-    if e["far_tail"] == NONE:
-        e["far_head"] = item
+    if own["far_tail"] == NONE:
+        own["far_head"] = item
     else:
-        link(world, executor, int(e["far_tail"]), item)
-    e["far_tail"] = item
-    e["far"] += 1
+        link(world, executor, int(own["far_tail"]), item)
+    own["far_tail"] = item
+    own["far"] += 1
     return first, last
 
 
 @inlined
 def take(world: World, executor: int) -> int:
     """Take the first item of a queue."""
-    e = world.executors[executor]
-    item = e["head"]
-    e["queued"] -= 1
-    e["head"] = following(world, executor, item)
-    if e["head"] == NONE:
-        e["tail"] = NONE
+    own = world.executors[executor]
+    item = own["head"]
+    own["queued"] -= 1
+    own["head"] = following(world, executor, item)
+    if own["head"] == NONE:
+        own["tail"] = NONE
     return int(item)
 
 
 @inlined
 def take_flushes_before(world: World, executor: int, time: float) -> None:
     """Let an executor that looks at its queue take the flushes that are before its first item."""
-    e = world.executors[executor]
+    own = world.executors[executor]
     until = time
-    if e["head"] != NONE:
-        if e["kind"] <= TIME_WINDOW:
-            until = world.visits[e["head"]]["queued"]
+    if own["head"] != NONE:
+        if own["kind"] <= TIME_WINDOW:
+            until = world.visits[own["head"]]["queued"]
         else:
-            until = world.messages[e["head"]]["queued"]
-    if e["parcels"] > 0 and next_flush(world, executor) <= until:
+            until = world.messages[own["head"]]["queued"]
+    if own["parcels"] > 0 and next_flush(world, executor) <= until:
         flush(world, executor, time)
     take_flushes(world, executor, until)
 
@@ -257,43 +257,43 @@ def take_flushes_before(world: World, executor: int, time: float) -> None:
 @inlined
 def expect_flush(world: World, executor: int, time: float) -> None:
     """Let a sleeping executor look when the next flush is there, if something waits for it."""
-    e = world.executors[executor]
-    if e["asleep"] != 1 or e["parcels"] == 0:
+    own = world.executors[executor]
+    if own["asleep"] != 1 or own["parcels"] == 0:
         return
     last = time
-    if e["idle"] > 0.0 and time > e["free"]:
-        last = e["free"] + math.floor((time - e["free"]) / e["idle"]) * e["idle"]
+    if own["idle"] > 0.0 and time > own["free"]:
+        last = own["free"] + math.floor((time - own["free"]) / own["idle"]) * own["idle"]
     take_flushes(world, executor, last)
-    wake = look(e["free"], next_flush(world, executor), e["idle"])
-    if wake < INF and e["wake"] != wake:
-        e["wake"] = wake
+    wake = look(own["free"], next_flush(world, executor), own["idle"])
+    if wake < INF and own["wake"] != wake:
+        own["wake"] = wake
         push(world, wake, WAKE, executor)
 
 
 @inlined
 def pick(world: World, executor: int, time: float) -> bool:
     """Let an executor find what to do next; return whether there is something now."""
-    e = world.executors[executor]
-    e["free"] = time
-    if e["kind"] == SPOUT:
+    own = world.executors[executor]
+    own["free"] = time
+    if own["kind"] == SPOUT:
         if world.relief[LOOKS] + world.relief[MOST_PENDING] > 0:
             if stands_still(world, executor, time):
                 return False
             goes_on(world, executor, time)
         found = seek(world, executor)
         if time < found < INF:
-            e["then"] = BEGIN
+            own["then"] = BEGIN
             push(world, found, DONE, executor)
         return bool(found <= time)
     if batched(world):
         take_flushes_before(world, executor, time)
-    if e["signal"] != NONE:
+    if own["signal"] != NONE:
         hear_signals(world, executor, time)
-    if e["head"] != NONE:
-        e["item"] = take(world, executor)
+    if own["head"] != NONE:
+        own["item"] = take(world, executor)
         return True
-    e["asleep"] = 1
-    e["wake"] = NAN
+    own["asleep"] = 1
+    own["wake"] = NAN
     if batched(world):
         expect_flush(world, executor, time)
     return False
@@ -302,37 +302,37 @@ def pick(world: World, executor: int, time: float) -> bool:
 @inlined
 def go_on(world: World, executor: int, time: float, then: int) -> None:
     """Let an executor go on until it has to wait: for a core, an end of waiting, or something to do."""
-    e = world.executors[executor]
-    e["asleep"] = 0
+    own = world.executors[executor]
+    own["asleep"] = 0
     while True:
         if then == NEXT:
             if not pick(world, executor, time):
                 return
             then = BEGIN
-        item = int(e["item"])
+        item = int(own["item"])
         if then == BEGIN:
             cpu, length = demand(world, executor, item)
             begin(world, executor, item, time, cpu)
-            e["free"], e["cpu_now"], e["wait"] = time, cpu, length
-            if e["shared"] == 1 and cpu > 0.0:
-                start_thread(world, int(e["host"]), executor, cpu, time)
+            own["free"], own["cpu_now"], own["wait"] = time, cpu, length
+            if own["shared"] == 1 and cpu > 0.0:
+                start_thread(world, int(own["host"]), executor, cpu, time)
                 return
             then = AFTER_CPU
         if then == AFTER_CPU:
-            if e["wait"] > 0.0:
-                e["then"] = SERVED
-                push(world, time + e["wait"], DONE, executor)
+            if own["wait"] > 0.0:
+                own["then"] = SERVED
+                push(world, time + own["wait"], DONE, executor)
                 return
             then = SERVED
         if then == SERVED:
             hold = serve(world, executor, item, time)
             if hold > 0.0:
-                e["then"] = HELD
+                own["then"] = HELD
                 push(world, time + hold, DONE, executor)
                 return
-        work(world, executor, e["free"], time, e["cpu_now"])
-        if e["help"] != NONE:
-            e["item"] = next_help(world, executor, item)
+        work(world, executor, own["free"], time, own["cpu_now"])
+        if own["help"] != NONE:
+            own["item"] = next_help(world, executor, item)
             then = BEGIN
             continue
         conclude(world, executor, whole(world, executor, item), time)
@@ -342,32 +342,32 @@ def go_on(world: World, executor: int, time: float, then: int) -> None:
 @inlined
 def speed(world: World, host: int) -> float:
     """Return the share of a core that each thread in need of one has."""
-    h = world.hosts[host]
-    if h["used_up"] == 1:
+    machine = world.hosts[host]
+    if machine["used_up"] == 1:
         return 0.0
-    return float(min(1.0, h["cores"] / h["n"]))
+    return float(min(1.0, machine["cores"] / machine["threads"]))
 
 
 @inlined
 def advance(world: World, host: int, time: float) -> None:
     """Bring a host's progress up to a time."""
-    h = world.hosts[host]
-    if h["n"] > 0:
-        more = (time - h["updated"]) * speed(world, host)
-        h["progress"] += more
-        if h["quota"] < INF:
-            h["left"] -= more * h["own"]
+    machine = world.hosts[host]
+    if machine["threads"] > 0:
+        more = (time - machine["updated"]) * speed(world, host)
+        machine["progress"] += more
+        if machine["quota"] < INF:
+            machine["left"] -= more * machine["own"]
     else:
-        h["progress"] = 0.0
-    h["updated"] = time
+        machine["progress"] = 0.0
+    machine["updated"] = time
 
 
 @inlined
 def first_done(world: World, host: int) -> int:
     """Return the thread that will be done first."""
-    h = world.hosts[host]
-    best = h["first"]
-    for at in range(h["first"] + 1, h["first"] + h["n"]):
+    machine = world.hosts[host]
+    best = machine["first"]
+    for at in range(machine["first"] + 1, machine["first"] + machine["threads"]):
         if world.threads[at]["end"] < world.threads[best]["end"]:
             best = at
     return int(best)
@@ -376,27 +376,27 @@ def first_done(world: World, host: int) -> int:
 @inlined
 def schedule(world: World, host: int, time: float) -> None:
     """Expect the end of the thread that will be done first; what was expected before is void."""
-    h = world.hosts[host]
-    if h["used_up"] == 2:
-        h["used_up"] = 0
-    if h["n"] == 0 or h["used_up"] == 1:
-        h["due"] = NAN
+    machine = world.hosts[host]
+    if machine["used_up"] == 2:
+        machine["used_up"] = 0
+    if machine["threads"] == 0 or machine["used_up"] == 1:
+        machine["due"] = NAN
         return
-    left = max(0.0, world.threads[first_done(world, host)]["end"] - h["progress"])
-    if h["quota"] < INF and h["own"] > 0 and h["left"] < left * h["own"]:
-        left = max(0.0, h["left"] / h["own"])
-        h["used_up"] = 2
-    h["due"] = time + left / speed(world, host)
-    push(world, h["due"], CORE, host)
+    left = max(0.0, world.threads[first_done(world, host)]["end"] - machine["progress"])
+    if machine["quota"] < INF and machine["own"] > 0 and machine["left"] < left * machine["own"]:
+        left = max(0.0, machine["left"] / machine["own"])
+        machine["used_up"] = 2
+    machine["due"] = time + left / speed(world, host)
+    push(world, machine["due"], CORE, host)
 
 
 @inlined
 def begin_period(world: World, host: int, time: float) -> None:
     """Let a host have its quota of CPU time again."""
-    h = world.hosts[host]
+    machine = world.hosts[host]
     advance(world, host, time)
-    h["left"] = h["quota"]
-    h["used_up"] = 0
+    machine["left"] = machine["quota"]
+    machine["used_up"] = 0
     schedule(world, host, time)
     push(world, time + PERIOD_MS, NEW_PERIOD, host)
 
@@ -404,17 +404,17 @@ def begin_period(world: World, host: int, time: float) -> None:
 @inlined
 def start_thread(world: World, host: int, executor: int, cpu: float, time: float) -> None:
     """Let an executor compute, or other work."""
-    h = world.hosts[host]
-    at = h["first"] + h["n"]
-    if at >= h["end"]:
+    machine = world.hosts[host]
+    at = machine["first"] + machine["threads"]
+    if at >= machine["end"]:
         world.counters[FULL] = 1
         return
     advance(world, host, time)
-    world.threads[at]["end"] = h["progress"] + cpu
+    world.threads[at]["end"] = machine["progress"] + cpu
     world.threads[at]["executor"] = executor
-    h["n"] += 1
+    machine["threads"] += 1
     if executor != NONE:
-        h["own"] += 1
+        machine["own"] += 1
         world.counters[ALIVE] += 1
     schedule(world, host, time)
 
@@ -422,22 +422,22 @@ def start_thread(world: World, host: int, executor: int, cpu: float, time: float
 @inlined
 def finish_thread(world: World, host: int, time: float) -> int:
     """Return the executor that has had its CPU time; ``NONE`` for other work, or when the event is void."""
-    h = world.hosts[host]
-    if h["due"] != time:
+    machine = world.hosts[host]
+    if machine["due"] != time:
         return NONE
     advance(world, host, time)
-    if h["used_up"] == 2:
-        h["used_up"] = 1
-        h["due"] = NAN
+    if machine["used_up"] == 2:
+        machine["used_up"] = 1
+        machine["due"] = NAN
         return NONE
-    at, last = first_done(world, host), h["first"] + h["n"] - 1
+    at, last = first_done(world, host), machine["first"] + machine["threads"] - 1
     executor = world.threads[at]["executor"]
-    h["progress"] = world.threads[at]["end"]  # what the sum above is but for rounding
+    machine["progress"] = world.threads[at]["end"]  # what the sum above is but for rounding
     world.threads[at]["end"] = world.threads[last]["end"]
     world.threads[at]["executor"] = world.threads[last]["executor"]
-    h["n"] -= 1
+    machine["threads"] -= 1
     if executor != NONE:
-        h["own"] -= 1
+        machine["own"] -= 1
         world.counters[ALIVE] -= 1
     schedule(world, host, time)
     return int(executor)

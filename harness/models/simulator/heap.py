@@ -19,17 +19,19 @@ SUBJECTS = 2**32
 
 
 @inlined
-def before(times: Floats, numbers: Counters, a: int, b: int) -> bool:
-    """Return True if the event at place ``a`` comes before the one at ``b``."""
-    return bool(times[a] < times[b] or (times[a] == times[b] and numbers[a] < numbers[b]))
+def before(times: Floats, numbers: Counters, place: int, other: int) -> bool:
+    """Return True if the event at place ``place`` comes before the one at ``other``."""
+    return bool(
+        times[place] < times[other] or (times[place] == times[other] and numbers[place] < numbers[other])
+    )
 
 
 @inlined
-def move(times: Floats, numbers: Counters, codes: Counters, a: int, b: int) -> None:
-    """Copy the event at place ``a`` to ``b``."""
-    times[b] = times[a]
-    numbers[b] = numbers[a]
-    codes[b] = codes[a]
+def move(times: Floats, numbers: Counters, codes: Counters, origin: int, place: int) -> None:
+    """Copy the event at place ``origin`` to ``place``."""
+    times[place] = times[origin]
+    numbers[place] = numbers[origin]
+    codes[place] = codes[origin]
 
 
 @inner

@@ -31,33 +31,33 @@ def helps(world: World, sender: int, watched: int, task: int) -> bool:
 @apart
 def keep(world: World, executor: int, item: int, time: float) -> None:
     """Put a tuple at the end of an executor's helping queue."""
-    e = world.executors[executor]
+    own = world.executors[executor]
     world.visits[item]["queued"] = time
     world.visits[item]["link"] = NONE
-    if e["help"] == NONE:
-        e["help"] = item
+    if own["help"] == NONE:
+        own["help"] = item
     else:
-        world.visits[e["help_end"]]["link"] = item
-    e["help_end"] = item
+        world.visits[own["help_end"]]["link"] = item
+    own["help_end"] = item
 
 
 @inlined
 def next_help(world: World, executor: int, item: int) -> int:
     """Take the first tuple of the helping queue; ``item`` is the one served before it."""
-    e = world.executors[executor]
-    if e["whole"] == NONE:
-        e["whole"] = item
-    first = e["help"]
-    e["help"] = world.visits[first]["link"]
+    own = world.executors[executor]
+    if own["whole"] == NONE:
+        own["whole"] = item
+    first = own["help"]
+    own["help"] = world.visits[first]["link"]
     return int(first)
 
 
 @inlined
 def whole(world: World, executor: int, item: int) -> int:
     """Return the tuple that is done with the service of ``item``: itself, or the one behind it."""
-    e = world.executors[executor]
-    if e["whole"] == NONE:
+    own = world.executors[executor]
+    if own["whole"] == NONE:
         return item
-    item = int(e["whole"])
-    e["whole"] = NONE
+    item = int(own["whole"])
+    own["whole"] = NONE
     return item

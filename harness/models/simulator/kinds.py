@@ -170,11 +170,11 @@ PARCEL = np.dtype([("hop", "f8"), *((n, "i4") for n in ("item", "target", "link"
 HOST = np.dtype(
     [
         *((n, "f8") for n in ("cores", "other", "progress", "updated", "due", "quota", "left")),
-        *((n, "i4") for n in ("first", "end", "n", "own", "used_up", "pad")),
+        *((n, "i4") for n in ("first", "end", "threads", "own", "used_up", "pad")),
     ]
 )
 """``other``: cores that all but the executors ask for. ``progress``: CPU time of a thread that runs all the
-time. ``n``: threads in need of a core, from ``first`` on; ``own``: those of them that are executors'.
+time. ``threads``: those in need of a core, from ``first`` on; ``own``: those of them that are executors'.
 ``quota``: CPU time that executors may have in a period, infinite without a quota. ``left``: of it, what they
 may still have in this one. ``used_up``: 1 from then on, 2 when that is what is ``due``."""
 
@@ -225,6 +225,20 @@ SIGNAL = np.dtype(
 
 NEWS = np.dtype([("time", "f8"), ("value", "f8"), *((n, "i4") for n in ("kind", "worker", "subject", "pad"))])
 """A change of something that is reported."""
+
+
+class Emitter(NamedTuple):
+    """An executor that sends, and whose random numbers it takes: its own, or those of a window's thread.
+
+    Attributes
+    ----------
+    executor : int
+    draws : int
+        Place in ``World.draws``.
+    """
+
+    executor: int
+    draws: int
 
 
 class World(NamedTuple):

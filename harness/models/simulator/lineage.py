@@ -65,18 +65,18 @@ def _chains(visits: Records, firings: Records) -> tuple[Counters, Indices, Count
     """
     size = 0
     first = np.zeros(firings.size + 1, np.int64)
-    for w in range(firings.size):
-        member = firings[w]["first"]
-        for _ in range(firings[w]["fresh"]):
+    for firing in range(firings.size):
+        member = firings[firing]["first"]
+        for _ in range(firings[firing]["fresh"]):
             _, above = top(visits, member)
             size += 1 if above == NONE else first[above + 1] - first[above]
             member = visits[member]["link"]
-        first[w + 1] = size
+        first[firing + 1] = size
     visit, following = np.empty(size, np.int32), np.empty(size, np.int64)
     at = 0
-    for w in range(firings.size):
-        member = firings[w]["first"]
-        for _ in range(firings[w]["fresh"]):
+    for firing in range(firings.size):
+        member = firings[firing]["first"]
+        for _ in range(firings[firing]["fresh"]):
             _, above = top(visits, member)
             if above == NONE:
                 visit[at] = member

@@ -101,14 +101,14 @@ def fill(world: World, worker: int, watched: int, time: float) -> int:
     component = world.components[of["component"]]
     times = 0
     for executor in range(component["first_executor"], component["first_executor"] + component["executors"]):
-        e = world.executors[executor]
-        if e["worker"] != worker:
+        own = world.executors[executor]
+        if own["worker"] != worker:
             continue
-        before = e["over"] == 1
-        over = e["queued"] > of["low"] if before else e["queued"] >= of["high"]
-        e["over"] = 1 if over else 0
+        before = own["over"] == 1
+        over = own["queued"] > of["low"] if before else own["queued"] >= of["high"]
+        own["over"] = 1 if over else 0
         if over and not before:
-            times += e["tasks"]
+            times += own["tasks"]
             note(world, time, REACHED, worker, executor, 1.0)
     return int(times)
 
@@ -118,8 +118,8 @@ def any_queue(world: World, worker: int, watched: int, over: int) -> bool:
     """Return whether a queue of a component in a worker is over its mark, or (0) is not."""
     component = world.components[world.watched[watched]["component"]]
     for executor in range(component["first_executor"], component["first_executor"] + component["executors"]):
-        e = world.executors[executor]
-        if e["worker"] == worker and e["over"] == over:
+        own = world.executors[executor]
+        if own["worker"] == worker and own["over"] == over:
             return True
     return False
 
@@ -155,8 +155,13 @@ def decide(world: World, worker: int, time: float) -> None:
         note(world, time, PAUSE, worker, worker, float(paused))
         if paused == 0:
             for executor in range(world.executors.size):
-                e = world.executors[executor]
-                if e["worker"] == worker and e["kind"] == SPOUT and e["asleep"] == 1 and e["then"] == PAUSED:
+                own = world.executors[executor]
+                if (
+                    own["worker"] == worker
+                    and own["kind"] == SPOUT
+                    and own["asleep"] == 1
+                    and own["then"] == PAUSED
+                ):
                     world.counters[ALIVE] -= 1
                     wake_spout(world, executor, time)
 
@@ -255,47 +260,47 @@ def hear(world: World, number: int, time: float) -> None:
 def signal_arrives(world: World, number: int, time: float) -> None:
     """Put a signal into its executor's queue; an idle executor hears it at once."""
     signal = world.signals[number]
-    e = world.executors[signal["target"]]
-    if e["asleep"] == 1:
+    own = world.executors[signal["target"]]
+    if own["asleep"] == 1:
         hear(world, number, time)
         return
-    signal["after"] = e["tail"]
-    if e["signal"] == NONE:
-        e["signal"] = number
+    signal["after"] = own["tail"]
+    if own["signal"] == NONE:
+        own["signal"] = number
     else:
-        world.signals[e["signal_end"]]["link"] = number
-    e["signal_end"] = number
+        world.signals[own["signal_end"]]["link"] = number
+    own["signal_end"] = number
 
 
 @apart
 def hear_signals(world: World, executor: int, time: float) -> None:
     """Let an executor hear the signals that are before the next tuple in its queue."""
-    e = world.executors[executor]
-    while e["signal"] != NONE:
-        signal = world.signals[e["signal"]]
+    own = world.executors[executor]
+    while own["signal"] != NONE:
+        signal = world.signals[own["signal"]]
         after = signal["after"]
         if after != NONE and not world.visits[after]["received"] <= time:
             return
-        hear(world, int(e["signal"]), time)
-        e["signal"] = signal["link"]
+        hear(world, int(own["signal"]), time)
+        own["signal"] = signal["link"]
 
 
 @apart
 def wake_spout(world: World, executor: int, time: float) -> None:
     """Let a spout executor that stands still look again, when its sleep is over."""
-    e = world.executors[executor]
-    e["asleep"] = 2
-    e["wake"] = look(e["parked"], time, e["idle"])
-    push(world, e["wake"], WAKE, executor)
+    own = world.executors[executor]
+    own["asleep"] = 2
+    own["wake"] = look(own["parked"], time, own["idle"])
+    push(world, own["wake"], WAKE, executor)
 
 
 @apart
 def acked(world: World, root: int, time: float) -> None:
     """Let an ack come to a spout: a message less is pending."""
     executor = int(world.tasks[world.roots[root]["task"]]["executor"])
-    e = world.executors[executor]
-    e["under_way"] -= 1
-    if e["asleep"] == 1 and e["then"] == LIMITED:
+    own = world.executors[executor]
+    own["under_way"] -= 1
+    if own["asleep"] == 1 and own["then"] == LIMITED:
         wake_spout(world, executor, time)
 
 
@@ -305,19 +310,19 @@ def stands_still(world: World, executor: int, time: float) -> bool:
 
     Storm asks for the limit of pending messages once a round.
     """
-    e = world.executors[executor]
-    paused = world.workers[e["worker"]]["paused"] == 1
-    most = world.relief[MOST_PENDING] * e["tasks"]
-    begins = e["look"] == 0 or e["look"] == e["tasks"]
-    if not paused and not (begins and most > 0 and e["under_way"] >= most):
+    own = world.executors[executor]
+    paused = world.workers[own["worker"]]["paused"] == 1
+    most = world.relief[MOST_PENDING] * own["tasks"]
+    begins = own["look"] == 0 or own["look"] == own["tasks"]
+    if not paused and not (begins and most > 0 and own["under_way"] >= most):
         return False
-    if math.isnan(e["parked"]):
-        e["parked"] = time
-    e["look"] = 0
-    e["emitted"] = 0
-    e["asleep"] = 1
-    e["wake"] = NAN
-    e["then"] = PAUSED if paused else LIMITED
+    if math.isnan(own["parked"]):
+        own["parked"] = time
+    own["look"] = 0
+    own["emitted"] = 0
+    own["asleep"] = 1
+    own["wake"] = NAN
+    own["then"] = PAUSED if paused else LIMITED
     if paused:
         world.counters[ALIVE] += 1
     return True
@@ -326,21 +331,21 @@ def stands_still(world: World, executor: int, time: float) -> bool:
 @apart
 def goes_on(world: World, executor: int, time: float) -> None:
     """Note the rounds in which a spout executor stood still, if it did."""
-    e = world.executors[executor]
-    if math.isnan(e["parked"]):
+    own = world.executors[executor]
+    if math.isnan(own["parked"]):
         return
-    empty = round((time - e["parked"]) / e["idle"]) if e["idle"] > 0.0 else 0
-    note_rounds(world, executor, e["parked"], e["idle"], empty, time)
-    e["parked"] = NAN
+    empty = round((time - own["parked"]) / own["idle"]) if own["idle"] > 0.0 else 0
+    note_rounds(world, executor, own["parked"], own["idle"], empty, time)
+    own["parked"] = NAN
 
 
 @apart
 def gives_back(world: World, executor: int) -> bool:
     """Return whether a spout executor leaves the message that it was about to emit: it has to pause."""
-    e = world.executors[executor]
-    if e["then"] != BEGIN or world.workers[e["worker"]]["paused"] == 0:
+    own = world.executors[executor]
+    if own["then"] != BEGIN or world.workers[own["worker"]]["paused"] == 0:
         return False
-    world.tasks[world.roots[e["item"]]["task"]]["next"] -= 1
+    world.tasks[world.roots[own["item"]]["task"]]["next"] -= 1
     return True
 
 

@@ -34,6 +34,7 @@ from harness.models.simulator.kinds import (
     UNROUTABLE,
     VISIT_ARRIVES,
     VISITS,
+    Emitter,
     World,
 )
 
@@ -77,19 +78,19 @@ def batched(world: World) -> bool:
 @inlined
 def next_flush(world: World, executor: int) -> float:
     """Return when the first flush comes to an executor's queue that it has not taken."""
-    e = world.executors[executor]
+    own = world.executors[executor]
     if world.batch[FLUSH_MS] <= 0.0:
         return INF
-    return float(e["flush"] + e["flushes"] * world.batch[FLUSH_MS])
+    return float(own["flush"] + own["flushes"] * world.batch[FLUSH_MS])
 
 
 @inlined
 def take_flushes(world: World, executor: int, until: float) -> None:
     """Count the flushes that came until a time as taken."""
-    e = world.executors[executor]
+    own = world.executors[executor]
     if world.batch[FLUSH_MS] > 0.0:
-        number = math.floor((until - e["flush"]) / world.batch[FLUSH_MS]) + 1
-        e["flushes"] = max(e["flushes"], number)
+        number = math.floor((until - own["flush"]) / world.batch[FLUSH_MS]) + 1
+        own["flushes"] = max(own["flushes"], number)
 
 
 @inner
@@ -103,10 +104,10 @@ def release(world: World, sender: int, column: int, time: float) -> None:
     box["tail"] = NONE
     box["count"] = 0
     while parcel != NONE:
-        p = world.parcels[parcel]
-        after = p["link"]
-        place(world, int(p["target"]), int(p["item"]), time + p["hop"], 1 if column == many else 0)
-        p["link"] = world.counters[FREE_PARCEL]
+        one = world.parcels[parcel]
+        after = one["link"]
+        place(world, int(one["target"]), int(one["item"]), time + one["hop"], 1 if column == many else 0)
+        one["link"] = world.counters[FREE_PARCEL]
         world.counters[FREE_PARCEL] = parcel
         parcel = after
 
@@ -137,11 +138,11 @@ def collect(world: World, sender: int, target: int, item: int, time: float, hop:
             world.counters[FULL] = 1
             return
         world.counters[PARCELS] = parcel + 1
-    p = world.parcels[parcel]
-    p["hop"] = hop
-    p["item"] = item
-    p["target"] = target
-    p["link"] = NONE
+    one = world.parcels[parcel]
+    one["hop"] = hop
+    one["item"] = item
+    one["target"] = target
+    one["link"] = NONE
     column = many if far else target
     box = world.buffers[sender * (many + 1) + column]
     if box["count"] >= size:
@@ -156,18 +157,13 @@ def collect(world: World, sender: int, target: int, item: int, time: float, hop:
 
 
 @inlined
-def dispatch(world: World, stream: int, sender: int, target: int, item: int, time: float) -> None:
-    """Send an item from one executor to another: in its batch, then over its hop.
-
-    Parameters
-    ----------
-    stream
-        Whose draws: an executor's, or those of a time window's thread.
-    """
-    here, there = world.executors[sender], world.executors[target]
-    hop = draw(world.tables, world.cells, world.hops[here["worker"], there["worker"]], world.draws, stream)
+def dispatch(world: World, sender: Emitter, target: int, item: int, time: float) -> None:
+    """Send an item from one executor to another: in its batch, then over its hop."""
+    here, there = world.executors[sender.executor], world.executors[target]
+    table = world.hops[here["worker"], there["worker"]]
+    hop = draw(world.tables, world.cells, table, world.draws, sender.draws)
     if batched(world):
-        collect(world, sender, target, item, time, hop)
+        collect(world, sender.executor, target, item, time, hop)
     else:
         place(world, target, item, time + hop, 0)
 
@@ -225,24 +221,24 @@ def task_of(world: World, parent: int) -> int:
 
 
 @inner
-def leave(world: World, stream: int, box: int, time: float) -> None:
+def leave(world: World, draws: int, box: int, time: float) -> None:
     """Let a batch of rows go; they take one hop together.
 
     Parameters
     ----------
-    stream
+    draws
         Whose draws.
     """
-    b = world.boxes[box]
-    row = b["head"]
+    batch = world.boxes[box]
+    row = batch["head"]
     target = int(world.tasks[world.visits[row]["task"]]["executor"])
-    here, there = world.executors[b["sender"]]["worker"], world.executors[target]["worker"]
-    arrival = time + draw(world.tables, world.cells, world.hops[here, there], world.draws, stream)
+    here, there = world.executors[batch["sender"]]["worker"], world.executors[target]["worker"]
+    arrival = time + draw(world.tables, world.cells, world.hops[here, there], world.draws, draws)
     if here != there:
-        arrival += b["row"] * (b["count"] - 1)
-    b["head"] = NONE
-    b["tail"] = NONE
-    b["count"] = 0
+        arrival += batch["row"] * (batch["count"] - 1)
+    batch["head"] = NONE
+    batch["tail"] = NONE
+    batch["count"] = 0
     while row != NONE:
         after = world.visits[row]["link"]
         place(world, target, row, arrival, 0)
@@ -250,86 +246,86 @@ def leave(world: World, stream: int, box: int, time: float) -> None:
 
 
 @inner
-def gather_row(world: World, stream: int, sender: int, s: int, task: int, item: int, time: float) -> None:
+def gather_row(world: World, sender: Emitter, stream: int, task: int, item: int, time: float) -> None:
     """Put a tuple into its batch of rows, which leaves when it is full."""
-    to, receiver = world.streams[s], int(world.visits[item]["task"])
-    source = world.components[world.executors[sender]["component"]]
+    to, receiver = world.streams[stream], int(world.visits[item]["task"])
+    source = world.components[world.executors[sender.executor]["component"]]
     target = world.components[to["target"]]
     at = (task - source["first_task"]) * target["tasks"] + receiver - target["first_task"]
     box = int(to["box"] + at)
-    b = world.boxes[box]
+    batch = world.boxes[box]
     world.visits[item]["link"] = NONE
-    if b["count"] == 0:
-        b["head"] = item
-        b["sender"] = sender
-        b["due"] = time + to["stay"]
-        b["row"] = to["row"]
-        push(world, b["due"], BOX_DUE, box)
+    if batch["count"] == 0:
+        batch["head"] = item
+        batch["sender"] = sender.executor
+        batch["due"] = time + to["stay"]
+        batch["row"] = to["row"]
+        push(world, batch["due"], BOX_DUE, box)
     else:
-        world.visits[b["tail"]]["link"] = item
-    b["tail"] = item
-    b["count"] += 1
-    if b["count"] == to["size"]:
-        leave(world, stream, box, time)
+        world.visits[batch["tail"]]["link"] = item
+    batch["tail"] = item
+    batch["count"] += 1
+    if batch["count"] == to["size"]:
+        leave(world, sender.draws, box, time)
 
 
 @inlined
-def send(world: World, stream: int, sender: int, s: int, parent: int, item: int, time: float) -> None:
+def send(world: World, sender: Emitter, stream: int, parent: int, item: int, time: float) -> None:
     """Send a tuple that was emitted on a stream: by itself, or into its batch of rows."""
-    if world.streams[s]["size"] > 1:
-        gather_row(world, stream, sender, s, task_of(world, parent), item, time)
+    if world.streams[stream]["size"] > 1:
+        gather_row(world, sender, stream, task_of(world, parent), item, time)
     else:
         target = int(world.tasks[world.visits[item]["task"]]["executor"])
-        dispatch(world, stream, sender, target, item, time)
+        dispatch(world, sender, target, item, time)
 
 
 @inlined
-def receivers(world: World, stream: int, sender: int, s: int) -> tuple[int, int]:
+def receivers(world: World, sender: Emitter, stream: int) -> tuple[int, int]:
     """Choose the tasks that get a tuple on a stream, from one to before another; ``NONE`` without routing."""
-    to = world.streams[s]
+    to = world.streams[stream]
     if to["route"] == NONE:
         first = int(world.components[to["target"]]["first_task"])
         return first, int(first + world.components[to["target"]]["tasks"])
-    row = world.routes[to["route"] + world.executors[sender]["row"]]
+    row = world.routes[to["route"] + world.executors[sender.executor]["row"]]
     if row == NONE:
         world.counters[FULL] = UNROUTABLE
         return NONE, NONE
     if to["in_turn"] == 1:
         first = next_in_turn(world, int(row))
     else:
-        first = int(draw(world.tables, world.cells, row, world.draws, stream))
+        first = int(draw(world.tables, world.cells, row, world.draws, sender.draws))
     return first, first + 1
 
 
 @apart
-def keeps(world: World, sender: int, s: int, parent: int, root: int, ordinal: int, time: float) -> bool:
+def keeps(
+    world: World, executor: int, stream: int, parent: int, root: int, ordinal: int, time: float
+) -> bool:
     """Return whether a tuple to a helped component is served by its sender, which keeps it then.
 
     Nobody counts it as open: the tuple that it was made from is acked when this one is served.
     """
-    watched, task = int(world.streams[s]["help"]), task_of(world, parent)
-    if not helps(world, sender, watched, task):
+    watched, task = int(world.streams[stream]["help"]), task_of(world, parent)
+    if not helps(world, executor, watched, task):
         return False
     item = new_visit(world, task, int(world.watched[watched]["input"]), parent, root, ordinal)
     if item != NONE:
-        keep(world, sender, item, time)
+        keep(world, executor, item, time)
     return True
 
 
 @inlined
-def emit(
-    world: World, stream: int, sender: int, fan: int, fans: int, parent: int, root: int, time: float
-) -> None:
+def emit(world: World, sender: Emitter, fan: int, fans: int, parent: int, root: int, time: float) -> None:
     """Emit what one tuple, message or window makes: on each output a drawn number, to each subscriber."""
-    for f in range(fan, fan + fans):
-        made = world.fans[f]
-        number = int(draw(world.tables, world.cells, made["table"], world.draws, stream))
+    for output in range(fan, fan + fans):
+        made = world.fans[output]
+        number = int(draw(world.tables, world.cells, made["table"], world.draws, sender.draws))
         for ordinal in range(1, number + 1):
-            for s in range(made["stream"], made["stream"] + made["streams"]):
-                to = world.streams[s]
-                if to["help"] != NONE and keeps(world, sender, s, parent, root, ordinal, time):
+            for stream in range(made["stream"], made["stream"] + made["streams"]):
+                to = world.streams[stream]
+                if to["help"] != NONE and keeps(world, sender.executor, stream, parent, root, ordinal, time):
                     continue
-                first, end = receivers(world, stream, sender, s)
+                first, end = receivers(world, sender, stream)
                 if first == NONE:
                     return
                 for task in range(first, end):
@@ -338,11 +334,11 @@ def emit(
                         return
                     if world.ackers[1] > 0:
                         count_open(world, root, 1)
-                    send(world, stream, sender, s, parent, item, time)
+                    send(world, sender, stream, parent, item, time)
 
 
 @inlined
-def tell_acker(world: World, stream: int, sender: int, root: int, time: float) -> None:
+def tell_acker(world: World, sender: Emitter, root: int, time: float) -> None:
     """Send the acker of a message something about its tree."""
     item = world.counters[MESSAGES]
     if item >= world.messages.size:
@@ -356,11 +352,11 @@ def tell_acker(world: World, stream: int, sender: int, root: int, time: float) -
     message["received"] = NAN
     message["served"] = NAN
     world.roots[root]["sent"] += 1
-    dispatch(world, stream, sender, int(message["acker"]), int(item), time)
+    dispatch(world, sender, int(message["acker"]), int(item), time)
 
 
 @inlined
-def ack(world: World, stream: int, sender: int, visit: int, time: float) -> None:
+def ack(world: World, sender: Emitter, visit: int, time: float) -> None:
     """Ack a tuple: one message to the acker of each message that it comes from."""
     root = world.visits[visit]["root"]
     count_open(world, int(root), -1)
@@ -368,4 +364,4 @@ def ack(world: World, stream: int, sender: int, visit: int, time: float) -> None
     if root < 0:
         first, end = world.firings[~root]["anchors"], world.firings[~root]["end"]
     for i in range(first, end):
-        tell_acker(world, stream, sender, int(root if root >= 0 else world.anchors[i]), time)
+        tell_acker(world, sender, int(root if root >= 0 else world.anchors[i]), time)

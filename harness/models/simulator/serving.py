@@ -16,6 +16,7 @@ from harness.models.simulator.kinds import (
     SPOUT,
     TICK,
     TIME_WINDOW,
+    Emitter,
     World,
 )
 from harness.models.simulator.sending import (
@@ -37,10 +38,10 @@ ENDLESS = 2**62
 @inlined
 def work(world: World, executor: int, since: float, until: float, cpu: float) -> None:
     """Count busy time, and CPU time by its start, as far as they lie in the span that is counted."""
-    e = world.executors[executor]
-    e["busy"] += max(0.0, min(until, world.span[1]) - max(since, world.span[0]))
+    own = world.executors[executor]
+    own["busy"] += max(0.0, min(until, world.span[1]) - max(since, world.span[0]))
     if world.span[0] <= since < world.span[1]:
-        e["cpu"] += cpu
+        own["cpu"] += cpu
 
 
 @inlined
@@ -49,13 +50,13 @@ def demand(world: World, executor: int, item: int) -> tuple[float, float]:
 
     Where cores are played, the second is only what comes after the CPU time.
     """
-    e = world.executors[executor]
+    own = world.executors[executor]
     kind = NONE
-    if e["kind"] == SPOUT:
-        kind = world.components[e["component"]]["input"]
+    if own["kind"] == SPOUT:
+        kind = world.components[own["component"]]["input"]
         if kind == NONE:
             return 0.0, 0.0
-    elif e["kind"] <= TIME_WINDOW:
+    elif own["kind"] <= TIME_WINDOW:
         kind = world.visits[item]["input"]
     if kind == NONE:
         cpu, wait = draw(world.tables, world.cells, world.ackers[2], world.draws, executor), 0.0
@@ -63,11 +64,11 @@ def demand(world: World, executor: int, item: int) -> tuple[float, float]:
         service = world.inputs[kind]
         cpu = draw(world.tables, world.cells, service["cpu"], world.draws, executor)
         wait = draw(world.tables, world.cells, service["wait"], world.draws, executor)
-    cpu *= e["scale"]
-    wait *= e["scale"]
-    if e["shared"] == 1 and cpu > 0.0:
+    cpu *= own["scale"]
+    wait *= own["scale"]
+    if own["shared"] == 1 and cpu > 0.0:
         return cpu, wait
-    return cpu, cpu * e["stretch"] + wait
+    return cpu, cpu * own["stretch"] + wait
 
 
 @inlined
@@ -112,14 +113,14 @@ def handle_ack(world: World, executor: int, item: int, time: float) -> None:
     root["handled"] += 1
     if root["handled"] == root["sent"] and root["open"] == 0:
         root["last"] = time
-        dispatch(world, executor, executor, int(world.tasks[root["task"]]["executor"]), number, time)
+        dispatch(world, Emitter(executor, executor), int(world.tasks[root["task"]]["executor"]), number, time)
 
 
 @inlined
 def serve(world: World, executor: int, item: int, time: float) -> float:
     """Pass on an item at the end of its service; return how long its sink's client then holds it, in ms."""
-    e = world.executors[executor]
-    kind, component = e["kind"], world.components[e["component"]]
+    own = world.executors[executor]
+    kind, component = own["kind"], world.components[own["component"]]
     if kind > TIME_WINDOW:
         handle_ack(world, executor, item, time)
         return 0.0
@@ -147,10 +148,10 @@ def serve(world: World, executor: int, item: int, time: float) -> float:
                 fans = 0
                 if join_time_window(world, task, item, time):
                     push(world, tick_time(world, task), TICK, task)
-    emit(world, executor, executor, fan, fans, parent, root, time)
+    emit(world, Emitter(executor, executor), fan, fans, parent, root, time)
     if kind == SPOUT and world.ackers[1] > 0:
-        e["under_way"] += 1
-        tell_acker(world, executor, executor, item, time)
+        own["under_way"] += 1
+        tell_acker(world, Emitter(executor, executor), item, time)
     if component["sink"] == 0:
         return 0.0
     return draw(world.tables, world.cells, component["send"], world.draws, executor)
@@ -160,7 +161,7 @@ def serve(world: World, executor: int, item: int, time: float) -> float:
 def conclude(world: World, executor: int, item: int, time: float) -> None:
     """Ack a tuple that no window holds, when its executor is done with it."""
     if world.executors[executor]["kind"] == BOLT and world.ackers[1] > 0:
-        ack(world, executor, executor, item, time)
+        ack(world, Emitter(executor, executor), item, time)
 
 
 @inlined
@@ -169,16 +170,16 @@ def note_rounds(world: World, executor: int, start: float, period: float, count:
 
     The first of them that finds a flush in the queue sends off what waits for one.
     """
-    e = world.executors[executor]
-    at = world.round_first[executor] + e["rounds"]
+    own = world.executors[executor]
+    at = world.round_first[executor] + own["rounds"]
     if at >= world.rounds.size:
         world.counters[FULL] = 1
         return
-    e["rounds"] += 1
+    own["rounds"] += 1
     world.rounds[at]["start"] = start
     world.rounds[at]["period"] = period
     world.rounds[at]["count"] = count
-    if e["parcels"] > 0:
+    if own["parcels"] > 0:
         due = next_flush(world, executor)
         time = max(due, start)
         if due > start and period > 0.0 and due < INF:
@@ -195,19 +196,19 @@ def seek(world: World, executor: int) -> float:
 
     Rounds in which nothing can be found are not gone through but counted. Infinite when all is emitted.
     """
-    e = world.executors[executor]
-    poll = world.components[e["component"]]["poll"]
-    empty_round = poll * e["tasks"] + e["idle"]
-    time = e["free"]
+    own = world.executors[executor]
+    poll = world.components[own["component"]]["poll"]
+    empty_round = poll * own["tasks"] + own["idle"]
+    time = own["free"]
     while True:
-        if e["look"] == e["tasks"]:
-            e["look"] = 0
-            if e["emitted"] == 0:
-                time += e["idle"]
-        if e["look"] == 0:
-            e["emitted"] = 0
+        if own["look"] == own["tasks"]:
+            own["look"] = 0
+            if own["emitted"] == 0:
+                time += own["idle"]
+        if own["look"] == 0:
+            own["emitted"] = 0
             due = INF
-            for task in range(e["first_task"], e["first_task"] + e["tasks"]):
+            for task in range(own["first_task"], own["first_task"] + own["tasks"]):
                 owner = world.tasks[task]
                 if owner["next"] < owner["end"]:
                     due = min(due, world.roots[owner["next"]]["due"])
@@ -224,12 +225,12 @@ def seek(world: World, executor: int) -> float:
                 if due == INF:
                     return INF
             note_rounds(world, executor, time, 0.0, 1, time)
-        owner = world.tasks[e["first_task"] + e["look"]]
-        e["look"] += 1
+        owner = world.tasks[own["first_task"] + own["look"]]
+        own["look"] += 1
         if owner["next"] < owner["end"] and world.roots[owner["next"]]["due"] <= time:
-            e["item"] = owner["next"]
+            own["item"] = owner["next"]
             owner["next"] += 1
-            e["emitted"] = 1
-            e["free"] = time
+            own["emitted"] = 1
+            own["free"] = time
             return float(time)
         time += poll

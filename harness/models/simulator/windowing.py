@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 from harness.models.simulator.compiled import inlined
-from harness.models.simulator.kinds import ANCHORS, FIRINGS, FULL, NONE, World
+from harness.models.simulator.kinds import ANCHORS, FIRINGS, FULL, NONE, Emitter, World
 from harness.models.simulator.sending import ack, emit
 
 SCAN_AFTER = 100
@@ -69,7 +69,7 @@ def fire(world: World, task: int, time: float) -> int:
 
 
 @inlined
-def expire(world: World, stream: int, task: int, time: float) -> None:
+def expire(world: World, draws: int, task: int, time: float) -> None:
     """Let a window's oldest tuple go, and ack it."""
     owner = world.tasks[task]
     member = owner["head"]
@@ -79,7 +79,7 @@ def expire(world: World, stream: int, task: int, time: float) -> None:
         owner["tail"] = NONE
     world.visits[member]["expired"] = time
     if world.ackers[1] > 0:
-        ack(world, stream, int(owner["executor"]), int(member), time)
+        ack(world, Emitter(int(owner["executor"]), draws), int(member), time)
 
 
 @inlined
@@ -142,16 +142,16 @@ def join_time_window(world: World, task: int, member: int, time: float) -> bool:
 def tick(world: World, task: int, time: float) -> bool:
     """Let a time window do what is due, in a thread of its own; return whether it waits for another tick."""
     owner = world.tasks[task]
-    stream = world.executors.size + task
+    draws = world.executors.size + task
     component = world.components[owner["component"]]
     while owner["head"] != NONE and time - world.visits[owner["head"]]["served"] >= component["length"]:
-        expire(world, stream, task, time)
+        expire(world, draws, task, time)
     if owner["head"] == NONE:
         owner["armed"] = 0
         return False
     firing = fire(world, task, time)
     if firing != NONE:
         fan, fans = int(component["fan"]), int(component["fans"])
-        emit(world, stream, int(owner["executor"]), fan, fans, ~firing, ~firing, time)
+        emit(world, Emitter(int(owner["executor"]), draws), fan, fans, ~firing, ~firing, time)
     owner["tick"] += 1
     return True
