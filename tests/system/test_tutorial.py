@@ -48,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "  local status=0",
             f'  {sys.executable} -m harness "$command" "$@" || status=$?',
             "  # so short a run may be noisy, which its report says again",
-            '  [ $status = 3 ] && [[ $command = run || $command = report ]] && return 0',
+            "  [ $status = 3 ] && [[ $command = run || $command = report ]] && return 0",
             "  return $status",
             "}",
             *commands(),
