@@ -234,14 +234,13 @@ def accuracy(
             finish(as_json, {"summary": summary_of(there).splitlines(), "page": str(out)})
         click.echo(f"{relative(out)}: {'; '.join(why) or 'up to date'}")
         finish(as_json, {"out_of_date": why, "page": str(out)}, 1 if why else 0)
-    priced = _mechanisms(without)
-    found = evaluate(paths, split, err.print, master)
-    if priced:
+    if priced := _mechanisms(without):
         from harness.analysis.judge.pricing import price, price_table
 
-        prices = price(paths, found, priced, err.print)
+        prices = price(paths, split, priced, err.print)
         click.echo(price_table(prices), nl=False)
         finish(as_json, {"mechanisms": [p._asdict() for p in prices]})
+    found = evaluate(paths, split, err.print, master)
     below = [ablation.section(paths, found, err.print)] if model == ablation.MODEL else []
     below += [notes.read_text(encoding="utf-8")] if notes else []
     text = page(found, model, str(split_file), "\n".join(filter(None, below)), split.shown)

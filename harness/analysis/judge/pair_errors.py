@@ -78,11 +78,8 @@ class Asked:
                 name: unchanged if model is MODELS[NO_CHANGE] else reader(model, source)
                 for name, model in models.items()
             }
-            own = ask(unchanged, source.plan, source.settings, source.rate_tps)
-            for measure, statistic, subject, value in _values(own):
+            for measure, statistic, subject, value in measured_values(source, raw[i]):
                 measured[measure, statistic, i][subject] = value
-            for worker, cores in worker_cpu_cores(raw[i]).items():
-                measured[Measure.WORKER_CPU, "mean", i][worker] = cores
             for j, proposed in seen.items():
                 if i == j:
                     continue
@@ -102,6 +99,17 @@ class Asked:
             if row["value"] is not None:
                 measured[row["measure"], row["statistic"], row["step"]][""] = float(row["value"])
         return cls(answers, measured, told)
+
+
+def measured_values(seen: Observation, raw: RawStep) -> Iterator[tuple[str, str, str, float]]:
+    """Yield measure, statistic, subject and value of all that was measured of a step but its capacity.
+
+    That is what no-change answers for the step itself, and the CPU use of workers.
+    """
+    unchanged = reader(MODELS[NO_CHANGE], seen)
+    yield from _values(ask(unchanged, seen.plan, seen.settings, seen.rate_tps))
+    for worker, cores in worker_cpu_cores(raw).items():
+        yield Measure.WORKER_CPU, "mean", worker, cores
 
 
 def _values(of: Prediction) -> Iterator[tuple[str, str, str, float]]:

@@ -2,41 +2,69 @@
 
 A mechanism is priced over the experiments in which it acts: those in which switching it off changes a judged
 prediction of the measure. All pairs of these are counted, those that it leaves alone, too.
+
+A run is read once, and measured as ``rescoring`` measures it. Only the priced measures of the composite model
+are predicted. A mechanism without which every network of a pair is the same is not asked for that pair.
 """
 
 from __future__ import annotations
 
 import ast
+import os
+import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import fields, replace
+from hashlib import blake2b
+from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
 import harness.models.composite as composite_room
-from harness.analysis.judge.arithmetic import abs_error_pct
-from harness.analysis.judge.evaluation import Evaluated, means
-from harness.analysis.judge.judged_rows import judged_rows
-from harness.analysis.judge.predicting import observation, rate_tps
+from harness.analysis.judge import checks, raw_steps
+from harness.analysis.judge.arithmetic import StepStates, abs_error_pct
+from harness.analysis.judge.evaluation import Split
+from harness.analysis.judge.judged_rows import is_judged
+from harness.analysis.judge.pair_errors import measured_values
+from harness.analysis.judge.predicting import rate_tps, settings
+from harness.analysis.judge.raw_steps import RawStep
+from harness.analysis.spark.inputs import RunRecord, read_raw
+from harness.errors import ModelDeclined, UsageError
 from harness.experiments.loading import load
-from harness.models.composite.mechanisms import MECHANISMS
-from harness.models.composite.model import Prepared, composite
-from harness.protocols import Estimate
+from harness.models.composite.mechanisms import ANCHORING, MECHANISMS
+from harness.models.composite.model import (
+    Answers,
+    Parts,
+    Prepared,
+    coarsely_answered,
+    composite,
+    predicted,
+)
+from harness.models.composite.played import answered
+from harness.models.contract.answers import require_no_relief
+from harness.models.network import Network
+from harness.protocols import Estimate, Observation
 from harness.runs import Run
 from harness.schemas import Measure
 
 MODEL = "composite"
 PRICED = (Measure.GROUND_TRUTH, Measure.SERVICE, Measure.WORKER_CPU)
 """Measures whose means are priced; the latency is the whole topology's."""
+PARTS: Parts = ((), Answers.service), ((), Answers.ground_truth), ((), Answers.cpu)
+"""Of an answer, those that have the priced measures."""
 ALL = "all"
 """Names every mechanism."""
+SEEN = ("tuning", "development")
+"""Sets by which a mechanism may be taken out: by the others it may not, or nobody could report on them."""
 _SAME = 1e-9
 """Relative difference up to which two predictions are one."""
 
 Key = tuple[str, str]
 """Measure and subject."""
+Pair = tuple[int, int]
+"""Source and proposed step."""
 
 
 class MechanismPrice(NamedTuple):
@@ -45,6 +73,7 @@ class MechanismPrice(NamedTuple):
     Attributes
     ----------
     mechanism, measure, part : str
+        ``part`` is a set of the split.
     experiments : tuple of str
         In which it acts; none: it changes nothing there.
     pairs : int
@@ -75,89 +104,175 @@ Outcomes = Mapping[tuple[int, int, str, str], _PairOutcome]
 """By source and proposed step, measure and subject."""
 
 
+class PricedRun(NamedTuple):
+    """Outcomes of one run's judged pairs, by the whole model and by those without each mechanism."""
+
+    experiment: str
+    whole: Outcomes
+    without: Mapping[str, Outcomes]
+
+
 def price(
     paths: Sequence[Path],
-    runs: Sequence[Evaluated],
+    split: Split,
     names: Iterable[str],
     progress: Callable[[str], None] = lambda _: None,
+    processes: int | None = None,
 ) -> list[MechanismPrice]:
-    """Price mechanisms over judged runs.
+    """Price mechanisms over measured runs.
 
     Parameters
     ----------
     paths : sequence of Path
         Of the runs.
-    runs : sequence of Evaluated
+    split : Split
+        The set of each experiment.
     names : iterable of str
         Of mechanisms.
     progress : callable
         Told of each run.
+    processes : int, optional
+        That predict, a run at a time; by default one a core.
+
+    Returns
+    -------
+    list of MechanismPrice
+        A row a mechanism, measure and set that some run is in.
+
+    Raises
+    ------
+    UsageError
+        Naming the first run that is unreadable or was not measured.
     """
-    wanted = list(names)
-    found: dict[str, list[tuple[Evaluated, Outcomes, Outcomes]]] = {name: [] for name in wanted}
-    for path, run in zip(paths, runs, strict=True):
-        progress(f"{path}: predicting without {', '.join(wanted)}")
-        whole, without = outcomes(path, judged(run.pairs), wanted)
-        for name in wanted:
-            found[name].append((run, whole, without[name]))
-    parts = dict.fromkeys(run.part for run in runs)
+    wanted = tuple(names)
+    found = priced_runs(paths, wanted, progress, processes)
+    parts = dict.fromkeys(split.part(run.experiment) for run in found)
     return [
-        _price(name, measure, part, [of for of in found[name] if of[0].part == part])
+        _price(name, measure, part, [run for run in found if split.part(run.experiment) == part])
         for name in wanted
         for measure in PRICED
         for part in parts
     ]
 
 
-def judged(pairs: pd.DataFrame) -> dict[tuple[int, int], dict[Key, float]]:
-    """Return the priced measures' measured values, by pair that the model was judged by.
+def priced_runs(
+    paths: Sequence[Path],
+    names: Sequence[str],
+    progress: Callable[[str], None] = lambda _: None,
+    processes: int | None = None,
+) -> list[PricedRun]:
+    """Return the outcomes of runs, in the order given; parameters and exceptions are ``price``'s."""
+    weights = {}
+    for path in paths:
+        record = read_raw(path)  # every mistake is found before the first prediction
+        if not record.measured:
+            raise UsageError(f"{path}: simulated, not measured", "accuracy is told of measured runs only")
+        weights[path] = len(record.steps) ** 2
+    number = processes or len(os.sched_getaffinity(0))
+    found: dict[Path, PricedRun] = {}
+    with ProcessPoolExecutor(min(number, len(paths)), get_context("spawn")) as pool:
+        largest_first = sorted(paths, key=lambda path: -weights[path])
+        asked = {pool.submit(priced_run, path, names): path for path in largest_first}
+        for done in as_completed(asked):
+            found[asked[done]] = done.result()
+            progress(f"{asked[done]}: predicted without {', '.join(names)}")
+    return [found[path] for path in paths]
 
-    Parameters
-    ----------
-    pairs : DataFrame
-        Rows of ``errors.parquet``.
-    """
-    found: dict[tuple[int, int], dict[Key, float]] = {}
-    for measure in PRICED:
-        mine = means(pairs, MODEL, measure)
-        mine = mine[(mine["verdict"] == "judged") & judged_rows(mine)]
-        if measure == Measure.GROUND_TRUTH:
-            mine = mine[mine["subject"] == ""]
-        columns = (mine[c].tolist() for c in ("source_step", "proposed_step", "subject", "actual"))
-        for source, proposed, subject, actual in zip(*columns, strict=True):
-            found.setdefault((int(source), int(proposed)), {})[measure, str(subject)] = float(actual)
-    return found
 
-
-def outcomes(
-    path: Path, measured: Mapping[tuple[int, int], Mapping[Key, float]], names: Sequence[str]
-) -> tuple[Outcomes, dict[str, Outcomes]]:
-    """Return the outcomes of a run's judged pairs, by the whole model and by those without each mechanism."""
+def priced_run(path: Path, names: Sequence[str]) -> PricedRun:
+    """Return the outcomes of a run's judged pairs."""
+    record = read_raw(path)
+    raw = {s.index: raw_steps.read_step(s) for s in record.steps}
     run = Run(path)
     experiment = load(run.path / "experiment.yaml")
+    alike = settings(run, experiment)
+    seen = {step: of.observation(alike) for step, of in raw.items()}
+    measured = judged(record, raw, seen)
     whole: dict[tuple[int, int, str, str], _PairOutcome] = {}
     without: dict[str, dict[tuple[int, int, str, str], _PairOutcome]] = {name: {} for name in names}
     for source in dict.fromkeys(pair[0] for pair in measured):
-        seen = observation(run, experiment, source)
-        prepared = composite.prepare(seen)
-        others = {name: without_one(prepared, name) for name in names}
+        try:
+            models = _Models(composite.prepare(seen[source]), names)
+        except ModelDeclined:
+            continue
         for step in (pair[1] for pair in measured if pair[0] == source):
-            there = observation(run, experiment, step)
-            known_tps = rate_tps(experiment, seen.rate_tps, there.rate_tps)
-            for model, into in ((prepared, whole), *((others[name], without[name]) for name in names)):
-                told = model.predict(there.plan, there.settings, known_tps).estimates
-                for key, outcome in _judged(told, measured[source, step]).items():
-                    into[source, step, *key] = outcome
-    return whole, dict(without)
+            there, actual = seen[step], measured[source, step]
+            known_tps = rate_tps(experiment, seen[source].rate_tps, there.rate_tps)
+            for name, told in models.answers(there, known_tps).items():
+                into = without[name] if name else whole
+                into |= {(source, step, *key): of for key, of in outcomes(told, actual).items()}
+    return PricedRun(run.path.parent.name, whole, without)
+
+
+def judged(
+    record: RunRecord, raw: Mapping[int, RawStep], seen: Mapping[int, Observation]
+) -> dict[Pair, dict[Key, float]]:
+    """Return the priced measures' measured values, by pair that a model is judged by."""
+    results = checks.run_checks(record, {step: raw_steps.samples(of) for step, of in raw.items()})
+    states = StepStates.of(record.steps, checks.unusable(results, record.steps))
+    found: dict[Pair, dict[Key, float]] = {}
+    for step, of in seen.items():
+        values = [
+            (measure, subject, value)
+            for measure, statistic, subject, value in measured_values(of, raw[step])
+            if measure in PRICED and statistic == "mean" and value != 0 and is_judged(measure, subject)
+        ]
+        for source in seen:
+            mine = {
+                (measure, subject): value
+                for measure, subject, value in values
+                if source != step and not states.excluded(source, step, measure)[0]
+            }
+            if mine:
+                found[source, step] = mine
+    return dict(sorted(found.items()))
+
+
+class _Models:
+    """The model of a source that was read, whole (name empty) and without each mechanism."""
+
+    def __init__(self, prepared: Prepared, names: Sequence[str]) -> None:
+        self.models = {"": prepared} | {name: without_one(prepared, name) for name in names}
+
+    def answers(self, there: Observation, rate_tps: float) -> dict[str, Sequence[Estimate]]:
+        """Return what each says of the priced measures of a step; nothing where it declines."""
+        found: dict[str, Sequence[Estimate]] = {}
+        known: dict[tuple[bytes, str], Sequence[Estimate]] = {}
+        for name, model in self.models.items():
+            try:
+                require_no_relief(there.settings.relief, "proposed")
+                networks = model.networks(there.plan, there.settings, rate_tps)
+                anchored = "" if model.measured is None else name  # at the source's own prediction: its own
+                key = _contents(networks), anchored
+                if key not in known:
+                    known[key] = _answer(model, networks, rate_tps)
+                found[name] = known[key]
+            except ModelDeclined:
+                found[name] = ()
+        return found
 
 
 def without_one(prepared: Prepared, name: str) -> Prepared:
     """Return a source that was read, for the model without a mechanism."""
-    measured = None if name == "anchoring" else prepared.measured
+    measured = None if name == ANCHORING else prepared.measured
     return replace(prepared, without=frozenset({name}), measured=measured)
 
 
-def _judged(told: Iterable[Estimate], measured: Mapping[Key, float]) -> dict[Key, _PairOutcome]:
+def _answer(model: Prepared, networks: Sequence[Network], rate_tps: float) -> Sequence[Estimate]:
+    others = coarsely_answered(networks)
+    own = answered(networks[0])
+    return model.anchor(predicted(own, others, rate_tps, model.calibrations, parts=PARTS)).estimates
+
+
+def _contents(networks: Sequence[Network]) -> bytes:
+    """Return a digest of networks of one layout: of two with the same one every prediction is the same."""
+    names = [f.name for f in fields(Network) if f.name != "layout"]
+    content = pickle.dumps([[getattr(network, name) for name in names] for network in networks])
+    return blake2b(content, digest_size=16).digest()
+
+
+def outcomes(told: Iterable[Estimate], measured: Mapping[Key, float]) -> dict[Key, _PairOutcome]:
+    """Return the outcomes of the means that were predicted and measured."""
     found = {}
     for e in told:
         actual = measured.get((e.measure, e.subject))
@@ -169,19 +284,19 @@ def _judged(told: Iterable[Estimate], measured: Mapping[Key, float]) -> dict[Key
 
 
 def _price(
-    name: str, measure: str, part: str, of_runs: Sequence[tuple[Evaluated, Outcomes, Outcomes]]
+    name: str, measure: str, part: str, runs: Sequence[PricedRun]
 ) -> MechanismPrice:
     acts = {
         run.experiment
-        for run, whole, without in of_runs
-        if any(_differs(o, without.get(key)) for key, o in whole.items() if key[2] == measure)
+        for run in runs
+        if any(_differs(o, run.without[name].get(key)) for key, o in run.whole.items() if key[2] == measure)
     }
     both = [
-        (o, without[key])
-        for run, whole, without in of_runs
+        (o, run.without[name][key])
+        for run in runs
         if run.experiment in acts
-        for key, o in whole.items()
-        if key[2] == measure and key in without
+        for key, o in run.whole.items()
+        if key[2] == measure and key in run.without[name]
     ]
     if not both:
         return MechanismPrice(name, measure, part, tuple(sorted(acts)), 0)

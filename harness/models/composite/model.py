@@ -18,7 +18,7 @@ from harness.models.composite.plan.network_builder import build_network, network
 from harness.models.composite.played import answered
 from harness.models.composite.sensitivity import dearer
 from harness.models.composite.source_estimates import SourceEstimates
-from harness.models.composite.uncertainty import Calibrations, calibrations, replicates
+from harness.models.composite.uncertainty import Calibrations, Weighed, calibrations
 from harness.models.composite.values import Known, Others, Values, estimated
 from harness.models.contract.answers import (
     Saturated,
@@ -115,11 +115,11 @@ class Composite:
         require_no_relief(source.settings.relief, "source")
         found = proposal.examine(source, self.message)
         if found.hops is not None:
-            return Prepared(found, self.calibrations, without=self.without)
+            return Prepared(Weighed(found), self.calibrations, without=self.without)
         if source.hop_records:
             raise ModelDeclined("the source step has no hop records: no message of it reached a sink")
         measured = None if ANCHORING in self.without else measured_answers(source, source.plan)
-        return Prepared(found, self.calibrations, measured, self.without)
+        return Prepared(Weighed(found), self.calibrations, measured, self.without)
 
 
 composite = Composite()
@@ -132,7 +132,8 @@ class Prepared:
 
     Attributes
     ----------
-    source : Source
+    weighed : Weighed
+        The source's readings and estimates.
     calibrations : mapping of (measure, statistic) to Calibration
     measured : Prediction, optional
         The source's own latencies, at which predictions are anchored; None where hop records make that
@@ -141,21 +142,25 @@ class Prepared:
         Mechanisms that are switched off.
     """
 
-    source: proposal.Source
+    weighed: Weighed
     calibrations: Calibrations
     measured: Prediction | None = None
     without: frozenset[str] = frozenset()
 
+    @property
+    def source(self) -> proposal.Source:
+        """Readings of the source, before anything is weighed."""
+        return self.weighed.source
+
     @cached_property
     def estimates(self) -> SourceEstimates:
         """Estimates from the source, all of its blocks weighing alike."""
-        everything = proposal.weigh(self.source, np.ones(self.source.evidence.blocks))
-        return without_estimates(everything, self.without)
+        return without_estimates(self.weighed.estimates, self.without)
 
     @cached_property
     def replicates(self) -> tuple[SourceEstimates, ...]:
         """Estimates as from the source measured in other intervals."""
-        return tuple(without_estimates(r, self.without) for r in replicates(self.source))
+        return tuple(without_estimates(r, self.without) for r in self.weighed.replicates)
 
     def solve(self, proposed: PhysicalPlan, settings: Settings, rate_tps: float) -> Solution:
         """Return the proposed plan's solution, of which latencies can be asked one by one.
@@ -180,21 +185,33 @@ class Prepared:
     def predict(self, proposed: PhysicalPlan, settings: Settings, rate_tps: float) -> Prediction:
         """Return every measure of a proposed plan with its interval, or a named gap."""
         try:
-            own = self.solve(proposed, settings, rate_tps)
-            layout = own.network.layout
-            networks = [own.network, dearer(own.network)]
-            networks += [build_network(r, layout, settings, rate_tps) for r in self.replicates]
-            others = [answered(network, COARSE) for network in networks]
+            networks = self.networks(proposed, settings, rate_tps)
+            own, others = answered(networks[0]), coarsely_answered(networks)
+            limit = self._limit(own, settings, rate_tps)
+            return self.anchor(predicted(own, others, rate_tps, self.calibrations, limit))
         except ModelDeclined as why:
             return declined(proposed, why)
-        limit = self._limit(own, settings, rate_tps)
-        found = predicted(own, others, rate_tps, self.calibrations, limit)
-        if self.measured is None:
-            return found
-        try:
-            return anchored(found, self._of_source, self.measured)
-        except ModelDeclined as why:
-            return declined(proposed, why)
+
+    def networks(self, proposed: PhysicalPlan, settings: Settings, rate_tps: float) -> tuple[Network, ...]:
+        """Return a proposed plan's network, and after it what each replicate of the source makes of it.
+
+        Raises
+        ------
+        ModelDeclined
+            When the plan does not fit.
+        """
+        own = build_network(self.estimates, proposed, settings, rate_tps)
+        return own, *(build_network(r, own.layout, settings, rate_tps) for r in self.replicates)
+
+    def anchor(self, found: Prediction) -> Prediction:
+        """Return a prediction whose latencies are anchored at the source's where no hop was recorded.
+
+        Raises
+        ------
+        ModelDeclined
+            When the source's own plan cannot be solved.
+        """
+        return found if self.measured is None else anchored(found, self._of_source, self.measured)
 
     @cached_property
     def _of_source(self) -> Prediction:
@@ -220,6 +237,18 @@ class Prepared:
         return Limit((least + most) / 2, high.bottleneck_name)
 
 
+def coarsely_answered(networks: Sequence[Network]) -> list[Solution]:
+    """Return what ``predicted`` makes intervals of: ``networks`` as replicates give them, one dearer among them.
+
+    Raises
+    ------
+    ModelDeclined
+        When a network is not in order.
+    """
+    own, *replicated = networks
+    return [answered(network, COARSE) for network in (own, dearer(own), *replicated)]
+
+
 class Limit(NamedTuple):
     """The highest rate that does not overload a plan, and what is full first."""
 
@@ -233,6 +262,7 @@ def predicted(
     rate_tps: float,
     calibrations: Calibrations,
     limit: Limit | None = None,
+    parts: Parts | None = None,
 ) -> Prediction:
     """Return every measure of a solved network.
 
@@ -247,6 +277,8 @@ def predicted(
     calibrations : mapping of (measure, statistic) to Calibration
     limit : Limit, optional
         By default what follows when all rates grow and the hosts' other work stays as it is.
+    parts : Parts, optional
+        Of the answer; by default all (``PARTS``).
     """
     mine = Answers(own, rate_tps, limit=limit)
     theirs = [Answers(s, rate_tps, mine) for s in others]
@@ -261,8 +293,8 @@ def predicted(
         coarse, dear, *many = [known(part, a) for a in theirs] or [{}, {}]
         return estimated(part(mine), Others(coarse, dear, many), calibrations)
 
-    parts = [(measures, partial(estimates, part)) for measures, part in PARTS]
-    return answer(own.network.layout.plan, parts)
+    wanted = PARTS if parts is None else parts
+    return answer(own.network.layout.plan, [(named, partial(estimates, part)) for named, part in wanted])
 
 
 @dataclass(frozen=True)
@@ -421,10 +453,10 @@ class Answers:
         ]
 
     def capacity(self) -> list[Values]:
-        """Return loads, CPU use, and what goes through."""
-        solution, layout = self.solution, self.network.layout
+        """Return loads, and what goes through."""
+        solution = self.solution
         loads = np.where(self.full, np.inf, solution.loads)
-        found = self._by_executor(Measure.UTILISATION, loads, np.ones(len(layout)))
+        found = self._by_executor(Measure.UTILISATION, loads, np.ones(loads.size))
         if np.isfinite(solution.bottleneck.factor):
             most, name = self.limit or (
                 self.rate_tps * solution.bottleneck.factor,
@@ -433,16 +465,20 @@ class Answers:
             why = f"bottleneck: {name}"
             found.append(Values(Measure.SUSTAINABLE, "mean", [""], np.array([most]), reason=why))
             found.append(Values(Measure.THROUGHPUT, "mean", [""], np.array([min(self.rate_tps, most)])))
-        if self.network.worker_cores is not None:
-            own = np.bincount(
-                layout.worker, weights=solution.contention.cores, minlength=self.network.worker_cores.size
-            )
-            full = self.solution.contention.host_load[self.network.host] >= 1
-            cores = np.where(full, np.inf, own + self.network.worker_cores)
-            found.append(Values(Measure.WORKER_CPU, "mean", layout.worker_labels, cores))
-            by_node = np.asarray(np.bincount(layout.node, weights=cores), dtype=np.float64)
-            found.append(Values(Measure.NODE_CPU, "mean", layout.nodes, by_node))
         return found
+
+    def cpu(self) -> list[Values]:
+        """Return CPU use by worker and by node."""
+        use, layout, beside = self.solution.contention, self.network.layout, self.network.worker_cores
+        if beside is None:
+            return []
+        own = np.bincount(layout.worker, weights=use.cores, minlength=beside.size)
+        cores = np.where(use.host_load[self.network.host] >= 1, np.inf, own + beside)
+        by_node = np.asarray(np.bincount(layout.node, weights=cores), dtype=np.float64)
+        return [
+            Values(Measure.WORKER_CPU, "mean", layout.worker_labels, cores),
+            Values(Measure.NODE_CPU, "mean", layout.nodes, by_node),
+        ]
 
 
 def _latencies(measure: str, found: Mapping[str, Latency], reason: str = "") -> list[Values]:
@@ -455,7 +491,8 @@ def _latencies(measure: str, found: Mapping[str, Latency], reason: str = "") -> 
 
 
 Part = Callable[[Answers], list[Values]]
-PARTS: Sequence[tuple[tuple[str, ...], Part]] = (
+Parts = Sequence[tuple[tuple[str, ...], Part]]
+PARTS: Parts = (
     ((Measure.ROUTING,), Answers.routing),
     ((Measure.IO_RATIO,), Answers.io_ratios),
     ((Measure.ARRIVALS,), Answers.arrivals),
@@ -466,5 +503,6 @@ PARTS: Sequence[tuple[tuple[str, ...], Part]] = (
     ((Measure.ACK,), Answers.ack),
     ((), Answers.stages),
     ((), Answers.capacity),
+    ((), Answers.cpu),
 )
 """Measures that become gaps where a part has no answer, and the part."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib import resources
 
 import numpy as np
@@ -79,6 +79,29 @@ def replicates(source: Source, number: int = REPLICATES, seed: int = 1) -> tuple
         except ModelDeclined:
             continue
     return tuple(found)
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """A source's estimates, which models with and without a mechanism share: each is worked out once.
+
+    Attributes
+    ----------
+    source : Source
+        Of ``proposal.examine``.
+    """
+
+    source: Source
+
+    @cached_property
+    def estimates(self) -> SourceEstimates:
+        """Estimates with all of the interval's blocks weighing alike."""
+        return weigh(self.source, np.ones(self.source.evidence.blocks))
+
+    @cached_property
+    def replicates(self) -> tuple[SourceEstimates, ...]:
+        """Estimates as from other intervals (``replicates``)."""
+        return replicates(self.source)
 
 
 def interval(
