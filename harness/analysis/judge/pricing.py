@@ -33,7 +33,7 @@ from harness.analysis.judge.raw_steps import RawStep
 from harness.analysis.spark.inputs import RunRecord, read_raw
 from harness.errors import ModelDeclined, UsageError
 from harness.experiments.loading import load
-from harness.models.composite.mechanisms import ANCHORING, MECHANISMS
+from harness.models.composite.mechanisms import ANCHORING, FITTED, MECHANISMS
 from harness.models.composite.model import (
     Answers,
     Parts,
@@ -57,7 +57,8 @@ PARTS: Parts = ((), Answers.service), ((), Answers.ground_truth), ((), Answers.c
 ALL = "all"
 """Names every mechanism."""
 SEEN = ("tuning", "development")
-"""Sets by which a mechanism may be taken out: by the others it may not, or nobody could report on them."""
+BOTH = "both"
+"""Sets by which a mechanism may be taken out, and the two together: a set that decides is no reporting set."""
 _SAME = 1e-9
 """Relative difference up to which two predictions are one."""
 
@@ -73,7 +74,7 @@ class MechanismPrice(NamedTuple):
     Attributes
     ----------
     mechanism, measure, part : str
-        ``part`` is a set of the split.
+        ``part`` is a set of the split, or ``BOTH``.
     experiments : tuple of str
         In which it acts; none: it changes nothing there.
     pairs : int
@@ -90,6 +91,19 @@ class MechanismPrice(NamedTuple):
     median_pct: tuple[float, float] | None = None
     p95_pct: tuple[float, float] | None = None
     covered_pct: tuple[float, float] | None = None
+
+    @property
+    def points(self) -> float | None:
+        """Growth of median or 95th percentile without it, whichever is more; None where it acts nowhere.
+
+        Examples
+        --------
+        >>> MechanismPrice("starts", "m", "tuning", ("a",), 2, (5.0, 5.5), (9.0, 8.0), (90.0, 90.0)).points
+        0.5
+        """
+        if self.median_pct is None or self.p95_pct is None:
+            return None
+        return max(without - whole for whole, without in (self.median_pct, self.p95_pct))
 
 
 class _PairOutcome(NamedTuple):
@@ -146,12 +160,18 @@ def price(
     """
     wanted = tuple(names)
     found = priced_runs(paths, wanted, progress, processes)
-    parts = dict.fromkeys(split.part(run.experiment) for run in found)
+    parts: dict[str, list[PricedRun]] = {part: [] for part in (*SEEN, BOTH, "reporting", "neither")}
+    for run in found:
+        part = split.part(run.experiment)
+        parts[part].append(run)
+        if part in SEEN:
+            parts[BOTH].append(run)
     return [
-        _price(name, measure, part, [run for run in found if split.part(run.experiment) == part])
+        _price(name, measure, part, runs)
         for name in wanted
         for measure in PRICED
-        for part in parts
+        for part, runs in parts.items()
+        if runs
     ]
 
 
@@ -254,8 +274,10 @@ class _Models:
 
 def without_one(prepared: Prepared, name: str) -> Prepared:
     """Return a source that was read, for the model without a mechanism."""
+    names = frozenset({name})
     measured = None if name == ANCHORING else prepared.measured
-    return replace(prepared, without=frozenset({name}), measured=measured)
+    weighed = replace(prepared.weighed, without=names) if name in FITTED else prepared.weighed
+    return replace(prepared, weighed=weighed, without=names, measured=measured)
 
 
 def _answer(model: Prepared, networks: Sequence[Network], rate_tps: float) -> Sequence[Estimate]:
@@ -346,19 +368,3 @@ def _lines(place: str) -> int:
         )
     assert isinstance(node, ast.ClassDef | ast.FunctionDef)
     return (node.end_lineno or node.lineno) - node.lineno + 1
-
-
-def price_table(prices: Sequence[MechanismPrice]) -> str:
-    """Return prices as a Markdown table, with the experiments' number and each figure with and without."""
-    head = ["mechanism", "lines", "measure", "set", "experiments", "predictions", "median, %", "p95, %",
-            "within 90 % interval, %", "without it"]  # fmt: skip
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-    for p in prices:
-        figures = [_change(pair) for pair in (p.median_pct, p.p95_pct, p.covered_pct)]
-        cells = [p.mechanism, lines_of(p.mechanism), p.measure, p.part, len(p.experiments), p.pairs, *figures]
-        lines.append(f"| {' | '.join(map(str, cells))} | {MECHANISMS[p.mechanism].says} |")
-    return "\n".join(lines) + "\n"
-
-
-def _change(with_and_without: tuple[float, float] | None) -> str:
-    return "–" if with_and_without is None else "{:.1f} → {:.1f}".format(*with_and_without)

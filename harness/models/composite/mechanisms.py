@@ -1,8 +1,8 @@
 """Mechanisms of the composite model by name, each of which can be switched off to see what it is worth.
 
 ``Composite(without={"coldness"})`` is the model without one. What is estimated from the source is switched
-off in the estimates, what follows from the plan in its network. Two are asked for while the plan's hosts are
-worked out (``AT_ONCE``, ``STARTS``). The solver's own approximations have no switch.
+off in the estimates, what follows from the plan in its network. Two are asked for while the hosts of a plan,
+the source's included, are worked out (``AT_ONCE``, ``STARTS``). The solver's own approximations have no switch.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from harness.models.network import Atoms, Hops, Network, Service, constant
 
 AT_ONCE, STARTS, ANCHORING = "at-once", "starts", "anchoring"
 """Names of those that are asked for elsewhere."""
+FITTED = frozenset({AT_ONCE, STARTS})
+"""Those by which the source's own CPU use is read: without one, the source is read anew."""
 
 OfEstimates = Callable[[SourceEstimates], SourceEstimates]
 OfNetwork = Callable[[Network, SourceEstimates], Network]

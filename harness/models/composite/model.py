@@ -12,7 +12,7 @@ import numpy as np
 from harness.errors import ModelDeclined
 from harness.models.composite import proposal
 from harness.models.composite.anchoring import anchored
-from harness.models.composite.mechanisms import ANCHORING, without_estimates
+from harness.models.composite.mechanisms import ANCHORING, FITTED, without_estimates
 from harness.models.composite.neighbourhood import Neighbourhood
 from harness.models.composite.plan.network_builder import build_network, network_builder
 from harness.models.composite.played import answered
@@ -114,12 +114,13 @@ class Composite:
         """
         require_no_relief(source.settings.relief, "source")
         found = proposal.examine(source, self.message)
+        weighed = Weighed(found, self.without & FITTED)
         if found.hops is not None:
-            return Prepared(Weighed(found), self.calibrations, without=self.without)
+            return Prepared(weighed, self.calibrations, without=self.without)
         if source.hop_records:
             raise ModelDeclined("the source step has no hop records: no message of it reached a sink")
         measured = None if ANCHORING in self.without else measured_answers(source, source.plan)
-        return Prepared(Weighed(found), self.calibrations, measured, self.without)
+        return Prepared(weighed, self.calibrations, measured, self.without)
 
 
 composite = Composite()

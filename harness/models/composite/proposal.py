@@ -107,7 +107,9 @@ def examine(source: Observation, message: MessageTimes = SHIPPED_TIMES) -> Sourc
     )
 
 
-def weigh(source: Source, weights: FloatArray, luck: float = 0.0) -> SourceEstimates:
+def weigh(
+    source: Source, weights: FloatArray, luck: float = 0.0, without: frozenset[str] = frozenset()
+) -> SourceEstimates:
     """Do the part of ``prepare`` that estimates, the interval's blocks weighted.
 
     Parameters
@@ -117,6 +119,8 @@ def weigh(source: Source, weights: FloatArray, luck: float = 0.0) -> SourceEstim
         Ones for the estimates themselves.
     luck : float
         Of ``host_stretch``; 0 for the estimates themselves.
+    without : frozenset of str
+        Mechanisms that the source's CPU use is read without (``mechanisms.FITTED``).
 
     Raises
     ------
@@ -152,6 +156,7 @@ def weigh(source: Source, weights: FloatArray, luck: float = 0.0) -> SourceEstim
         cold_ms={},
         rows=RowCosts(source.message, evidence.tuple_bytes),
         notes=(*inputs.notes, *notes),
+        without=without,
     )
     return _with_cores(prepared, evidence, weights, busy)
 

@@ -57,7 +57,9 @@ Calibrations = Mapping[tuple[str, str], Calibration]
 """By measure and statistic; where there is none, intervals are of the sampling error alone."""
 
 
-def replicates(source: Source, number: int = REPLICATES, seed: int = 1) -> tuple[SourceEstimates, ...]:
+def replicates(
+    source: Source, number: int = REPLICATES, seed: int = 1, without: frozenset[str] = frozenset()
+) -> tuple[SourceEstimates, ...]:
     """Return what the source would have said in other intervals.
 
     Parameters
@@ -67,6 +69,8 @@ def replicates(source: Source, number: int = REPLICATES, seed: int = 1) -> tuple
     number : int
         How many; those that would be declined (a part of the plan that only some blocks saw) are left out.
     seed : int
+    without : frozenset of str
+        Of ``proposal.weigh``.
     """
     rng = np.random.default_rng(seed)
     weights = rng.exponential(size=(number, source.evidence.blocks))
@@ -75,7 +79,7 @@ def replicates(source: Source, number: int = REPLICATES, seed: int = 1) -> tuple
     found = []
     for row, lucky in zip(weights, luck.tolist(), strict=True):
         try:
-            found.append(weigh(source, row, lucky))
+            found.append(weigh(source, row, lucky, without))
         except ModelDeclined:
             continue
     return tuple(found)
@@ -89,19 +93,22 @@ class Weighed:
     ----------
     source : Source
         Of ``proposal.examine``.
+    without : frozenset of str
+        Of ``proposal.weigh``.
     """
 
     source: Source
+    without: frozenset[str] = frozenset()
 
     @cached_property
     def estimates(self) -> SourceEstimates:
         """Estimates with all of the interval's blocks weighing alike."""
-        return weigh(self.source, np.ones(self.source.evidence.blocks))
+        return weigh(self.source, np.ones(self.source.evidence.blocks), without=self.without)
 
     @cached_property
     def replicates(self) -> tuple[SourceEstimates, ...]:
         """Estimates as from other intervals (``replicates``)."""
-        return replicates(self.source)
+        return replicates(self.source, without=self.without)
 
 
 def interval(

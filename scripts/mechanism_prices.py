@@ -1,0 +1,34 @@
+"""Writes the tables of docs/mechanisms.md from the archived runs.
+
+    python scripts/mechanism_prices.py
+
+Run it after a mechanism of the composite model, or an archived run, has come or gone.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from harness.analysis.judge.evaluation import find_runs, read_split
+from harness.analysis.judge.pricing import price
+from harness.analysis.report.mechanism_tables import BEGIN, END, prices_page
+from harness.models.composite.mechanisms import MECHANISMS
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "mechanisms.md"
+
+
+def main() -> None:
+    """Price every mechanism and replace what is between the page's two marks."""
+    split = read_split(ROOT / "reports" / "evaluation-split.yaml")
+    paths = find_runs([ROOT / "reports" / "runs"])
+    tables = prices_page(price(paths, split, MECHANISMS, lambda line: click.echo(line, err=True)))
+    text = PAGE.read_text(encoding="utf-8")
+    head, rest = text.split(f"{BEGIN}\n")
+    PAGE.write_text(f"{head}{BEGIN}\n{tables}{END}{rest.split(END)[1]}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
