@@ -235,11 +235,12 @@ def accuracy(
         click.echo(f"{relative(out)}: {'; '.join(why) or 'up to date'}")
         finish(as_json, {"out_of_date": why, "page": str(out)}, 1 if why else 0)
     if priced := _mechanisms(without):
-        from harness.analysis.judge.pricing import price, price_table
+        from harness.analysis.judge.pricing import price
+        from harness.analysis.report.mechanism_tables import prices_page
 
         prices = price(paths, split, priced, err.print)
-        click.echo(price_table(prices), nl=False)
-        finish(as_json, {"mechanisms": [p._asdict() for p in prices]})
+        click.echo(prices_page(prices), nl=False)
+        finish(as_json, {"mechanisms": [p.as_json() for p in prices]})
     found = evaluate(paths, split, err.print, master)
     below = [ablation.section(paths, found, err.print)] if model == ablation.MODEL else []
     below += [notes.read_text(encoding="utf-8")] if notes else []

@@ -1,7 +1,7 @@
 """Prices of the composite model's mechanisms: errors with each and without it, over judged pairs.
 
 A mechanism is priced over the experiments in which it acts: those in which switching it off changes a judged
-prediction of the measure. All pairs of these are counted, those that it leaves alone, too.
+prediction of a priced measure. All pairs of these are counted, those that it leaves alone, too.
 
 A run is read once, and measured as ``rescoring`` measures it. Only the priced measures of the composite model
 are predicted. A mechanism without which every network of a pair is the same is not asked for that pair.
@@ -50,60 +50,94 @@ from harness.runs import Run
 from harness.schemas import Measure
 
 MODEL = "composite"
-PRICED = (Measure.GROUND_TRUTH, Measure.SERVICE, Measure.WORKER_CPU)
-"""Measures whose means are priced; the latency is the whole topology's."""
-PARTS: Parts = ((), Answers.service), ((), Answers.ground_truth), ((), Answers.cpu)
+PARTS: Parts = (
+    ((), Answers.service),
+    ((), Answers.ground_truth),
+    ((), Answers.complete),
+    ((), Answers.cpu),
+)
 """Of an answer, those that have the priced measures."""
 ALL = "all"
 """Names every mechanism."""
 SEEN = ("tuning", "development")
 BOTH = "both"
-"""Sets by which a mechanism may be taken out, and the two together: a set that decides is no reporting set."""
+"""Sets by which a mechanism may be taken out, and both together: what decides is not held out."""
 _SAME = 1e-9
 """Relative difference up to which two predictions are one."""
 
-Key = tuple[str, str]
-"""Measure and subject."""
+Kind = tuple[Measure, str]
+"""Measure and statistic."""
+PRICED: Mapping[Kind, str] = {
+    (Measure.GROUND_TRUTH, "mean"): "ground truth, mean",
+    (Measure.GROUND_TRUTH, "p99"): "ground truth, p99",
+    (Measure.COMPLETE, "mean"): "complete latency, mean",
+    (Measure.SERVICE, "mean"): "service time, mean",
+    (Measure.WORKER_CPU, "mean"): "CPU by worker",
+}
+"""Priced, and what they are called; latencies are the whole topology's."""
+Key = tuple[str, str, str]
+"""Measure, statistic and subject."""
 Pair = tuple[int, int]
 """Source and proposed step."""
 
 
-class MechanismPrice(NamedTuple):
-    """Errors of one measure's means in one set, over the experiments in which a mechanism acts.
+class ErrorChange(NamedTuple):
+    """Errors of one kind of prediction, with a mechanism and without it.
 
     Attributes
     ----------
-    mechanism, measure, part : str
-        ``part`` is a set of the split, or ``BOTH``.
-    experiments : tuple of str
-        In which it acts; none: it changes nothing there.
     pairs : int
         Predictions that are counted.
-    median_pct, p95_pct, covered_pct : tuple of float, optional
-        With and without it: errors, and how many were within their 90 % interval. None where it acts nowhere.
+    median_pct, p95_pct : tuple of float
+        Of the absolute errors.
+    covered_pct : tuple of float
+        Predictions within their 90 % interval.
     """
 
-    mechanism: str
-    measure: str
-    part: str
-    experiments: tuple[str, ...]
     pairs: int
-    median_pct: tuple[float, float] | None = None
-    p95_pct: tuple[float, float] | None = None
-    covered_pct: tuple[float, float] | None = None
+    median_pct: tuple[float, float]
+    p95_pct: tuple[float, float]
+    covered_pct: tuple[float, float]
 
     @property
-    def points(self) -> float | None:
-        """Growth of median or 95th percentile without it, whichever is more; None where it acts nowhere.
+    def points(self) -> float:
+        """Growth of the median or the 95th percentile without it, whichever is more.
 
         Examples
         --------
-        >>> MechanismPrice("starts", "m", "tuning", ("a",), 2, (5.0, 5.5), (9.0, 8.0), (90.0, 90.0)).points
+        >>> ErrorChange(2, (5.0, 5.5), (9.0, 8.0), (90.0, 90.0)).points
         0.5
         """
-        if self.median_pct is None or self.p95_pct is None:
-            return None
         return max(without - whole for whole, without in (self.median_pct, self.p95_pct))
+
+
+class MechanismPrice(NamedTuple):
+    """Worth of a mechanism in one set, over the experiments in which it acts.
+
+    Attributes
+    ----------
+    mechanism, part : str
+        ``part`` is a set of the split, or ``BOTH``.
+    experiments : tuple of str
+        In which it acts; none: it changes nothing there.
+    changes : mapping of Kind to ErrorChange
+        Of the kinds that it changes.
+    """
+
+    mechanism: str
+    part: str
+    experiments: tuple[str, ...]
+    changes: Mapping[Kind, ErrorChange]
+
+    @property
+    def points(self) -> float | None:
+        """The price: the most that errors of any kind grow by without it; None where it acts nowhere."""
+        return max((change.points for change in self.changes.values()), default=None)
+
+    def as_json(self) -> dict[str, object]:
+        """Return the price as plain values."""
+        changes = {f"{measure} {statistic}": c._asdict() for (measure, statistic), c in self.changes.items()}
+        return {"mechanism": self.mechanism, "set": self.part, "experiments": self.experiments, **changes}
 
 
 class _PairOutcome(NamedTuple):
@@ -114,8 +148,8 @@ class _PairOutcome(NamedTuple):
     covered: bool
 
 
-Outcomes = Mapping[tuple[int, int, str, str], _PairOutcome]
-"""By source and proposed step, measure and subject."""
+Outcomes = Mapping[tuple[int, int, str, str, str], _PairOutcome]
+"""By source and proposed step, measure, statistic and subject."""
 
 
 class PricedRun(NamedTuple):
@@ -151,7 +185,7 @@ def price(
     Returns
     -------
     list of MechanismPrice
-        A row a mechanism, measure and set that some run is in.
+        A row a mechanism and set that some run is in.
 
     Raises
     ------
@@ -166,13 +200,7 @@ def price(
         parts[part].append(run)
         if part in SEEN:
             parts[BOTH].append(run)
-    return [
-        _price(name, measure, part, runs)
-        for name in wanted
-        for measure in PRICED
-        for part, runs in parts.items()
-        if runs
-    ]
+    return [price_of(name, part, runs) for name in wanted for part, runs in parts.items() if runs]
 
 
 def priced_runs(
@@ -208,8 +236,8 @@ def priced_run(path: Path, names: Sequence[str]) -> PricedRun:
     alike = settings(run, experiment)
     seen = {step: of.observation(alike) for step, of in raw.items()}
     measured = judged(record, raw, seen)
-    whole: dict[tuple[int, int, str, str], _PairOutcome] = {}
-    without: dict[str, dict[tuple[int, int, str, str], _PairOutcome]] = {name: {} for name in names}
+    whole: dict[tuple[int, int, str, str, str], _PairOutcome] = {}
+    without: dict[str, dict[tuple[int, int, str, str, str], _PairOutcome]] = {name: {} for name in names}
     for source in dict.fromkeys(pair[0] for pair in measured):
         try:
             models = _Models(composite.prepare(seen[source]), names)
@@ -233,15 +261,15 @@ def judged(
     found: dict[Pair, dict[Key, float]] = {}
     for step, of in seen.items():
         values = [
-            (measure, subject, value)
+            ((measure, statistic, subject), value)
             for measure, statistic, subject, value in measured_values(of, raw[step])
-            if measure in PRICED and statistic == "mean" and value != 0 and is_judged(measure, subject)
+            if (measure, statistic) in PRICED and value != 0 and is_judged(measure, subject)
         ]
         for source in seen:
             mine = {
-                (measure, subject): value
-                for measure, subject, value in values
-                if source != step and not states.excluded(source, step, measure)[0]
+                key: value
+                for key, value in values
+                if source != step and not states.excluded(source, step, key[0])[0]
             }
             if mine:
                 found[source, step] = mine
@@ -294,47 +322,44 @@ def _contents(networks: Sequence[Network]) -> bytes:
 
 
 def outcomes(told: Iterable[Estimate], measured: Mapping[Key, float]) -> dict[Key, _PairOutcome]:
-    """Return the outcomes of the means that were predicted and measured."""
+    """Return the outcomes of what was predicted and measured."""
     found = {}
     for e in told:
-        actual = measured.get((e.measure, e.subject))
-        if e.statistic != "mean" or actual is None or e.value is None:
+        key = e.measure, e.statistic, e.subject
+        actual = measured.get(key)
+        if actual is None or e.value is None:
             continue
         held = e.low is not None and e.high is not None and e.low <= actual <= e.high
-        found[e.measure, e.subject] = _PairOutcome(e.value, abs_error_pct(e.value, actual), held)
+        found[key] = _PairOutcome(e.value, abs_error_pct(e.value, actual), held)
     return found
 
 
-def _price(
-    name: str, measure: str, part: str, runs: Sequence[PricedRun]
-) -> MechanismPrice:
-    acts = {
-        run.experiment
+def price_of(name: str, part: str, runs: Sequence[PricedRun]) -> MechanismPrice:
+    """Return a mechanism's price over runs of one set."""
+    changed = [
+        {key[2:4] for key, of in run.whole.items() if _differs(of, run.without[name].get(key))}
         for run in runs
-        if any(_differs(o, run.without[name].get(key)) for key, o in run.whole.items() if key[2] == measure)
-    }
-    both = [
-        (o, run.without[name][key])
-        for run in runs
-        if run.experiment in acts
-        for key, o in run.whole.items()
-        if key[2] == measure and key in run.without[name]
     ]
-    if not both:
-        return MechanismPrice(name, measure, part, tuple(sorted(acts)), 0)
-    errors = np.array([[o.error_pct for o in pair] for pair in both])
-    covered = 100 * np.array([[o.covered for o in pair] for pair in both]).mean(axis=0)
-    median, p95 = np.median(errors, axis=0), np.quantile(errors, 0.95, axis=0)
-    return MechanismPrice(
-        name,
-        measure,
-        part,
-        tuple(sorted(acts)),
-        len(both),
-        (float(median[0]), float(median[1])),
-        (float(p95[0]), float(p95[1])),
-        (float(covered[0]), float(covered[1])),
-    )
+    acts = {run.experiment for run, kinds in zip(runs, changed, strict=True) if kinds}
+    changes = {}
+    for kind in PRICED:
+        both = [
+            (of, run.without[name][key])
+            for run in runs
+            if run.experiment in acts
+            for key, of in run.whole.items()
+            if key[2:4] == kind and key in run.without[name]
+        ]
+        if both and any(kind in kinds for kinds in changed):
+            changes[kind] = _change(both)
+    return MechanismPrice(name, part, tuple(sorted(acts)), changes)
+
+
+def _change(both: Sequence[tuple[_PairOutcome, _PairOutcome]]) -> ErrorChange:
+    errors = np.array([[of.error_pct for of in pair] for pair in both])
+    covered = 100 * np.array([[of.covered for of in pair] for pair in both]).mean(axis=0)
+    with_and_without = (np.median(errors, axis=0), np.quantile(errors, 0.95, axis=0), covered)
+    return ErrorChange(len(both), *((float(whole), float(without)) for whole, without in with_and_without))
 
 
 def _differs(one: _PairOutcome, other: _PairOutcome | None) -> bool:

@@ -4,45 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.analysis.judge.pricing import BOTH, PRICED, MechanismPrice, lines_of
+from harness.analysis.judge.pricing import BOTH, PRICED, ErrorChange, MechanismPrice, lines_of
 from harness.models.composite.mechanisms import MECHANISMS
 
 BEGIN, END = "<!-- prices -->", "<!-- end of prices -->"
 """Marks between which a page has the tables."""
-TITLES = dict(zip(PRICED, ("Ground-truth latency", "Service time", "CPU by worker"), strict=True))
-"""Of the tables, by measure."""
-NOWHERE = "–"
+NOTHING = "–"
+"""Stands for what a mechanism does not change."""
 
 
 def prices_page(prices: Sequence[MechanismPrice]) -> str:
-    """Return all tables: what each mechanism is and costs, then each priced measure by set."""
-    names = list(dict.fromkeys(p.mechanism for p in prices))
-    parts = [mechanism_table(names, prices)]
-    for measure, title in TITLES.items():
-        mine = [p for p in prices if p.measure == measure and p.experiments]
-        parts.append(f"**{title}, mean**\n\n{price_table(mine)}")
-    return "\n".join(parts)
+    """Return both tables: mechanisms with their price, and the errors by set that it is of."""
+    return f"{mechanism_table(prices)}\n{error_table(prices)}"
 
 
-def mechanism_table(names: Sequence[str], prices: Sequence[MechanismPrice]) -> str:
-    """Return a row a mechanism: what is predicted without it, lines of code, and its price by measure."""
-    head = ["mechanism", "without it", "lines", *(f"{title.lower()}, points" for title in TITLES.values())]
-    points = {(p.mechanism, p.measure): p.points for p in prices if p.part == BOTH}
+def mechanism_table(prices: Sequence[MechanismPrice]) -> str:
+    """Return a row a mechanism: what is predicted without it, lines of code, and its price."""
+    points = {p.mechanism: p.points for p in prices if p.part == BOTH}
     rows = [
-        [f"`{n}`", MECHANISMS[n].says, str(lines_of(n)), *(_points(points.get((n, m))) for m in TITLES)]
-        for n in names
+        [f"`{name}`", MECHANISMS[name].says, str(lines_of(name)), _points(points.get(name))]
+        for name in dict.fromkeys(p.mechanism for p in prices)
     ]
-    return _table(head, rows)
+    return _table(["mechanism", "without it", "lines", "price, points"], rows)
 
 
-def price_table(prices: Sequence[MechanismPrice]) -> str:
-    """Return a row a price, each figure with and without the mechanism."""
-    head = ["mechanism", "set", "experiments", "predictions", "median, %", "p95, %", "within 90 % interval, %"]
+def error_table(prices: Sequence[MechanismPrice]) -> str:
+    """Return a row a mechanism and set: errors with and without it, of each kind that is priced."""
+    head = ["mechanism", "set", "experiments", *PRICED.values()]
     rows = [
-        [f"`{p.mechanism}`", p.part, str(len(p.experiments)), str(p.pairs),
-         *(_change(pair) for pair in (p.median_pct, p.p95_pct, p.covered_pct))]
+        [
+            f"`{p.mechanism}`",
+            p.part,
+            str(len(p.experiments)),
+            *(_cell(p.changes.get(kind)) for kind in PRICED),
+        ]
         for p in prices
-    ]  # fmt: skip
+        if p.part != BOTH and p.experiments
+    ]
     return _table(head, rows)
 
 
@@ -52,8 +50,13 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _points(value: float | None) -> str:
-    return NOWHERE if value is None else f"{value:+.2f}"
+    return NOTHING if value is None else f"{value:+.2f}"
 
 
-def _change(with_and_without: tuple[float, float] | None) -> str:
-    return NOWHERE if with_and_without is None else "{:.1f} → {:.1f}".format(*with_and_without)
+def _cell(change: ErrorChange | None) -> str:
+    """Return median, 95th percentile and coverage with and without, and of how many predictions."""
+    if change is None:
+        return NOTHING
+    median, p95 = ("{:.1f} → {:.1f}".format(*pair) for pair in (change.median_pct, change.p95_pct))
+    covered = "{:.0f} → {:.0f}".format(*change.covered_pct)
+    return f"{median}; {p95}; {covered} ({change.pairs})"

@@ -1,8 +1,8 @@
 """Mechanisms of the composite model by name, each of which can be switched off to see what it is worth.
 
 ``Composite(without={"coldness"})`` is the model without one. What is estimated from the source is switched
-off in the estimates, what follows from the plan in its network. Two are asked for while the hosts of a plan,
-the source's included, are worked out (``AT_ONCE``, ``STARTS``). The solver's own approximations have no switch.
+off in the estimates, what follows from the plan in its network. Two are asked for while a plan's hosts are
+worked out, the source's too (``AT_ONCE``, ``STARTS``). The solver's own approximations have no switch.
 """
 
 from __future__ import annotations

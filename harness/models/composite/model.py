@@ -239,7 +239,7 @@ class Prepared:
 
 
 def coarsely_answered(networks: Sequence[Network]) -> list[Solution]:
-    """Return what ``predicted`` makes intervals of: ``networks`` as replicates give them, one dearer among them.
+    """Return the solutions that ``predicted`` makes intervals of: also of a dearer network.
 
     Raises
     ------
