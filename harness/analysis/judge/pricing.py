@@ -32,6 +32,7 @@ from harness.analysis.judge.predicting import rate_tps, settings
 from harness.analysis.judge.raw_steps import RawStep
 from harness.analysis.spark.inputs import RunRecord, read_raw
 from harness.errors import ModelDeclined, UsageError
+from harness.experiments.config import Experiment
 from harness.experiments.loading import load
 from harness.models.composite.mechanisms import ANCHORING, FITTED, MECHANISMS
 from harness.models.composite.model import (
@@ -227,32 +228,63 @@ def priced_runs(
     return [found[path] for path in paths]
 
 
-def priced_run(path: Path, names: Sequence[str]) -> PricedRun:
-    """Return the outcomes of a run's judged pairs."""
-    record = read_raw(path)
+class JudgedRun(NamedTuple):
+    """A run's steps as models see them, and what they are judged by.
+
+    Attributes
+    ----------
+    experiment : Experiment
+    seen : mapping of int to Observation
+        By step.
+    measured : mapping of (int, int) to mapping of Key to float
+        The priced kinds' measured values, by pair that a model is judged by.
+    """
+
+    experiment: Experiment
+    seen: Mapping[int, Observation]
+    measured: Mapping[Pair, Mapping[Key, float]]
+
+    def rate_tps(self, source: int, proposed: int) -> float:
+        """Return the input rate that a model is given for a pair."""
+        return rate_tps(self.experiment, self.seen[source].rate_tps, self.seen[proposed].rate_tps)
+
+
+def judged_run(path: Path) -> JudgedRun:
+    """Read a run, every table once.
+
+    Raises
+    ------
+    UsageError
+        Naming the first file that is missing or unreadable.
+    """
+    record, run = read_raw(path), Run(path)
     raw = {s.index: raw_steps.read_step(s) for s in record.steps}
-    run = Run(path)
     experiment = load(run.path / "experiment.yaml")
     alike = settings(run, experiment)
     seen = {step: of.observation(alike) for step, of in raw.items()}
-    measured = judged(record, raw, seen)
+    return JudgedRun(experiment, seen, _measured(record, raw, seen))
+
+
+def priced_run(path: Path, names: Sequence[str]) -> PricedRun:
+    """Return the outcomes of a run's judged pairs."""
+    run = judged_run(path)
     whole: dict[tuple[int, int, str, str, str], _PairOutcome] = {}
     without: dict[str, dict[tuple[int, int, str, str, str], _PairOutcome]] = {name: {} for name in names}
-    for source in dict.fromkeys(pair[0] for pair in measured):
+    for source in dict.fromkeys(pair[0] for pair in run.measured):
         try:
-            models = _Models(composite.prepare(seen[source]), names)
+            models = _Models(composite.prepare(run.seen[source]), names)
         except ModelDeclined:
             continue
-        for step in (pair[1] for pair in measured if pair[0] == source):
-            there, actual = seen[step], measured[source, step]
-            known_tps = rate_tps(experiment, seen[source].rate_tps, there.rate_tps)
-            for name, told in models.answers(there, known_tps).items():
+        for step in (pair[1] for pair in run.measured if pair[0] == source):
+            answers = models.answers(run.seen[step], run.rate_tps(source, step))
+            for name, told in answers.items():
                 into = without[name] if name else whole
-                into |= {(source, step, *key): of for key, of in outcomes(told, actual).items()}
-    return PricedRun(run.path.parent.name, whole, without)
+                found = outcomes(told, run.measured[source, step])
+                into |= {(source, step, *key): of for key, of in found.items()}
+    return PricedRun(path.parent.name, whole, without)
 
 
-def judged(
+def _measured(
     record: RunRecord, raw: Mapping[int, RawStep], seen: Mapping[int, Observation]
 ) -> dict[Pair, dict[Key, float]]:
     """Return the priced measures' measured values, by pair that a model is judged by."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 import harness.models.composite as composite_room
 from harness.analysis.judge import pricing
-from harness.analysis.judge.evaluation import Evaluated, Part
 from harness.analysis.judge.predicting import observation
+from harness.analysis.report.mechanism_tables import BEGIN, END, error_table
 from harness.errors import UsageError
 from harness.experiments.loading import load
 from harness.models.composite.mechanisms import MECHANISMS, require_known
@@ -41,31 +41,33 @@ def outcome(value: float, actual: float, *, covered: bool = True) -> pricing._Pa
     return pricing._PairOutcome(value, 100 * abs(value / actual - 1), covered)
 
 
-def evaluated(experiment: str, part: Part) -> Evaluated:
-    return Evaluated(name=f"{experiment}/1", experiment=experiment, part=part, verdict="valid", machine="",
-                     configurations={}, commit="", saturated=frozenset(), stolen_pct=None, busy_pct={},
-                     pairs=pd.DataFrame())  # fmt: skip
+def of_latency(outcomes: Mapping[int, pricing._PairOutcome]) -> pricing.Outcomes:
+    return {(0, step, GROUND_TRUTH, "mean", ""): one for step, one in outcomes.items()}
 
 
 def test_a_price_is_of_the_experiments_in_which_a_mechanism_acts_by_hand() -> None:
     """In `moved` it takes errors of 10 and 0 % to 30 and 0 %; the 50 % of `still` is not counted."""
-    moved = {(0, 1, GROUND_TRUTH, ""): outcome(11, 10), (0, 2, GROUND_TRUTH, ""): outcome(10, 10)}
-    without = {
-        (0, 1, GROUND_TRUTH, ""): outcome(13, 10, covered=False),
-        (0, 2, GROUND_TRUTH, ""): outcome(10, 10),
-    }
-    still = {(0, 1, GROUND_TRUTH, ""): outcome(15, 10)}
-    of_runs = [(evaluated("moved", "tuning"), moved, without), (evaluated("still", "tuning"), still, still)]
-    found = pricing._price("coldness", GROUND_TRUTH, "tuning", of_runs)
-    assert (found.experiments, found.pairs) == (("moved",), 2)
-    assert found.median_pct == pytest.approx((5.0, 15.0))
-    assert found.p95_pct == pytest.approx((9.5, 28.5))
-    assert found.covered_pct == pytest.approx((100.0, 50.0))
-    nothing = pricing._price("coldness", Measure.SERVICE, "tuning", of_runs)
-    assert (nothing.experiments, nothing.pairs, nothing.median_pct) == ((), 0, None)
-    table = pricing.price_table([found, nothing]).splitlines()
-    assert f"| {GROUND_TRUTH} | tuning | 1 | 2 | 5.0 → 15.0 | 9.5 → 28.5 | 100.0 → 50.0 |" in table[2]
-    assert "| 0 | 0 | – | – | – |" in table[3]
+    moved = of_latency({1: outcome(11, 10), 2: outcome(10, 10)})
+    without = of_latency({1: outcome(13, 10, covered=False), 2: outcome(10, 10)})
+    still = of_latency({1: outcome(15, 10)})
+    runs = [
+        pricing.PricedRun("moved", moved, {"coldness": without, "starts": moved}),
+        pricing.PricedRun("still", still, {"coldness": still, "starts": still}),
+    ]
+    found = pricing.price_of("coldness", "tuning", runs)
+    assert found.experiments == ("moved",)
+    ((kind, change),) = found.changes.items()
+    assert (kind, change.pairs) == ((Measure.GROUND_TRUTH, "mean"), 2)
+    assert change.median_pct == pytest.approx((5.0, 15.0))
+    assert change.p95_pct == pytest.approx((9.5, 28.5))
+    assert change.covered_pct == pytest.approx((100.0, 50.0))
+    assert found.points == pytest.approx(19.0)
+    nothing = pricing.price_of("starts", "tuning", runs)
+    assert (nothing.experiments, nothing.changes, nothing.points) == ((), {}, None)
+    cell = "5.0 → 15.0; 9.5 → 28.5; 100 → 50 (2)"
+    assert error_table([found, nothing]).splitlines()[2:] == [
+        f"| `coldness` | tuning | 1 | {cell} | – | – | – | – |"
+    ]
 
 
 def test_lines_are_those_of_modules_and_of_functions_in_them() -> None:
@@ -79,10 +81,16 @@ def test_lines_are_those_of_modules_and_of_functions_in_them() -> None:
     assert all(pricing.lines_of(name) >= 0 for name in MECHANISMS)
 
 
-def test_the_page_names_each_mechanism_with_what_is_predicted_without_it() -> None:
-    page = (RUNS.parents[1] / "docs" / "model.md").read_text(encoding="utf-8")
-    table = page.partition("<!-- mechanisms -->\n")[2].partition("<!-- end of mechanisms -->")[0]
-    assert table.splitlines()[2:] == [f"| `{name}` | {m.says} |" for name, m in MECHANISMS.items()]
+def test_the_page_prices_each_mechanism_that_there_is_and_no_other() -> None:
+    """The page is made by `python scripts/mechanism_prices.py`."""
+    page = (RUNS.parents[1] / "docs" / "mechanisms.md").read_text(encoding="utf-8")
+    tables = page.partition(f"{BEGIN}\n")[2].partition(END)[0]
+    there, priced = ([line.split(" | ") for line in t.splitlines()[2:]] for t in tables.split("\n\n"))
+    says = [(name, m.says) for name, m in MECHANISMS.items()]
+    assert [(row[0].strip("| `"), row[1]) for row in there] == says
+    assert {row[0].strip("| `") for row in priced} <= set(MECHANISMS)
+    silent = {row[0].strip("| `") for row in there if row[3] == "– |"}
+    assert silent.isdisjoint(row[0].strip("| `") for row in priced if row[1] in pricing.SEEN)
 
 
 def test_an_unknown_mechanism_is_named() -> None:
@@ -112,19 +120,21 @@ def test_each_mechanism_changes_an_archived_prediction() -> None:
 
 
 @pytest.mark.deep
-def test_a_run_is_priced_as_its_predictions_say() -> None:
-    """Measured values made up here: half of what the whole model predicts, so each of its errors is 100 %."""
-    path = RUNS / "loaded-cpu" / "20261123T200134Z"
+def test_a_run_is_priced_by_what_it_is_judged_and_predicted_by() -> None:
+    """The whole model's values are those of its full answer; a row-batch of it is nowhere in the run."""
+    path = RUNS / "loaded-window-2s" / "20261123T173410Z"
+    found = pricing.priced_run(path, ["contention", "row-batches"])
     run = Run(path)
-    whole = {
-        (e.measure, e.subject): e.value
-        for e in answered(prepared_of(run, 0), run, 1)
-        if e.statistic == "mean"
-    }
-    asked = {(GROUND_TRUTH, ""): (whole[GROUND_TRUTH, ""] or 0.0) / 2}
-    found, without = pricing.outcomes(path, {(0, 1): asked}, ["contention", "row-batches"])
-    ((key, one),) = found.items()
-    assert key == (0, 1, GROUND_TRUTH, "")
-    assert one.error_pct == pytest.approx(100.0)
-    assert without["row-batches"] == found
-    assert without["contention"][key].value != one.value
+    experiment = load(run.path / "experiment.yaml")
+    source, proposed, *_ = next(iter(found.whole))
+    there = observation(run, experiment, proposed)
+    prepared = composite.prepare(observation(run, experiment, source))
+    told = prepared.predict(there.plan, there.settings, there.rate_tps).estimates
+    whole = {(e.measure, e.statistic, e.subject): (e.value, e.low, e.high) for e in told}
+    mine = {key[2:]: one for key, one in found.whole.items() if key[:2] == (source, proposed)}
+    assert mine.keys() <= whole.keys()
+    assert {key[:2] for key in mine} == set(pricing.PRICED)
+    assert all(one.value == whole[key][0] for key, one in mine.items())
+    assert found.without["row-batches"] == found.whole
+    latency = source, proposed, GROUND_TRUTH, "mean", ""
+    assert found.without["contention"][latency].value != found.whole[latency].value
