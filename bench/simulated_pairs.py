@@ -1,8 +1,8 @@
-"""Errors of the composite model and of the simulator on measured runs: would playing be as accurate?
+"""Errors of the composite model and of the simulator, which plays the same networks, on measured runs.
 
-    python bench/simulated_pairs.py reports/runs/loaded-batching
+    python bench/simulated_pairs.py reports/runs/loaded-batching/*
 
-Both predict the same network of every judged pair of RUNs (files or folders of runs). Each row has the median
+Both predict the same network of every judged pair of RUNs. Each row has the median
 and the worst absolute error, in percent of the measured value, and the CPU time of a prediction.
 """
 
@@ -16,8 +16,8 @@ import click
 import numpy as np
 
 from harness.analysis.judge.evaluation import find_runs
-from harness.analysis.judge.pricing import PRICED, Kind, judged_run, outcomes
 from harness.analysis.judge.predicting import reader
+from harness.analysis.judge.pricing import PRICED, Kind, judged_run, outcomes
 from harness.models import resolve
 from harness.schemas import LATENCIES
 

@@ -204,7 +204,7 @@ def accuracy(
     without each mechanism, over the experiments in which it acts.
 
     \b
-    harness accuracy reports/runs/loaded-cpu --without coldness --without at-once
+    harness accuracy reports/runs/loaded-cpu/* --without coldness --without at-once
 
     With --summary or --check nothing is computed. The first prints the page's first table, if the page is up
     to date. The exit status of the second is 1 when a run is missing from the page, or the models have
