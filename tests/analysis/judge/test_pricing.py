@@ -23,7 +23,7 @@ from harness.schemas import Measure
 
 RUNS = Path(__file__).resolve().parents[3] / "reports" / "runs"
 QUIET = {"anchoring"}
-"""Mechanisms that act in no archived run: none is a jar's.
+"""Mechanisms that act in no archived run: none is a jar's."""
 GROUND_TRUTH = str(Measure.GROUND_TRUTH)
 
 
