@@ -25,6 +25,8 @@ def main() -> None:
     split = read_split(ROOT / "reports" / "evaluation-split.yaml")
     paths = find_runs([ROOT / "reports" / "runs"])
     tables = prices_page(price(paths, split, MECHANISMS, lambda line: click.echo(line, err=True)))
+    newest = max(path.name for path in paths)
+    tables = f"Of {len(paths)} archived runs, the newest from {newest}.\n\n{tables}"
     text = PAGE.read_text(encoding="utf-8")
     head, rest = text.split(f"{BEGIN}\n")
     PAGE.write_text(f"{head}{BEGIN}\n{tables}{END}{rest.split(END)[1]}", encoding="utf-8")

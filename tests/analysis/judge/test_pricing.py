@@ -85,7 +85,9 @@ def test_the_page_prices_each_mechanism_that_there_is_and_no_other() -> None:
     """The page is made by `python scripts/mechanism_prices.py`."""
     page = (RUNS.parents[1] / "docs" / "mechanisms.md").read_text(encoding="utf-8")
     tables = page.partition(f"{BEGIN}\n")[2].partition(END)[0]
-    there, priced = ([line.split(" | ") for line in t.splitlines()[2:]] for t in tables.split("\n\n"))
+    _, there, priced = (
+        [line.split(" | ") for line in t.splitlines()[2:]] for t in tables.strip().split("\n\n")
+    )
     says = [(name, m.says) for name, m in MECHANISMS.items()]
     assert [(row[0].strip("| `"), row[1]) for row in there] == says
     assert {row[0].strip("| `") for row in priced} <= set(MECHANISMS)
