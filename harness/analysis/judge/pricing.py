@@ -315,7 +315,7 @@ class _Models:
         self.models = {"": prepared} | {name: without_one(prepared, name) for name in names}
 
     def answers(self, there: Observation, rate_tps: float) -> dict[str, Sequence[Estimate]]:
-        """Return what each says of the priced measures of a step; nothing where it declines."""
+        """Return the answers of each for a step, in the priced measures; nothing where it declines."""
         found: dict[str, Sequence[Estimate]] = {}
         known: dict[tuple[bytes, str], Sequence[Estimate]] = {}
         for name, model in self.models.items():

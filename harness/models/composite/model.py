@@ -194,7 +194,7 @@ class Prepared:
             return declined(proposed, why)
 
     def networks(self, proposed: PhysicalPlan, settings: Settings, rate_tps: float) -> tuple[Network, ...]:
-        """Return a proposed plan's network, and after it what each replicate of the source makes of it.
+        """Return a proposed plan's network, and after it one for each replicate of the source.
 
         Raises
         ------
