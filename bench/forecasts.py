@@ -19,23 +19,22 @@ import numpy as np
 import pandas as pd
 
 from harness.forecasts import FORECASTERS
-from harness.forecasts.judging import HorizonScore, judge_forecaster, score_horizons
+from harness.forecasts.judging import HorizonScore, RollingOrigin, judge_forecaster, score_horizons
 from harness.forecasts.prophet import prophet_with_trend
-from harness.forecasts.traces import bursty_trace, seasonal_trace
+from harness.forecasts.traces import Day, bursty_trace, seasonal_trace
 from harness.protocols import Forecaster, RateForecast, RateHistory
 
 DAY_S = 120.0
 DAYS = 14
-FIRST_S = 4 * DAY_S
-EVERY_S = 22.0
+ORIGINS = RollingOrigin(first_s=4 * DAY_S, every_s=22.0)
 """Eleven buckets of 2 s, while a day has 60: the origins lie at all times of the day."""
 HORIZONS_S = (10.0, 30.0, 60.0, 120.0)
 MEAN_TPS = 200.0
 LIMITS = (1.0, 1.25)
 RIVALS: dict[str, Forecaster] = {**FORECASTERS, "prophet-trend": prophet_with_trend}
 TRACES: dict[str, Callable[[int], RateHistory]] = {
-    "seasonal": lambda seed: seasonal_trace(seed, days=DAYS, day_s=DAY_S, mean_tps=MEAN_TPS),
-    "steep": lambda seed: seasonal_trace(seed, days=DAYS, day_s=DAY_S, mean_tps=MEAN_TPS, steep=True),
+    "seasonal": lambda seed: seasonal_trace(seed, DAYS, Day(DAY_S), mean_tps=MEAN_TPS),
+    "steep": lambda seed: seasonal_trace(seed, DAYS, Day(DAY_S, steep=True), mean_tps=MEAN_TPS),
     "bursty": lambda seed: bursty_trace(seed, length_s=DAYS * DAY_S, mean_tps=MEAN_TPS),
 }
 
@@ -68,7 +67,7 @@ def judge(model: str, kind: str, seeds: int) -> tuple[dict[float, list[HorizonSc
         trace = TRACES[kind](seed)
         for limit, judged in by_limit.items():
             judged.append(
-                judge_forecaster(forecaster, trace, HORIZONS_S, (DAY_S,), FIRST_S, EVERY_S, limit * MEAN_TPS)
+                judge_forecaster(forecaster, trace, HORIZONS_S, (DAY_S,), ORIGINS, limit * MEAN_TPS)
             )
     declined = max(pd.concat(by_limit[LIMITS[0]])["declined"])
     scores = {limit: score_horizons(pd.concat(judged)) for limit, judged in by_limit.items()}

@@ -141,22 +141,31 @@ def _latencies(
     paths = pa.array(["/".join(hops) for hops in product(*names)])
     sink = pa.array([chain[-1]])
     window = chain.index("window") if "window" in chain else None
+    shape = ChainShape(tasks, paths, sink, window)
     period_ns = (interval.end_ns - interval.up_ns) / rows
     for first in range(0, rows, PIECE):
-        yield _piece(interval, tasks, paths, sink, window, period_ns, first, min(PIECE, rows - first), rng)
+        yield _piece(interval, shape, period_ns, first, min(PIECE, rows - first), rng)
+
+
+@dataclass(frozen=True)
+class ChainShape:
+    """Tasks of each component of a chain, all paths through them, the sink, and where the window is."""
+
+    tasks: list[np.ndarray]
+    paths: pa.Array
+    sink: pa.Array
+    window: int | None
 
 
 def _piece(
     interval: Interval,
-    tasks: list[np.ndarray],
-    paths: pa.Array,
-    sink: pa.Array,
-    window: int | None,
+    shape: ChainShape,
     period_ns: float,
     first: int,
     count: int,
     rng: np.random.Generator,
 ) -> pa.Table:
+    tasks, window = shape.tasks, shape.window
     hops = len(tasks)
     members = 1 if window is None else MEMBERS
     together = -(-count // members)
@@ -213,8 +222,8 @@ def _piece(
         "broker_ms": np.ceil(ground_ms) + 2,
         "scheduled_ms": (left - scheduled) / 1e6,
         "thesis_ground_truth_ms": thesis_ms,
-        "path": pa.DictionaryArray.from_arrays(pa.array(code), paths),
-        "sink": pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), sink),
+        "path": pa.DictionaryArray.from_arrays(pa.array(code), shape.paths),
+        "sink": pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), shape.sink),
         "output_partition": (output % 16).astype(np.int32),
         "output_offset": output // 16,
         "hops": pa.ListArray.from_arrays(pa.array(np.arange(0, count * hops + 1, hops, np.int32)), records),

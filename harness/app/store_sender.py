@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from harness.app.store_events import events_of
-from harness.backends.influxdb.store import PATIENCE_S, InfluxStore
+from harness.backends.influxdb.store import PATIENCE_S, InfluxBucket, InfluxStore
 from harness.errors import ClusterError, HarnessError, UsageError
 from harness.experiments.stores import MetricStore
 from harness.machine import secret_files
@@ -42,8 +42,8 @@ def given_store(metrics: MetricStore, topology: str, patience_s: float = PATIENC
     token = secret_files.from_environment(TOKEN)
     if token is None:
         raise UsageError(f"metrics.url is set, and no token for it: set {TOKEN} or {TOKEN}_FILE")
-    place = (str(metrics.url), str(metrics.org), str(metrics.bucket), token, topology)
-    return InfluxStore(*place, patience_s=patience_s)
+    bucket = InfluxBucket(str(metrics.url), str(metrics.org), str(metrics.bucket))
+    return InfluxStore(bucket, token, topology, patience_s=patience_s)
 
 
 def require_given(metrics: MetricStore, topology: str) -> None:

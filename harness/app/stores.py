@@ -21,7 +21,7 @@ from harness.backends.hosts.state import ProvisionedState, known
 from harness.backends.influxdb import api as influxdb_api
 from harness.backends.influxdb.server import InfluxServer
 from harness.backends.influxdb.spool import MetricSpool
-from harness.backends.influxdb.store import InfluxStore
+from harness.backends.influxdb.store import InfluxBucket, InfluxStore
 from harness.backends.metrics.receiver import MetricsReceiver
 from harness.backends.neo4j.server import Neo4jServer
 from harness.backends.neo4j.store import PlanGraph, set_first_password
@@ -33,7 +33,7 @@ from harness.experiments.contracts import Metrics, Progress, Watcher
 from harness.machine import secret_files
 from harness.machine.companions import DataServer, data_folder
 from harness.runs import Run
-from harness.storm.deployment import MetricsTarget
+from harness.storm.submission import MetricsAddress, MetricsTarget
 
 logger = logging.getLogger(__name__)
 
@@ -250,15 +250,6 @@ class Recorder:
 # -- InfluxDB -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class InfluxTarget:
-    """Where consumers post to (``harness.storm.deployment.MetricsTarget``)."""
-
-    url: str
-    token_file: str
-    spool: str
-
-
 def local_influxdb(data: Path | None = None, retention_days: int | None = None) -> InfluxServer:
     """Return an InfluxDB on this machine, not started, with the token of ``INFLUXDB_TOKEN`` if there is one.
 
@@ -279,17 +270,15 @@ def local_influxdb(data: Path | None = None, retention_days: int | None = None) 
     )
 
 
-def influx_target(server: MetricServer) -> InfluxTarget:
+def influx_target(server: MetricServer) -> MetricsAddress:
     """Return the facts about a server that metrics consumers need."""
-    return InfluxTarget(server.write_url, str(server.token_file), str(server.spool))
+    return MetricsAddress(server.write_url, str(server.token_file), str(server.spool))
 
 
 def influx_store(server: MetricServer, topology: str) -> InfluxStore:
     """Return the store in a server of which can be seen what waits and whether it lives."""
     return InfluxStore(
-        server.url,
-        influxdb_api.ORG,
-        influxdb_api.BUCKET,
+        InfluxBucket(server.url, influxdb_api.ORG, influxdb_api.BUCKET),
         server.token(),
         topology,
         spool=server.batches,

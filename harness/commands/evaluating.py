@@ -179,7 +179,7 @@ def _signed(value: float | None) -> str:
 )
 @master_option
 @json_option
-def accuracy(
+def accuracy(  # noqa: PLR0913 (an argument an option)
     runs: tuple[Path, ...],
     split_file: Path,
     out: Path,

@@ -55,7 +55,7 @@ ALERT_STATUS = 5
 )
 @click.option("--plot", type=FilePath, metavar="FILE", help="Figure with bands: .svg, .png or .pdf.")
 @json_option
-def forecast(
+def forecast(  # noqa: PLR0913 (an argument an option)
     source: Path,
     step: int | None,
     models: tuple[str, ...],

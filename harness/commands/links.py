@@ -33,7 +33,7 @@ from harness.errors import HarnessError, UsageError
     "--draw", type=RunFolder(), nargs=2, metavar="FAST SLOW", help="Draw two runs instead of measuring."
 )
 @json_option
-def slowed_link(
+def slowed_link(  # noqa: PLR0913 (an argument an option)
     delay_ms: float,
     cluster: Path | None,
     experiment: str,

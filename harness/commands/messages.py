@@ -38,7 +38,7 @@ from harness.errors import UsageError
 @click.option("--wait", is_flag=True, help="Wait for another run of this machine, instead of being refused.")
 @shared_loopback_option
 @json_option
-def measure_messages(
+def measure_messages(  # noqa: PLR0913 (an argument an option)
     batches: str,
     sizes: str,
     rounds: int,

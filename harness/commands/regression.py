@@ -43,7 +43,7 @@ from harness.errors import UsageError
 @click.option("--junit", type=FilePath, metavar="FILE", help="Write JUnit XML too.")
 @click.option("--markdown", type=FilePath, metavar="FILE", help="Write a Markdown summary too.")
 @json_option
-def regress(
+def regress(  # noqa: PLR0913 (an argument an option)
     runs: tuple[Path, ...],
     baseline_path: Path,
     update: bool,

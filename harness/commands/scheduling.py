@@ -72,7 +72,7 @@ COLUMNS = (
     help="Write the plan of the one scheduler that is asked, for the key placement of a step.",
 )
 @json_option
-def schedule(
+def schedule(  # noqa: PLR0913 (an argument an option)
     run_path: Path,
     step: int | None,
     asked: tuple[str, ...],
@@ -162,7 +162,7 @@ def schedule(
     help="Write the advised plan, for the key placement of a step.",
 )
 @json_option
-def advise(
+def advise(  # noqa: PLR0913 (an argument an option)
     run_path: Path,
     wanted: str,
     rate: float | None,

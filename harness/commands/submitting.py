@@ -45,7 +45,7 @@ folder_option = click.option(
 )
 @folder_option
 @json_option
-def submit(
+def submit(  # noqa: PLR0913 (an argument an option)
     jar: Path,
     main_class: str,
     args: tuple[str, ...],
@@ -122,7 +122,7 @@ def submit(
 )
 @folder_option
 @json_option
-def apply(
+def apply(  # noqa: PLR0913 (an argument an option)
     plan: Path,
     topology: str,
     cluster: str | None,

@@ -114,13 +114,25 @@ class HorizonScore:
         return _percent(self.false_alarms, self.hits + self.false_alarms)
 
 
-def roll_origins(history: RateHistory, first_s: float, every_s: float, horizon_s: float) -> Iterator[int]:
-    """Yield numbers of buckets to give as history, so that the horizon lies within what is known.
+@dataclass(frozen=True)
+class RollingOrigin:
+    """The moments from which is forecast.
 
-    Parameters
+    Attributes
     ----------
     first_s, every_s : float
         Length of the first history, and how much each is longer than the one before.
+    window_s : float, optional
+        How much of the past a forecaster sees, at most; all of it by default.
+    """
+
+    first_s: float
+    every_s: float
+    window_s: float | None = None
+
+
+def roll_origins(history: RateHistory, origins: RollingOrigin, horizon_s: float) -> Iterator[int]:
+    """Yield numbers of buckets to give as history, so that the horizon lies within what is known.
 
     Raises
     ------
@@ -129,18 +141,18 @@ def roll_origins(history: RateHistory, first_s: float, every_s: float, horizon_s
 
     Examples
     --------
-    >>> list(roll_origins(RateHistory(np.ones(10), bucket_s=2.0), 8.0, 4.0, 6.0))
+    >>> list(roll_origins(RateHistory(np.ones(10), bucket_s=2.0), RollingOrigin(8.0, 4.0), 6.0))
     [4, 6]
     """
-    first = count_buckets(history, first_s)
+    first = count_buckets(history, origins.first_s)
     last = len(history.rate_tps) - count_buckets(history, horizon_s)
     if first > last:
         raise UsageError(
             f"{len(history.rate_tps) * history.bucket_s:g} s of history have no room for an origin at"
-            f" {first_s:g} s and a horizon of {horizon_s:g} s",
+            f" {origins.first_s:g} s and a horizon of {horizon_s:g} s",
             "give more history or a nearer horizon",
         )
-    yield from range(first, last + 1, count_buckets(history, every_s))
+    yield from range(first, last + 1, count_buckets(history, origins.every_s))
 
 
 def judge_forecaster(
@@ -148,11 +160,9 @@ def judge_forecaster(
     history: RateHistory,
     horizons_s: Sequence[float],
     season_s: Sequence[float],
-    first_s: float,
-    every_s: float,
+    origins: RollingOrigin,
     limit_tps: float | None = None,
     probability: float = ALERT_PROBABILITY,
-    window_s: float | None = None,
 ) -> pd.DataFrame:
     """Forecast from one origin after another, and set beside each forecast what came.
 
@@ -160,14 +170,11 @@ def judge_forecaster(
     ----------
     horizons_s : sequence of float
         How far ahead; the bucket that reaches to each is judged.
-    first_s, every_s : float
-        The first origin, and the distance between two.
+    origins : RollingOrigin
     limit_tps : float, optional
         Rate above which there is back-pressure.
     probability : float
         From which on the rate counts as foreseen above the limit.
-    window_s : float, optional
-        How much of the past a forecaster sees, at most; all of it by default.
 
     Returns
     -------
@@ -177,7 +184,8 @@ def judge_forecaster(
         NaN without one), ``above``, ``foreseen``, ``declined`` (the reason, else empty; numbers are NaN).
     """
     rows = []
-    for known in roll_origins(history, first_s, every_s, max(horizons_s)):
+    for known in roll_origins(history, origins, max(horizons_s)):
+        window_s = origins.window_s
         first = 0 if window_s is None else max(0, known - count_buckets(history, window_s))
         start_s = history.start_s + first * history.bucket_s
         past = RateHistory(history.rate_tps[first:known], history.bucket_s, start_s)

@@ -6,6 +6,8 @@ fed by other programs are bursty. The shapes and numbers are this project's own,
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.signal import lfilter
 
@@ -25,15 +27,35 @@ TALLEST = 20.0
 """The tallest burst, in multiples of the least."""
 
 
+@dataclass(frozen=True)
+class Day:
+    """A season of people's traffic.
+
+    Attributes
+    ----------
+    length_s : float
+        A day of two minutes can be played on a cluster.
+    steep : bool
+        Whether it is that of an office.
+    weekly : bool
+        Whether the last two days of seven are quieter.
+    """
+
+    length_s: float = 120.0
+    steep: bool = False
+    weekly: bool = False
+
+
+TWO_MINUTES = Day()
+
+
 def seasonal_trace(
     seed: int,
     days: int = 10,
-    day_s: float = 120.0,
+    day: Day = TWO_MINUTES,
     bucket_s: float = 2.0,
     mean_tps: float = 200.0,
     noise: float = 0.05,
-    weekly: bool = False,
-    steep: bool = False,
 ) -> RateHistory:
     """Return traffic of people: a morning's and an evening's peak each day, and a quiet night.
 
@@ -46,17 +68,14 @@ def seasonal_trace(
         The same seed gives the same trace (with the same release of numpy).
     days : int
         Number of seasons.
-    day_s, bucket_s : float
-        Length of a day and of a bucket; a day of two minutes can be played on a cluster.
+    day : Day
+    bucket_s : float
+        Length of a bucket.
     mean_tps : float
         Mean of the rate, without the weekends' lull.
     noise : float
         Standard deviation of the rate's own wandering, as a share of the rate. Counts vary by chance
         (Poisson) beside this.
-    weekly : bool
-        Whether the last two days of seven are quieter.
-    steep : bool
-        Whether the day is that of an office.
 
     Returns
     -------
@@ -70,14 +89,14 @@ def seasonal_trace(
     (180, True)
     """
     rng = np.random.default_rng(seed)
-    buckets = _bucket_number(days * day_s, bucket_s)
-    day = (np.arange(buckets) + 0.5) * bucket_s / day_s
-    angle = 2 * np.pi * day
+    buckets = _bucket_number(days * day.length_s, bucket_s)
+    at = (np.arange(buckets) + 0.5) * bucket_s / day.length_s  # in days
+    angle = 2 * np.pi * at
     shape = 1 - 0.5 * np.cos(angle) - 0.3 * np.cos(2 * angle - 0.4)
-    if steep:
-        shape = np.interp(day % 1, [at for at, _ in OFFICE], [level for _, level in OFFICE])
-    if weekly:
-        shape = np.where(day % 7 >= 5, WEEKEND, 1.0) * shape
+    if day.steep:
+        shape = np.interp(at % 1, [share for share, _ in OFFICE], [level for _, level in OFFICE])
+    if day.weekly:
+        shape = np.where(at % 7 >= 5, WEEKEND, 1.0) * shape
     innovations = rng.normal(0, noise * np.sqrt(1 - NOISE_MEMORY**2), buckets)
     wandering = lfilter([1.0], [1.0, -NOISE_MEMORY], innovations)
     return _counted(rng, mean_tps * shape * np.exp(wandering - noise**2 / 2), bucket_s)

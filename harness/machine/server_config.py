@@ -137,19 +137,45 @@ KAFKA: Mapping[str, object] = {
 """What a single broker is told wherever it runs."""
 
 
+@dataclass(frozen=True)
+class StormFolders:
+    """Folders of a daemon of Storm's.
+
+    Attributes
+    ----------
+    local : Path
+        Its own data.
+    workers_artifacts : Path
+        Where workers write.
+    log4j2 : Path
+        The logs' configuration.
+    plans : Path, optional
+        Of plan files that Nimbus follows; without it, Storm's own scheduler places executors.
+    """
+
+    local: Path
+    workers_artifacts: Path
+    log4j2: Path
+    plans: Path | None = None
+
+
+@dataclass(frozen=True)
+class SupervisedNode:
+    """A worker node, counted from 0, and the ports of its slots."""
+
+    number: int
+    slots: tuple[int, ...]
+
+
 def storm_yaml(
-    *,
     host: str,
-    local_dir: Path,
-    workers_artifacts: Path,
-    log4j2: Path,
+    folders: StormFolders,
     ports: Ports,
     heaps: Heaps,
     worker_childopts: Sequence[str],
-    node: int | None = None,
-    slots: Sequence[int] = (),
+    *,
+    node: SupervisedNode | None = None,
     secret: str = "",
-    plans: Path | None = None,
 ) -> str:
     """Return ``storm.yaml`` of Nimbus or, where ``node`` is given, of a node's supervisor and workers.
 
@@ -162,10 +188,10 @@ def storm_yaml(
     """
     settings: dict[str, object] = {
         "storm.local.hostname": host,
-        "storm.local.dir": str(local_dir),
-        "storm.workers.artifacts.dir": str(workers_artifacts),
-        "storm.log4j2.conf.dir": str(log4j2),
-        "storm.metricstore.rocksdb.location": str(local_dir / "rocksdb"),
+        "storm.local.dir": str(folders.local),
+        "storm.workers.artifacts.dir": str(folders.workers_artifacts),
+        "storm.log4j2.conf.dir": str(folders.log4j2),
+        "storm.metricstore.rocksdb.location": str(folders.local / "rocksdb"),
         "storm.zookeeper.servers": [LOOPBACK],
         "storm.zookeeper.port": ports.zookeeper,
         "nimbus.seeds": [LOOPBACK],
@@ -182,14 +208,14 @@ def storm_yaml(
         settings["storm.messaging.netty.authentication"] = True
         # the name is historical: workers take their secret from here
         settings["storm.zookeeper.topology.auth.payload"] = secret
-    if plans:
+    if folders.plans:
         settings["storm.scheduler"] = PINNED_SCHEDULER
-        settings["harness.plans.folder"] = str(plans)
+        settings["harness.plans.folder"] = str(folders.plans)
     if node is not None:
         # the name by which plans call it
-        settings["supervisor.scheduler.meta"] = {"name": f"node-{node + 1}"}
-        settings["supervisor.slots.ports"] = list(slots)
-        settings["supervisor.thrift.port"] = ports.supervisor_base + node
+        settings["supervisor.scheduler.meta"] = {"name": f"node-{node.number + 1}"}
+        settings["supervisor.slots.ports"] = list(node.slots)
+        settings["supervisor.thrift.port"] = ports.supervisor_base + node.number
     return json.dumps(settings, indent=1) + "\n"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -132,6 +133,26 @@ class ProposalAsked(BaseModel):
         if "name" in self.parameters:  # which would be another scheduler's, or any module's
             raise ValueError("the name stands beside the parameters")
         return self
+
+
+@dataclass(frozen=True)
+class FutureAsked:
+    """The forecast that a plan is to fit.
+
+    Attributes
+    ----------
+    model : str
+        A forecaster's name.
+    quantile_pct : float
+        One of ``questions.PERCENTS``.
+    source_hours, future_mins, bucket_s : float
+    """
+
+    model: str
+    quantile_pct: int
+    source_hours: float
+    future_mins: float
+    bucket_s: float
 
 
 class ForecastRate(BaseModel):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from harness.app.submitted.folder import SubmittedTopology
@@ -14,7 +13,7 @@ from harness.protocols import Observation, Proposal
 from harness.runs import Run
 from harness.schedulers import SCHEDULERS, make_scheduler
 from harness.schedulers.side_by_side import PlacementTable
-from harness.service.answers import ForecastRate, PackingPlan, ProposalAsked
+from harness.service.answers import ForecastRate, FutureAsked, PackingPlan, ProposalAsked
 from harness.service.live_topology import observe_of
 from harness.service.questions import (
     address,
@@ -104,26 +103,6 @@ def _scheduled(source: Observation, asked: ProposalAsked, rate_tps: float) -> tu
     table = PlacementTable(source, source.plan.configuration(), source.plan.nodes, rate_tps)
     (proposal,) = table.propose({name: scheduler})
     return table.as_measured().as_json(), proposal.as_json()
-
-
-@dataclass(frozen=True)
-class FutureAsked:
-    """The forecast that a plan is to fit.
-
-    Attributes
-    ----------
-    model : str
-        A forecaster's name.
-    quantile_pct : float
-        One of ``questions.PERCENTS``.
-    source_hours, future_mins, bucket_s : float
-    """
-
-    model: str
-    quantile_pct: int
-    source_hours: float
-    future_mins: float
-    bucket_s: float
 
 
 class NoForecast(HarnessError):

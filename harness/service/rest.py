@@ -11,6 +11,7 @@ from harness.app.submitted.folder import SubmittedTopology, known
 from harness.runs import Run
 from harness.service.answers import (
     CurrentAnswer,
+    FutureAsked,
     ModelInfo,
     PackingPlan,
     ProposalAsked,
@@ -75,6 +76,17 @@ Level = Annotated[
     BeforeValidator(int),
     Query(description="Quantile of the forecast, in percent."),
 ]
+
+
+def future_of(
+    model: Annotated[str, Query(description="A forecaster's name.")] = "stats-summary",
+    quantile: Level = 95,
+    source_hours: Hours = 24,
+    future_mins: Minutes = 30,
+    metrics_sample_period: Seconds = 2,
+) -> FutureAsked:
+    """Return the forecast that is asked."""
+    return FutureAsked(model, quantile, source_hours, future_mins, metrics_sample_period)
 
 
 @rest.get("/traffic/storm/model_info")
@@ -155,19 +167,14 @@ def pack_now(run: RunAsked, tuner: TunerAsked = "ds2", step: StepAsked = None) -
 @rest.get("/topology/storm/packingplan/{topology}/future")
 def pack_ahead(
     run: RunAsked,
+    future: Annotated[FutureAsked, Depends(future_of)],
     tuner: TunerAsked = "ds2",
-    model: Annotated[str, Query(description="A forecaster's name.")] = "stats-summary",
-    quantile: Level = 95,
-    source_hours: Hours = 24,
-    future_mins: Minutes = 30,
-    metrics_sample_period: Seconds = 2,
     step: StepAsked = None,
 ) -> PackingPlan:
     """Propose a plan for a quantile of the traffic that is forecast."""
     from harness.forecasts import FORECASTERS
     from harness.service import proposals
 
-    if model not in FORECASTERS:
-        raise UnknownName("model", model, list(FORECASTERS))
-    future = proposals.FutureAsked(model, quantile, source_hours, future_mins, metrics_sample_period)
+    if future.model not in FORECASTERS:
+        raise UnknownName("model", future.model, list(FORECASTERS))
     return proposals.pack_future(run, step, tuner, future)

@@ -15,7 +15,7 @@ from harness.experiments.loading import completed
 from harness.machine.named_paths import file_at
 from harness.machine.servers import ServerHomes
 from harness.plans import Component, QueryPlan, Stream, Window
-from harness.storm.submission import submit_settings
+from harness.storm.submission import MainOfAJar, MetricsAddress, submit_settings
 from harness.storm.submitter import submit
 from harness.topologies.jar import Captured, JarTopology
 from harness.topologies.test_topology import Topology
@@ -63,15 +63,13 @@ def _captured_of(experiment: Experiment, topology: JarTopology, homes: ServerHom
         return experiment
     with tempfile.TemporaryDirectory(prefix="harness-capture-") as folder:
         submit_json = Path(folder) / "submit.json"
+        arguments = topology.arguments(CAPTURED_AS, NOBODY, f"{CAPTURED_AS}-in", f"{CAPTURED_AS}-out")
         settings = submit_settings(
             experiment,
-            topology.jar,
-            topology.main,
-            topology.arguments(CAPTURED_AS, NOBODY, f"{CAPTURED_AS}-in", f"{CAPTURED_AS}-out"),
-            answer=Path(folder) / "answer.json",
-            metrics_url="http://127.0.0.1:9/",
+            MainOfAJar(topology.jar, topology.main, tuple(arguments), storm=experiment.overrides()),
+            MetricsAddress(f"http://{NOBODY}/"),
             nimbus=None,
-            storm=experiment.overrides(),
+            answer=Path(folder) / "answer.json",
         )
         submit_json.write_text(json.dumps(settings))
         instrumentation = jars / "instrumentation.jar"

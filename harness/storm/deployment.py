@@ -25,7 +25,13 @@ from harness.storm.capturing import CAPTURED_AS, captured
 from harness.storm.nimbus import Nimbus
 from harness.storm.pinning import Pinning
 from harness.storm.running_cluster import RunningCluster
-from harness.storm.submission import relief_settings, submit_settings, topology_settings
+from harness.storm.submission import (
+    MainOfAJar,
+    MetricsTarget,
+    relief_settings,
+    submit_settings,
+    topology_settings,
+)
 from harness.storm.submitter import submit
 from harness.storm.topology_state import Rebalance, TopologyState, WorkerStarts, physical_plan
 from harness.topologies.jar import JarTopology
@@ -37,22 +43,6 @@ MAIN = "harness.storm.topologies.Main"
 """Builds the harness's own topologies."""
 COMMIT_WAIT_S = 1
 """How long the spouts of an earlier submission are deactivated before it ends, as in a rebalance."""
-
-
-class MetricsTarget(Protocol):
-    """Where a topology sends its metrics."""
-
-    @property
-    def url(self) -> str:
-        """Address that lines are posted to, as to InfluxDB's write interface."""
-
-    @property
-    def token_file(self) -> str:
-        """File that holds the token, on the workers' hosts; empty for none."""
-
-    @property
-    def spool(self) -> str:
-        """Folder for lines that are not delivered yet, on the workers' hosts; empty for none."""
 
 
 class Submitter(Protocol):
@@ -139,15 +129,11 @@ class OfTheHarness:
         topology_json.write_text(json.dumps(settings, indent=1))
         return submit_settings(
             self._experiment,
-            self.jar,
-            MAIN,
-            [str(topology_json)],
-            answer=answer,
-            metrics_url=metrics.url,
-            token_file=metrics.token_file,
-            spool=metrics.spool,
-            nimbus=nimbus,
-            batching=batching,
+            MainOfAJar(self.jar, MAIN, (str(topology_json),)),
+            metrics,
+            nimbus,
+            answer,
+            batching,
         )
 
     def check(self, answer: Mapping[str, Any]) -> None:
@@ -194,23 +180,17 @@ class OfAJar:
     ) -> dict[str, Any]:
         """Return ``submit.json``."""
         tasks = self._of.task_counts()
-        return submit_settings(
-            self._experiment,
+        program = MainOfAJar(
             self.jar,
             self._of.main,
-            self._args,
-            answer=answer,
-            metrics_url=metrics.url,
-            token_file=metrics.token_file,
-            spool=metrics.spool,
-            nimbus=nimbus,
-            batching=batching,
+            tuple(self._args),
             components={
                 name: {"executors": executors, "tasks": tasks[name]}
                 for name, executors in configuration.executors.items()
             },
             storm={**self._experiment.overrides(), "topology.workers": configuration.workers},
         )
+        return submit_settings(self._experiment, program, metrics, nimbus, answer, batching)
 
     def check(self, answer: Mapping[str, Any]) -> None:
         """Compare what main submitted with what it was seen to submit when the run began.

@@ -6,9 +6,10 @@ The Java side has no defaults of its own, so a run's ``experiment.yaml`` has all
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from harness.experiments.config import Experiment
 from harness.experiments.contracts import TopicNames
@@ -81,65 +82,100 @@ def topology_settings(
     }
 
 
+class MetricsTarget(Protocol):
+    """Where a topology sends its metrics."""
+
+    @property
+    def url(self) -> str:
+        """Address that lines are posted to, as to InfluxDB's write interface."""
+
+    @property
+    def token_file(self) -> str:
+        """File that holds the token, on the workers' hosts; empty for none."""
+
+    @property
+    def spool(self) -> str:
+        """Folder for lines that are not delivered yet, on the workers' hosts; empty for none."""
+
+
+@dataclass(frozen=True)
+class MetricsAddress:
+    """A ``MetricsTarget`` by its address and two paths; empty where nothing is there."""
+
+    url: str
+    token_file: str = ""
+    spool: str = ""
+
+
+@dataclass(frozen=True)
+class MainOfAJar:
+    """A program that submits a topology, and what is replaced in what it submits.
+
+    Attributes
+    ----------
+    jar : Path
+    main : str
+        Its class.
+    args : tuple of str
+        Arguments of its main.
+    components : mapping
+        Executors and tasks of components that shall not have those of the jar.
+    storm : mapping
+        Settings in place of the topology's own.
+    """
+
+    jar: Path
+    main: str
+    args: tuple[str, ...] = ()
+    components: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    storm: Mapping[str, StormValue] = field(default_factory=dict)
+
+
 def submit_settings(
     experiment: Experiment,
-    jar: Path,
-    main: str,
-    args: Sequence[str],
-    *,
-    answer: Path,
-    metrics_url: str,
-    token_file: str = "",
-    spool: str = "",
+    program: MainOfAJar,
+    metrics: MetricsTarget,
     nimbus: tuple[str, int] | None,
+    answer: Path,
     batching: Batching | None = None,
-    components: Mapping[str, Mapping[str, int]] | None = None,
-    storm: Mapping[str, StormValue] | None = None,
 ) -> dict[str, Any]:
     """Return ``submit.json``: how what a jar's main submits is captured, instrumented and sent to Nimbus.
 
     Parameters
     ----------
-    jar, main, args
-        The jar, its class, and the arguments of its main.
-    answer : Path
-        File that gets what became of it.
-    metrics_url : str
+    experiment : Experiment
+    program : MainOfAJar
+    metrics : MetricsTarget
         Where the wrappers report to.
-    token_file, spool : str
-        On the workers' hosts: what holds the token for it, and the folder for metrics that could not be
-        delivered; empty where there is no such thing.
     nimbus : (str, int), optional
         Host and port; None to have the topology described only.
+    answer : Path
+        File that gets what became of it.
     batching : mapping, optional
         What travels in batches; without it, what the topology says.
-    components : mapping, optional
-        Executors and tasks of components that shall not have those of the jar.
-    storm : mapping, optional
-        Settings in place of the topology's own.
     """
     batches = experiment.topology.batching if batching is None else batching
     return {
         "answer": os.path.abspath(answer),
         "nimbus": {"host": nimbus[0], "port": nimbus[1]} if nimbus else None,
-        "jar": os.path.abspath(jar),
-        "main": main,
-        "args": list(args),
+        "jar": os.path.abspath(program.jar),
+        "main": program.main,
+        "args": list(program.args),
         "patience_s": experiment.topology.main_patience_s,
         "instrument": experiment.measure.instrument,
         "metrics": {
-            "url": metrics_url,
-            "token_file": token_file,
-            "spool": spool,
+            "url": metrics.url,
+            "token_file": metrics.token_file,
+            "spool": metrics.spool,
             # the experiment's name, not the run's: the same series every night
             "topology": experiment.name,
             "bucket_s": experiment.measure.bucket_s,
             "consumers": experiment.topology.metrics_consumers,
         },
-        "components": dict(components or {}),
+        "components": dict(program.components),
         "batching": {key: rule.model_dump() for key, rule in batches.items()},
         **relief_settings(experiment.topology.relief),
-        "storm": dict(storm or {}),
+        "storm": dict(program.storm),
     }
 
 

@@ -16,6 +16,7 @@ from harness.errors import UsageError
 from harness.experiments.schedule import Trace
 from harness.forecasts.answers import LEVELS, count_buckets
 from harness.forecasts.judging import (
+    RollingOrigin,
     exceeding_probability,
     foresee,
     judge_forecaster,
@@ -24,7 +25,7 @@ from harness.forecasts.judging import (
     score_horizons,
 )
 from harness.forecasts.seasonal_naive import seasonal_naive
-from harness.forecasts.traces import bursty_trace, seasonal_trace, send_times_s
+from harness.forecasts.traces import Day, bursty_trace, seasonal_trace, send_times_s
 from harness.protocols import RateForecast, RateHistory
 
 
@@ -67,7 +68,9 @@ def test_coverage_of_normal_noise_is_what_the_formula_says() -> None:
     """
     draws = np.random.default_rng(4).normal(0, 1, 2001)
     for deviation, within in ((20.0, 0.034), (10.0, 0.021)):
-        judged = judge_forecaster(normal, RateHistory(100 + deviation * draws, 1.0), (1.0,), (), 1.0, 1.0)
+        judged = judge_forecaster(
+            normal, RateHistory(100 + deviation * draws, 1.0), (1.0,), (), RollingOrigin(1.0, 1.0)
+        )
         (score,) = score_horizons(judged)
         assert score.origins == 2000
         exact = 2 * stats.norm.cdf(stats.norm.ppf(0.95) * 10 / deviation) - 1
@@ -78,7 +81,9 @@ def test_a_rolling_forecast_of_a_repeated_day_has_no_loss_and_misses_nothing() -
     """Seasonal-naive on a sinusoid of its season is exact, so each rate above the limit is foreseen."""
     season = 12
     rates = 100 + 50 * np.sin(2 * np.pi * np.arange(10 * season) / season + 0.1)
-    judged = judge_forecaster(seasonal_naive, RateHistory(rates, 1.0), (1.0, 6.0), (12.0,), 24.0, 1.0, 120.0)
+    judged = judge_forecaster(
+        seasonal_naive, RateHistory(rates, 1.0), (1.0, 6.0), (12.0,), RollingOrigin(24.0, 1.0), 120.0
+    )
     for score in score_horizons(judged):
         assert score.pinball_tps == pytest.approx(0, abs=1e-9)
         above = int((rates[23 + int(score.horizon_s) :][: score.origins] > 120).sum())
@@ -101,7 +106,7 @@ def test_hits_misses_and_false_alarms_by_hand() -> None:
             np.full((1, len(levels)), history.rate_tps[-2]) + np.linspace(-0.1, 0.1, len(levels)),
         )
 
-    judged = judge_forecaster(echo, RateHistory(rates, 1.0), (1.0,), (), 2.0, 1.0, 5.0)
+    judged = judge_forecaster(echo, RateHistory(rates, 1.0), (1.0,), (), RollingOrigin(2.0, 1.0), 5.0)
     assert judged["actual_tps"].tolist() == [9, 1, 1, 9, 1, 1]
     assert judged["foreseen"].tolist() == [True, True, True, False, False, True]
     (score,) = score_horizons(judged)
@@ -119,14 +124,16 @@ def test_a_forecaster_sees_nothing_after_the_origin_and_no_more_than_its_window(
         return normal(history, horizon_s, season_s, levels)
 
     past = RateHistory(np.arange(6.0), 2.0, start_s=100.0)
-    judged = judge_forecaster(watch, past, (4.0,), (), 4.0, 2.0, window_s=6.0)
+    judged = judge_forecaster(watch, past, (4.0,), (), RollingOrigin(4.0, 2.0, window_s=6.0))
     assert seen == [(100.0, [0, 1]), (100.0, [0, 1, 2]), (102.0, [1, 2, 3])]
     assert judged["origin_s"].tolist() == [104, 106, 108]
     assert judged["actual_tps"].tolist() == [3, 4, 5]
 
 
 def test_forecasts_that_were_declined_are_counted_and_in_no_mean() -> None:
-    judged = judge_forecaster(seasonal_naive, RateHistory(np.ones(40), 1.0), (1.0,), (12.0,), 12.0, 4.0, 2.0)
+    judged = judge_forecaster(
+        seasonal_naive, RateHistory(np.ones(40), 1.0), (1.0,), (12.0,), RollingOrigin(12.0, 4.0), 2.0
+    )
     (score,) = score_horizons(judged)
     # origins 12, 16, ..., 36; seasonal-naive needs two seasons
     assert (score.declined, score.origins, score.quiet) == (3, 4, 4)
@@ -135,7 +142,7 @@ def test_forecasts_that_were_declined_are_counted_and_in_no_mean() -> None:
 
 def test_no_room_for_an_origin_is_said() -> None:
     with pytest.raises(UsageError, match="10 s of history have no room"):
-        list(roll_origins(RateHistory(np.ones(10), 1.0), 8.0, 1.0, 3.0))
+        list(roll_origins(RateHistory(np.ones(10), 1.0), RollingOrigin(8.0, 1.0), 3.0))
 
 
 @given(limit=st.floats(40, 160), other=st.floats(40, 160))
@@ -175,7 +182,7 @@ def test_a_seasonal_trace_has_its_mean_day_and_weekend() -> None:
     28 days of 60 buckets, each of 400 tuples and 5 % of wandering: the mean is known to within 0.4 %.
     """
     assert seasonal_trace(seed=1, days=28).rate_tps.mean() == pytest.approx(200, rel=0.015)
-    weekly = seasonal_trace(seed=1, days=28, weekly=True).rate_tps
+    weekly = seasonal_trace(seed=1, days=28, day=Day(weekly=True)).rate_tps
     assert weekly.mean() == pytest.approx(200 * (1 - 0.5 / 7), rel=0.015)
     by_day = weekly.reshape(28, 60).mean(axis=1).reshape(4, 7)
     assert by_day[:, 5:].mean() / by_day[:, :5].mean() == pytest.approx(0.75, rel=0.03)
@@ -186,7 +193,7 @@ def test_a_seasonal_trace_has_its_mean_day_and_weekend() -> None:
 
 def test_a_steep_day_is_an_offices() -> None:
     """Half of the day at 1.75 and half at 0.25, ramps counted: a mean of 1; 1e7 tuples/s have no noise."""
-    rates = seasonal_trace(seed=1, days=2, noise=0.0, mean_tps=1e7, steep=True).rate_tps / 1e7
+    rates = seasonal_trace(seed=1, days=2, noise=0.0, mean_tps=1e7, day=Day(steep=True)).rate_tps / 1e7
     assert rates.mean() == pytest.approx(1, rel=0.001)
     assert rates[[0, 17, 59]] == pytest.approx(0.25, rel=0.01)
     assert rates[[21, 40, 47]] == pytest.approx(1.75, rel=0.01)
@@ -231,7 +238,7 @@ def test_a_trace_that_cannot_be_made_is_refused(wrong: object) -> None:
 
 
 def test_judged_rows_have_the_columns_that_are_promised() -> None:
-    judged = judge_forecaster(normal, RateHistory(np.ones(5), 1.0), (1.0,), (), 2.0, 1.0)
+    judged = judge_forecaster(normal, RateHistory(np.ones(5), 1.0), (1.0,), (), RollingOrigin(2.0, 1.0))
     assert isinstance(judged, pd.DataFrame)
     assert judged["probability"].isna().all()
     assert not judged[["above", "foreseen"]].to_numpy().any()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from harness.errors import UsageError
 from harness.machine import server_config as config
-from harness.machine.server_config import Heaps, Ports
+from harness.machine.server_config import Heaps, Ports, StormFolders, SupervisedNode
 
 
 def properties(text: str) -> dict[str, str]:
@@ -20,21 +20,16 @@ def properties(text: str) -> dict[str, str]:
 
 
 def storm_yaml(
-    node: int | None = None, slots: tuple[int, ...] = (), secret: str = "", plans: Path | None = None
+    node: SupervisedNode | None = None, secret: str = "", plans: Path | None = None
 ) -> dict[str, Any]:
-    text = config.storm_yaml(
-        host="127.0.0.2",
-        local_dir=Path("/home/data/node-1"),
+    folders = StormFolders(
+        local=Path("/home/data/node-1"),
         workers_artifacts=Path("/home/logs/workers"),
         log4j2=Path("/home/log4j2"),
-        ports=Ports(),
-        heaps=Heaps(),
-        worker_childopts=config.worker_childopts(300, "c1", Path("/home/hosts"), Path("/home/logs"), None),
-        node=node,
-        slots=slots,
-        secret=secret,
         plans=plans,
     )
+    options = config.worker_childopts(300, "c1", Path("/home/hosts"), Path("/home/logs"), None)
+    text = config.storm_yaml("127.0.0.2", folders, Ports(), Heaps(), options, node=node, secret=secret)
     settings = json.loads(text)
     assert isinstance(settings, dict)
     return settings
@@ -71,7 +66,7 @@ def test_a_single_broker_replicates_nothing() -> None:
 
 
 def test_a_node_has_its_own_address_slots_and_folders() -> None:
-    node = storm_yaml(0, (6700, 6701))
+    node = storm_yaml(SupervisedNode(0, (6700, 6701)))
     assert node["storm.local.hostname"] == "127.0.0.2"
     assert node["supervisor.slots.ports"] == [6700, 6701]
     assert node["supervisor.thrift.port"] == Ports().supervisor_base
@@ -81,21 +76,22 @@ def test_a_node_has_its_own_address_slots_and_folders() -> None:
 
 def test_nothing_is_written_into_the_shared_storm_home() -> None:
     """Storm resolves relative folders against its home, which is the cache that all clusters share."""
-    settings = storm_yaml(0, (6700,))
+    settings = storm_yaml(SupervisedNode(0, (6700,)))
     folders = [v for k, v in settings.items() if k.endswith((".dir", ".location"))]
     assert len(folders) == 4
     assert all(folder.startswith("/home/") for folder in folders)
 
 
 def test_with_a_secret_daemons_stay_on_loopback_and_workers_ask_for_it() -> None:
-    for server, settings in (("nimbus", storm_yaml(secret="s")), ("supervisor", storm_yaml(0, (6700,), "s"))):
+    node = SupervisedNode(0, (6700,))
+    for server, settings in (("nimbus", storm_yaml(secret="s")), ("supervisor", storm_yaml(node, "s"))):
         assert settings[f"{server}.thrift.transport"] == config.LOOPBACK_TRANSPORT
         assert settings["storm.messaging.netty.authentication"] is True
     assert "nimbus.thrift.transport" not in storm_yaml()  # a sandbox needs none of it
 
 
 def test_plans_name_nodes_as_the_harness_does() -> None:
-    assert storm_yaml(1, (6800,))["supervisor.scheduler.meta"] == {"name": "node-2"}
+    assert storm_yaml(SupervisedNode(1, (6800,)))["supervisor.scheduler.meta"] == {"name": "node-2"}
     nimbus = storm_yaml(plans=Path("/home/plans"))
     assert nimbus["storm.scheduler"] == config.PINNED_SCHEDULER
     assert nimbus["harness.plans.folder"] == "/home/plans"

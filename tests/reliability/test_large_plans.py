@@ -16,6 +16,7 @@ from short_experiments import short_measure
 
 from harness.app.jars import jars
 from harness.backends.local.cluster import LocalCluster
+from harness.experiments.clusters import Local
 from harness.machine import sandbox, servers
 from harness.runs import Run, read_table
 
@@ -28,7 +29,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     if not sandbox.inside() and sandbox.obstacle() is None:
         pytest.fail("it starts servers: run it in the sandbox, as make reliability does", pytrace=False)
     home, extlib = tmp_path_factory.mktemp("cluster"), (jars() / "instrumentation.jar",)
-    with LocalCluster(servers.install(), home, nodes=3, slots_per_node=1, extlib=extlib) as started:
+    with LocalCluster(servers.install(), home, Local(nodes=3, slots_per_node=1), extlib=extlib) as started:
         yield started
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,13 @@ import pytest
 from harness.experiments.config import Experiment
 from harness.experiments.contracts import TopicNames
 from harness.experiments.loading import expand_steps, load
-from harness.storm.submission import relief_settings, submit_settings, topology_settings
+from harness.storm.submission import (
+    MainOfAJar,
+    MetricsAddress,
+    relief_settings,
+    submit_settings,
+    topology_settings,
+)
 from harness.topologies import TOPOLOGIES
 
 
@@ -25,13 +32,14 @@ def _experiment(batching: object) -> Experiment:
     )
 
 
+def described(experiment: Experiment) -> Mapping[str, object]:
+    program = MainOfAJar(Path("a.jar"), "a.Main")
+    return submit_settings(experiment, program, MetricsAddress(""), None, Path("answer.json"))
+
+
 def _batching(batching: object) -> object:
     experiment = _experiment(batching)
-    answer = Path("answer.json")
-    made = submit_settings(
-        experiment, Path("a.jar"), "a.Main", [], answer=answer, metrics_url="", nimbus=None
-    )
-    return made["batching"]
+    return described(experiment)["batching"]
 
 
 def test_batch_sizes_are_whole() -> None:
@@ -50,10 +58,7 @@ def test_what_is_done_about_full_queues_is_whole() -> None:
     assert relief_settings(steps[1].relief) == {"helping": {}, "backpressure": marks}
     whole = {"helping": {"exclam1": {"delta": 0.1, **marks}}, "backpressure": marks}
     assert relief_settings(steps[2].relief) == whole
-    answer = Path("answer.json")
-    made = submit_settings(
-        experiment, Path("a.jar"), "a.Main", [], answer=answer, metrics_url="", nimbus=None
-    )
+    made = described(experiment)
     assert {key: made[key] for key in whole} == whole
 
 

@@ -10,7 +10,7 @@ from short_experiments import SMALL_ALL_IN_ONE
 
 from harness.backends.influxdb import api as influxdb_api
 from harness.backends.influxdb.server import InfluxServer
-from harness.backends.influxdb.store import InfluxStore
+from harness.backends.influxdb.store import InfluxBucket, InfluxStore
 from harness.machine import secret_files
 from harness.schemas import METRICS
 
@@ -39,5 +39,8 @@ def frame(rows: pa.Table) -> pd.DataFrame:
 
 def store_of(server: InfluxServer, topology: str, patience_s: float = 60.0) -> InfluxStore:
     token = secret_files.read(server.token_file)
-    place = (server.url, influxdb_api.ORG, influxdb_api.BUCKET, token, topology)
-    return InfluxStore(*place, patience_s=patience_s)
+    return InfluxStore(bucket_of(server), token, topology, patience_s=patience_s)
+
+
+def bucket_of(server: InfluxServer) -> InfluxBucket:
+    return InfluxBucket(server.url, influxdb_api.ORG, influxdb_api.BUCKET)

@@ -14,6 +14,7 @@ from harness.backends.influxdb.server import InfluxServer
 from harness.backends.local.cluster import LocalCluster
 from harness.backends.neo4j.server import Neo4jServer
 from harness.backends.neo4j.store import set_first_password
+from harness.experiments.clusters import Local
 from harness.machine import sandbox, servers
 from harness.machine.servers import ServerHomes, quiet
 
@@ -29,7 +30,7 @@ def server_homes() -> ServerHomes:
 def cluster(server_homes: ServerHomes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     home = tmp_path_factory.mktemp("cluster")
     extlib = (jars() / "instrumentation.jar",)
-    with LocalCluster(server_homes, home, nodes=2, slots_per_node=2, extlib=extlib) as started:
+    with LocalCluster(server_homes, home, Local(nodes=2, slots_per_node=2), extlib=extlib) as started:
         yield started
 
 

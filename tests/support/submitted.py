@@ -18,7 +18,7 @@ from harness.experiments.config import Experiment
 from harness.experiments.contracts import TopicNames
 from harness.plans import ACKER, TopologyConfiguration
 from harness.storm.deployment import MAIN
-from harness.storm.submission import submit_settings, topology_settings
+from harness.storm.submission import MainOfAJar, MetricsAddress, submit_settings, topology_settings
 from harness.storm.submitter import submit
 
 WAIT_S = 120.0
@@ -69,12 +69,10 @@ def submitted_topology(cluster: LocalCluster, experiment: Experiment, folder: Pa
         (folder / "topology.json").write_text(json.dumps(settings))
         instructions = submit_settings(
             experiment,
-            jars() / "topologies.jar",
-            MAIN,
-            [str(folder / "topology.json")],
-            answer=folder / "answer.json",
-            metrics_url=NOBODY,
+            MainOfAJar(jars() / "topologies.jar", MAIN, (str(folder / "topology.json"),)),
+            MetricsAddress(NOBODY),
             nimbus=(cluster.nimbus.host, cluster.nimbus.port),
+            answer=folder / "answer.json",
         )
         (folder / "submit.json").write_text(json.dumps(instructions))
         submit(

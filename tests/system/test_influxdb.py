@@ -17,14 +17,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from influx_rows import EXPERIMENT, FAR_MS, SINCE_MS, frame, store_of
+from influx_rows import EXPERIMENT, FAR_MS, SINCE_MS, bucket_of, frame, store_of
 from ports import free_port
 
 from harness.app.campaigning import environment
 from harness.app.stores import Stores, local_influxdb
 from harness.backends.influxdb import api as influxdb_api
 from harness.backends.influxdb.server import InfluxServer
-from harness.backends.influxdb.store import CHUNK_MS, Event, InfluxStore
+from harness.backends.influxdb.store import CHUNK_MS, Event, InfluxBucket, InfluxStore
 from harness.backends.metrics.rows import MetricRows
 from harness.errors import ClusterError, HarnessError, UsageError
 from harness.experiments.config import Experiment
@@ -138,8 +138,7 @@ def test_events_are_read_back_and_not_doubled(influx_server: InfluxServer) -> No
 
 
 def test_a_wrong_token_is_refused_in_one_line_without_it(influx_server: InfluxServer) -> None:
-    place = (influx_server.url, influxdb_api.ORG, influxdb_api.BUCKET)
-    with InfluxStore(*place, "wrong-s3cret", "t") as store:
+    with InfluxStore(bucket_of(influx_server), "wrong-s3cret", "t") as store:
         event = Event("start", SINCE_MS, "x/1", 0, "c")
         for asked in (store.check, partial(store.rows, 0, 1), partial(store.write_events, [event])):
             with pytest.raises(UsageError) as refused:
@@ -226,7 +225,7 @@ def test_what_consumers_left_is_delivered_at_start_and_end(influxd_program: Path
 def test_a_bucket_that_is_not_there_is_named(influx_server: InfluxServer) -> None:
     token = secret_files.read(influx_server.token_file)
     with (
-        InfluxStore(influx_server.url, influxdb_api.ORG, "nowhere", token, "t") as store,
+        InfluxStore(bucket_of(influx_server)._replace(name="nowhere"), token, "t") as store,
         pytest.raises(UsageError, match="nowhere"),
     ):
         store.check()
@@ -234,7 +233,7 @@ def test_a_bucket_that_is_not_there_is_named(influx_server: InfluxServer) -> Non
 
 def test_a_server_that_is_gone_is_waited_for_and_then_named() -> None:
     url = f"http://127.0.0.1:{free_port()}"
-    with InfluxStore(url, "o", "b", "s3cret", "t", patience_s=0.3) as store:
+    with InfluxStore(InfluxBucket(url, "o", "b"), "s3cret", "t", patience_s=0.3) as store:
         for asked in (store.check, partial(store.rows, 0, 1), partial(store.texts, "held", 0)):
             with pytest.raises(ClusterError, match=f"influxdb at {url}.* refused") as gone:
                 asked()

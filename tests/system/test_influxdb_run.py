@@ -24,7 +24,7 @@ from relay import Relay
 
 from harness.app.campaigning import environment, jars
 from harness.app.store_sender import StoreSender, given_store, require_given
-from harness.app.stores import InfluxTarget, Recorder, events_of, influx_store
+from harness.app.stores import Recorder, events_of, influx_store
 from harness.backends.influxdb import api as influxdb_api
 from harness.backends.influxdb.server import InfluxServer
 from harness.backends.kafka.client import Topics
@@ -39,6 +39,7 @@ from harness.experiments.stores import MetricStore
 from harness.machine import secret_files
 from harness.runs import Run
 from harness.storm.deployment import StormDeployment, submitter_of
+from harness.storm.submission import MetricsAddress
 from harness.workload.load import KafkaLoad
 from harness.workload.wire import OwnWire
 
@@ -93,7 +94,7 @@ def measured(
         ) as load,
     ):
         kill = Kill(influx_server, relay)
-        target = InfluxTarget(relay.url, str(influx_server.token_file), str(influx_server.spool))
+        target = MetricsAddress(relay.url, str(influx_server.token_file), str(influx_server.spool))
         topics = TopicNames.of(name, experiment.topology.entrances)
         submitter = submitter_of(experiment, name, cluster.bootstrap, topics, jars(), folder / "submission")
         deployment = StormDeployment(experiment, cluster, submitter, target, jars(), folder / "submission")

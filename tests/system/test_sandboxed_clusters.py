@@ -58,9 +58,11 @@ def test_a_dead_server_is_named_and_stop_leaves_nothing(tmp_path: Path) -> None:
         import psutil
         from harness.machine import servers
         from harness.backends.local.cluster import LocalCluster
+        from harness.experiments.clusters import Local
         from harness.errors import ClusterError
 
-        cluster = LocalCluster(servers.install(), Path(sys.argv[1]) / "home", nodes=1, slots_per_node=1)
+        home, shape = Path(sys.argv[1]), Local(nodes=1, slots_per_node=1)
+        cluster = LocalCluster(servers.install(), home / "home", shape)
 
         def homes():  # but for archives of classes, which another test may be making
             found = [
@@ -73,7 +75,7 @@ def test_a_dead_server_is_named_and_stop_leaves_nothing(tmp_path: Path) -> None:
         before = homes()
         cluster.start()
         answer = {"up": [s.name for s in cluster._servers]}
-        other = LocalCluster(cluster.homes, Path(sys.argv[1]) / "other", nodes=1, slots_per_node=1)
+        other = LocalCluster(cluster.homes, home / "other", shape)
         try:
             other.start()
         except ClusterError as e:
@@ -120,11 +122,15 @@ def test_a_server_that_cannot_start_is_one_clear_error(tmp_path: Path) -> None:
         import psutil
         from harness.machine import servers
         from harness.backends.local.cluster import LocalCluster
+        from harness.experiments.clusters import Local
         from harness.machine.server_config import Heaps
         from harness.errors import ClusterError
 
         cluster = LocalCluster(
-            servers.install(), Path(sys.argv[1]) / "home", nodes=1, slots_per_node=1, heaps=Heaps(nimbus=1)
+            servers.install(),
+            Path(sys.argv[1]) / "home",
+            Local(nodes=1, slots_per_node=1),
+            heaps=Heaps(nimbus=1),
         )
         try:
             cluster.start()
@@ -149,16 +155,17 @@ def test_outside_a_sandbox_only_workers_listen_beyond_loopback_and_nothing_outli
         from pathlib import Path
         from harness.machine import sandbox, servers
         from harness.backends.local.cluster import LocalCluster
+        from harness.experiments.clusters import Local
         from harness.errors import UsageError
 
         os.environ.pop(sandbox.MARK)
         homes, home = servers.install(), Path({str(tmp_path)!r}) / "home"
         try:
-            LocalCluster(homes, home, nodes=2, slots_per_node=1).start()
+            LocalCluster(homes, home, Local(nodes=2, slots_per_node=1)).start()
         except UsageError as e:
             print(e, flush=True)
         jar = Path({str(jars() / "instrumentation.jar")!r})
-        cluster = LocalCluster(homes, home, nodes=2, slots_per_node=1, extlib=(jar,))
+        cluster = LocalCluster(homes, home, Local(nodes=2, slots_per_node=1), extlib=(jar,))
         cluster.start()
         print("started", flush=True)
         sys.stdin.read()

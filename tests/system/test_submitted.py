@@ -14,12 +14,12 @@ from chromium import chromium
 from default_storm import KAFKA, NIMBUS, default_storm, until
 from foreign_jars import compiled
 from harness_command import harness
+from influx_rows import bucket_of
 from playwright.sync_api import Browser, expect
 from watched_page import SCREENS, WatchedPage, screen_of
 
 from harness.app.submitted.folder import SubmittedTopology
 from harness.app.submitted.submitting import configuration_of
-from harness.backends.influxdb import api
 from harness.backends.influxdb.server import InfluxServer
 from harness.backends.influxdb.store import InfluxStore
 from harness.machine import secret_files
@@ -59,7 +59,7 @@ def place(
         status, result, said = harness(*submission(jar, influx_server, folder))
         assert status == 0, said
         topology = SubmittedTopology(Path(str(result["submitted"])))
-        with InfluxStore(influx_server.url, api.ORG, api.BUCKET, token, NAME) as store:
+        with InfluxStore(bucket_of(influx_server), token, NAME) as store:
             yield Place(nimbus, store, topology, jar, said)
 
 

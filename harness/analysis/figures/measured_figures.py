@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -185,7 +187,8 @@ def ground_truth_and_complete(data: Results) -> Figure:
     for at, step in enumerate(data.steps):
         bins, counts = values(data, step)
         if len(bins):
-            box(ax, at - 0.18, bins, counts, float(means.get(step, np.nan)), style.COLOURS[4])
+            box = LatencyBox.of(bins, counts, float(means.get(step, np.nan)))
+            draw_box(ax, at - 0.18, box, style.COLOURS[4])
         mine = complete[complete["step"] == step]
         of_spouts = mine.loc[mine["subject"] != "", "value"].dropna().to_numpy()
         spread = np.linspace(-0.06, 0.06, len(of_spouts)) if len(of_spouts) > 1 else np.zeros(len(of_spouts))
@@ -213,31 +216,41 @@ def ground_truth_and_complete(data: Results) -> Figure:
     return figure
 
 
-def box(
-    ax: Axes,
-    at: float,
-    bins: np.ndarray,
-    counts: np.ndarray,
-    mean: float,
-    colour: str,
-    *,
-    hatch: str = "",
-    width: float = 0.28,
-    bins_per_octave: int = BINS_PER_OCTAVE,
-) -> None:
-    """Draw a box from a histogram: whiskers at 5 and 95 %, a diamond at the mean."""
-    q05, q25, q50, q75, q95 = (
-        _quantile_ms(bins, counts, p, bins_per_octave) for p in (0.05, 0.25, 0.5, 0.75, 0.95)
-    )
+@dataclass(frozen=True)
+class LatencyBox:
+    """A distribution as a box shows it: quantiles at 5, 25, 50, 75 and 95 %, and the mean, in ms."""
+
+    quantiles_ms: tuple[float, ...]
+    mean_ms: float
+
+    @classmethod
+    def of(
+        cls, bins: np.ndarray, counts: np.ndarray, mean_ms: float, bins_per_octave: int = BINS_PER_OCTAVE
+    ) -> LatencyBox:
+        """Return the box of a histogram.
+
+        Examples
+        --------
+        >>> box = LatencyBox.of(np.array([20.0]), np.array([100.0]), 1.5, bins_per_octave=1)
+        >>> [round(ms, 3) for ms in box.quantiles_ms]  # one bin, from 2**20 ns on
+        [1.086, 1.247, 1.483, 1.763, 2.026]
+        """
+        ends = (0.05, 0.25, 0.5, 0.75, 0.95)
+        return cls(tuple(_quantile_ms(bins, counts, p, bins_per_octave) for p in ends), mean_ms)
+
+
+def draw_box(ax: Axes, at: float, box: LatencyBox, colour: str, width: float = 0.28) -> None:
+    """Draw a box: whiskers at 5 and 95 %, a diamond at the mean."""
+    q05, q25, q50, q75, q95 = box.quantiles_ms
     ax.bxp(
-        [{"med": q50, "q1": q25, "q3": q75, "whislo": q05, "whishi": q95, "mean": mean}],
+        [{"med": q50, "q1": q25, "q3": q75, "whislo": q05, "whishi": q95, "mean": box.mean_ms}],
         positions=[at],
         widths=width,
         showfliers=False,
         showmeans=True,
         patch_artist=True,
         manage_ticks=False,
-        boxprops={"facecolor": colour, "edgecolor": style.INK, "linewidth": style.pt(0.5), "hatch": hatch},
+        boxprops={"facecolor": colour, "edgecolor": style.INK, "linewidth": style.pt(0.5)},
         medianprops={"color": style.INK, "linewidth": style.pt(1.0)},
         whiskerprops={"linewidth": style.pt(0.5)},
         capprops={"linewidth": style.pt(0.5)},

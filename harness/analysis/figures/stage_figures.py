@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from harness.analysis.figures import style
-from harness.analysis.figures.measured_figures import box, log_latency
+from harness.analysis.figures.measured_figures import LatencyBox, draw_box, log_latency
 from harness.analysis.judge.results import Results
 from harness.analysis.spark.stages import BINS_PER_OCTAVE, INSIDE, PLACES, TRANSFER, means, order, visits
 from harness.schemas import Measure
@@ -47,7 +47,8 @@ def queue_waits(data: Results) -> Figure:
             bins, counts = visits(data.stages, step, component, TRANSFER)
             if len(bins):
                 mean = by_place["all"].get((step, component), np.nan)
-                box(ax, at, bins, counts, mean, style.COLOURS[4], width=0.5, bins_per_octave=BINS_PER_OCTAVE)
+                box = LatencyBox.of(bins, counts, mean, BINS_PER_OCTAVE)
+                draw_box(ax, at, box, style.COLOURS[4], width=0.5)
             for j, place in enumerate(PLACES):
                 mean = by_place[place].get((step, component), np.nan)
                 ax.plot(

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 
 from harness.analysis.spark.inputs import RunRecord, StepRecord
-from harness.analysis.spark.latencies import Actual, actual
+from harness.analysis.spark.latencies import Actual
 from harness.schemas import Measure
 
 
@@ -20,7 +20,7 @@ def throughput(run: RunRecord) -> Iterator[Actual]:
     """Yield the messages a second that came out in every step's interval."""
     for s in run.steps:
         found = s.quality.backlog
-        yield actual(
+        yield Actual(
             s.index,
             Measure.THROUGHPUT,
             "mean",
@@ -44,7 +44,7 @@ def sustainable_rate(run: RunRecord) -> Iterator[Actual]:
             [s.interval.rate_tps for s in steps if not s.changes and s.quality.saturated],
         )
         for s in steps:
-            yield actual(s.index, Measure.SUSTAINABLE, "mean", limit, within=error, n=len(steps), note=note)
+            yield Actual(s.index, Measure.SUSTAINABLE, "mean", limit, within=error, n=len(steps), note=note)
 
 
 def _steady(step: StepRecord) -> bool:

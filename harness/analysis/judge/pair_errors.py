@@ -96,8 +96,8 @@ class Asked:
                         if is_judged(measure, subject):
                             answers[(name, measure, statistic), (i, j)][subject] = value
         for row in (*capacity.throughput(record), *capacity.sustainable_rate(record)):
-            if row["value"] is not None:
-                measured[row["measure"], row["statistic"], row["step"]][""] = float(row["value"])
+            if row.value is not None:
+                measured[row.measure, row.statistic, row.step][""] = float(row.value)
         return cls(answers, measured, told)
 
 

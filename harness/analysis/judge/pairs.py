@@ -30,7 +30,7 @@ def actuals(run: RunRecord, latencies: pd.DataFrame, counted: pd.DataFrame) -> p
     ----------
     run : RunRecord
     latencies : DataFrame
-        Rows of ``latencies.actual``.
+        Rows of ``latencies.Actual``.
     counted : DataFrame
         Rows of ``counters.measures``.
 

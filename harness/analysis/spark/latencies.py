@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import NamedTuple
 
 import pandas as pd
 import pyarrow as pa
@@ -28,41 +28,43 @@ from harness.schemas import Measure
 OUTPUT = ["step", "output_partition", "output_offset"]
 """What tells the outputs of sinks apart."""
 
-Actual = dict[str, Any]
-"""One measured number: step, protocol, measure, subject, statistic, value, within, n, note."""
 
+class Actual(NamedTuple):
+    """One measured number.
 
-def actual(
-    step: int,
-    measure: str,
-    statistic: str,
-    value: float | None,
-    *,
-    protocol: str = "ours",
-    subject: str = "",
-    within: float | None = None,
-    n: float = 0.0,
-    note: str = "",
-) -> Actual:
-    """Return one measured number; ``note`` says why where a number is missing."""
-    return {
-        "step": step,
-        "protocol": protocol,
-        "measure": measure,
-        "subject": subject,
-        "statistic": statistic,
-        "value": value,
-        "within": within,
-        "n": float(n),
-        "note": note,
-    }
+    Attributes
+    ----------
+    step : int
+    measure, statistic : str
+    value : float, optional
+        None where it was not measured.
+    protocol : {'ours', 'thesis'}
+    subject : str
+        Empty for the whole topology.
+    within : float, optional
+        Standard error within the interval.
+    n : float
+        Samples that the number is made of.
+    note : str
+        The reason why a number is missing.
+    """
+
+    step: int
+    measure: str
+    statistic: str
+    value: float | None
+    protocol: str = "ours"
+    subject: str = ""
+    within: float | None = None
+    n: float = 0.0
+    note: str = ""
 
 
 def ground_truth(spark: SparkSession, source: Source, histogram: pd.DataFrame) -> Iterator[Actual]:
     """Mean and exact percentiles of all messages of the intervals, by step and by sink."""
     exact = exact_quantiles(spark, source, histogram, list(PERCENTILES.values()))
     for found in groups(histogram):
-        of = partial(actual, found.step, Measure.GROUND_TRUTH, subject=found.subject, n=found.samples)
+        of = partial(Actual, found.step, Measure.GROUND_TRUTH, subject=found.subject, n=found.samples)
         mean = int(found.sums_ns.sum()) / found.samples / 1e6
         per_batch = found.n.sum(axis=1)
         error = quantile_error(found.sums_ns / per_batch / 1e6, per_batch, mean)
@@ -96,7 +98,7 @@ def complete(step: StepRecord) -> Iterator[Actual]:
         acked = by_spout[executor.label].acked if executor.label in by_spout else 0
         note = "" if value is not None else "no tuple of this executor was acked in the interval"
         for protocol, statistic in (("ours", "mean"), ("thesis", "p90_paths")):
-            yield actual(
+            yield Actual(
                 step.index,
                 Measure.COMPLETE,
                 statistic,
@@ -107,7 +109,7 @@ def complete(step: StepRecord) -> Iterator[Actual]:
                 note=note,
             )
     by_executor = list(found.values())
-    yield actual(
+    yield Actual(
         step.index,
         Measure.COMPLETE,
         "p90_paths",
@@ -119,7 +121,7 @@ def complete(step: StepRecord) -> Iterator[Actual]:
     mean = complete_mean_ms(step)
     note = "" if mean is not None else "Storm reported no complete latency in the interval"
     acked = sum(by_spout[k].acked for k in found)
-    yield actual(step.index, Measure.COMPLETE, "mean", mean, n=acked, note=note)
+    yield Actual(step.index, Measure.COMPLETE, "mean", mean, n=acked, note=note)
 
 
 def complete_mean_ms(step: StepRecord) -> float | None:
@@ -150,7 +152,7 @@ def thesis_ground_truth(spark: SparkSession, source: Source) -> Iterator[Actual]
             some = of_step[of_step["kept"] > 0]
             means = some["sum_ns"].to_numpy() / some["kept"].to_numpy() / 1e6
             within = quantile_error(means, some["kept"].to_numpy(), value)
-        yield actual(
+        yield Actual(
             s.index,
             Measure.GROUND_TRUTH,
             "mean_same_node",

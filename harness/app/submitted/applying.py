@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from harness.app.homes import temporary_home
 from harness.app.jars import jars
 from harness.app.store_sender import given_store
-from harness.app.stores import InfluxTarget
 from harness.app.submitted.folder import KeptPlan, Seen, SubmittedTopology, TrackRecord, now_ms
 from harness.app.submitted.observing import Outlook, RowSpan, look_ahead
 from harness.app.submitted.plan_file import AskedPlan, differences, labels
@@ -29,6 +28,7 @@ from harness.machine.readings import ThisMachine
 from harness.machine.servers import ServerHomes
 from harness.plans import AskedPlacement, PhysicalPlan
 from harness.storm.deployment import StormDeployment, submitter_of
+from harness.storm.submission import MetricsAddress
 
 PLAN_WITHIN_S = 240.0
 """How long a plan may take until it is in force."""
@@ -239,7 +239,7 @@ def standing(
         cluster = StandingCluster(facts.cluster, homes, home)
         topics = TopicNames.of(topology.name, experiment.topology.entrances)
         submitter = submitter_of(experiment, topology.name, cluster.bootstrap, topics, jars(), home)
-        target = InfluxTarget("", "", "")  # nothing is submitted
+        target = MetricsAddress("")  # nothing is submitted
         deployment = StormDeployment(experiment, cluster, submitter, target, jars(), home / "submission")
         yield StandingTopology(topology, cluster, deployment, store, times)
 

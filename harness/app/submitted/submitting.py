@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from harness.app.homes import temporary_home
 from harness.app.jars import jars
 from harness.app.store_sender import TOKEN, require_given
-from harness.app.stores import InfluxTarget, given_graph
+from harness.app.stores import given_graph
 from harness.app.submitted.folder import SubmittedFacts, SubmittedTopology, now_ms
 from harness.backends.running.cluster import FoundCluster, look, require_free
 from harness.backends.running.standing import StandingCluster
@@ -29,6 +29,7 @@ from harness.machine.servers import ServerHomes
 from harness.plans import PhysicalPlan, TopologyConfiguration
 from harness.storm.capturing import known
 from harness.storm.deployment import StormDeployment, submitter_of
+from harness.storm.submission import MetricsAddress
 from harness.topologies.jar import ACKERS
 
 HEAP = "topology.worker.max.heap.size.mb"
@@ -104,7 +105,7 @@ def submit_to_stay(
         cluster = StandingCluster(shape, homes, home)
         topics = TopicNames.of(asked.name, experiment.topology.entrances)
         submitter = submitter_of(experiment, asked.name, cluster.bootstrap, topics, jars(), home)
-        target = InfluxTarget(write_url(asked.metrics), cluster.hand_out(_token()), "")
+        target = MetricsAddress(write_url(asked.metrics), cluster.hand_out(_token()))
         deployment = StormDeployment(experiment, cluster, submitter, target, jars(), home / "submission")
         say(f"submitting {submitter.topology} to nimbus at {shape.nimbus}")
         try:

@@ -71,6 +71,14 @@ class Event(NamedTuple):
     configuration: str
 
 
+class InfluxBucket(NamedTuple):
+    """Where metrics are kept: a server's address, an organisation there, and a bucket of it."""
+
+    url: str
+    org: str
+    name: str
+
+
 def _nothing() -> None:
     pass
 
@@ -80,7 +88,7 @@ class InfluxStore:
 
     Parameters
     ----------
-    url, org, bucket : str
+    bucket : InfluxBucket
         Where they are.
     token : str
         That may read and write the bucket.
@@ -104,24 +112,22 @@ class InfluxStore:
 
     def __init__(
         self,
-        url: str,
-        org: str,
-        bucket: str,
+        bucket: InfluxBucket,
         token: str,
         topology: str,
         spool: MetricSpool = NOTHING_WAITS,
         attend: Callable[[], None] = _nothing,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        self.url = url
-        self._org = org
-        self._bucket = bucket
+        self.url, self._org, self._bucket = bucket
         self._topology = topology
         self._spool = spool
-        self._post = lambda lines: InfluxApi.of(url).post(lines, token)
+        self._post = lambda lines: InfluxApi.of(bucket.url).post(lines, token)
         self._attend = attend
         self._patience_s = patience_s
-        self._client = InfluxDBClient(url, token=token, org=org, timeout=TIMEOUT_MS, retries=False)
+        self._client = InfluxDBClient(
+            bucket.url, token=token, org=bucket.org, timeout=TIMEOUT_MS, retries=False
+        )
         self._query = self._client.query_api()
         self._write = self._client.write_api(write_options=SYNCHRONOUS)
 

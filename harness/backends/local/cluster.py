@@ -22,12 +22,13 @@ import pyarrow as pa
 
 from harness.backends.faults import LocalFaults
 from harness.errors import ClusterError, UsageError
+from harness.experiments.clusters import Local
 from harness.machine import sandbox, secret_files
 from harness.machine import server_config as config
 from harness.machine.cgroups import CpuQuotas
 from harness.machine.class_archive import class_archive
 from harness.machine.companions import Companion
-from harness.machine.server_config import LOOPBACK, Heaps, Jit, Ports, node_address
+from harness.machine.server_config import LOOPBACK, Heaps, Ports, StormFolders, SupervisedNode, node_address
 from harness.machine.server_process import ServerProcess, kafka_answers, port_is_free, zookeeper_answers
 from harness.machine.servers import ServerHomes, quiet
 from harness.plans import WorkerNode
@@ -50,26 +51,20 @@ class LocalCluster:
         The servers' jars.
     home : Path
         Folder for everything the servers write; made when it is not there.
-    nodes, slots_per_node : int
-        Worker nodes, and workers that each may run.
-    worker_heap_mb : int
-        Heap of a worker, the same from start to end.
-    jit : {"c1", "full"}
-        Compilers of the workers' JVMs. ``c1`` (the default) leaves the optimising one out: workers are
-        restarted by every rebalance, and on few cores its threads disturb the first minutes of each step.
+    shape : Local
+        Worker nodes, their slots and CPU quotas; heap and compilers of workers. The heap is the same from
+        start to end. Quotas need a cgroup that may be written to.
     extlib : sequence of Path
         Jars put on the class path of workers, beside the topology's own. Nimbus takes its scheduler, by
         which plans are pinned, from the one that has it; where none does, Storm's own places executors.
-    cpu_quota_cores : mapping
-        CPU that a node's workers may use together, by node name; needs a cgroup that may be written to.
-    ports, heaps
-        Where servers listen, and how large they grow.
+    heaps : Heaps
+        How large the servers grow.
     companions : sequence of Companion
         Servers beside Storm and Kafka, which start, are watched and end with the cluster.
 
     Examples
     --------
-    >>> with LocalCluster(install(), Path("cluster"), nodes=2, slots_per_node=2) as cluster:  # doctest: +SKIP
+    >>> with LocalCluster(install(), Path("cluster"), Local(nodes=2)) as cluster:  # doctest: +SKIP
     ...     cluster.nimbus.cluster_summary().version
     '2.8.3'
     """
@@ -78,27 +73,19 @@ class LocalCluster:
         self,
         homes: ServerHomes,
         home: Path,
+        shape: Local,
         *,
-        nodes: int,
-        slots_per_node: int,
-        worker_heap_mb: int = 256,
-        jit: Jit = "c1",
         extlib: Sequence[Path] = (),
-        cpu_quota_cores: Mapping[str, float] | None = None,
-        ports: Ports | None = None,
         heaps: Heaps | None = None,
         companions: Sequence[Companion] = (),
     ) -> None:
         self.homes = homes
         self.home = home.resolve()
-        self.ports = ports or Ports()
+        self.ports = Ports()
         self.heaps = heaps or Heaps()
-        self.worker_heap_mb = worker_heap_mb
-        self.jit: Jit = jit
+        self._shape = shape
         self.extlib = tuple(path.resolve() for path in extlib)
         self._companions = tuple(companions)
-        quotas = dict(cpu_quota_cores or {})
-        self._quota_cores = quotas
         self._quotas: CpuQuotas | None = None
         self.nodes: tuple[WorkerNode, ...] = tuple(
             WorkerNode(
@@ -106,10 +93,10 @@ class LocalCluster:
                 address=node_address(i),
                 host=platform.node(),
                 cores=os.cpu_count() or 1,
-                slots=self.ports.slots(i, slots_per_node),
-                cpu_quota_cores=quotas.get(f"node-{i + 1}"),
+                slots=self.ports.slots(i, shape.slots_per_node),
+                cpu_quota_cores=shape.cpu_quota_cores.get(f"node-{i + 1}"),
             )
-            for i in range(nodes)
+            for i in range(shape.nodes)
         )
         self.nimbus = Nimbus(LOOPBACK, self.ports.nimbus)
         self.worker_output = WorkerOutput(self.logs, {port: n.name for n in self.nodes for port in n.slots})
@@ -192,8 +179,8 @@ class LocalCluster:
         self._scheduler_jar = self._jar_with(config.PINNED_SCHEDULER)
         progress("preparing the servers' folders")
         self._write_configuration()
-        if self._quota_cores:
-            self._quotas = CpuQuotas(self._quota_cores)
+        if self._shape.cpu_quota_cores:
+            self._quotas = CpuQuotas(self._shape.cpu_quota_cores)
         try:
             self._start(progress)
             for companion in self._companions:
@@ -385,30 +372,25 @@ class LocalCluster:
         )
         self._write_storm_yaml("nimbus", LOOPBACK)
         for i, node in enumerate(self.nodes):
-            self._write_storm_yaml(node.name, node.address, i, node.slots)
+            self._write_storm_yaml(node.name, node.address, SupervisedNode(i, node.slots))
 
-    def _write_storm_yaml(
-        self, name: str, host: str, node: int | None = None, slots: Sequence[int] = ()
-    ) -> None:
+    def _write_storm_yaml(self, name: str, host: str, node: SupervisedNode | None = None) -> None:
         folder, data = self.home / "conf" / name, self.home / "data" / name
         folder.mkdir(exist_ok=True)
         data.mkdir(exist_ok=True)
         archive = class_archive(self.homes)
-        options = config.worker_childopts(self.worker_heap_mb, self.jit, self.hosts, self.logs, archive)
+        options = config.worker_childopts(
+            self._shape.worker_heap_mb, self._shape.worker_jit, self.hosts, self.logs, archive
+        )
+        folders = StormFolders(
+            local=data,
+            workers_artifacts=self.logs / "workers",
+            log4j2=self.home / "log4j2",
+            plans=self.plans if self._scheduler_jar and node is None else None,
+        )
+        secret = self._secret if self._loopback_jar else ""
         (folder / "storm.yaml").write_text(
-            config.storm_yaml(
-                host=host,
-                local_dir=data,
-                workers_artifacts=self.logs / "workers",
-                log4j2=self.home / "log4j2",
-                ports=self.ports,
-                heaps=self.heaps,
-                worker_childopts=options,
-                node=node,
-                slots=slots,
-                secret=self._secret if self._loopback_jar else "",
-                plans=self.plans if self._scheduler_jar and node is None else None,
-            )
+            config.storm_yaml(host, folders, self.ports, self.heaps, options, node=node, secret=secret)
         )
 
     def _require_loopback_jar(self) -> Path:

@@ -24,6 +24,7 @@ from pydantic import Field, ValidationError
 
 from harness.backends.local.cluster import LocalCluster
 from harness.errors import ClusterError, HarnessError, UsageError
+from harness.experiments.clusters import Local
 from harness.machine import sandbox
 from harness.machine.locks import held
 from harness.machine.machine_lock import coming_up
@@ -333,9 +334,7 @@ def _cluster(state: DaemonState) -> LocalCluster:
     return LocalCluster(
         ServerHomes(state.homes),
         state.home,
-        nodes=shape.nodes,
-        slots_per_node=shape.slots_per_node,
-        worker_heap_mb=shape.worker_heap_mb,
+        Local(nodes=shape.nodes, slots_per_node=shape.slots_per_node, worker_heap_mb=shape.worker_heap_mb),
         extlib=shape.extlib,
     )
 

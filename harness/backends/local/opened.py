@@ -25,12 +25,8 @@ def local_cluster(
     cluster = LocalCluster(
         homes,
         home,
-        nodes=shape.nodes,
-        slots_per_node=shape.slots_per_node,
-        worker_heap_mb=shape.worker_heap_mb,
-        jit=shape.worker_jit,
+        shape,
         extlib=(jars / "instrumentation.jar",),
-        cpu_quota_cores=shape.cpu_quota_cores,
         companions=companions,
     )
     cluster.start(progress)

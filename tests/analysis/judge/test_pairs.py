@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from harness.analysis.judge import pairs, summary
 from harness.analysis.judge.arithmetic import StepStates
 from harness.analysis.spark.inputs import RunRecord
-from harness.analysis.spark.latencies import actual
+from harness.analysis.spark.latencies import Actual
 from harness.schemas import ERRORS, PREDICTIONS, Measure
 
 NONE = pd.DataFrame(columns=["step", "measure", "subject", "statistic", "value", "within", "n"])
@@ -43,7 +43,7 @@ def prediction(
 def pair_rows(
     run: RunRecord,
     predicted: list[dict[str, Any]],
-    measured: list[dict[str, Any]],
+    measured: list[Actual],
     unusable: dict[int, tuple[str, str]] | None = None,
 ) -> list[dict[str, Any]]:
     table = pairs.actuals(run, pd.DataFrame(measured), NONE)
@@ -56,7 +56,7 @@ def pair_rows(
 
 def test_errors_of_a_judged_pair(run: RunRecord) -> None:
     """By hand: P = 12, A = 10, noise 0.5."""
-    measured = [actual(1, Measure.GROUND_TRUTH, "mean", 10.0, within=0.5, n=100)]
+    measured = [Actual(1, Measure.GROUND_TRUTH, "mean", 10.0, within=0.5, n=100)]
     predicted = [prediction(0, 1, 12.0, low=9.0, high=13.0), prediction(2, 1, 8.0, low=7.0, high=9.0)]
     high, low = pair_rows(run, predicted, measured)
     assert high["verdict"] == low["verdict"] == "judged"
@@ -94,7 +94,7 @@ NOT_JUDGED: dict[str, tuple[dict[str, Any], float | None, tuple[str, str]]] = {
 def test_what_cannot_be_judged_says_why_and_has_no_error(run: RunRecord) -> None:
     predicted = [{**row, "subject": name} for name, (row, _, _) in NOT_JUDGED.items()]
     measured = [
-        actual(
+        Actual(
             row["proposed_step"],
             Measure.GROUND_TRUTH,
             "mean",
@@ -116,7 +116,7 @@ def test_what_cannot_be_judged_says_why_and_has_no_error(run: RunRecord) -> None
 
 
 def test_a_negative_prediction_is_judged_and_has_no_q_error(run: RunRecord) -> None:
-    (row,) = pair_rows(run, [prediction(0, 1, -5.0)], [actual(1, Measure.GROUND_TRUTH, "mean", 10.0)])
+    (row,) = pair_rows(run, [prediction(0, 1, -5.0)], [Actual(1, Measure.GROUND_TRUTH, "mean", 10.0)])
     assert row["relative_error"] == pytest.approx(-1.5)
     assert row["q_error"] is None
     assert row["error_over_noise"] is None, "no noise is known"
@@ -124,10 +124,10 @@ def test_a_negative_prediction_is_judged_and_has_no_q_error(run: RunRecord) -> N
 
 def test_what_a_model_leaves_out_is_a_named_gap(run: RunRecord) -> None:
     measured = [
-        actual(1, Measure.GROUND_TRUTH, "mean", 10.0),
-        actual(2, Measure.GROUND_TRUTH, "mean", 10.0),
-        actual(1, Measure.GROUND_TRUTH, "mean_same_node", 9.0, protocol="thesis"),
-        actual(1, Measure.GROUND_TRUTH, "mean", 10.0, subject="sender"),
+        Actual(1, Measure.GROUND_TRUTH, "mean", 10.0),
+        Actual(2, Measure.GROUND_TRUTH, "mean", 10.0),
+        Actual(1, Measure.GROUND_TRUTH, "mean_same_node", 9.0, protocol="thesis"),
+        Actual(1, Measure.GROUND_TRUTH, "mean", 10.0, subject="sender"),
     ]
     rows = pair_rows(run, [prediction(0, 1, 11.0), prediction(0, 2, 11.0, statistic="p50")], measured)
     gaps = {
@@ -147,7 +147,7 @@ def summarised(spark: SparkSession, rows: list[dict[str, Any]]) -> dict[str, sum
 
 def test_summary_over_off_diagonal_pairs(spark: SparkSession, run: RunRecord) -> None:
     """By hand: errors 10, 20, 60 % (q 1.1, 1.25, 1.6); no-change errs 20, 40, 50 %; no diagonal."""
-    measured = [actual(s, Measure.GROUND_TRUTH, "mean", 10.0, within=1.0) for s in (1, 2, 3)]
+    measured = [Actual(s, Measure.GROUND_TRUTH, "mean", 10.0, within=1.0) for s in (1, 2, 3)]
     predicted = [
         prediction(0, 1, 11.0, low=9.0, high=13.2),
         prediction(0, 2, 8.0, low=7.0, high=9.0),
@@ -173,7 +173,7 @@ def test_summary_over_off_diagonal_pairs(spark: SparkSession, run: RunRecord) ->
 
 
 def test_an_experiment_without_change_is_called_no_evidence(spark: SparkSession, run: RunRecord) -> None:
-    measured = [actual(s, Measure.GROUND_TRUTH, "mean", 10.0) for s in (1, 2)]
+    measured = [Actual(s, Measure.GROUND_TRUTH, "mean", 10.0) for s in (1, 2)]
     predicted = [prediction(0, p, 10.9, model="no-change") for p in (1, 2)]
     found = summarised(spark, pair_rows(run, predicted, measured))
     (evidence,) = summary.evidence(list(found.values()))
@@ -183,7 +183,7 @@ def test_an_experiment_without_change_is_called_no_evidence(spark: SparkSession,
 
 def test_a_matrix_cell_is_the_median_over_its_subjects(spark: SparkSession, run: RunRecord) -> None:
     subjects = {"a[1-1]": 11.0, "a[2-2]": 12.0, "a[3-3]": 17.0, "a": 50.0}
-    measured = [actual(1, "arrival_rate_tps", "mean", 10.0, subject=k) for k in subjects]
+    measured = [Actual(1, "arrival_rate_tps", "mean", 10.0, subject=k) for k in subjects]
     predicted = [prediction(0, 1, v, measure="arrival_rate_tps", subject=k) for k, v in subjects.items()]
     rows = pair_rows(run, predicted, measured)
     cells = summary.matrices(spark.createDataFrame(pa.Table.from_pylist(rows, schema=ERRORS)))

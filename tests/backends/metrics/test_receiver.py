@@ -23,6 +23,7 @@ from harness.backends.local.cluster import LocalCluster
 from harness.backends.metrics import receiver as receiver_module
 from harness.backends.metrics.receiver import MOST_BYTES, MetricsReceiver
 from harness.errors import ClusterError
+from harness.experiments.clusters import Local
 from harness.machine.servers import ServerHomes
 
 LINE = (
@@ -143,7 +144,7 @@ def test_each_receiver_has_a_token_of_its_own() -> None:
 
 
 def test_a_cluster_of_this_machine_hands_it_out_in_a_file_of_its_owner_s(tmp_path: Path) -> None:
-    cluster = LocalCluster(ServerHomes(tmp_path / "none"), tmp_path, nodes=1, slots_per_node=1)
+    cluster = LocalCluster(ServerHomes(tmp_path / "none"), tmp_path, Local(nodes=1, slots_per_node=1))
     with MetricsReceiver("127.0.0.1", 0, cluster.hand_out) as made:
         file = Path(made.token_file)
         assert file.read_text() == f"{made.token}\n"
