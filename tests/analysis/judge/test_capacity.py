@@ -114,26 +114,26 @@ def test_the_bracket_of_a_ramp() -> None:
 
 def test_throughput_and_the_limit_of_each_configuration(ramp: RunRecord) -> None:
     found = {
-        (a["step"], a["measure"]): a for a in (*capacity.throughput(ramp), *capacity.sustainable_rate(ramp))
+        (a.step, a.measure): a for a in (*capacity.throughput(ramp), *capacity.sustainable_rate(ramp))
     }
-    assert [found[s, THROUGHPUT]["value"] for s in range(5)] == [40, 50, 52, 52, 55]
-    assert found[2, THROUGHPUT]["within"] == 0.4
-    assert [found[s, SUSTAINABLE]["value"] for s in range(5)] == [52.5] * 4 + [None]
-    assert found[0, SUSTAINABLE]["n"] == 4
-    assert "not saturated at up to 55" in found[4, SUSTAINABLE]["note"]
+    assert [found[s, THROUGHPUT].value for s in range(5)] == [40, 50, 52, 52, 55]
+    assert found[2, THROUGHPUT].within == 0.4
+    assert [found[s, SUSTAINABLE].value for s in range(5)] == [52.5] * 4 + [None]
+    assert found[0, SUSTAINABLE].n == 4
+    assert "not saturated at up to 55" in found[4, SUSTAINABLE].note
 
 
 def test_an_unsteady_step_says_nothing_about_the_limit(tmp_path: Path) -> None:
     steps = [step(40, 40), step(50, 50), step(55, 52)]
     steps[1].quality["steady"] = Finding(ok=False, detail="drift")
     run = read_run(build(tmp_path / "run", FakeRun(steps=steps)))
-    assert [a["value"] for a in capacity.sustainable_rate(run)] == [47.5] * 3
+    assert [a.value for a in capacity.sustainable_rate(run)] == [47.5] * 3
 
 
 def test_a_run_of_an_older_harness_has_no_throughput(tmp_path: Path) -> None:
     run = read_run(build(tmp_path, FakeRun(steps=[FakeStep(2, seconds=10, quality={"backlog": None})])))
-    assert {a["value"] for a in capacity.throughput(run)} == {None}
-    assert all("before throughput was kept" in a["note"] for a in capacity.throughput(run))
+    assert {a.value for a in capacity.throughput(run)} == {None}
+    assert all("before throughput was kept" in a.note for a in capacity.throughput(run))
 
 
 def test_a_saturated_step_is_finished_and_valid(ramp: RunRecord) -> None:
