@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from textwrap import shorten
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Never
 
@@ -35,6 +36,8 @@ err = Console(stderr=True, soft_wrap=True)
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that ask a command to end: Ctrl-C, a service manager's, a closed terminal's."""
+MOST_REASON = 200
+"""Characters of a reason that are shown."""
 ONE_WISH_S = 1.0
 """Who signals a whole process group reaches the command several times, by the processes that hand it on."""
 
@@ -211,9 +214,14 @@ def open_measured_step(path: Path, step: int | None, rate: float | None) -> tupl
     return step, source, source.rate_tps if rate is None else rate
 
 
-def pct(value: float | None) -> str:
-    """Return a percentage as it stands in a table."""
+def rounded(value: float | None) -> str:
+    """Return a number as it stands in a table."""
     return "-" if value is None else f"{value:.1f}"
+
+
+def shortened(reason: str) -> str:
+    """Return a reason's first characters, as a line shows it; the last line of ``--json`` has all of it."""
+    return shorten(reason, MOST_REASON, placeholder=" ...")
 
 
 def relative(path: Path) -> Path:

@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from harness.commands.common import RunPath, err, finish, json_option, master_option, pct, relative
+from harness.commands.common import RunPath, err, finish, json_option, master_option, relative, rounded
 from harness.commands.completing import ModelName, RunFolder
 from harness.errors import UsageError
 
@@ -115,7 +115,7 @@ def _errors_compared(found: Any) -> Table:
     for row in shown(found):
         better = {"first": found.first, "second": found.second, "": "no difference shown"}[row.better]
         ends = [_signed(row.low), _signed(row.high)]
-        medians = [pct(row.first_pct), pct(row.second_pct), _signed(row.difference)]
+        medians = [rounded(row.first_pct), rounded(row.second_pct), _signed(row.difference)]
         table.add_row(name(row), str(row.pairs), *medians, *ends, better if row.low is not None else "")
     return table
 

@@ -21,8 +21,8 @@ from harness.commands.common import (
     finish,
     json_option,
     master_option,
-    pct,
     relative,
+    rounded,
     require_private_network,
     require_tools,
     shared_loopback_option,
@@ -416,8 +416,8 @@ def headline(summary: Any, measures: Sequence[str]) -> list[tuple[str, ...]]:
             r["model"],
             r["measure"],
             f"{r['judged']} of {r['comparisons']}",
-            pct(r["median_abs_error_pct"]),
-            pct(r["worst_abs_error_pct"]),
+            rounded(r["median_abs_error_pct"]),
+            rounded(r["worst_abs_error_pct"]),
         )
         for r in summary["errors"]
         if r["protocol"] == "ours" and r["statistic"] == "mean" and r["measure"] in measures

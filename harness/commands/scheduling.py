@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from textwrap import shorten
 from typing import Any
 
 import click
@@ -17,13 +16,13 @@ from harness.commands.common import (
     json_option,
     open_measured_step,
     rate_option,
+    rounded,
+    shortened,
     step_option,
 )
 from harness.commands.completing import RunFolder
 from harness.errors import SchedulerDeclined, UsageError
 
-MOST_REASON = 200
-"""Characters of a reason that are shown; the last line of --json has all of it."""
 COLUMNS = (
     "scheduler",
     "mean ms",
@@ -247,7 +246,7 @@ def _advise(found: Any) -> None:
 def _latency(plan: Any) -> str:
     e = plan.estimate
     if e is None:
-        return shorten(plan.proposal.reason or "no latency is predicted", MOST_REASON, placeholder=" ...")
+        return shortened(plan.proposal.reason or "no latency is predicted")
     ends = "" if e.low is None else f" ({e.low:.1f}-{e.high:.1f})"
     return f"{plan.target.statistic} {e.value:.1f} ms{ends}"
 
@@ -291,24 +290,20 @@ def _cells(p: Any) -> tuple[str, ...]:
         p.scheduler,
         f"{mean.value:.1f}" if known else "-",
         interval,
-        _rounded(p95.value if p95 else None),
-        _rounded(costs.between_workers_tps),
-        _rounded(costs.between_nodes_tps),
-        _rounded(costs.load_distance_pct),
+        rounded(p95.value if p95 else None),
+        rounded(costs.between_workers_tps),
+        rounded(costs.between_nodes_tps),
+        rounded(costs.load_distance_pct),
         str(costs.executors_moved),
         str(costs.workers_restarted),
     )
-
-
-def _rounded(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f}"
 
 
 def _explain(proposals: Sequence[Any]) -> None:
     """Write reasons and notes, which plans are alike, and what is nearest to full."""
     for p in proposals:
         if p.reason:
-            click.echo(f"{p.scheduler}: {shorten(p.reason, MOST_REASON, placeholder=' ...')}")
+            click.echo(f"{p.scheduler}: {shortened(p.reason)}")
     for alike in sorted({tuple(sorted((p.scheduler, *p.same_as))) for p in proposals if p.same_as}):
         click.echo(f"the same plan but for like slots: {', '.join(alike)}")
     if full := next((p.limits[0] for p in proposals if p.limits), None):

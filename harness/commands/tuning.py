@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from textwrap import shorten
 from typing import Any
 
 import click
@@ -17,13 +16,13 @@ from harness.commands.common import (
     json_option,
     open_measured_step,
     rate_option,
+    rounded,
+    shortened,
     step_option,
 )
 from harness.commands.completing import RunFolder
 from harness.errors import UsageError
 
-MOST_REASON = 200
-"""Characters of a reason that are shown; the last line of --json has all of it."""
 
 
 @click.command()
@@ -116,7 +115,7 @@ def tune(
     for p in proposals:
         for reason in (p.proposal.reason, p.predicted.reason if p.predicted else ""):
             if reason:
-                click.echo(f"{p.proposal.tuner}: {shorten(reason, MOST_REASON, placeholder=' ...')}")
+                click.echo(f"{p.proposal.tuner}: {shortened(reason)}")
     for p in proposals if explain else ():
         _explain(p.proposal)
     finish(as_json, {"step": step, "proposals": [p.as_json() for p in proposals]})
@@ -171,12 +170,8 @@ def _performance(predicted: Any) -> tuple[str, ...]:
         latency = (predicted.status, "", "")
     else:
         interval = "" if predicted.low_ms is None else f"{predicted.low_ms:.1f}-{predicted.high_ms:.1f}"
-        latency = (f"{predicted.mean_ms:.1f}", interval, _rounded(predicted.p95_ms))
-    return *latency, _rounded(predicted.throughput_tps), _rounded(predicted.max_sustainable_tps)
-
-
-def _rounded(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f}"
+        latency = (f"{predicted.mean_ms:.1f}", interval, rounded(predicted.p95_ms))
+    return *latency, rounded(predicted.throughput_tps), rounded(predicted.max_sustainable_tps)
 
 
 def _explain(proposal: Any) -> None:

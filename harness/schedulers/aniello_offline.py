@@ -210,8 +210,10 @@ class AnielloOfflineCodeScheduler(Frozen):
     spread : float
         From the fewest nodes that have enough slots (0) to as many as possible (1); the code calls it beta.
 
-    Notes ----- The code leaves executors that are not of the topology to Storm's ``EvenScheduler``, which
-    then has no slot to give. Here they are dealt to the workers in use.
+    Notes
+    -----
+    The code leaves executors that are not of the topology to Storm's ``EvenScheduler``, which then has no slot
+    to give. Here they are dealt to the workers in use.
     """
 
     alpha: Share = 0.0

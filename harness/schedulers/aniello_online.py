@@ -88,7 +88,9 @@ class AnielloOnlineScheduler(Frozen):
     timeout_s : float
         Least time between two changes, for whoever asks again and again. A single proposal does not use it.
 
-    Notes ----- The documents have defaults for alpha, beta, delta and ``timeout_s``; of the others they say
+    Notes
+    -----
+    The documents have defaults for alpha, beta, delta and ``timeout_s``; of the others they say
     that a user must give them. Here the defaults are those that bound nothing.
 
     Deviations from the published code: a slot's load counts on its node (the code adds the node's own load

@@ -30,7 +30,9 @@ class BalanceScheduler(Frozen):
     round_mean : bool
         Whether the mean load is rounded up to whole points, as in the paper.
 
-    Notes ----- The paper names no budget: the default is the number of migrations a period that it reports
+    Notes
+    -----
+    The paper names no budget: the default is the number of migrations a period that it reports
     of ALBIC. Traffic is not looked at.
     """
 

@@ -263,7 +263,9 @@ class RStormScheduler(Frozen):
     ackers_per_worker : int
         Ackers bound to each worker as it is opened (``topology.ras.acker.executors.per.worker``).
 
-    Notes ----- With a source an executor asks for the mean CPU that its component's executors used. The
+    Notes
+    -----
+    With a source an executor asks for the mean CPU that its component's executors used. The
     number of workers that is asked for is ignored, as by Storm: as many are opened as their memory makes
     necessary.
 

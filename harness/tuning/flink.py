@@ -11,20 +11,17 @@ of a scale-down are left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from pydantic import Field
 
-from harness.errors import ModelDeclined
-from harness.plans import Frozen, NotNegative
-from harness.protocols import Observation, Scalar, TuningDecision, TuningProposal
-from harness.schemas import Clock
+from harness.protocols import Scalar, TuningDecision
 from harness.tuning.bounds import bound_reason
 from harness.tuning.dataflow import DataflowNode, rational
 from harness.tuning.ds2 import scale
-from harness.tuning.measured import StepReading
+from harness.tuning.reading_tuner import ReadingTuner, TunedDataflow
 
 BOUNDS = "max(u - b, 0) <= target / true_rate <= min(u + b, 1)"
 
@@ -48,15 +45,7 @@ def leaving_bounds(
     return None if within else busy
 
 
-class BoundedScaling(NamedTuple):
-    """Executors by component, the records of their decisions, and the reason in words."""
-
-    executors: Mapping[str, int]
-    decisions: tuple[TuningDecision, ...]
-    reason: str
-
-
-def bounded_scale(nodes: Sequence[DataflowNode], utilisation: Fraction, boundary: Fraction) -> BoundedScaling:
+def bounded_scale(nodes: Sequence[DataflowNode], utilisation: Fraction, boundary: Fraction) -> TunedDataflow:
     """Return DS2's executors at a utilisation where a component that would change leaves its bounds.
 
     Else all keep their executors.
@@ -76,7 +65,7 @@ def bounded_scale(nodes: Sequence[DataflowNode], utilisation: Fraction, boundary
     if out or not changing:
         words = [f"{name} would be busy {float(busy):.2f} of the time" for name, busy in out.items()]
         reason = "; ".join(filter(None, [", ".join(words), bound_reason(scaled.decisions)]))
-        return BoundedScaling(scaled.executors, scaled.decisions, reason)
+        return TunedDataflow(scaled.executors, scaled.decisions, reason)
     why = "No component that would change leaves its bounds, so all keep their executors."
     kept = []
     for node in nodes:
@@ -92,10 +81,10 @@ def bounded_scale(nodes: Sequence[DataflowNode], utilisation: Fraction, boundary
             TuningDecision(node=node.name, formula=BOUNDS, values=values, result=node.executors, why=why)
         )
     named = ", ".join(node.name for node in changing)
-    return BoundedScaling({n.name: n.executors for n in nodes}, tuple(kept), f"within its bounds: {named}")
+    return TunedDataflow({n.name: n.executors for n in nodes}, tuple(kept), f"within its bounds: {named}")
 
 
-class FlinkTuner(Frozen):
+class FlinkTuner(ReadingTuner):
     """Executors for a target utilisation, where one leaves its bounds (``harness.tuning.flink``).
 
     Attributes
@@ -104,29 +93,13 @@ class FlinkTuner(Frozen):
         Share of time that an executor is to be busy (``job.autoscaler.utilization.target``).
     boundary : float
         How far from it a component may be (``job.autoscaler.target.utilization.boundary``).
-    clock : {"wall", "cpu"}
-        Clock by which processing takes its time.
-    ppt_ms : mapping of str to float
-        Processing time by component, instead of what was measured.
     """
+
+    name = "flink"
 
     utilisation: Annotated[float, Field(gt=0, le=1)] = 0.7
     boundary: Annotated[float, Field(ge=0, le=1)] = 0.3
-    clock: Clock = Clock.WALL
-    ppt_ms: Mapping[str, NotNegative] = {}
 
-    def propose(self, source: Observation, rate_tps: float) -> TuningProposal:
-        """Scale the measured step's components, or leave all as they are."""
-        try:
-            nodes = StepReading(self.clock, self.ppt_ms).nodes(source, rate_tps)
-        except ModelDeclined as why:
-            return TuningProposal(tuner="flink", status="declined", reason=str(why))
-        scaling = bounded_scale(nodes, rational(self.utilisation), rational(self.boundary))
-        return TuningProposal(
-            tuner="flink",
-            reason=scaling.reason,
-            executors=scaling.executors,
-            workers=len(source.plan.workers),
-            batching=source.settings.batching,
-            decisions=scaling.decisions,
-        )
+    def tune(self, nodes: tuple[DataflowNode, ...]) -> TunedDataflow:
+        """Scale all components, or leave all as they are."""
+        return bounded_scale(nodes, rational(self.utilisation), rational(self.boundary))

@@ -7,19 +7,17 @@ from typing import Annotated
 
 from pydantic import Field
 
-from harness.errors import ModelDeclined
 from harness.models.contract.message_costs import SHIPPED_TIMES, MessageTimes
-from harness.plans import FLUSH_MS, Frozen, NotNegative, Positive, PositiveFloat
-from harness.protocols import Observation, TuningProposal
-from harness.schemas import Clock
+from harness.plans import FLUSH_MS, Positive, PositiveFloat
 from harness.tuning.aeolus import Optimizer
 from harness.tuning.bounds import MOST_BATCH_BYTES, TRANSPORT_BYTES, batch_warning, bound_reason
 from harness.tuning.dataflow import DataflowNode, MessageCost, rational
 from harness.tuning.ds2 import scale
 from harness.tuning.measured import StepReading
+from harness.tuning.reading_tuner import ReadingTuner, TunedDataflow
 
 
-class AeolusTuner(Frozen):
+class AeolusTuner(ReadingTuner):
     """Batch sizes and executors that maximise throughput (``harness.tuning.aeolus``).
 
     Attributes
@@ -30,28 +28,24 @@ class AeolusTuner(Frozen):
         After which a batch leaves that is not full.
     most_batch_bytes : int
         B_max in bytes. More than one packet of TCP/IP brings a warning.
-    clock : {"wall", "cpu"}
-        Clock by which processing takes its time.
-    ppt_ms : mapping of str to float
-        Processing time by component, instead of what was measured.
     tuple_bytes : mapping of str to float
         Size of a tuple by component or ``component:stream``, instead of what was measured.
     """
 
+    name = "aeolus"
+
     message: MessageTimes = SHIPPED_TIMES
     flush_ms: Positive = FLUSH_MS
     most_batch_bytes: Annotated[int, Field(ge=1, le=TRANSPORT_BYTES)] = MOST_BATCH_BYTES
-    clock: Clock = Clock.WALL
-    ppt_ms: Mapping[str, NotNegative] = {}
     tuple_bytes: Mapping[str, PositiveFloat] = {}
 
-    def propose(self, source: Observation, rate_tps: float) -> TuningProposal:
-        """Run algorithm 1 on the measured step."""
-        reading = StepReading(self.clock, self.ppt_ms, self.tuple_bytes)
-        try:
-            nodes = reading.nodes(source, rate_tps)
-        except ModelDeclined as why:
-            return TuningProposal(tuner="aeolus", status="declined", reason=str(why))
+    @property
+    def reading(self) -> StepReading:
+        """The way in which it reads a step, tuples' sizes included."""
+        return StepReading(self.clock, self.ppt_ms, self.tuple_bytes)
+
+    def tune(self, nodes: tuple[DataflowNode, ...]) -> TunedDataflow:
+        """Run algorithm 1."""
         optimizer = Optimizer(
             MessageCost.of(self.message), rational(self.flush_ms) / 1000, self.most_batch_bytes
         )
@@ -59,14 +53,9 @@ class AeolusTuner(Frozen):
         batching = tuned.batching(self.flush_ms)
         by_name = {node.name: node for node in nodes}
         warnings = [batch_warning(c, b.size, by_name[c].largest_tuple_bytes) for c, b in batching.items()]
-        return TuningProposal(
-            tuner="aeolus",
-            reason="; ".join(filter(None, [bound_reason(tuned.decisions), *warnings, *self._assumed(nodes)])),
-            executors={name: node.executors for name, node in tuned.nodes.items()},
-            workers=len(source.plan.workers),
-            batching=batching,
-            decisions=tuned.decisions,
-        )
+        reasons = [bound_reason(tuned.decisions), *warnings, *self._assumed(nodes)]
+        executors = {name: node.executors for name, node in tuned.nodes.items()}
+        return TunedDataflow(executors, tuned.decisions, "; ".join(filter(None, reasons)), batching)
 
     def _assumed(self, nodes: tuple[DataflowNode, ...]) -> list[str]:
         """Name what was put in without a measurement."""
@@ -81,35 +70,20 @@ class AeolusTuner(Frozen):
         return [f"assumed, not measured: {named}"] if named else []
 
 
-class DS2Tuner(Frozen):
+class DS2Tuner(ReadingTuner):
     """Executors from true rates in one pass (``harness.tuning.ds2``).
 
     Attributes
     ----------
     utilisation : float
         Share of time that an executor is to be busy; DS2 itself has 1.
-    clock : {"wall", "cpu"}
-        Clock by which processing takes its time.
-    ppt_ms : mapping of str to float
-        Processing time by component, instead of what was measured.
     """
 
-    utilisation: Annotated[float, Field(gt=0, le=1)] = 1.0
-    clock: Clock = Clock.WALL
-    ppt_ms: Mapping[str, NotNegative] = {}
+    name = "ds2"
 
-    def propose(self, source: Observation, rate_tps: float) -> TuningProposal:
-        """Scale the measured step's components in one pass."""
-        try:
-            nodes = StepReading(self.clock, self.ppt_ms).nodes(source, rate_tps)
-        except ModelDeclined as why:
-            return TuningProposal(tuner="ds2", status="declined", reason=str(why))
+    utilisation: Annotated[float, Field(gt=0, le=1)] = 1.0
+
+    def tune(self, nodes: tuple[DataflowNode, ...]) -> TunedDataflow:
+        """Scale the components in one pass."""
         scaled = scale(nodes, rational(self.utilisation))
-        return TuningProposal(
-            tuner="ds2",
-            reason=bound_reason(scaled.decisions),
-            executors=scaled.executors,
-            workers=len(source.plan.workers),
-            batching=source.settings.batching,
-            decisions=scaled.decisions,
-        )
+        return TunedDataflow(scaled.executors, scaled.decisions, bound_reason(scaled.decisions))

@@ -22,6 +22,7 @@ from harness.plans import (
     WorkerNode,
 )
 from harness.protocols import Observation, Settings
+from harness.schemas import METRICS
 
 SETTINGS = Settings(storm={"topology.disable.loadaware.messaging": True}, version="2.8.3")
 
@@ -263,18 +264,7 @@ def observation(
                 add("ack", c.name, task, "", "", "count", np.full(buckets, 10.0))
                 add("ack", c.name, task, "", "", "sum_ns", np.full(buckets, 10 * 5e6))
                 add("ack_hist", c.name, task, "", "", "5242880", np.full(buckets, 10.0))
-    names = [
-        "bucket_end_ms",
-        "measurement",
-        "component",
-        "task",
-        "worker",
-        "stream",
-        "peer",
-        "field",
-        "value",
-    ]
-    metrics = pd.DataFrame(rows, columns=names)
+    metrics = pd.DataFrame(rows, columns=METRICS.names)
     for name in ("measurement", "component", "worker", "stream", "peer", "field"):
         metrics[name] = metrics[name].astype("category")
     return Observation(

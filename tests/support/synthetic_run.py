@@ -282,20 +282,9 @@ def metrics_table(step: FakeStep, plan: PhysicalPlan, start_ms: int, seed: int) 
                     for target, sent in zip(targets, rng.multinomial(count, weights), strict=True):
                         if sent:
                             add("transferred", "count", sent, s.stream, str(target))
-    names = [
-        "bucket_end_ms",
-        "measurement",
-        "component",
-        "task",
-        "worker",
-        "stream",
-        "peer",
-        "field",
-        "value",
-    ]
-    columns = list(zip(*rows, strict=True)) if rows else [[] for _ in names]
+    columns = list(zip(*rows, strict=True)) if rows else [[] for _ in METRICS.names]
     return pa.table(
-        {n: _column(list(c), METRICS.field(n).type) for n, c in zip(names, columns, strict=True)},
+        {n: _column(list(c), METRICS.field(n).type) for n, c in zip(METRICS.names, columns, strict=True)},
         schema=METRICS,
     )
 

@@ -7,7 +7,8 @@ from fractions import Fraction as F
 import pytest
 
 from harness.tuning.dataflow import DataflowLink, DataflowNode
-from harness.tuning.flink import BoundedScaling, bounded_scale
+from harness.tuning.flink import bounded_scale
+from harness.tuning.reading_tuner import TunedDataflow
 
 
 def word_count(rate_tps: int, splitters: int, counters: int) -> list[DataflowNode]:
@@ -23,7 +24,7 @@ def word_count(rate_tps: int, splitters: int, counters: int) -> list[DataflowNod
     ]
 
 
-def scaled(rate_tps: int, splitters: int, counters: int) -> BoundedScaling:
+def scaled(rate_tps: int, splitters: int, counters: int) -> TunedDataflow:
     return bounded_scale(word_count(rate_tps, splitters, counters), F(7, 10), F(3, 10))
 
 

@@ -18,18 +18,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.errors import ModelDeclined
-from harness.models.contract.answers import (
-    answer,
-    by_executor,
-    declined,
-    number,
-    require_rate,
-    routing_estimates,
+from harness.models.baselines.proportionality import (
+    bolts,
+    executor_shares,
+    io_ratios,
+    median_service_ms,
+    no_latency,
+    routing,
+    untimed,
 )
-from harness.models.contract.io_ratios import task_coefficients
-from harness.models.contract.layout import FloatArray, Layout, lay_out, outputs, require_same_topology
-from harness.models.contract.observe import Measured, Rows, io_label, observe, require_counts
-from harness.models.contract.routing import proportions
+from harness.models.contract.answers import answer, by_executor, declined, number, observe_for
+from harness.models.contract.layout import FloatArray, Layout, outputs
+from harness.models.contract.observe import Measured, Rows, require_counts
 from harness.plans import PhysicalPlan
 from harness.protocols import Estimate, Observation, Prediction, Settings
 from harness.schemas import Measure, Metric, MetricField
@@ -70,21 +70,18 @@ def caladrius(source: Observation, proposed: PhysicalPlan, settings: Settings, r
     """
     del settings
     try:
-        require_rate(rate_tps, "proposed")
-        require_rate(source.rate_tps, "source")
-        require_same_topology(source.plan, proposed)
-        measured, layout = observe(source), lay_out(proposed)
+        measured, layout = observe_for(source, proposed, rate_tps)
     except ModelDeclined as why:
         return declined(proposed, why)
     lines = rate_lines(measured, layout, source.rate_tps)
     return answer(
         proposed,
         [
-            ((Measure.ROUTING,), lambda: _routing(measured, layout)),
-            ((Measure.IO_RATIO,), lambda: _io_ratios(measured, layout)),
+            ((Measure.ROUTING,), lambda: routing(measured, layout)),
+            ((Measure.IO_RATIO,), lambda: io_ratios(measured, layout)),
             ((Measure.ARRIVALS,), lambda: _arrivals(lines, layout, rate_tps)),
             ((Measure.SERVICE,), lambda: _service(lines, layout)),
-            ((Measure.GROUND_TRUTH, Measure.COMPLETE, Measure.ACK), _no_latency),
+            ((Measure.GROUND_TRUTH, Measure.COMPLETE, Measure.ACK), no_latency),
             ((), lambda: _capacity(lines, layout, rate_tps)),
             ((), lambda: _worker_cpu(source, measured, lines, layout, rate_tps)),
         ],
@@ -128,10 +125,10 @@ class RateLine:
 def rate_lines(measured: Measured, proposed: Layout, source_rate_tps: float) -> Mapping[str, RateLine]:
     """Return the lines of all bolts, downstream."""
     lines = {}
-    for name in _bolts(proposed):
+    for name in bolts(proposed):
         by_task = measured.arrivals(name) / measured.seconds[name]
-        slope = float(by_task.sum()) / source_rate_tps * _share(measured, proposed, name, by_task)
-        lines[name] = RateLine(np.asarray(slope), _median_service_ms(measured, name))
+        slope = float(by_task.sum()) / source_rate_tps * executor_shares(measured, proposed, name, by_task)
+        lines[name] = RateLine(np.asarray(slope), median_service_ms(measured, name))
     return lines
 
 
@@ -152,69 +149,17 @@ def _bent(rate_tps: float, lines: Mapping[str, RateLine]) -> float:
     return rate_tps if np.isnan(bend_tps) else min(rate_tps, bend_tps)
 
 
-def _no_latency() -> list[Estimate]:
-    raise ModelDeclined("Caladrius predicts throughput and back-pressure, no latency")
-
-
-def _share(measured: Measured, layout: Layout, component: str, by_task: FloatArray) -> FloatArray:
-    """Return each proposed executor's share of a component's tuples."""
-    membership = layout.membership[component]
-    if np.array_equal(membership, measured.layout.membership[component]) and by_task.any():
-        return proportions(membership @ by_task)
-    return np.full(membership.shape[0], 1 / membership.shape[0])
-
-
-def _routing(measured: Measured, layout: Layout) -> list[Estimate]:
-    shares = {}
-    for stream, sent in measured.transferred.items():
-        share = _share(measured, layout, stream.target, sent.sum(axis=0))
-        shares[stream] = np.tile(share, (layout.membership[stream.source].shape[0], 1))
-    return routing_estimates(layout, shares)
-
-
-def _bolts(layout: Layout) -> list[str]:
-    return [name for name in layout.order if layout.plan.query_plan.inputs(name)]
-
-
-def _io_ratios(measured: Measured, layout: Layout) -> list[Estimate]:
-    estimates = []
-    for name in _bolts(layout):
-        arrivals = {s: float(measured.received(s).sum()) for s in layout.plan.query_plan.inputs(name)}
-        total = sum(arrivals.values())
-        for output in outputs(layout.plan.query_plan, name):
-            coefficients = task_coefficients(measured, output)
-            sent = sum(float(np.nanmean(coefficients[s])) * a for s, a in arrivals.items() if a > 0)
-            ratio = sent / total if total > 0 else np.nan
-            for owner in [*(e.label for e in layout.executors[layout.of[name]]), name]:
-                subject = io_label(owner, output.stream)
-                estimates.append(number(Measure.IO_RATIO, subject, ratio, f"nothing arrived at {name}"))
-    return estimates
-
-
-def _median_service_ms(measured: Measured, component: str) -> float:
-    """Return the median of the service times of all tasks' metric buckets; NaN without any."""
-    count = measured.service_count_buckets[component]
-    timed = count > 0
-    if not timed.any():
-        return float("nan")
-    return float(np.median(measured.service_ms_buckets[component][timed] / count[timed]))
-
-
 def _by_executor(
     measure: str, name: str, layout: Layout, values: FloatArray, whole: float, unknown: str
 ) -> list[Estimate]:
     return by_executor(measure, layout.executors[layout.of[name]], values, name, whole, unknown)
 
 
-def _untimed(component: str) -> str:
-    return f"metric service of {component} is missing from the source step"
-
-
 def _service(lines: Mapping[str, RateLine], layout: Layout) -> list[Estimate]:
     estimates = []
     for name, line in lines.items():
         values = np.full(len(line.slope), line.service_ms)
-        estimates += _by_executor(Measure.SERVICE, name, layout, values, line.service_ms, _untimed(name))
+        estimates += _by_executor(Measure.SERVICE, name, layout, values, line.service_ms, untimed(name))
     return estimates
 
 
@@ -233,15 +178,15 @@ def _capacity(lines: Mapping[str, RateLine], layout: Layout, rate_tps: float) ->
     for name, line in lines.items():
         loads = line.loads(rate_tps)
         estimates += _by_executor(
-            Measure.UTILISATION, name, layout, loads, float(loads.mean()), _untimed(name)
+            Measure.UTILISATION, name, layout, loads, float(loads.mean()), untimed(name)
         )
     bend_tps, component = first_bend(lines)
     if np.isinf(bend_tps):
         return estimates
     through_tps = min(rate_tps, bend_tps)  # NaN where the bend is
-    estimates.append(number(Measure.SUSTAINABLE, "", bend_tps, _untimed(component)))
+    estimates.append(number(Measure.SUSTAINABLE, "", bend_tps, untimed(component)))
     estimates.append(
-        number(Measure.THROUGHPUT, "", through_tps if bend_tps > 0 else bend_tps, _untimed(component))
+        number(Measure.THROUGHPUT, "", through_tps if bend_tps > 0 else bend_tps, untimed(component))
     )
     return estimates
 
@@ -266,7 +211,7 @@ def _worker_cpu(
             rates = lines[name].slope * through_tps
         else:
             by_task = _emitted_tps(measured, name)
-            rates = by_task.sum() * through_tps / source.rate_tps * _share(measured, layout, name, by_task)
+            rates = by_task.sum() * through_tps / source.rate_tps * executor_shares(measured, layout, name, by_task)
         cpu = rates * (tuple_ms.get(name, 0.0) + beside_ms) / 1000
         cores += np.bincount(layout.worker[layout.of[name]], weights=cpu, minlength=len(workers))
     return [

@@ -31,10 +31,10 @@ from harness.models.contract.answers import (
     by_executor,
     declined,
     number,
-    require_rate,
+    observe_for,
 )
-from harness.models.contract.layout import Layout, lay_out, outputs, require_same_topology
-from harness.models.contract.observe import Measured, io_label, observe
+from harness.models.contract.layout import Layout, outputs
+from harness.models.contract.observe import Measured, io_label
 from harness.plans import PhysicalPlan, Stream, connection_label
 from harness.protocols import Estimate, Observation, Prediction, Settings
 from harness.schemas import Measure
@@ -67,10 +67,7 @@ def jackson(source: Observation, proposed: PhysicalPlan, settings: Settings, rat
     """
     del settings
     try:
-        require_rate(rate_tps, "proposed")
-        require_rate(source.rate_tps, "source")
-        require_same_topology(source.plan, proposed)
-        measured, layout = observe(source), lay_out(proposed)
+        measured, layout = observe_for(source, proposed, rate_tps)
         queues = stations(measured, layout, rate_tps / source.rate_tps)
     except ModelDeclined as why:
         return declined(proposed, why)

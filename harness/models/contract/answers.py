@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from harness.errors import ModelDeclined
-from harness.models.contract.layout import FloatArray, Layout, outputs
-from harness.models.contract.observe import io_label
+from harness.models.contract.layout import FloatArray, Layout, lay_out, outputs, require_same_topology
+from harness.models.contract.observe import Measured, io_label, observe
 from harness.plans import Executor, PhysicalPlan, Relief, Stream, connection_label
-from harness.protocols import Estimate, Prediction, PredictionStatus
+from harness.protocols import Estimate, Observation, Prediction, PredictionStatus
 from harness.schemas import LATENCIES, Measure
 
 MEASURES = (
@@ -124,6 +124,20 @@ def require_rate(rate_tps: float, whose: str) -> None:
     """
     if not (np.isfinite(rate_tps) and rate_tps > 0):
         raise ModelDeclined(f"the {whose} input rate is {rate_tps:g} messages/s, not a positive number")
+
+
+def observe_for(source: Observation, proposed: PhysicalPlan, rate_tps: float) -> tuple[Measured, Layout]:
+    """Return what a source's metrics say, and the layout of a plan that is proposed for a rate.
+
+    Raises
+    ------
+    ModelDeclined
+        When a rate is not positive, the plan is of another topology, or a metric cannot be used.
+    """
+    require_rate(rate_tps, "proposed")
+    require_rate(source.rate_tps, "source")
+    require_same_topology(source.plan, proposed)
+    return observe(source), lay_out(proposed)
 
 
 def by_executor(

@@ -15,12 +15,12 @@ from harness.models.contract.answers import (
     by_executor,
     declined,
     number,
-    require_rate,
+    observe_for,
     routing_estimates,
 )
 from harness.models.contract.io_ratios import Coefficients, executor_coefficients
-from harness.models.contract.layout import FloatArray, Layout, lay_out, outputs, require_same_topology
-from harness.models.contract.observe import Measured, io_label, observe
+from harness.models.contract.layout import FloatArray, Layout, outputs
+from harness.models.contract.observe import Measured, io_label
 from harness.models.contract.service import executor_service_ms
 from harness.models.thesis.arrivals import ArrivalFlows, propagate, spout_emission
 from harness.models.thesis.disruptor_batches import batches, queue_settings
@@ -84,10 +84,8 @@ def storm_tracer(
         Every measure, or a named gap.
     """
     try:
-        require_rate(rate_tps, "proposed")
-        require_rate(source.rate_tps, "source")
-        require_same_topology(source.plan, proposed)
-        stages = ThesisStages(observe(source), lay_out(proposed), settings, rate_tps / source.rate_tps)
+        measured, layout = observe_for(source, proposed, rate_tps)
+        stages = ThesisStages(measured, layout, settings, rate_tps / source.rate_tps)
     except ModelDeclined as why:
         return declined(proposed, why)
     return answer(
