@@ -22,9 +22,9 @@ from harness.commands.common import (
     json_option,
     master_option,
     relative,
-    rounded,
     require_private_network,
     require_tools,
+    rounded,
     shared_loopback_option,
     stop_as_by_ctrl_c,
 )

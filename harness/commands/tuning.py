@@ -24,7 +24,6 @@ from harness.commands.completing import RunFolder
 from harness.errors import UsageError
 
 
-
 @click.command()
 @click.argument("run_path", metavar="RUN", type=RunFolder())
 @step_option

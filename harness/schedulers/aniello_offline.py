@@ -212,8 +212,8 @@ class AnielloOfflineCodeScheduler(Frozen):
 
     Notes
     -----
-    The code leaves executors that are not of the topology to Storm's ``EvenScheduler``, which then has no slot
-    to give. Here they are dealt to the workers in use.
+    The code leaves executors that are not of the topology to Storm's ``EvenScheduler``, which then has no
+    slot to give. Here they are dealt to the workers in use.
     """
 
     alpha: Share = 0.0

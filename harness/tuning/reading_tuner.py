@@ -15,9 +15,9 @@ from harness.tuning.measured import StepReading
 
 
 class TunedDataflow(NamedTuple):
-    """Executors by component, the records of their decisions, the reason in words, and batches if they change.
+    """Executors by component, the records of their decisions, and the reason in words.
 
-    Without ``batching`` the step keeps its own.
+    Without ``batching`` the step's own batches stay.
     """
 
     executors: Mapping[str, int]

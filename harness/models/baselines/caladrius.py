@@ -211,7 +211,12 @@ def _worker_cpu(
             rates = lines[name].slope * through_tps
         else:
             by_task = _emitted_tps(measured, name)
-            rates = by_task.sum() * through_tps / source.rate_tps * executor_shares(measured, layout, name, by_task)
+            rates = (
+                by_task.sum()
+                * through_tps
+                / source.rate_tps
+                * executor_shares(measured, layout, name, by_task)
+            )
         cpu = rates * (tuple_ms.get(name, 0.0) + beside_ms) / 1000
         cores += np.bincount(layout.worker[layout.of[name]], weights=cpu, minlength=len(workers))
     return [

@@ -1,4 +1,4 @@
-"""Caladrius's shares: rates as measured or in equal parts, I/O ratios and service times as the source has them.
+"""Caladrius's shares of rates, as measured or equal, with the source's I/O ratios and service times.
 
 Kalim et al. 2019 and appendix D of the thesis. ``linear`` and ``caladrius`` differ in where rates bend.
 """

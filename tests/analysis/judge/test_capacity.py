@@ -113,9 +113,7 @@ def test_the_bracket_of_a_ramp() -> None:
 
 
 def test_throughput_and_the_limit_of_each_configuration(ramp: RunRecord) -> None:
-    found = {
-        (a.step, a.measure): a for a in (*capacity.throughput(ramp), *capacity.sustainable_rate(ramp))
-    }
+    found = {(a.step, a.measure): a for a in (*capacity.throughput(ramp), *capacity.sustainable_rate(ramp))}
     assert [found[s, THROUGHPUT].value for s in range(5)] == [40, 50, 52, 52, 55]
     assert found[2, THROUGHPUT].within == 0.4
     assert [found[s, SUSTAINABLE].value for s in range(5)] == [52.5] * 4 + [None]

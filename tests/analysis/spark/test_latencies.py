@@ -128,7 +128,7 @@ def test_without_complete_latency_nothing_is_cut_and_nothing_claimed(
     run = read_run(build(tmp_path / "r", FakeRun(steps=steps)))
     (found,) = latencies.thesis_ground_truth(spark, run)
     assert found.value is None
-    assert "no complete latency" in found["note"]
+    assert "no complete latency" in found.note
     assert latencies.complete_mean_ms(run.steps[0]) is None
 
 
@@ -166,4 +166,4 @@ def test_a_step_measured_from_topic_to_topic_is_judged_by_it(
         list(latencies.ground_truth(spark, read_run(run_path), histogram(spark, read_run(run_path))))
     )
     key = (apart, "ours", Measure.GROUND_TRUTH, "", "mean")
-    assert found[key].value > before[key]["value"] + 2  # the broker's are two to three ms more here
+    assert found[key].value > before[key].value + 2  # the broker's are two to three ms more here
