@@ -38,9 +38,9 @@ def make_tuner(name: str, parameters: Mapping[str, object] | None = None) -> Tun
     --------
     >>> make_tuner("ds2", {"utilisation": 0.7}).utilisation
     0.7
-    >>> make_tuner("ds2", {"utilization": 0.7})
+    >>> make_tuner("ds2", {"utilization": 0.7})  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    harness.errors.UsageError: tuner 'ds2' has no parameter 'utilization': its parameters are utilisation
+    harness.errors.UsageError: tuner 'ds2' has no parameter 'utilization': its parameters are ...
     """
     return make(_PLUG_INS, name, parameters or {})
