@@ -109,7 +109,7 @@ class MetricsAddress:
 
 @dataclass(frozen=True)
 class MainOfAJar:
-    """A program that submits a topology, and what is replaced in what it submits.
+    """A program that submits a topology, and the parts of that topology that are replaced.
 
     Attributes
     ----------

@@ -49,7 +49,7 @@ class ReadingTuner(Frozen):
 
     @abstractmethod
     def tune(self, nodes: tuple[DataflowNode, ...]) -> TunedDataflow:
-        """Return what the rule makes of the step's components, producers first."""
+        """Apply the rule to the step's components, which come producers first."""
 
     def propose(self, source: Observation, rate_tps: float) -> TuningProposal:
         """Apply the rule to the measured step at an input rate."""
