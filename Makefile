@@ -14,6 +14,8 @@ SHELL := bash
 NAMED = 2>&1 | (trap '' INT; exec sed -u 's/^/$(@:test-%=%): /')
 PYTEST = bash scripts/tests.sh $@
 MAVEN := mvn -B -Dstyle.color=never -f storm-topologies/pom.xml
+# Maven fetches its test runner on first use only; one small test outside the sandbox does that.
+RUNNER_FETCHED = $(MAVEN) -q test -pl instrumentation -Dtest=HistogramTest
 
 .PHONY: setup setup-dev setup-deep servers run test test-deep test-measured test-beside test-units test-first-run test-java test-python
 .PHONY: test-system test-alone test-stores test-hosts reliability slowest lint bench bench-scale lock docs nightly audit sbom pins wheel wheel-try
@@ -52,9 +54,8 @@ test-units: setup-dev ## Java's and Python's that start no server, with few exam
 	@$(MAKE) --no-print-directory -k -j2 test-java-units test-python-units
 
 test-java-units:
-	@# Maven fetches its test runner on first use only; one small test outside the sandbox does that.
-	@$(MAVEN) -q package -Dtest='KeysTest,HistogramTest' -Dsurefire.failIfNoSpecifiedTests=false $(NAMED)
-	@$(SANDBOX) $(MAVEN) -q -o package -DexcludedGroups=deep $(NAMED)
+	@$(RUNNER_FETCHED) $(NAMED)
+	@$(SANDBOX) $(MAVEN) -q -o test -DexcludedGroups=deep $(NAMED)
 
 test-python-units:
 	@HARNESS_TESTS=quick $(SANDBOX) $(PYTEST) -n 2 --dist loadfile --ignore=tests/system --ignore=tests/hosts --ignore=tests/reliability $(NAMED)
@@ -63,8 +64,8 @@ test-first-run: setup-dev
 	@$(PYTEST) -vv $(FIRST_RUN) $(NAMED)
 
 test-java: setup-dev
-	@$(MAVEN) -q package -Dtest='KeysTest,HistogramTest' -Dsurefire.failIfNoSpecifiedTests=false $(NAMED)
-	$(SANDBOX) $(MAVEN) -o package -Dgroups=deep $(NAMED)
+	@$(RUNNER_FETCHED) $(NAMED)
+	$(SANDBOX) $(MAVEN) -o test -Dgroups=deep $(NAMED)
 
 test-python: setup-dev ## what needs no cluster and the quick circle left out; a file's tests share what they start
 	HARNESS_TESTS=rest $(SANDBOX) $(PYTEST) -n 2 --dist loadfile --ignore=tests/system --ignore=tests/hosts --ignore=tests/reliability $(NAMED)

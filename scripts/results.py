@@ -8,6 +8,7 @@ Run it after archiving, and after `harness accuracy`.
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -33,16 +34,18 @@ The set says what the experiment may be used for ([evaluation-split.yaml](evalua
 were fitted to `tuning`, and `development` was looked at. The last column has the figures that the thesis
 printed for its cluster and its protocol, for comparison only.
 
-The guess `no-change` answers with the source's own measurement. On the thesis's own five it is nearly as
-good as any model in these runs. Where it errs by less than 10 %, an experiment says little for or against a
-model. By the thesis's protocol it errs less than `composite` in multiplier, fields-to-fields and
-loaded-cpu. The `loaded-*` experiments move the answer. The figures over experiments that can tell models
-from a guess are in [accuracy.md](../docs/accuracy.md).
+The guess `no-change` answers with the source's own measurement. Where its median error is under 10 %, an
+experiment says little for or against a model: {quiet}. By the thesis's protocol it errs less than
+`composite` in {beaten}. The figures over experiments that can tell models from a guess are in
+[accuracy.md](../docs/accuracy.md).
 
-One configuration was measured four times, each on a fresh submission (noise-floor). Any two of the four means
-differ by 1.8 % in the median and 3.7 % at most; complete latencies by 1.8 and 3.8 %.
+One configuration was measured {repeats} times, each on a fresh submission (noise-floor). Any two of the means
+differ by {noise[0]:.1f} % in the median and {noise[1]:.1f} % at most; complete latencies by {noise[2]:.1f} and
+{noise[3]:.1f} %.
 
 """
+NOISE = "noise-floor"
+LITTLE_PCT = 10.0
 MODELS = ("composite", "storm-tracer", "jackson", "no-change")
 COLUMNS = (
     (Measure.GROUND_TRUTH, "mean", "ours"),
@@ -53,9 +56,10 @@ COLUMNS = (
 
 
 def experiments() -> list[str]:
-    """Return the thesis's five, then those of ours that move the answer."""
-    loaded = sorted(p.name for p in (ROOT / "reports" / "runs").glob("loaded-*"))
-    return [*(topology.name for topology in THESIS), *loaded]
+    """Return the thesis's five, then all others that move something."""
+    names = [topology.name for topology in THESIS]
+    archived = sorted(p.name for p in (ROOT / "reports" / "runs").iterdir() if p.is_dir())
+    return [*names, *(name for name in archived if name not in (*names, NOISE))]
 
 
 def newest(name: str) -> Path | None:
@@ -65,16 +69,50 @@ def newest(name: str) -> Path | None:
     return valid[-1] if valid else None
 
 
+def found(summary: Any, model: str, column: tuple[str, str, str]) -> Any:
+    """Return a model's row of a run's summary, or None."""
+    rows = summary["errors"]
+    keys = ("measure", "statistic", "protocol", "model")
+    return next((r for r in rows if tuple(r[k] for k in keys) == (*column, model)), None)
+
+
 def cell(summary: Any, model: str, column: tuple[str, str, str]) -> str:
     """Return median and worst error of a model as text, and of how many pairs where not of all."""
-    for row in summary["errors"]:
-        if (row["measure"], row["statistic"], row["protocol"], row["model"]) == (*column, model):
-            if row["median_abs_error_pct"] is None:
-                return "declined" if not row["judged"] else "-"
-            errors = f"{row['median_abs_error_pct']:.0f} / {row['worst_abs_error_pct']:.0f}"
-            judged, pairs = row["judged"], row["pairs"]
-            return errors if judged == pairs else f"{errors} ({judged} of {pairs})"
-    return "-"
+    row = found(summary, model, column)
+    if row is None:
+        return "-"
+    if row["median_abs_error_pct"] is None:
+        return "declined" if not row["judged"] else "-"
+    errors = f"{row['median_abs_error_pct']:.0f} / {row['worst_abs_error_pct']:.0f}"
+    judged, pairs = row["judged"], row["pairs"]
+    return errors if judged == pairs else f"{errors} ({judged} of {pairs})"
+
+
+def median(summary: Any, model: str, column: tuple[str, str, str]) -> float:
+    """Return a model's median error in percent; infinite where it has none."""
+    row = found(summary, model, column)
+    said = row and row["median_abs_error_pct"]
+    return math.inf if said is None else float(said)
+
+
+def words() -> str:
+    """Return what stands above the table, with what the runs say."""
+    runs = {name: run for name in experiments() if (run := newest(name))}
+    summaries = {name: json.loads((run / "summary.json").read_text()) for name, run in runs.items()}
+    truth, thesis = COLUMNS[0], COLUMNS[2]
+    quiet = [name for name, s in summaries.items() if median(s, "no-change", truth) < LITTLE_PCT]
+    beaten = [n for n, s in summaries.items() if median(s, "no-change", thesis) < median(s, "composite", thesis)]
+    floor = newest(NOISE)
+    assert floor is not None
+    summary = json.loads((floor / "summary.json").read_text())
+    rows = [found(summary, "no-change", column) for column in COLUMNS[:2]]
+    noise = [row[f"{which}_abs_error_pct"] for row in rows for which in ("median", "worst")]
+    return RESULTS.format(
+        quiet=", ".join(quiet) or "none",
+        beaten=", ".join(beaten) or "none",
+        repeats=summary["steps"],
+        noise=noise,
+    )
 
 
 def table() -> str:
@@ -108,15 +146,24 @@ def table() -> str:
     return "\n".join([*lines, "", "Runs:", "", *provenance, ""])
 
 
-def main() -> None:
-    """Write the page, and replace README's rows between the two marks."""
-    (ROOT / "reports" / "results.md").write_text(RESULTS + table(), encoding="utf-8")
-    readme = ROOT / "README.md"
-    text = readme.read_text(encoding="utf-8")
+def page() -> str:
+    """Return the whole page."""
+    return words() + table()
+
+
+def readme() -> str:
+    """Return README with the rows of docs/accuracy.md between its two marks."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
     head, rest = text.split(BEGIN)
     tail = rest.split(END)[1]
     rows = summary_of((ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8"))
-    readme.write_text(f"{head}{BEGIN}\n{rows}{END}{tail}", encoding="utf-8")
+    return f"{head}{BEGIN}\n{rows}{END}{tail}"
+
+
+def main() -> None:
+    """Write the page, and replace README's rows."""
+    (ROOT / "reports" / "results.md").write_text(page(), encoding="utf-8")
+    (ROOT / "README.md").write_text(readme(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ import os
 import pytest
 from budgets import CIRCLE, belongs, budget
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from harness.machine import machine_lock
 
@@ -25,6 +27,21 @@ settings.load_profile({"quick": "quick", "rest": "ci"}.get(CIRCLE, "dev"))
 def _lock_of_these_tests(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Commands of tests are not refused for what else is measured: whether they disturb it is not asked."""
     os.environ[machine_lock.PLACE] = str(tmp_path_factory.mktemp("locks"))
+
+
+class OneSpark(LoadFileScheduling):
+    """Files go to whoever is free, but those of the analysis to one process: its Spark warms up once."""
+
+    ANALYSIS = "tests/analysis"
+
+    def _split_scope(self, nodeid: str) -> str:
+        return self.ANALYSIS if nodeid.startswith(f"{self.ANALYSIS}/") else super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneSpark:
+    """Share tests among processes by file."""
+    return OneSpark(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from itertools import pairwise, permutations
 from pathlib import Path
@@ -46,13 +47,21 @@ def sources() -> list[Path]:
     return sorted(HARNESS.rglob("*.py"))
 
 
-def imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Return a source's syntax nodes; read once, as each rule asks for all sources."""
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+@cache
+def imports(path: Path) -> frozenset[str]:
+    found: set[str] = set()
+    for node in nodes(path):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return frozenset(found)
 
 
 def importers(package: str) -> list[Path]:
@@ -63,17 +72,19 @@ def importers(package: str) -> list[Path]:
     ]
 
 
-def edges() -> Iterator[tuple[str, str]]:
+@cache
+def edges() -> tuple[tuple[str, str], ...]:
     """Every import of one of our modules by another, also in functions and under ``TYPE_CHECKING``."""
     modules = {module_name(p) for p in sources()}
+    found: list[tuple[str, str]] = []
     for path in sources():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path):
             if isinstance(node, ast.ImportFrom) and node.module in modules:
-                for alias in node.names:
-                    inner = f"{node.module}.{alias.name}"
-                    yield module_name(path), inner if inner in modules else node.module
+                inner = [f"{node.module}.{alias.name}" for alias in node.names]
+                found += [(module_name(path), name if name in modules else node.module) for name in inner]
             elif isinstance(node, ast.Import):
-                yield from ((module_name(path), a.name) for a in node.names if a.name in modules)
+                found += [(module_name(path), a.name) for a in node.names if a.name in modules]
+    return tuple(found)
 
 
 def module_name(path: Path) -> str:
@@ -141,7 +152,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 def test_class_names_are_unique() -> None:
     places: dict[str, list[str]] = {}
     for path in sources():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path):
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name.lstrip("_"), []).append(
                     f"{path.relative_to(HARNESS)}:{node.lineno}"
@@ -189,7 +200,7 @@ def test_pure_rooms_touch_nothing_outside(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [p for p in sources() if p.name not in PRINTING], ids=lambda p: p.name)
 def test_only_the_console_prints(path: Path) -> None:
-    calls = (n for n in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(n, ast.Call))
+    calls = (n for n in nodes(path) if isinstance(n, ast.Call))
     assert not any(isinstance(c.func, ast.Name) and c.func.id == "print" for c in calls)
 
 
@@ -213,7 +224,7 @@ def path_of_the_rate() -> list[tuple[Path, str]]:
 
 def identifiers(path: Path) -> Iterator[str]:
     """Yield the names that a module's code uses; words of its texts are none."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         match node:
             case ast.Name(id=name) | ast.Attribute(attr=name) | ast.FunctionDef(name=name):
                 yield name

@@ -29,6 +29,12 @@ def test_lists_of_measures_and_metrics_are_made_from_their_types() -> None:
     assert listed == made["listing"](), "run make docs"
 
 
+def test_results_and_readmes_rows_are_those_of_the_archived_runs() -> None:
+    made = runpy.run_path(str(ROOT / "scripts" / "results.py"))
+    for page, text in (("reports/results.md", made["page"]()), ("README.md", made["readme"]())):
+        assert (ROOT / page).read_text(encoding="utf-8") == text, "run scripts/results.py"
+
+
 def test_the_architecture_names_every_module_once() -> None:
     made = runpy.run_path(str(ROOT / "scripts" / "module_index.py"))["index"]()
     assert made in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"), "run make docs"

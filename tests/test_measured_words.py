@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -161,6 +162,12 @@ def sources() -> list[Path]:
     return [p for p in paths if not p.is_relative_to(ROOT / "harness" / "schemas")]
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """Return a source's syntax tree; read once, as three tests ask for each."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def constants(tree: ast.AST) -> Iterator[ast.Constant]:
     """Yield a tree's texts that are no docstrings, nor comments written as texts."""
     said = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
@@ -176,15 +183,14 @@ def exempt(module: str, word: str) -> bool:
 @pytest.mark.parametrize("path", sources(), ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_no_measured_word_is_spelt_outside_schemas(path: Path) -> None:
     module = path.relative_to(ROOT).as_posix()
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    spelt = [(n.lineno, n.value) for n in constants(tree) if n.value in WORDS - ORDINARY]
+    spelt = [(n.lineno, n.value) for n in constants(tree_of(path)) if n.value in WORDS - ORDINARY]
     assert [(line, word) for line, word in spelt if not exempt(module, str(word))] == []
 
 
 @pytest.mark.parametrize("path", sources(), ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_no_table_is_filtered_by_a_spelt_word(path: Path) -> None:
     """Without exceptions: where these columns are compared, a word means what is measured."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         method = node.func if isinstance(node, ast.Call) else None
         if isinstance(node, ast.Compare) or (isinstance(method, ast.Attribute) and method.attr in COMPARING):
             texts = {str(n.value) for n in constants(node)}
@@ -195,7 +201,7 @@ def test_every_exception_is_needed() -> None:
     spelt = {
         (path.relative_to(ROOT).as_posix(), str(n.value))
         for path in sources()
-        for n in constants(ast.parse(path.read_text(encoding="utf-8")))
+        for n in constants(tree_of(path))
         if n.value in WORDS - ORDINARY
     }
     for reason, places, words in OTHERWISE:

@@ -35,6 +35,7 @@ def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=ROOT)
 
 
+@pytest.mark.deep
 def test_the_bill_has_every_locked_package_and_pinned_jar(tmp_path: Path) -> None:
     for name in ("one.json", "two.json"):
         done = run("scripts/sbom.py", "--out", str(tmp_path / name))

@@ -56,17 +56,18 @@ def serve(
     harness serve --runs runs --port 9000
     harness serve --demo
     """
-    from harness.service.application import create_application
-    from harness.service.demonstration import demonstration
+    for folder in folders:  # before imports that take seconds
+        if not folder.is_dir():
+            raise UsageError(f"{folder}: no such folder", "run directories are in runs/ and reports/runs/")
     from harness.service.server import HOST, listen
     from harness.service.server import serve as serve_until_told
 
-    for folder in folders:
-        if not folder.is_dir():
-            raise UsageError(f"{folder}: no such folder", "run directories are in runs/ and reports/runs/")
     given = list(folders) or [Path("runs"), ARCHIVE]
     with ExitStack() as stack:
         listening = stack.enter_context(listen(port))
+        from harness.service.application import create_application
+        from harness.service.demonstration import demonstration
+
         if demo:
             place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="harness-demo-")))
             stack.enter_context(demonstration(place))

@@ -19,7 +19,9 @@ from large_runs import Size, make
 from harness.analysis.spark.inputs import read_run
 
 
-@pytest.mark.parametrize("topology", ["fields-to-fields", "windowed"])
+@pytest.mark.parametrize(
+    "topology", [pytest.param("fields-to-fields", marks=pytest.mark.deep), "windowed"]
+)
 def test_spark_and_duckdb_find_the_same(spark: SparkSession, tmp_path: Path, topology: str) -> None:
     run = read_run(make(tmp_path / "run", Size(20_000, 20_000, topology=topology)))
     asked = scale.queries(windowed=topology == "windowed")
@@ -31,6 +33,7 @@ def test_spark_and_duckdb_find_the_same(spark: SparkSession, tmp_path: Path, top
         assert scale_figures.differences(query, ours[query.name], theirs[query.name]) == f"same {rows} rows"
 
 
+@pytest.mark.deep
 def test_what_duckdb_cannot_do_leaves_the_other_figures(spark: SparkSession, tmp_path: Path) -> None:
     """In 1 MB DuckDB reads no Parquet file: each row says so, and keeps Spark's time."""
     run = read_run(make(tmp_path / "run", Size(20_000, 20_000)))

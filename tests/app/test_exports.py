@@ -13,9 +13,11 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from rocrate.rocrate import ROCrate
 
 from harness.app import exports
+from harness.cli import main
 from harness.errors import UsageError
 from harness.runs import Run, read_latency
 
@@ -129,8 +131,8 @@ def command(*words: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_wrong_input_is_one_line_and_makes_nothing(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
-    asked = command(str(RUN), *words, "--out", str(tmp_path / "new"))
-    assert asked.returncode == 2
+    asked = CliRunner().invoke(main, ["export", str(RUN), *words, "--out", str(tmp_path / "new")])
+    assert asked.exit_code == 2
     assert said in asked.stderr
     assert len(asked.stderr.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []

@@ -80,6 +80,7 @@ def compiled_anew(package: Path, cache: Path) -> bool:
     return said.stdout.split() == ["0"]
 
 
+@pytest.mark.deep
 def test_a_mended_comment_compiles_nothing_anew_and_a_mended_constant_does(
     package: Path, tmp_path: Path
 ) -> None:

@@ -21,8 +21,8 @@ from harness.schedulers.conformance import (
 QUESTION = question_of(example().source)
 
 
-SLOW = {"model-guided"}
-"""Schedulers that predict many plans for each of some thirty questions."""
+SLOW = {"albic", "balance", "model-guided"}
+"""Schedulers that solve a program or predict many plans for each of some thirty questions."""
 
 
 @pytest.mark.parametrize(

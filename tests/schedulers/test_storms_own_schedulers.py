@@ -25,11 +25,9 @@ from harness.schedulers.even import place_submitted
 from harness.schedulers.placement import without_used
 from harness.schedulers.r_storm import RStormScheduler
 
-pytestmark = pytest.mark.deep
-
 INSTRUMENTATION = Path(__file__).resolve().parents[2] / "storm-topologies" / "instrumentation"
 ORACLE = INSTRUMENTATION / "src/test/java/harness/storm/cluster/SchedulerOracle.java"
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.deep, pytest.mark.system]
 
 
 class SchedulingCase:

@@ -385,7 +385,7 @@ def started(*arguments: str) -> tuple[subprocess.Popen[str], str]:
     return process, found[0]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.deep)])
 def test_a_signal_ends_it_with_a_page_open(number: int, served: Served) -> None:
     run = Run.create(served.runs, "held", {"experiment.yaml": ""}, {})
     process, url = started("--runs", str(served.runs))
@@ -416,6 +416,7 @@ def test_a_port_that_is_taken_and_a_folder_that_is_not_there_are_named(served: S
         assert len(ended.stderr.splitlines()) == 1
 
 
+@pytest.mark.deep
 def test_the_demonstration_plays_live_and_leaves_nothing(served: Served) -> None:
     process, url = started("--demo", "--runs", str(served.runs))
     try:

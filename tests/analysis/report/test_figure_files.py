@@ -45,10 +45,22 @@ def found(spark: SparkSession, runs: list[Path]) -> list[Results]:
     return computed
 
 
-@pytest.fixture(scope="module")
-def published(found: list[Results], tmp_path_factory: pytest.TempPathFactory) -> Path:
+FEW = (
+    *("latency-by-step", "service-time-error", "queue-waits", "error-by-distance"),
+    "error-matrix-ground-truth-latency",
+)
+
+
+@pytest.fixture(scope="module", params=[FEW, pytest.param((), marks=pytest.mark.deep)], ids=["few", "all"])
+def published(
+    request: pytest.FixtureRequest, found: list[Results], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """All files of three runs; in the quick circle as if there were four kinds of figures."""
     out = tmp_path_factory.mktemp("out") / "figures"
-    write(found, out)
+    kinds = all_figures.chosen(request.param)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(all_figures, "chosen", lambda _: kinds)
+        write(found, out)
     return out
 
 
@@ -117,6 +129,8 @@ def test_nothing_appears_when_a_figure_cannot_be_drawn(
     def broken(*_: object) -> None:
         raise RuntimeError("no more disk")
 
+    kinds = all_figures.chosen(FEW)  # which are drawn before the tables
+    monkeypatch.setattr(all_figures, "chosen", lambda _: kinds)
     monkeypatch.setattr(figure_files.paper_tables, "write", broken)
     with pytest.raises(RuntimeError):
         write(found[:1], tmp_path / "out")
