@@ -101,7 +101,9 @@ def words() -> str:
     summaries = {name: json.loads((run / "summary.json").read_text()) for name, run in runs.items()}
     truth, thesis = COLUMNS[0], COLUMNS[2]
     quiet = [name for name, s in summaries.items() if median(s, "no-change", truth) < LITTLE_PCT]
-    beaten = [n for n, s in summaries.items() if median(s, "no-change", thesis) < median(s, "composite", thesis)]
+    beaten = [
+        n for n, s in summaries.items() if median(s, "no-change", thesis) < median(s, "composite", thesis)
+    ]
     floor = newest(NOISE)
     assert floor is not None
     summary = json.loads((floor / "summary.json").read_text())

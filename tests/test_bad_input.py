@@ -102,7 +102,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def took() -> Iterator[None]:
     start_s = time.process_time()
     yield
-    print(f"\n{sum(map(budget, COUNTS.values()))} inputs: {time.process_time() - start_s:.0f} s of processor time")
+    number = sum(map(budget, COUNTS.values()))
+    print(f"\n{number} inputs: {time.process_time() - start_s:.0f} s of processor time")
 
 
 def dumped(tree: object) -> bytes:
