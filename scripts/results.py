@@ -40,8 +40,8 @@ experiment says little for or against a model: {quiet}. By the thesis's protocol
 [accuracy.md](../docs/accuracy.md).
 
 One configuration was measured {repeats} times, each on a fresh submission (noise-floor). Any two of the means
-differ by {noise[0]:.1f} % in the median and {noise[1]:.1f} % at most; complete latencies by {noise[2]:.1f} and
-{noise[3]:.1f} %.
+differ by {noise[0]:.1f} % in the median and {noise[1]:.1f} % at most; complete latencies by
+{noise[2]:.1f} and {noise[3]:.1f} %.
 
 """
 NOISE = "noise-floor"
