@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -17,6 +18,7 @@ from harness.plans import (
     Frozen,
     PhysicalPlan,
     Positive,
+    PositiveFloat,
     QueryPlan,
     Relief,
     TopologyConfiguration,
@@ -201,6 +203,47 @@ class BudgetingScheduler(Scheduler, Protocol):
             Messages a second.
         max_executors, max_workers : int, optional
             Of the query plan's components together, and workers. None: no budget is given.
+        """
+        ...
+
+
+class Resource(StrEnum):
+    """Resources of a worker node that executors use."""
+
+    CPU = "cpu"
+    HEAP = "heap"
+    SENT = "sent"
+
+
+class NodeAmounts(Frozen):
+    """Amounts of resources that a node's description does not say.
+
+    Attributes
+    ----------
+    worker_heap_mb : float
+        Heap of each worker; a node has as many as slots.
+    link_bytes_s : float, optional
+        Bytes a second that a node may send. None: bytes sent are not looked at.
+    """
+
+    worker_heap_mb: PositiveFloat = 256.0
+    link_bytes_s: PositiveFloat | None = None
+
+
+@runtime_checkable
+class BalancingScheduler(Scheduler, Protocol):
+    """A scheduler that evens out the load of one resource, and empties nodes that are to leave."""
+
+    def for_period(self, leaving: tuple[str, ...], resource: Resource, amounts: NodeAmounts) -> Scheduler:
+        """Return the scheduler for a period of a running topology.
+
+        Parameters
+        ----------
+        leaving : tuple of str
+            Worker nodes marked for removal.
+        resource : Resource
+            The period's bottleneck.
+        amounts : NodeAmounts
         """
         ...
 

@@ -38,6 +38,7 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
                 "harness/experiments/step_faults.py",
                 *("harness/models/contract/layout.py", "harness/models/baselines/caladrius.py"),
                 *("harness/schedulers/loads.py", "harness/schedulers/conformance.py"),
+                "harness/schedulers/resource_loads.py",
                 *("harness/service/live_topology.py", "harness/app/archiving.py"),
             ),
             *("harness/models/composite/source/evidence.py", "harness/backends/", "bench/scale.py"),
@@ -93,6 +94,7 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
         ),
         frozenset({"ack", "service"}),
     ),
+    ("a resource of a worker node", ("harness/protocols.py",), frozenset({"cpu"})),
     (
         "a column of adaptation.parquet",
         ("harness/experiments/adapted_periods.py", "harness/analysis/report/adaptations.py"),

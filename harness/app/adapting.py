@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from harness.analysis.judge.predicting import settings
 from harness.app.message_costs import measured_parameters
+from harness.app.scaling import amounts_of, decide_scaled
 from harness.app.tuned_steps import proposal_fault, tuner_of
 from harness.errors import SchedulerDeclined, StepDeclined
 from harness.experiments import records
@@ -15,12 +16,13 @@ from harness.experiments.adapting import PeriodSeen
 from harness.experiments.config import Experiment
 from harness.experiments.step_settings import AdaptSpec, AskedPlugIn
 from harness.plans import AskedPlacement, TopologyConfiguration
-from harness.protocols import BudgetingScheduler, Observation, Proposal, Scheduler
+from harness.protocols import BudgetingScheduler, Observation, Proposal, Resource, Scheduler
 from harness.runs import Run
 from harness.schedulers import make_scheduler
 from harness.schedulers.conformance import SchedulingQuestion, answer_faults, ask_scheduler
-from harness.schedulers.loads import executor_cores, task_cores
-from harness.schedulers.plan_costs import PlanCosts, cost_plan
+from harness.schedulers.loads import sum_of_tasks, task_cores
+from harness.schedulers.plan_costs import cost_plan, improvement
+from harness.schedulers.resource_loads import bottleneck, resource_use_pct
 from harness.schedulers.traffic import task_traffic
 from harness.tuning.side_by_side import TuningTable
 
@@ -46,17 +48,30 @@ class StepAdapter:
         asked = self._experiment.steps.plan[seen.step.spec].adapt
         assert asked is not None  # only such steps ask
         source = self._observation(seen)
-        figures = self._figures(seen, source)
+        use_pct = self._use_pct(asked, seen, source)
+        figures = self._figures(seen, source) | {f"{r}_use_pct": used for r, used in use_pct.items()}
+        most_used = bottleneck(use_pct) if use_pct else None
         try:
             if asked.scheduler is None:
                 decided = self._tuned(asked, seen, source)
+            elif asked.nodes is not None:
+                decided = decide_scaled(self._experiment, asked, seen, source, most_used)
             else:
                 decided = self._scheduled(asked, asked.scheduler, seen, source)
         except (SchedulerDeclined, StepDeclined) as why:
             decided = PeriodDecision("declined", str(why), None, {})
         except Exception as why:  # a scheduler may raise anything; the step goes on with its plan
             decided = PeriodDecision("declined", f"failed with {type(why).__name__}: {why}", None, {})
-        return decided._replace(figures=figures | decided.figures)
+        return decided._replace(figures=figures | decided.figures, bottleneck=str(most_used or ""))
+
+    def _use_pct(self, asked: AdaptSpec, seen: PeriodSeen, source: Observation) -> dict[Resource, float]:
+        """Return the use of each resource of the nodes that are not marked; empty where nothing says it."""
+        staying = [n for n in seen.plan.nodes if n.name not in seen.nodes.marked]
+        try:
+            amounts = amounts_of(self._experiment, asked)
+            return resource_use_pct(source, seen.plan.executors, staying, amounts)
+        except SchedulerDeclined:
+            return {}
 
     def _observation(self, seen: PeriodSeen) -> Observation:
         """Return the period as schedulers get to see it; how long its messages took is not in it.
@@ -64,7 +79,10 @@ class StepAdapter:
         Its rate is that at which spouts took messages in, which its counts belong to. A topology that is
         saturated, or was paused, takes in fewer than were due.
         """
-        metrics, span = records.metrics(seen.metrics, seen.plan), (seen.start_epoch_ms, seen.end_epoch_ms)
+        metrics, span = (
+            records.metrics(seen.metrics, seen.plan.nodes),
+            (seen.start_epoch_ms, seen.end_epoch_ms),
+        )
         rows = metrics.to_pandas()
         end_ms = rows["bucket_end_ms"]
         inside = (end_ms > seen.start_epoch_ms) & (end_ms <= seen.end_epoch_ms)
@@ -124,7 +142,7 @@ class StepAdapter:
         if chooses and applied.configuration != in_force:
             said = next(iter(proposal.notes), "")
             return _numbers_decision(in_force, applied, seen.rate_tps, said, change)
-        reason = _reason(now, then, asked.improvement_pct)
+        reason = improvement(now, then, asked.improvement_pct)
         if not reason:
             low = f"neither traffic between nodes nor load distance improves by {asked.improvement_pct:g}"
             return PeriodDecision("stays", low, None, change)
@@ -155,7 +173,7 @@ class StepAdapter:
             total_tps = float(task_traffic(source).rate_tps.sum())
             if costs.between_nodes_tps is not None and total_tps > 0:
                 figures["collocation_factor"] = 1 - costs.between_nodes_tps / total_tps
-            cores = float(executor_cores(task_cores(source), seen.plan.executors).sum())
+            cores = float(sum_of_tasks(task_cores(source), seen.plan.executors).sum())
             first = self._first_cores.setdefault(seen.step.index, cores)
             figures["load_cores"] = cores
             figures["load_index_pct"] = 100 * cores / first if first > 0 else None
@@ -183,14 +201,3 @@ def _numbers_decision(
     if not changed:
         return PeriodDecision("stays", reason, None, dict(figures))
     return PeriodDecision("applied", reason, wanted, dict(figures))
-
-
-def _reason(now: PlanCosts, then: PlanCosts, improvement_pct: float) -> str:
-    """Return why a plan is better than the one in force; empty where it is not by enough."""
-    before, after = now.between_nodes_tps, then.between_nodes_tps
-    if before is not None and after is not None and after < before * (1 - improvement_pct / 100):
-        return f"traffic between nodes {before:.0f} -> {after:.0f} tuples/s"
-    was, becomes = now.load_distance_pct, then.load_distance_pct
-    if was is not None and becomes is not None and becomes < was - improvement_pct:
-        return f"load distance {was:.1f} -> {becomes:.1f} points"
-    return ""

@@ -76,7 +76,7 @@ def require_room(runs: Path, experiment: Experiment) -> None:
         raise UsageError(f"cluster.cpu_quota_cores: {reason}", "leave it out, or see harness doctor")
     room.require_room(
         (runs, Path(tempfile.gettempdir())),  # for the results; for the servers
-        experiment.cluster.slots_to_fill,
+        experiment.slots_to_fill,
         experiment.worker_heap_mb,
         sum(STORE_MEMORY_MB[server.name] for server in stores.companions),
     )

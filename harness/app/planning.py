@@ -13,7 +13,7 @@ from harness.experiments.contracts import AskedStep, unplanned
 from harness.experiments.loading import expand_steps
 from harness.experiments.step_settings import StepSpec
 from harness.plans import ACKER, AskedPlacement, PhysicalPlan, QueryPlan, TopologyConfiguration, WorkerNode
-from harness.protocols import Proposal
+from harness.protocols import BudgetingScheduler, Proposal
 from harness.runs import Run
 from harness.schedulers import make_scheduler
 from harness.schedulers.by_hand import place_by_hand
@@ -137,7 +137,12 @@ def _check(experiment: Experiment, spec: StepSpec) -> None:
         raise UsageError(f"{key}: a cluster that others run places executors itself", f"leave {key} out")
     scheduler = None if spec.scheduler is None else make_scheduler(spec.scheduler)
     if spec.adapt is not None and spec.adapt.scheduler is not None:
-        make_scheduler(spec.adapt.scheduler)
+        asked = make_scheduler(spec.adapt.scheduler)
+        if spec.adapt.nodes is not None and isinstance(asked, BudgetingScheduler):
+            raise UsageError(
+                f"adapt: {spec.adapt.by} may choose numbers of workers itself",
+                "leave nodes out, or name another scheduler",
+            )
     for tuner in (spec.tuner, spec.adapt.tuner if spec.adapt is not None else None):
         if tuner is not None:
             tuner_of(tuner)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.plans import AskedPlacement, PhysicalPlan, TopologyConfiguration
+from harness.plans import AskedPlacement, PhysicalPlan, TopologyConfiguration, WorkerNode
 from harness.quality import Adaptation, Finding, Quality
 from harness.schemas import ADAPTATION
 
@@ -45,6 +46,27 @@ class AskedChange(NamedTuple):
     placement: AskedPlacement | None = None
 
 
+class NodeChange(NamedTuple):
+    """A change of the worker nodes that a period decides on, by their names.
+
+    Attributes
+    ----------
+    added : tuple of str
+        Nodes that are started before the plan is applied.
+    marked : tuple of str
+        Nodes from which executors are to go, and to which none comes.
+    unmarked : tuple of str
+        Nodes that were marked and stay after all.
+    removed : tuple of str
+        Nodes that were marked and are empty: their supervisors are ended.
+    """
+
+    added: tuple[str, ...] = ()
+    marked: tuple[str, ...] = ()
+    unmarked: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
 class PeriodDecision(NamedTuple):
     """Decision on a period.
 
@@ -57,12 +79,22 @@ class PeriodDecision(NamedTuple):
         The plan to be applied.
     figures : mapping of str to float
         Of the plan that was in force: columns of ``adaptation.parquet``.
+    nodes : NodeChange
+    bottleneck : str
+        The resource that was used most; empty where nothing says it.
     """
 
     decision: Decision
     reason: str
     change: AskedChange | None
     figures: dict[str, float]
+    nodes: NodeChange = NodeChange()
+    bottleneck: str = ""
+
+    def unchanged(self, why: str) -> PeriodDecision:
+        """Return the decision with nothing to be done, for a reason that goes before its own."""
+        reason = f"{why}: {self.reason}"
+        return self._replace(decision="stays", reason=reason, change=None, nodes=NodeChange())
 
 
 NO_PLAN = TopologyConfiguration(executors={}, workers=1)
@@ -140,6 +172,10 @@ class AdaptedPeriod:
     """Messages a second that were due."""
     configuration: TopologyConfiguration = NO_PLAN
     """In force at its end, before anything is changed."""
+    nodes: tuple[WorkerNode, ...] = ()
+    """Worker nodes that Nimbus knew then."""
+    marked: tuple[str, ...] = ()
+    """Those that are marked for removal when the decision is carried out."""
 
     @property
     def applied(self) -> bool:
@@ -181,6 +217,12 @@ def components_of(plan: PhysicalPlan) -> TopologyConfiguration:
     return TopologyConfiguration(executors=counts, workers=found.workers)
 
 
+def nodes_of(periods: Sequence[AdaptedPeriod], *plans: PhysicalPlan) -> tuple[WorkerNode, ...]:
+    """Return the worker nodes that were there in any period, or are in a plan."""
+    found = [node for p in periods for node in p.nodes] + [node for plan in plans for node in plan.nodes]
+    return tuple({node.name: node for node in found}.values())
+
+
 def adaptation_table(
     periods: Sequence[AdaptedPeriod], sent: pa.Table, received: pa.Table, target_p95_ms: float | None = None
 ) -> pa.Table:
@@ -219,6 +261,11 @@ def adaptation_table(
                 "rate_tps": p.rate_tps,
                 "executors": sum(p.configuration.executors.values()) or None,
                 "workers": p.configuration.workers if p.configuration.executors else None,
+                "nodes": len(p.nodes) or None,
+                "nodes_added": list(first.nodes.added),
+                "nodes_removed": list(first.nodes.removed),
+                "nodes_marked": list(p.marked),
+                "bottleneck": first.bottleneck or None,
                 "over_target_s": None if target_p95_ms is None else times.seconds_over(target_p95_ms, *span),
                 **first.figures,
             }
@@ -232,16 +279,29 @@ def _pause_ms(period: AdaptedPeriod, left_ns: np.ndarray) -> float | None:
     return float(np.diff(near).max() / 1e6) if near.size > 1 else None
 
 
+def _nodes_not_as_decided(periods: Sequence[AdaptedPeriod]) -> str:
+    """Return the first period whose worker nodes are not those of before with its change; empty for none."""
+    for number, (p, after) in enumerate(pairwise(periods), start=1):
+        change = p.decided.nodes
+        wanted = {n.name for n in p.nodes} - set(change.removed) | set(change.added)
+        found = {n.name for n in after.nodes}
+        if wanted != found:
+            words = (", ".join(sorted(names)) or "none" for names in (wanted, found))
+            return "in period {} nodes {} were decided on and {} were there".format(number, *words)
+    return ""
+
+
 def adapted_quality(
     quality: Quality, periods: Sequence[AdaptedPeriod], sent: pa.Table, received: pa.Table
 ) -> Quality:
     """Return a step's quality with the judgements for one that adapts, in place of those that do not apply.
 
-    Plans are as decided, and losses and repetitions are explained by decisions.
+    Plans and nodes are as decided, and losses and repetitions are explained by decisions.
     """
     balanced = bool((quality.ledger or {}).get("balanced"))
     applied = [p for p in periods if p.applied]
     late = [str(i) for i, p in enumerate(periods) if p.applied and not p.in_force_ns]
+    others = _nodes_not_as_decided(periods)
     times = AdaptedMessages.of(sent, received)
     unexplained = []
     for astray_ns in (times.lost_ns, times.twice_ns):
@@ -260,9 +320,10 @@ def adapted_quality(
         periods=len(periods),
         applied=len(applied),
         plan_as_decided=Finding(
-            ok=not late,
+            ok=not late and not others,
             detail=f"{len(applied)} plans applied in {len(periods)} periods"
-            + (f"; not in force after {APPLY_MOST_S:g} s in period {', '.join(late)}" if late else ""),
+            + (f"; not in force after {APPLY_MOST_S:g} s in period {', '.join(late)}" if late else "")
+            + (f"; {others}" if others else ""),
         ),
         losses_explained=Finding(ok=ok, detail=text + ("" if balanced else "; the ledger does not add up")),
     )

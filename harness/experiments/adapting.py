@@ -19,6 +19,7 @@ from harness.experiments.adapted_periods import (
     APPLY_MOST_S,
     AdaptedPeriod,
     AskedChange,
+    NodeChange,
     PeriodDecision,
     components_of,
 )
@@ -26,13 +27,30 @@ from harness.experiments.config import Step
 from harness.experiments.contracts import Metrics, WorkerSeen
 from harness.experiments.measuring import Measurement, StepToMeasure
 from harness.experiments.schedule import Due
-from harness.plans import PhysicalPlan
+from harness.plans import PhysicalPlan, WorkerNode
 
 LAG_S = 2.0
 """Metrics of a bucket are with the harness at most so much after its end."""
 POLL_S = 0.25
 LEAST_SEEN_S = 4.0
 """A plan that has been in force for less by the end of a period stays: its metrics tell too little."""
+
+
+class NodesSeen(NamedTuple):
+    """Worker nodes as a period finds them.
+
+    Attributes
+    ----------
+    there : tuple of WorkerNode
+    marked : tuple of str
+        Those among them that earlier periods marked for removal.
+    spare : tuple of WorkerNode
+        Nodes that could be added, in their order.
+    """
+
+    there: tuple[WorkerNode, ...] = ()
+    marked: tuple[str, ...] = ()
+    spare: tuple[WorkerNode, ...] = ()
 
 
 class PeriodSeen(NamedTuple):
@@ -49,6 +67,7 @@ class PeriodSeen(NamedTuple):
         The period from when the plan was in force, shifted by what metrics take to arrive.
     metrics : Table
         Rows since the step began; workers by address.
+    nodes : NodesSeen
     """
 
     step: Step
@@ -57,6 +76,7 @@ class PeriodSeen(NamedTuple):
     start_epoch_ms: int
     end_epoch_ms: int
     metrics: pa.Table
+    nodes: NodesSeen = NodesSeen()
 
 
 Adapter = Callable[[PeriodSeen], PeriodDecision]
@@ -130,7 +150,8 @@ class AdaptingMeasurement(Measurement):
         lag_ns = round(LAG_S * 1e9)
         seen_ns = max(begun_ns - lag_ns, in_force_ns)
         rate_tps = self._due(begun_ns, now_ns).messages / ((now_ns - begun_ns) / 1e9)
-        plan = self._deployment.plan()
+        plan, marked = self._deployment.plan(), self.periods[-1].marked if self.periods else ()
+        nodes = NodesSeen(self._deployment.nodes(), marked, self._deployment.spare_nodes())
         if now_ns - lag_ns - seen_ns < LEAST_SEEN_S * 1e9:
             words = f"the plan has been in force for {(now_ns - in_force_ns) / 1e9:.0f} s only"
             decided = PeriodDecision("stays", words, None, {})
@@ -142,18 +163,33 @@ class AdaptingMeasurement(Measurement):
                 start_epoch_ms=now_ms - round((now_ns - seen_ns) / 1e6),
                 end_epoch_ms=now_ms - round(LAG_S * 1e3),
                 metrics=self._live.rows(self._up_epoch_ms, now_ms),
+                nodes=nodes,
             )
             decided = self._adapter(seen)
-        if last and decided.change is not None:
-            decided = decided._replace(
-                decision="stays", reason=f"the step ends: {decided.reason}", change=None
-            )
+        if last and (decided.change is not None or decided.nodes != NodeChange()):
+            decided = decided.unchanged("the step ends")
         period = AdaptedPeriod(
-            begun_ns, now_ns, decided, rate_tps=rate_tps, configuration=components_of(plan)
+            begun_ns,
+            now_ns,
+            decided,
+            rate_tps=rate_tps,
+            configuration=components_of(plan),
+            nodes=nodes.there,
+            marked=_still_marked(marked, decided.nodes),
         )
         self.periods.append(period)
+        self._change_nodes(decided.nodes, number)
         if period.decided.change is not None:
             self._apply(period, period.decided.change, number)
+
+    def _change_nodes(self, change: NodeChange, number: int) -> None:
+        """End nodes that are empty, and start others; return when Nimbus knows them."""
+        if change.removed:
+            self._deployment.end_nodes(change.removed)
+        if change.added:
+            words = f"period {number}: waiting for {', '.join(change.added)}"
+            self._show("measure", self._watched.view(), 0.0, words)
+            self._deployment.add_nodes(change.added)
 
     def _apply(self, period: AdaptedPeriod, change: AskedChange, number: int) -> None:
         """Ask for a plan, and wait until it is in force or may no longer take."""
@@ -186,3 +222,8 @@ class AdaptingMeasurement(Measurement):
 
     def _await_reports(self, by_the_end: object) -> None:
         """Wait for nobody: which workers report is the plan's."""
+
+
+def _still_marked(marked: tuple[str, ...], change: NodeChange) -> tuple[str, ...]:
+    gone = {*change.removed, *change.unmarked}
+    return (*(name for name in marked if name not in gone), *change.marked)

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from harness.errors import ClusterError, StepDeclined, StepInvalid
 from harness.experiments import machine_faults, records
-from harness.experiments.adapted_periods import AdaptedPeriod, adaptation_table, adapted_quality
+from harness.experiments.adapted_periods import AdaptedPeriod, adaptation_table, adapted_quality, nodes_of
 from harness.experiments.adapting import Adapter, AdaptingMeasurement, no_adapter
 from harness.experiments.config import Experiment, Step
 from harness.experiments.contracts import (
@@ -131,6 +131,7 @@ class Campaign:
         self._traffic = step_traffic(experiment, deployment, load, metrics)
         self._steps = expand_steps(experiment)
         self._submitted: tuple[Batching, Relief] | None = None  # rewritten so since the last submission
+        self._scaled = False  # whether it was removed since then, with nodes that had come
         self._logged: tuple[int, Phase, str] | None = None
         self._left = ""  # what has not come out when the next measurement begins
 
@@ -247,6 +248,9 @@ class Campaign:
             self._write(
                 step, asked, submission, tuple(rejected), times, start, end, measured, left_before, periods
             )
+            if adapt is not None and adapt.nodes is not None:
+                self._deployment.restore_nodes()
+                self._scaled = True
             return
 
     def _shortcoming(self, measured: MeasuredInterval) -> str:
@@ -264,13 +268,14 @@ class Campaign:
             self._deployment.submit(before.configuration, before.placement, *before.rewritten)
             self._await_plan(before)
             submission = "resumed"
-        elif self._submitted is None or step.fresh or self._submitted != asked.rewritten:
+        elif self._submitted is None or step.fresh or self._scaled or self._submitted != asked.rewritten:
             self._show(step, "submit")
             submission = "first" if self._submitted is None and not finished else "fresh"
             self._deployment.submit(asked.configuration, asked.placement, *asked.rewritten)
         else:
             submission = "rebalance"
         self._submitted = asked.rewritten
+        self._scaled = False
         if submission in ("rebalance", "resumed"):
             self._show(step, "rebalance")
             if asked.placement is None:
@@ -328,7 +333,7 @@ class Campaign:
         self._load.catch_up()
         until_ms = time.time_ns() // 1_000_000
         rows, probed = (of(times.up_epoch_ms, until_ms) for of in (self._metrics.rows, self._probes))
-        metrics = records.metrics(rows, start)
+        metrics = records.metrics(rows, nodes_of(periods, start, end))
         asked, placement = self._deployment.expected(asked_step.configuration), asked_step.placement
         change = measured.disturbance
         if start.executors != end.executors:

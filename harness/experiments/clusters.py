@@ -26,7 +26,7 @@ from harness.experiments.cluster_file import LocalHosts, load
 from harness.experiments.step_faults import Fault
 from harness.experiments.stores import MetricStore, PlanStore
 from harness.machine.named_paths import file_at
-from harness.machine.server_config import Ports
+from harness.machine.server_config import MOST_NODES, MOST_SLOTS, Ports
 from harness.plans import Frozen, PositiveFloat, WorkerNode
 from harness.topologies.bounds import Cores, DelayMs, HeapMb
 from harness.topologies.jar import JarTopology
@@ -78,6 +78,8 @@ class ClusterShape(Frozen):
     """What is done when a run on it is told to stop."""
     without_adapting: ClassVar[str] = ""
     """Why no plan can change while a step is measured; empty where it can."""
+    without_scaling: ClassVar[str] = "its nodes are provisioned, and stay"
+    """Why no node can come or go while a step is measured; empty where they can."""
     without_quotas: ClassVar[str] = ""
     """Why its nodes can have no quotas; empty where they can."""
     topology_settings: ClassVar[Mapping[str, float]] = {}
@@ -89,8 +91,8 @@ class ClusterShape(Frozen):
 
     kind: str
     # beyond these a slot's port would be that of another server (machine/server_config.py)
-    nodes: Annotated[int, Field(ge=1, le=20)] = 2
-    slots_per_node: Annotated[int, Field(ge=1, le=80)] = 2
+    nodes: Annotated[int, Field(ge=1, le=MOST_NODES)] = 2
+    slots_per_node: Annotated[int, Field(ge=1, le=MOST_SLOTS)] = 2
     worker_heap_mb: HeapMb = 256
     worker_jit: Literal["c1", "full"] = "c1"
     cpu_quota_cores: Mapping[str, Cores] = {}
@@ -172,6 +174,7 @@ class Local(ClusterShape):
 
     starts_servers = True
     ending = "ending the servers"
+    without_scaling = ""
     without_links = "a local cluster has no links; name a provisioned cluster's file"
 
     kind: Literal["local"] = "local"

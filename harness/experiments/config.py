@@ -175,6 +175,13 @@ class Experiment(Frozen):
         return own if isinstance(own, int) else self.slots
 
     @property
+    def slots_to_fill(self) -> int:
+        """Slots whose workers need memory of this machine, those of nodes that steps may add among them."""
+        most = max((s.adapt.nodes[1] for s in self.steps.plan if s.adapt and s.adapt.nodes), default=0)
+        added = max(most - self.cluster.nodes, 0)
+        return self.cluster.slots_to_fill + added * self.cluster.slots_per_node
+
+    @property
     def worker_heap_mb(self) -> int:
         """Heap of a worker: the topology's settings go before the cluster's."""
         return own_heap_mb(self.storm_settings()) or self.cluster.worker_heap_mb
@@ -346,6 +353,14 @@ class Experiment(Frozen):
                 raise ValueError(f"steps.plan.{i}: adapt: {self.cluster.without_adapting}")
             if not (self.measure.instrument and self.topology.traffic().hop_records):
                 raise ValueError(f"steps.plan.{i}: adapt: needs a topology of the harness, and its metrics")
+            if spec.adapt.nodes is None:
+                continue
+            if self.cluster.without_scaling:
+                raise ValueError(f"steps.plan.{i}: adapt.nodes: {self.cluster.without_scaling}; leave it out")
+            least, most = spec.adapt.nodes
+            if not least <= self.cluster.nodes <= most:
+                nodes = f"the cluster begins with {self.cluster.nodes}, not with {least} to {most}"
+                raise ValueError(f"steps.plan.{i}: adapt.nodes: {nodes}")
         return self
 
     @model_validator(mode="after")

@@ -13,7 +13,7 @@ from harness.experiments.config import Step
 from harness.experiments.schedule import Due, Schedule
 from harness.experiments.workload_tables import RECEIVED, SENT
 from harness.machine.readings import CpuTimes
-from harness.plans import AskedPlacement, Batching, PhysicalPlan, Relief, TopologyConfiguration
+from harness.plans import AskedPlacement, Batching, PhysicalPlan, Relief, TopologyConfiguration, WorkerNode
 from harness.runs import StepTuning
 from harness.schemas import METRICS
 
@@ -99,6 +99,21 @@ class Deployment(Protocol):
 
     def reported_errors(self, since_epoch_ms: int) -> list[str]:
         """Return what the topology's tasks reported as errors since then, one line each, newest last."""
+
+    def nodes(self) -> tuple[WorkerNode, ...]:
+        """Return the worker nodes that the cluster's master knows now."""
+
+    def spare_nodes(self) -> tuple[WorkerNode, ...]:
+        """Return the nodes that may be added, in the order in which they come; empty where nodes stay."""
+
+    def add_nodes(self, names: Sequence[str]) -> None:
+        """Start spare nodes; returns when executors can be placed on them."""
+
+    def end_nodes(self, names: Sequence[str]) -> None:
+        """End nodes without executors; raises ClusterError where one has any."""
+
+    def restore_nodes(self) -> None:
+        """Remove the topology, and have the nodes again that the cluster began with."""
 
     def check(self) -> None:
         """Raise ClusterError when a server has died."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ from harness.experiments.ledger import (
 from harness.experiments.measuring import MeasuredInterval
 from harness.experiments.precision import Look, look
 from harness.experiments.schedule import Due
-from harness.plans import PhysicalPlan
+from harness.plans import PhysicalPlan, WorkerNode
 from harness.quality import Backlog, Finding, Quality, Tracked
 from harness.runs import Interval, Submission, judged
 from harness.schemas import METRICS, Metric, MetricField
@@ -113,9 +113,9 @@ def latency(gathered: GatheredStep, plan: PhysicalPlan, measured: MeasuredInterv
     return assemble(gathered.sent, gathered.received, components, (measured.start_ns, measured.end_ns), hosts)
 
 
-def metrics(rows: pa.Table, plan: PhysicalPlan) -> pa.Table:
+def metrics(rows: pa.Table, nodes: Iterable[WorkerNode]) -> pa.Table:
     """Return the rows of ``metrics.parquet``: workers named by node instead of by address."""
-    names = {f"{n.address}:{port}": f"{n.name}:{port}" for n in plan.nodes for port in n.slots}
+    names = {f"{n.address}:{port}": f"{n.name}:{port}" for n in nodes for port in n.slots}
     workers = rows["worker"].combine_chunks().cast(pa.string())
     distinct = pc.unique(workers)
     renamed = pa.array([names.get(w, w) for w in distinct.to_pylist()], pa.string())

@@ -13,9 +13,12 @@ from harness.experiments.placement_file import count_executors, read_placement
 from harness.experiments.step_faults import Fault
 from harness.experiments.workload_settings import RateChanges, RateTps, Seed
 from harness.machine.named_paths import file_at
+from harness.machine.server_config import MOST_NODES
 from harness.plans import BatchSize, Frozen, PositiveFloat
 from harness.topologies.bounds import Count, Counts
 
+NodeCount = Annotated[int, Field(ge=1, le=MOST_NODES)]
+"""A number of worker nodes, none of which has the ports of another server."""
 MOST_STEPS = 1000
 """Of a plan, and as often may it be repeated."""
 PLUG_IN_TAGS = ("plug-in-by-name", "plug-in-with-parameters")
@@ -44,6 +47,30 @@ def plug_in_name(asked: AskedPlugIn | None, unnamed: str) -> str:
     return str(asked.get("name", unnamed)) if isinstance(asked, Mapping) else asked or ""
 
 
+class ScaleSpec(Frozen):
+    """Loads by which worker nodes come and go.
+
+    Attributes
+    ----------
+    out_pct : float
+        Nodes come where the proposed plan would load one by more, in percent of its bottleneck resource.
+    in_pct : float
+        A node is marked for removal where the mean is lower.
+    link_bytes_s : float
+        Bytes a second that a node may send. Without it bytes sent are never the bottleneck.
+    """
+
+    out_pct: Annotated[float, Field(gt=0, le=1000)] = 80.0
+    in_pct: Annotated[float, Field(ge=0, le=1000)] = 50.0
+    link_bytes_s: PositiveFloat | None = None
+
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        if self.in_pct >= self.out_pct:
+            raise ValueError(f"in_pct {self.in_pct:g} must be below out_pct {self.out_pct:g}")
+        return self
+
+
 class AdaptSpec(Frozen):
     """A scheduler or tuner that is asked again and again while a step is measured.
 
@@ -61,6 +88,11 @@ class AdaptSpec(Frozen):
         more than this, or the load distance by as many points.
     target_p95_ms : float
         The report counts the seconds whose messages have a 95th percentile above it. It decides nothing.
+    nodes : list
+        ``[least, most]`` worker nodes: they come and go while messages flow, on a local cluster. The cluster
+        begins with its own ``nodes``. One that is added is like the last of these.
+    scale : mapping
+        Loads by which they do.
     """
 
     scheduler: AskedPlugIn | None = None
@@ -68,6 +100,15 @@ class AdaptSpec(Frozen):
     period_s: Annotated[float, Field(ge=5, le=3600)] = 30.0
     improvement_pct: Annotated[float, Field(ge=0, lt=100)] = 0.0
     target_p95_ms: PositiveFloat | None = None
+    nodes: tuple[NodeCount, NodeCount] | None = None
+    """None where they stay."""
+    scale: ScaleSpec | None = None
+    """None for its defaults."""
+
+    @property
+    def scaling(self) -> ScaleSpec:
+        """Loads by which nodes come and go."""
+        return self.scale or ScaleSpec()
 
     @property
     def by(self) -> str:
@@ -78,6 +119,18 @@ class AdaptSpec(Frozen):
     def _asks_one(self) -> Self:
         if (self.scheduler is None) == (self.tuner is None):
             raise ValueError("give either scheduler or tuner")
+        return self
+
+    @model_validator(mode="after")
+    def _scales(self) -> Self:
+        if self.nodes is None:
+            if self.scale is not None:
+                raise ValueError("scale: give nodes: [least, most] beside it, or no node comes or goes")
+            return self
+        if self.tuner is not None:
+            raise ValueError("nodes and tuner: give a scheduler, which places executors on the nodes")
+        if self.nodes[0] > self.nodes[1]:
+            raise ValueError(f"nodes: the least, {self.nodes[0]}, is above the most, {self.nodes[1]}")
         return self
 
 
@@ -112,8 +165,8 @@ class StepSpec(Frozen):
         In place of ``executors`` and ``workers``: proposes them and batch sizes for the step's rate from the
         step that ``from`` names; a name, or ``{name, PARAMETER: VALUE}`` (docs/tuning.md).
     adapt : mapping
-        The plan changes while the step is measured: ``{scheduler, period_s, improvement_pct}`` or
-        ``{tuner, period_s}``. Such a step is as long as ``measure.interval.most_s``, and no source for
+        The plan changes while the step is measured: ``{scheduler, period_s, improvement_pct, nodes, scale}``
+        or ``{tuner, period_s}``. Such a step is as long as ``measure.interval.most_s``, and no source for
         models.
     batching : mapping
         What travels in batches in this step, as ``topology.batching`` says it; by default that. Where it is

@@ -48,18 +48,35 @@ class CpuQuotas:
             if _unified():
                 _write(self._folder / "cgroup.subtree_control", "+cpu")
             for node, cores in quota_cores.items():
-                group = self._folder / node
-                group.mkdir()
-                self._groups[node] = group
-                if _unified():
-                    _write(group / "cpu.max", f"{round(cores * PERIOD_US)} {PERIOD_US}")
-                else:
-                    _write(group / "cpu.cfs_period_us", str(PERIOD_US))
-                    _write(group / "cpu.cfs_quota_us", str(round(cores * PERIOD_US)))
+                self._limit(node, cores)
         except OSError as e:
             self.remove()
             reason = f"cpu_quota_cores: {e.filename}: {e.strerror}"
             raise UsageError(reason, "a quota is at least 0.01 cores") from e
+
+    def limit(self, node: str, cores: float) -> None:
+        """Give a node a quota that comes later; one that it has stays.
+
+        Raises
+        ------
+        ClusterError
+            When the control group cannot be made.
+        """
+        try:
+            if node not in self._groups:
+                self._limit(node, cores)
+        except OSError as e:
+            raise ClusterError(f"{node} gets no CPU quota: {e.filename}: {e.strerror}") from e
+
+    def _limit(self, node: str, cores: float) -> None:
+        group = self._folder / node
+        group.mkdir()
+        self._groups[node] = group
+        if _unified():
+            _write(group / "cpu.max", f"{round(cores * PERIOD_US)} {PERIOD_US}")
+        else:
+            _write(group / "cpu.cfs_period_us", str(PERIOD_US))
+            _write(group / "cpu.cfs_quota_us", str(round(cores * PERIOD_US)))
 
     def add(self, node: str, pid: int) -> None:
         """Put a process, and all it starts from now on, under its node's quota; none is fine."""

@@ -8,7 +8,8 @@ import numpy as np
 from pydantic import Field
 
 from harness.plans import Frozen, PositiveFloat, QueryPlan, TopologyConfiguration, WorkerNode
-from harness.protocols import Observation, Proposal
+from harness.protocols import NodeAmounts, Observation, Proposal, Resource
+from harness.schedulers.balancing import empty_leaving
 from harness.schedulers.collocation import CollocationLimits, collocate_groups, collocation_factor
 from harness.schedulers.executor_groups import ExecutorGroups, group_executors, plan_of_allocation
 from harness.schedulers.loads import IntArray, overload_notes
@@ -34,6 +35,11 @@ class AlbicScheduler(Frozen):
     leaving : tuple of str
         Worker nodes marked for removal.
     seed : int
+    resource : Resource
+        Whose loads are evened out: cpu, heap or sent. The paper has the period's bottleneck, which takes its
+        place in a step that scales its nodes.
+    amounts : NodeAmounts
+        ``{worker_heap_mb, link_bytes_s}``, where heap or bytes sent are evened out.
 
     Notes
     -----
@@ -46,6 +52,15 @@ class AlbicScheduler(Frozen):
     max_load_distance: PositiveFloat = 10.0
     leaving: tuple[str, ...] = ()
     seed: int = 0
+    resource: Resource = Resource.CPU
+    amounts: NodeAmounts = NodeAmounts()
+
+    def for_period(
+        self, leaving: tuple[str, ...], resource: Resource, amounts: NodeAmounts
+    ) -> AlbicScheduler:
+        """Return the scheduler for a period: more nodes may leave, and loads are the bottleneck's."""
+        both = tuple(dict.fromkeys((*self.leaving, *leaving)))
+        return self.model_copy(update={"leaving": both, "resource": resource, "amounts": amounts})
 
     def propose(
         self,
@@ -68,6 +83,8 @@ class AlbicScheduler(Frozen):
             source,
             max_migration_cost=self.max_migration_cost,
             leaving=self.leaving,
+            resource=self.resource,
+            amounts=self.amounts,
         )
         assert source is not None
         traffic_tps = task_traffic(source).between_executors(groups.executors)
@@ -79,13 +96,16 @@ class AlbicScheduler(Frozen):
             seed=self.seed,
         )
         outcome = collocate_groups(problem, traffic_tps, _downstream(query_plan, groups), limits)
-        plan, notes = plan_of_allocation(groups, query_plan, nodes, outcome.allocation, configuration.workers)
+        allocation = empty_leaving(problem, outcome.allocation)
+        plan, notes = plan_of_allocation(groups, query_plan, nodes, allocation, configuration.workers)
         labels = [e.label for e in groups.executors]
         pair = "no pair" if outcome.pair is None else " and ".join(labels[g] for g in outcome.pair)
-        factors = [collocation_factor(traffic_tps, a) for a in (problem.allocation, outcome.allocation)]
+        factors = [collocation_factor(traffic_tps, a) for a in (problem.allocation, allocation)]
         notes += (
             f"brings together {pair}: {factors[0]:.1%} -> {factors[1]:.1%} of traffic stays on a node",
-            _distance_note(problem.load_distance(problem.allocation), outcome.load_distance, self),
+            _distance_note(
+                problem.load_distance(problem.allocation), problem.load_distance(allocation), self
+            ),
         )
         return Proposal(plan, notes + overload_notes(plan, source))
 

@@ -22,10 +22,10 @@ from harness.schedulers.aniello_offline import Share, most_in_slot
 from harness.schedulers.loads import (
     FloatArray,
     capacities,
-    executor_cores,
     last_window,
     node_cores,
     overload_notes,
+    sum_of_tasks,
     task_cores,
 )
 from harness.schedulers.pair_packing import PairPacking
@@ -131,7 +131,7 @@ class AnielloOnlineScheduler(Frozen):
         traffic_tps = task_traffic(recent).between_executors(mine)
         tasks = task_cores(recent)
         order = tuple(sorted((n for n in nodes if n.slots), key=lambda n: n.name))
-        packed = self._pack(traffic_tps, executor_cores(tasks, mine), min(len(slots), len(mine)), order)
+        packed = self._pack(traffic_tps, sum_of_tasks(tasks, mine), min(len(slots), len(mine)), order)
         groups: dict[str, list[list[UnplacedExecutor]]] = {}
         for slot, at in enumerate(packed.node_of):
             members = [e for e, own in zip(mine, packed.slot_of, strict=True) if own == slot]
@@ -207,7 +207,7 @@ class AnielloOnlineScheduler(Frozen):
         if not (same_executors and same_workers and all((w.node, w.port) in free for w in now.workers)):
             return ""
         tasks = task_cores(source)
-        before, after = (node_cores(p, executor_cores(tasks, p.executors)) for p in (now, plan))
+        before, after = (node_cores(p, sum_of_tasks(tasks, p.executors)) for p in (now, plan))
         limits = dict(zip((n.name for n in nodes), capacities(nodes) * self.capacity_pct / 100, strict=True))
         if any(
             before.get(name, 0.0) > limit and after[name] < before[name] for name, limit in limits.items()

@@ -7,8 +7,8 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from harness.plans import Frozen, PositiveFloat, QueryPlan, TopologyConfiguration, WorkerNode
-from harness.protocols import Observation, Proposal
-from harness.schedulers.balancing import BalanceWeights, balance_groups
+from harness.protocols import NodeAmounts, Observation, Proposal, Resource
+from harness.schedulers.balancing import BalanceWeights, balance_groups, empty_leaving
 from harness.schedulers.executor_groups import group_executors, plan_of_allocation
 from harness.schedulers.loads import overload_notes
 
@@ -29,11 +29,16 @@ class BalanceScheduler(Frozen):
         Weights of the load distance and of tightening both bounds; w1 > 2 w2.
     round_mean : bool
         Whether the mean load is rounded up to whole points, as in the paper.
+    resource : Resource
+        Whose loads are evened out: cpu, heap or sent. The paper has the period's bottleneck, which takes its
+        place in a step that scales its nodes.
+    amounts : NodeAmounts
+        ``{worker_heap_mb, link_bytes_s}``, where heap or bytes sent are evened out.
 
     Notes
     -----
-    The paper names no budget: the default is the number of migrations a period that it reports
-    of ALBIC. Traffic is not looked at.
+    The paper names no budget: the default is the number of migrations a period that it reports of ALBIC.
+    Traffic is not looked at.
     """
 
     max_migration_cost: Annotated[float, Field(ge=0)] = 10.0
@@ -41,12 +46,21 @@ class BalanceScheduler(Frozen):
     w1: PositiveFloat = 100.0
     w2: PositiveFloat = 1.0
     round_mean: bool = False
+    resource: Resource = Resource.CPU
+    amounts: NodeAmounts = NodeAmounts()
 
     @model_validator(mode="after")
     def _bounded(self) -> Self:
         if not self.w1 > 2 * self.w2:
             raise ValueError(f"w1 {self.w1:g} must be more than twice w2 {self.w2:g}, or there is no minimum")
         return self
+
+    def for_period(
+        self, leaving: tuple[str, ...], resource: Resource, amounts: NodeAmounts
+    ) -> BalanceScheduler:
+        """Return the scheduler for a period: more nodes may leave, and loads are the bottleneck's."""
+        both = tuple(dict.fromkeys((*self.leaving, *leaving)))
+        return self.model_copy(update={"leaving": both, "resource": resource, "amounts": amounts})
 
     def propose(
         self,
@@ -70,18 +84,19 @@ class BalanceScheduler(Frozen):
             max_migration_cost=self.max_migration_cost,
             leaving=self.leaving,
             round_mean=self.round_mean,
+            resource=self.resource,
+            amounts=self.amounts,
         )
-        balanced = balance_groups(groups.problem, BalanceWeights(self.w1, self.w2))
-        plan, notes = plan_of_allocation(
-            groups, query_plan, nodes, balanced.allocation, configuration.workers
-        )
-        before = groups.problem.load_distance(groups.problem.allocation)
+        problem = groups.problem
+        balanced = balance_groups(problem, BalanceWeights(self.w1, self.w2))
+        allocation = empty_leaving(problem, balanced.allocation)
+        plan, notes = plan_of_allocation(groups, query_plan, nodes, allocation, configuration.workers)
+        before, after = (problem.load_distance(a) for a in (problem.allocation, allocation))
         notes += (
-            f"load distance {before:.2f} -> {balanced.load_distance:.2f} points,"
-            f" none below {balanced.bound:.2f} is possible",
+            f"load distance {before:.2f} -> {after:.2f} points, none below {balanced.bound:.2f} is possible",
         )
         for at, node in enumerate(groups.nodes):
-            left = int((balanced.allocation == at).sum())
+            left = int((allocation == at).sum())
             if node.name in self.leaving and left:
                 notes += (f"{node.name} is to leave and still has {left} executors",)
         return Proposal(plan, notes + overload_notes(plan, source))

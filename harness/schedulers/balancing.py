@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from harness.schedulers.band_search import SearchEffort, search_allocation
 from harness.schedulers.groups import GroupProblem, distance_bound
 from harness.schedulers.loads import IntArray
@@ -70,7 +72,6 @@ def balance_groups(
     --------
     Four groups of loads 4, 3, 2 and 1 on the first of two nodes, and one migration:
 
-    >>> import numpy as np
     >>> from harness.schedulers.groups import equal_nodes
     >>> problem = equal_nodes(np.array([4.0, 3, 2, 1]), np.zeros(4, dtype=np.int64), 2, 1.0)
     >>> balance_groups(problem).load_distance
@@ -100,3 +101,30 @@ def balance_groups(
             allocation, by = answer.allocation, "program"
     problem.require_feasible(allocation)
     return Balanced(allocation, problem.load_distance(allocation), bound, by)
+
+
+def empty_leaving(problem: GroupProblem, allocation: IntArray) -> IntArray:
+    """Return an allocation with the groups that are left on leaving nodes moved, as far as the budget allows.
+
+    The program drains such a node by its load alone, so a group without any would stay for ever. The heaviest
+    go first, each to the node that stays with the least load.
+
+    Examples
+    --------
+    A group without load is alone on the second of two nodes, which is to leave:
+
+    >>> from dataclasses import replace
+    >>> from harness.schedulers.groups import equal_nodes
+    >>> problem = equal_nodes(np.array([4.0, 0]), np.array([0, 1]), 2, 1.0)
+    >>> empty_leaving(replace(problem, leaving=np.array([False, True])), problem.allocation).tolist()
+    [0, 0]
+    """
+    emptied = allocation.copy()
+    left = np.flatnonzero(problem.leaving[allocation])
+    budget = problem.max_migration_cost * (1 + 1e-9) - problem.migration_cost(allocation)
+    for group in sorted(left, key=lambda g: (-problem.loads[g], problem.costs[g], g)):
+        if problem.costs[group] <= budget:
+            loads = np.where(problem.leaving, np.inf, problem.node_loads(emptied))
+            emptied[group] = int(np.argmin(loads + problem.loads[group] / problem.capacity))
+            budget -= problem.costs[group]
+    return emptied

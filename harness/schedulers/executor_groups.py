@@ -8,10 +8,11 @@ import numpy as np
 
 from harness.errors import MeasurementsNeeded, SchedulerDeclined
 from harness.plans import PhysicalPlan, QueryPlan, TopologyConfiguration, Worker, WorkerNode
-from harness.protocols import Observation
+from harness.protocols import NodeAmounts, Observation, Resource
 from harness.schedulers.groups import GroupProblem
-from harness.schedulers.loads import IntArray, capacities, executor_cores, task_cores
+from harness.schedulers.loads import FloatArray, IntArray
 from harness.schedulers.placement import UnplacedExecutor, join_slots, unplaced_executors
+from harness.schedulers.resource_loads import executor_loads, resource_capacity
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,8 @@ class ExecutorGroups:
     now : tuple of Worker or None
         The slot that each executor, or its first task, is in; None where that slot is gone.
     problem : GroupProblem
-        Loads in hundredths of a core, capacities in cores: a node's load is in percent of its cores or quota.
+        Loads in hundredths of a core, capacities in cores, or in another resource's units. So a node's load
+        is in percent of its cores or quota.
         A migration costs 1 for each executor.
     forced : int
         Executors that have to move since their node is gone; they are taken off the budget.
@@ -49,6 +51,8 @@ def group_executors(
     max_migration_cost: float,
     leaving: tuple[str, ...] = (),
     round_mean: bool = False,
+    resource: Resource = Resource.CPU,
+    amounts: NodeAmounts | None = None,
 ) -> ExecutorGroups:
     """Read loads and places from a source.
 
@@ -56,6 +60,10 @@ def group_executors(
     ----------
     leaving : tuple of str
         Nodes marked for removal.
+    resource : Resource
+        Whose loads are balanced.
+    amounts : NodeAmounts, optional
+        Of the resources that nodes do not say; its defaults where it is left out.
 
     Raises
     ------
@@ -79,13 +87,16 @@ def group_executors(
     workers = [by_task[e.first_task].worker for e in executors]
     now = tuple(w if (w.node, w.port) in free else None for w in workers)
     home = np.array([names.index(w.node) if w is not None else -1 for w in now], dtype=np.int64)
-    loads = 100 * executor_cores(task_cores(source), executors)
+    loads = executor_loads(resource, source, executors)
+    capacity = resource_capacity(resource, usable, amounts or NodeAmounts())
     marked = np.array([name in leaving for name in names])
     if marked.all():
         raise SchedulerDeclined("every worker node is marked for removal")
     used = [names[i] for i in np.unique(home[home >= 0])]
-    usable, home, marked = _limit_nodes(usable, home, marked, used, configuration.workers)
-    capacity = capacities(usable)
+    keep = _limit_nodes(usable, marked, capacity, used, configuration.workers)
+    usable = tuple(n for n, kept in zip(usable, keep, strict=True) if kept)
+    home = np.where(home >= 0, (np.cumsum(keep) - 1)[home], -1)
+    marked, capacity = marked[keep], capacity[keep]
     forced = np.flatnonzero(home < 0)
     if forced.size > max_migration_cost:
         raise SchedulerDeclined(
@@ -100,21 +111,18 @@ def group_executors(
 
 
 def _limit_nodes(
-    nodes: tuple[WorkerNode, ...], home: IntArray, marked: np.ndarray, used: list[str], workers: int
-) -> tuple[tuple[WorkerNode, ...], IntArray, np.ndarray]:
-    """Keep the nodes in use, and of the others so many as there are workers for, the largest first."""
+    nodes: tuple[WorkerNode, ...], marked: np.ndarray, capacity: FloatArray, used: list[str], workers: int
+) -> np.ndarray:
+    """Return which nodes to keep: those in use, and others while there are workers, the largest first."""
     if len(used) > workers:
         raise SchedulerDeclined(
             f"the plan in force uses {len(used)} worker nodes, and {workers} workers are asked for:"
             " executors are moved between nodes, none is given up"
         )
-    others = [n for n, gone in zip(nodes, marked, strict=True) if n.name not in used and not gone]
-    others.sort(key=lambda n: (-capacities((n,))[0], n.name))
-    keep = {*used, *(n.name for n in others[: workers - len(used)])}
-    position = np.array([n.name in keep for n in nodes])
-    renumbered = np.cumsum(position) - 1
-    kept = tuple(n for n in nodes if n.name in keep)
-    return kept, np.where(home >= 0, renumbered[home], -1), marked[position]
+    others = [i for i, n in enumerate(nodes) if n.name not in used and not marked[i]]
+    others.sort(key=lambda i: (-capacity[i], nodes[i].name))
+    keep = {*used, *(nodes[i].name for i in others[: workers - len(used)])}
+    return np.array([n.name in keep for n in nodes])
 
 
 def _place_forced(

@@ -122,10 +122,8 @@ def _service_cpu_ns(source: Observation) -> Mapping[int, float]:
     return {int(task): float(ns) for task, ns in total.items()}  # type: ignore[call-overload]
 
 
-def executor_cores(
-    tasks: Mapping[int, float], executors: Iterable[Executor | UnplacedExecutor]
-) -> FloatArray:
-    """Return the CPU of each executor: the sum of its tasks', in cores."""
+def sum_of_tasks(tasks: Mapping[int, float], executors: Iterable[Executor | UnplacedExecutor]) -> FloatArray:
+    """Return the use of each executor: the sum of its tasks', in their unit."""
     return np.array([sum(tasks[t] for t in range(e.first_task, e.last_task + 1)) for e in executors])
 
 
@@ -142,7 +140,7 @@ def overload_notes(plan: PhysicalPlan, source: Observation | None) -> tuple[str,
     if source is None:
         return ()
     try:
-        used = node_cores(plan, executor_cores(task_cores(source), plan.executors))
+        used = node_cores(plan, sum_of_tasks(task_cores(source), plan.executors))
     except SchedulerDeclined as why:
         return (f"loads are not known: {why}",)
     notes = [_overload(n.name, used[n.name], node_capacity_cores(n)) for n in plan.nodes]

@@ -15,7 +15,7 @@ import numpy as np
 from harness.errors import SchedulerDeclined
 from harness.plans import PhysicalPlan, Worker
 from harness.protocols import Observation
-from harness.schedulers.loads import capacities, executor_cores, node_cores, task_cores
+from harness.schedulers.loads import capacities, node_cores, sum_of_tasks, task_cores
 from harness.schedulers.traffic import task_traffic
 
 
@@ -64,6 +64,31 @@ def cost_plan(plan: PhysicalPlan, source: Observation) -> PlanCosts:
     )
 
 
+def improvement(now: PlanCosts, then: PlanCosts, least_pct: float) -> str:
+    """Return the way in which a plan is better than the one in force; empty where it is not by enough.
+
+    Parameters
+    ----------
+    least_pct : float
+        By which share traffic between nodes falls, or by how many points the load distance.
+
+    Examples
+    --------
+    >>> now = PlanCosts(100, 80, 12.0, 0, 0)
+    >>> improvement(now, PlanCosts(100, 60, 12.0, 3, 2), 20)
+    'traffic between nodes 80 -> 60 tuples/s'
+    >>> improvement(now, PlanCosts(90, 70, 3.0, 3, 2), 20)
+    ''
+    """
+    before, after = now.between_nodes_tps, then.between_nodes_tps
+    if before is not None and after is not None and after < before * (1 - least_pct / 100):
+        return f"traffic between nodes {before:.0f} -> {after:.0f} tuples/s"
+    was, becomes = now.load_distance_pct, then.load_distance_pct
+    if was is not None and becomes is not None and becomes < was - least_pct:
+        return f"load distance {was:.1f} -> {becomes:.1f} points"
+    return ""
+
+
 def crossing_traffic_tps(plan: PhysicalPlan, source: Observation) -> tuple[float, float]:
     """Return the tuples a second that cross worker processes, and worker nodes.
 
@@ -96,7 +121,7 @@ def load_distance_pct(plan: PhysicalPlan, source: Observation) -> float:
     SchedulerDeclined
         When the source has no loads.
     """
-    used = node_cores(plan, executor_cores(task_cores(source), plan.executors))
+    used = node_cores(plan, sum_of_tasks(task_cores(source), plan.executors))
     capacity = capacities(plan.nodes)
     cores = np.array([used[n.name] for n in plan.nodes])
     return float(100 * np.abs(cores / capacity - cores.sum() / capacity.sum()).max())

@@ -24,7 +24,7 @@ from harness.plans import (
     WorkerNode,
 )
 from harness.protocols import Observation, Proposal
-from harness.schedulers.loads import executor_cores, node_capacity_cores, overload_notes, task_cores
+from harness.schedulers.loads import node_capacity_cores, overload_notes, sum_of_tasks, task_cores
 from harness.schedulers.placement import UnplacedExecutor, join_slots, unplaced_executors
 
 SLACK = 1e-9
@@ -325,6 +325,6 @@ class RStormScheduler(Frozen):
         asked = dict(self.requests_pct)
         if source is None or asked.keys() == set(names):
             return {name: asked.get(name, self.cpu_pct) for name in names}
-        cores = executor_cores(task_cores(source), executors)
+        cores = sum_of_tasks(task_cores(source), executors)
         of = np.array([e.component for e in executors])
         return {name: asked.get(name, float(100 * cores[of == name].mean())) for name in names}

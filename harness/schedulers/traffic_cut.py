@@ -17,8 +17,8 @@ from harness.schedulers.loads import (
     FloatArray,
     IntArray,
     capacities,
-    executor_cores,
     overload_notes,
+    sum_of_tasks,
     task_cores,
 )
 from harness.schedulers.partitioning import partition_graph
@@ -57,7 +57,7 @@ class TrafficCutScheduler(Frozen):
         executors = unplaced_executors(query_plan, configuration, source)
         slots, notes = choose_slots(nodes, min(configuration.workers, len(executors)))
         traffic_tps = task_traffic(source).between_executors(executors)
-        cores = executor_cores(task_cores(source), executors)
+        cores = sum_of_tasks(task_cores(source), executors)
         names = sorted({slot.node for slot in slots})
         used = [next(n for n in nodes if n.name == name) for name in names]
         workers = [sum(slot.node == name for slot in slots) for name in names]

@@ -104,7 +104,7 @@ class LiveView:
 def view_live(topology: SubmittedTopology, live: LiveRows) -> LiveView:
     """Return a topology's last minutes; each part that cannot be had says why."""
     kept, troubles = topology.plan, list[str]()
-    rows = records.metrics(live.table, kept.plan)
+    rows = records.metrics(live.table, kept.plan.nodes)
     if not rows.num_rows:
         return LiveView(kept, troubles=("no metrics came in the last minutes: is it active?",))
     newest_ms = int(pc.max(rows["bucket_end_ms"]).as_py())

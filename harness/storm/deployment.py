@@ -22,6 +22,7 @@ from harness.plans import (
     TopologyConfiguration,
 )
 from harness.storm.capturing import CAPTURED_AS, captured
+from harness.storm.deployed_nodes import COMMIT_WAIT_S, NodesOfDeployment
 from harness.storm.nimbus import Nimbus
 from harness.storm.pinning import Pinning
 from harness.storm.running_cluster import RunningCluster
@@ -41,8 +42,6 @@ METRICS_CONSUMER = f"{METRICS_CONSUMER_PREFIX}_harness.storm.instrument.LineProt
 """What Storm calls the component of our metrics consumer."""
 MAIN = "harness.storm.topologies.Main"
 """Builds the harness's own topologies."""
-COMMIT_WAIT_S = 1
-"""How long the spouts of an earlier submission are deactivated before it ends, as in a rebalance."""
 
 
 class Submitter(Protocol):
@@ -226,7 +225,7 @@ def submitter_of(
             assert_never(unknown)
 
 
-class StormDeployment:
+class StormDeployment(NodesOfDeployment):
     """A topology on a cluster (``harness.experiments.contracts.Deployment``).
 
     Parameters

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
 import pyarrow as pa
 
+from harness.errors import ClusterError
 from harness.experiments.step_faults import FaultMaker
 from harness.machine.servers import ServerHomes
 from harness.plans import Frozen, WorkerNode
@@ -32,7 +33,23 @@ class RunningCluster(PlanFolder, Protocol):
 
     homes: ServerHomes
     nimbus: Nimbus
-    nodes: tuple[WorkerNode, ...]
+
+    @property
+    def nodes(self) -> tuple[WorkerNode, ...]:
+        """Its worker nodes by now."""
+
+    @property
+    def possible_nodes(self) -> tuple[WorkerNode, ...]:
+        """Worker nodes that it has or may have, in the order in which they come."""
+
+    def add_nodes(self, names: Sequence[str]) -> None:
+        """Start possible nodes; returns when Nimbus knows them."""
+
+    def end_nodes(self, names: Sequence[str]) -> None:
+        """End nodes that have no workers; returns when Nimbus has forgotten them."""
+
+    def restore_nodes(self) -> None:
+        """Have the nodes again that it began with; those that it loses have no workers."""
 
     @property
     def worker_output(self) -> Starts:
@@ -83,6 +100,28 @@ class RunningCluster(PlanFolder, Protocol):
 
     def faults(self, own: Mapping[str, int], /) -> FaultMaker:
         """Return what makes faults on it; given are the harness's own processes, by what they are."""
+
+
+class FixedNodes:
+    """Worker nodes of a cluster to which none comes, and from which none goes."""
+
+    nodes: tuple[WorkerNode, ...]
+
+    @property
+    def possible_nodes(self) -> tuple[WorkerNode, ...]:
+        """Those that it has."""
+        return self.nodes
+
+    def add_nodes(self, names: Sequence[str]) -> None:
+        """Refuse: experiments that ask for it are refused before."""
+        raise ClusterError(f"{', '.join(names)} cannot be added: the cluster's nodes stay")
+
+    def end_nodes(self, names: Sequence[str]) -> None:
+        """Refuse: experiments that ask for it are refused before."""
+        raise ClusterError(f"{', '.join(names)} cannot be ended: the cluster's nodes stay")
+
+    def restore_nodes(self) -> None:
+        """Do nothing."""
 
 
 class Left(Frozen):

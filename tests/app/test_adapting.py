@@ -10,9 +10,11 @@ import pytest
 from scheduling import nodes_of, observation, placed, topology
 
 from harness.app.adapting import StepAdapter
+from harness.app.planning import check_placements
 from harness.app.simulated.campaign import carry_out
-from harness.experiments.adapted_periods import PeriodDecision
-from harness.experiments.adapting import PeriodSeen
+from harness.errors import UsageError
+from harness.experiments.adapted_periods import NodeChange, PeriodDecision
+from harness.experiments.adapting import NodesSeen, PeriodSeen
 from harness.experiments.config import Experiment
 from harness.experiments.loading import expand_steps, files, load
 from harness.machine.environment import describe
@@ -58,6 +60,14 @@ def test_a_better_plan_is_applied_with_its_reason(tmp_path: Path) -> None:
     assert found.figures["collocation_factor"] == 0
     assert found.figures["load_cores"] == pytest.approx(0.6)
     assert found.figures["load_index_pct"] == 100
+
+
+def test_the_bottleneck_is_found_each_period(tmp_path: Path) -> None:
+    """0.6 of 4 cores; nothing says heap or bytes."""
+    found = decided(tmp_path, list(WORKERS) * 3, "even")
+    assert found.bottleneck == "cpu"
+    assert found.figures["cpu_use_pct"] == pytest.approx(15.0)
+    assert not {"heap_use_pct", "sent_use_pct"} & found.figures.keys()
 
 
 def test_the_plan_in_force_stays_where_it_is_proposed(tmp_path: Path) -> None:
@@ -188,3 +198,64 @@ def test_a_scheduler_that_fails_declines_the_period(tmp_path: Path) -> None:
     found = decided(tmp_path, list(WORKERS) * 3, "faulty_schedulers:Raising")
     assert (found.decision, found.change) == ("declined", None)
     assert "ZeroDivisionError" in found.reason
+
+
+def scaled(
+    tmp_path: Path, cores: float, nodes: NodesSeen, adapt: str = "scheduler: balance"
+) -> PeriodDecision:
+    """Six executors that use so many cores each, half of them on each of two nodes of two cores."""
+    option = f"steps.plan=[{{executors: 1, workers: 2, adapt: {{{adapt}, nodes: [1, 3]}}}}]"
+    experiment = load("quick", [option])
+    run = Run.create(tmp_path, "quick", {"experiment.yaml": ""}, {"started": "2026-01-02T03:04:05"})
+    plan = placed(CHAINS, NODES, dict(zip(LABELS, list(WORKERS) * 3, strict=True)))
+    seen = observation(plan, TRAFFIC, dict.fromkeys(range(1, 7), cores))
+    rows = pa.Table.from_pandas(seen.metrics, preserve_index=False).cast(METRICS)
+    period = PeriodSeen(expand_steps(experiment)[0], plan, 100.0, 0, 10_000, rows, nodes)
+    return StepAdapter(experiment, run)(period)
+
+
+THREE = nodes_of([1, 1, 1])
+
+
+def test_a_node_comes_where_the_potential_plan_overloads_one(tmp_path: Path) -> None:
+    """6 x 0.6 of 4 cores are 90 % each; of 6 cores 60 %. Two executors a node move there."""
+    found = scaled(tmp_path, 0.6, NodesSeen(THREE[:2], (), THREE[2:]))
+    assert found.decision == "applied", found.reason
+    assert "node-1 would be at 90 %, above 80: node-3 comes" in found.reason
+    assert found.nodes == NodeChange(added=("node-3",))
+    assert found.change is not None
+    assert found.change.placement is not None
+    assert list(found.change.placement.workers.values()).count("node-3:6700") == 2
+    assert found.change.configuration.workers == 3
+    assert (found.bottleneck, found.figures["executors_moved"]) == ("cpu", 2)
+
+
+def test_a_marked_node_that_is_empty_is_ended_though_the_plan_stays(tmp_path: Path) -> None:
+    found = scaled(tmp_path, 0.4, NodesSeen(THREE, ("node-3",), ()))
+    assert (found.decision, found.change) == ("stays", None)
+    assert found.nodes == NodeChange(removed=("node-3",))
+    assert found.reason.startswith("node-3 is empty and ends")
+
+
+def test_a_node_is_marked_and_its_executors_leave_it(tmp_path: Path) -> None:
+    """6 x 0.1 of 4 cores are 15 %, and 30 % of one node."""
+    found = scaled(tmp_path, 0.1, NodesSeen(THREE[:2], (), THREE[2:]))
+    assert found.decision == "applied", found.reason
+    assert found.reason == "mean 15 %, below 50: node-2 is to leave; executors leave a node that is to go"
+    assert found.nodes == NodeChange(marked=("node-2",))
+    assert found.change is not None
+    assert found.change.configuration.workers == 1
+
+
+def test_a_scheduler_that_declines_changes_no_node(tmp_path: Path) -> None:
+    nodes = NodesSeen(THREE[:2], (), THREE[2:])
+    found = scaled(tmp_path, 0.6, nodes, "scheduler: 'faulty_schedulers:Raising'")
+    assert (found.decision, found.nodes) == ("declined", NodeChange())
+
+
+def test_a_scheduler_that_chooses_numbers_is_refused_beside_nodes() -> None:
+    option = "steps.plan=[{executors: 1, adapt: {scheduler: model-guided, nodes: [1, 3]}}]"
+    with pytest.raises(
+        UsageError, match=r"steps\.plan\.0: adapt: model-guided may choose numbers"
+    ):
+        check_placements(load("quick", [option]))

@@ -6,11 +6,14 @@ A world in which time passes only while somebody waits stands for the cluster.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from made_runs import placed
+from pydantic import ValidationError
+from scheduling import nodes_of
 from waiting_world import World
 
 from harness.errors import UsageError
@@ -20,18 +23,20 @@ from harness.experiments.adapted_periods import (
     AdaptedMessages,
     AdaptedPeriod,
     AskedChange,
+    NodeChange,
     PeriodDecision,
     adaptation_table,
     adapted_quality,
     components_of,
 )
 from harness.experiments.adapting import Adapter, AdaptingMeasurement, PeriodSeen
+from harness.experiments.config import Experiment
 from harness.experiments.loading import expand_steps, load
 from harness.experiments.measuring import StepToMeasure
 from harness.experiments.schedule import BegunSchedule, Changing, Constant
 from harness.experiments.step_faults import NoFaults, StepFaults
 from harness.experiments.workload_tables import RECEIVED, SENT
-from harness.plans import AskedPlacement, PhysicalPlan, TopologyConfiguration
+from harness.plans import AskedPlacement, PhysicalPlan, TopologyConfiguration, WorkerNode
 from harness.quality import Finding, Quality
 from harness.schemas import ADAPTATION, METRICS
 
@@ -56,6 +61,9 @@ class AdaptedWorld(World):
         self._after = self._in_force
         self._asked_ns = 0
         self.counts: TopologyConfiguration | None = None
+        self._spare = nodes_of([2] * 3)[2:]
+        self.there: tuple[WorkerNode, ...] = nodes_of([2] * 3)[:2]
+        self.done: list[str] = []
 
     def came_up(self, start_ns: int, end_ns: int) -> list[int]:
         del start_ns, end_ns
@@ -89,6 +97,21 @@ class AdaptedWorld(World):
 
     def whole(self) -> bool:
         return True
+
+    def nodes(self) -> tuple[WorkerNode, ...]:
+        return self.there
+
+    def spare_nodes(self) -> tuple[WorkerNode, ...]:
+        return tuple(n for n in self._spare if n not in self.there)
+
+    def add_nodes(self, names: Sequence[str]) -> None:
+        self.sleep(2)
+        self.done.append(f"add {', '.join(names)}")
+        self.there += tuple(n for n in self._spare if n.name in names)
+
+    def end_nodes(self, names: Sequence[str]) -> None:
+        self.done.append(f"end {', '.join(names)}")
+        self.there = tuple(n for n in self.there if n.name not in names)
 
     def rows(self, since_ms: int, until_ms: int) -> pa.Table:
         assert since_ms < until_ms
@@ -171,6 +194,66 @@ def test_a_plan_that_does_not_come_into_force_is_told(monkeypatch: pytest.Monkey
     assert quality.adaptation is not None
     assert not quality.adaptation.plan_as_decided.ok
     assert "not in force after 60 s in period 0" in quality.adaptation.plan_as_decided.detail
+
+
+def comes_and_goes(seen: PeriodSeen) -> PeriodDecision:
+    """Add a node and use it; mark it in the next period; end it in the third."""
+    names, marked = [n.name for n in seen.nodes.there], seen.nodes.marked
+    stays = PeriodDecision("stays", "", None, {})
+    if seen.nodes.spare:
+        return gathers(seen)._replace(nodes=NodeChange(added=("node-3",)))
+    assert names == ["node-1", "node-2", "node-3"]
+    return stays._replace(nodes=NodeChange(removed=marked) if marked else NodeChange(marked=("node-3",)))
+
+
+def test_nodes_come_before_the_plan_that_uses_them_and_go_when_they_are_empty(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A node takes 2 s to come; the plan is asked for then. Nothing changes after the last period."""
+    world = AdaptedWorld(1.0)
+    periods = adapted_on(world, monkeypatch, comes_and_goes)
+    assert world.done == ["add node-3"]
+    assert [len(p.nodes) for p in periods] == [2, 3, 3]
+    assert [p.marked for p in periods] == [(), ("node-3",), ("node-3",)]
+    assert periods[0].asked_ns - periods[0].end_ns == pytest.approx(2 * S, abs=S / 10)
+    assert periods[2].decided.reason == "the step ends: "
+    table = adaptation_table(periods, *messages()).to_pylist()
+    assert [row["nodes"] for row in table] == [2, 3, 3]
+    assert [row["nodes_added"] for row in table] == [["node-3"], [], []]
+    assert [row["nodes_marked"] for row in table] == [[], ["node-3"], ["node-3"]]
+    quality = judged(periods, lost=(), twice=())
+    assert quality.adaptation is not None
+    assert quality.adaptation.plan_as_decided.ok
+
+
+@pytest.mark.parametrize(
+    ("before", "change", "after", "words"),
+    [
+        ((1, 2), NodeChange(added=("node-3",)), (1, 2, 3), ""),
+        ((1, 2, 3), NodeChange(removed=("node-3",)), (1, 2), ""),
+        ((1, 2, 3), NodeChange(marked=("node-3",)), (1, 2, 3), ""),
+        (
+            (1, 2),
+            NodeChange(added=("node-3",)),
+            (1, 2),
+            "nodes node-1, node-2, node-3 were decided on and node-1, node-2 were there",
+        ),
+        ((1, 2), NodeChange(), (1,), "nodes node-1, node-2 were decided on and node-1 were there"),
+    ],
+)
+def test_nodes_are_as_decided_or_the_step_is_invalid(
+    before: tuple[int, ...], change: NodeChange, after: tuple[int, ...], words: str
+) -> None:
+    nodes = nodes_of([1] * 3)
+    decision = PeriodDecision("stays", "", None, {}, change)
+    periods = [
+        AdaptedPeriod(0, S, decided, nodes=tuple(nodes[i - 1] for i in there))
+        for decided, there in ((decision, before), (KEPT.decided, after))
+    ]
+    finding = judged(periods, lost=(), twice=()).adaptation
+    assert finding is not None
+    assert finding.plan_as_decided.ok is (words == "")
+    assert words in finding.plan_as_decided.detail
 
 
 CHANGED = AdaptedPeriod(
@@ -296,6 +379,16 @@ def test_times_near_no_decision_are_not_held() -> None:
             "[{executors: 1, adapt: {scheduler: even}, faults: [{stop: generator, for_s: 1, at_s: 1}]}]",
             "adapt and faults",
         ),
+        ("[{executors: 1, adapt: {tuner: ds2, nodes: [1, 3]}}]", "nodes and tuner: give a scheduler"),
+        ("[{executors: 1, adapt: {scheduler: even, nodes: [3, 1]}}]", "the least, 3, is above the most, 1"),
+        ("[{executors: 1, adapt: {scheduler: even, nodes: [3, 4]}}]", "begins with 2, not with 3 to 4"),
+        ("[{executors: 1, adapt: {scheduler: even, nodes: [1, 21]}}]", "less than or equal to 20|at most 20"),
+        ("[{executors: 1, adapt: {scheduler: even, nodes: [1]}}]", "nodes.1"),
+        ("[{executors: 1, adapt: {scheduler: even, scale: {out_pct: 70}}}]", "scale: give nodes"),
+        (
+            "[{executors: 1, adapt: {scheduler: even, nodes: [1, 3], scale: {out_pct: 50}}}]",
+            "in_pct 50 must be below out_pct 50",
+        ),
     ],
 )
 def test_a_step_that_cannot_adapt_is_refused(plan: str, words: str) -> None:
@@ -314,3 +407,19 @@ def test_a_cluster_whose_plans_stay_is_refused(cluster: str, words: str) -> None
     plan = "steps.plan=[{executors: 1, adapt: {scheduler: even}}]"
     with pytest.raises(UsageError, match=f"steps.plan.0: adapt: .*{words}"):
         load("quick", [plan, f"cluster={cluster}"])
+
+
+def test_a_cluster_whose_nodes_stay_is_refused(tmp_path: Path) -> None:
+    steps = [{"executors": 1, "adapt": {"scheduler": "even", "nodes": [1, 3]}}]
+    provisioned = {"kind": "remote", "name": "two", "file": str(tmp_path / "two.yaml")}
+    settings = {**EXPERIMENT.model_dump(mode="json", by_alias=True), "cluster": provisioned}
+    with pytest.raises(
+        ValidationError, match=r"steps\.plan\.0: adapt\.nodes: its nodes are provisioned, and stay"
+    ):
+        Experiment.model_validate({**settings, "steps": {"plan": steps}})
+
+
+def test_nodes_that_may_come_need_room_too() -> None:
+    """Two nodes with a slot each, and one more."""
+    plan = "steps.plan=[{executors: 1, adapt: {scheduler: even, nodes: [1, 3]}}]"
+    assert (EXPERIMENT.slots_to_fill, load("quick", [plan]).slots_to_fill) == (2, 3)

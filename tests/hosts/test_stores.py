@@ -174,7 +174,7 @@ def test_the_runs_metrics_are_the_databases(stored: Stored, influxdb: HostedInfl
         assert not (table.to_pandas()["measurement"] == "consumer").any()  # no line was dropped
         ends = table["bucket_end_ms"].to_pylist()
         with influx_store(influxdb, "quick") as store:
-            there = records.metrics(store.rows(min(ends) - 1, max(ends)), stored.run.plan(step).start)
+            there = records.metrics(store.rows(min(ends) - 1, max(ends)), stored.run.plan(step).start.nodes)
         assert keys(table) <= keys(there)
         until_ms = stored.run.interval(step).end_epoch_ms  # later ones may have been on their way
         assert keys(table.filter(pc.less_equal(table["bucket_end_ms"], until_ms))) == keys(

@@ -282,7 +282,7 @@ def test_influxdb_has_all_of_it_afterwards(told: Told, influxd_program: Path, tm
             for step in (0, 1):
                 table = pq.read_table(told.run.step_path(step) / "metrics.parquet")
                 ends = table["bucket_end_ms"].to_pylist()
-                found = records.metrics(store.rows(min(ends) - 1, max(ends)), told.run.plan(step).start)
+                found = records.metrics(store.rows(min(ends) - 1, max(ends)), told.run.plan(step).start.nodes)
                 # a bucket that was on its way when the step was written is in the database alone
                 here, there = (
                     set(map(tuple, rows.to_pandas().to_numpy().tolist())) for rows in (table, found)

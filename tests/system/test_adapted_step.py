@@ -1,4 +1,4 @@
-"""A step whose plan a scheduler changes while messages flow, carried out on the cluster."""
+"""A step whose plan and nodes a scheduler changes while messages flow, carried out on the cluster."""
 
 from __future__ import annotations
 
@@ -19,18 +19,26 @@ from harness.schedulers.plan_costs import executors_moved
 
 pytestmark = pytest.mark.system
 
+ADAPT = {
+    "scheduler": "even",
+    "period_s": 8,
+    "nodes": [2, 3],
+    # any worker that lives uses more than a hundredth of a core
+    "scale": {"out_pct": 0.5, "in_pct": 0},
+}
 SETTINGS = {
     **short_experiment(
         "adapted-step", {"attempts": 1, **short_measure(1, 5, 24)}, tasks=4, ackers=2, slots_per_node=2
     ),
-    "steps": {"plan": [{"executors": 2, "workers": 4, "adapt": {"scheduler": "traffic-cut", "period_s": 8}}]},
+    "steps": {"plan": [{"executors": 2, "workers": 4, "adapt": ADAPT}]},
 }
 
 
 def test_a_plan_is_applied_while_messages_flow(
     cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """METIS brings together what Storm dealt in turn, so the first period's plan is another."""
+    """A third node comes, and executors are dealt to three in turn. Afterwards the cluster is as it was."""
+    before = cluster.nodes
     run = carry_out(SETTINGS, cluster, tmp_path_factory.mktemp("adapted"), unwatched)
     rows = pq.read_table(run.step_path(0) / "adaptation.parquet").to_pylist()
     first = rows[0]
@@ -38,7 +46,15 @@ def test_a_plan_is_applied_while_messages_flow(
     assert first["executors_moved"] > 0
     assert first["asked_ns"] < first["in_force_ns"]
     assert first["pause_ms"] > 1000 / 40
+    assert (first["nodes"], first["nodes_added"]) == (2, ["node-3"])
+    assert first["bottleneck"] in ("cpu", "heap")
     assert rows[-1]["decision"] == "stays"
+    assert (rows[-1]["nodes"], rows[-1]["nodes_added"]) == (3, [])
+    assert {w.node for w in run.plan(0).end.workers} == {"node-1", "node-2", "node-3"}
+    metrics = pq.read_table(run.step_path(0) / "metrics.parquet")
+    assert any(worker.startswith("node-3:") for worker in metrics["worker"].unique().to_pylist())
+    assert cluster.nodes == before
+    assert {s.address for s in cluster.nimbus.cluster_summary().supervisors} == {n.address for n in before}
     plan, quality = run.plan(0), run.quality(0)
     assert executors_moved(plan.start, plan.end) > 0
     assert quality.adaptation is not None

@@ -121,7 +121,7 @@ def test_the_runs_metrics_are_those_of_the_embedded_store_row_by_row(measured: M
         table = table.filter(pc.less_equal(table["bucket_end_ms"], until_ms))
         assert table.num_rows > 500
         embedded = measured.relay.store.rows(pc.min(table["bucket_end_ms"]).as_py() - 1, until_ms)
-        expected = records.metrics(embedded, measured.run.plan(step).start)
+        expected = records.metrics(embedded, measured.run.plan(step).start.nodes)
         pd.testing.assert_frame_equal(frame(table), frame(expected), check_exact=True)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -21,6 +21,10 @@ class PeriodRow(NamedTuple):
         Since the first period began.
     in_force_s : float, optional
         From when the cluster was asked for the plan until every executor was in its place.
+    bottleneck : str
+        The resource that was used most, and how much of it.
+    nodes_changed : str
+        Worker nodes that came, left or were marked for removal by the decision.
     """
 
     period: int
@@ -42,6 +46,9 @@ class PeriodRow(NamedTuple):
     executors: float | None
     workers: float | None
     over_target_s: float | None
+    nodes: float | None
+    bottleneck: str = ""
+    nodes_changed: str = ""
 
 
 class AdaptedStep(NamedTuple):
@@ -86,6 +93,11 @@ class AdaptedStep(NamedTuple):
         return self._total([r.workers and r.workers * (r.end_s - r.start_s) for r in self.rows])
 
     @property
+    def node_seconds(self) -> float | None:
+        """The same of the worker nodes."""
+        return self._total([r.nodes and r.nodes * (r.end_s - r.start_s) for r in self.rows])
+
+    @property
     def astray(self) -> tuple[float, float]:
         """Messages lost, and repeated, near decisions."""
         return sum(row.lost or 0 for row in self.rows), sum(row.repeated or 0 for row in self.rows)
@@ -99,7 +111,7 @@ class AdaptedStep(NamedTuple):
 _AS_THEY_ARE = (
     *("executors_moved", "workers_restarted", "pause_ms", "lost", "repeated"),
     *("latency_mean_ms", "latency_p95_ms", "between_nodes_tps", "load_distance_pct"),
-    *("rate_tps", "executors", "workers", "over_target_s"),
+    *("rate_tps", "executors", "workers", "over_target_s", "nodes"),
 )
 
 
@@ -132,7 +144,20 @@ def _periods(path: Path) -> tuple[PeriodRow, ...]:
                 decision=str(row["decision"]),
                 reason=str(row["reason"]),
                 in_force_s=None if pd.isna(waited) else float(waited) / 1e9,
+                bottleneck=_most_used(row),
+                nodes_changed=_nodes_changed(row),
                 **known,
             )
         )
     return tuple(rows)
+
+
+def _most_used(row: Mapping[Hashable, Any]) -> str:
+    name = row.get("bottleneck")
+    return f"{name} {row[f'{name}_use_pct']:.0f} %" if isinstance(name, str) else ""
+
+
+def _nodes_changed(row: Mapping[Hashable, Any]) -> str:
+    words = {"nodes_added": "comes", "nodes_removed": "ends", "nodes_marked": "is to leave"}
+    named = {word: row.get(column) for column, word in words.items()}
+    return ", ".join(f"{name} {word}" for word, names in named.items() if names is not None for name in names)

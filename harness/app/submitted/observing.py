@@ -52,7 +52,7 @@ def observe_span(plan: PhysicalPlan, settings: Settings, rows: pa.Table, span: R
     UsageError
         When spouts emitted nothing in it.
     """
-    metrics = records.metrics(rows, plan)
+    metrics = records.metrics(rows, plan.nodes)
     rate_tps = records.rate_tps(metrics, plan.query_plan.spouts, span)
     if not rate_tps > 0:
         raise UsageError(

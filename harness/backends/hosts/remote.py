@@ -47,7 +47,7 @@ from harness.machine.servers import ServerHomes
 from harness.machine.ssh import Login, Shell
 from harness.plans import WorkerNode
 from harness.storm.pinned_plans import remove_command, write_command
-from harness.storm.running_cluster import Kind, Left, UnwatchedStarts
+from harness.storm.running_cluster import FixedNodes, Kind, Left, UnwatchedStarts
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ MOST_APART_MS = 50.0
 a second and more."""
 
 
-class RemoteCluster:
+class RemoteCluster(FixedNodes):
     """A cluster on hosts that is up (``harness.storm.running_cluster.RunningCluster``).
 
     Parameters

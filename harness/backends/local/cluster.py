@@ -6,7 +6,6 @@ reach. Everything it writes lies below its home folder.
 
 from __future__ import annotations
 
-import os
 import platform
 import secrets
 import shutil
@@ -21,6 +20,7 @@ from typing import Self
 import pyarrow as pa
 
 from harness.backends.faults import LocalFaults
+from harness.backends.local.local_nodes import LocalNodes
 from harness.errors import ClusterError, UsageError
 from harness.experiments.clusters import Local
 from harness.machine import sandbox, secret_files
@@ -28,7 +28,7 @@ from harness.machine import server_config as config
 from harness.machine.cgroups import CpuQuotas
 from harness.machine.class_archive import class_archive
 from harness.machine.companions import Companion
-from harness.machine.server_config import LOOPBACK, Heaps, Ports, StormFolders, SupervisedNode, node_address
+from harness.machine.server_config import LOOPBACK, Heaps, Ports, StormFolders, SupervisedNode
 from harness.machine.server_process import ServerProcess, kafka_answers, port_is_free, zookeeper_answers
 from harness.machine.servers import ServerHomes, quiet
 from harness.plans import WorkerNode
@@ -87,24 +87,60 @@ class LocalCluster:
         self.extlib = tuple(path.resolve() for path in extlib)
         self._companions = tuple(companions)
         self._quotas: CpuQuotas | None = None
-        self.nodes: tuple[WorkerNode, ...] = tuple(
-            WorkerNode(
-                name=f"node-{i + 1}",
-                address=node_address(i),
-                host=platform.node(),
-                cores=os.cpu_count() or 1,
-                slots=self.ports.slots(i, shape.slots_per_node),
-                cpu_quota_cores=shape.cpu_quota_cores.get(f"node-{i + 1}"),
-            )
-            for i in range(shape.nodes)
-        )
+        self._nodes = LocalNodes(self.ports, shape.nodes, shape.slots_per_node, shape.cpu_quota_cores)
         self.nimbus = Nimbus(LOOPBACK, self.ports.nimbus)
-        self.worker_output = WorkerOutput(self.logs, {port: n.name for n in self.nodes for port in n.slots})
+        self.worker_output = WorkerOutput(
+            self.logs, {port: n.name for n in self.possible_nodes for port in n.slots}
+        )
         # Outside a sandbox: what keeps daemons on loopback addresses.
         self._loopback_jar: Path | None = None
         self._scheduler_jar: Path | None = None
         self._secret = secrets.token_hex(16)
         self._servers: list[ServerProcess] = []
+
+    @property
+    def nodes(self) -> tuple[WorkerNode, ...]:
+        """Its worker nodes by now."""
+        return self._nodes.there
+
+    @property
+    def possible_nodes(self) -> tuple[WorkerNode, ...]:
+        """Worker nodes that it has or may have, in the order in which they come."""
+        return self._nodes.possible
+
+    def add_nodes(self, names: Sequence[str]) -> None:
+        """Start supervisors; returns when Nimbus knows them.
+
+        Raises
+        ------
+        ClusterError
+            When a port is taken, or one dies or is not known in time.
+        """
+        come = [node for node in self._nodes.named(*names) if node not in self.nodes]
+        self._require_free_ports(self._ports_of(come))
+        self._nodes.come(*come)
+        for server in [self._supervisor(node) for node in come]:
+            server.wait_ready(self._all_registered, START_TIMEOUT_S, self._servers)
+
+    def end_nodes(self, names: Sequence[str]) -> None:
+        """End supervisors that have no workers; returns when Nimbus has forgotten them.
+
+        Raises
+        ------
+        ClusterError
+            When it has not in time.
+        """
+        gone = [server for server in self._servers if server.name in names]
+        self._nodes.go(*self._nodes.named(*names))
+        self._end(gone)
+        if gone:
+            (nimbus,) = (server for server in self._servers if server.name == "nimbus")
+            nimbus.wait_ready(self._all_registered, START_TIMEOUT_S, self._servers)
+
+    def restore_nodes(self) -> None:
+        """Have the nodes again that it began with; those that it loses have no workers."""
+        self.end_nodes([node.name for node in self.nodes if node not in self._nodes.first])
+        self.add_nodes([node.name for node in self._nodes.first])
 
     @property
     def bootstrap(self) -> str:
@@ -173,7 +209,9 @@ class LocalCluster:
         MissingTool
             When there is no Java.
         """
-        self._require_free_ports()
+        p = self.ports
+        own = {"zookeeper": [p.zookeeper], "nimbus": [p.nimbus], "kafka": [p.kafka, p.kafka_controller]}
+        self._require_free_ports(own | self._ports_of(self.nodes))
         if not sandbox.inside():
             self._loopback_jar = self._require_loopback_jar()
         self._scheduler_jar = self._jar_with(config.PINNED_SCHEDULER)
@@ -227,12 +265,8 @@ class LocalCluster:
     def stop(self) -> None:
         """End every server and worker; nothing is left running."""
         zookeeper = [s for s in self._servers if s.name == "zookeeper"]
-        for stage in ([s for s in self._servers if s not in zookeeper], zookeeper):
-            for server in stage:
-                server.terminate()
-            for server in stage:
-                server.wait_ended(STOP_TIMEOUT_S)
-        self._servers.clear()
+        self._end([s for s in self._servers if s not in zookeeper])
+        self._end(zookeeper)
         for companion in self._companions:  # last: workers write to them
             companion.stop()
         if self._quotas:
@@ -248,6 +282,13 @@ class LocalCluster:
     ) -> None:
         self.stop()
 
+    def _end(self, servers: Sequence[ServerProcess]) -> None:
+        for server in servers:
+            server.terminate()
+        for server in servers:
+            server.wait_ended(STOP_TIMEOUT_S)
+            self._servers.remove(server)
+
     # -- start, in the order that the servers need each other --------------------------------------
 
     def _start(self, progress: Callable[[str], None]) -> None:
@@ -258,16 +299,25 @@ class LocalCluster:
         progress("starting nimbus and supervisors")
         nimbus = self._daemon("nimbus", "org.apache.storm.daemon.nimbus.Nimbus", self.heaps.nimbus)
         for node in self.nodes:
-            main = "org.apache.storm.daemon.supervisor.Supervisor"
-            supervisor = self._daemon(node.name, main, self.heaps.supervisor)
-            if self._quotas:
-                self._quotas.add(node.name, supervisor.pid)  # before it has any worker
+            self._supervisor(node)
         formatting.wait_ready(lambda: formatting.exit_status == 0, START_TIMEOUT_S)
         self._servers.remove(formatting)
         kafka = self._kafka("kafka", "kafka.Kafka", str(self.home / "conf" / "server.properties"))
         progress("waiting for nimbus, supervisors and kafka")
         nimbus.wait_ready(self._all_registered, START_TIMEOUT_S, self._servers)
         kafka.wait_ready(lambda: kafka_answers(LOOPBACK, self.ports.kafka), START_TIMEOUT_S, self._servers)
+
+    def _supervisor(self, node: WorkerNode) -> ServerProcess:
+        self._write_storm_yaml(
+            node.name, node.address, SupervisedNode(self._nodes.number(node), node.slots)
+        )
+        main = "org.apache.storm.daemon.supervisor.Supervisor"
+        supervisor = self._daemon(node.name, main, self.heaps.supervisor)
+        if self._quotas:
+            if node.cpu_quota_cores is not None:
+                self._quotas.limit(node.name, node.cpu_quota_cores)
+            self._quotas.add(node.name, supervisor.pid)  # before it has any worker
+        return supervisor
 
     def _all_registered(self) -> bool:
         try:
@@ -364,20 +414,18 @@ class LocalCluster:
         java.chmod(0o755)
         for jar in self.extlib:
             (self.home / "extlib" / jar.name).symlink_to(jar)
-        self.hosts.write_text(config.hosts_file(platform.node(), len(self.nodes)))
+        self.hosts.write_text(config.hosts_file(platform.node(), len(self.possible_nodes)))
         conf = self.home / "conf"
         (conf / "zoo.cfg").write_text(config.zookeeper_cfg(self.home / "data" / "zookeeper", self.ports))
         (conf / "server.properties").write_text(
             config.kafka_properties(self.home / "data" / "kafka", self.ports)
         )
         self._write_storm_yaml("nimbus", LOOPBACK)
-        for i, node in enumerate(self.nodes):
-            self._write_storm_yaml(node.name, node.address, SupervisedNode(i, node.slots))
 
     def _write_storm_yaml(self, name: str, host: str, node: SupervisedNode | None = None) -> None:
         folder, data = self.home / "conf" / name, self.home / "data" / name
-        folder.mkdir(exist_ok=True)
-        data.mkdir(exist_ok=True)
+        for made in (folder, data):
+            made.mkdir(exist_ok=True)  # a node may come back
         archive = class_archive(self.homes)
         options = config.worker_childopts(
             self._shape.worker_heap_mb, self._shape.worker_jit, self.hosts, self.logs, archive
@@ -410,14 +458,11 @@ class LocalCluster:
                     return jar
         return None
 
-    def _require_free_ports(self) -> None:
-        p = self.ports
-        wanted = {
-            "zookeeper": [p.zookeeper],
-            "nimbus": [p.nimbus],
-            "kafka": [p.kafka, p.kafka_controller],
-            **{n.name: [p.supervisor_base + i, *n.slots] for i, n in enumerate(self.nodes)},
-        }
+    def _ports_of(self, nodes: Sequence[WorkerNode]) -> dict[str, list[int]]:
+        base = self.ports.supervisor_base
+        return {n.name: [base + self._nodes.number(n), *n.slots] for n in nodes}
+
+    def _require_free_ports(self, wanted: Mapping[str, Sequence[int]]) -> None:
         for name, ports in wanted.items():
             for port in ports:
                 if not port_is_free("" if name.startswith("n") else LOOPBACK, port):

@@ -32,7 +32,7 @@ from harness.machine.whole_files import write_atomically
 from harness.plans import WorkerNode
 from harness.schemas import METRICS
 from harness.storm.nimbus import ClusterState, Nimbus
-from harness.storm.running_cluster import Kind, Left, UnwatchedStarts
+from harness.storm.running_cluster import FixedNodes, Kind, Left, UnwatchedStarts
 
 log = logging.getLogger(__name__)
 
@@ -156,7 +156,7 @@ def _note(shape: Running) -> Path:
     return user_folder("XDG_STATE_HOME", ".local/state") / "storm-harness" / "running" / f"{name}.json"
 
 
-class RunningElsewhere:
+class RunningElsewhere(FixedNodes):
     """A cluster that is up (``harness.storm.deployment.RunningCluster``).
 
     Parameters

@@ -35,6 +35,12 @@ ROWS = [
         "rate_tps": 70.0,
         "executors": 4,
         "workers": 1,
+        "nodes": 2,
+        "nodes_added": ["node-3"],
+        "nodes_removed": [],
+        "nodes_marked": ["node-1"],
+        "bottleneck": "cpu",
+        "cpu_use_pct": 91.4,
         "over_target_s": 7,
         "between_nodes_tps": 150.0,
         "load_distance_pct": 7.5,
@@ -74,12 +80,15 @@ def test_rows_are_those_of_the_file(run_path: Path, tmp_path: Path) -> None:
     assert (found.reconfigurations, found.seconds, found.over_target_s) == (1, 40.0, 12)
     assert (found.executor_seconds, found.worker_seconds) == (4 * 20 + 6 * 20, 1 * 20 + 2 * 20)
     assert found.astray == (3, 1)
+    assert (first.nodes, first.bottleneck) == (2, "cpu 91 %")
+    assert first.nodes_changed == "node-3 comes, node-1 is to leave"
+    assert (second.nodes, second.bottleneck, second.nodes_changed) == (None, "", "")
 
 
 def test_a_file_of_before_numbers_changed_has_no_totals(run_path: Path, tmp_path: Path) -> None:
     run = with_adaptation(run_path, tmp_path / "run", 1)
     path = run / "steps" / "01" / "adaptation.parquet"
-    later = ["rate_tps", "executors", "workers", "over_target_s"]
+    later = ["rate_tps", "executors", "workers", "over_target_s", "nodes", "nodes_added", "bottleneck"]
     pq.write_table(pq.read_table(path).drop_columns(later), path)
     (found,) = adapted_steps(read_run(run))
     assert (found.over_target_s, found.executor_seconds, found.reconfigurations) == (None, None, 1)
