@@ -11,7 +11,12 @@ from harness.plans import Frozen, PositiveFloat, QueryPlan, TopologyConfiguratio
 from harness.protocols import NodeAmounts, Observation, Proposal, Resource
 from harness.schedulers.balancing import empty_leaving
 from harness.schedulers.collocation import CollocationLimits, collocate_groups, collocation_factor
-from harness.schedulers.executor_groups import ExecutorGroups, group_executors, plan_of_allocation
+from harness.schedulers.executor_groups import (
+    BalanceTerms,
+    ExecutorGroups,
+    group_executors,
+    plan_of_allocation,
+)
 from harness.schedulers.loads import IntArray, overload_notes
 from harness.schedulers.traffic import task_traffic
 
@@ -76,16 +81,10 @@ class AlbicScheduler(Frozen):
         SchedulerDeclined
             Without a source, its loads or its traffic, or where no allocation satisfies the constraints.
         """
-        groups = group_executors(
-            query_plan,
-            configuration,
-            nodes,
-            source,
-            max_migration_cost=self.max_migration_cost,
-            leaving=self.leaving,
-            resource=self.resource,
-            amounts=self.amounts,
+        terms = BalanceTerms(
+            self.max_migration_cost, self.leaving, resource=self.resource, amounts=self.amounts
         )
+        groups = group_executors(query_plan, configuration, nodes, source, terms)
         assert source is not None
         traffic_tps = task_traffic(source).between_executors(groups.executors)
         problem = groups.problem

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from harness.plans import Frozen, PositiveFloat, QueryPlan, TopologyConfiguration, WorkerNode
 from harness.protocols import NodeAmounts, Observation, Proposal, Resource
 from harness.schedulers.balancing import BalanceWeights, balance_groups, empty_leaving
-from harness.schedulers.executor_groups import group_executors, plan_of_allocation
+from harness.schedulers.executor_groups import BalanceTerms, group_executors, plan_of_allocation
 from harness.schedulers.loads import overload_notes
 
 
@@ -76,17 +76,10 @@ class BalanceScheduler(Frozen):
         SchedulerDeclined
             Without a source or its loads, or where no allocation satisfies the constraints.
         """
-        groups = group_executors(
-            query_plan,
-            configuration,
-            nodes,
-            source,
-            max_migration_cost=self.max_migration_cost,
-            leaving=self.leaving,
-            round_mean=self.round_mean,
-            resource=self.resource,
-            amounts=self.amounts,
+        terms = BalanceTerms(
+            self.max_migration_cost, self.leaving, self.round_mean, self.resource, self.amounts
         )
+        groups = group_executors(query_plan, configuration, nodes, source, terms)
         problem = groups.problem
         balanced = balance_groups(problem, BalanceWeights(self.w1, self.w2))
         allocation = empty_leaving(problem, balanced.allocation)

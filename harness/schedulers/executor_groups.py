@@ -42,28 +42,43 @@ class ExecutorGroups:
     forced: int
 
 
+@dataclass(frozen=True)
+class BalanceTerms:
+    """Loads that are to be balanced, and the limits of it.
+
+    Attributes
+    ----------
+    max_migration_cost : float
+        Executors that may move.
+    leaving : tuple of str
+        Nodes marked for removal.
+    round_mean : bool
+        Whether the mean is rounded up to whole points.
+    resource : Resource
+        Whose loads are balanced.
+    amounts : NodeAmounts
+        Of the resources that nodes do not say.
+    """
+
+    max_migration_cost: float
+    leaving: tuple[str, ...] = ()
+    round_mean: bool = False
+    resource: Resource = Resource.CPU
+    amounts: NodeAmounts = NodeAmounts()
+
+
 def group_executors(
     query_plan: QueryPlan,
     configuration: TopologyConfiguration,
     nodes: tuple[WorkerNode, ...],
     source: Observation | None,
-    *,
-    max_migration_cost: float,
-    leaving: tuple[str, ...] = (),
-    round_mean: bool = False,
-    resource: Resource = Resource.CPU,
-    amounts: NodeAmounts | None = None,
+    terms: BalanceTerms,
 ) -> ExecutorGroups:
     """Read loads and places from a source.
 
     Parameters
     ----------
-    leaving : tuple of str
-        Nodes marked for removal.
-    resource : Resource
-        Whose loads are balanced.
-    amounts : NodeAmounts, optional
-        Of the resources that nodes do not say; its defaults where it is left out.
+    terms : BalanceTerms
 
     Raises
     ------
@@ -79,7 +94,7 @@ def group_executors(
     if not usable:
         raise SchedulerDeclined("no slot is free")
     names = [n.name for n in usable]
-    for name in leaving:
+    for name in terms.leaving:
         if name not in names:
             raise SchedulerDeclined(f"{name} is marked for removal and is no worker node with slots")
     free = {(n.name, p) for n in usable for p in n.slots}
@@ -87,9 +102,9 @@ def group_executors(
     workers = [by_task[e.first_task].worker for e in executors]
     now = tuple(w if (w.node, w.port) in free else None for w in workers)
     home = np.array([names.index(w.node) if w is not None else -1 for w in now], dtype=np.int64)
-    loads = executor_loads(resource, source, executors)
-    capacity = resource_capacity(resource, usable, amounts or NodeAmounts())
-    marked = np.array([name in leaving for name in names])
+    loads = executor_loads(terms.resource, source, executors)
+    capacity = resource_capacity(terms.resource, usable, terms.amounts)
+    marked = np.array([name in terms.leaving for name in names])
     if marked.all():
         raise SchedulerDeclined("every worker node is marked for removal")
     used = [names[i] for i in np.unique(home[home >= 0])]
@@ -98,15 +113,15 @@ def group_executors(
     home = np.where(home >= 0, (np.cumsum(keep) - 1)[home], -1)
     marked, capacity = marked[keep], capacity[keep]
     forced = np.flatnonzero(home < 0)
-    if forced.size > max_migration_cost:
+    if forced.size > terms.max_migration_cost:
         raise SchedulerDeclined(
-            f"{forced.size} executors are on slots that are gone, and {max_migration_cost:g} may move"
+            f"{forced.size} executors are on slots that are gone, and {terms.max_migration_cost:g} may move"
         )
     costs = np.ones(loads.size)
     _place_forced(forced, home, loads, capacity, marked)
     costs[forced] = 0.0
-    budget = max_migration_cost - forced.size
-    problem = GroupProblem(loads, costs, home, capacity, marked, budget, round_mean)
+    budget = terms.max_migration_cost - forced.size
+    problem = GroupProblem(loads, costs, home, capacity, marked, budget, terms.round_mean)
     return ExecutorGroups(executors, usable, now, problem, int(forced.size))
 
 

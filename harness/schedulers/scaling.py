@@ -23,7 +23,7 @@ from harness.plans import PhysicalPlan, WorkerNode
 from harness.protocols import BalancingScheduler, NodeAmounts, Observation, Proposal, Resource, Scheduler
 from harness.schedulers.balancing import balance_groups, empty_leaving
 from harness.schedulers.conformance import SchedulingQuestion, answer_faults, ask_scheduler
-from harness.schedulers.executor_groups import ExecutorGroups, group_executors
+from harness.schedulers.executor_groups import BalanceTerms, ExecutorGroups, group_executors
 from harness.schedulers.groups import GroupProblem
 from harness.schedulers.loads import IntArray
 from harness.schedulers.resource_loads import resource_capacity
@@ -298,17 +298,10 @@ class _Planning:
     def groups(self, there: tuple[WorkerNode, ...], marked: tuple[str, ...]) -> ExecutorGroups:
         """Return the loads of the executors, which may all move."""
         plan = self.source.plan
-        return group_executors(
-            plan.query_plan,
-            # a worker for every node: none is left out of the mean
-            plan.configuration().model_copy(update={"workers": len(there)}),
-            there,
-            self.source,
-            max_migration_cost=float(len(plan.executors)),
-            leaving=marked,
-            resource=self.resource,
-            amounts=self.amounts,
-        )
+        # a worker for every node: none is left out of the mean
+        configuration = plan.configuration().model_copy(update={"workers": len(there)})
+        terms = BalanceTerms(float(len(plan.executors)), marked, resource=self.resource, amounts=self.amounts)
+        return group_executors(plan.query_plan, configuration, there, self.source, terms)
 
 
 def _allocation(groups: ExecutorGroups, proposal: Proposal) -> IntArray:

@@ -255,7 +255,5 @@ def test_a_scheduler_that_declines_changes_no_node(tmp_path: Path) -> None:
 
 def test_a_scheduler_that_chooses_numbers_is_refused_beside_nodes() -> None:
     option = "steps.plan=[{executors: 1, adapt: {scheduler: model-guided, nodes: [1, 3]}}]"
-    with pytest.raises(
-        UsageError, match=r"steps\.plan\.0: adapt: model-guided may choose numbers"
-    ):
+    with pytest.raises(UsageError, match=r"steps\.plan\.0: adapt: model-guided may choose numbers"):
         check_placements(load("quick", [option]))

@@ -308,9 +308,7 @@ class LocalCluster:
         kafka.wait_ready(lambda: kafka_answers(LOOPBACK, self.ports.kafka), START_TIMEOUT_S, self._servers)
 
     def _supervisor(self, node: WorkerNode) -> ServerProcess:
-        self._write_storm_yaml(
-            node.name, node.address, SupervisedNode(self._nodes.number(node), node.slots)
-        )
+        self._write_storm_yaml(node.name, node.address, SupervisedNode(self._nodes.number(node), node.slots))
         main = "org.apache.storm.daemon.supervisor.Supervisor"
         supervisor = self._daemon(node.name, main, self.heaps.supervisor)
         if self._quotas:
