@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -64,7 +64,7 @@ class BalanceTerms:
     leaving: tuple[str, ...] = ()
     round_mean: bool = False
     resource: Resource = Resource.CPU
-    amounts: NodeAmounts = NodeAmounts()
+    amounts: NodeAmounts = field(default_factory=NodeAmounts)
 
 
 def group_executors(
