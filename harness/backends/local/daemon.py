@@ -330,13 +330,12 @@ def _stop(_number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _cluster(state: DaemonState) -> LocalCluster:
-    shape = state.shape
-    return LocalCluster(
-        ServerHomes(state.homes),
-        state.home,
-        Local(nodes=shape.nodes, slots_per_node=shape.slots_per_node, worker_heap_mb=shape.worker_heap_mb),
-        extlib=shape.extlib,
-    )
+    try:
+        local = Local(**state.shape.model_dump(exclude={"extlib"}))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UsageError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}", "ask for less") from None
+    return LocalCluster(ServerHomes(state.homes), state.home, local, extlib=state.shape.extlib)
 
 
 def _probe() -> None:
