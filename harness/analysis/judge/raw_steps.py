@@ -34,9 +34,9 @@ UNREAD: Mapping[Metric, tuple[MetricField, ...]] = {
     Metric.INTERARRIVAL: (MetricField.SUM_NS, MetricField.SUMSQ_NS2),
     Metric.SERVICE: (MetricField.CPU_SUMSQ_NS2,),
     Metric.ACK: (MetricField.SUMSQ_NS2,),
-    Metric.WORKER: (MetricField.HEAP_BYTES, MetricField.GC_MS),
+    Metric.WORKER: (MetricField.GC_MS,),
 }
-"""Fields that no model of the harness and no check reads: archived runs have none of them."""
+"""Fields that no model, scheduler or check of the harness reads: archived runs have none of them."""
 
 
 @dataclass(frozen=True)
