@@ -7,6 +7,8 @@ EXPERIMENT ?= configs/experiments/all-in-one.yaml
 ALONE := $(patsubst %,tests/system/test_%.py,bad_commands run_command running_cluster sandboxed_clusters spark_cluster)
 STORES := $(patsubst %,tests/system/test_%.py,influxdb neo4j submitted)
 FIRST_RUN := tests/system/test_first_run.py
+# Starts a cluster by command, at the ports that the shared one of test-system has.
+TUTORIAL := tests/system/test_tutorial.py
 RESULTS := build/tests
 # Each line of a group says whose it is. Ctrl-C ends the tests, not what shows their last words.
 SHELL := bash
@@ -17,7 +19,7 @@ MAVEN := mvn -B -Dstyle.color=never -f storm-topologies/pom.xml
 # Maven fetches its test runner on first use only; one small test outside the sandbox does that.
 RUNNER_FETCHED = $(MAVEN) -q test -pl instrumentation -Dtest=HistogramTest
 
-.PHONY: setup setup-dev setup-deep servers run test test-deep test-measured test-beside test-units test-first-run test-java test-python
+.PHONY: setup setup-dev setup-deep servers run test test-deep test-measured test-beside test-units test-first-run test-java test-python test-tutorial
 .PHONY: test-system test-alone test-stores test-hosts reliability slowest lint bench bench-scale lock docs nightly audit sbom pins wheel wheel-try
 
 setup: ## what every command needs but provisioning, tests and benches; quick when nothing changed
@@ -45,7 +47,7 @@ test-deep: ## the rest but reliability: every example, stores, hosts, browser, t
 	@$(MAKE) --no-print-directory -k -j2 test-measured test-beside
 
 test-measured: # one after the other: a busy machine makes steps invalid
-	@$(MAKE) --no-print-directory -k -j1 test-system test-hosts
+	@$(MAKE) --no-print-directory -k -j1 test-system test-tutorial test-hosts
 
 test-beside: # with the CPU time that measurements leave
 	@bash scripts/beside.sh $(MAKE) --no-print-directory -k -j1 test-alone test-python test-stores
@@ -71,7 +73,10 @@ test-python: setup-dev ## what needs no cluster and the quick circle left out; a
 	HARNESS_TESTS=rest $(SANDBOX) $(PYTEST) -n 2 --dist loadfile --ignore=tests/system --ignore=tests/hosts --ignore=tests/reliability $(NAMED)
 
 test-system: servers setup-dev ## what shares one cluster of this machine, one test after the other
-	$(SANDBOX) $(PYTEST) -vv tests/system $(addprefix --ignore=,$(ALONE) $(STORES)) --ignore=$(FIRST_RUN) $(NAMED)
+	$(SANDBOX) $(PYTEST) -vv tests/system $(addprefix --ignore=,$(ALONE) $(STORES) $(FIRST_RUN) $(TUTORIAL)) $(NAMED)
+
+test-tutorial: setup-dev ## the tutorial's page, command by command
+	$(SANDBOX) $(PYTEST) -vv $(TUTORIAL) $(NAMED)
 
 test-alone: setup-dev ## what starts clusters of its own on this machine
 	$(SANDBOX) $(PYTEST) -vv $(ALONE) $(NAMED)
