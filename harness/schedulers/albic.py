@@ -7,12 +7,12 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from harness.plans import Frozen, PositiveFloat, QueryPlan, TopologyConfiguration, WorkerNode
-from harness.protocols import NodeAmounts, Observation, Proposal, Resource
+from harness.plans import PositiveFloat, QueryPlan, TopologyConfiguration, WorkerNode
+from harness.protocols import Observation, Proposal
 from harness.schedulers.balancing import empty_leaving
 from harness.schedulers.collocation import CollocationLimits, collocate_groups, collocation_factor
 from harness.schedulers.executor_groups import (
-    BalanceTerms,
+    ExecutorBalancer,
     ExecutorGroups,
     group_executors,
     plan_of_allocation,
@@ -21,7 +21,7 @@ from harness.schedulers.loads import IntArray, overload_notes
 from harness.schedulers.traffic import task_traffic
 
 
-class AlbicScheduler(Frozen):
+class AlbicScheduler(ExecutorBalancer):
     """Executors that talk much come to one node, a pair at each invocation, while loads stay even.
 
     *Integrative Dynamic Reconfiguration in a Parallel Stream Processing Engine*, III.B.2. Groups of keys
@@ -29,43 +29,23 @@ class AlbicScheduler(Frozen):
 
     Attributes
     ----------
-    max_migration_cost : float
-        maxMigrCost: executors that may move.
     score_factor : float
         sF: a pair counts if it has more than sF times the sender's mean traffic to a downstream executor.
     max_partition_load : float, optional
         maxPL: most load of executors that move as one, in points of a node. None: half of the mean load.
     max_load_distance : float
         maxLD: load distance in points beyond which what moves as one is made smaller.
-    leaving : tuple of str
-        Worker nodes marked for removal.
     seed : int
-    resource : Resource
-        Whose loads are evened out: cpu, heap or sent. The paper has the period's bottleneck, which takes its
-        place in a step that scales its nodes.
-    amounts : NodeAmounts
-        ``{worker_heap_mb, link_bytes_s}``, where heap or bytes sent are evened out.
 
     Notes
     -----
-    The paper gives no values. The default of the budget is the number of migrations a period that it reports.
+    The paper gives no values.
     """
 
-    max_migration_cost: Annotated[float, Field(ge=0)] = 10.0
     score_factor: Annotated[float, Field(ge=0)] = 1.5
     max_partition_load: PositiveFloat | None = None
     max_load_distance: PositiveFloat = 10.0
-    leaving: tuple[str, ...] = ()
     seed: int = 0
-    resource: Resource = Resource.CPU
-    amounts: NodeAmounts = NodeAmounts()
-
-    def for_period(
-        self, leaving: tuple[str, ...], resource: Resource, amounts: NodeAmounts
-    ) -> AlbicScheduler:
-        """Return the scheduler for a period: more nodes may leave, and loads are the bottleneck's."""
-        both = tuple(dict.fromkeys((*self.leaving, *leaving)))
-        return self.model_copy(update={"leaving": both, "resource": resource, "amounts": amounts})
 
     def propose(
         self,
@@ -81,10 +61,7 @@ class AlbicScheduler(Frozen):
         SchedulerDeclined
             Without a source, its loads or its traffic, or where no allocation satisfies the constraints.
         """
-        terms = BalanceTerms(
-            self.max_migration_cost, self.leaving, resource=self.resource, amounts=self.amounts
-        )
-        groups = group_executors(query_plan, configuration, nodes, source, terms)
+        groups = group_executors(query_plan, configuration, nodes, source, self.terms())
         assert source is not None
         traffic_tps = task_traffic(source).between_executors(groups.executors)
         problem = groups.problem

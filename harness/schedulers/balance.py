@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
-from harness.plans import Frozen, PositiveFloat, QueryPlan, TopologyConfiguration, WorkerNode
-from harness.protocols import NodeAmounts, Observation, Proposal, Resource
+from harness.plans import PositiveFloat, QueryPlan, TopologyConfiguration, WorkerNode
+from harness.protocols import Observation, Proposal
 from harness.schedulers.balancing import BalanceWeights, balance_groups, empty_leaving
-from harness.schedulers.executor_groups import BalanceTerms, group_executors, plan_of_allocation
+from harness.schedulers.executor_groups import ExecutorBalancer, group_executors, plan_of_allocation
 from harness.schedulers.loads import overload_notes
 
 
-class BalanceScheduler(Frozen):
+class BalanceScheduler(ExecutorBalancer):
     """Executors move between worker nodes until loads are even, at most so many as the budget allows.
 
     *Integrative Dynamic Reconfiguration in a Parallel Stream Processing Engine*, III.B.1. Groups of keys
@@ -21,46 +21,25 @@ class BalanceScheduler(Frozen):
 
     Attributes
     ----------
-    max_migration_cost : float
-        Executors that may move.
-    leaving : tuple of str
-        Worker nodes marked for removal, which are emptied as far as the budget allows.
     w1, w2 : float
         Weights of the load distance and of tightening both bounds; w1 > 2 w2.
     round_mean : bool
         Whether the mean load is rounded up to whole points, as in the paper.
-    resource : Resource
-        Whose loads are evened out: cpu, heap or sent. The paper has the period's bottleneck, which takes its
-        place in a step that scales its nodes.
-    amounts : NodeAmounts
-        ``{worker_heap_mb, link_bytes_s}``, where heap or bytes sent are evened out.
 
     Notes
     -----
-    The paper names no budget: the default is the number of migrations a period that it reports of ALBIC.
     Traffic is not looked at.
     """
 
-    max_migration_cost: Annotated[float, Field(ge=0)] = 10.0
-    leaving: tuple[str, ...] = ()
     w1: PositiveFloat = 100.0
     w2: PositiveFloat = 1.0
     round_mean: bool = False
-    resource: Resource = Resource.CPU
-    amounts: NodeAmounts = NodeAmounts()
 
     @model_validator(mode="after")
     def _bounded(self) -> Self:
         if not self.w1 > 2 * self.w2:
             raise ValueError(f"w1 {self.w1:g} must be more than twice w2 {self.w2:g}, or there is no minimum")
         return self
-
-    def for_period(
-        self, leaving: tuple[str, ...], resource: Resource, amounts: NodeAmounts
-    ) -> BalanceScheduler:
-        """Return the scheduler for a period: more nodes may leave, and loads are the bottleneck's."""
-        both = tuple(dict.fromkeys((*self.leaving, *leaving)))
-        return self.model_copy(update={"leaving": both, "resource": resource, "amounts": amounts})
 
     def propose(
         self,
@@ -76,10 +55,7 @@ class BalanceScheduler(Frozen):
         SchedulerDeclined
             Without a source or its loads, or where no allocation satisfies the constraints.
         """
-        terms = BalanceTerms(
-            self.max_migration_cost, self.leaving, self.round_mean, self.resource, self.amounts
-        )
-        groups = group_executors(query_plan, configuration, nodes, source, terms)
+        groups = group_executors(query_plan, configuration, nodes, source, self.terms(self.round_mean))
         problem = groups.problem
         balanced = balance_groups(problem, BalanceWeights(self.w1, self.w2))
         allocation = empty_leaving(problem, balanced.allocation)

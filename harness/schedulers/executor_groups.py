@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated, Self
 
 import numpy as np
+from pydantic import Field
 
 from harness.errors import MeasurementsNeeded, SchedulerDeclined
-from harness.plans import PhysicalPlan, QueryPlan, TopologyConfiguration, Worker, WorkerNode
+from harness.plans import Frozen, PhysicalPlan, QueryPlan, TopologyConfiguration, Worker, WorkerNode
 from harness.protocols import NodeAmounts, Observation, Resource
 from harness.schedulers.groups import GroupProblem
 from harness.schedulers.loads import FloatArray, IntArray
@@ -65,6 +67,38 @@ class BalanceTerms:
     round_mean: bool = False
     resource: Resource = Resource.CPU
     amounts: NodeAmounts = field(default_factory=NodeAmounts)
+
+
+class ExecutorBalancer(Frozen):
+    """Base of schedulers that even out the load of one resource by few migrations.
+
+    Attributes
+    ----------
+    max_migration_cost : float
+        Executors that may move (maxMigrCost). The paper gives no value. The default is the number of
+        migrations a period that it reports of ALBIC.
+    leaving : tuple of str
+        Worker nodes marked for removal, which are emptied as far as the budget allows.
+    resource : Resource
+        Whose loads are evened out: cpu, heap or sent. The paper has the period's bottleneck, which takes its
+        place in a step that scales its nodes.
+    amounts : NodeAmounts
+        ``{worker_heap_mb, link_bytes_s}``, where heap or bytes sent are evened out.
+    """
+
+    max_migration_cost: Annotated[float, Field(ge=0)] = 10.0
+    leaving: tuple[str, ...] = ()
+    resource: Resource = Resource.CPU
+    amounts: NodeAmounts = NodeAmounts()
+
+    def for_period(self, leaving: tuple[str, ...], resource: Resource, amounts: NodeAmounts) -> Self:
+        """Return the scheduler for a period: more nodes may leave, and loads are the bottleneck's."""
+        both = tuple(dict.fromkeys((*self.leaving, *leaving)))
+        return self.model_copy(update={"leaving": both, "resource": resource, "amounts": amounts})
+
+    def terms(self, round_mean: bool = False) -> BalanceTerms:
+        """Return its terms of balancing."""
+        return BalanceTerms(self.max_migration_cost, self.leaving, round_mean, self.resource, self.amounts)
 
 
 def group_executors(
