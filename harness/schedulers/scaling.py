@@ -258,7 +258,7 @@ def plan_period(
         scaling,
         ended,
         (distances[0], distances[1]),
-        bool(_on(proposal, marked) < {e.label for e in source.plan.executors if e.worker.node in marked}),
+        _on(proposal.plan, marked) < _on(source.plan, marked),
     )
 
 
@@ -287,8 +287,7 @@ class _Planning:
         proposal = ask_scheduler(asked, question)
         if fault := answer_faults(proposal, question):
             raise SchedulerDeclined(f"answered nonsense: {fault}")
-        before = {e.label for e in plan.executors if e.worker.node in marked}
-        if come := sorted(_on(proposal, marked) - before):
+        if come := sorted(_on(proposal.plan, marked) - _on(plan, marked)):
             raise SchedulerDeclined(f"answered nonsense: {come[0]} comes to a node that is to leave")
         # the nodes that it was not offered are there all the same
         found = proposal.plan
@@ -310,5 +309,6 @@ def _allocation(groups: ExecutorGroups, proposal: Proposal) -> IntArray:
     return np.array([places[e.label] for e in groups.executors], dtype=np.int64)
 
 
-def _on(proposal: Proposal, marked: Sequence[str]) -> set[str]:
-    return {e.label for e in proposal.plan.executors if e.worker.node in marked}
+def _on(plan: PhysicalPlan, nodes: Sequence[str]) -> set[str]:
+    """Return the executors that a plan has on any of some nodes."""
+    return {e.label for e in plan.executors if e.worker.node in nodes}
