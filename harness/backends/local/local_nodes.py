@@ -42,7 +42,7 @@ class LocalNodes:
                 slots=ports.slots(i, slots_per_node),
                 cpu_quota_cores=quota_cores.get(f"node-{i + 1}") if i < nodes else last,
             )
-            for i in range(max(nodes, MOST_NODES))
+            for i in range(MOST_NODES)
         )
         self.first = self.there = self.possible[:nodes]
 
