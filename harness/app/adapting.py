@@ -15,13 +15,13 @@ from harness.experiments.adapted_periods import AskedChange, PeriodDecision, com
 from harness.experiments.adapting import PeriodSeen
 from harness.experiments.config import Experiment
 from harness.experiments.step_settings import AdaptSpec, AskedPlugIn
-from harness.plans import AskedPlacement, TopologyConfiguration
+from harness.plans import TopologyConfiguration
 from harness.protocols import BudgetingScheduler, Observation, Proposal, Resource, Scheduler
 from harness.runs import Run
 from harness.schedulers import make_scheduler
 from harness.schedulers.conformance import SchedulingQuestion, answer_faults, ask_scheduler
 from harness.schedulers.loads import sum_of_tasks, task_cores
-from harness.schedulers.plan_costs import cost_plan, improvement
+from harness.schedulers.plan_costs import cost_plan, improvement, no_improvement
 from harness.schedulers.resource_loads import bottleneck, resource_use_pct
 from harness.schedulers.traffic import task_traffic
 from harness.tuning.side_by_side import TuningTable
@@ -130,23 +130,16 @@ class StepAdapter:
         proposal = self._proposed(scheduler, seen, source)
         plan = proposal.plan
         now, then = cost_plan(seen.plan, source), cost_plan(plan, source)
-        change: dict[str, float] = {
-            "executors_moved": then.executors_moved,
-            "workers_restarted": then.workers_restarted,
-        }
         if not then.executors_moved:
-            return PeriodDecision("stays", "it is the plan in force", None, change)
-        workers = {e.label: e.worker.label for e in plan.executors}
-        placement = AskedPlacement(by=asked.by, source=seen.step.index, workers=workers)
-        in_force, applied = components_of(seen.plan), AskedChange(components_of(plan), placement)
+            return PeriodDecision("stays", "it is the plan in force", None, then.moves)
+        in_force, applied = components_of(seen.plan), AskedChange.pinned(plan, asked.by, seen.step.index)
         if chooses and applied.configuration != in_force:
             said = next(iter(proposal.notes), "")
-            return _numbers_decision(in_force, applied, seen.rate_tps, said, change)
+            return _numbers_decision(in_force, applied, seen.rate_tps, said, then.moves)
         reason = improvement(now, then, asked.improvement_pct)
         if not reason:
-            low = f"neither traffic between nodes nor load distance improves by {asked.improvement_pct:g}"
-            return PeriodDecision("stays", low, None, change)
-        return PeriodDecision("applied", reason, applied, change)
+            return PeriodDecision("stays", no_improvement(asked.improvement_pct), None, then.moves)
+        return PeriodDecision("applied", reason, applied, then.moves)
 
     def _proposed(self, scheduler: Scheduler, seen: PeriodSeen, source: Observation) -> Proposal:
         plan = seen.plan

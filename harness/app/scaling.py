@@ -6,14 +6,13 @@ from dataclasses import replace
 from math import ceil
 
 from harness.errors import SchedulerDeclined
-from harness.experiments.adapted_periods import AskedChange, NodeChange, PeriodDecision, components_of
+from harness.experiments.adapted_periods import AskedChange, NodeChange, PeriodDecision
 from harness.experiments.adapting import PeriodSeen
 from harness.experiments.config import Experiment
 from harness.experiments.step_settings import AdaptSpec
-from harness.plans import AskedPlacement
 from harness.protocols import NodeAmounts, Observation, Resource
 from harness.schedulers import make_scheduler
-from harness.schedulers.plan_costs import cost_plan, improvement
+from harness.schedulers.plan_costs import cost_plan, improvement, no_improvement
 from harness.schedulers.scaling import ScaledNodes, ScaleLimits, plan_period
 
 
@@ -56,19 +55,15 @@ def decide_scaled(
         replace(cost_plan(of, source), load_distance_pct=distance)  # of the bottleneck
         for of, distance in zip((seen.plan, plan), distances, strict=True)
     )
-    figures: dict[str, float] = {
-        "executors_moved": then.executors_moved,
-        "workers_restarted": then.workers_restarted,
-        "load_distance_pct": distances[0],
-    }
+    figures = then.moves | {"load_distance_pct": distances[0]}
     change = NodeChange(scaling.added, scaling.marked, scaling.unmarked, planned.ended)
     gain = improvement(now, then, asked.improvement_pct)
+    low = no_improvement(asked.improvement_pct)
     drained = "executors leave a node that is to go" if planned.drains else ""
-    low = f"neither traffic between nodes nor load distance improves by {asked.improvement_pct:g}"
     ended = f"{', '.join(planned.ended)} is empty and ends" if planned.ended else ""
     why = "; ".join(filter(None, [ended, scaling.reason, drained or gain or low]))
     if not then.executors_moved or not (scaling.changes or drained or gain):
         return PeriodDecision("stays", why, None, figures, change)
-    workers = {e.label: e.worker.label for e in plan.executors}
-    placement = AskedPlacement(by=asked.by, source=seen.step.index, workers=workers)
-    return PeriodDecision("applied", why, AskedChange(components_of(plan), placement), figures, change)
+    return PeriodDecision(
+        "applied", why, AskedChange.pinned(plan, asked.by, seen.step.index), figures, change
+    )

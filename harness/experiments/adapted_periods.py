@@ -45,6 +45,12 @@ class AskedChange(NamedTuple):
     configuration: TopologyConfiguration
     placement: AskedPlacement | None = None
 
+    @classmethod
+    def pinned(cls, plan: PhysicalPlan, by: str, step: int) -> AskedChange:
+        """Return the change to a plan that a scheduler made of a step's period, executor by executor."""
+        workers = {e.label: e.worker.label for e in plan.executors}
+        return cls(components_of(plan), AskedPlacement(by=by, source=step, workers=workers))
+
 
 class NodeChange(NamedTuple):
     """A change of the worker nodes that a period decides on, by their names.

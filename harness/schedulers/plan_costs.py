@@ -43,6 +43,11 @@ class PlanCosts:
     executors_moved: int
     workers_restarted: int
 
+    @property
+    def moves(self) -> dict[str, float]:
+        """The cost of applying the plan: columns of ``adaptation.parquet``."""
+        return {"executors_moved": self.executors_moved, "workers_restarted": self.workers_restarted}
+
 
 def cost_plan(plan: PhysicalPlan, source: Observation) -> PlanCosts:
     """Compare a plan with the source's by what the source's metrics say."""
@@ -87,6 +92,11 @@ def improvement(now: PlanCosts, then: PlanCosts, least_pct: float) -> str:
     if was is not None and becomes is not None and becomes < was - least_pct:
         return f"load distance {was:.1f} -> {becomes:.1f} points"
     return ""
+
+
+def no_improvement(least_pct: float) -> str:
+    """Return the reason for which a plan stays where another is not better by enough (``improvement``)."""
+    return f"neither traffic between nodes nor load distance improves by {least_pct:g}"
 
 
 def crossing_traffic_tps(plan: PhysicalPlan, source: Observation) -> tuple[float, float]:

@@ -21,7 +21,7 @@ from harness.analysis.judge.judging import all_judged
 from harness.analysis.judge.predicted_with import stale
 from harness.analysis.judge.predicting import predict
 from harness.analysis.judge.rescoring import linked_copy
-from harness.analysis.spark.inputs import Archive, check_parquet, read_raw, read_run
+from harness.analysis.spark.inputs import Archive, RunRecord, check_parquet, read_raw, read_run
 from harness.analysis.spark.session import spark_session
 from harness.errors import UsageError
 from harness.plans import Frozen
@@ -177,11 +177,24 @@ def evaluate(
         Naming the first file that is missing or unreadable.
     """
     for path in paths:
-        if not read_raw(path).measured:
-            raise UsageError(f"{path}: simulated, not measured", "accuracy is told of measured runs only")
+        read_measured(path)
     anew = [p for p in paths if not _as_today(p)]
     judged_anew = dict(_judge(anew, progress, master)) if anew else {}
     return [_evaluated(p, split, *(judged_anew[p] if p in judged_anew else _as_reported(p))) for p in paths]
+
+
+def read_measured(path: Path) -> RunRecord:
+    """Read a run's small files.
+
+    Raises
+    ------
+    UsageError
+        When one is missing or unreadable, or the run was simulated.
+    """
+    record = read_raw(path)
+    if not record.measured:
+        raise UsageError(f"{path}: simulated, not measured", "accuracy is told of measured runs only")
+    return record
 
 
 def _as_today(path: Path) -> bool:

@@ -25,13 +25,13 @@ import numpy as np
 import harness.models.composite as composite_room
 from harness.analysis.judge import checks, raw_steps
 from harness.analysis.judge.arithmetic import StepStates, abs_error_pct
-from harness.analysis.judge.evaluation import Split
+from harness.analysis.judge.evaluation import Split, read_measured
 from harness.analysis.judge.judged_rows import is_judged
 from harness.analysis.judge.pair_errors import measured_values
 from harness.analysis.judge.predicting import rate_tps, settings
 from harness.analysis.judge.raw_steps import RawStep
 from harness.analysis.spark.inputs import RunRecord, read_raw
-from harness.errors import ModelDeclined, UsageError
+from harness.errors import ModelDeclined
 from harness.experiments.config import Experiment
 from harness.experiments.loading import load
 from harness.models.composite.mechanisms import ANCHORING, FITTED, MECHANISMS
@@ -211,16 +211,12 @@ def priced_runs(
     processes: int | None = None,
 ) -> list[PricedRun]:
     """Return the outcomes of runs, in the order given; parameters and exceptions are ``price``'s."""
-    weights = {}
-    for path in paths:
-        record = read_raw(path)  # every mistake is found before the first prediction
-        if not record.measured:
-            raise UsageError(f"{path}: simulated, not measured", "accuracy is told of measured runs only")
-        weights[path] = len(record.steps) ** 2
+    # every mistake is found before the first prediction
+    pairs = {path: len(read_measured(path).steps) ** 2 for path in paths}
     number = processes or len(os.sched_getaffinity(0))
     found: dict[Path, PricedRun] = {}
     with ProcessPoolExecutor(min(number, len(paths)), get_context("spawn")) as pool:
-        largest_first = sorted(paths, key=lambda path: -weights[path])
+        largest_first = sorted(paths, key=lambda path: -pairs[path])
         asked = {pool.submit(priced_run, path, names): path for path in largest_first}
         for done in as_completed(asked):
             found[asked[done]] = done.result()
