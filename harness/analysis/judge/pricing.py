@@ -35,15 +35,9 @@ from harness.errors import ModelDeclined
 from harness.experiments.config import Experiment
 from harness.experiments.loading import load
 from harness.models.composite.mechanisms import ANCHORING, FITTED, MECHANISMS
-from harness.models.composite.model import (
-    Answers,
-    Parts,
-    Prepared,
-    coarsely_answered,
-    composite,
-    predicted,
-)
+from harness.models.composite.model import Prepared, coarsely_answered, composite
 from harness.models.composite.played import answered
+from harness.models.composite.solved_measures import Answers, Parts, predicted
 from harness.models.contract.answers import require_no_relief
 from harness.models.network import Network
 from harness.protocols import Estimate, Observation

@@ -15,7 +15,8 @@ from harness.analysis.report.mechanism_tables import BEGIN, END, error_table
 from harness.errors import UsageError
 from harness.experiments.loading import load
 from harness.models.composite.mechanisms import MECHANISMS, require_known
-from harness.models.composite.model import Prepared, composite, predicted
+from harness.models.composite.model import Prepared, composite
+from harness.models.composite.solved_measures import predicted
 from harness.models.composite.uncertainty import calibrations
 from harness.protocols import Estimate
 from harness.runs import Run

@@ -19,8 +19,9 @@ from harness.errors import ModelDeclined
 from harness.experiments.loading import load
 from harness.models.baselines.no_change import no_change
 from harness.models.composite.anchoring import CARRIED
-from harness.models.composite.model import Prepared, composite, predicted
+from harness.models.composite.model import Prepared, composite
 from harness.models.composite.proposal import weigh
+from harness.models.composite.solved_measures import predicted
 from harness.models.contract.conformance import Case
 from harness.models.contract.layout import component_paths
 from harness.models.solver.solve import solve
