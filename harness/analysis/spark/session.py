@@ -71,6 +71,10 @@ _LARGE_QUERIES: Mapping[str, str] = {
     "spark.sql.shuffle.partitions": "16",
     "spark.sql.adaptive.enabled": "true",
 }
+_SMALL_PAGES: Mapping[str, str] = {"spark.buffer.pageSize": "1m"}
+"""Each table that is broadcast takes a page at least, until the next full collection: of 16 MB, Spark's own
+choice, a session of many jobs filled its heap.
+"""
 _SMALL_MEMORY, _LARGE_MEMORY = "1g", "1200m"
 _SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn400m"
 _LARGE_JVM = "-XX:+UseParallelGC"
@@ -96,6 +100,7 @@ def settings(rows: int, master: str, class_option: str = "") -> dict[str, str]:
     small = rows <= SMALL_ROWS
     chosen = {**_ALWAYS, **query_settings(rows), "spark.master": master}
     chosen["spark.driver.memory"] = _SMALL_MEMORY if small else _LARGE_MEMORY
+    chosen |= _SMALL_PAGES if small else {}
     java = f"-Dlog4j2.configurationFile={resources.files('harness') / 'assets' / 'spark-log4j2.properties'}"
     if master.startswith("local"):
         chosen |= _LOCAL
