@@ -6,191 +6,238 @@ is kept if it brings loads nearer to the band, and else with a chance that falls
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from harness.schedulers.band_moves import TINY, extra_cost, outside_of, put_group
+from harness.schedulers.band_moves import TINY, Balancing, LoadBand, Placed, extra_cost, outside_of, put_group
 from harness.schedulers.compiled import kept, part
-from harness.schedulers.loads import FloatArray, IntArray
+from harness.schedulers.loads import IntArray
+
+
+class Cooling(NamedTuple):
+    """How one annealing goes.
+
+    Attributes
+    ----------
+    steps : int
+    hottest : float
+        First temperature, in points of load; it falls to a thousandth of it.
+    narrower : float
+        Width of the band over the best load distance so far.
+    seed : int
+    """
+
+    steps: int
+    hottest: float
+    narrower: float
+    seed: int
+
+
+class Away(NamedTuple):
+    """List of the groups that are away from home; others keep its length.
+
+    Attributes
+    ----------
+    group : array of int (groups)
+        Those groups first.
+    at : array of int (groups)
+        Where each group is in the list; -1 for those at home.
+    """
+
+    group: IntArray
+    at: IntArray
+
+
+class AnnealingStep(NamedTuple):
+    """One or two groups, where they go, and where they came from.
+
+    Attributes
+    ----------
+    group, to, back : array of int (2)
+    """
+
+    group: IntArray
+    to: IntArray
+    back: IntArray
+
+
+class Search(NamedTuple):
+    """What an annealing has at hand; its functions change all of it.
+
+    Attributes
+    ----------
+    best : array of int (groups)
+        The allocation with the smallest load distance so far.
+    state : array of uint64 (1)
+        Of the generator.
+    """
+
+    placed: Placed
+    band: LoadBand
+    away: Away
+    step: AnnealingStep
+    best: IntArray
+    state: np.ndarray
 
 
 @part
 def draw(state: np.ndarray, below: int) -> int:
     """Return a whole number from 0 to one less than asked for, and advance the generator (xorshift64*)."""
-    x = state[0]
-    x ^= x >> np.uint64(12)
-    x ^= x << np.uint64(25)
-    x ^= x >> np.uint64(27)
-    state[0] = x
-    return int((x * np.uint64(2685821657736338717)) >> np.uint64(33)) % below
+    word = state[0]
+    word ^= word >> np.uint64(12)
+    word ^= word << np.uint64(25)
+    word ^= word >> np.uint64(27)
+    state[0] = word
+    return int((word * np.uint64(2685821657736338717)) >> np.uint64(33)) % below
 
 
 @part
-def total_outside(node_load: FloatArray, top: FloatArray, bottom: FloatArray, capacity: FloatArray) -> float:
+def total_outside(problem: Balancing, placed: Placed, band: LoadBand) -> float:
     """By how much all nodes together are outside of their bands."""
     total = 0.0
-    for j in range(capacity.size):
-        total += outside_of(node_load[j], top[j], bottom[j], capacity[j])
+    for node in range(problem.capacity.size):
+        total += outside_of(problem, band, node, placed.load[node])
     return total
 
 
 @part
-def distance_of(node_load: FloatArray, mean: float, open_: np.ndarray) -> float:
+def distance_of(problem: Balancing, placed: Placed, mean: float) -> float:
     """Return the load distance; of a node that is leaving only upwards."""
     distance = 0.0
-    for j in range(node_load.size):
-        distance = max(distance, node_load[j] - mean)
-        if open_[j]:
-            distance = max(distance, mean - node_load[j])
+    for node in range(placed.load.size):
+        distance = max(distance, placed.load[node] - mean)
+        if problem.takes[node]:
+            distance = max(distance, mean - placed.load[node])
     return distance
 
 
 @part
-def set_band(width: float, mean: float, open_: np.ndarray, top: FloatArray, bottom: FloatArray) -> None:
+def set_band(problem: Balancing, band: LoadBand, width: float, mean: float) -> None:
     """Write a band of that half-width; a node that is leaving is to be empty."""
-    for j in range(open_.size):
-        top[j] = mean + width if open_[j] else 0.0
-        bottom[j] = mean - width if open_[j] else -np.inf
+    for node in range(problem.takes.size):
+        band.top[node] = mean + width if problem.takes[node] else 0.0
+        band.bottom[node] = mean - width if problem.takes[node] else -np.inf
 
 
 @part
-def draw_step(
-    state: np.ndarray,
-    home: IntArray,
-    place: IntArray,
-    moved: IntArray,
-    count: int,
-    nodes: int,
-    changed: IntArray,
-    goes_to: IntArray,
-) -> int:
-    """Write the groups of a step, and where they go; return how many they are."""
-    groups = home.size
+def draw_step(problem: Balancing, search: Search, count: int) -> int:
+    """Write the groups of a step, and where they go; return how many they are.
+
+    Parameters
+    ----------
+    count : int
+        Groups that are away.
+    """
+    state, step, away = search.state, search.step, search.away
+    groups, nodes = problem.load.size, problem.capacity.size
     kind = draw(state, 3)
     if kind == 0 and count > 0:  # take one back, move another
-        changed[0] = moved[draw(state, count)]
-        goes_to[0] = home[changed[0]]
-        changed[1] = draw(state, groups)
-        goes_to[1] = draw(state, nodes)
+        step.group[0] = away.group[draw(state, count)]
+        step.to[0] = problem.home[step.group[0]]
+        step.group[1] = draw(state, groups)
+        step.to[1] = draw(state, nodes)
         return 2
     if kind == 1:  # change places
-        changed[0] = moved[draw(state, count)] if count > 0 else draw(state, groups)
-        changed[1] = moved[draw(state, count)] if count > 1 and draw(state, 2) else draw(state, groups)
-        goes_to[0], goes_to[1] = place[changed[1]], place[changed[0]]
+        step.group[0] = away.group[draw(state, count)] if count > 0 else draw(state, groups)
+        again = count > 1 and draw(state, 2) == 1
+        step.group[1] = away.group[draw(state, count)] if again else draw(state, groups)
+        node = search.placed.node
+        step.to[0], step.to[1] = node[step.group[1]], node[step.group[0]]
         return 2
-    changed[0] = moved[draw(state, count)] if count > 0 and draw(state, 2) else draw(state, groups)
-    goes_to[0] = draw(state, nodes)
+    again = count > 0 and draw(state, 2) == 1
+    step.group[0] = away.group[draw(state, count)] if again else draw(state, groups)
+    step.to[0] = draw(state, nodes)
     return 1
 
 
 @part
-def put_weighed(
-    group: int,
-    node: int,
-    load: FloatArray,
-    place: IntArray,
-    node_load: FloatArray,
-    capacity: FloatArray,
-    top: FloatArray,
-    bottom: FloatArray,
-) -> float:
+def put_weighed(problem: Balancing, placed: Placed, band: LoadBand, group: int, node: int) -> float:
     """Move a group and return by how much more nodes are outside of their bands."""
-    a = place[group]
-    if node == a:
+    here = placed.node[group]
+    if node == here:
         return 0.0
-    before = outside_of(node_load[a], top[a], bottom[a], capacity[a])
-    before += outside_of(node_load[node], top[node], bottom[node], capacity[node])
-    put_group(group, node, load, place, node_load, capacity)
-    after = outside_of(node_load[a], top[a], bottom[a], capacity[a])
-    return after + outside_of(node_load[node], top[node], bottom[node], capacity[node]) - before
+    before = outside_of(problem, band, here, placed.load[here])
+    before += outside_of(problem, band, node, placed.load[node])
+    put_group(problem, placed, group, node)
+    after = outside_of(problem, band, here, placed.load[here])
+    return after + outside_of(problem, band, node, placed.load[node]) - before
 
 
 @part
-def note_move(group: int, home: IntArray, place: IntArray, moved: IntArray, at: IntArray, count: int) -> int:
+def note_move(problem: Balancing, placed: Placed, away: Away, count: int, group: int) -> int:
     """Keep the list of groups that are away from home; return their number."""
-    if place[group] != home[group] and at[group] < 0:
-        moved[count], at[group] = group, count
+    at_home = placed.node[group] == problem.home[group]
+    if not at_home and away.at[group] < 0:
+        away.group[count], away.at[group] = group, count
         return count + 1
-    if place[group] == home[group] and at[group] >= 0:
-        last = moved[count - 1]
-        moved[at[group]], at[last] = last, at[group]
-        at[group] = -1
+    if at_home and away.at[group] >= 0:
+        last = away.group[count - 1]
+        away.group[away.at[group]], away.at[last] = last, away.at[group]
+        away.at[group] = -1
         return count - 1
     return count
 
 
-@kept
-def anneal(
-    load: FloatArray,
-    cost: FloatArray,
-    home: IntArray,
-    start: IntArray,
-    capacity: FloatArray,
-    open_: np.ndarray,
-    mean: float,
-    budget: float,
-    steps: int,
-    hottest: float,
-    narrower: float,
-    seed: int,
-) -> IntArray:
-    """Return the allocation with the smallest load distance that was met; at worst the start.
+def anneal(problem: Balancing, start: IntArray, mean: float, budget: float, cooling: Cooling) -> IntArray:
+    """Return the allocation with the smallest load distance that was met; at worst the start."""
+    groups, nodes = problem.load.size, problem.capacity.size
+    search = Search(
+        Placed(start.copy(), np.zeros(nodes)),
+        LoadBand(np.empty(nodes), np.empty(nodes), np.empty(nodes)),
+        Away(np.empty(groups, dtype=np.int64), np.full(groups, -1, dtype=np.int64)),
+        AnnealingStep(*(np.empty(2, dtype=np.int64) for _ in range(3))),
+        start.copy(),
+        np.array([cooling.seed * 2 + 88172645463325252], dtype=np.uint64),
+    )
+    _anneal(problem, search, mean, budget, cooling)
+    return search.best
 
-    Parameters
-    ----------
-    hottest : float
-        First temperature, in points of load; it falls to a thousandth of it.
-    narrower : float
-        Width of the band over the best load distance so far.
-    """
-    groups, nodes = load.size, capacity.size
-    state = np.array([seed * 2 + 88172645463325252], dtype=np.uint64)
-    best = start.copy()
-    place = start.copy()
-    node_load = np.zeros(nodes)
-    moved, at = np.empty(groups, dtype=np.int64), np.full(groups, -1, dtype=np.int64)
-    count, left = 0, budget
-    for g in range(groups):
-        node_load[place[g]] += load[g] / capacity[place[g]]
-        count = note_move(g, home, place, moved, at, count)
-        left -= cost[g] if place[g] != home[g] else 0.0
-    nearest = distance_of(node_load, mean, open_)
-    top, bottom = np.empty(nodes), np.empty(nodes)
-    set_band(narrower * nearest, mean, open_, top, bottom)
-    energy = total_outside(node_load, top, bottom, capacity)
+
+@kept
+def _anneal(problem: Balancing, search: Search, mean: float, left: float, cooling: Cooling) -> None:
+    placed, band, step = search.placed, search.band, search.step
+    count = 0
+    for group in range(problem.load.size):
+        node = placed.node[group]
+        placed.load[node] += problem.load[group] / problem.capacity[node]
+        count = note_move(problem, placed, search.away, count, group)
+        left -= problem.cost[group] if node != problem.home[group] else 0.0
+    nearest = distance_of(problem, placed, mean)
+    set_band(problem, band, cooling.narrower * nearest, mean)
+    energy = total_outside(problem, placed, band)
     lowest = energy
-    changed, came_from = np.empty(2, dtype=np.int64), np.empty(2, dtype=np.int64)
-    goes_to = np.empty(2, dtype=np.int64)
-    for step in range(steps):
-        temperature = hottest * np.exp(-6.9 * step / steps)
-        number = draw_step(state, home, place, moved, count, nodes, changed, goes_to)
-        if number == 2 and changed[0] == changed[1]:
+    for turn in range(cooling.steps):
+        temperature = cooling.hottest * np.exp(-6.9 * turn / cooling.steps)
+        number = draw_step(problem, search, count)
+        if number == 2 and step.group[0] == step.group[1]:
             continue
         price, possible = 0.0, True
         for k in range(number):
-            g, j = changed[k], goes_to[k]
-            possible = possible and (open_[j] or j == home[g])
-            price += extra_cost(g, j, cost, home, place)
+            group, node = step.group[k], step.to[k]
+            possible = possible and (problem.takes[node] or node == problem.home[group])
+            price += extra_cost(problem, placed, group, node)
         if not possible or price > left + TINY:
             continue
         delta = 0.0
         for k in range(number):
-            came_from[k] = place[changed[k]]
-            delta += put_weighed(changed[k], goes_to[k], load, place, node_load, capacity, top, bottom)
-        if delta > 0 and draw(state, 1 << 30) > (1 << 30) * np.exp(-delta / temperature):
+            step.back[k] = placed.node[step.group[k]]
+            delta += put_weighed(problem, placed, band, step.group[k], step.to[k])
+        if delta > 0 and draw(search.state, 1 << 30) > (1 << 30) * np.exp(-delta / temperature):
             for k in range(number - 1, -1, -1):
-                put_group(changed[k], came_from[k], load, place, node_load, capacity)
+                put_group(problem, placed, step.group[k], step.back[k])
             continue
         left -= price
         energy += delta
         for k in range(number):
-            count = note_move(changed[k], home, place, moved, at, count)
+            count = note_move(problem, placed, search.away, count, step.group[k])
         if energy < lowest - TINY:
             lowest = energy
-            distance = distance_of(node_load, mean, open_)
+            distance = distance_of(problem, placed, mean)
             if distance < nearest:
                 nearest = distance
-                best[:] = place
-                set_band(narrower * nearest, mean, open_, top, bottom)
-                energy = total_outside(node_load, top, bottom, capacity)
+                for group in range(search.best.size):
+                    search.best[group] = placed.node[group]
+                set_band(problem, band, cooling.narrower * nearest, mean)
+                energy = total_outside(problem, placed, band)
                 lowest = energy
-    return best

@@ -1,12 +1,8 @@
-"""Moves and swaps of groups towards a band of loads, best first; loops compiled to machine code.
-
-Arguments of each group that the functions share: ``load``, ``cost``, ``home`` (the group's node now) and
-``place`` (the group's node in the allocation at hand). Arguments of each node: ``node_load``, ``capacity``,
-``open_`` (takes groups), ``top`` and ``bottom``. Moves change ``place`` and ``node_load``; a function that
-moves several groups returns the rest of the budget.
-"""
+"""Moves and swaps of groups towards a band of loads, best first; loops compiled to machine code."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,145 +12,181 @@ from harness.schedulers.loads import FloatArray, IntArray
 TINY = 1e-9
 
 
+class Balancing(NamedTuple):
+    """Groups that are to be moved between nodes: what moves do not change.
+
+    Attributes
+    ----------
+    load, cost : array (groups)
+        Of a group, and of its migration.
+    home : array of int (groups)
+        Its node now.
+    capacity : array (nodes)
+    takes : array of bool (nodes)
+        Whether groups may be moved there; a node that is leaving takes none.
+    """
+
+    load: FloatArray
+    cost: FloatArray
+    home: IntArray
+    capacity: FloatArray
+    takes: np.ndarray
+
+
+class Placed(NamedTuple):
+    """The allocation at hand, which moves change.
+
+    Attributes
+    ----------
+    node : array of int (groups)
+    load : array (nodes)
+    """
+
+    node: IntArray
+    load: FloatArray
+
+
+class LoadBand(NamedTuple):
+    """The loads that nodes may have.
+
+    Attributes
+    ----------
+    top, bottom : array (nodes)
+    outside : array (nodes)
+        Filled in when moves are looked for: how far nodes are outside.
+    """
+
+    top: FloatArray
+    bottom: FloatArray
+    outside: FloatArray
+
+
 @part
-def outside_of(load: float, top: float, bottom: float, capacity: float) -> float:
-    """Return how far a node is outside of its band, weighed by its capacity as groups' loads are."""
-    if load > top:
-        return (load - top) * capacity
-    if load < bottom:
-        return (bottom - load) * capacity
+def outside_of(problem: Balancing, band: LoadBand, node: int, load: float) -> float:
+    """Return how far a node is outside of its band with a load, weighed by its capacity as groups' are."""
+    if load > band.top[node]:
+        return float((load - band.top[node]) * problem.capacity[node])
+    if load < band.bottom[node]:
+        return float((band.bottom[node] - load) * problem.capacity[node])
     return 0.0
 
 
 @part
-def put_group(
-    group: int, node: int, load: FloatArray, place: IntArray, node_load: FloatArray, capacity: FloatArray
-) -> None:
+def put_group(problem: Balancing, placed: Placed, group: int, node: int) -> None:
     """Move a group."""
-    before = place[group]
-    node_load[before] -= load[group] / capacity[before]
-    node_load[node] += load[group] / capacity[node]
-    place[group] = node
+    before = placed.node[group]
+    placed.load[before] -= problem.load[group] / problem.capacity[before]
+    placed.load[node] += problem.load[group] / problem.capacity[node]
+    placed.node[group] = node
 
 
 @part
-def extra_cost(group: int, node: int, cost: FloatArray, home: IntArray, place: IntArray) -> float:
+def extra_cost(problem: Balancing, placed: Placed, group: int, node: int) -> float:
     """Return how much more a group's migration costs to another node than to the one at hand."""
-    after = cost[group] if node != home[group] else 0.0
-    before = cost[group] if place[group] != home[group] else 0.0
+    after = problem.cost[group] if node != problem.home[group] else 0.0
+    before = problem.cost[group] if placed.node[group] != problem.home[group] else 0.0
     return after - before
 
 
 @part
-def best_move(
-    load: FloatArray,
-    cost: FloatArray,
-    home: IntArray,
-    place: IntArray,
-    node_load: FloatArray,
-    capacity: FloatArray,
-    open_: np.ndarray,
-    top: FloatArray,
-    bottom: FloatArray,
-    left: float,
-) -> tuple[int, int]:
-    """Return the move, group and node, that gains most for its cost; -1 where none gains anything."""
-    nodes = capacity.size
-    off = np.empty(nodes)
-    for j in range(nodes):
-        off[j] = outside_of(node_load[j], top[j], bottom[j], capacity[j])
+def _note_outside(problem: Balancing, placed: Placed, band: LoadBand) -> None:
+    """Fill in how far each node is outside of its band."""
+    for node in range(band.outside.size):
+        band.outside[node] = outside_of(problem, band, node, placed.load[node])
+
+
+@part
+def best_move(problem: Balancing, placed: Placed, band: LoadBand, left: float) -> tuple[int, int]:
+    """Return the move, group and node, that gains most for its cost; -1 where none gains anything.
+
+    Parameters
+    ----------
+    left : float
+        What it may cost.
+    """
+    _note_outside(problem, placed, band)
+    off = band.outside
     best_rate, best_group, best_node = 0.0, -1, -1
-    for g in range(load.size):
-        a = place[g]
-        after = node_load[a] - load[g] / capacity[a]
-        leaves = off[a] - outside_of(after, top[a], bottom[a], capacity[a])
-        for j in range(nodes):
-            if j == a or not open_[j] or (off[a] <= TINY and off[j] <= TINY):
+    for group in range(problem.load.size):
+        here, load = placed.node[group], problem.load[group]
+        after = placed.load[here] - load / problem.capacity[here]
+        leaves = off[here] - outside_of(problem, band, here, after)
+        for there in range(off.size):
+            if there == here or not problem.takes[there] or (off[here] <= TINY and off[there] <= TINY):
                 continue
-            price = extra_cost(g, j, cost, home, place)
+            price = extra_cost(problem, placed, group, there)
             if price > left:
                 continue
-            comes = off[j] - outside_of(node_load[j] + load[g] / capacity[j], top[j], bottom[j], capacity[j])
+            after = placed.load[there] + load / problem.capacity[there]
+            comes = off[there] - outside_of(problem, band, there, after)
             rate = (leaves + comes) / max(price, TINY)
             if leaves + comes > TINY and rate > best_rate:
-                best_rate, best_group, best_node = rate, g, j
+                best_rate, best_group, best_node = rate, group, there
     return best_group, best_node
 
 
 @part
-def best_swap(
-    load: FloatArray,
-    cost: FloatArray,
-    home: IntArray,
-    place: IntArray,
-    node_load: FloatArray,
-    capacity: FloatArray,
-    open_: np.ndarray,
-    top: FloatArray,
-    bottom: FloatArray,
-    left: float,
-) -> tuple[int, int]:
+def best_swap(problem: Balancing, placed: Placed, band: LoadBand, left: float) -> tuple[int, int]:
     """Return the two groups, one of them on the node furthest outside, that should change places; or -1."""
-    nodes = capacity.size
-    off = np.empty(nodes)
-    for j in range(nodes):
-        off[j] = outside_of(node_load[j], top[j], bottom[j], capacity[j])
-    worst = int(np.argmax(off))
+    _note_outside(problem, placed, band)
+    off, worst = band.outside, 0
+    for node in range(1, off.size):
+        if off[node] > off[worst]:
+            worst = node
     best_gain, one, other = TINY, -1, -1
-    if not open_[worst]:
+    if not problem.takes[worst]:
         return one, other
-    for g in range(load.size):
-        if place[g] != worst:
+    for leaves in range(problem.load.size):
+        if placed.node[leaves] != worst:
             continue
-        for h in range(load.size):
-            b = place[h]
-            if b == worst or not open_[b]:
+        for comes in range(problem.load.size):
+            there = placed.node[comes]
+            if there == worst or not problem.takes[there]:
                 continue
-            change = load[h] - load[g]
-            here = node_load[worst] + change / capacity[worst]
-            there = node_load[b] - change / capacity[b]
+            change = problem.load[comes] - problem.load[leaves]
+            here_after = placed.load[worst] + change / problem.capacity[worst]
+            there_after = placed.load[there] - change / problem.capacity[there]
             gain = (
                 off[worst]
-                + off[b]
-                - outside_of(here, top[worst], bottom[worst], capacity[worst])
-                - outside_of(there, top[b], bottom[b], capacity[b])
+                + off[there]
+                - outside_of(problem, band, worst, here_after)
+                - outside_of(problem, band, there, there_after)
             )
             if gain > best_gain:
-                price = extra_cost(g, b, cost, home, place) + extra_cost(h, worst, cost, home, place)
+                price = extra_cost(problem, placed, leaves, there) + extra_cost(problem, placed, comes, worst)
                 if price <= left:
-                    best_gain, one, other = gain, g, h
+                    best_gain, one, other = gain, leaves, comes
     return one, other
 
 
 @kept
-def fill_band(
-    load: FloatArray,
-    cost: FloatArray,
-    home: IntArray,
-    place: IntArray,
-    node_load: FloatArray,
-    capacity: FloatArray,
-    open_: np.ndarray,
-    top: FloatArray,
-    bottom: FloatArray,
-    left: float,
-    most_swaps: int,
-) -> float:
-    """Move groups until nothing gains, then swap and move on, so often as is allowed."""
+def fill_band(problem: Balancing, placed: Placed, band: LoadBand, left: float, most_swaps: int) -> float:
+    """Move groups until nothing gains, then swap and move on, so often as is allowed.
+
+    Parameters
+    ----------
+    left : float
+        What all that may cost.
+
+    Returns
+    -------
+    float
+        What is left of it.
+    """
     for step in range(most_swaps + 1):
         while True:
-            g, j = best_move(load, cost, home, place, node_load, capacity, open_, top, bottom, left)
-            if g < 0:
+            group, node = best_move(problem, placed, band, left)
+            if group < 0:
                 break
-            left -= extra_cost(g, j, cost, home, place)
-            put_group(g, j, load, place, node_load, capacity)
+            left -= extra_cost(problem, placed, group, node)
+            put_group(problem, placed, group, node)
         if step == most_swaps:
             break
-        g, h = best_swap(load, cost, home, place, node_load, capacity, open_, top, bottom, left)
-        if g < 0:
+        one, other = best_swap(problem, placed, band, left)
+        if one < 0:
             break
-        a, b = place[g], place[h]
-        left -= extra_cost(g, b, cost, home, place) + extra_cost(h, a, cost, home, place)
-        put_group(g, b, load, place, node_load, capacity)
-        put_group(h, a, load, place, node_load, capacity)
+        here, there = placed.node[one], placed.node[other]
+        left -= extra_cost(problem, placed, one, there) + extra_cost(problem, placed, other, here)
+        put_group(problem, placed, one, there)
+        put_group(problem, placed, other, here)
     return left

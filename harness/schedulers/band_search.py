@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.schedulers.band_annealing import anneal
-from harness.schedulers.band_moves import TINY, fill_band
+from harness.schedulers.band_annealing import Cooling, anneal
+from harness.schedulers.band_moves import TINY, Balancing, LoadBand, Placed, fill_band
 from harness.schedulers.groups import GroupProblem, distance_bound
 from harness.schedulers.loads import IntArray
 
@@ -60,21 +60,14 @@ def search_allocation(problem: GroupProblem, effort: SearchEffort | None = None)
         distance = problem.load_distance(best)
         if distance <= bound + NEAR * problem.mean:
             break
-        best = anneal(
-            problem.loads,
-            problem.costs,
-            problem.allocation,
-            best,
-            problem.capacity,
-            ~problem.leaving,
-            problem.mean,
-            budget,
-            effort.steps,
-            HEAT[turn % len(HEAT)] * distance,
-            NARROWER,
-            effort.seed * effort.rounds + turn,
-        )
+        heat = HEAT[turn % len(HEAT)] * distance
+        cooling = Cooling(effort.steps, heat, NARROWER, effort.seed * effort.rounds + turn)
+        best = anneal(_balancing(problem), best, problem.mean, budget, cooling)
     return best
+
+
+def _balancing(problem: GroupProblem) -> Balancing:
+    return Balancing(problem.loads, problem.costs, problem.allocation, problem.capacity, ~problem.leaving)
 
 
 def _bisect(problem: GroupProblem, bound: float, effort: SearchEffort) -> IntArray:
@@ -86,19 +79,13 @@ def _bisect(problem: GroupProblem, bound: float, effort: SearchEffort) -> IntArr
         # A narrow band is easier to come close to than to reach: a quarter of the way first, then the middle.
         width = low + (high - low) * (0.25 if step % 2 == 0 else 0.5)
         place = problem.allocation.copy()
-        fill_band(
-            problem.loads,
-            problem.costs,
-            problem.allocation,
-            place,
-            problem.node_loads(place),
-            problem.capacity,
-            ~problem.leaving,
+        band = LoadBand(
             np.where(problem.leaving, 0.0, problem.mean + width),
             np.where(problem.leaving, -np.inf, problem.mean - width),
-            problem.max_migration_cost * (1 + TINY),
-            effort.swaps,
+            np.empty(problem.capacity.size),
         )
+        placed = Placed(place, problem.node_loads(place))
+        fill_band(_balancing(problem), placed, band, problem.max_migration_cost * (1 + TINY), effort.swaps)
         distance = problem.load_distance(place)
         if distance < high:
             best, high = place, distance

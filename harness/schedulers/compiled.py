@@ -1,24 +1,29 @@
-"""Machine code of this package's loops, kept as long as the modules that it is made from do not change."""
+"""Machine code of this package's loops, kept as long as the modules that it is made from do not change.
+
+The loops make no arrays, so they count no references to those they are given (``_nrt``): that would take
+several times as long as their work.
+"""
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
-from harness.models.compiling import Function, folder, part
-from harness.models.compiling import kept as _kept
+from harness.models import compiling
+from harness.models.compiling import Function
 
 _MODULES = ("compiled", "band_moves", "band_annealing")
 
 
 @cache
 def _place() -> str:
-    return folder(__package__ or "", _MODULES)
+    return compiling.folder(__package__ or "", _MODULES)
 
 
-def kept(function: Function, **options: Any) -> Function:
+def kept(function: Function) -> Function:
     """Return the function compiled when it is first called, and kept; see ``harness.models.compiling``."""
-    return _kept(function, _place(), **options)
+    return compiling.kept(function, _place(), _nrt=False)
 
 
-__all__ = ["kept", "part"]
+def part(function: Function) -> Function:
+    """Return the same for a function that only compiled ones call."""
+    return compiling.part(function, _nrt=False)
