@@ -98,7 +98,7 @@ def predicted(solution: Solution) -> dict[Stage, float]:
     """Return the same of a solved network; a window's executes belong to it."""
     names = solution.names
     waits, holds = solution.stage_means()
-    cells = solution.flat.klass["first_cell"]
+    cells = solution.flat.classes["first_cell"]
     rows: dict[str, float] = {}
     service: dict[str, float] = {}
     for key, first, last in zip(names.inputs, cells[:-1], cells[1:], strict=True):

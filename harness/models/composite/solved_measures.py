@@ -110,7 +110,7 @@ class Answers:
     @cached_property
     def full(self) -> BoolArray:
         """True for each executor whose host is asked for more cores than it has."""
-        return np.asarray(self.solution.contention.host_load[self.solution.flat.executor["host"]] >= 1)
+        return np.asarray(self.solution.contention.host_load[self.solution.flat.executors["host"]] >= 1)
 
     def _by_executor(self, measure: str, values: FloatArray, weights: FloatArray | None) -> list[Values]:
         """Return a measure of all bolts' executors, and of components: their sum, or mean by weights."""

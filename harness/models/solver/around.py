@@ -8,16 +8,28 @@ import numpy as np
 
 from harness.models.contract.layout import FloatArray, IntArray
 from harness.models.solver.compiled import compiled, inlined, inner
-from harness.models.solver.flow import hop_blurs
-from harness.models.solver.forward import Stages
 from harness.models.solver.forward_spectra import fill_spectra, serve_cf, times_output
+from harness.models.solver.indices import (
+    cell_at,
+    chance,
+    classes_of,
+    executors_of,
+    fan_at,
+    outputs_of,
+    place_of,
+    port_at,
+    seat_count,
+    sender_at,
+    senders_of,
+    subscribers_of,
+)
+from harness.models.solver.meeting import hop_blurs
 from harness.models.solver.products import add_scaled
 from harness.models.solver.rates import MEAN_MADE, ROWS, TUPLES
 from harness.models.solver.records import Flat
-from harness.models.solver.service import ServiceMoments
-from harness.models.solver.spectrum import ComplexArray, add_atoms
+from harness.models.solver.spectrum import ComplexArray, add_hop
+from harness.models.solver.stages import Stages
 from harness.models.solver.structure import COUNT_WINDOW, SPOUT
-from harness.models.solver.trees import chance
 from harness.models.solver.variability import SCALES_MS
 from harness.models.solver.waiting import Batches, waiting_law
 
@@ -64,193 +76,202 @@ class Around(NamedTuple):
 
 
 @inlined
-def holder(f: Flat, c: int, j: int) -> int:
-    """Return the position of the executor that a component's seat j is at."""
-    i = f.task[f.component[c].first_task + j].executor if f.component[c].kind >= COUNT_WINDOW else j
-    return int(f.component[c].first_executor + i)
+def holder(net: Flat, component: int, seat: int) -> int:
+    """Return the executor that a component's seat is at."""
+    return int(net.components[component].first_executor + place_of(net, component, seat))
 
 
 @inner
-def _come(g: Stages, a: Around, stream: int, j: int, worker: int, found: ComplexArray) -> None:
-    """Add what comes over a stream to the target's seat j, whose executor is in a worker."""
-    f, s = g.f, g.f.stream[stream]
-    if s.alike:
-        add_scaled(chance(f, stream, 0, j), a.come[stream, worker], found)
+def _come(stages: Stages, around: Around, stream: int, seat: int, worker: int, found: ComplexArray) -> None:
+    """Add what comes over a stream to one of the target's seats, whose executor is in a worker."""
+    net = stages.net
+    if net.streams[stream].alike:
+        add_scaled(chance(net, stream, 0, seat), around.come[stream, worker], found)
         return
-    by_kind = np.zeros(a.hops.shape, dtype=np.complex128)
-    first = f.component[s.source].first_executor
-    for i in range(f.component[s.source + 1].first_executor - first):
-        port, p = f.output[s.output].first_port + i, chance(f, stream, i, j)
-        if p > 0 and g.r.port[TUPLES, port] > 0:
-            add_scaled(p, a.ports[port], by_kind[f.kind_between[f.executor[first + i].worker, worker]])
-    for kind in range(a.hops.shape[0]):
-        found += by_kind[kind] * a.hops[kind]
+    by_kind = np.zeros(around.hops.shape, dtype=np.complex128)
+    for i in senders_of(net, stream):
+        port, probability = port_at(net, stream, i), chance(net, stream, i, seat)
+        if probability > 0 and stages.rates.port[TUPLES, port] > 0:
+            kind = net.kind_between[net.executors[sender_at(net, stream, i)].worker, worker]
+            add_scaled(probability, around.ports[port], by_kind[kind])
+    for kind in range(around.hops.shape[0]):
+        found += by_kind[kind] * around.hops[kind]
 
 
 @inner
-def _go(f: Flat, a: Around, q: int, stream: int, i: int, worker: int, found: ComplexArray) -> None:
-    """Add how what the source's executor i, in a worker, sends over a stream goes on to a sink."""
-    s = f.stream[stream]
-    if s.alike:
-        found += a.go[q, stream, worker]
+def _go(
+    net: Flat, around: Around, sink: int, stream: int, sender: int, worker: int, found: ComplexArray
+) -> None:
+    """Add how what a sender, in a worker, sends over a stream goes on to a sink."""
+    if net.streams[stream].alike:
+        found += around.go[sink, stream, worker]
         return
-    by_kind = np.zeros(a.hops.shape, dtype=np.complex128)
-    seat = a.first_seat[s.klass]
-    for j in range(a.first_seat[s.klass + 1] - seat):
-        p = chance(f, stream, i, j)
-        if p > 0:
-            there = f.executor[holder(f, s.target, j)].worker
-            add_scaled(p, a.seats[q, seat + j], by_kind[f.kind_between[worker, there]])
-    for kind in range(a.hops.shape[0]):
-        found += by_kind[kind] * a.hops[kind]
+    cls, target = net.streams[stream].klass, net.streams[stream].target
+    by_kind = np.zeros(around.hops.shape, dtype=np.complex128)
+    for j in range(seat_count(around.first_seat, cls)):
+        probability = chance(net, stream, sender, j)
+        if probability > 0:
+            kind = net.kind_between[worker, net.executors[holder(net, target, j)].worker]
+            add_scaled(probability, around.seats[sink, around.first_seat[cls] + j], by_kind[kind])
+    for kind in range(around.hops.shape[0]):
+        found += by_kind[kind] * around.hops[kind]
 
 
 @inner
-def onward(g: Stages, a: Around, q: int, c: int, e: int, worker: int, on: ComplexArray) -> None:
-    """Fill in the way on to a sink of all that executor e of a component makes of a tuple of each class."""
-    f = g.f
-    one, after = f.component[c], f.component[c + 1]
-    on[:] = 1.0 if a.sink[c] == q else 0.0
+def onward(
+    stages: Stages, around: Around, sink: int, component: int, executor: int, worker: int, on: ComplexArray
+) -> None:
+    """Fill in the way on to a sink of all that an executor makes of a tuple of each class, in a worker."""
+    net = stages.net
+    place, classes = executor - net.components[component].first_executor, classes_of(net, component)
+    on[:] = 1.0 if around.sink[component] == sink else 0.0
     way = np.zeros(on.shape[1], dtype=np.complex128)
-    for o in range(one.first_output, after.first_output):
+    for output in outputs_of(net, component):
         way[:] = 0.0
-        for k in range(f.output[o].first_subscriber, f.output[o + 1].first_subscriber):
-            _go(f, a, q, f.subscribers[k], e - one.first_executor, worker, way)
-        for cls in range(one.first_class, after.first_class):
-            made = g.r.fan[MEAN_MADE, f.klass[cls].first_fan + o - one.first_output]
-            add_scaled(made, way, on[cls - one.first_class])
+        for i in subscribers_of(net, output):
+            _go(net, around, sink, net.subscribers[i], place, worker, way)
+        for cls in classes:
+            made = stages.rates.fan[MEAN_MADE, fan_at(net, cls, output)]
+            add_scaled(made, way, on[cls - classes.start])
 
 
 @inner
-def arrive(g: Stages, a: Around, cls: int, j: int, worker: int, found: ComplexArray) -> None:
+def arrive(stages: Stages, around: Around, cls: int, seat: int, worker: int, found: ComplexArray) -> None:
     """Fill in what comes to a seat whose executor is in a worker."""
-    f = g.f
+    net = stages.net
     found[:] = 0.0
-    if f.component[f.klass[cls].component].kind == SPOUT:
-        found[:] = g.r.cell[ROWS, f.klass[cls].first_cell + j]
+    if net.components[net.classes[cls].component].kind == SPOUT:
+        found[:] = stages.rates.cell[ROWS, cell_at(net, cls, seat)]
     else:
-        _come(g, a, f.klass[cls].stream, j, worker, found)
+        _come(stages, around, net.classes[cls].stream, seat, worker, found)
 
 
 @inner
-def stay_at(g: Stages, a: Around, cls: int, e: int, j: int, found: ComplexArray) -> None:
+def stay_at(stages: Stages, around: Around, cls: int, executor: int, seat: int, found: ComplexArray) -> None:
     """Fill in what a seat does to a tuple: wait, service, and a window's wait."""
-    c = g.f.klass[cls].component
+    net, component = stages.net, stages.net.classes[cls].component
     found[:] = 1.0
-    if g.f.component[c].kind == SPOUT:
+    if net.components[component].kind == SPOUT:
         return
-    serve_cf(g, cls, e, a.step, found)
-    if g.f.component[c].kind >= COUNT_WINDOW:
-        times_output(g, c, g.f.component[c].first_task + j, a.step, found)
+    serve_cf(stages, cls, executor, around.step, found)
+    if net.components[component].kind >= COUNT_WINDOW:
+        times_output(stages, component, net.components[component].first_task + seat, around.step, found)
 
 
 @inner
-def is_used(g: Stages, cls: int, j: int) -> bool:
+def is_used(stages: Stages, cls: int, seat: int) -> bool:
     """Return whether anything comes to a seat."""
-    c = g.f.klass[cls].component
-    if g.f.component[c].kind >= COUNT_WINDOW:
-        return bool(g.r.task[TUPLES, g.f.component[c].first_task + j] > 0)
-    return bool(g.r.cell[TUPLES, g.f.klass[cls].first_cell + j] > 0)
+    net, component = stages.net, stages.net.classes[cls].component
+    if net.components[component].kind >= COUNT_WINDOW:
+        return bool(stages.rates.task[TUPLES, net.components[component].first_task + seat] > 0)
+    return bool(stages.rates.cell[TUPLES, cell_at(net, cls, seat)] > 0)
 
 
 @compiled
 def look_around(
-    g: Stages, slower: Stages, change: float, everywhere: FloatArray, a: Around, total: ComplexArray
+    stages: Stages,
+    slower: Stages,
+    change: float,
+    everywhere: FloatArray,
+    around: Around,
+    total: ComplexArray,
 ) -> None:
     """Fill in what is linear, and what comes to the sinks.
 
     Parameters
     ----------
-    g, slower : Stages
+    stages, slower : Stages
         As it is, and with ``change`` more as logarithm of the executors' contention, whose waiting laws are
         filled in.
     everywhere : array (executors)
         Ones.
     """
-    f = g.f
-    blur = hop_blurs(f)
+    net = stages.net
+    blur = hop_blurs(net)
     for kind in range(blur.size):
-        a.fade[kind] = SCALES_MS / (SCALES_MS + blur[kind])
-        add_atoms(f.atom, f.first_hop[kind], f.first_hop[kind + 1], 1.0, a.step, a.hops[kind])
-    found = np.zeros((f.component.size - 1, a.hops.shape[1]), dtype=np.complex128)
-    fill_spectra(g, everywhere, a.step, a.ports, found)
-    for c in range(found.shape[0]):
-        if a.sink[c] >= 0:
-            total[a.sink[c]] = found[c]
-    for stream in range(f.stream.size - 1):
-        _send(g, a, stream)
-    for c in range(f.component.size - 2, -1, -1):
-        for e in range(f.component[c].first_executor, f.component[c + 1].first_executor):
-            if f.component[c].kind != SPOUT:
-                fill_wait(f, slower.s, e, g.w.arrivals[e], slower.w.law[e])
-            _look_on(g, slower, change, c, e, a)
-        for cls in range(f.component[c].first_class, f.component[c + 1].first_class):
-            if f.component[c].kind != SPOUT:
-                _fetch(f, a, f.klass[cls].stream)
+        around.fade[kind] = SCALES_MS / (SCALES_MS + blur[kind])
+        add_hop(net, kind, around.step, around.hops[kind])
+    found = np.zeros((net.components.size - 1, around.hops.shape[1]), dtype=np.complex128)
+    fill_spectra(stages, everywhere, around.step, around.ports, found)
+    for component in range(found.shape[0]):
+        if around.sink[component] >= 0:
+            total[around.sink[component]] = found[component]
+    for stream in range(net.streams.size - 1):
+        _send(stages, around, stream)
+    for component in range(net.components.size - 2, -1, -1):
+        spout = net.components[component].kind == SPOUT
+        for executor in executors_of(net, component):
+            if not spout:
+                fill_wait(slower, executor, stages.flow.arrivals[executor], slower.flow.law[executor])
+            _look_on(stages, slower, change, component, executor, around)
+        for cls in classes_of(net, component):
+            if not spout:
+                _fetch(net, around, net.classes[cls].stream)
 
 
 @inner
-def _look_on(g: Stages, slower: Stages, change: float, c: int, e: int, a: Around) -> None:
+def _look_on(
+    stages: Stages, slower: Stages, change: float, component: int, executor: int, around: Around
+) -> None:
     """Fill in what is linear around one executor, where that is known for all that follows."""
-    f, sinks, size = g.f, a.seats.shape[0], a.hops.shape[1]
-    one, after = f.component[c], f.component[c + 1]
-    worker = f.executor[e].worker
-    on = np.zeros((sinks, after.first_class - one.first_class, size), dtype=np.complex128)
-    for q in range(sinks):
-        onward(g, a, q, c, e, worker, on[q])
+    net, sinks, size = stages.net, around.seats.shape[0], around.hops.shape[1]
+    classes, worker = classes_of(net, component), net.executors[executor].worker
+    on = np.zeros((sinks, len(classes), size), dtype=np.complex128)
+    for sink in range(sinks):
+        onward(stages, around, sink, component, executor, worker, on[sink])
     stay, longer = np.zeros(size, dtype=np.complex128), np.zeros(size, dtype=np.complex128)
     here = np.zeros(size, dtype=np.complex128)
-    for cls in range(one.first_class, after.first_class):
-        for j in range(a.first_seat[cls + 1] - a.first_seat[cls]):
-            if holder(f, c, j) != e or not is_used(g, cls, j):
+    for cls in classes:
+        for seat in range(seat_count(around.first_seat, cls)):
+            if holder(net, component, seat) != executor or not is_used(stages, cls, seat):
                 continue
-            arrive(g, a, cls, j, worker, here)
-            stay_at(g, a, cls, e, j, stay)
-            stay_at(slower, a, cls, e, j, longer)
-            for q in range(sinks):
-                way = on[q, cls - one.first_class]
-                a.seats[q, a.first_seat[cls] + j] = stay * way
-                a.whole[q, e] += here * stay * way
-                a.slope[q, e] += here * (longer - stay) / change * way
-    for q in range(sinks):
-        a.together[q, a.group[e]] += a.slope[q, e]
+            arrive(stages, around, cls, seat, worker, here)
+            stay_at(stages, around, cls, executor, seat, stay)
+            stay_at(slower, around, cls, executor, seat, longer)
+            for sink in range(sinks):
+                way = on[sink, cls - classes.start]
+                around.seats[sink, around.first_seat[cls] + seat] = stay * way
+                around.whole[sink, executor] += here * stay * way
+                around.slope[sink, executor] += here * (longer - stay) / change * way
+    for sink in range(sinks):
+        around.together[sink, around.group[executor]] += around.slope[sink, executor]
 
 
 @inner
-def fill_wait(f: Flat, s: ServiceMoments, e: int, index: FloatArray, law: FloatArray) -> None:
+def fill_wait(stages: Stages, executor: int, index: FloatArray, law: FloatArray) -> None:
     """Fill in the waiting law of an executor that gets arrivals of an index."""
-    hold = s.hold[e]
     come = Batches(0.0, 1.0, 1.0, 1.0)
-    waiting_law(s.load[e], hold[0], hold[1], hold[2], index, f.executor[e].idle_ms, come, law)
+    load, idle_ms = stages.service.load[executor], stages.net.executors[executor].idle_ms
+    waiting_law(load, stages.service.hold[executor], index, idle_ms, come, law)
 
 
 @inner
-def _send(g: Stages, a: Around, stream: int) -> None:
+def _send(stages: Stages, around: Around, stream: int) -> None:
     """Add up a stream's rows where they arrive in each worker, if all of its sources route alike."""
-    f, s = g.f, g.f.stream[stream]
-    if not s.alike:
+    net = stages.net
+    if not net.streams[stream].alike:
         return
-    sent = np.zeros((f.kind_between.shape[0], a.hops.shape[1]), dtype=np.complex128)
-    first = f.component[s.source].first_executor
-    for i in range(f.component[s.source + 1].first_executor - first):
-        sent[f.executor[first + i].worker] += a.ports[f.output[s.output].first_port + i]
+    sent = np.zeros((net.kind_between.shape[0], around.hops.shape[1]), dtype=np.complex128)
+    for i in senders_of(net, stream):
+        sent[net.executors[sender_at(net, stream, i)].worker] += around.ports[port_at(net, stream, i)]
     for here in range(sent.shape[0]):
         for there in range(sent.shape[0]):
-            a.come[stream, there] += sent[here] * a.hops[f.kind_between[here, there]]
+            around.come[stream, there] += sent[here] * around.hops[net.kind_between[here, there]]
 
 
 @inner
-def _fetch(f: Flat, a: Around, stream: int) -> None:
+def _fetch(net: Flat, around: Around, stream: int) -> None:
     """Do the same the other way, for a stream whose target's seats are known."""
-    s = f.stream[stream]
-    if not s.alike:
+    if not net.streams[stream].alike:
         return
-    seat = a.first_seat[s.klass]
-    for q in range(a.seats.shape[0]):
-        kept = np.zeros((f.kind_between.shape[0], a.hops.shape[1]), dtype=np.complex128)
-        for j in range(a.first_seat[s.klass + 1] - seat):
-            worker = f.executor[holder(f, s.target, j)].worker
-            add_scaled(chance(f, stream, 0, j), a.seats[q, seat + j], kept[worker])
+    cls, target = net.streams[stream].klass, net.streams[stream].target
+    for sink in range(around.seats.shape[0]):
+        kept = np.zeros((net.kind_between.shape[0], around.hops.shape[1]), dtype=np.complex128)
+        for j in range(seat_count(around.first_seat, cls)):
+            worker = net.executors[holder(net, target, j)].worker
+            way = around.seats[sink, around.first_seat[cls] + j]
+            add_scaled(chance(net, stream, 0, j), way, kept[worker])
         for here in range(kept.shape[0]):
             for there in range(kept.shape[0]):
-                a.go[q, stream, here] += kept[there] * a.hops[f.kind_between[here, there]]
+                hop = around.hops[net.kind_between[here, there]]
+                around.go[sink, stream, here] += kept[there] * hop

@@ -19,6 +19,16 @@ from harness.models.contract.layout import FloatArray, IntArray
 from harness.models.solver.cdf import from_cdf, mean_of, to_cdf
 from harness.models.solver.compiled import compiled, inlined, inner
 from harness.models.solver.forward_spectra import serve_cf
+from harness.models.solver.indices import (
+    cell_at,
+    classes_of,
+    executor_count,
+    place_of,
+    seat_count,
+    seats_of,
+    streams_of,
+    task_count,
+)
 from harness.models.solver.maxima import all_of, one_of, tabulate
 from harness.models.solver.rates import MEAN_MADE
 from harness.models.solver.spectrum import ComplexArray, add_atoms, times_shift
@@ -64,139 +74,140 @@ class _Made(NamedTuple):
     tables: FloatArray
 
 
-def trees(b: Back) -> Trees:
-    """Return the times of whole trees, and fill in each seat's times in ``b``."""
-    executors = b.g.f.first_acker
-    found = np.zeros((executors, b.grid.size), dtype=np.complex128)
+def trees(back: Back) -> Trees:
+    """Return the times of whole trees, and fill in each seat's times in ``back``."""
+    executors = back.stages.net.first_acker
+    found = np.zeros((executors, back.grid.size), dtype=np.complex128)
     mean = np.zeros(executors)
-    _trees(b, found, mean)
+    _trees(back, found, mean)
     return Trees(found, mean)
 
 
 @compiled
-def _trees(b: Back, found: ComplexArray, mean: FloatArray) -> None:
-    f = b.g.f
-    after, service = np.zeros(b.grid.size, dtype=np.complex128), np.zeros(b.grid.size, dtype=np.complex128)
-    for c in range(f.component.size - 2, -1, -1):
-        one, following = f.component[c], f.component[c + 1]
-        executors = following.first_executor - one.first_executor
-        made = _made(b, c)
+def _trees(back: Back, found: ComplexArray, mean: FloatArray) -> None:
+    net = back.stages.net
+    after = np.zeros(back.grid.size, dtype=np.complex128)
+    service = np.zeros(back.grid.size, dtype=np.complex128)
+    for component in range(net.components.size - 2, -1, -1):
+        one, executors = net.components[component], executor_count(net, component)
+        made = _made(back, component)
         if one.kind >= COUNT_WINDOW:
             for i in range(executors):
-                members(b, c, i, _fired(b, c, i, made))
-            _serve_members(b, c, service)
+                members(back, component, i, _fired(back, component, i, made))
+            _serve_members(back, component, service)
             continue
-        for cls in range(one.first_class, following.first_class):
+        for cls in classes_of(net, component):
             for i in range(executors):
-                e = one.first_executor + i
-                after_mean = _after(b, c, cls, i, made, after)
+                executor = one.first_executor + i
+                after_mean = _after(back, cls, i, made, after)
                 if one.kind == SPOUT:
-                    found[e] = after
-                    mean[e] = after_mean
+                    found[executor] = after
+                    mean[executor] = after_mean
                 else:
-                    serve_cf(b.g, cls, e, math.pi / b.span, service)
-                    seat = b.first_seat[cls] + i
-                    b.rest[seat] = after
-                    b.rest_mean[seat] = after_mean
-                    _serve(b, cls, i, e, seat, service)
+                    serve_cf(back.stages, cls, executor, math.pi / back.span, service)
+                    seat = back.first_seat[cls] + i
+                    back.rest[seat] = after
+                    back.rest_mean[seat] = after_mean
+                    _serve(back, cls, i, seat, service)
 
 
 @inlined
-def _serve(b: Back, cls: int, i: int, e: int, seat: int, service: ComplexArray) -> None:
-    """Add wait and service of the group's last tuple."""
-    law = b.g.w.law[e]
-    extra = (b.sizes[seat] - 1) / 2 * b.g.s.hold[e, 0]
-    b.rest[seat] *= service
-    times_shift(extra, math.pi / b.span, b.rest[seat])
-    b.rest_mean[seat] += extra + law[MEAN] + law[SLEEP] / 2 + b.g.s.cell[b.g.f.klass[cls].first_cell + i, 0]
+def _serve(back: Back, cls: int, place: int, seat: int, service: ComplexArray) -> None:
+    """Add wait and service of the last tuple of a group at a seat, whose executor has a place."""
+    net, moments = back.stages.net, back.stages.service
+    executor = net.components[net.classes[cls].component].first_executor + place
+    law = back.stages.flow.law[executor]
+    extra = (back.sizes[seat] - 1) / 2 * moments.hold[executor, 0]
+    back.rest[seat] *= service
+    times_shift(extra, math.pi / back.span, back.rest[seat])
+    mean = moments.cell[cell_at(net, cls, place), 0]
+    back.rest_mean[seat] += extra + law[MEAN] + law[SLEEP] / 2 + mean
 
 
 @inner
-def _made(b: Back, c: int) -> _Made:
-    f = b.g.f
-    one, following = f.component[c], f.component[c + 1]
-    executors = following.first_executor - one.first_executor
-    first = f.output[one.first_output].first_subscriber
-    streams = f.subscribers[first : f.output[following.first_output].first_subscriber]
-    single = streams.size == 1 and not f.stream[streams[0]].copies
-    passed = np.zeros((executors if single else 0, b.grid.size), dtype=np.complex128)
+def _made(back: Back, component: int) -> _Made:
+    net, executors = back.stages.net, executor_count(back.stages.net, component)
+    places = streams_of(net, component)
+    streams = net.subscribers[places.start : places.stop]
+    single = streams.size == 1 and not net.streams[streams[0]].copies
+    passed = np.zeros((executors if single else 0, back.grid.size), dtype=np.complex128)
     passed_mean = np.zeros(executors)
     if single:
-        one_of(b, streams[0], executors, passed, passed_mean)
+        one_of(back, streams[0], passed, passed_mean)
     most = 0
     for k in range(streams.size):
-        klass = f.stream[streams[k]].klass
-        most = max(most, b.first_seat[klass + 1] - b.first_seat[klass])
-    several = streams.size > 0 and not (single and _all_lone(b, c))
-    tables = np.zeros((streams.size if several else 0, b.hops.shape[0], most, b.grid.points.size))
+        most = max(most, seat_count(back.first_seat, net.streams[streams[k]].klass))
+    several = streams.size > 0 and not (single and _all_lone(back, component))
+    tables = np.zeros((streams.size if several else 0, back.hops.shape[0], most, back.grid.points.size))
     for k in range(tables.shape[0]):
-        tabulate(b, streams[k], executors, tables[k])
+        tabulate(back, streams[k], tables[k])
     return _Made(streams, single, passed, passed_mean, tables)
 
 
 @inner
-def _all_lone(b: Back, c: int) -> bool:
+def _all_lone(back: Back, component: int) -> bool:
     """Return True if no group of a component makes several tuples on its one output."""
-    f = b.g.f
-    for cls in range(f.component[c].first_class, f.component[c + 1].first_class):
-        for seat in range(b.first_seat[cls], b.first_seat[cls + 1]):
-            size = 1.0 if f.component[c].kind >= COUNT_WINDOW else b.sizes[seat]
-            if not lone(f, f.klass[cls].first_fan, size):
+    net = back.stages.net
+    for cls in classes_of(net, component):
+        for seat in seats_of(back.first_seat, cls):
+            size = 1.0 if net.components[component].kind >= COUNT_WINDOW else back.sizes[seat]
+            if not lone(net, net.classes[cls].first_fan, size):
                 return False
     return True
 
 
 @inner
-def _after(b: Back, c: int, cls: int, i: int, made: _Made, after: ComplexArray) -> float:
+def _after(back: Back, cls: int, place: int, made: _Made, after: ComplexArray) -> float:
     """Fill in the time from the end of a group's service to its last ack, and return its mean."""
-    f = b.g.f
-    one = f.component[c]
-    way = b.way.of[one.first_executor + i]
-    fan, size = f.klass[cls].first_fan, b.sizes[b.first_seat[cls] + i]
+    net, component = back.stages.net, back.stages.net.classes[cls].component
+    one = net.components[component]
+    way = back.way.of[one.first_executor + place]
+    fan, size = net.classes[cls].first_fan, back.sizes[back.first_seat[cls] + place]
     if made.streams.size == 0:
         after[:] = 0.0
-        add_atoms(f.atom, one.first_send, f.component[c + 1].first_send, 1.0, math.pi / b.span, after)
-        after *= b.way.cf[way]
-        return float(b.g.s.send[c, 0] + b.way.mean_ms[way])
-    if made.single and lone(f, fan, size):
-        p = b.g.r.fan[MEAN_MADE, fan]
-        after[:] = (1 - p) * b.way.cf[way] + p * made.passed[i]
-        return float((1 - p) * b.way.mean_ms[way] + p * made.passed_mean[i])
-    cdf = np.ones(b.grid.points.size)
+        last = net.components[component + 1].first_send
+        add_atoms(net.atoms, one.first_send, last, 1.0, math.pi / back.span, after)
+        after *= back.way.cf[way]
+        return float(back.stages.service.send[component, 0] + back.way.mean_ms[way])
+    if made.single and lone(net, fan, size):
+        probability = back.stages.rates.fan[MEAN_MADE, fan]
+        after[:] = (1 - probability) * back.way.cf[way] + probability * made.passed[place]
+        return float((1 - probability) * back.way.mean_ms[way] + probability * made.passed_mean[place])
+    cdf = np.ones(back.grid.points.size)
     if one.kind != SPOUT:
-        cdf *= b.way.cdf[way]
-    all_of(b, i, fan, size, made.streams, made.tables, cdf)
-    after[:] = from_cdf(cdf, b.grid)
-    return mean_of(cdf, b.grid, b.span)
+        cdf *= back.way.cdf[way]
+    all_of(back, place, cls, size, made.streams, made.tables, cdf)
+    after[:] = from_cdf(cdf, back.grid)
+    return mean_of(cdf, back.grid, back.span)
 
 
 @inner
-def _fired(b: Back, c: int, i: int, made: _Made) -> FloatArray:
+def _fired(back: Back, component: int, place: int, made: _Made) -> FloatArray:
     """Return the distribution function of the time until all that a window makes is acked."""
-    f = b.g.f
-    fan = f.klass[f.component[c].first_class].first_fan
-    if made.streams.size > 0 and made.single and lone(f, fan, 1.0):
-        p = b.g.r.fan[MEAN_MADE, fan]
-        some: FloatArray = 1 - p + p * to_cdf(made.passed[i], b.grid)
+    net, cls = back.stages.net, back.stages.net.components[component].first_class
+    fan = net.classes[cls].first_fan
+    if made.streams.size > 0 and made.single and lone(net, fan, 1.0):
+        probability = back.stages.rates.fan[MEAN_MADE, fan]
+        some: FloatArray = 1 - probability + probability * to_cdf(made.passed[place], back.grid)
         return some
-    cdf = np.ones(b.grid.points.size)
-    all_of(b, i, fan, 1.0, made.streams, made.tables, cdf)
+    cdf = np.ones(back.grid.points.size)
+    all_of(back, place, cls, 1.0, made.streams, made.tables, cdf)
     return cdf
 
 
 @inner
-def _serve_members(b: Back, c: int, service: ComplexArray) -> None:
+def _serve_members(back: Back, component: int, service: ComplexArray) -> None:
     """Add every class's wait and service to what the first one's seats have from arrival in the window."""
-    f = b.g.f
-    one, following = f.component[c], f.component[c + 1]
-    for cls in range(following.first_class - 1, one.first_class - 1, -1):
+    net, classes = back.stages.net, classes_of(back.stages.net, component)
+    first = back.first_seat[classes.start]
+    for cls in range(classes.stop - 1, classes.start - 1, -1):
         known = -1
-        for t in range(following.first_task - one.first_task):
-            i = f.task[one.first_task + t].executor
-            if i != known:
-                serve_cf(b.g, cls, one.first_executor + i, math.pi / b.span, service)
-                known = i
-            seat, tail = b.first_seat[cls] + t, b.first_seat[one.first_class] + t
-            b.rest[seat] = b.rest[tail]
-            b.rest_mean[seat] = b.rest_mean[tail]
-            _serve(b, cls, i, one.first_executor + i, seat, service)
+        for i in range(task_count(net, component)):
+            place, seat = place_of(net, component, i), back.first_seat[cls] + i
+            if place != known:
+                executor = net.components[component].first_executor + place
+                serve_cf(back.stages, cls, executor, math.pi / back.span, service)
+                known = place
+            back.rest[seat] = back.rest[first + i]
+            back.rest_mean[seat] = back.rest_mean[first + i]
+            _serve(back, cls, place, seat, service)

@@ -61,9 +61,9 @@ class BatchSender(NamedTuple):
 
 
 @inlined
-def _left(n: float, limit: int) -> float:
+def _left(tuples: float, limit: int) -> float:
     """Return how many of n tuples a batch holds that goes when it is full and another one comes."""
-    return 1 + (n - 1) % limit if n > 0 else 0.0
+    return 1 + (tuples - 1) % limit if tuples > 0 else 0.0
 
 
 @inner
@@ -71,37 +71,37 @@ def _batched(
     rate: float, limit: int, flush_ms: float, group: float, regular: float
 ) -> tuple[float, float, float]:
     """Return the share in full batches, their mean wait, and the mean wait of those that are flushed."""
-    x = rate * flush_ms
-    mean = x / group
+    come = rate * flush_ms
+    mean = come / group
     spread = 8 * math.sqrt(mean) + 10
     low, high = max(int(mean - spread), 0), int(mean + spread) + 1
-    p = math.exp(low * math.log(mean) - mean - math.lgamma(low + 1.0))
+    probability = math.exp(low * math.log(mean) - mean - math.lgamma(low + 1.0))
     full = content = rest = waited = below = 0.0
     for k in range(low):
         content += _left(k * group, limit)
     for k in range(low, high):
-        below += p
-        n = k * group
-        r = _left(n, limit)
-        groups = r / group
-        full += p * (n - r)
-        rest += p * r
-        waited += p * r * max((groups + 1) / 2, 1.0) / (k + 1) * flush_ms
-        content += r * max(1 - below, 0.0)
-        p *= mean / (k + 1)
+        below += probability
+        tuples = k * group
+        left = _left(tuples, limit)
+        groups = left / group
+        full += probability * (tuples - left)
+        rest += probability * left
+        waited += probability * left * max((groups + 1) / 2, 1.0) / (k + 1) * flush_ms
+        content += left * max(1 - below, 0.0)
+        probability *= mean / (k + 1)
     whole_ms = content / mean / rate
-    waits = max(whole_ms - waited / x, 0.0)  # of full batches, a tuple of any kind
-    whole = math.floor(x)
+    waits = max(whole_ms - waited / come, 0.0)  # of full batches, a tuple of any kind
+    whole = math.floor(come)
     if regular > 0:
         waits *= 1 - regular
         full, rest, waited = (1 - regular) * full, (1 - regular) * rest, (1 - regular) * waited
-        for n in (whole, whole + 1):
-            weight = regular * (x - whole if n > whole else whole + 1 - x)
-            r = _left(n, limit)
-            full += weight * (n - r)
-            waits += weight * (n - r) / x * (limit + 1) / 2 / rate
-            rest += weight * r
-            waited += weight * r * (r + 1) / 2 / (n + 1) * flush_ms
+        for tuples in (whole, whole + 1):
+            weight = regular * (come - whole if tuples > whole else whole + 1 - come)
+            left = _left(tuples, limit)
+            full += weight * (tuples - left)
+            waits += weight * (tuples - left) / come * (limit + 1) / 2 / rate
+            rest += weight * left
+            waited += weight * left * (left + 1) / 2 / (tuples + 1) * flush_ms
     flushed_ms = waited / rest if rest > 0 else 0.0
     share = full / (full + rest) if full + rest > 0 else 0.0
     full_ms = waits / share if share > 1e-9 else 0.0

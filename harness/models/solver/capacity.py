@@ -31,24 +31,24 @@ class Bottleneck(NamedTuple):
     executor: int
 
 
-def executor_loads(f: Flat, s: ServiceMoments, spout_load: FloatArray) -> FloatArray:
+def executor_loads(net: Flat, service: ServiceMoments, spout_load: FloatArray) -> FloatArray:
     """Return the load of each executor and acker: 1 and more cannot be borne."""
-    found = s.load.copy()
-    found[: f.first_acker] = np.maximum(found[: f.first_acker], spout_load)
+    found = service.load.copy()
+    found[: net.first_acker] = np.maximum(found[: net.first_acker], spout_load)
     return found
 
 
 def bottleneck(
-    f: Flat, s: ServiceMoments, use: Contention, spout_load: FloatArray, given: FloatArray | None
+    net: Flat, service: ServiceMoments, use: Contention, spout_load: FloatArray, given: FloatArray | None
 ) -> Bottleneck:
     """Return what is full first when all rates grow together.
 
     More load lengthens service too, so the factor is searched for.
     """
-    off_core = executor_loads(f, s, spout_load) - use.cores * s.slow
+    off_core = executor_loads(net, service, spout_load) - use.cores * service.slow
     host = int(np.argmax(use.host_load))
     most = 1 / use.host_load[host] if use.host_load[host] > 0 else np.inf
-    slowed = stretch_at(f, use.cores, given)
+    slowed = stretch_at(net, use.cores, given)
 
     def loads(factor: float) -> FloatArray:
         stretch = slowed(factor)

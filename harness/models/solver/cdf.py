@@ -24,9 +24,9 @@ def to_cdf(cf: ComplexArray, grid: Grid) -> FloatArray:
 def mend(cdf: FloatArray) -> None:
     """Make a distribution function rise from 0 to 1 where its series ripples."""
     top = 0.0
-    for m in range(cdf.size):
-        top = max(top, min(cdf[m], 1.0))
-        cdf[m] = top
+    for k in range(cdf.size):
+        top = max(top, min(cdf[k], 1.0))
+        cdf[k] = top
 
 
 @inner
@@ -35,8 +35,8 @@ def from_cdf(cdf: FloatArray, grid: Grid) -> ComplexArray:
     points = cdf.size
     steps = np.zeros((1, points + 1))
     steps[0, 0] = cdf[0]
-    for m in range(1, points):
-        steps[0, m] = cdf[m] - cdf[m - 1]
+    for k in range(1, points):
+        steps[0, k] = cdf[k] - cdf[k - 1]
     steps[0, points] = 1 - cdf[points - 1]
     real, imaginary = np.zeros((1, grid.size)), np.zeros((1, grid.size))
     add_product(steps, grid.to_real, real)
@@ -49,6 +49,6 @@ def from_cdf(cdf: FloatArray, grid: Grid) -> ComplexArray:
 def mean_of(cdf: FloatArray, grid: Grid, span: float) -> float:
     """Return the mean: the integral of what is above the distribution function."""
     found = 0.0
-    for m in range(cdf.size):
-        found += grid.between[m] * (1 - cdf[m])
+    for k in range(cdf.size):
+        found += grid.between[k] * (1 - cdf[k])
     return span * found

@@ -21,6 +21,19 @@ def inner(function: Function) -> Function:
     return compiling.part(function, **_OPTIONS)
 
 
+def bare(function: Function) -> Function:
+    """Return the same for one that makes no arrays: it counts no references to those it is given.
+
+    Counting costs more than what is done to a few numbers, where arrays are parts of records in records.
+    """
+    return compiling.part(function, _nrt=False, **_OPTIONS)
+
+
 def inlined(function: Function) -> Function:
     """Return the same for a small one in their inner loops."""
     return compiling.part(function, forceinline=True, **_OPTIONS)
+
+
+def index(function: Function) -> Function:
+    """Return the same as ``bare`` for a small one in their inner loops."""
+    return compiling.part(function, forceinline=True, _nrt=False, **_OPTIONS)

@@ -21,8 +21,9 @@ import numpy as np
 from harness.models import contention as law
 from harness.models.contract.layout import FloatArray, IntArray
 from harness.models.solver.compiled import compiled, inlined, inner
+from harness.models.solver.indices import ackers_of, cell_at, executor_count
 from harness.models.solver.rates import TUPLES, Rates
-from harness.models.solver.records import Flat
+from harness.models.solver.records import Flat, Records
 
 _ROUNDS = 60
 _CLOSE = 1e-7
@@ -47,14 +48,14 @@ class Contention(NamedTuple):
     host_load: FloatArray
 
 
-def cores_needed(f: Flat, r: Rates) -> FloatArray:
+def cores_needed(net: Flat, rates: Rates) -> FloatArray:
     """Return the cores that each executor's tuples need, and each acker's messages."""
-    needed = np.zeros(f.executor.size)
-    _demand(f, r, needed)
+    needed = np.zeros(net.executors.size)
+    _demand(net, rates, needed)
     return needed
 
 
-def contention(f: Flat, cores: FloatArray, given: FloatArray | None = None) -> Contention:
+def contention(net: Flat, cores: FloatArray, given: FloatArray | None = None) -> Contention:
     """Return the CPU use.
 
     Parameters
@@ -64,11 +65,13 @@ def contention(f: Flat, cores: FloatArray, given: FloatArray | None = None) -> C
     given : array (executors and ackers), optional
         Stretch, which whoever made the network knows better.
     """
-    stretch, load = _shared(f, cores, given is not None)
+    stretch, load = _shared(net, cores, given is not None)
     return Contention(stretch if given is None else given, cores, load)
 
 
-def stretch_at(f: Flat, cores: FloatArray, given: FloatArray | None = None) -> Callable[[float], FloatArray]:
+def stretch_at(
+    net: Flat, cores: FloatArray, given: FloatArray | None = None
+) -> Callable[[float], FloatArray]:
     """Return the stretch when all rates are multiplied by a factor, as a function of that.
 
     Parameters
@@ -78,12 +81,12 @@ def stretch_at(f: Flat, cores: FloatArray, given: FloatArray | None = None) -> C
         ``harness.models.contention`` says, by all other demand on the host.
     """
     if given is None:
-        return lambda factor: _shared(f, cores * factor, False)[0]
-    host = f.executor["host"]
-    background, there = f.host["background"], f.host["cores"][host]
+        return lambda factor: _shared(net, cores * factor, False)[0]
+    host = net.executors["host"]
+    background, there = net.hosts["background"], net.hosts["cores"][host]
 
     def by_law(needed: FloatArray) -> FloatArray:
-        on_host = np.bincount(host, weights=needed, minlength=f.host.size) + background
+        on_host = np.bincount(host, weights=needed, minlength=net.hosts.size) + background
         return law.stretch(on_host[host] - needed, there)
 
     own = by_law(cores)
@@ -92,31 +95,35 @@ def stretch_at(f: Flat, cores: FloatArray, given: FloatArray | None = None) -> C
     return lambda factor: np.maximum(beyond * by_law(cores * factor), 1.0)
 
 
-def _shared(f: Flat, needed: FloatArray, known: bool) -> tuple[FloatArray, FloatArray]:
+def _shared(net: Flat, needed: FloatArray, known: bool) -> tuple[FloatArray, FloatArray]:
     """Return executors' stretch, which may be ``known`` otherwise, and hosts' loads."""
-    stretch, load = np.ones(needed.size), np.zeros(f.host.size)
-    host = np.ascontiguousarray(f.executor["host"])
-    free = f.host["cores"] - f.host["background"]
-    _share(host, needed, (free, np.minimum(free, f.host["quota"])), known, stretch, load)
+    stretch, load = np.ones(needed.size), np.zeros(net.hosts.size)
+    host = np.ascontiguousarray(net.executors["host"])
+    free = net.hosts["cores"] - net.hosts["background"]
+    _share(host, needed, (free, np.minimum(free, net.hosts["quota"])), known, stretch, load)
     return stretch, load
 
 
 @compiled
-def _demand(f: Flat, r: Rates, needed: FloatArray) -> None:
-    for k in range(f.klass.size - 1):
-        mean = 0.0
-        for i in range(f.klass[k].first_cpu, f.klass[k + 1].first_cpu):
-            mean += f.atom[i].value * f.atom[i].p
-        first = f.component[f.klass[k].component].first_executor
-        for i in range(f.klass[k + 1].first_cell - f.klass[k].first_cell):
-            needed[first + i] += (
-                r.cell[TUPLES, f.klass[k].first_cell + i] * mean * f.executor[first + i].scale
-            )
-    mean = 0.0
-    for i in range(f.acker_atoms, f.last_atom):
-        mean += f.atom[i].value * f.atom[i].p
-    for i in range(f.first_acker, needed.size):
-        needed[i] = r.acks / (needed.size - f.first_acker) * mean * f.executor[i].scale
+def _demand(net: Flat, rates: Rates, needed: FloatArray) -> None:
+    for cls in range(net.classes.size - 1):
+        component = net.classes[cls].component
+        mean = _mean(net.atoms[net.classes[cls].first_cpu : net.classes[cls + 1].first_cpu])
+        for i in range(executor_count(net, component)):
+            executor = net.components[component].first_executor + i
+            scale = net.executors[executor].scale
+            needed[executor] += rates.cell[TUPLES, cell_at(net, cls, i)] * mean * scale
+    mean, ackers = _mean(net.atoms[net.acker_atoms : net.last_atom]), ackers_of(net)
+    for acker in ackers:
+        needed[acker] = rates.acks / len(ackers) * mean * net.executors[acker].scale
+
+
+@inlined
+def _mean(atoms: Records) -> float:
+    found = 0.0
+    for i in range(atoms.size):
+        found += atoms[i].value * atoms[i].probability
+    return found
 
 
 @compiled
@@ -133,15 +140,15 @@ def _share(
     ``room``: cores that all else leaves free, and those that may be used at most.
     """
     free, most = room
-    for h in range(free.size):
-        mine = np.flatnonzero((host == h) & (needed > 0))
+    for number in range(free.size):
+        mine = np.flatnonzero((host == number) & (needed > 0))
         demand = needed[mine]
         total = demand.sum()
-        load[h] = total / most[h] if most[h] > 0 else (np.inf if total > 0 else 0.0)
-        if load[h] >= 1:
+        load[number] = total / most[number] if most[number] > 0 else (np.inf if total > 0 else 0.0)
+        if load[number] >= 1:
             stretch[mine] = np.inf
         elif mine.size and not known:
-            stretch[mine] = _stretch(demand, free[h])
+            stretch[mine] = _stretch(demand, free[number])
 
 
 @inlined
@@ -157,11 +164,11 @@ def _stretch(demand: FloatArray, free: float) -> FloatArray:
     for rounds in range(_ROUNDS):
         share = np.zeros(executors)
         mean = variance = 0.0
-        for e in range(executors):
-            odds[e] = demand[e] / (1 - busy[e])
-            share[e] = odds[e] / (1 + odds[e])
-            mean += share[e]
-            variance += share[e] * (1 - share[e])
+        for i in range(executors):
+            odds[i] = demand[i] / (1 - busy[i])
+            share[i] = odds[i] / (1 + odds[i])
+            mean += share[i]
+            variance += share[i] * (1 - share[i])
         most = min(executors, int(mean + 10 * math.sqrt(variance) + 10), _MOST)
         number = _poisson_binomial(share, -1, most)
         scale = np.ones(most + 2)
@@ -171,22 +178,22 @@ def _stretch(demand: FloatArray, free: float) -> FloatArray:
         for k in range(most + 1):
             whole += number[k] * scale[k]
         change = 0.0
-        for e in range(executors):
-            q = share[e]
+        for i in range(executors):
+            own = share[i]
             found = 0.0
-            if q < 0.5:
+            if own < 0.5:
                 without = 0.0
                 for k in range(most + 1):
-                    without = max((number[k] - q * without) / (1 - q), 0.0)
+                    without = max((number[k] - own * without) / (1 - own), 0.0)
                     found += without * scale[k + 1]
             else:
-                others = _poisson_binomial(share, e, most)
+                others = _poisson_binomial(share, i, most)
                 for k in range(most + 1):
                     found += others[k] * scale[k + 1]
-            found = min(q * found / whole, 0.9999)
-            step = found if rounds < 8 else 0.5 * (found + busy[e])
-            change = max(change, abs(step - busy[e]))
-            busy[e] = step
+            found = min(own * found / whole, 0.9999)
+            step = found if rounds < 8 else 0.5 * (found + busy[i])
+            change = max(change, abs(step - busy[i]))
+            busy[i] = step
         if change < _CLOSE:
             break
     return np.maximum(busy / demand, 1.0)  # asked for more than a core: it falls behind
@@ -197,10 +204,10 @@ def _poisson_binomial(share: FloatArray, left_out: int, most: int) -> FloatArray
     """Return the probabilities that 0, 1, ... of independent events happen, one event left out."""
     found = np.zeros(most + 1)
     found[0] = 1.0
-    for e in range(share.size):
-        if e != left_out:
-            q = share[e]
-            for k in range(min(e + 1, most), 0, -1):
-                found[k] = found[k] * (1 - q) + found[k - 1] * q
-            found[0] *= 1 - q
+    for i in range(share.size):
+        if i != left_out:
+            own = share[i]
+            for k in range(min(i + 1, most), 0, -1):
+                found[k] = found[k] * (1 - own) + found[k - 1] * own
+            found[0] *= 1 - own
     return found

@@ -10,6 +10,7 @@ from harness.errors import ModelDeclined
 from harness.models.contract.layout import FloatArray, IntArray
 from harness.models.network import Atoms, Network, hop_kinds
 from harness.models.solver.compiled import compiled
+from harness.models.solver.indices import executor_count, task_count
 from harness.models.solver.records import ATOM, EXECUTOR, HOST, TASK, Flat, Records
 from harness.models.solver.structure import SPOUT, Structure, structure
 
@@ -81,21 +82,28 @@ def flatten(network: Network) -> tuple[Structure, Flat]:
     component["first_send"] = first[2 * classes : 2 * classes + components + 1]
     route = np.concatenate([r.ravel() for r in routes]) if routes else np.zeros(0)
     share = np.zeros(stream[-1]["first_share"])
-    _shares(component, stream, task, route, share)
     fan = np.concatenate(fans) if fans else np.zeros(0)
-    parts = [task["input_tpms"], route, fan, atom["value"], atom["p"], executor["scale"], executor["idle_ms"]]
+    parts = [
+        task["input_tpms"],
+        route,
+        fan,
+        atom["value"],
+        atom["probability"],
+        executor["scale"],
+        executor["idle_ms"],
+    ]
     together = np.concatenate([*parts, host["cores"], host["background"], component["poll_ms"]])
     if not (np.isfinite(together).all() and (together >= 0).all()):
         raise ModelDeclined("the network has a time, rate or probability that is negative or no number")
-    return names, Flat(
-        component=component,
-        klass=klass,
-        output=output,
-        stream=stream,
-        task=task,
-        executor=executor,
-        host=host,
-        atom=atom,
+    net = Flat(
+        components=component,
+        classes=klass,
+        outputs=output,
+        streams=stream,
+        tasks=task,
+        executors=executor,
+        hosts=host,
+        atoms=atom,
         subscribers=names.subscribers,
         first_fan=_firsts([f.size for f in fans]),
         fan=fan,
@@ -112,6 +120,8 @@ def flatten(network: Network) -> tuple[Structure, Flat]:
         transfer_batch=int(network.transfer_batch),
         flush_ms=float(network.flush_ms),
     )
+    _shares(net)
+    return names, net
 
 
 def _rows(stream: Records, executors: IntArray, routes: list[FloatArray]) -> list[FloatArray]:
@@ -139,19 +149,19 @@ def _atoms(several: Iterable[Atoms]) -> tuple[Records, IntArray]:
     first = _firsts([a.values_ms.size for a in listed])
     found = np.zeros(first[-1], dtype=ATOM)
     found["value"] = np.concatenate([a.values_ms for a in listed])
-    found["p"] = np.concatenate([a.probabilities for a in listed])
+    found["probability"] = np.concatenate([a.probabilities for a in listed])
     return found, first
 
 
 @compiled
-def _shares(component: Records, stream: Records, task: Records, route: FloatArray, share: FloatArray) -> None:
+def _shares(net: Flat) -> None:
     """Add the tasks' routing up by their executors."""
-    for s in range(stream.size - 1):
-        b = stream[s].target
-        first = component[b].first_task
-        tasks = component[b + 1].first_task - first
-        targets = component[b + 1].first_executor - component[b].first_executor
-        for i in range((stream[s + 1].first_share - stream[s].first_share) // targets if targets else 0):
-            for t in range(tasks):
-                at = stream[s].first_share + i * targets + task[first + t].executor
-                share[at] += route[stream[s].first_route + i * tasks + t]
+    for stream in range(net.streams.size - 1):
+        target, edge = net.streams[stream].target, net.streams[stream]
+        targets, tasks = executor_count(net, target), task_count(net, target)
+        first = net.components[target].first_task
+        size = net.streams[stream + 1].first_share - edge.first_share
+        for i in range(size // targets if targets else 0):
+            for j in range(tasks):
+                at = edge.first_share + i * targets + net.tasks[first + j].executor
+                net.share[at] += net.route[edge.first_route + i * tasks + j]

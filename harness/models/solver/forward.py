@@ -8,32 +8,38 @@ no path is ever listed. Means are exact given the stages' delays.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from harness.models.contract.layout import FloatArray
 from harness.models.solver.compiled import compiled, inlined, inner
-from harness.models.solver.flow import Flow
 from harness.models.solver.holding import batched, hold_mean, hold_second, whole_batches
-from harness.models.solver.rates import MEAN_MADE, ROWS, TUPLES, Rates
-from harness.models.solver.records import Flat
-from harness.models.solver.service import ServiceMoments
+from harness.models.solver.indices import (
+    cell_at,
+    classes_of,
+    executor_count,
+    fan_at,
+    hop_between,
+    link_at,
+    outputs_of,
+    port_at,
+    receiver_at,
+    receivers_of,
+    route_at,
+    sender_at,
+    senders_of,
+    share_at,
+    task_count,
+    tasks_of,
+)
+from harness.models.solver.rates import MEAN_MADE, ROWS, TUPLES
+from harness.models.solver.stages import Stages
 from harness.models.solver.structure import COUNT_WINDOW, SPOUT, TIME_WINDOW
 from harness.models.solver.variability import at_scale, dealt
 from harness.models.solver.waiting import MEAN, SECOND, SLEEP
 
 
-class Stages(NamedTuple):
-    """Results of earlier stages that the propagation of times needs."""
-
-    f: Flat
-    r: Rates
-    s: ServiceMoments
-    w: Flow
-
-
-def moments(g: Stages, through: FloatArray) -> FloatArray:
+def moments(stages: Stages, through: FloatArray) -> FloatArray:
     """Return rows a ms and the first two moments of their time, at each executor when they leave it.
 
     Parameters
@@ -47,39 +53,38 @@ def moments(g: Stages, through: FloatArray) -> FloatArray:
     array (executors, 3)
         Rate, rate times mean, rate times mean square; of a window's executor after the wait for the window.
     """
-    found, ports = np.zeros((g.f.first_acker, 3)), np.zeros((g.f.output["first_port"][-1], 3))
-    _moments(g, through, ports, np.zeros((g.f.task.size, 3)), found)
+    found, ports = np.zeros((stages.net.first_acker, 3)), np.zeros((stages.net.outputs["first_port"][-1], 3))
+    _moments(stages, through, ports, np.zeros((stages.net.tasks.size, 3)), found)
     return found
 
 
 @compiled
-def _moments(g: Stages, through: FloatArray, ports: FloatArray, tasks: FloatArray, found: FloatArray) -> None:
-    f = g.f
-    for c in range(f.component.size - 1):
-        one, after = f.component[c], f.component[c + 1]
-        executors = after.first_executor - one.first_executor
-        arrived = np.zeros((executors, 3))
-        for cls in range(one.first_class, after.first_class):
+def _moments(
+    stages: Stages, through: FloatArray, ports: FloatArray, tasks: FloatArray, found: FloatArray
+) -> None:
+    net, rates = stages.net, stages.rates
+    for component in range(net.components.size - 1):
+        kind, first = net.components[component].kind, net.components[component].first_executor
+        arrived = np.zeros((executor_count(net, component), 3))
+        for cls in classes_of(net, component):
             arrived[:] = 0.0
-            if one.kind == SPOUT:
-                for i in range(executors):
-                    arrived[i, 0] = (
-                        g.r.cell[ROWS, f.klass[cls].first_cell + i] * through[one.first_executor + i]
-                    )
-            elif one.kind >= COUNT_WINDOW:
-                _come_to_tasks(g, cls, through, ports, tasks)
+            if kind == SPOUT:
+                for i in range(arrived.shape[0]):
+                    arrived[i, 0] = rates.cell[ROWS, cell_at(net, cls, i)] * through[first + i]
+            elif kind >= COUNT_WINDOW:
+                _come_to_tasks(stages, cls, through, ports, tasks)
             else:
-                _come(g, cls, through, ports, arrived)
-            for i in range(executors):
-                if one.kind != SPOUT:
-                    _serve(g, one.first_executor + i, f.klass[cls].first_cell + i, arrived[i])
-                found[one.first_executor + i] += arrived[i]
-                for o in range(one.first_output, after.first_output):
-                    if one.kind < COUNT_WINDOW:
-                        made = g.r.fan[MEAN_MADE, f.klass[cls].first_fan + o - one.first_output]
-                        ports[f.output[o].first_port + i] += made * arrived[i]
-        if one.kind >= COUNT_WINDOW:
-            _fire(g, c, tasks, ports, found)
+                _come(stages, net.classes[cls].stream, through, ports, arrived)
+            for i in range(arrived.shape[0]):
+                if kind != SPOUT:
+                    _serve(stages, first + i, cell_at(net, cls, i), arrived[i])
+                found[first + i] += arrived[i]
+                if kind < COUNT_WINDOW:
+                    for output in outputs_of(net, component):
+                        made = rates.fan[MEAN_MADE, fan_at(net, cls, output)]
+                        ports[net.outputs[output].first_port + i] += made * arrived[i]
+        if kind >= COUNT_WINDOW:
+            _fire(stages, component, tasks, ports, found)
 
 
 @inlined
@@ -90,162 +95,160 @@ def _then(now: FloatArray, first: float, second: float) -> None:
 
 
 @inlined
-def _hop(g: Stages, stream: int, i: int, j: int, now: FloatArray) -> None:
-    """Add batch and hop from the source's executor i to the target's j."""
-    f = g.f
-    s = f.stream[stream]
-    e, target = f.component[s.source].first_executor + i, f.component[s.target].first_executor
-    hop = g.s.hop[f.kind_between[f.executor[e].worker, f.executor[target + j].worker]]
+def _hop(stages: Stages, stream: int, sender: int, receiver: int, now: FloatArray) -> None:
+    """Add batch and hop from a sender to a receiver of a stream."""
+    net = stages.net
+    here, there = sender_at(net, stream, sender), receiver_at(net, stream, receiver)
+    hop = stages.service.hop[hop_between(net, here, there)]
     _then(now, hop[0], hop[1])
-    if batched(f):
-        at = s.first_link + i * (f.component[s.target + 1].first_executor - target) + j
-        h = g.w.holds
-        _then(now, hold_mean(f, h, e, target + j, at), hold_second(f, h, e, target + j, at))
+    if batched(net):
+        link, holds = link_at(net, stream, sender, receiver), stages.flow.holds
+        mean, second = hold_mean(net, holds, here, there, link), hold_second(net, holds, here, there, link)
+        _then(now, mean, second)
 
 
 @inner
-def _come(g: Stages, cls: int, through: FloatArray, ports: FloatArray, arrived: FloatArray) -> None:
-    f = g.f
-    stream = f.klass[cls].stream
-    s = f.stream[stream]
-    if s.alike and not batched(f):
-        _come_alike(g, stream, through, ports, arrived)
+def _come(stages: Stages, stream: int, through: FloatArray, ports: FloatArray, arrived: FloatArray) -> None:
+    net = stages.net
+    if net.streams[stream].alike and not batched(net):
+        _come_alike(stages, stream, through, ports, arrived)
         return
     now = np.zeros(3)
-    targets = arrived.shape[0]
-    for i in range(f.component[s.source + 1].first_executor - f.component[s.source].first_executor):
-        source = ports[f.output[s.output].first_port + i]
+    for i in senders_of(net, stream):
+        source = ports[port_at(net, stream, i)]
         if source[0] > 0:
-            for j in range(targets):
-                p = (
-                    f.share[s.first_share + i * s.share_step + j]
-                    * through[f.component[s.target].first_executor + j]
-                )
-                if p > 0:
-                    now[:] = source * p
-                    _hop(g, stream, i, j, now)
+            for j in receivers_of(net, stream):
+                probability = share_at(net, stream, i, j) * through[receiver_at(net, stream, j)]
+                if probability > 0:
+                    now[:] = source * probability
+                    _hop(stages, stream, i, j, now)
                     arrived[j] += now
 
 
 @inner
-def _come_alike(g: Stages, stream: int, through: FloatArray, ports: FloatArray, arrived: FloatArray) -> None:
+def _come_alike(
+    stages: Stages, stream: int, through: FloatArray, ports: FloatArray, arrived: FloatArray
+) -> None:
     """Add what comes from sources that route alike: their tuples are put together by worker first."""
-    f = g.f
-    s = f.stream[stream]
-    source, to = f.component[s.source], f.component[s.target].first_executor
-    workers = f.kind_between.shape[0]
+    net = stages.net
+    workers = net.kind_between.shape[0]
     sent, come, now = np.zeros((workers, 3)), np.zeros((workers, 3)), np.zeros(3)
-    for i in range(f.component[s.source + 1].first_executor - source.first_executor):
-        sent[f.executor[source.first_executor + i].worker] += ports[f.output[s.output].first_port + i]
+    for i in senders_of(net, stream):
+        sent[net.executors[sender_at(net, stream, i)].worker] += ports[port_at(net, stream, i)]
     for here in range(workers):
         for there in range(workers):
             now[:] = sent[here]
-            hop = g.s.hop[f.kind_between[here, there]]
+            hop = stages.service.hop[net.kind_between[here, there]]
             _then(now, hop[0], hop[1])
             come[there] += now
-    for j in range(arrived.shape[0]):
-        p = f.share[s.first_share + j] * through[to + j]
-        arrived[j] += p * come[f.executor[to + j].worker]
+    for j in receivers_of(net, stream):
+        receiver = receiver_at(net, stream, j)
+        probability = share_at(net, stream, 0, j) * through[receiver]
+        arrived[j] += probability * come[net.executors[receiver].worker]
 
 
 @inner
-def _come_to_tasks(g: Stages, cls: int, through: FloatArray, ports: FloatArray, tasks: FloatArray) -> None:
+def _come_to_tasks(
+    stages: Stages, cls: int, through: FloatArray, ports: FloatArray, tasks: FloatArray
+) -> None:
     """Add the members that join windows, served."""
-    f = g.f
-    stream = f.klass[cls].stream
-    s = f.stream[stream]
-    target = f.component[s.target]
-    seats = f.component[s.target + 1].first_task - target.first_task
-    now = np.zeros(3)
-    for i in range(f.component[s.source + 1].first_executor - f.component[s.source].first_executor):
-        source = ports[f.output[s.output].first_port + i]
+    net, stream = stages.net, stages.net.classes[cls].stream
+    target, now = net.streams[stream].target, np.zeros(3)
+    first = net.components[target].first_task
+    for i in senders_of(net, stream):
+        source = ports[port_at(net, stream, i)]
         if source[0] > 0:
-            for t in range(seats):
-                j = f.task[target.first_task + t].executor
-                p = f.route[s.first_route + i * s.route_step + t] * through[target.first_executor + j]
-                if p > 0:
-                    now[:] = source * p
-                    _hop(g, stream, i, j, now)
-                    _serve(g, target.first_executor + j, f.klass[cls].first_cell + j, now)
-                    tasks[target.first_task + t] += now
+            for j in range(task_count(net, target)):
+                place = net.tasks[first + j].executor
+                receiver = receiver_at(net, stream, place)
+                probability = route_at(net, stream, i, j) * through[receiver]
+                if probability > 0:
+                    now[:] = source * probability
+                    _hop(stages, stream, i, place, now)
+                    _serve(stages, receiver, cell_at(net, cls, place), now)
+                    tasks[first + j] += now
 
 
 @inlined
-def _serve(g: Stages, e: int, cell: int, now: FloatArray) -> None:
-    law, service = g.w.law[e], g.s.cell[cell]
+def _serve(stages: Stages, executor: int, cell: int, now: FloatArray) -> None:
+    law, service = stages.flow.law[executor], stages.service.cell[cell]
     _then(now, law[MEAN], law[SECOND])
     _then(now, law[SLEEP] / 2, law[SLEEP] ** 2 / 3)
     _then(now, service[0], service[1])
 
 
 @inner
-def _fire(g: Stages, c: int, tasks: FloatArray, ports: FloatArray, found: FloatArray) -> None:
+def _fire(stages: Stages, component: int, tasks: FloatArray, ports: FloatArray, found: FloatArray) -> None:
     """Let the members wait for their windows' first output."""
-    f = g.f
-    one, after = f.component[c], f.component[c + 1]
-    for t in range(one.first_task, after.first_task):
-        if tasks[t, 0] > 0 and g.r.task[TUPLES, t] > 0:
+    net, rates = stages.net, stages.rates
+    one = net.components[component]
+    for task in tasks_of(net, component):
+        if tasks[task, 0] > 0 and rates.task[TUPLES, task] > 0:
             if one.kind == TIME_WINDOW:
-                _then(tasks[t], one.slide / 2, one.slide * one.slide / 3)
+                _then(tasks[task], one.slide / 2, one.slide * one.slide / 3)
             else:
-                gap, index, step = 1 / g.r.task[TUPLES, t], window_index(g, c, t), window_step(g, c, t)
+                gap, step = 1 / rates.task[TUPLES, task], window_step(stages, component, task)
+                index = window_index(stages, component, task)
                 many = (one.slide - step) / 2
                 square = many * (2 * one.slide - step) / 3
-                _then(tasks[t], many * gap, (square + index * many) * gap * gap)
-            found[one.first_executor + f.task[t].executor] += tasks[t]
-            for o in range(one.first_output, after.first_output):
-                made = g.r.fan[MEAN_MADE, f.klass[one.first_class].first_fan + o - one.first_output]
-                ports[f.output[o].first_port + f.task[t].executor] += made * tasks[t]
+                _then(tasks[task], many * gap, (square + index * many) * gap * gap)
+            place = net.tasks[task].executor
+            found[one.first_executor + place] += tasks[task]
+            for output in outputs_of(net, component):
+                made = rates.fan[MEAN_MADE, fan_at(net, one.first_class, output)]
+                ports[net.outputs[output].first_port + place] += made * tasks[task]
 
 
 @inlined
-def mean_output(g: Stages, c: int, t: int) -> float:
+def mean_output(stages: Stages, component: int, task: int) -> float:
     """Return the mean wait of a task's members for their first output."""
-    one = g.f.component[c]
+    one = stages.net.components[component]
     if one.kind == TIME_WINDOW:
         return float(one.slide / 2)
-    return float((one.slide - window_step(g, c, t)) / 2 / g.r.task[TUPLES, t])
+    return float((one.slide - window_step(stages, component, task)) / 2 / stages.rates.task[TUPLES, task])
 
 
 @inlined
-def window_step(g: Stages, c: int, t: int) -> int:
+def window_step(stages: Stages, component: int, task: int) -> int:
     """Return the places of a slide that a member's place is a multiple of: 1 but where batches keep step.
 
     A task that gets nothing but batches from other workers gets them whole: places that have no common
     divisor with a batch's size but 1 are all alike.
     """
-    one, h = g.f.component[c], g.w.holds
-    e = one.first_executor + g.f.task[t].executor
-    return math.gcd(int(one.slide), g.f.batch) if whole_batches(h, e, g.r.task[TUPLES, t]) else 1
+    net, holds = stages.net, stages.flow.holds
+    executor = net.components[component].first_executor + net.tasks[task].executor
+    if not whole_batches(holds, executor, stages.rates.task[TUPLES, task]):
+        return 1
+    return math.gcd(int(net.components[component].slide), net.batch)
 
 
 @inner
-def window_index(g: Stages, c: int, t: int) -> float:
+def window_index(stages: Stages, component: int, task: int) -> float:
     """Return the index of dispersion of a task's arrivals at the scale of its window.
 
     Of its executor's arrivals it gets its share, drawn by chance or dealt to it and others in turn
     (``variability.dealt``), stream by stream.
     """
-    one = g.f.component[c]
-    e = one.first_executor + g.f.task[t].executor
-    rate = g.r.task[TUPLES, t]
-    time, share = one.slide / rate, rate / g.s.rate[e]
-    index = share * at_scale(g.w.arrivals[e], time)
+    one = stages.net.components[component]
+    executor = one.first_executor + stages.net.tasks[task].executor
+    rate = stages.rates.task[TUPLES, task]
+    time_ms, share = one.slide / rate, rate / stages.service.rate[executor]
+    index = share * at_scale(stages.flow.arrivals[executor], time_ms)
     if share < 1:
-        index += (1 - share) * _between_tasks(g, c, t, time)
+        index += (1 - share) * _between_tasks(stages, component, task, time_ms)
     return float(max(index, 1e-4))
 
 
 @inner
-def _between_tasks(g: Stages, c: int, t: int, time: float) -> float:
+def _between_tasks(stages: Stages, component: int, task: int, time_ms: float) -> float:
     """Return the index that a vanishing share of a task's arrivals would have: 1 where tasks are drawn."""
-    f = g.f
+    net = stages.net
+    number = task - net.components[component].first_task
     total = found = 0.0
-    for cls in range(f.component[c].first_class, f.component[c + 1].first_class):
-        s = f.stream[f.klass[cls].stream]
-        row = s.first_route + t - f.component[c].first_task
-        for i in range(f.component[s.source + 1].first_executor - f.component[s.source].first_executor):
-            rate = g.r.port[TUPLES, f.output[s.output].first_port + i] * f.route[row + i * s.route_step]
+    for cls in classes_of(net, component):
+        stream = net.classes[cls].stream
+        for i in senders_of(net, stream):
+            rate = stages.rates.port[TUPLES, port_at(net, stream, i)] * route_at(net, stream, i, number)
             total += rate
-            found += rate * (dealt(0.0, 0.0, rate * time) if s.in_turn else 1.0)
+            found += rate * (dealt(0.0, 0.0, rate * time_ms) if net.streams[stream].in_turn else 1.0)
     return float(found / total) if total > 0 else 1.0

@@ -23,13 +23,13 @@ import numpy as np
 from harness.models.contract.layout import FloatArray, IntArray
 from harness.models.network import Network
 from harness.models.solver.around import Around, look_around
-from harness.models.solver.forward import Stages
 from harness.models.solver.forward_spectra import spectra
 from harness.models.solver.groups import first_seats
-from harness.models.solver.one_move import add_move
+from harness.models.solver.one_move import Move, OnGrid, Slowed, add_move
 from harness.models.solver.service import service
 from harness.models.solver.solve import Latency, Solution, latencies, solve
 from harness.models.solver.spectrum import ComplexArray
+from harness.models.solver.stages import Stages
 from harness.models.solver.variability import SCALES_MS
 
 _SLOWER = 1e-3
@@ -85,33 +85,38 @@ class Neighbours:
         own = self.solution
         return own.loads + own.contention.cores * (slow - own.service.slow)
 
-    def latencies(self, e: int, worker: int, slow: FloatArray, shares: FloatArray) -> dict[str, Latency]:
+    def latencies(
+        self, executor: int, worker: int, slow: FloatArray, shares: FloatArray
+    ) -> dict[str, Latency]:
         """Return the ground-truth latency, whole (key empty) and by sink, with an executor in another worker.
 
         Parameters
         ----------
-        e, worker : int
+        executor, worker : int
             Position of the executor and number of the worker.
         slow : array (executors and ackers)
             What contention slows them by then.
         shares : array (networks)
             How much of each of the ``others`` there is in the change.
         """
-        own, f = self.solution, self.solution.flat
-        slower = np.log(slow[: f.first_acker] / own.service.slow[: f.first_acker])
-        slower[e : e + 1] = 0.0  # the moved one's own part is not of first order
+        own, net = self.solution, self.solution.flat
+        slower = np.log(slow[: net.first_acker] / own.service.slow[: net.first_acker])
+        slower[executor : executor + 1] = 0.0  # the moved one's own part is not of first order
         group = self.grids[0].group
         common = np.bincount(group, weights=slower) / np.maximum(np.bincount(group), 1)
         slower -= common[group]
         slower[np.abs(slower) < _ALIKE] = 0.0
-        s = own.service
-        s = s._replace(slow=slow, cell=s.cell.copy(), hold=s.hold.copy(), load=s.load.copy())
-        g = Stages(f, own.rates, s, own.flow._replace(law=own.flow.law.copy()))
-        index = own.flow.arrivals[e : e + 1].copy()
+        times = own.service
+        times = times._replace(
+            slow=slow, cell=times.cell.copy(), hold=times.hold.copy(), load=times.load.copy()
+        )
+        stages = Stages(net, own.rates, times, own.flow._replace(law=own.flow.law.copy()))
+        index = own.flow.arrivals[executor : executor + 1].copy()
         cf, near = (
             total + _sum_of(shares, more) for total, more in zip(self.total, self.others, strict=True)
         )
-        add_move(g, e, worker, common, slower, index, *self.grids, cf, near, self.least_ms)
+        grids = OnGrid(self.grids[0], cf), OnGrid(self.grids[1], near)
+        add_move(stages, Move(executor, worker), Slowed(common, slower), index, grids, self.least_ms)
         cf, near = _with_whole(cf), _with_whole(near)
         means = self.means + _slopes(near) / self.grids[1].step
         return latencies(self.names, cf / cf[:, :1].real, self.span, means)
@@ -136,21 +141,21 @@ def neighbours(solution: Solution, networks: Sequence[Network]) -> Neighbours:
     """
     at, span = solution.ends
     ends = [c for c, _ in at.values()]
-    f, size = solution.flat, solution.frequencies
-    sink = np.full(f.component.size - 1, -1)
+    net, size = solution.flat, solution.frequencies
+    sink = np.full(net.components.size - 1, -1)
     sink[ends] = np.arange(len(at))
-    slow = service(f, solution.rates, solution.service.slow * (1 + _SLOWER))
+    slow = service(net, solution.rates, solution.service.slow * (1 + _SLOWER))
     laws = solution.flow._replace(law=solution.flow.law.copy())
-    slower = Stages(f, solution.rates, slow, laws)
+    slower = Stages(net, solution.rates, slow, laws)
     changed = [solve(n, size) for n in networks]
-    everywhere = np.ones(f.first_acker)
+    everywhere = np.ones(net.first_acker)
     grids, totals, others = [], [], []
     for number, length in ((size, span), (2, span * np.pi / _NEAR)):
-        a = _nothing(solution, np.pi / length, sink, number)
+        around = _nothing(solution, np.pi / length, sink, number)
         total = np.zeros((len(at), number), dtype=np.complex128)
-        look_around(solution.stages, slower, float(np.log1p(_SLOWER)), everywhere, a, total)
+        look_around(solution.stages, slower, float(np.log1p(_SLOWER)), everywhere, around, total)
         cf = [spectra(s.stages, everywhere, number, length)[ends] for s in changed]
-        grids.append(a)
+        grids.append(around)
         totals.append(total)
         others.append(np.array(cf).reshape(len(cf), *total.shape) - total)
     means = np.array([found.mean_ms for found in solution.ground_truth().values()])
@@ -187,12 +192,12 @@ def _slopes(near: ComplexArray) -> FloatArray:
 
 
 def _nothing(solution: Solution, step: float, sink: IntArray, size: int) -> Around:
-    f, seats = solution.flat, first_seats(solution.flat)
+    net, seats = solution.flat, first_seats(solution.flat)
     group = (
-        np.repeat(np.arange(sink.size), np.diff(f.component["first_executor"])) * f.host.size
-        + f.executor["host"][: f.first_acker]
+        np.repeat(np.arange(sink.size), np.diff(net.components["first_executor"])) * net.hosts.size
+        + net.executors["host"][: net.first_acker]
     )
-    sinks, streams, workers = int(sink.max()) + 1, f.stream.size - 1, f.kind_between.shape[0]
+    sinks, streams, workers = int(sink.max()) + 1, net.streams.size - 1, net.kind_between.shape[0]
 
     def zeros(*shape: int) -> ComplexArray:
         return np.zeros((*shape, size), dtype=np.complex128)
@@ -201,12 +206,12 @@ def _nothing(solution: Solution, step: float, sink: IntArray, size: int) -> Arou
         step=float(step),
         first_seat=seats,
         sink=sink,
-        fade=np.zeros((f.first_hop.size - 1, SCALES_MS.size)),
-        hops=zeros(f.first_hop.size - 1),
-        ports=zeros(f.output["first_port"][-1]),
+        fade=np.zeros((net.first_hop.size - 1, SCALES_MS.size)),
+        hops=zeros(net.first_hop.size - 1),
+        ports=zeros(net.outputs["first_port"][-1]),
         seats=zeros(sinks, seats[-1]),
-        whole=zeros(sinks, f.first_acker),
-        slope=zeros(sinks, f.first_acker),
+        whole=zeros(sinks, net.first_acker),
+        slope=zeros(sinks, net.first_acker),
         group=group,
         together=zeros(sinks, int(group.max()) + 1),
         come=zeros(streams, workers),

@@ -2,152 +2,221 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from harness.models.contract.layout import FloatArray
 from harness.models.solver.around import Around, arrive, fill_wait, holder, is_used, onward, stay_at
-from harness.models.solver.compiled import compiled, inner
-from harness.models.solver.flow import join
-from harness.models.solver.forward import Stages
+from harness.models.solver.compiled import bare, compiled, inner
 from harness.models.solver.holding import round_size
+from harness.models.solver.indices import (
+    classes_of,
+    port_at,
+    receiver_at,
+    receivers_of,
+    seat_count,
+    sender_at,
+    senders_of,
+    share_at,
+    streams_of,
+)
+from harness.models.solver.meeting import OneBatch, SplitFlow, join
 from harness.models.solver.products import add_scaled
 from harness.models.solver.rates import TUPLES
 from harness.models.solver.service import fill_service
 from harness.models.solver.spectrum import ComplexArray, times_wait
+from harness.models.solver.stages import Stages
 from harness.models.solver.structure import SPOUT
 from harness.models.solver.variability import SCALES_MS
 from harness.models.solver.waiting import NUMBERS
 
 _TINY = 1e-9
 """Size of a transform that is taken as 0."""
+_NO_BATCH = OneBatch(0.0, 1, 0.0)
+
+
+class Move(NamedTuple):
+    """One executor, and the worker that it is moved to."""
+
+    executor: int
+    worker: int
+
+
+class Slowed(NamedTuple):
+    """Changes of the logarithm of contention.
+
+    Attributes
+    ----------
+    common : array (groups)
+        Of each group.
+    beyond : array (executors)
+        What executors' own have beyond that.
+    """
+
+    common: FloatArray
+    beyond: FloatArray
+
+
+class OnGrid(NamedTuple):
+    """What is linear on one grid of frequencies, and what comes to the sinks after the move.
+
+    Attributes
+    ----------
+    around : Around
+    total : array (sinks, frequencies)
+        Filled in.
+    """
+
+    around: Around
+    total: ComplexArray
+
+
+class StreamEnds(NamedTuple):
+    """A connection: sender and receiver of a stream, and tasks that the sender deals to in turn."""
+
+    sender: int
+    receiver: int
+    round_size: int
+
+
+class Fades(NamedTuple):
+    """What the hop of before leaves of an index's distance from 1, and what the hop of now leaves."""
+
+    before: FloatArray
+    now: FloatArray
+
+
+Grids = tuple[OnGrid, OnGrid]
+"""For percentiles, and for means."""
 
 
 @compiled
 def add_move(
-    g: Stages, e: int, worker: int, common: FloatArray, slower: FloatArray, index: FloatArray,
-    fine: Around, near: Around, fine_total: ComplexArray, near_total: ComplexArray, least_ms: float,
-) -> None:  # fmt: skip
+    stages: Stages, move: Move, slowed: Slowed, index: FloatArray, grids: Grids, least_ms: float
+) -> None:
     """Add to both grids' totals what an executor's move to a worker changes.
 
     Parameters
     ----------
-    g : Stages
+    stages : Stages
         With what slows executors after the move; the executor's service and waiting law are filled in.
-    common, slower : array (groups), array (executors)
-        Changes of the logarithm of contention: of each group, and what executors' own have beyond that.
     index : array (1, scales)
         Of what comes to it, as it was; is made that after the move. Empty for ackers, which no row passes.
     least_ms : float
         Changes of others' waits that are looked at.
     """
-    f, c = g.f, 0
-    for a, total in ((fine, fine_total), (near, near_total)):
-        for q in range(total.shape[0]):
-            for group in range(common.size):
-                add_scaled(common[group], a.together[q, group], total[q])
-            for other in range(slower.size):
-                if slower[other] != 0:
-                    add_scaled(slower[other], a.slope[q, other], total[q])
-    if e >= f.first_acker:
+    net, executor, component = stages.net, move.executor, 0
+    for grid in grids:
+        _slow_down(grid, slowed)
+    if executor >= net.first_acker:
         return
-    while f.component[c + 1].first_executor <= e:
-        c += 1
-    fill_service(f, g.r, g.s.slow, e, e + 1, g.s.cell, g.s.hold, g.s.rate, g.s.send, g.s.hop)
-    g.s.load[e] = g.s.rate[e] * g.s.hold[e, 0]
-    if f.component[c].kind != SPOUT:
-        _blur(g, c, e, worker, fine.fade, index[0])
-        fill_wait(f, g.s, e, index[0], g.w.law[e])
-    for a, total in ((fine, fine_total), (near, near_total)):
-        for q in range(total.shape[0]):
-            total[q] -= a.whole[q, e]
-        _pass(g, a, c, e, worker, total)
-    for k in range(
-        f.output[f.component[c].first_output].first_subscriber,
-        f.output[f.component[c + 1].first_output].first_subscriber,
-    ):
-        _others_wait(g, f.subscribers[k], e, worker, least_ms, fine, near, fine_total, near_total)
+    while net.components[component + 1].first_executor <= executor:
+        component += 1
+    fill_service(net, stages.rates, executor, executor + 1, stages.service)
+    if net.components[component].kind != SPOUT:
+        _blur(stages, component, move, grids[0].around.fade, index[0])
+        fill_wait(stages, executor, index[0], stages.flow.law[executor])
+    for grid in grids:
+        for sink in range(grid.total.shape[0]):
+            grid.total[sink] -= grid.around.whole[sink, executor]
+        _pass(stages, grid, component, move)
+    for i in streams_of(net, component):
+        _others_wait(stages, net.subscribers[i], move, least_ms, grids)
 
 
 @inner
-def _pass(g: Stages, a: Around, c: int, e: int, worker: int, total: ComplexArray) -> None:
-    """Add what passes an executor that is in a worker to the totals."""
-    one, size = g.f.component[c], total.shape[1]
+def _slow_down(grid: OnGrid, slowed: Slowed) -> None:
+    """Add what slower executors change."""
+    for sink in range(grid.total.shape[0]):
+        for group in range(slowed.common.size):
+            add_scaled(slowed.common[group], grid.around.together[sink, group], grid.total[sink])
+        for other in range(slowed.beyond.size):
+            if slowed.beyond[other] != 0:
+                add_scaled(slowed.beyond[other], grid.around.slope[sink, other], grid.total[sink])
+
+
+@inner
+def _pass(stages: Stages, grid: OnGrid, component: int, move: Move) -> None:
+    """Add what passes the executor, where it is now, to the totals."""
+    net, around, size = stages.net, grid.around, grid.total.shape[1]
+    classes = classes_of(net, component)
     here, stay = np.zeros(size, dtype=np.complex128), np.zeros(size, dtype=np.complex128)
-    on = np.zeros((g.f.component[c + 1].first_class - one.first_class, size), dtype=np.complex128)
-    for q in range(total.shape[0]):
-        onward(g, a, q, c, e, worker, on)
-        for cls in range(one.first_class, g.f.component[c + 1].first_class):
-            for j in range(a.first_seat[cls + 1] - a.first_seat[cls]):
-                if holder(g.f, c, j) == e and is_used(g, cls, j):
-                    arrive(g, a, cls, j, worker, here)
-                    stay_at(g, a, cls, e, j, stay)
-                    total[q] += here * stay * on[cls - one.first_class]
+    on = np.zeros((len(classes), size), dtype=np.complex128)
+    for sink in range(grid.total.shape[0]):
+        onward(stages, around, sink, component, move.executor, move.worker, on)
+        for cls in classes:
+            for seat in range(seat_count(around.first_seat, cls)):
+                if holder(net, component, seat) == move.executor and is_used(stages, cls, seat):
+                    arrive(stages, around, cls, seat, move.worker, here)
+                    stay_at(stages, around, cls, move.executor, seat, stay)
+                    grid.total[sink] += here * stay * on[cls - classes.start]
 
 
-@inner
-def _blur(g: Stages, c: int, e: int, worker: int, fade: FloatArray, index: FloatArray) -> None:
-    """Let the index of what comes to an executor be that in another worker."""
-    f = g.f
-    for cls in range(f.component[c].first_class, f.component[c + 1].first_class):
-        stream = f.klass[cls].stream
-        s, first = f.stream[stream], f.component[f.stream[stream].source].first_executor
-        for i in range(f.component[s.source + 1].first_executor - first):
-            there = f.executor[first + i].worker
-            before, now = f.kind_between[there, f.executor[e].worker], f.kind_between[there, worker]
+@bare
+def _blur(stages: Stages, component: int, move: Move, fade: FloatArray, index: FloatArray) -> None:
+    """Let the index of what comes to the executor be that in its new worker."""
+    net = stages.net
+    place, was = move.executor - net.components[component].first_executor, net.executors[move.executor].worker
+    for cls in classes_of(net, component):
+        stream = net.classes[cls].stream
+        for i in senders_of(net, stream):
+            there = net.executors[sender_at(net, stream, i)].worker
+            before, now = net.kind_between[there, was], net.kind_between[there, move.worker]
             if before != now:
-                j = e - f.component[c].first_executor
-                _rejoin(g, stream, i, j, round_size(f, stream, i), fade[before], fade[now], index)
+                ends = StreamEnds(i, place, round_size(net, stream, i))
+                _rejoin(stages, stream, ends, Fades(fade[before], fade[now]), index)
+
+
+@bare
+def _rejoin(stages: Stages, stream: int, ends: StreamEnds, fades: Fades, index: FloatArray) -> None:
+    """Let what a sender sends a receiver come with another hop."""
+    net, port = stages.net, port_at(stages.net, stream, ends.sender)
+    rate, share = stages.rates.port[TUPLES, port], share_at(net, stream, ends.sender, ends.receiver)
+    whole = stages.service.rate[receiver_at(net, stream, ends.receiver)]
+    if share > 0 and rate > 0 and whole > 0:
+        weight, sent = rate * share / whole, stages.flow.ports[port]
+        join(SplitFlow(rate, share, ends.round_size, weight), _NO_BATCH, sent, fades.now, index)
+        join(SplitFlow(rate, share, ends.round_size, -weight), _NO_BATCH, sent, fades.before, index)
 
 
 @inner
-def _rejoin(g: Stages, stream: int, i: int, j: int, dealt_to: int, before: FloatArray, now: FloatArray,
-            index: FloatArray) -> None:  # fmt: skip
-    """Let what one executor sends another come with another hop."""
-    s = g.f.stream[stream]
-    port = g.f.output[s.output].first_port + i
-    rate, p = g.r.port[TUPLES, port], g.f.share[s.first_share + i * s.share_step + j]
-    whole = g.s.rate[g.f.component[s.target].first_executor + j]
-    if p > 0 and rate > 0 and whole > 0:
-        weight, ports = rate * p / whole, g.w.ports[port]
-        join(ports, rate, p, dealt_to, weight, now, 0.0, 1, 0.0, index)
-        join(ports, rate, p, dealt_to, -weight, before, 0.0, 1, 0.0, index)
-
-
-@inner
-def _others_wait(g: Stages, stream: int, e: int, worker: int, least_ms: float, fine: Around, near: Around,
-                 fine_total: ComplexArray, near_total: ComplexArray) -> None:  # fmt: skip
-    """Add how those wait that get a stream from an executor that is in a worker, where it is something."""
-    f, s = g.f, g.f.stream[stream]
-    i, to = e - f.component[s.source].first_executor, f.component[s.target].first_executor
-    rate = g.r.port[TUPLES, f.output[s.output].first_port + i]
-    dealt_to, index, law = round_size(f, stream, i), np.zeros(SCALES_MS.size), np.zeros(NUMBERS)
-    for j in range(f.component[s.target + 1].first_executor - to):
-        there = f.executor[to + j].worker
-        before, now = f.kind_between[f.executor[e].worker, there], f.kind_between[worker, there]
-        hold, free = g.s.hold[to + j, 0], 1 - g.s.load[to + j]
-        p = f.share[s.first_share + i * s.share_step + j]
-        if before == now or rate * p * hold < 2 * least_ms * g.s.rate[to + j] * free * free:
+def _others_wait(stages: Stages, stream: int, move: Move, least_ms: float, grids: Grids) -> None:
+    """Add how those wait that get a stream from the executor, where its new worker changes that."""
+    net, service, fade = stages.net, stages.service, grids[0].around.fade
+    place = move.executor - net.components[net.streams[stream].source].first_executor
+    rate, was = stages.rates.port[TUPLES, port_at(net, stream, place)], net.executors[move.executor].worker
+    index, law = np.zeros(SCALES_MS.size), np.zeros(NUMBERS)
+    dealt_to = round_size(net, stream, place)
+    for j in receivers_of(net, stream):
+        receiver = receiver_at(net, stream, j)
+        there, arrivals = net.executors[receiver].worker, stages.flow.arrivals[receiver]
+        before, now = net.kind_between[was, there], net.kind_between[move.worker, there]
+        hold, free = service.hold[receiver, 0], 1 - service.load[receiver]
+        share = share_at(net, stream, place, j)
+        if before == now or rate * share * hold < 2 * least_ms * service.rate[receiver] * free * free:
             continue
-        index[:] = g.w.arrivals[to + j]
-        _rejoin(g, stream, i, j, dealt_to, fine.fade[before], fine.fade[now], index)
+        index[:] = arrivals
+        _rejoin(stages, stream, StreamEnds(place, j, dealt_to), Fades(fade[before], fade[now]), index)
         most = 0.0
         for k in range(index.size):
-            most = max(most, abs(index[k] - g.w.arrivals[to + j, k]))
+            most = max(most, abs(index[k] - arrivals[k]))
         if most * hold < 2 * least_ms * free * free:
             continue
-        fill_wait(f, g.s, to + j, index, law)
-        for a, total in ((fine, fine_total), (near, near_total)):
-            _wait_instead(a, g.w.law[to + j], law, to + j, total)
+        fill_wait(stages, receiver, index, law)
+        for grid in grids:
+            _wait_instead(grid, stages.flow.law[receiver], law, receiver)
 
 
 @inner
-def _wait_instead(a: Around, was: FloatArray, law: FloatArray, e: int, total: ComplexArray) -> None:
+def _wait_instead(grid: OnGrid, was: FloatArray, law: FloatArray, executor: int) -> None:
     """Let an executor's waiting law be another; a sleep, whose transform may be 0, is the same in both."""
+    total = grid.total
     before = np.ones(total.shape[1], dtype=np.complex128)
     after = np.ones(total.shape[1], dtype=np.complex128)
-    times_wait(was, a.step, before)
-    times_wait(law, a.step, after)
-    for q in range(total.shape[0]):
+    times_wait(was, grid.around.step, before)
+    times_wait(law, grid.around.step, after)
+    for sink in range(total.shape[0]):
         for k in range(before.size):
             if abs(before[k]) > _TINY:
-                total[q, k] += a.whole[q, e, k] * (after[k] / before[k] - 1)
+                total[sink, k] += grid.around.whole[sink, executor, k] * (after[k] / before[k] - 1)

@@ -13,11 +13,11 @@ from harness.models.solver.spectrum import ComplexArray
 
 
 @inlined
-def add_scaled(p: float, row: ComplexArray, found: ComplexArray) -> None:
+def add_scaled(factor: float, row: ComplexArray, found: ComplexArray) -> None:
     """Add a number times a row: as real numbers, of which a processor takes several at once."""
     numbers, into = row.view(np.float64), found.view(np.float64)
     for k in range(into.size):
-        into[k] += p * numbers[k]
+        into[k] += factor * numbers[k]
 
 
 @inner
@@ -28,13 +28,13 @@ def add_product(rows: FloatArray, table: FloatArray, found: FloatArray) -> None:
     for k in range(0, whole, 4):
         one, two, three, four = table[k], table[k + 1], table[k + 2], table[k + 3]
         for i in range(rows.shape[0]):
-            a, b, c, d = rows[i, k], rows[i, k + 1], rows[i, k + 2], rows[i, k + 3]
+            by_one, by_two, by_three, by_four = rows[i, k], rows[i, k + 1], rows[i, k + 2], rows[i, k + 3]
             into = found[i]
-            for m in range(into.size):
-                into[m] += a * one[m] + b * two[m] + c * three[m] + d * four[m]
+            for j in range(into.size):
+                into[j] += by_one * one[j] + by_two * two[j] + by_three * three[j] + by_four * four[j]
     for k in range(whole, size):
         one = table[k]
         for i in range(rows.shape[0]):
-            into, a = found[i], rows[i, k]
-            for m in range(into.size):
-                into[m] += a * one[m]
+            into, by_one = found[i], rows[i, k]
+            for j in range(into.size):
+                into[j] += by_one * one[j]

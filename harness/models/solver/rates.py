@@ -9,6 +9,21 @@ import numpy as np
 
 from harness.models.contract.layout import FloatArray
 from harness.models.solver.compiled import compiled, inner
+from harness.models.solver.indices import (
+    cell_at,
+    classes_of,
+    executor_count,
+    fan_at,
+    numbers_of,
+    outputs_of,
+    port_at,
+    receivers_of,
+    route_at,
+    senders_of,
+    share_at,
+    task_count,
+    tasks_of,
+)
 from harness.models.solver.records import Flat
 from harness.models.solver.structure import COUNT_WINDOW, SPOUT, TIME_WINDOW
 
@@ -43,84 +58,80 @@ class Rates(NamedTuple):
     acks: float
 
 
-def rates(f: Flat) -> Rates:
+def rates(net: Flat) -> Rates:
     """Return the rates of a network.
 
     A time window that has got no tuple does not fire; tuples are taken to come at random for that.
     """
-    cell, task = np.zeros((3, f.klass["first_cell"][-1])), np.zeros((3, f.task.size))
-    port, fan = np.zeros((3, f.output["first_port"][-1])), np.zeros((2, f.first_fan.size - 1))
-    return Rates(cell, task, port, fan, _rates(f, cell, task, port, fan))
+    cell, task = np.zeros((3, net.classes["first_cell"][-1])), np.zeros((3, net.tasks.size))
+    port, fan = np.zeros((3, net.outputs["first_port"][-1])), np.zeros((2, net.first_fan.size - 1))
+    return Rates(cell, task, port, fan, _rates(net, cell, task, port, fan))
 
 
 @compiled
-def _rates(f: Flat, cell: FloatArray, task: FloatArray, port: FloatArray, fan: FloatArray) -> float:
-    for i in range(fan.shape[1]):
-        for k in range(f.first_fan[i], f.first_fan[i + 1]):
-            made = k - f.first_fan[i]
-            fan[MEAN_MADE, i] += made * f.fan[k]
-            fan[SQUARE_MADE, i] += made * made * f.fan[k]
+def _rates(net: Flat, cells: FloatArray, tasks: FloatArray, ports: FloatArray, fans: FloatArray) -> float:
+    for fan in range(fans.shape[1]):
+        for i in numbers_of(net, fan):
+            made = i - net.first_fan[fan]
+            fans[MEAN_MADE, fan] += made * net.fan[i]
+            fans[SQUARE_MADE, fan] += made * made * net.fan[i]
     acks = 0.0
-    for c in range(f.component.size - 1):
-        one, after = f.component[c], f.component[c + 1]
-        executors = after.first_executor - one.first_executor
+    for component in range(net.components.size - 1):
+        one, executors = net.components[component], executor_count(net, component)
         if one.kind == SPOUT:
-            first = f.klass[one.first_class].first_cell
-            for t in range(one.first_task, after.first_task):
-                cell[:, first + f.task[t].executor] += f.task[t].input_tpms
-                task[:, t] += f.task[t].input_tpms
-            acks += cell[TUPLES, first : first + executors].sum()
+            first = net.classes[one.first_class].first_cell
+            for task in tasks_of(net, component):
+                cells[:, first + net.tasks[task].executor] += net.tasks[task].input_tpms
+                tasks[:, task] += net.tasks[task].input_tpms
+            acks += cells[TUPLES, first : first + executors].sum()
         else:
-            for k in range(one.first_class, after.first_class):
-                _arrive(f, k, cell, task, port)
-                acks += cell[ANCHORS, f.klass[k].first_cell : f.klass[k + 1].first_cell].sum()
-        for o in range(one.first_output, after.first_output):
-            to = f.output[o].first_port
+            for cls in classes_of(net, component):
+                _arrive(net, cls, cells, tasks, ports)
+                acks += cells[ANCHORS, net.classes[cls].first_cell : net.classes[cls + 1].first_cell].sum()
+        for output in outputs_of(net, component):
+            first = net.outputs[output].first_port
             if one.kind >= COUNT_WINDOW:
-                number = f.klass[one.first_class].first_fan + o - one.first_output
-                _fire(f, c, to, fan[MEAN_MADE, number], task, port)
+                mean = fans[MEAN_MADE, fan_at(net, one.first_class, output)]
+                _fire(net, component, first, mean, tasks, ports)
                 continue
-            for k in range(one.first_class, after.first_class):
-                mean = fan[MEAN_MADE, f.klass[k].first_fan + o - one.first_output]
+            for cls in classes_of(net, component):
+                mean = fans[MEAN_MADE, fan_at(net, cls, output)]
                 for i in range(executors):
-                    port[:, to + i] += mean * cell[:, f.klass[k].first_cell + i]
+                    ports[:, first + i] += mean * cells[:, cell_at(net, cls, i)]
     return acks
 
 
 @inner
-def _arrive(f: Flat, k: int, cell: FloatArray, task: FloatArray, port: FloatArray) -> None:
-    s = f.stream[f.klass[k].stream]
-    source, target, after = f.component[s.source], f.component[s.target], f.component[s.target + 1]
-    tasks = after.first_task - target.first_task
-    targets = after.first_executor - target.first_executor
-    sources = f.component[s.source + 1].first_executor - source.first_executor
+def _arrive(net: Flat, cls: int, cells: FloatArray, tasks: FloatArray, ports: FloatArray) -> None:
+    stream = net.classes[cls].stream
+    target, senders = net.streams[stream].target, senders_of(net, stream)
     sent = np.zeros(3)
-    for i in range(sources):
-        sent += port[:, f.output[s.output].first_port + i]
-        if s.alike and i < sources - 1:
+    for i in senders:
+        sent += ports[:, port_at(net, stream, i)]
+        if net.streams[stream].alike and i < senders.stop - 1:
             continue
         if sent[TUPLES] > 0:
             for kind in range(3):
-                for t in range(tasks):
-                    share = f.route[s.first_route + i * s.route_step + t]
-                    task[kind, target.first_task + t] += sent[kind] * share
-                for j in range(targets):
-                    cell[kind, f.klass[k].first_cell + j] += (
-                        sent[kind] * f.share[s.first_share + i * s.share_step + j]
-                    )
+                for j in range(task_count(net, target)):
+                    task = net.components[target].first_task + j
+                    tasks[kind, task] += sent[kind] * route_at(net, stream, i, j)
+                for j in receivers_of(net, stream):
+                    cells[kind, cell_at(net, cls, j)] += sent[kind] * share_at(net, stream, i, j)
         sent[:] = 0.0
 
 
 @inner
-def _fire(f: Flat, c: int, to: int, mean: float, task: FloatArray, port: FloatArray) -> None:
-    one = f.component[c]
-    for t in range(one.first_task, f.component[c + 1].first_task):
-        rate = task[TUPLES, t]
+def _fire(
+    net: Flat, component: int, first_port: int, mean: float, tasks: FloatArray, ports: FloatArray
+) -> None:
+    one = net.components[component]
+    for task in tasks_of(net, component):
+        rate = tasks[TUPLES, task]
         if rate > 0:
             fires = rate / one.slide
             if one.kind == TIME_WINDOW:
                 fires = -math.expm1(-rate * one.length) / one.slide
-            at = to + f.task[t].executor
-            port[TUPLES, at] += mean * fires
-            port[ROWS, at] += mean * task[ROWS, t]
-            port[ANCHORS, at] += mean * task[ANCHORS, t] * one.length / one.slide
+            port = first_port + net.tasks[task].executor
+            ports[TUPLES, port] += mean * fires
+            ports[ROWS, port] += mean * tasks[ROWS, task]
+            ports[ANCHORS, port] += mean * tasks[ANCHORS, task] * one.length / one.slide

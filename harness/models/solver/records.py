@@ -49,7 +49,7 @@ EXECUTOR = np.dtype([("worker", _WHOLE), ("host", _WHOLE), ("scale", _REAL), ("i
 HOST = np.dtype([("cores", _REAL), ("background", _REAL), ("quota", _REAL)])
 """``quota``: cores that executors' demand may take at most of a quota's period; infinite without one."""
 
-ATOM = np.dtype([("value", _REAL), ("p", _REAL)])
+ATOM = np.dtype([("value", _REAL), ("probability", _REAL)])
 
 
 class Flat(NamedTuple):
@@ -59,7 +59,7 @@ class Flat(NamedTuple):
 
     Attributes
     ----------
-    component, klass, output, stream, task, executor, host, atom : array of records
+    components, classes, outputs, streams, tasks, executors, hosts, atoms : array of records
         Ackers are the last executors.
     subscribers : array (streams)
         Streams by output.
@@ -77,14 +77,14 @@ class Flat(NamedTuple):
         Atoms of an acker's service, and where all atoms end.
     """
 
-    component: Records
-    klass: Records
-    output: Records
-    stream: Records
-    task: Records
-    executor: Records
-    host: Records
-    atom: Records
+    components: Records
+    classes: Records
+    outputs: Records
+    streams: Records
+    tasks: Records
+    executors: Records
+    hosts: Records
+    atoms: Records
     subscribers: IntArray
     first_fan: IntArray
     fan: FloatArray

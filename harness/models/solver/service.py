@@ -10,6 +10,7 @@ import numpy as np
 from harness.models.contract.layout import FloatArray
 from harness.models.network import Atoms, Service
 from harness.models.solver.compiled import compiled, inlined
+from harness.models.solver.indices import ackers_of, cell_at, executors_of
 from harness.models.solver.rates import TUPLES, Rates
 from harness.models.solver.records import Flat, Records
 
@@ -43,18 +44,20 @@ class ServiceMoments(NamedTuple):
     hop: FloatArray
 
 
-def service(f: Flat, r: Rates, stretch: FloatArray) -> ServiceMoments:
+def service(net: Flat, rates: Rates, stretch: FloatArray) -> ServiceMoments:
     """Return the times of service, given how contention stretches CPU time."""
-    everybody = f.executor.size
-    cell, hold = np.zeros((f.klass["first_cell"][-1], 3)), np.zeros((everybody, 3))
-    rate, send, hop = (
-        np.zeros(everybody),
-        np.zeros((f.component.size - 1, 3)),
-        np.zeros((f.first_hop.size - 1, 3)),
+    everybody = net.executors.size
+    found = ServiceMoments(
+        slow=np.where(np.isfinite(stretch), stretch, 1.0),
+        cell=np.zeros((net.classes["first_cell"][-1], 3)),
+        hold=np.zeros((everybody, 3)),
+        rate=np.zeros(everybody),
+        load=np.zeros(everybody),
+        send=np.zeros((net.components.size - 1, 3)),
+        hop=np.zeros((net.first_hop.size - 1, 3)),
     )
-    slow = np.where(np.isfinite(stretch), stretch, 1.0)
-    fill_service(f, r, slow, 0, everybody, cell, hold, rate, send, hop)
-    return ServiceMoments(slow, cell, hold, rate, rate * hold[:, 0], send, hop)
+    fill_service(net, rates, 0, everybody, found)
+    return found
 
 
 def service_levels(
@@ -106,54 +109,58 @@ def service_levels(
 def _moments(atoms: Records, found: FloatArray) -> None:
     found[:] = 0.0
     for i in range(atoms.size):
-        v, p = atoms[i].value, atoms[i].p
-        found[0] += p * v
-        found[1] += p * v * v
-        found[2] += p * v * v * v
+        value, probability = atoms[i].value, atoms[i].probability
+        found[0] += probability * value
+        found[1] += probability * value * value
+        found[2] += probability * value * value * value
 
 
 @inlined
-def _sum(a: FloatArray, x: float, b: FloatArray, y: float, found: FloatArray) -> None:
-    """Fill in the moments of x A + y B."""
-    a1, a2, a3 = x * a[0], x * x * a[1], x * x * x * a[2]
-    b1, b2, b3 = y * b[0], y * y * b[1], y * y * y * b[2]
-    found[0] = a1 + b1
-    found[1] = a2 + 2 * a1 * b1 + b2
-    found[2] = a3 + 3 * a2 * b1 + 3 * a1 * b2 + b3
+def _sum(one: FloatArray, factor: float, other: FloatArray, its_factor: float, found: FloatArray) -> None:
+    """Fill in the moments of the sum of two independent times, each times its factor."""
+    mean, square, cube = factor * one[0], factor * factor * one[1], factor * factor * factor * one[2]
+    its_mean, its_square = its_factor * other[0], its_factor * its_factor * other[1]
+    its_cube = its_factor * its_factor * its_factor * other[2]
+    found[0] = mean + its_mean
+    found[1] = square + 2 * mean * its_mean + its_square
+    found[2] = cube + 3 * square * its_mean + 3 * mean * its_square + its_cube
 
 
 @compiled
-def fill_service(f: Flat, r: Rates, slow: FloatArray, begin: int, end: int, cell: FloatArray,
-                 hold: FloatArray, rate: FloatArray, send: FloatArray, hop: FloatArray) -> None:  # fmt: skip
-    """Fill in what ``ServiceMoments`` has, of some executors: those from ``begin`` on and before ``end``."""
+def fill_service(net: Flat, rates: Rates, begin: int, end: int, found: ServiceMoments) -> None:
+    """Fill in all but ``slow`` of some executors: those from ``begin`` on and before ``end``."""
     cpu, wait, whole = np.zeros(3), np.zeros(3), np.zeros(3)
+    slow, cell, hold, rate = found.slow, found.cell, found.hold, found.rate
     hold[begin:end] = 0.0
     rate[begin:end] = 0.0
-    for c in range(f.component.size - 1):
-        _moments(f.atom[f.component[c].first_send : f.component[c + 1].first_send], send[c])
-    for k in range(hop.shape[0]):
-        _moments(f.atom[f.first_hop[k] : f.first_hop[k + 1]], hop[k])
-    for k in range(f.klass.size - 1):
-        c = f.klass[k].component
-        first, last = max(begin, f.component[c].first_executor), min(end, f.component[c + 1].first_executor)
+    for component in range(net.components.size - 1):
+        first, last = net.components[component].first_send, net.components[component + 1].first_send
+        _moments(net.atoms[first:last], found.send[component])
+    for kind in range(found.hop.shape[0]):
+        _moments(net.atoms[net.first_hop[kind] : net.first_hop[kind + 1]], found.hop[kind])
+    for cls in range(net.classes.size - 1):
+        one, after = net.classes[cls], net.classes[cls + 1]
+        executors = executors_of(net, one.component)
+        first, last = max(begin, executors.start), min(end, executors.stop)
         if first >= last:
             continue
-        _moments(f.atom[f.klass[k].first_cpu : f.klass[k + 1].first_cpu], cpu)
-        _moments(f.atom[f.klass[k].first_wait : f.klass[k + 1].first_wait], wait)
-        for e in range(first, last):
-            at = f.klass[k].first_cell + e - f.component[c].first_executor
-            _sum(cpu, f.executor[e].scale * slow[e], wait, f.executor[e].scale, cell[at])
-            _sum(cell[at], 1.0, send[c], 1.0, whole)
-            rate[e] += r.cell[TUPLES, at]
-            hold[e] += r.cell[TUPLES, at] * whole
-    ackers, first = rate.size - f.first_acker, max(begin, f.first_acker)
+        _moments(net.atoms[one.first_cpu : after.first_cpu], cpu)
+        _moments(net.atoms[one.first_wait : after.first_wait], wait)
+        for executor in range(first, last):
+            scale, at = net.executors[executor].scale, cell_at(net, cls, executor - executors.start)
+            _sum(cpu, scale * slow[executor], wait, scale, cell[at])
+            _sum(cell[at], 1.0, found.send[one.component], 1.0, whole)
+            rate[executor] += rates.cell[TUPLES, at]
+            hold[executor] += rates.cell[TUPLES, at] * whole
+    ackers, first = len(ackers_of(net)), max(begin, net.first_acker)
     if first < end:
-        _moments(f.atom[f.acker_atoms : f.last_atom], cpu)
+        _moments(net.atoms[net.acker_atoms : net.last_atom], cpu)
         wait[:] = 0.0
-        for e in range(first, end):
-            _sum(cpu, f.executor[e].scale * slow[e], wait, 0.0, whole)
-            hold[e] = r.acks / ackers * whole
-        rate[first:end] = r.acks / ackers
-    for e in range(begin, end):
-        if rate[e] > 0:
-            hold[e] /= rate[e]
+        for acker in range(first, end):
+            _sum(cpu, net.executors[acker].scale * slow[acker], wait, 0.0, whole)
+            hold[acker] = rates.acks / ackers * whole
+        rate[first:end] = rates.acks / ackers
+    for executor in range(begin, end):
+        if rate[executor] > 0:
+            hold[executor] /= rate[executor]
+        found.load[executor] = rate[executor] * hold[executor, 0]

@@ -17,8 +17,8 @@ from harness.models.solver.backward import Trees, trees
 from harness.models.solver.capacity import Bottleneck, bottleneck, executor_loads
 from harness.models.solver.contention import Contention, contention, cores_needed
 from harness.models.solver.flat import flatten
-from harness.models.solver.flow import Flow, flow
-from harness.models.solver.forward import Stages, moments
+from harness.models.solver.flow import flow
+from harness.models.solver.forward import moments
 from harness.models.solver.forward_spectra import spectra
 from harness.models.solver.groups import first_seats, group_sizes
 from harness.models.solver.rates import Rates, rates
@@ -29,6 +29,7 @@ from harness.models.solver.service import ServiceMoments, service, service_level
 from harness.models.solver.spectrum import ComplexArray, grid, mean_below, quantiles
 from harness.models.solver.spout_loop import SpoutLoop, spout_loop
 from harness.models.solver.stage_means import stage_means
+from harness.models.solver.stages import Flow, Stages
 from harness.models.solver.structure import SPOUT, Structure
 from harness.models.solver.trees import Back, back
 from harness.models.solver.waiting import MEAN, SLEEP
@@ -139,7 +140,7 @@ class Solution:
     def host_name(self, number: int) -> str:
         """Return a host's name."""
         layout = self.network.layout
-        executor = layout.executors[int(np.flatnonzero(self.flat.executor["host"] == number)[0])]
+        executor = layout.executors[int(np.flatnonzero(self.flat.executors["host"] == number)[0])]
         return layout.plan.node_names[executor.worker.node].host
 
     @property
@@ -152,9 +153,9 @@ class Solution:
 
     def port_rate(self, output: Output) -> FloatArray:
         """Return the rate at which each executor of a component emits on an output, in tuples a ms."""
-        first = self.flat.output["first_port"]
-        o = self.names.outputs.index(output)
-        return self.rates.port[0, first[o] : first[o + 1]]
+        first = self.flat.outputs["first_port"]
+        number = self.names.outputs.index(output)
+        return self.rates.port[0, first[number] : first[number + 1]]
 
     def service_percentiles(self, components: Iterable[str]) -> dict[str, FloatArray]:
         """Return percentiles of the service time by component, and by executor where its own differ.
@@ -170,7 +171,7 @@ class Solution:
             if not rate.sum() > 0:
                 continue
             classes = [self.names.inputs.index(key) for key in keys]
-            cells = self.flat.klass["first_cell"]
+            cells = self.flat.classes["first_cell"]
             share = np.array([self.rates.cell[0, cells[k] : cells[k + 1]].sum() for k in classes])
             send = self.network.send_ms.get(name)
             services = [self.network.service[key] for key in keys]
@@ -237,7 +238,7 @@ class Solution:
 
     def _ends(self, found: FloatArray) -> tuple[dict[str, tuple[int, FloatArray]], float]:
         self.require_steady()
-        component = self.flat.component
+        component = self.flat.components
         first = component["first_executor"]
         at = {
             self.names.components[c]: (int(c), found[first[c] : first[c + 1]].sum(axis=0))
@@ -262,7 +263,7 @@ class Solution:
         cut_ms = self.complete_mean_ms()[""]
         layout = self.network.layout
         nodes = layout.node[layout.worker[: self.flat.first_acker]]
-        component, first = self.flat.component, self.flat.component["first_executor"]
+        component, first = self.flat.components, self.flat.components["first_executor"]
         sinks = np.zeros(self.flat.first_acker, dtype=bool)
         for c in np.flatnonzero(component["sink"][:-1]):
             sinks[first[c] : first[c + 1]] = True
@@ -286,7 +287,7 @@ class Solution:
 
     @cached_property
     def _spout_executors(self) -> IntArray:
-        component = self.flat.component
+        component = self.flat.components
         first = component["first_executor"]
         spouts = np.flatnonzero(component["kind"][:-1] == SPOUT)
         return np.concatenate([np.arange(first[c], first[c + 1]) for c in spouts])
@@ -295,7 +296,7 @@ class Solution:
     def _trees(self) -> tuple[float, Trees, Back]:
         """Span, trees, and what was known on the way back from the acks."""
         network = self.network
-        if not network.acks or self.flat.first_acker == self.flat.executor.size:
+        if not network.acks or self.flat.first_acker == self.flat.executors.size:
             raise ModelDeclined("tuples are not acked, or the plan has no acker: no complete latency")
         self.require_steady()
         seats = first_seats(self.flat)
@@ -358,13 +359,15 @@ class Solution:
             When there is none.
         """
         span, tree, _ = self._trees
-        f, spouts = self.flat, self._emitting
+        net, spouts = self.flat, self._emitting
         cf = tree.cf[spouts]
         last = self._gathered.last
         times_end(self.stages, self.loop, spouts, np.pi / span, last, cf)
         in_empty = self.loop.in_empty[spouts]
         read = in_empty * self.loop.empty_ms[spouts] / 2 + (1 - in_empty) * self.loop.used_ms[spouts] / 2
-        at_acker = float(np.mean(self.queue_wait_ms[f.first_acker :] + self.service.hold[f.first_acker :, 0]))
+        at_acker = float(
+            np.mean(self.queue_wait_ms[net.first_acker :] + self.service.hold[net.first_acker :, 0])
+        )
         mean = tree.mean_ms[spouts] + at_acker + self._gathered.mean_ms * last[spouts]
         mean += self._replies_ms[spouts] + read
         means = self._by_spout(spouts, mean)
@@ -390,12 +393,12 @@ def solve(network: Network, size: int | None = None) -> Solution:
     ModelDeclined
         When the network is not in order.
     """
-    names, f = flatten(network)
-    r = rates(f)
-    use = contention(f, cores_needed(f, r), network.stretch)
-    s = service(f, r, use.stretch)
-    loop = spout_loop(f, s.hold[: f.first_acker, 0])
-    return Solution(network, names, f, r, use, s, loop, size)
+    names, net = flatten(network)
+    propagated = rates(net)
+    use = contention(net, cores_needed(net, propagated), network.stretch)
+    times = service(net, propagated, use.stretch)
+    loop = spout_loop(net, times.hold[: net.first_acker, 0])
+    return Solution(network, names, net, propagated, use, times, loop, size)
 
 
 def latencies(names: Iterable[str], cf: ComplexArray, span: float, means: FloatArray) -> dict[str, Latency]:
@@ -415,7 +418,7 @@ def latencies(names: Iterable[str], cf: ComplexArray, span: float, means: FloatA
     return dict(zip(["", *names], map(Latency, means.tolist(), levels), strict=True))
 
 
-def _span(m: FloatArray) -> float:
-    mean = m[1] / m[0]
-    spread = np.sqrt(max(m[2] / m[0] - mean * mean, (0.01 * mean) ** 2))
+def _span(moments: FloatArray) -> float:
+    mean = moments[1] / moments[0]
+    spread = np.sqrt(max(moments[2] / moments[0] - mean * mean, (0.01 * mean) ** 2))
     return max(float(mean + _DEVIATIONS * spread), _LEAST_MS)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from harness.models.contract.layout import FloatArray
 from harness.models.solver.compiled import inlined, inner
-from harness.models.solver.records import Records
+from harness.models.solver.records import Flat, Records
 from harness.models.solver.waiting import AGAIN, APART, LONG, PART, PROBABILITY, SLEEP, WIDTH
 
 ComplexArray = NDArray[np.complex128]
@@ -92,7 +92,7 @@ def _heights(size: int) -> FloatArray:
     return np.asarray(2 * np.sinc(k / size) / (np.pi * k))
 
 
-def quantiles(g: Grid, span: float, cf: ComplexArray, levels: FloatArray) -> FloatArray:
+def quantiles(points: Grid, span: float, cf: ComplexArray, levels: FloatArray) -> FloatArray:
     """Return quantiles of distributions.
 
     Parameters
@@ -106,11 +106,11 @@ def quantiles(g: Grid, span: float, cf: ComplexArray, levels: FloatArray) -> Flo
     -------
     array (distributions, levels)
     """
-    at = g.fine * span
-    return np.array([np.interp(levels, cdf, at) for cdf in _fine_cdf(g, cf)])
+    at = points.fine * span
+    return np.array([np.interp(levels, cdf, at) for cdf in _fine_cdf(points, cf)])
 
 
-def mean_below(g: Grid, span: float, cf: ComplexArray, cut: float) -> float:
+def mean_below(grid_: Grid, span: float, cf: ComplexArray, cut: float) -> float:
     """Return the mean of what is not above a cut; NaN where nothing is.
 
     Parameters
@@ -119,7 +119,7 @@ def mean_below(g: Grid, span: float, cf: ComplexArray, cut: float) -> float:
         Of mass 1.
     cut : float
     """
-    at, cdf = g.fine * span, _fine_cdf(g, cf)
+    at, cdf = grid_.fine * span, _fine_cdf(grid_, cf)
     share = float(np.interp(cut, at, cdf))
     if share < _NOTHING:
         return math.nan
@@ -132,16 +132,16 @@ _NOTHING = 1e-3
 """Share below which a series' ripples may be all there is."""
 
 
-def _fine_cdf(g: Grid, cf: ComplexArray) -> FloatArray:
+def _fine_cdf(grid_: Grid, cf: ComplexArray) -> FloatArray:
     """Return distribution functions at the fine points, which a fast transform has all at once.
 
     As products with a matrix of sines they would take longer, and BLAS would put threads to them that for
     the most part wait for each other.
     """
-    period = 2 * _FINER * g.size
+    period = 2 * _FINER * grid_.size
     sines = np.zeros(cf.shape, dtype=np.complex128)
-    sines[..., 1:] = -1j * (_heights(g.size) * cf.real[..., 1:] * (period / 2))
-    series = np.fft.irfft(sines, period, axis=-1)[..., : g.fine.size] + cf.real[..., :1] * g.fine
+    sines[..., 1:] = -1j * (_heights(grid_.size) * cf.real[..., 1:] * (period / 2))
+    series = np.fft.irfft(sines, period, axis=-1)[..., : grid_.fine.size] + cf.real[..., :1] * grid_.fine
     return np.asarray(np.maximum.accumulate(np.clip(series, 0.0, 1.0), axis=-1))
 
 
@@ -153,10 +153,16 @@ def add_atoms(
     for i in range(first, last):
         angle = atoms[i].value * stretch * step
         turn = complex(math.cos(angle), math.sin(angle))
-        at = complex(atoms[i].p, 0.0)
+        at = complex(atoms[i].probability, 0.0)
         for k in range(found.size):
             found[k] += at
             at *= turn
+
+
+@inner
+def add_hop(net: Flat, kind: int, step: float, found: ComplexArray) -> None:
+    """Add that of a kind of hop."""
+    add_atoms(net.atoms, net.first_hop[kind], net.first_hop[kind + 1], 1.0, step, found)
 
 
 @inner
@@ -194,12 +200,12 @@ def times_wait(law: FloatArray, step: float, found: ComplexArray) -> None:
         turn_half = complex(math.cos(half * step), math.sin(half * step))
         middle, side = turn, turn_half
         for k in range(1, found.size):
-            x = mean * k * step
+            angle = mean * k * step
             # a mean, and half a width to both sides of it
             even = middle * (side.imag / (half * k * step))
             part = (1 - long) * even
-            part += long / 2 * near * near * complex(near, x) / (near * near + x * x)
-            part += long / 2 * far * far * complex(far, x) / (far * far + x * x)
+            part += long / 2 * near * near * complex(near, angle) / (near * near + angle * angle)
+            part += long / 2 * far * far * complex(far, angle) / (far * far + angle * angle)
             middle *= turn
             side *= turn_half
             rest, aside = 1 - again * part.real, again * part.imag  # conjugate of 1 - again part
@@ -214,12 +220,12 @@ def gap_log(rate: float, index: float, frequency: float) -> complex:
     """Return the logarithm of that of the time between two arrivals: gamma, of that rate and index."""
     if index < 1e-3:
         return complex(0.0, frequency / rate)
-    x = frequency * index / rate
-    return complex(-0.5 * math.log1p(x * x), math.atan(x)) / index
+    spread = frequency * index / rate
+    return complex(-0.5 * math.log1p(spread * spread), math.atan(spread)) / index
 
 
 @inlined
-def complex_exp(x: complex) -> complex:
+def complex_exp(exponent: complex) -> complex:
     """Return e to the x."""
-    size = math.exp(x.real)
-    return complex(size * math.cos(x.imag), size * math.sin(x.imag))
+    size = math.exp(exponent.real)
+    return complex(size * math.cos(exponent.imag), size * math.sin(exponent.imag))

@@ -15,6 +15,7 @@ import numpy as np
 
 from harness.models.contract.layout import FloatArray
 from harness.models.solver.compiled import compiled, inner
+from harness.models.solver.indices import executor_count, tasks_of
 from harness.models.solver.records import Flat
 from harness.models.solver.structure import SPOUT
 
@@ -43,7 +44,7 @@ class SpoutLoop(NamedTuple):
     load: FloatArray
 
 
-def spout_loop(f: Flat, emit_ms: FloatArray) -> SpoutLoop:
+def spout_loop(net: Flat, emit_ms: FloatArray) -> SpoutLoop:
     """Return the spout executors' rounds.
 
     Parameters
@@ -51,40 +52,40 @@ def spout_loop(f: Flat, emit_ms: FloatArray) -> SpoutLoop:
     emit_ms : array (executors)
         Time that one emit takes, for spout executors.
     """
-    found = np.zeros((5, f.first_acker))
-    _loops(f, emit_ms, found)
+    found = np.zeros((5, net.first_acker))
+    _loops(net, emit_ms, found)
     return SpoutLoop(*found)
 
 
 @compiled
-def _loops(f: Flat, emit_ms: FloatArray, found: FloatArray) -> None:
-    for c in range(f.component.size - 1):
-        if f.component[c].kind != SPOUT:
+def _loops(net: Flat, emit_ms: FloatArray, found: FloatArray) -> None:
+    for component in range(net.components.size - 1):
+        if net.components[component].kind != SPOUT:
             continue
-        end, last = f.component[c].first_task, f.component[c + 1].first_task
-        tasks, emit, before = last - end, 0.0, 0.0
-        known = f.task[end:end]["input_tpms"]
-        for i in range(f.component[c + 1].first_executor - f.component[c].first_executor):
-            e, begin = f.component[c].first_executor + i, end
-            while end < last and f.task[end].executor == i:
+        tasks, poll = tasks_of(net, component), net.components[component].poll_ms
+        end, emit, before = tasks.start, 0.0, 0.0
+        known = net.tasks[end:end]["input_tpms"]
+        for i in range(executor_count(net, component)):
+            executor, begin = net.components[component].first_executor + i, end
+            while end < tasks.stop and net.tasks[end].executor == i:
                 end += 1
-            rate = f.task[begin:end]["input_tpms"]
-            idle = f.executor[e].idle_ms
-            if i > 0 and emit_ms[e] == emit and idle == before and np.array_equal(rate, known):
-                found[:, e] = found[:, e - 1]  # as many tasks with the same rates
+            rate = net.tasks[begin:end]["input_tpms"]
+            idle = net.executors[executor].idle_ms
+            if i > 0 and emit_ms[executor] == emit and idle == before and np.array_equal(rate, known):
+                found[:, executor] = found[:, executor - 1]  # as many tasks with the same rates
                 continue
-            known, emit, before = rate, emit_ms[e], idle
-            others = tasks - rate.size if f.input_in_turn else -1
-            found[:, e] = _loop(rate, f.component[c].poll_ms, emit, idle, f.input_scv, others)
+            known, emit, before = rate, emit_ms[executor], idle
+            others = len(tasks) - rate.size if net.input_in_turn else -1
+            found[:, executor] = _loop(rate, poll, emit, idle, net.input_scv, others)
 
 
 @inner
 def _loop(rate: FloatArray, poll: float, emit: float, idle: float, scv: float, others: int) -> FloatArray:
-    k, total = rate.size, rate.sum()
-    load = rate.max() * k * poll + total * (emit - poll) if k else 0.0
+    tasks, total = rate.size, rate.sum()
+    load = rate.max() * tasks * poll + total * (emit - poll) if tasks else 0.0
     slack = 1 - total * (emit - poll)
-    empty = k * poll + idle
-    if k == 0 or load >= 1 or slack <= 0:
+    empty = tasks * poll + idle
+    if tasks == 0 or load >= 1 or slack <= 0:
         return np.array([0.0, 0.0, 0.0, 0.0, load])
     mean, used, none = empty, empty, 0.5
     for _ in range(_ROUNDS):
@@ -93,10 +94,10 @@ def _loop(rate: FloatArray, poll: float, emit: float, idle: float, scv: float, o
         new = after_used / max(1 - after_empty + after_used, 1e-12)
         change = abs(new - none)
         none = 0.5 * (none + new)
-        mean = (k * poll + idle * none) / slack
+        mean = (tasks * poll + idle * none) / slack
         # what is emitted in a round with a message
         many = total * mean / max(1 - none, 1e-12)
-        used = max((k - many) * poll + many * emit, emit)
+        used = max((tasks - many) * poll + many * emit, emit)
         if change < 1e-9:
             break
     share = min(none * empty / mean, 1.0) if mean > 0 else 0.0
@@ -117,7 +118,7 @@ def _nothing_in(rate: FloatArray, length: float, scv: float, others: int) -> flo
         within, between = max(gap - length, 0.0), max((others + 1) * gap - length, 0.0)
         even = ((rate.size - 1) * within + between) / gap / (rate.size + others)
     else:
-        for r in rate:
-            even *= max(0.0, 1 - r * length)
+        for of_task in rate:
+            even *= max(0.0, 1 - of_task * length)
     weight = min(scv, 1.0)
     return weight * at_random + (1 - weight) * even

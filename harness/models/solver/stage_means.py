@@ -8,9 +8,21 @@ import numpy as np
 
 from harness.models.contract.layout import FloatArray
 from harness.models.solver.compiled import compiled
-from harness.models.solver.forward import Stages, mean_output
+from harness.models.solver.forward import mean_output
 from harness.models.solver.holding import batched, hold_mean
+from harness.models.solver.indices import (
+    hop_between,
+    link_at,
+    port_at,
+    receiver_at,
+    receivers_of,
+    sender_at,
+    senders_of,
+    share_at,
+    tasks_of,
+)
 from harness.models.solver.rates import ROWS, TUPLES
+from harness.models.solver.stages import Stages
 from harness.models.solver.structure import COUNT_WINDOW, SPOUT
 from harness.models.solver.waiting import MEAN, SLEEP
 
@@ -32,12 +44,12 @@ def stage_means(stages: Stages, names: Sequence[str]) -> tuple[dict[str, float],
     holds : dict
         From a member's arrival in its window to the window's output. Components with windows.
     """
-    f = stages.f
-    components = f.component.size - 1
+    net = stages.net
+    components = net.components.size - 1
     waits, holds, rows = np.zeros(components), np.zeros(components), np.zeros(components)
     _add(stages, waits, holds, rows)
-    bolts = [c for c in range(components) if f.component["kind"][c] != SPOUT and rows[c] > 0]
-    windows = [c for c in bolts if f.component["kind"][c] >= COUNT_WINDOW]
+    bolts = [c for c in range(components) if net.components["kind"][c] != SPOUT and rows[c] > 0]
+    windows = [c for c in bolts if net.components["kind"][c] >= COUNT_WINDOW]
     return (
         {names[c]: float(waits[c] / rows[c]) for c in bolts},
         {names[c]: float(holds[c] / rows[c]) for c in windows},
@@ -45,26 +57,23 @@ def stage_means(stages: Stages, names: Sequence[str]) -> tuple[dict[str, float],
 
 
 @compiled
-def _add(g: Stages, waits: FloatArray, holds: FloatArray, rows: FloatArray) -> None:
-    f, r = g.f, g.r
-    for s in range(f.stream.size - 1):
-        stream = f.stream[s]
-        source, target = f.component[stream.source], f.component[stream.target]
-        targets = f.component[stream.target + 1].first_executor - target.first_executor
-        for i in range(f.component[stream.source + 1].first_executor - source.first_executor):
-            port = f.output[stream.output].first_port + i
-            for j in range(targets):
-                e = target.first_executor + j
-                p = f.share[stream.first_share + i * stream.share_step + j]
-                kind = f.kind_between[f.executor[source.first_executor + i].worker, f.executor[e].worker]
-                wait = g.s.hop[kind, 0] + g.w.law[e, MEAN] + g.w.law[e, SLEEP] / 2
-                if batched(f):
-                    at = stream.first_link + i * targets + j
-                    wait += hold_mean(f, g.w.holds, source.first_executor + i, e, at)
-                waits[stream.target] += r.port[ROWS, port] * p * wait
-                rows[stream.target] += r.port[ROWS, port] * p
-    for c in range(f.component.size - 1):
-        if f.component[c].kind >= COUNT_WINDOW:
-            for t in range(f.component[c].first_task, f.component[c + 1].first_task):
-                if r.task[TUPLES, t] > 0:
-                    holds[c] += r.task[ROWS, t] * mean_output(g, c, t)
+def _add(stages: Stages, waits: FloatArray, holds: FloatArray, rows: FloatArray) -> None:
+    net, rates, law = stages.net, stages.rates, stages.flow.law
+    for stream in range(net.streams.size - 1):
+        target = net.streams[stream].target
+        for i in senders_of(net, stream):
+            port, sender = port_at(net, stream, i), sender_at(net, stream, i)
+            for j in receivers_of(net, stream):
+                receiver, probability = receiver_at(net, stream, j), share_at(net, stream, i, j)
+                kind = hop_between(net, sender, receiver)
+                wait = stages.service.hop[kind, 0] + law[receiver, MEAN] + law[receiver, SLEEP] / 2
+                if batched(net):
+                    link = link_at(net, stream, i, j)
+                    wait += hold_mean(net, stages.flow.holds, sender, receiver, link)
+                waits[target] += rates.port[ROWS, port] * probability * wait
+                rows[target] += rates.port[ROWS, port] * probability
+    for component in range(net.components.size - 1):
+        if net.components[component].kind >= COUNT_WINDOW:
+            for task in tasks_of(net, component):
+                if rates.task[TUPLES, task] > 0:
+                    holds[component] += rates.task[ROWS, task] * mean_output(stages, component, task)

@@ -15,11 +15,11 @@ from harness.models.network import WITHIN
 from harness.models.solver.batching import FIRST, times_hold
 from harness.models.solver.cdf import to_cdf
 from harness.models.solver.compiled import compiled, inlined, inner
-from harness.models.solver.forward import Stages
 from harness.models.solver.holding import hold_mean, near
+from harness.models.solver.indices import link_at, place_of, receiver_at, sender_at
 from harness.models.solver.records import Flat
-from harness.models.solver.spectrum import ComplexArray, Grid, add_atoms
-from harness.models.solver.structure import COUNT_WINDOW
+from harness.models.solver.spectrum import ComplexArray, Grid, add_hop
+from harness.models.solver.stages import Stages
 
 
 class Way(NamedTuple):
@@ -47,7 +47,7 @@ class Back(NamedTuple):
 
     Attributes
     ----------
-    g : Stages
+    stages : Stages
     grid, span
     first_seat, sizes : array (classes + 1), array (seats)
         Seats by class, and the mean size of a group there (``groups``).
@@ -58,7 +58,7 @@ class Back(NamedTuple):
     rest_mean : array (seats)
     """
 
-    g: Stages
+    stages: Stages
     grid: Grid
     span: float
     first_seat: IntArray
@@ -69,26 +69,26 @@ class Back(NamedTuple):
     rest_mean: FloatArray
 
 
-def back(g: Stages, grid: Grid, span: float, first_seat: IntArray, sizes: FloatArray) -> Back:
+def back(stages: Stages, grid: Grid, span: float, first_seat: IntArray, sizes: FloatArray) -> Back:
     """Return what is known at first: hops and the ways of acks."""
-    f = g.f
-    hops = np.zeros((f.first_hop.size - 1, grid.size), dtype=np.complex128)
-    _hop_spectra(f, np.pi / span, hops)
-    batches = f.batch > 1 or f.transfer_batch > 1
-    workers = f.executor["worker"]
-    of = np.arange(f.first_acker) if batches else workers[: f.first_acker]
-    kinds = f.kind_between[:, workers[f.first_acker :]]
+    net = stages.net
+    hops = np.zeros((net.first_hop.size - 1, grid.size), dtype=np.complex128)
+    _hop_spectra(net, np.pi / span, hops)
+    batches = net.batch > 1 or net.transfer_batch > 1
+    workers = net.executors["worker"]
+    of = np.arange(net.first_acker) if batches else workers[: net.first_acker]
+    kinds = net.kind_between[:, workers[net.first_acker :]]
     share = np.stack([(kinds == kind).mean(axis=1) for kind in range(hops.shape[0])], axis=1)
-    cf, mean_ms = share @ hops, share @ g.s.hop[:, 0]
+    cf, mean_ms = share @ hops, share @ stages.service.hop[:, 0]
     if batches:
-        cf, mean_ms = cf[workers[: f.first_acker]], mean_ms[workers[: f.first_acker]]
-        _held_ways(g, np.pi / span, share[:, WITHIN][workers[: f.first_acker]], hops, cf, mean_ms)
+        cf, mean_ms = cf[workers[: net.first_acker]], mean_ms[workers[: net.first_acker]]
+        _held_ways(stages, np.pi / span, share[:, WITHIN][workers[: net.first_acker]], hops, cf, mean_ms)
     cdf = np.zeros((len(cf), grid.points.size))
     _distributions(cf, grid, cdf)
     seats = int(first_seat[-1])
     rest = np.zeros((seats, grid.size), dtype=np.complex128)
     way = Way(of, cf, cdf, mean_ms)
-    return Back(g, grid, span, first_seat, sizes, way, hops, rest, np.zeros(seats))
+    return Back(stages, grid, span, first_seat, sizes, way, hops, rest, np.zeros(seats))
 
 
 @compiled
@@ -98,73 +98,48 @@ def _distributions(cf: ComplexArray, grid: Grid, found: FloatArray) -> None:
 
 
 @compiled
-def _held_ways(g: Stages, step: float, within: FloatArray, hops: ComplexArray, cf: ComplexArray,
+def _held_ways(stages: Stages, step: float, within: FloatArray, hops: ComplexArray, cf: ComplexArray,
                mean_ms: FloatArray) -> None:  # fmt: skip
     """Let acks wait for their batches at the sender; ``within``: share of ackers in each one's worker."""
-    h = g.w.holds
+    holds = stages.flow.holds
     part = np.zeros(cf.shape[1], dtype=np.complex128)
-    for e in range(within.size):
-        part[:] = within[e] * hops[WITHIN]
-        cf[e] -= part
-        if h.out.shape[0] and within[e] < 1:
-            times_hold(h.out[e], step, cf[e])
-            mean_ms[e] += (1 - within[e]) * h.out[e, FIRST]
-        if h.ack.shape[0]:
-            times_hold(h.ack[e], step, part)
-            mean_ms[e] += within[e] * h.ack[e, FIRST]
-        cf[e] += part
+    for executor in range(within.size):
+        part[:] = within[executor] * hops[WITHIN]
+        cf[executor] -= part
+        if holds.out.shape[0] and within[executor] < 1:
+            times_hold(holds.out[executor], step, cf[executor])
+            mean_ms[executor] += (1 - within[executor]) * holds.out[executor, FIRST]
+        if holds.ack.shape[0]:
+            times_hold(holds.ack[executor], step, part)
+            mean_ms[executor] += within[executor] * holds.ack[executor, FIRST]
+        cf[executor] += part
 
 
 @compiled
-def _hop_spectra(f: Flat, step: float, found: ComplexArray) -> None:
+def _hop_spectra(net: Flat, step: float, found: ComplexArray) -> None:
     for kind in range(found.shape[0]):
-        add_atoms(f.atom, f.first_hop[kind], f.first_hop[kind + 1], 1.0, step, found[kind])
-
-
-@inlined
-def chance(f: Flat, stream: int, i: int, j: int) -> float:
-    """Return the probability that a tuple of the source's executor i goes to the target's seat j."""
-    s = f.stream[stream]
-    if f.component[s.target].kind >= COUNT_WINDOW:
-        return float(f.route[s.first_route + i * s.route_step + j])
-    return float(f.share[s.first_share + i * s.share_step + j])
-
-
-@inlined
-def kind_of(f: Flat, stream: int, i: int, j: int) -> int:
-    """Return the kind of hop from the source's executor i to the target's seat j."""
-    s = f.stream[stream]
-    source, target = f.component[s.source], f.component[s.target]
-    at = f.task[target.first_task + j].executor if target.kind >= COUNT_WINDOW else j
-    here, there = f.executor[source.first_executor + i], f.executor[target.first_executor + at]
-    return int(f.kind_between[here.worker, there.worker])
+        add_hop(net, kind, step, found[kind])
 
 
 @inner
-def times_holds(b: Back, stream: int, i: int, j: int, found: ComplexArray) -> float:
-    """Multiply by the waits for batches from a source's executor to a target's seat; return the mean."""
-    f, h = b.g.f, b.g.w.holds
-    s = f.stream[stream]
-    first, to = f.component[s.source].first_executor, f.component[s.target].first_executor
-    there = (
-        f.task[f.component[s.target].first_task + j].executor
-        if f.component[s.target].kind >= COUNT_WINDOW
-        else j
-    )
-    at = s.first_link + i * (f.component[s.target + 1].first_executor - to) + there
-    step = math.pi / b.span
-    if near(f, first + i, to + there):
-        if h.link.shape[0]:
-            times_hold(h.link[at], step, found)
+def times_holds(back: Back, stream: int, sender: int, seat: int, found: ComplexArray) -> float:
+    """Multiply by the waits for batches from a sender to one of the target's seats; return the mean."""
+    net, holds, step = back.stages.net, back.stages.flow.holds, math.pi / back.span
+    place = place_of(net, net.streams[stream].target, seat)
+    here, there = sender_at(net, stream, sender), receiver_at(net, stream, place)
+    link = link_at(net, stream, sender, place)
+    if near(net, here, there):
+        if holds.link.shape[0]:
+            times_hold(holds.link[link], step, found)
     else:
-        if h.out.shape[0]:
-            times_hold(h.out[first + i], step, found)
-        if h.gather.shape[0]:
-            times_hold(h.gather[to + there], step, found)
-    return hold_mean(f, h, first + i, to + there, at)
+        if holds.out.shape[0]:
+            times_hold(holds.out[here], step, found)
+        if holds.gather.shape[0]:
+            times_hold(holds.gather[there], step, found)
+    return hold_mean(net, holds, here, there, link)
 
 
 @inlined
-def lone(f: Flat, fan: int, size: float) -> bool:
+def lone(net: Flat, fan: int, size: float) -> bool:
     """Return True if a group makes no more than one tuple on an output."""
-    return f.first_fan[fan + 1] - f.first_fan[fan] <= 2 and size < 1.02
+    return net.first_fan[fan + 1] - net.first_fan[fan] <= 2 and size < 1.02

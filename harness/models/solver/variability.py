@@ -23,22 +23,22 @@ _LOG_RATIO = math.log(RATIO)
 
 
 @inlined
-def rounding(x: float) -> float:
+def rounding(mean: float) -> float:
     """Return Var / mean of a count that is x for sure but for where its boundaries fall.
 
     Exactly it is f (1 - f) / x with the fraction f of x; beyond the first fifth its mean over f is used.
     """
-    return 1 - x if x < 0.2113 else 1 / (6 * x)
+    return 1 - mean if mean < 0.2113 else 1 / (6 * mean)
 
 
 @inlined
-def renewal(x: float, scv: float) -> float:
+def renewal(intervals: float, scv: float) -> float:
     """Return the index of independent intervals of a squared coefficient of variation; x intervals long."""
-    return scv + (1 - scv) * rounding(x)
+    return scv + (1 - scv) * rounding(intervals)
 
 
 @inlined
-def in_turn(x: float, tasks: float, share: float, scv: float) -> float:
+def in_turn(messages: float, tasks: float, share: float, scv: float) -> float:
     """Return the index of an executor's messages where all tasks get theirs one after another.
 
     The x messages of all tasks come in rounds of ``tasks``, and those to the executor's neighbouring tasks
@@ -51,13 +51,17 @@ def in_turn(x: float, tasks: float, share: float, scv: float) -> float:
     scv : float
         Of the time between messages of all tasks.
     """
-    turns = x / tasks
+    turns = messages / tasks
     both = overlap(turns - math.floor(turns), share)
-    return share * (renewal(x, scv) - rounding(x)) + rounding(x) + both * tasks * tasks / (share * x)
+    return (
+        share * (renewal(messages, scv) - rounding(messages))
+        + rounding(messages)
+        + both * tasks * tasks / (share * messages)
+    )
 
 
 @inlined
-def looked_at(t: float, chance: float, poll_ms: float, emit_ms: float) -> float:
+def looked_at(time_ms: float, chance: float, poll_ms: float, emit_ms: float) -> float:
     """Return the index's increase by an executor that looks at its tasks one after another.
 
     A look finds a message with probability a, whatever others found, and then lasts c instead of p. So the
@@ -80,12 +84,12 @@ def looked_at(t: float, chance: float, poll_ms: float, emit_ms: float) -> float:
         return 0.0
     gap = chance * emit_ms + poll_ms * (1 - chance)
     beyond = poll_ms * poll_ms * (1 - chance) / (gap * gap) - 1
-    beyond += released(t / poll_ms) * chance * poll_ms / gap
-    return beyond * max(1 - emit_ms / t / (1 - chance), 0.0) if beyond > 0 else beyond
+    beyond += released(time_ms / poll_ms) * chance * poll_ms / gap
+    return beyond * max(1 - emit_ms / time_ms / (1 - chance), 0.0) if beyond > 0 else beyond
 
 
 @inlined
-def slept(t: float, number: float, pass_ms: float, sleep_ms: float) -> float:
+def slept(time_ms: float, number: float, pass_ms: float, sleep_ms: float) -> float:
     """Return the index's increase by an executor that sleeps before each pass through its tasks.
 
     Messages that come in a sleep enter in the pass behind it. There the rate is higher by V over the pass, V
@@ -101,22 +105,22 @@ def slept(t: float, number: float, pass_ms: float, sleep_ms: float) -> float:
     if not sleep_ms > 0:
         return 0.0
     if not pass_ms > 0:
-        return number * released(t / period)
-    x, on = t / period, pass_ms / period
-    return number * overlap(x - math.floor(x), on) / (on * on * x)
+        return number * released(time_ms / period)
+    periods, on = time_ms / period, pass_ms / period
+    return number * overlap(periods - math.floor(periods), on) / (on * on * periods)
 
 
 @inlined
 def overlap(part: float, share: float) -> float:
     """Return the variance of the overlap of a part of a turn, anywhere in it, with a certain share of it."""
-    a, b = min(part, 1 - part), min(share, 1 - share)
-    if a > b:
-        a, b = b, a
-    return a * a * b - a * a * a / 3 - a * a * b * b
+    less, more = min(part, 1 - part), min(share, 1 - share)
+    if less > more:
+        less, more = more, less
+    return less * less * more - less * less * less / 3 - less * less * more * more
 
 
 @inlined
-def in_bursts(t: float, number: float, period_ms: float, apart_ms: float, scv: float) -> float:
+def in_bursts(time_ms: float, number: float, period_ms: float, apart_ms: float, scv: float) -> float:
     """Return the index's increase by messages that come out in bursts, evenly spaced ones or at random.
 
     An executor that looks at tasks whose messages come in turn catches up with them once in a period.
@@ -139,53 +143,53 @@ def in_bursts(t: float, number: float, period_ms: float, apart_ms: float, scv: f
     even = whole * (whole - 1 + 2 * (number - whole)) / number
     weight = min(scv, 1.0)
     beside = weight * number + (1 - weight) * even
-    return beside * released(t / period_ms) * min(1.0, t / max(number * apart_ms, 1e-9))
+    return beside * released(time_ms / period_ms) * min(1.0, time_ms / max(number * apart_ms, 1e-9))
 
 
 @inlined
-def blurred(index: float, t: float, blur_ms: float) -> float:
+def blurred(index: float, time_ms: float, blur_ms: float) -> float:
     """Return the index after delays drawn apart for each tuple; ``blur_ms``: mean distance of two of them."""
-    return 1 + (index - 1) * t / (t + blur_ms) if blur_ms > 0 else index
+    return 1 + (index - 1) * time_ms / (time_ms + blur_ms) if blur_ms > 0 else index
 
 
 @inlined
-def drawn(index: float, p: float) -> float:
+def drawn(index: float, probability: float) -> float:
     """Return the index of the part of a flow that is taken by chance, each tuple with probability p."""
-    return p * index + 1 - p
+    return probability * index + 1 - probability
 
 
 @inlined
-def dealt(index: float, p: float, rounds: float) -> float:
+def dealt(index: float, share: float, rounds: float) -> float:
     """Return the index of the share p of a flow that is dealt out in turn; in t it makes ``rounds``."""
-    return p * index + (1 - p) * (1 - rounds * 5 / 6 if rounds < 1 else 1 / (6 * rounds))
+    return share * index + (1 - share) * (1 - rounds * 5 / 6 if rounds < 1 else 1 / (6 * rounds))
 
 
 @inlined
-def released(x: float) -> float:
+def released(periods: float) -> float:
     """Return what a gate that opens every V adds to the index, over rate times V, at time x V."""
-    fraction = x - math.floor(x)
-    return fraction * (1 - fraction) / x
+    fraction = periods - math.floor(periods)
+    return fraction * (1 - fraction) / periods
 
 
 @inlined
-def at_scale(index: FloatArray, t: float) -> float:
+def at_scale(index: FloatArray, time_ms: float) -> float:
     """Return an index at any time, between the scales."""
-    x = math.log(t / SCALES_MS[0]) / _LOG_RATIO
-    if x <= 0:
+    place = math.log(time_ms / SCALES_MS[0]) / _LOG_RATIO
+    if place <= 0:
         return float(index[0])
-    k = int(x)
-    if k >= index.size - 1:
+    below = int(place)
+    if below >= index.size - 1:
         return float(index[index.size - 1])
-    return float(index[k] + (x - k) * (index[k + 1] - index[k]))
+    return float(index[below] + (place - below) * (index[below + 1] - index[below]))
 
 
-def _weight(t: float) -> float:
+def _weight(time: float) -> float:
     """Return 1 - (1 - c(t)) / 2t with c the correlation function of canonical reflected Brownian motion."""
-    root = math.sqrt(t)
+    root = math.sqrt(time)
     beyond = 0.5 * math.erfc(root / math.sqrt(2.0))
-    density = math.exp(-t / 2) / math.sqrt(2 * math.pi)
-    correlation = 2 * (1 - 2 * t - t * t) * beyond + 2 * root * density * (1 + t)
-    return min(max(1 - (1 - correlation) / (2 * t), 0.0), 1.0)
+    density = math.exp(-time / 2) / math.sqrt(2 * math.pi)
+    correlation = 2 * (1 - 2 * time - time * time) * beyond + 2 * root * density * (1 + time)
+    return min(max(1 - (1 - correlation) / (2 * time), 0.0), 1.0)
 
 
 _FINE = 8
@@ -199,14 +203,14 @@ _WEIGHTS: FloatArray = np.array(
 
 
 @inlined
-def _weight_at(t: float, at: float) -> float:
+def _weight_at(time: float, at: float) -> float:
     """Return the weight at time t, which is ``at`` steps of the logarithm from the least."""
     if at < 0:
-        return math.sqrt(t) * 1.06
-    k = int(at)
-    if k >= _WEIGHTS.size - 1:
-        return 1 - 1 / (2 * t)
-    return float(_WEIGHTS[k] + (at - k) * (_WEIGHTS[k + 1] - _WEIGHTS[k]))
+        return math.sqrt(time) * 1.06
+    below = int(at)
+    if below >= _WEIGHTS.size - 1:
+        return 1 - 1 / (2 * time)
+    return float(_WEIGHTS[below] + (at - below) * (_WEIGHTS[below + 1] - _WEIGHTS[below]))
 
 
 @inner
@@ -222,15 +226,17 @@ def departures(index: FloatArray, load: float, service_ms: float, scv: float, sl
     at = math.log(pace * SCALES_MS[0] / _LEAST) / _STEP if pace > 0 else 0.0
     in_sleep = at_scale(index, sleep_ms) if sleep_ms > 0 else 0.0
     for k in range(index.size):
-        t = SCALES_MS[k]
+        time_ms = SCALES_MS[k]
         value = index[k]
         if sleep_ms > 0:
-            asleep = index[k] if t >= sleep_ms else in_sleep
-            value = load * index[k] + (1 - load) * (asleep + rate * sleep_ms * released(t / sleep_ms))
+            asleep = index[k] if time_ms >= sleep_ms else in_sleep
+            value = load * index[k] + (1 - load) * (asleep + rate * sleep_ms * released(time_ms / sleep_ms))
         if value > 1 and service_ms > 0:
-            value = 1 + min(value - 1, t / service_ms)
+            value = 1 + min(value - 1, time_ms / service_ms)
         weight = 1.0
         if pace > 0:
-            weight = _weight_at(pace * t, at)
+            weight = _weight_at(pace * time_ms, at)
             at += _FINE
-        found[k] = weight * value + (1 - weight) * renewal(t / service_ms if service_ms > 0 else 1e9, scv)
+        found[k] = weight * value + (1 - weight) * renewal(
+            time_ms / service_ms if service_ms > 0 else 1e9, scv
+        )

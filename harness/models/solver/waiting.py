@@ -80,9 +80,9 @@ def least_wait(load: float, service_ms: float, index: FloatArray) -> float:
     """
     found = 0.0
     for k in range(index.size - 1):
-        t, after = SCALES_MS[k], SCALES_MS[k + 1]
-        excess = (after * (index[k + 1] - 1) - t * (index[k] - 1)) / (after - t) / 2
-        middle = (t + after) / 2
+        before, after = SCALES_MS[k], SCALES_MS[k + 1]
+        excess = (after * (index[k + 1] - 1) - before * (index[k] - 1)) / (after - before) / 2
+        middle = (before + after) / 2
         found = max(found, excess * service_ms + (load - 1) * middle)
     return found
 
@@ -108,9 +108,9 @@ def light_wait(load: float, first: float, second: float, third: float, index: Fl
 
 
 @inlined
-def _excess(t: float, index: FloatArray) -> float:
+def _excess(time_ms: float, index: FloatArray) -> float:
     """Return the integral up to t of what is expected to come after a tuple beyond what comes at any time."""
-    return t * (at_scale(index, t) - 1) / 2 if t > 0 else 0.0
+    return time_ms * (at_scale(index, time_ms) - 1) / 2 if time_ms > 0 else 0.0
 
 
 @inner
@@ -122,10 +122,10 @@ def _work(load: float, service_ms: float, scv: float, index: FloatArray, depth: 
     for k in range(index.size):
         square = 2 * depth * load * service_ms * (index[k] + scv)
         low = SCALES_MS[k] / half if k > 0 else 0.0
-        s = max(square / (4 * slope * slope), low)
+        time_ms = max(square / (4 * slope * slope), low)
         if k < index.size - 1:
-            s = min(s, SCALES_MS[k] * half)
-        work = max(work, math.sqrt(square * s) - slope * s)
+            time_ms = min(time_ms, SCALES_MS[k] * half)
+        work = max(work, math.sqrt(square * time_ms) - slope * time_ms)
     return work
 
 
@@ -201,21 +201,23 @@ def _batch_law(load: float, first: float, second: float, come: Batches, law: Flo
 
 
 @inner
-def waiting_law(load: float, first: float, second: float, third: float, index: FloatArray, sleep_ms: float,
-                come: Batches, law: FloatArray) -> None:  # fmt: skip
+def waiting_law(
+    load: float, hold: FloatArray, index: FloatArray, sleep_ms: float, come: Batches, law: FloatArray
+) -> None:
     """Fill in the law of waiting at an executor.
 
     Parameters
     ----------
     load : float
         Below 1.
-    first, second, third : float
+    hold : array (3)
         Moments of the time that a tuple holds the executor.
     index : array
         Of dispersion of arrivals.
     come : Batches
         Of which the index holds what comes together, too.
     """
+    first, second, third = hold[0], hold[1], hold[2]
     law[:] = 0.0
     law[SLEEP] = sleep_ms
     if not (0 < load < 1 and first > 0):

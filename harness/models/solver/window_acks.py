@@ -12,6 +12,7 @@ from harness.models.contract.layout import FloatArray
 from harness.models.solver.cdf import from_cdf, mean_of, to_cdf
 from harness.models.solver.compiled import inner
 from harness.models.solver.forward import window_index
+from harness.models.solver.indices import tasks_of
 from harness.models.solver.rates import TUPLES
 from harness.models.solver.spectrum import ComplexArray, complex_exp, gap_log, times_shift, times_uniform
 from harness.models.solver.structure import TIME_WINDOW
@@ -24,7 +25,7 @@ count."""
 
 
 @inner
-def members(b: Back, c: int, i: int, made: FloatArray) -> None:
+def members(back: Back, component: int, place: int, made: FloatArray) -> None:
     """Fill in the seats of one executor's tasks, in the component's first class, from arrival in the window.
 
     Parameters
@@ -32,44 +33,45 @@ def members(b: Back, c: int, i: int, made: FloatArray) -> None:
     made : array (points)
         Distribution function of the time from a firing until all that it made is acked.
     """
-    f = b.g.f
-    one = f.component[c]
-    way = b.way.of[one.first_executor + i]
-    for t in range(one.first_task, f.component[c + 1].first_task):
-        if f.task[t].executor == i and b.g.r.task[TUPLES, t] > 0:
-            seat = b.first_seat[one.first_class] + t - one.first_task
+    net, one = back.stages.net, back.stages.net.components[component]
+    way = back.way.of[one.first_executor + place]
+    for task in tasks_of(net, component):
+        if net.tasks[task].executor == place and back.stages.rates.task[TUPLES, task] > 0:
+            seat = back.first_seat[one.first_class] + task - one.first_task
             if one.kind == TIME_WINDOW:
-                b.rest_mean[seat] = _by_time(b, c, way, made, b.rest[seat])
+                back.rest_mean[seat] = _by_time(back, component, way, made, back.rest[seat])
             else:
-                b.rest_mean[seat] = _by_count(b, c, t, way, made, b.rest[seat])
+                back.rest_mean[seat] = _by_count(back, component, task, way, made, back.rest[seat])
 
 
 @inner
-def _by_time(b: Back, c: int, way: int, made: FloatArray, out: ComplexArray) -> float:
-    length, slide = b.g.f.component[c].length, b.g.f.component[c].slide
-    step = math.pi / b.span
-    out[:] = b.way.cf[way]
+def _by_time(back: Back, component: int, way: int, made: FloatArray, out: ComplexArray) -> float:
+    one = back.stages.net.components[component]
+    length, slide = one.length, one.slide
+    step = math.pi / back.span
+    out[:] = back.way.cf[way]
     times_shift(slide, step, out)
-    mean = _later(b, out, slide + b.way.mean_ms[way], slide, made)
+    mean = _later(back, out, slide + back.way.mean_ms[way], slide, made)
     times_uniform(slide, step, out)
     times_shift(length - slide, step, out)
     return float(mean + length - slide / 2)
 
 
 @inner
-def _by_count(b: Back, c: int, t: int, way: int, made: FloatArray, out: ComplexArray) -> float:
-    length, slide = b.g.f.component[c].length, b.g.f.component[c].slide
-    rate, index = b.g.r.task[TUPLES, t], window_index(b.g, c, t)
-    size, step = b.grid.size, math.pi / b.span
+def _by_count(back: Back, component: int, task: int, way: int, made: FloatArray, out: ComplexArray) -> float:
+    one = back.stages.net.components[component]
+    length, slide = one.length, one.slide
+    rate, index = back.stages.rates.task[TUPLES, task], window_index(back.stages, component, task)
+    size, step = back.grid.size, math.pi / back.span
     out[:] = 0.0
     mean, begin, end = 0.0, 1.0, min(THRESHOLD - 1.0, slide)
     while begin <= slide:
         # places begin to end of the slide are acked at its arrival number end
-        last = b.way.cf[way].copy()
+        last = back.way.cf[way].copy()
         for k in range(1, size):
             last[k] *= complex_exp(gap_log(rate, index, k * step) * end)
         least = max(end - 3 * math.sqrt(index * end), 0.0) / rate
-        last_mean = _later(b, last, end / rate + b.way.mean_ms[way], least, made)
+        last_mean = _later(back, last, end / rate + back.way.mean_ms[way], least, made)
         places = end - begin + 1
         mean += places / slide * (last_mean + (length - (begin + end) / 2) / rate)
         out[0] += places / slide
@@ -82,13 +84,13 @@ def _by_count(b: Back, c: int, t: int, way: int, made: FloatArray, out: ComplexA
 
 
 @inner
-def _later(b: Back, own: ComplexArray, own_mean: float, least: float, made: FloatArray) -> float:
+def _later(back: Back, own: ComplexArray, own_mean: float, least: float, made: FloatArray) -> float:
     """Replace a time by the later of it and what was made; return the mean."""
-    at = min(least / b.span, 1.0) ** (2.0 / 3.0) * (made.size - 1)
+    at = min(least / back.span, 1.0) ** (2.0 / 3.0) * (made.size - 1)
     if made[int(at)] >= _SURE:
         return own_mean
-    cdf = to_cdf(own, b.grid)
-    alone = mean_of(cdf, b.grid, b.span)
+    cdf = to_cdf(own, back.grid)
+    alone = mean_of(cdf, back.grid, back.span)
     cdf *= made
-    own[:] = from_cdf(cdf, b.grid)
-    return own_mean + mean_of(cdf, b.grid, b.span) - alone
+    own[:] = from_cdf(cdf, back.grid)
+    return own_mean + mean_of(cdf, back.grid, back.span) - alone

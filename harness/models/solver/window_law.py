@@ -66,6 +66,6 @@ def mean_residence(window: Window) -> float:
     """
     if window.kind == "time":
         return window.length + window.slide / 2
-    c = chances(window.slide)
-    places = c.last - c.first + 1
-    return float(window.length + places @ (c.chance - (c.first + c.last) / 2) / window.slide)
+    acked = chances(window.slide)
+    places = acked.last - acked.first + 1
+    return float(window.length + places @ (acked.chance - (acked.first + acked.last) / 2) / window.slide)

@@ -51,7 +51,7 @@ def test_batches_at_random_wait_as_in_an_m_x_m_1_queue(fanout: list[float], load
 @njit
 def law_of(load, first, second, third, index, come):
     law = np.zeros(waiting.NUMBERS)
-    waiting_law(load, first, second, third, index, 0.0, come, law)
+    waiting_law(load, np.array([first, second, third]), index, 0.0, come, law)
     return law
 
 

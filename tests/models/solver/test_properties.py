@@ -150,7 +150,7 @@ def test_the_stages_add_up_to_the_mean_along_a_line(seed: int) -> None:
         return  # only where every row meets every stage
     found = solve(net)
     waits, holds = found.stage_means()
-    cells = found.flat.klass["first_cell"]
+    cells = found.flat.classes["first_cell"]
     service = 0.0
     for key, first, last in zip(found.names.inputs, cells[:-1], cells[1:], strict=True):
         if key.source:
