@@ -117,7 +117,7 @@ def test_the_rule_on_names_finds_what_it_is_for(source: str, found: set[str]) ->
 
 
 def firsts(call: ast.Call) -> int:
-    """How many ``first_*`` fields and arrays a call's arguments name."""
+    """Count the ``first_*`` fields and arrays that a call's arguments name."""
     names = [
         node.attr if isinstance(node, ast.Attribute) else node.id
         for argument in call.args

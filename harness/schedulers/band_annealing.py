@@ -16,7 +16,7 @@ from harness.schedulers.loads import IntArray
 
 
 class Cooling(NamedTuple):
-    """How one annealing goes.
+    """Length and temperature of one annealing, and the band that it goes for.
 
     Attributes
     ----------
@@ -62,8 +62,8 @@ class AnnealingStep(NamedTuple):
     back: IntArray
 
 
-class Search(NamedTuple):
-    """What an annealing has at hand; its functions change all of it.
+class AtHand(NamedTuple):
+    """All that an annealing has at hand, and changes.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ def set_band(problem: Balancing, band: LoadBand, width: float, mean: float) -> N
 
 
 @part
-def draw_step(problem: Balancing, search: Search, count: int) -> int:
+def draw_step(problem: Balancing, search: AtHand, count: int) -> int:
     """Write the groups of a step, and where they go; return how many they are.
 
     Parameters
@@ -182,7 +182,7 @@ def note_move(problem: Balancing, placed: Placed, away: Away, count: int, group:
 def anneal(problem: Balancing, start: IntArray, mean: float, budget: float, cooling: Cooling) -> IntArray:
     """Return the allocation with the smallest load distance that was met; at worst the start."""
     groups, nodes = problem.load.size, problem.capacity.size
-    search = Search(
+    search = AtHand(
         Placed(start.copy(), np.zeros(nodes)),
         LoadBand(np.empty(nodes), np.empty(nodes), np.empty(nodes)),
         Away(np.empty(groups, dtype=np.int64), np.full(groups, -1, dtype=np.int64)),
@@ -195,7 +195,7 @@ def anneal(problem: Balancing, start: IntArray, mean: float, budget: float, cool
 
 
 @kept
-def _anneal(problem: Balancing, search: Search, mean: float, left: float, cooling: Cooling) -> None:
+def _anneal(problem: Balancing, search: AtHand, mean: float, left: float, cooling: Cooling) -> None:
     placed, band, step = search.placed, search.band, search.step
     count = 0
     for group in range(problem.load.size):

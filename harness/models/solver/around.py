@@ -83,7 +83,7 @@ def holder(net: Flat, component: int, seat: int) -> int:
 
 @inner
 def _come(stages: Stages, around: Around, stream: int, seat: int, worker: int, found: ComplexArray) -> None:
-    """Add what comes over a stream to one of the target's seats, whose executor is in a worker."""
+    """Add what comes over a stream to a seat at its target, whose executor is in a worker."""
     net = stages.net
     if net.streams[stream].alike:
         add_scaled(chance(net, stream, 0, seat), around.come[stream, worker], found)

@@ -257,7 +257,7 @@ def reply_holds(stages: Stages, acker: int, sender: BatchSender) -> None:
 
 @bare
 def link_rate(stages: Stages, stream: int, sender: int, receiver: int) -> float:
-    """Return what fills the batch from a sender to a receiver of a stream: all their streams together."""
+    """Return the rate that fills a sender's batch for a receiver: all their streams together."""
     net = stages.net
     source, total = net.streams[stream].source, 0.0
     for cls in classes_of(net, net.streams[stream].target):
@@ -376,7 +376,7 @@ def _let_through(index: FloatArray, weight: float, rate: float, limit: float) ->
 
 @inlined
 def let_go(rate: float, limit: int, flush_ms: float, index: float, time_ms: float) -> float:
-    """Return what a flushed batch adds to the index at a time of what fills it, at ``rate`` in all."""
+    """Return how much a flushed batch adds to the index, at some time, by all that fills it at ``rate``."""
     gate = min(flush_ms, limit / rate)
     return min(rate * gate, max(limit - max(index, 1.0), 0.0)) * released(time_ms / gate)
 

@@ -1,7 +1,6 @@
 """Variability of what comes to a component's executors: flows of all streams, split and joined.
 
-What the executors of a source have in common fades on the way, and comes back in where the flows meet again
-(``flow``).
+Covariances of a source's executors fade on the way, and come back in where the flows meet again (``flow``).
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ def meet(stages: Stages, component: int, fade: FloatArray) -> None:
     Parameters
     ----------
     fade : array (kinds, scales)
-        What a hop leaves of an index's distance from 1.
+        Share of an index's distance from 1 that a hop leaves.
     """
     net, flow = stages.net, stages.flow
     first = net.components[component].first_executor

@@ -59,7 +59,7 @@ class Slowed(NamedTuple):
 
 
 class OnGrid(NamedTuple):
-    """What is linear on one grid of frequencies, and what comes to the sinks after the move.
+    """Linear parts on one grid of frequencies, and all that comes to the sinks after the move.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class StreamEnds(NamedTuple):
 
 
 class Fades(NamedTuple):
-    """What the hop of before leaves of an index's distance from 1, and what the hop of now leaves."""
+    """Shares of an index's distance from 1 that hops leave: the hop of before, and that of now."""
 
     before: FloatArray
     now: FloatArray
