@@ -90,7 +90,7 @@ test-hosts: servers setup-deep ## clusters on namespace hosts, which make a sand
 reliability: servers setup-dev ## the tests of docs/reliability.md, with their figures (at most 40 minutes)
 	@$(PY) scripts/reliability.py
 
-slowest: ## the 25 slowest Python tests of the last test runs
+slowest: ## the 25 slowest Python tests of the last test runs, and those that failed
 	@$(PY) scripts/slowest_tests.py $(RESULTS)
 
 lint: setup-dev
