@@ -54,7 +54,7 @@ _ALWAYS: Mapping[str, str] = {
     "spark.sql.codegen.cache.maxEntries": "2000",
 }
 _LOCAL: Mapping[str, str] = {
-    # Driver and executor are one process: a machine that slept, or whose clock was set, has not lost the other.
+    # Driver and executor are one process: after a sleep, or when the clock is set, neither is lost.
     "spark.network.timeout": "7d",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
