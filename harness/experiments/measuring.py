@@ -17,7 +17,7 @@ from harness.errors import NoOutput, StepInvalid
 from harness.experiments.config import Experiment, Step
 from harness.experiments.contracts import Deployment, MachineReadings, Phase, WorkerSeen
 from harness.experiments.precision import MOST_MISSED_FACTOR, Look, look, look_times, precision_words
-from harness.experiments.steady import Steadiness, burn_in, interval
+from harness.experiments.steady import Arrivals, Steadiness, burn_in, interval
 from harness.experiments.step_faults import StepFaults
 from harness.experiments.watching import View, Watched
 from harness.machine.readings import shares
@@ -195,15 +195,13 @@ class Measurement:
         self._await_reports(ended.workers)
         now = self._watched.view()
         inside = (now.left_ns >= start_ns) & (now.left_ns < end_ns)
-        steadiness = interval(
+        arrivals = Arrivals(
             (now.left_ns[inside] - start_ns) / 1e9,
             now.late_ms[inside],
-            start_s=0.0,
-            end_s=ended.length_s,
-            drift_pct=self._measure.burn_in.drift_pct,
-            sent_s=self._watched.due_s(start_ns),
-            weights=now.weight[inside],
+            now.weight[inside],
+            self._watched.due_s(start_ns),
         )
+        steadiness = interval(arrivals, 0.0, ended.length_s, self._measure.burn_in.drift_pct)
         return MeasuredInterval(
             latency=self._watched.latency,
             start_ns=start_ns,
@@ -236,14 +234,16 @@ class Measurement:
             # a bucket that the step began in holds what came before
             inside = (arrived_s >= 0) & (arrived_s < known_s)
             verdict = burn_in(
-                arrived_s[inside],
-                now.late_ms[inside],
+                Arrivals(
+                    arrived_s[inside],
+                    now.late_ms[inside],
+                    now.weight[inside],
+                    self._watched.due_s(self._up_ns),
+                ),
                 now_s=known_s,
                 least_s=max(limits.least_s - lag_s, 0.0),
                 most_s=max(limits.most_s - lag_s, 0.0),
                 drift_pct=limits.drift_pct,
-                sent_s=self._watched.due_s(self._up_ns),
-                weights=now.weight[inside],
             )
             if verdict.decided and elapsed >= limits.least_s:
                 self._require_output(now)

@@ -48,6 +48,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -133,25 +134,77 @@ class Steadiness:
     rate: Drift | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Arrivals:
+    """The messages of a step as far as known: their arrivals, and where it is known when they were sent.
+
+    Attributes
+    ----------
+    times_s, latency_ms : array_like, shape (n,)
+        When each message arrived at the sink, in seconds, and its latency.
+    weights : array_like, shape (n,), optional
+        How many messages each value stands for (`harness.experiments.precision.batch_totals`).
+    sent_s : array_like, shape (m,), optional
+        When messages were sent: the rate of arrivals is then judged against the rate of sending, which
+        also makes it independent of a schedule that is random or not constant.
+    outputs_per_message : float, optional
+        Arrivals that a message sent leads to, on average. With ``sent_s`` it reveals arrivals that
+        fall short of it, as those of a saturated topology do.
+
+    Raises
+    ------
+    ValueError
+        When it is known to what a message leads, and not when any was sent.
+    """
+
+    times_s: ArrayLike
+    latency_ms: ArrayLike
+    weights: ArrayLike | None = None
+    sent_s: ArrayLike | None = None
+    outputs_per_message: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.outputs_per_message is not None and self.sent_s is None:
+            raise ValueError("outputs_per_message needs sent_s")
+
+    def series(self, start_s: float, end_s: float, buckets: int) -> _Series:
+        """Count and sum by bucket of equal time.
+
+        Raises
+        ------
+        ValueError
+            When the span is empty or arrays differ in length.
+        StepInvalid
+            When a value is missing or negative.
+        """
+        times, latency = samples(self.times_s, self.latency_ms)
+        counts, sums = batch_totals(times, latency, start_s, end_s, buckets, self.weights)
+        return _Series(counts, sums, _sends(self.sent_s, start_s, end_s, buckets), self.outputs_per_message)
+
+
+class _Series(NamedTuple):
+    """Arrivals, their latencies' sums and the messages sent, by bucket; and the arrivals that one leads to."""
+
+    counts: Floats
+    sums: Floats
+    sends: Floats
+    outputs_per_message: float | None
+
+    def since(self, cut: int) -> _Series:
+        """Return it without its first buckets."""
+        counts, sums, sends = (values[cut:] for values in self[:3])
+        return _Series(counts, sums, sends, self.outputs_per_message)
+
+
 def burn_in(
-    times_s: ArrayLike,
-    latency_ms: ArrayLike,
-    now_s: float,
-    least_s: float,
-    most_s: float,
-    drift_pct: float,
-    bucket_s: float = 1.0,
-    sent_s: ArrayLike | None = None,
-    outputs_per_message: float | None = None,
-    weights: ArrayLike | None = None,
+    arrivals: Arrivals, now_s: float, least_s: float, most_s: float, drift_pct: float, bucket_s: float = 1.0
 ) -> Steadiness:
     """Decide from the data so far whether burn-in is over; meant to be called every few seconds.
 
     Parameters
     ----------
-    times_s, latency_ms : array_like, shape (n,)
-        When each message arrived at the sink, in seconds since the plan was up, and its latency. Those
-        from ``now_s`` on are ignored.
+    arrivals : Arrivals
+        In seconds since the plan was up. Those from ``now_s`` on are ignored.
     now_s : float
         Seconds since the plan was up.
     least_s, most_s : float
@@ -160,14 +213,6 @@ def burn_in(
         Change, in percent of the mean over the part judged, that still counts as steady.
     bucket_s : float
         Length of a bucket.
-    sent_s : array_like, shape (m,), optional
-        When messages were sent: the rate of arrivals is then judged against the rate of sending, which
-        also makes it independent of a schedule that is random or not constant.
-    outputs_per_message : float, optional
-        Arrivals that a message sent leads to, on average. With ``sent_s`` it reveals arrivals that
-        fall short of it, as those of a saturated topology do.
-    weights : array_like, shape (n,), optional
-        How many messages each value stands for (`harness.experiments.precision.batch_totals`).
 
     Returns
     -------
@@ -183,21 +228,17 @@ def burn_in(
     """
     if not (0 <= least_s <= most_s and bucket_s > 0 and drift_pct > 0):
         raise ValueError("burn-in needs 0 <= least_s <= most_s, bucket_s > 0 and drift_pct > 0")
-    if outputs_per_message is not None and sent_s is None:
-        raise ValueError("outputs_per_message needs sent_s")
-    times, latency = samples(times_s, latency_ms)
     final = now_s >= most_s
     buckets = int(now_s / bucket_s + 1e-9)
     if now_s < least_s or buckets < LEAST_BUCKETS:
         return Steadiness(False, final, None, f"{now_s:.0f} s are too short to judge")
     # An unfinished last bucket waits for the next call.
-    counts, sums = batch_totals(times, latency, 0, buckets * bucket_s, buckets, weights)
-    if not counts.any():
+    series = arrivals.series(0, buckets * bucket_s, buckets)
+    if not series.counts.any():
         return Steadiness(False, final, None, f"no message arrived in {now_s:.0f} s")
-    sends = _sends(sent_s, 0, buckets * bucket_s, buckets)
-    cut = min(truncation(counts, sums), buckets - LEAST_BUCKETS)
+    cut = min(truncation(series.counts, series.sums), buckets - LEAST_BUCKETS)
     start = cut * bucket_s
-    drifts = _judge(counts[cut:], sums[cut:], sends[cut:], drift_pct, outputs_per_message)
+    drifts = _judge(series.since(cut), drift_pct)
     if drifts is None:
         return Steadiness(False, final, None, f"no message arrived since {start:.0f} s")
     answer = _answer(drifts, start, drift_pct)
@@ -210,20 +251,13 @@ def burn_in(
 
 
 def interval(
-    times_s: ArrayLike,
-    latency_ms: ArrayLike,
-    start_s: float,
-    end_s: float,
-    drift_pct: float,
-    bucket_s: float = 1.0,
-    sent_s: ArrayLike | None = None,
-    outputs_per_message: float | None = None,
-    weights: ArrayLike | None = None,
+    arrivals: Arrivals, start_s: float, end_s: float, drift_pct: float, bucket_s: float = 1.0
 ) -> Steadiness:
     """Judge a measured interval: it stands unless a drift is detected in it.
 
-    Parameters are those of `burn_in`, with the interval's two ends. The buckets are shortened where
-    that is needed to have `LEAST_BUCKETS` of them, and so that they fill the interval.
+    Parameters are those of `burn_in`, with the interval's two ends on the clock of the arrivals. The
+    buckets are shortened where that is needed to have `LEAST_BUCKETS` of them, and so that they fill the
+    interval.
 
     Raises
     ------
@@ -232,11 +266,8 @@ def interval(
     StepInvalid
         When a value is missing or negative.
     """
-    times, latency = samples(times_s, latency_ms)
     buckets = max(LEAST_BUCKETS, round((end_s - start_s) / bucket_s))
-    counts, sums = batch_totals(times, latency, start_s, end_s, buckets, weights)
-    sends = _sends(sent_s, start_s, end_s, buckets)
-    drifts = _judge(counts, sums, sends, drift_pct, outputs_per_message)
+    drifts = _judge(arrivals.series(start_s, end_s, buckets), drift_pct)
     if drifts is None:
         return Steadiness(False, True, None, "no message arrived in the interval")
     return _answer(drifts, start_s, drift_pct)
@@ -358,10 +389,9 @@ def _sends(sent_s: ArrayLike | None, start_s: float, end_s: float, buckets: int)
     return batch_totals(*samples(sent, np.zeros_like(sent)), start_s, end_s, buckets)[0]
 
 
-def _judge(
-    counts: Floats, sums: Floats, sends: Floats, tolerance_pct: float, outputs_per_message: float | None
-) -> tuple[Drift, Drift] | None:
+def _judge(series: _Series, tolerance_pct: float) -> tuple[Drift, Drift] | None:
     """Return the drifts of latency and rate; None when nothing arrived or nothing was sent."""
+    counts, sums, sends, outputs_per_message = series
     if not (counts.any() and sends.any()):
         return None
     latency = drift("latency", counts, sums, tolerance_pct)

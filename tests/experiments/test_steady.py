@@ -19,6 +19,7 @@ from harness.errors import StepInvalid
 from harness.experiments.steady import (
     DETECTION_ALPHA,
     INDEPENDENT_SHAPES,
+    Arrivals,
     Steadiness,
     burn_in,
     drift,
@@ -48,18 +49,18 @@ def windows(seed: int, shares: Floats = RARE_SHARES) -> tuple[Floats, Floats]:
 def refused(streams: list[tuple[Floats, Floats]], change: Change = np.ones_like) -> int:
     """Count the streams refused over 60 s with a tolerance of 10 %."""
     return sum(
-        not interval(times, latency * change(times / LENGTH_S), 0, LENGTH_S, drift_pct=10).steady
+        not interval(Arrivals(times, latency * change(times / LENGTH_S)), 0, LENGTH_S, drift_pct=10).steady
         for times, latency in streams
     )
 
 
 def live(
-    times: Floats, latency: Floats, least_s: float = 15, most_s: float = 60, **more: object
+    times: Floats, latency: Floats, least_s: float = 15, most_s: float = 60
 ) -> tuple[Steadiness, float]:
     """Ask every 3 s, with what has arrived, until the answer is final."""
     for now_s in np.arange(least_s, most_s + 3, 3.0):
         known = times < now_s
-        answer = burn_in(times[known], latency[known], now_s, least_s, most_s, 10, **more)  # type: ignore[arg-type]
+        answer = burn_in(Arrivals(times[known], latency[known]), now_s, least_s, most_s, 10)
         if answer.decided:
             return answer, now_s
     raise AssertionError("undecided at the most time")
@@ -172,7 +173,7 @@ def test_lasting_drifts_never_end_burn_in(change: Change) -> None:
 def test_a_rate_that_changes_is_refused() -> None:
     rng = np.random.default_rng(3)
     times = np.concatenate([rng.uniform(0, 30, 3000), rng.uniform(30, 60, 2000)])
-    answer = interval(times, rng.exponential(20, times.size), 0, 60, drift_pct=10)
+    answer = interval(Arrivals(times, rng.exponential(20, times.size)), 0, 60, drift_pct=10)
     assert not answer.steady
     assert "rate" in answer.reason
     assert answer.rate is not None
@@ -184,44 +185,47 @@ def test_a_rate_that_follows_the_sending_is_steady() -> None:
     rng = np.random.default_rng(3)
     sent = np.concatenate([rng.uniform(0, 30, 3000), rng.uniform(30, 60, 2000)])
     latency = rng.exponential(20, sent.size)
-    assert interval(sent + latency / 1e3, latency, 0, 60, drift_pct=10, sent_s=sent).steady
+    assert interval(Arrivals(sent + latency / 1e3, latency, sent_s=sent), 0, 60, drift_pct=10).steady
 
 
 def test_arrivals_that_fall_short_are_refused() -> None:
     # Saturation behind a limit of pending messages: latency and rate are constant, 80 of 100 arrive.
     sent, arrived = np.arange(0, 60, 0.01), np.arange(0, 60, 0.0125)
     latency = np.full(arrived.size, 50.0)
-    assert interval(arrived, latency, 0, 60, 10, sent_s=sent).steady
-    answer = interval(arrived, latency, 0, 60, 10, sent_s=sent, outputs_per_message=1)
+    unknown, all_, most = (Arrivals(arrived, latency, sent_s=sent, outputs_per_message=n) for n in (None, 1, 0.8))
+    assert interval(unknown, 0, 60, 10).steady
+    answer = interval(all_, 0, 60, 10)
     assert not answer.steady
     assert "arrivals against those expected -20.0 %" in answer.reason
-    assert interval(arrived, latency, 0, 60, 10, sent_s=sent, outputs_per_message=0.8).steady
-    final = burn_in(arrived, latency, 60, 15, 60, 10, sent_s=sent, outputs_per_message=1)
+    assert interval(most, 0, 60, 10).steady
+    final = burn_in(all_, 60, 15, 60, 10)
     assert (final.steady, final.decided) == (False, True)
 
 
 def test_silence_is_not_steady() -> None:
     early = np.arange(0, 20, 0.01)
-    assert burn_in([], [], 30, 15, 60, 10).reason == "no message arrived in 30 s"
-    final = burn_in(early, np.ones(early.size), 60, 15, 60, 10)
+    assert burn_in(Arrivals([], []), 30, 15, 60, 10).reason == "no message arrived in 30 s"
+    final = burn_in(Arrivals(early, np.ones(early.size)), 60, 15, 60, 10)
     assert (final.steady, final.decided) == (False, True)
-    assert not interval([], [], 0, 30, 10).steady
-    assert not interval(early, np.ones(early.size), 0, 60, 10).steady
+    assert not interval(Arrivals([], []), 0, 30, 10).steady
+    assert not interval(Arrivals(early, np.ones(early.size)), 0, 60, 10).steady
 
 
 def test_too_early_is_undecided() -> None:
     times = np.arange(0, 60, 0.01)
-    answer = burn_in(times, np.ones(times.size), 14.9, 15, 60, 10)
+    even = Arrivals(times, np.ones(times.size))
+    answer = burn_in(even, 14.9, 15, 60, 10)
     assert (answer.steady, answer.decided, answer.start_s) == (False, False, None)
-    short = burn_in(times, np.ones(times.size), 5, 2, 5, 10)
+    short = burn_in(even, 5, 2, 5, 10)
     assert (short.steady, short.decided) == (False, True)
-    assert burn_in(times, np.ones(times.size), 5, 2, 5, 10, bucket_s=0.25).steady
+    assert burn_in(even, 5, 2, 5, 10, bucket_s=0.25).steady
 
 
 def test_messages_after_now_are_ignored() -> None:
     times, latency = plain(1)
     known = times < 30
-    assert burn_in(times, latency, 30, 15, 60, 10) == burn_in(times[known], latency[known], 30, 15, 60, 10)
+    so_far = Arrivals(times[known], latency[known])
+    assert burn_in(Arrivals(times, latency), 30, 15, 60, 10) == burn_in(so_far, 30, 15, 60, 10)
 
 
 def test_truncation_minimises_the_standard_error() -> None:
@@ -250,8 +254,8 @@ def test_units_of_latency_and_origin_of_time_do_not_matter(
     rng = np.random.default_rng(seed)
     times = (rng.integers(0, 60, 1000) + 0.5).astype(float)
     latency = rng.exponential(20, 1000) * (1 + trend * times / 60)
-    first = interval(times, latency, 0, 60, 10)
-    other = interval(times + shift_s, latency * scale, shift_s, 60 + shift_s, 10)
+    first = interval(Arrivals(times, latency), 0, 60, 10)
+    other = interval(Arrivals(times + shift_s, latency * scale), shift_s, 60 + shift_s, 10)
     assert other.steady == first.steady
     assert first.latency is not None
     assert other.latency is not None
@@ -261,8 +265,8 @@ def test_units_of_latency_and_origin_of_time_do_not_matter(
 
 def test_wrong_input() -> None:
     with pytest.raises(ValueError, match="least_s"):
-        burn_in([1.0], [1.0], 30, 60, 15, 10)
+        burn_in(Arrivals([1.0], [1.0]), 30, 60, 15, 10)
     with pytest.raises(ValueError, match="needs sent_s"):
-        burn_in([1.0], [1.0], 30, 15, 60, 10, outputs_per_message=1)
+        Arrivals([1.0], [1.0], outputs_per_message=1)
     with pytest.raises(StepInvalid, match="1 are missing and 0 negative"):
-        interval([1.0, 2.0], [1.0, np.nan], 0, 60, 10)
+        interval(Arrivals([1.0, 2.0], [1.0, np.nan]), 0, 60, 10)

@@ -12,7 +12,7 @@ from harness.backends.metrics.rows import MetricRows
 from harness.experiments import watching
 from harness.experiments.contracts import OwnMessages
 from harness.experiments.precision import batch_totals, look
-from harness.experiments.steady import burn_in
+from harness.experiments.steady import Arrivals, burn_in
 from harness.experiments.watching import Reports, WatchedMessages
 from harness.experiments.workload_tables import RECEIVED, SENT
 
@@ -97,7 +97,7 @@ def test_a_steady_stream_is_steady_and_its_mean_known() -> None:
     steady(rows, 60, 10 + 0.2 * np.random.default_rng(1).standard_normal(60))
     view = reports(rows).view()
     at_s = (view.left_ns - UP_NS) / 1e9
-    found = burn_in(at_s, view.late_ms, 30, 15, 60, 10, weights=view.weight)
+    found = burn_in(Arrivals(at_s, view.late_ms, view.weight), 30, 15, 60, 10)
     assert found.steady
     seen = look(at_s, view.latency_ms, 30, 60, 3, weights=view.weight)
     assert seen.mean == pytest.approx(10, rel=0.02)
@@ -109,7 +109,7 @@ def test_a_drift_is_refused() -> None:
     steady(rows, 60, np.linspace(5, 15, 60))
     view = reports(rows).view()
     at_s = (view.left_ns - UP_NS) / 1e9
-    assert not burn_in(at_s, view.late_ms, 60, 15, 60, 10, weights=view.weight).steady
+    assert not burn_in(Arrivals(at_s, view.late_ms, view.weight), 60, 15, 60, 10).steady
 
 
 @dataclass

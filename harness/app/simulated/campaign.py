@@ -30,6 +30,7 @@ from harness.experiments.measuring import MeasuredInterval
 from harness.experiments.precision import look
 from harness.experiments.progress import ProgressFile
 from harness.experiments.schedule import NS_PER_S, BegunSchedule, Due, Schedule, schedule_of
+from harness.experiments.steady import Arrivals
 from harness.experiments.steady import interval as steadiness
 from harness.experiments.step_progress import finished_step_progress
 from harness.experiments.turns import Turns
@@ -273,12 +274,10 @@ def _measured(
         looks_planned=1,
         stop_reason="precision" if seen.enough else "time-limit",
         steadiness=steadiness(
-            left_s[left],
-            (left_s - scheduled_s)[left] * 1000,
+            Arrivals(left_s[left], (left_s - scheduled_s)[left] * 1000, sent_s=sent_s),
             start_s=0.0,
             end_s=span.interval_s,
             drift_pct=experiment.measure.burn_in.drift_pct,
-            sent_s=sent_s,
         ),
         complete_latency_ms=_complete_latency(played),
         machine_busy_pct=0.0,
