@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, TypedDict, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -402,3 +402,20 @@ class CheckResult:
     status: Verdict
     step: int | None = None
     detail: str = ""
+
+
+class CheckWritten(TypedDict):
+    """A check in ``verdict.json``; ``step`` is null for one of the whole run."""
+
+    check: str
+    status: Verdict
+    step: int | None
+    detail: str
+
+
+class VerdictWritten(TypedDict):
+    """``verdict.json``."""
+
+    schema: int
+    verdict: Verdict
+    checks: list[CheckWritten]

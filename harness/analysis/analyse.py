@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from harness.analysis.judge.summary import Summary
 from harness.analysis.spark.inputs import read_run
 from harness.analysis.spark.session import spark_session
 from harness.machine.whole_files import own_folder
-from harness.protocols import CheckResult
+from harness.protocols import CheckResult, CheckWritten, Verdict, VerdictWritten
 from harness.runs import judged_alone
 from harness.schemas import SCHEMA_VERSION
 
@@ -77,9 +76,12 @@ def _write_pairs(pairs: pa.Table, predictions: Path, target: Path) -> None:
     pq.write_table(pairs, target, compression="zstd")
 
 
-def verdict_json(verdict: str, results: Sequence[CheckResult]) -> dict[str, object]:
+def verdict_json(verdict: Verdict, results: Sequence[CheckResult]) -> VerdictWritten:
     """Return the contents of ``verdict.json``."""
-    return {"schema": SCHEMA_VERSION, "verdict": verdict, "checks": [asdict(r) for r in results]}
+    checks: list[CheckWritten] = [
+        {"check": r.check, "status": r.status, "step": r.step, "detail": r.detail} for r in results
+    ]
+    return {"schema": SCHEMA_VERSION, "verdict": verdict, "checks": checks}
 
 
 def _write_json(path: Path, value: object) -> None:

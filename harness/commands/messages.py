@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -22,6 +22,9 @@ from harness.commands.common import (
 )
 from harness.commands.running import CHECKED, in_its_place, measure_steps
 from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.runs import Run
 
 
 @click.command("measure-messages")
@@ -111,7 +114,7 @@ def _measure(
     runs: Path,
     wait: bool,
     shared_loopback: bool,
-) -> Any:
+) -> Run:
     from harness.app import campaigning
     from harness.app.jars import jars
     from harness.app.message_costs import message_experiment

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Never
 
 import click
 from click.core import ParameterSource
@@ -32,11 +33,18 @@ from harness.commands.completing import ExperimentName, ModelName, RunFolder
 from harness.errors import HarnessError, UsageError
 
 if TYPE_CHECKING:
+    from harness.analysis.judge.summary import Summary
+    from harness.experiments.config import Experiment, Step
+    from harness.experiments.step_settings import StepSpec
     from harness.machine.machine_lock import MachineLock
+    from harness.machine.servers import ServerHomes
+    from harness.protocols import Verdict, VerdictWritten
+    from harness.runs import Run
+    from harness.topologies.jar import JarTopology
 
 CHECKED = "STORM_HARNESS_CHECKED"
 """Environment variable: the experiment and the machine were checked before the sandbox was entered."""
-VERDICT_STATUS = {"valid": 0, "invalid": 3, "unknown": 4}
+VERDICT_STATUS: Mapping[Verdict, int] = {"valid": 0, "invalid": 3, "unknown": 4}
 
 
 @click.command()
@@ -69,41 +77,134 @@ def run(
     harness run --resume runs/quick/20260102T030405Z
     harness run quick --set cluster.kind=simulator
     """
-    from harness.app import campaigning
-    from harness.app.clusters import as_found
-    from harness.app.jars import jars
-    from harness.experiments.loading import expand_steps, load, require_secrets
-    from harness.runs import Run
-
     if (experiment is None) == (resume is None):
         raise UsageError("give either an EXPERIMENT or --resume RUN", "see harness run --help")
     given = click.get_current_context().get_parameter_source("runs")
     if resume is not None and given is not ParameterSource.DEFAULT:
         raise UsageError("--runs cannot move a run that has begun", "leave it out")
     stop_as_by_ctrl_c()
-    resumed = Run(resume) if resume else None
-    loaded = load(resumed.path / "experiment.yaml" if resumed else str(experiment), overrides)
-    if resumed:
-        unfinished = len(resumed.ended_steps) < len(expand_steps(loaded))
-        require_secrets(resumed.path / "experiment.yaml", overrides, unfinished)
-    if not loaded.cluster.measured:
-        _simulate(loaded, resumed, runs, as_json)
-    loaded = as_found(loaded)
-    left = resumed is None or len(resumed.ended_steps) < len(expand_steps(loaded))
-    if os.environ.pop(CHECKED, None) is None:  # in the sandbox this function is run once more
-        _show_findings(loaded)
+    prepared = _prepare(experiment, overrides, resume, runs)
+    measured = prepared.experiment.cluster.measured
+    execution = _measured(prepared, shared_loopback, wait=wait) if measured else _played(prepared)
+    with execution as executed:
+        _predict(executed, prepared.experiment.models)
+        # from the sandbox's own network no Spark cluster is reached
+        verdict = _report(executed, "local[2]" if measured else None)
+    _finish(as_json, executed, verdict)
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """An experiment that can be carried out, and where it is written.
+
+    Attributes
+    ----------
+    experiment : Experiment
+    resumed : Run, optional
+        The run that is gone on with; without one, a new one begins.
+    runs : Path
+        Where new run directories go.
+    """
+
+    experiment: Experiment
+    resumed: Run | None
+    runs: Path
+
+    @property
+    def steps(self) -> int:
+        """How many steps the experiment has."""
+        from harness.experiments.loading import expand_steps
+
+        return len(expand_steps(self.experiment))
+
+    @property
+    def unfinished(self) -> bool:
+        """True where a step is left to measure."""
+        return self.resumed is None or len(self.resumed.ended_steps) < self.steps
+
+    def begun(self, experiment: Experiment, environment: Mapping[str, object]) -> Run:
+        """Return the run that is gone on with, or a new one of an experiment as it is by now."""
+        from harness.experiments.loading import files
+        from harness.runs import Run
+
+        return self.resumed or Run.create(self.runs, experiment.name, files(experiment), environment)
+
+
+def _prepare(
+    experiment: str | None, overrides: tuple[str, ...], resume: Path | None, runs: Path
+) -> PreparedRun:
+    """Read the experiment of a new run, or of the one that is gone on with."""
+    from harness.experiments.loading import load, require_secrets
+    from harness.runs import Run
+
+    if resume is None:
+        return PreparedRun(load(str(experiment), overrides), None, runs)
+    resumed = Run(resume)
+    file = resumed.path / "experiment.yaml"
+    prepared = PreparedRun(load(file, overrides), resumed, runs)
+    require_secrets(file, overrides, prepared.unfinished)
+    return prepared
+
+
+@contextmanager
+def _measured(asked: PreparedRun, shared_loopback: bool, *, wait: bool) -> Iterator[Run]:
+    """Measure what a run lacks, and give it; the machine's lock is held until the block ends.
+
+    Models and Spark take both cores of a run that would measure beside them.
+    """
+    from harness.app import campaigning, measured_with
+    from harness.app.clusters import as_found
+    from harness.app.jars import jars
+
+    prepared = replace(asked, experiment=as_found(asked.experiment))
+    experiment, resumed = prepared.experiment, prepared.resumed
+    if os.environ.pop(CHECKED, None) is None:  # in the sandbox the command is run once more
+        _show_findings(experiment)
         require_tools()
         jars()
-        if left:
-            campaigning.require_room(resumed.path if resumed else runs, loaded)
-    with in_its_place(loaded, shared_loopback, wait=wait, needs_machine=left) as (homes, alone):
-        _measure(loaded, resumed, runs, homes, alone, as_json)
+        if prepared.unfinished:
+            campaigning.require_room(resumed.path if resumed else prepared.runs, experiment)
+    place = in_its_place(experiment, shared_loopback, wait=wait, needs_machine=prepared.unfinished)
+    with place as (homes, alone):
+        known = _captured(experiment, homes)
+        if known is not experiment:  # what the jar gives its workers is known by now
+            campaigning.require_room(prepared.runs, known)
+        run = prepared.begun(known, campaigning.environment(known))
+        if alone:
+            run = measured_with.kept(run, known)
+        err.print(f"run directory {relative(run.path)}")
+        with run.exclusively(), _resumable(run, prepared.steps):
+            if alone and resumed:
+                campaigning.note_resumption(resumed, known)
+            measure_steps(known, run, homes, alone)
+            _require_measured(run)
+            yield run
+
+
+@contextmanager
+def _played(prepared: PreparedRun) -> Iterator[Run]:
+    """Play what a run lacks instead of measuring it, and give it."""
+    from harness.app import measured_with
+    from harness.app.simulated.campaign import carry_out
+    from harness.machine.environment import describe
+    from harness.machine.servers import STORM_VERSION
+
+    experiment = prepared.experiment
+    _show_findings(experiment)
+    run = prepared.begun(experiment, describe(experiment.cluster.kind, {"storm": STORM_VERSION}))
+    if prepared.unfinished:
+        run = measured_with.kept(run, experiment)
+    err.print(f"[yellow]simulated, not measured:[/] run directory {relative(run.path)}")
+    with run.exclusively(), _resumable(run, prepared.steps):
+        carry_out(experiment, run, lambda line: err.print(line, highlight=False, markup=False))
+        _require_measured(run)
+        yield run
 
 
 @contextmanager
 def in_its_place(
-    experiment: Any, shared_loopback: bool, *, wait: bool, needs_machine: bool = True
-) -> Iterator[tuple[Any, MachineLock | None]]:
+    experiment: Experiment, shared_loopback: bool, *, wait: bool, needs_machine: bool = True
+) -> Iterator[tuple[ServerHomes, MachineLock | None]]:
     """Go on where an experiment may be measured: with the machine's lock, and its servers in a sandbox.
 
     The whole command is run once more in the sandbox. Given are the servers' homes and the lock.
@@ -127,34 +228,7 @@ def in_its_place(
         yield homes, alone
 
 
-def _measure(
-    experiment: Any, resumed: Any, runs: Path, homes: Any, alone: MachineLock | None, as_json: bool
-) -> None:
-    """Measure what a run lacks, with the machine's lock, then judge the models on it, and end.
-
-    The lock is held to the end: models and Spark take both cores of a run that would measure beside them.
-    """
-    from harness.app import campaigning, measured_with
-    from harness.experiments.loading import expand_steps, files
-    from harness.runs import Run
-
-    loaded = _captured(experiment, homes)
-    if loaded is not experiment:  # what the jar gives its workers is known by now
-        campaigning.require_room(runs, loaded)
-    measured = resumed or Run.create(runs, loaded.name, files(loaded), campaigning.environment(loaded))
-    if alone:
-        measured = measured_with.kept(measured, loaded)
-    err.print(f"run directory {relative(measured.path)}")
-    with measured.exclusively(), _resumable(measured, len(expand_steps(loaded))):
-        if alone and resumed:
-            campaigning.note_resumption(resumed, loaded)
-        measure_steps(loaded, measured, homes, alone)
-        _require_measured(measured)
-        _predict(measured, loaded.models)
-        _report(measured, as_json, "local[2]")  # from the sandbox's own network no Spark cluster is reached
-
-
-def measure_steps(experiment: Any, run_: Any, homes: Any, alone: MachineLock | None) -> None:
+def measure_steps(experiment: Experiment, run_: Run, homes: ServerHomes, alone: MachineLock | None) -> None:
     """Measure what a run lacks, and show how far it is."""
     from harness.app import campaigning
     from harness.commands.console import ProgressDisplay
@@ -181,15 +255,16 @@ def check(experiment: str, overrides: tuple[str, ...], as_json: bool) -> None:
     from harness.app.clusters import access, as_found
     from harness.experiments.loading import expand_steps, load
     from harness.machine import servers
+    from harness.topologies.drawing import draw
 
     loaded = as_found(load(experiment, overrides))
     if loaded.topology.of_a_jar:
         loaded = _captured(loaded, servers.install(progress=err.print), show=False)
-        _show_topology(loaded.topology)
+    topology = loaded.topology
+    if topology.of_a_jar:
+        _show_topology(topology)
     else:
-        from harness.topologies.drawing import draw
-
-        click.echo("\n".join(draw(loaded.topology.query_plan())))
+        click.echo("\n".join(draw(topology.query_plan())))
     warnings = _show_findings(loaded)
     where = access(loaded).use() if loaded.cluster.measured else ""
     steps = expand_steps(loaded)
@@ -244,10 +319,11 @@ def report(run_path: Path, master: str | None, as_json: bool) -> None:
     """
     from harness.runs import Run
 
-    _report(Run(run_path), as_json, master)
+    run_ = Run(run_path)
+    _finish(as_json, run_, _report(run_, master))
 
 
-def _placed_by(spec: Any) -> str:
+def _placed_by(spec: StepSpec) -> str:
     """Say what places a step's executors; nothing of Storm's own scheduler."""
     if spec.placement is not None:
         return f", placed by {spec.placement.name}"
@@ -255,13 +331,13 @@ def _placed_by(spec: Any) -> str:
     return f", scheduler {spec.placed_by}{source}" if spec.placed_by else ""
 
 
-def _batches(step: Any) -> str:
+def _batches(step: Step) -> str:
     """Say which of a step's tuples travel in batches; nothing where all travel alone."""
     sizes = ", ".join(f"{name} of {rule.size}" for name, rule in step.batching.items())
     return f", batches: {sizes}" if sizes else ""
 
 
-def _show_findings(experiment: Any) -> list[str]:
+def _show_findings(experiment: Experiment) -> list[str]:
     """Show the warnings about an experiment; raise for what cannot work."""
     from harness.app.planning import check_placements
     from harness.experiments.preflight import findings
@@ -279,29 +355,7 @@ def _show_findings(experiment: Any) -> list[str]:
     return warnings
 
 
-def _simulate(experiment: Any, resumed: Any, runs: Path, as_json: bool) -> None:
-    """Play an experiment instead of measuring it, judge the models on the played run, and end."""
-    from harness.app import measured_with
-    from harness.app.simulated.campaign import carry_out
-    from harness.experiments.loading import expand_steps, files
-    from harness.machine.environment import describe
-    from harness.machine.servers import STORM_VERSION
-    from harness.runs import Run
-
-    _show_findings(experiment)
-    environment = describe(experiment.cluster.kind, {"storm": STORM_VERSION})
-    played = resumed or Run.create(runs, experiment.name, files(experiment), environment)
-    if len(played.ended_steps) < len(expand_steps(experiment)):
-        played = measured_with.kept(played, experiment)
-    err.print(f"[yellow]simulated, not measured:[/] run directory {relative(played.path)}")
-    with played.exclusively(), _resumable(played, len(expand_steps(experiment))):
-        carry_out(experiment, played, lambda line: err.print(line, highlight=False, markup=False))
-        _require_measured(played)
-        _predict(played, experiment.models)
-        _report(played, as_json)
-
-
-def _require_measured(run_: Any) -> None:
+def _require_measured(run_: Run) -> None:
     """Refuse to judge a run whose steps were all declined."""
     declined = run_.declined_steps
     if declined and not run_.finished_steps:
@@ -310,7 +364,7 @@ def _require_measured(run_: Any) -> None:
 
 
 @contextmanager
-def _resumable(run_: Any, steps: int) -> Iterator[None]:
+def _resumable(run_: Run, steps: int) -> Iterator[None]:
     """Add to the error of a run that stops how many of its steps are kept, and how to go on."""
     try:
         yield
@@ -322,7 +376,7 @@ def _resumable(run_: Any, steps: int) -> Iterator[None]:
         raise
 
 
-def _captured(experiment: Any, homes: Any, show: bool = True) -> Any:
+def _captured(experiment: Experiment, homes: ServerHomes, show: bool = True) -> Experiment:
     """Return the experiment with what its jar's main submits, where it has one; show its findings."""
     from harness.app.jars import jars
     from harness.storm import capturing
@@ -333,13 +387,14 @@ def _captured(experiment: Any, homes: Any, show: bool = True) -> Any:
     return known
 
 
-def _show_topology(topology: Any) -> None:
+def _show_topology(topology: JarTopology) -> None:
     """Show a jar's topology as it was captured."""
     from harness.storm.capturing import CAPTURED_AS
     from harness.topologies.jar import NAME
     from harness.topologies.roles import traits
 
     found = topology.captured
+    assert found is not None  # it was captured before it is shown
     name = found.topology.replace(CAPTURED_AS, NAME)
     click.echo(f"{topology.main} submits {name!r}")
     table = Table(box=None, pad_edge=False)
@@ -361,15 +416,15 @@ def _show_topology(topology: Any) -> None:
         click.echo(f"  {s.source} -> {s.target}: {s.grouping}{named}")
 
 
-def _predict(run_: Any, models: tuple[str, ...]) -> int:
+def _predict(run_: Run, models: tuple[str, ...]) -> int:
     from harness.analysis.judge.predicting import predict as predict_pairs
 
     table = predict_pairs(run_, models, lambda name: err.print(f"predicting with {name}"))
     return int(table.num_rows)
 
 
-def _report(run_: Any, as_json: bool, master: str | None = None) -> None:
-    """Analyse a run and end with its verdict's exit status."""
+def _report(run_: Run, master: str | None) -> Verdict:
+    """Analyse a run, show what was found, and return its verdict."""
     from harness.analysis.analyse import analyse
     from harness.analysis.judge.predicting import ensure_predicted
     from harness.analysis.judge.summary import leading
@@ -377,7 +432,7 @@ def _report(run_: Any, as_json: bool, master: str | None = None) -> None:
     ensure_predicted(run_, lambda name: err.print(f"predicting with {name}"))
     err.print("computing error matrices and figures with Spark")
     summary = analyse(run_.path, master)
-    verdict = json.loads((run_.path / "verdict.json").read_text())
+    verdict: VerdictWritten = json.loads((run_.path / "verdict.json").read_text())
     table = Table(title=f"{run_.path.parent.name}: error of the mean, off-diagonal pairs, all messages")
     for column in ("model", "measure", "judged", "median %", "worst %"):
         table.add_column(column)
@@ -387,11 +442,15 @@ def _report(run_: Any, as_json: bool, master: str | None = None) -> None:
     for line in verdict_lines(verdict):
         click.echo(line)
     click.echo(f"report: {relative(run_.path / 'report.html')}")
-    status = VERDICT_STATUS[verdict["verdict"]]
-    finish(as_json, {"run": str(run_.path), "verdict": verdict["verdict"]}, status)
+    return verdict["verdict"]
 
 
-def verdict_lines(verdict: Any) -> list[str]:
+def _finish(as_json: bool, run_: Run, verdict: Verdict) -> Never:
+    """End a command with the exit status of a run's verdict."""
+    finish(as_json, {"run": str(run_.path), "verdict": verdict}, VERDICT_STATUS[verdict])
+
+
+def verdict_lines(verdict: VerdictWritten) -> list[str]:
     """Say what ``verdict.json`` says: what was measured, which steps twice and why, and what did not pass."""
     from harness.analysis.judge.checks import DECLINED
 
@@ -409,7 +468,7 @@ def verdict_lines(verdict: Any) -> list[str]:
     return lines
 
 
-def headline(summary: Any, measures: Sequence[str]) -> list[tuple[str, ...]]:
+def headline(summary: Summary, measures: Sequence[str]) -> list[tuple[str, ...]]:
     """Return the rows of the table that ends a run: the errors are those of the pairs that were judged."""
     return [
         (

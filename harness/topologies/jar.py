@@ -157,7 +157,7 @@ class JarTopology(RewritableTopology):
         Storm settings that take the place of the topology's own.
     """
 
-    of_a_jar: ClassVar[bool] = True
+    of_a_jar: ClassVar[Literal[True]] = True
     """Whether a jar brings it: its main has to be run to know what it is made of."""
 
     jar: Path

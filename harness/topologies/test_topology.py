@@ -160,7 +160,7 @@ class Topology(RewritableTopology):
         Any Storm setting that has no key of its own.
     """
 
-    of_a_jar: ClassVar[bool] = False
+    of_a_jar: ClassVar[Literal[False]] = False
     """Whether a jar brings it: its main has to be run to know what it is made of."""
     main_heap_mb: ClassVar[int] = MAIN_HEAP_MB
     main_patience_s: ClassVar[int] = MAIN_PATIENCE_S

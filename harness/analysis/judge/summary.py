@@ -14,6 +14,7 @@ from harness.analysis.judge.judged_rows import judged_column
 from harness.analysis.spark import tables
 from harness.analysis.spark.inputs import STEP_NUMBERS, RunRecord
 from harness.machine.environment import commit
+from harness.protocols import Verdict
 from harness.schemas import LATENCIES, SCHEMA_VERSION, Measure
 
 NO_CHANGE = "no-change"
@@ -81,7 +82,7 @@ class Summary(TypedDict):
     topology: str
     cluster_kind: str
     measured: bool
-    verdict: str
+    verdict: Verdict
     steps: int
     evidence: list[EvidenceSummary]
     errors: list[ErrorSummary]
@@ -193,7 +194,7 @@ def matrices(errors: DataFrame) -> pd.DataFrame:
     return tables.collect_frame(cells, "error matrices")
 
 
-def summary(run: RunRecord, verdict: str, summaries: list[ErrorSummary]) -> Summary:
+def summary(run: RunRecord, verdict: Verdict, summaries: list[ErrorSummary]) -> Summary:
     """Put ``summary.json`` together."""
     topology: Any = run.experiment.get("topology", {})
     return Summary(
