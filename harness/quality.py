@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from harness.plans import Frozen
 
@@ -13,6 +12,87 @@ class Finding(Frozen):
 
     ok: bool
     detail: str = ""
+
+
+class Ledger(Frozen):
+    """Counts of messages due in the interval unless said otherwise.
+
+    Attributes
+    ----------
+    sent : int
+        Confirmed by the broker.
+    unconfirmed : int
+        Handed to the Kafka client, which reported an error.
+    received : int
+        At least one member reached a sink.
+    absorbed : int
+        A window holds a member, and none reached a sink.
+    filtered : int
+        Filters left out all that there was of it, as the workload's seed says.
+    failed : int
+        A spout reported it as failed, whatever else became of it.
+    lost : int
+        Sent, and no evidence of any other fate.
+    without_output : int
+        The same where the topology may leave messages out.
+    duplicates : int
+        Rows beyond the first (or the expected number) of one message, child and sink.
+    repeated : int
+        The same where the topology may give several outputs for one message.
+    overlapping : int
+        Messages that were reported as failed, and came out or are held by a window all the same.
+    foreign : int
+        Records of the output topic, of the whole step, that could not be decoded or have no message's name.
+    phantom : int
+        Messages received in the step that were never sent.
+    earlier : int
+        Messages received in the step that belong before the first one sent in it.
+    children_missing, children_surplus : int
+        Children without evidence and beyond the known number. Without a known number: gaps in the
+        numbering of the children seen.
+    copies_missing : int
+        What a sink should have seen of members that came out somewhere, and did not see.
+    lost_ids, phantom_ids : tuple of int
+        The first few.
+    problems : tuple of str
+        Why the ledger does not balance; empty when it does.
+    balanced : bool
+        Whether every message has exactly one fate and all counts agree.
+    complete : bool
+        Whether it balances and nothing was lost, failed, repeated or left without a child or a copy.
+    reason : str
+        The problems, in one line.
+    """
+
+    sent: int
+    unconfirmed: int
+    received: int
+    absorbed: int
+    filtered: int
+    failed: int
+    lost: int
+    without_output: int
+    duplicates: int
+    repeated: int
+    overlapping: int
+    foreign: int
+    phantom: int
+    earlier: int
+    children_missing: int
+    children_surplus: int
+    copies_missing: int
+    lost_ids: tuple[int, ...]
+    phantom_ids: tuple[int, ...]
+    problems: tuple[str, ...]
+    balanced: bool
+    complete: bool
+    reason: str
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """All counts, by name."""
+        found = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: n for name, n in found.items() if isinstance(n, int) and not isinstance(n, bool)}
 
 
 class Backlog(Frozen):
@@ -79,37 +159,39 @@ class Adaptation(Frozen):
 
 
 class Quality(Frozen):
-    """``quality.json``: whether the step's measurement can be used."""
+    """``quality.json``: whether the step's measurement can be used.
+
+    A finding is None of a step that it does not apply to, and ``absent`` then has the check and the reason.
+    It is also None of a run from before it was recorded.
+    """
 
     plan_as_asked: Finding
     plan_unchanged: Finding
     steady: Finding
-    generator: Finding | None = None
-    receiver: Finding | None = None
+    generator: Finding | None
+    receiver: Finding | None
     errors_reported: Finding
-    ledger: Mapping[str, Any] | None = None
-    tracked: Tracked | None = None
-    absent: Mapping[str, str] = {}
+    ledger: Ledger | None
+    tracked: Tracked | None
+    absent: Mapping[str, str]
     """Checks that do not apply, and why."""
-    metrics: Finding | None = None
-    backlog: Backlog | None = None
-    """These two are None in runs that were measured before they were kept."""
-    began_empty: Finding | None = None
-    """Whether all that came before had come out when the step began; None as above, and of simulated runs."""
-    clocks: Finding | None = None
-    """Whether the time of day was not set in the interval; None as above."""
-    stolen: Finding | None = None
-    """Whether the machine's host left it its CPU; None as above."""
-    alone: Finding | None = None
-    """Whether no cluster came up beside the run in the interval; None as above."""
-    adaptation: Adaptation | None = None
+    metrics: Finding | None
+    backlog: Backlog | None
+    began_empty: Finding | None
+    """Whether all that came before had come out when the step began."""
+    clocks: Finding | None
+    """Whether the time of day was not set in the interval."""
+    stolen: Finding | None
+    """Whether the machine's host left it its CPU."""
+    alone: Finding | None
+    """Whether no cluster came up beside the run in the interval."""
+    adaptation: Adaptation | None
     """None of a step whose plan stays."""
 
     @property
     def ledger_counts(self) -> dict[str, int]:
         """The ledger's counts of messages by their fate; empty where the harness sent none."""
-        ledger = self.ledger or {}
-        return {name: n for name, n in ledger.items() if isinstance(n, int) and not isinstance(n, bool)}
+        return {} if self.ledger is None else self.ledger.counts
 
     @property
     def saturated(self) -> str:

@@ -87,7 +87,8 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
     (
         "a kind of latency (harness.runs.Latency)",
         (
-            *("harness/runs.py", "harness/experiments/watching.py", "harness/analysis/judge/checks.py"),
+            *("harness/runs/records.py", "harness/experiments/watching.py"),
+            "harness/analysis/judge/checks.py",
             *("harness/experiments/step_traffic.py", "harness/app/submitted/applying.py"),
             *("harness/analysis/judge/summary.py", "harness/analysis/report/sections.py"),
             "scripts/jars_table.py",
@@ -135,7 +136,6 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
         (
             *("harness/experiments/ledger.py", "harness/analysis/judge/checks.py", "scripts/jars_table.py"),
             *("harness/experiments/watching.py", "harness/experiments/step_progress.py"),
-            "harness/analysis/judge/agreement.py",
         ),
         frozenset({"received", "failed", "lost", "acked", "tracked"}),
     ),

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from harness.app.planning import StepPlanner
 from harness.app.store_sender import require_given
 from harness.app.stores import Stores
 from harness.errors import ClusterError, HarnessError, UsageError
-from harness.experiments.campaign import Campaign
+from harness.experiments.campaign import Campaign, OutsideWorld
 from harness.experiments.config import Experiment
 from harness.experiments.contracts import TopicNames, Watcher, watched_by
 from harness.experiments.loading import expand_steps
@@ -168,8 +169,8 @@ def measure(
             stores = there.stores()
             with there.open(homes, home, say, stores) as cluster:
                 try:
-                    folder = cluster.logs / "submission"
-                    carry_out_on(experiment, run, cluster, name, folder, stores, watchers, first_id)
+                    submission = NamedSubmission(name, cluster.logs / "submission", first_id)
+                    carry_out_on(experiment, run, cluster, submission, stores, watchers)
                 except KeyboardInterrupt as stop:
                     say(f"told to stop{f' by {stop}' if str(stop) else ''}, {experiment.cluster.ending}")
                     raise
@@ -191,15 +192,32 @@ def storm_name(experiment: Experiment, run: Run) -> str:
     return name.replace(".", "-")
 
 
+@dataclass(frozen=True)
+class NamedSubmission:
+    """What tells a run's submission to a cluster from all others that it has had.
+
+    Attributes
+    ----------
+    name : str
+        A name that nothing else on the cluster has: of the topology and its topics.
+    folder : Path
+        Where the settings of each submission are kept.
+    first_id : int
+        Identifier of the first message (``first_free_id``).
+    """
+
+    name: str
+    folder: Path
+    first_id: int
+
+
 def carry_out_on(
     experiment: Experiment,
     run: Run,
     cluster: RunningCluster,
-    name: str,
-    folder: Path,
+    submission: NamedSubmission,
     stores: Stores,
     watch: Watcher,
-    first_id: int,
 ) -> str:
     """Measure on a cluster that is up, and return Storm's name for the topology, which is left running.
 
@@ -209,38 +227,26 @@ def carry_out_on(
         With what its topology is made of (``harness.storm.capturing``).
     run : Run
         Gets the steps that it does not have yet.
-    name : str
-        A name that nothing else on the cluster has: of the topology and its topics.
-    folder : Path
-        Where the settings of each submission are kept.
+    submission : NamedSubmission
     stores : Stores
         Where metrics and plans go beside the run; its servers are up.
     watch : Watcher
         Told how far each step is.
-    first_id : int
-        Identifier of the first message (``first_free_id``).
     """
+    name, folder = submission.name, submission.folder
     with ExitStack() as stack:
         measuring = stores.measuring(experiment, run, watch, cluster.here, cluster.hand_out)
         target, metrics, watcher = stack.enter_context(measuring)
         topics = TopicNames.of(name, experiment.topology.entrances)
-        load = stack.enter_context(load_of(experiment, cluster, name, topics, first_id))
+        load = stack.enter_context(load_of(experiment, cluster, name, topics, submission.first_id))
         submitter = submitter_of(experiment, name, cluster.bootstrap, topics, jars(), folder)
         deployment = StormDeployment(experiment, cluster, submitter, target, jars(), folder)
         stack.enter_context(giving_way())  # to generator and receiver, which run by now
         planner = StepPlanner(experiment, run, lambda: cluster.nodes, lambda: cluster.lost)
-        Campaign(
-            experiment,
-            run,
-            deployment,
-            load,
-            metrics,
-            watcher,
-            cluster.round_trips,
-            planner,
-            faults=cluster.faults(load.processes),
-            adapter=StepAdapter(experiment, run),
-        ).carry_out()
+        world = OutsideWorld(
+            deployment, load, metrics, cluster.round_trips, faults=cluster.faults(load.processes)
+        )
+        Campaign(experiment, run, world, watcher, planner, StepAdapter(experiment, run)).carry_out()
     return submitter.topology
 
 

@@ -14,7 +14,7 @@ from harness.machine.environment import describe
 from harness.runs import Run
 
 MEASURING = (
-    *("runs.py", "plans.py", "schemas", "machine", "topologies", "experiments", "schedulers"),
+    *("runs", "plans.py", "quality.py", "schemas", "machine", "topologies", "experiments", "schedulers"),
     *("storm", "backends", "workload", "app"),
 )
 """Rooms whose code decides what a step is measured as."""

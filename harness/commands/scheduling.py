@@ -269,13 +269,12 @@ def _parameters(text: str) -> str | Mapping[str, object]:
 
 
 def _nodes_of(file: Path) -> Any:
-    from pydantic import ValidationError
-
-    from harness.runs import StepPlan
+    from harness.runs import read_plan
+    from harness.schemas.migrations import FIRST
 
     try:
-        return StepPlan.model_validate_json(file.read_text(encoding="utf-8")).start.nodes
-    except (ValidationError, UnicodeDecodeError):
+        return read_plan(file, FIRST).start.nodes  # a file alone does not say its age: what it lacks is added
+    except UsageError:
         raise UsageError(f"--nodes {file}: not a step's plan.json") from None
 
 

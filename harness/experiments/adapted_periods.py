@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.plans import AskedPlacement, PhysicalPlan, TopologyConfiguration, WorkerNode
-from harness.quality import Adaptation, Finding, Quality
+from harness.quality import Adaptation, Finding, Ledger
 from harness.schemas import ADAPTATION
 
 APPLY_MOST_S = 60.0
@@ -297,14 +297,14 @@ def _nodes_not_as_decided(periods: Sequence[AdaptedPeriod]) -> str:
     return ""
 
 
-def adapted_quality(
-    quality: Quality, periods: Sequence[AdaptedPeriod], sent: pa.Table, received: pa.Table
-) -> Quality:
-    """Return a step's quality with the judgements for one that adapts, in place of those that do not apply.
+def judged_adaptation(
+    ledger: Ledger | None, periods: Sequence[AdaptedPeriod], sent: pa.Table, received: pa.Table
+) -> Adaptation:
+    """Judge a step that adapts, in place of the checks ``ADAPTED``.
 
     Plans and nodes are as decided, and losses and repetitions are explained by decisions.
     """
-    balanced = bool((quality.ledger or {}).get("balanced"))
+    balanced = ledger is not None and ledger.balanced
     applied = [p for p in periods if p.applied]
     late = [str(i) for i, p in enumerate(periods) if p.applied and not p.in_force_ns]
     others = _nodes_not_as_decided(periods)
@@ -319,10 +319,10 @@ def adapted_quality(
         f"of {sent.num_rows} messages {times.lost_ns.size} lost and {times.twice_ns.size} repeated,"
         f" {unexplained[0]} and {unexplained[1]} of them with no decision near"
     )
-    held = int((quality.ledger or {}).get("absorbed", 0))  # by windows: they are not lost
+    held = 0 if ledger is None else ledger.absorbed  # by windows: they are not lost
     unexplained[0] = max(unexplained[0] - held, 0)
     ok = balanced and sum(unexplained) <= MOST_UNEXPLAINED_SHARE * sent.num_rows
-    found = Adaptation(
+    return Adaptation(
         periods=len(periods),
         applied=len(applied),
         plan_as_decided=Finding(
@@ -333,4 +333,3 @@ def adapted_quality(
         ),
         losses_explained=Finding(ok=ok, detail=text + ("" if balanced else "; the ledger does not add up")),
     )
-    return quality.model_copy(update={"adaptation": found, "absent": {**quality.absent, **ADAPTED}})

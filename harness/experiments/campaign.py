@@ -17,14 +17,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import NamedTuple
-
-import pyarrow as pa
+from dataclasses import dataclass, field, replace
 
 from harness.errors import ClusterError, StepDeclined, StepInvalid
 from harness.experiments import machine_faults, records
-from harness.experiments.adapted_periods import AdaptedPeriod, adaptation_table, adapted_quality, nodes_of
+from harness.experiments.adapted_periods import AdaptedPeriod, nodes_of
 from harness.experiments.adapting import Adapter, AdaptingMeasurement, no_adapter
 from harness.experiments.config import Experiment, Step
 from harness.experiments.contracts import (
@@ -43,12 +40,21 @@ from harness.experiments.contracts import (
 )
 from harness.experiments.loading import expand_steps
 from harness.experiments.measuring import MeasuredInterval, Measurement, Report, StepToMeasure
+from harness.experiments.recording import (
+    AdaptationRecords,
+    AttemptAsked,
+    AttemptDrained,
+    AttemptSettled,
+    AttemptUp,
+    configuration_text,
+    step_files,
+)
 from harness.experiments.step_faults import FaultMaker, NoFaults, StepFaults
+from harness.experiments.step_settings import AdaptSpec
 from harness.experiments.step_traffic import step_traffic
 from harness.machine.readings import ThisMachine
-from harness.plans import AskedPlacement, Batching, PhysicalPlan, Relief, TopologyConfiguration
-from harness.quality import Finding
-from harness.runs import DeclinedStep, Rejected, Run, StepPlan, Submission
+from harness.plans import Batching, PhysicalPlan, Relief, TopologyConfiguration
+from harness.runs import DeclinedStep, Rejected, Run, Submission
 
 POLL_S = 0.25
 """How often the cluster is looked at while waiting for it."""
@@ -63,21 +69,31 @@ REBALANCE_EXPECTED_S = 10.0
 LOGGED: tuple[Phase, ...] = ("submit", "rebalance", "drain", "done")
 """Phases that log.txt tells of by themselves; burn-in and interval are in the step's own files."""
 
-MOST_NAMED = 3
-"""Executors that are not where they were asked for, as a message names them."""
-
 log = logging.getLogger(__name__)
 
 
-class CampaignTimes(NamedTuple):
-    """When a step's parts began and ended: monotonic ns, and epoch ms."""
+@dataclass(frozen=True)
+class OutsideWorld:
+    """All that a campaign acts on and looks at.
 
-    first_asked_ns: int
-    asked_ns: int
-    up_ns: int
-    up_epoch_ms: int
-    settled_ns: int
-    drained_ns: int
+    Attributes
+    ----------
+    deployment, load, metrics
+        The topology on its cluster, its messages, and its reports.
+    probes : callable
+        Round trips between the worker nodes; asked once a step, when the interval is over.
+    machine : MachineReadings
+        The machine that the campaign runs on.
+    faults : FaultMaker
+        Makes the faults of its steps.
+    """
+
+    deployment: Deployment
+    load: Load
+    metrics: Metrics
+    probes: Probes = unprobed
+    machine: MachineReadings = field(default_factory=ThisMachine)
+    faults: FaultMaker = field(default_factory=NoFaults)
 
 
 class Campaign:
@@ -87,18 +103,11 @@ class Campaign:
     ----------
     experiment, run
         What to measure, and where it is written.
-    deployment, load, metrics
-        The outside world.
+    world : OutsideWorld
     watch : callable
         Told what is going on.
-    probes : callable, optional
-        What is between the worker nodes; asked once a step, when the interval is over.
     planner : callable, optional
         Where each step's executors go; all are left to Storm's own scheduler without one.
-    machine : MachineReadings, optional
-        The machine that it runs on; by default as it is.
-    faults : FaultMaker, optional
-        Makes the faults of its steps; by default there are none.
     adapter : callable, optional
         Decides on the next plan of steps that adapt theirs.
     """
@@ -107,28 +116,20 @@ class Campaign:
         self,
         experiment: Experiment,
         run: Run,
-        deployment: Deployment,
-        load: Load,
-        metrics: Metrics,
+        world: OutsideWorld,
         watch: Watcher,
-        probes: Probes = unprobed,
         planner: Planner = unplanned,
-        machine: MachineReadings | None = None,
-        faults: FaultMaker | None = None,
         adapter: Adapter = no_adapter,
     ) -> None:
         self._experiment = experiment
         self._run = run
-        self._deployment = deployment
-        self._load = load
-        self._metrics = metrics
+        self._world = world
+        self._deployment = world.deployment
+        self._load = world.load
         self._watch = watch
-        self._probes = probes
         self._planner = planner
-        self._machine = machine or ThisMachine()
-        self._faults = faults or NoFaults()
         self._adapter = adapter
-        self._traffic = step_traffic(experiment, deployment, load, metrics)
+        self._traffic = step_traffic(experiment, world.deployment, world.load, world.metrics)
         self._steps = expand_steps(experiment)
         self._submitted: tuple[Batching, Relief] | None = None  # rewritten so since the last submission
         self._scaled = False  # whether it was removed since then, with nodes that had come
@@ -172,7 +173,7 @@ class Campaign:
             return None
         return _with_its_workers(asked)
 
-    def _carry_out_step(self, step: Step, asked: AskedStep, finished: list[Step]) -> None:
+    def _carry_out_step(self, step: Step, request: AskedStep, finished: list[Step]) -> None:
         """Measure a step until it was not disturbed; the last attempt is kept as it is, and marked.
 
         A step is disturbed in each of these cases:
@@ -189,74 +190,96 @@ class Campaign:
         with faults is disturbed on purpose, and measured once; so is one that adapts its plan, or whose rate
         changes.
         """
-        submission: Submission = "first"
-        rejected: list[Rejected] = []
-        first_asked_ns = time.monotonic_ns()
-        adapt = self._experiment.steps.plan[step.spec].adapt
-        once = bool(step.faults or step.changes) or adapt is not None
+        once = bool(step.faults or step.changes) or self._adapt(step) is not None
         attempts = 1 if once else self._experiment.measure.attempts
-        for attempt in range(1, attempts + 1):
-            asked_ns = time.monotonic_ns()
-            how, start = self._apply(step, asked, finished)
-            self._show(step, "burn-in", plan=start)
-            submission = how if attempt == 1 else submission
-            self._load.begin_step()
-            up_ns = time.monotonic_ns()
-            up_epoch_ms = time.time_ns() // 1_000_000
-            self._traffic.begin(step)
-            given = StepToMeasure(
+        submission: Submission | None = None
+        rejected: list[Rejected] = []
+        first_ns = time.monotonic_ns()
+        for number in range(1, attempts + 1):
+            asked = AttemptAsked(
                 self._experiment,
                 step,
-                self._traffic.watched(start, up_ns, up_epoch_ms),
-                self._deployment,
-                self._reporter(step),
-                self._machine,
-                StepFaults(step.faults, self._faults),
+                request,
+                self._deployment.expected(request.configuration),
+                first_ns,
+                time.monotonic_ns(),
+                tuple(rejected),
             )
+            how, plan = self._apply(step, request, finished)
+            submission = submission or how
+            self._show(step, "burn-in", plan=plan)
+            self._load.begin_step()
+            up = AttemptUp(asked, submission, plan, time.monotonic_ns(), time.time_ns() // 1_000_000)
+            self._traffic.begin(step)
             periods: list[AdaptedPeriod] = []
-            if adapt is None:
-                measurement = Measurement(given, tolerant=attempt == attempts)
-            else:
-                measurement = AdaptingMeasurement(
-                    given, self._metrics, self._load.due, self._adapter, adapt.period_s, periods
+            outcome = self._measure(up, periods, last=number == attempts)
+            if isinstance(outcome, MeasuredInterval):
+                settled_ns = time.monotonic_ns()
+                self._write(
+                    self._drain(AttemptSettled(up, outcome, self._deployment.plan(), settled_ns)), periods
                 )
-            try:
-                measured = measurement.carry_out()
-                reason = "" if attempt == attempts else self._shortcoming(measured)
-                attempted = measured.rejected(reason) if reason else None
-            except StepInvalid as error:  # disturbed, or a value that no measurement can have
-                if attempt == attempts:
-                    raise
-                attempted = Rejected(reason=str(error))
-            if attempted:
-                rejected.append(attempted)
-                log.warning("step %d, attempt %d: %s", step.index, attempt, attempted.reason)
-                self._show(step, "again", detail=attempted.reason)
-                self._load.stop()
-                # what a restarted spout reads again is not of the next attempt
-                self._left = self._traffic.drain(start)
-                self._await_plan(asked)
-                continue
-            settled_ns = time.monotonic_ns()
-            end = self._deployment.plan()
-            self._show(step, "drain")
+                self._restore_nodes(step)
+                return
+            rejected.append(outcome)
+            log.warning("step %d, attempt %d: %s", step.index, number, outcome.reason)
+            self._show(step, "again", detail=outcome.reason)
             self._load.stop()
-            left_before, self._left = self._left, self._traffic.drain(start)
-            times = CampaignTimes(
-                first_asked_ns, asked_ns, up_ns, up_epoch_ms, settled_ns, time.monotonic_ns()
+            # what a restarted spout reads again is not of the next attempt
+            self._left = self._traffic.drain(plan)
+            self._await_plan(request)
+
+    def _adapt(self, step: Step) -> AdaptSpec | None:
+        """Return who changes the plan of a step while it is measured; None where it stays."""
+        return self._experiment.steps.plan[step.spec].adapt
+
+    def _restore_nodes(self, step: Step) -> None:
+        """Have the nodes again that the cluster began with, after a step in which they came and went."""
+        adapt = self._adapt(step)
+        if adapt is not None and adapt.nodes is not None:
+            self._deployment.restore_nodes()
+            self._scaled = True
+
+    def _measure(
+        self, up: AttemptUp, periods: list[AdaptedPeriod], *, last: bool
+    ) -> MeasuredInterval | Rejected:
+        """Measure an attempt; one that will not be kept is returned as its record, unless it is the last."""
+        step = up.asked.step
+        adapt = self._adapt(step)
+        given = StepToMeasure(
+            self._experiment,
+            step,
+            self._traffic.watched(up.plan, up.at_ns, up.at_epoch_ms),
+            self._deployment,
+            self._reporter(step),
+            self._world.machine,
+            StepFaults(step.faults, self._world.faults),
+        )
+        if adapt is None:
+            measurement = Measurement(given, tolerant=last)
+        else:
+            measurement = AdaptingMeasurement(
+                given, self._world.metrics, self._load.due, self._adapter, adapt.period_s, periods
             )
-            self._write(
-                step, asked, submission, tuple(rejected), times, start, end, measured, left_before, periods
-            )
-            if adapt is not None and adapt.nodes is not None:
-                self._deployment.restore_nodes()
-                self._scaled = True
-            return
+        try:
+            measured = measurement.carry_out()
+            reason = "" if last else self._shortcoming(measured)
+        except StepInvalid as error:  # disturbed, or a value that no measurement can have
+            if last:
+                raise
+            return Rejected.broken_off(str(error))
+        return measured.rejected(reason) if reason else measured
+
+    def _drain(self, settled: AttemptSettled) -> AttemptDrained:
+        """Stop sending, and wait until all that was sent is dealt with."""
+        self._show(settled.up.asked.step, "drain")
+        self._load.stop()
+        left_before, self._left = self._left, self._traffic.drain(settled.up.plan)
+        return AttemptDrained(settled, left_before, self._left, time.monotonic_ns())
 
     def _shortcoming(self, measured: MeasuredInterval) -> str:
         """Say why a step should be measured again: for its messages, or for what its machine did."""
         limits = self._experiment.measure.steal_pct
-        return self._traffic.shortcoming(measured) or machine_faults.shortcoming(measured, limits)
+        return self._traffic.shortcoming(measured) or machine_faults.shortcoming(measured.machine, limits)
 
     def _apply(self, step: Step, asked: AskedStep, finished: list[Step]) -> tuple[Submission, PhysicalPlan]:
         """Bring what the step asks into force and return the plan that Nimbus made of it."""
@@ -312,110 +335,35 @@ class Campaign:
         errors = self._deployment.reported_errors(since_epoch_ms)
         raise ClusterError(
             f"the plan was not in force after {PLAN_TIMEOUT_S:g} s:"
-            f" asked {_text(wanted)}, found {_text(found)}",
+            f" asked {configuration_text(wanted)}, found {configuration_text(found)}",
             self._deployment.scheduling()
             or (errors[-1] if errors else "look at the logs of nimbus, supervisors and workers"),
         )
 
-    def _write(
-        self,
-        step: Step,
-        asked_step: AskedStep,
-        submission: Submission,
-        rejected: tuple[Rejected, ...],
-        times: CampaignTimes,
-        start: PhysicalPlan,
-        end: PhysicalPlan,
-        measured: MeasuredInterval,
-        left_before: str,
-        periods: Sequence[AdaptedPeriod],
-    ) -> None:
+    def _write(self, attempt: AttemptDrained, periods: Sequence[AdaptedPeriod]) -> None:
+        """Write the files of a step, and say what was found."""
+        step, up, world = attempt.asked.step, attempt.up, self._world
         self._load.catch_up()
         until_ms = time.time_ns() // 1_000_000
-        rows, probed = (of(times.up_epoch_ms, until_ms) for of in (self._metrics.rows, self._probes))
-        metrics = records.metrics(rows, nodes_of(periods, start, end))
-        asked, placement = self._deployment.expected(asked_step.configuration), asked_step.placement
-        change = measured.disturbance
-        if start.executors != end.executors:
-            change = change or "the plan at the end differs from the one at the start"
-        kept = self._traffic.keep(
-            step,
-            start,
-            measured,
-            metrics,
-            times.up_epoch_ms,
-            drained=not self._left,
-            plan_as_asked=_as_asked(start, asked, placement),
-            plan_unchanged=Finding(ok=not change, detail=change),
-        )
-        began_empty = Finding(ok=not left_before, detail=left_before)
-        of_the_machine = {
-            "alone": machine_faults.alone(measured),
-            "clocks": machine_faults.clocks(measured),
-            "stolen": self._experiment.measure.steal_pct.finding(measured.machine_steal_pct),
-        }
-        update = {"began_empty": began_empty, **of_the_machine}
-        quality, known = kept.quality.model_copy(update=update), kept.look
-        adaptation = None
-        if (adapt := self._experiment.steps.plan[step.spec].adapt) is not None:
-            messages = self._load.sent(), self._load.received()
-            quality = adapted_quality(quality, periods, *messages)
-            adaptation = adaptation_table(periods, *messages, adapt.target_p95_ms)
-        now_ns = time.monotonic_ns()
-        interval = records.interval(
-            step,
-            measured,
-            known,
-            rate_tps=kept.rate_tps,
-            precision_pct=self._experiment.measure.interval.precision_pct,
-            moments_ns=records.Moments(
-                times.asked_ns, times.up_ns, times.settled_ns, times.drained_ns, now_ns
-            ),
-            submission=submission,
-            asked=asked_step,
-        ).model_copy(
-            update={
-                "attempt": len(rejected) + 1,
-                "rejected": rejected,
-                "rejected_s": (times.asked_ns - times.first_asked_ns) / 1e9 if rejected else 0.0,
-                "machine_busy_pct": measured.machine_busy_pct,
-                "machine_steal_pct": measured.machine_steal_pct,
-                "clock_offset_start_ns": measured.clock_offset_start_ns,
-                "clock_offset_end_ns": measured.clock_offset_end_ns,
-                "faults": measured.faults,
-                "evidence": step.evidence,
-            }
-        )
-        interval = self._run.write_step(
-            step.index,
-            StepPlan(
-                asked=asked,
-                start=start,
-                end=end,
-                placement=placement,
-                batching=asked_step.batching,
-                relief=asked_step.relief,
-            ),
-            interval,
-            quality,
-            kept.latency,
-            pa.concat_tables([metrics, probed]).unify_dictionaries(),
-            tuning=asked_step.tuning,
-            adaptation=adaptation,
-        )
+        rows, probed = (of(up.at_epoch_ms, until_ms) for of in (world.metrics.rows, world.probes))
+        metrics = records.metrics(rows, nodes_of(periods, up.plan, attempt.settled.plan))
+        kept = self._traffic.keep(attempt, metrics)
+        adapted = None
+        if (adapt := self._adapt(step)) is not None:
+            tables = self._load.sent(), self._load.received()
+            adapted = AdaptationRecords.of(periods, kept, *tables, adapt.target_p95_ms)
+        files = step_files(attempt, kept, metrics, probed, adapted)
+        interval = self._run.write_step(step.index, files)
         log.info("step %d written, %.1f s beyond burn-in and interval", step.index, interval.overhead_s or 0)
-        self._metrics.forget(times.up_epoch_ms + round((interval.done_ns - times.up_ns) / 1e6))
+        world.metrics.forget(up.at_epoch_ms + round((interval.done_ns - up.at_ns) / 1e6))
         found = (
-            quality.saturated
-            or f"mean {known.mean:.2f} ms ± {known.precision_pct:.1f} % "
-            f"({kept.latency.num_rows} rows, burn-in {measured.burn_in.seconds:.0f} s)"
+            files.quality.saturated
+            or f"mean {interval.mean_ms:.2f} ms ± {interval.precision_pct_reached:.1f} % "
+            f"({kept.latency.num_rows} rows, burn-in {interval.burn_in.seconds:.0f} s)"
         )
-        self._show(
-            step,
-            "done",
-            detail=f"{found}; {twice}" if (twice := interval.measured_again) else found,
-            ledger=quality.ledger_counts,
-        )
+        twice = interval.measured_again
+        detail = f"{found}; {twice}" if twice else found
+        self._show(step, "done", detail=detail, ledger=files.quality.ledger_counts)
 
     def _reporter(self, step: Step) -> Report:
         rest = self._steps[self._steps.index(step) + 1 :]
@@ -431,7 +379,11 @@ class Campaign:
             ledger: Mapping[str, int],
         ) -> None:
             total = None if left is None else left + len(rest) * a_step
-            self._show(step, phase, rate, latency, total, detail, ledger)
+            self._tell(
+                Progress(
+                    step.index, len(self._steps), phase, step.label, rate, latency, total, detail, ledger
+                )
+            )
 
         return report
 
@@ -439,20 +391,22 @@ class Campaign:
         self,
         step: Step,
         phase: Phase,
-        rate_tps: float | None = None,
-        latency_ms: float | None = None,
-        left_s: float | None = None,
         detail: str = "",
         ledger: Mapping[str, int] | None = None,
         plan: PhysicalPlan | None = None,
     ) -> None:
-        if (step.index, phase, detail) != self._logged and phase in LOGGED:
-            self._logged = (step.index, phase, detail)
-            log.info("step %d, %s: %s%s", step.index, step.label, phase, f", {detail}" if detail else "")
-        steps, counts = len(self._steps), ledger or {}
-        self._watch(
-            Progress(step.index, steps, phase, step.label, rate_tps, latency_ms, left_s, detail, counts, plan)
+        counts = {} if ledger is None else ledger
+        self._tell(
+            Progress(step.index, len(self._steps), phase, step.label, detail=detail, ledger=counts, plan=plan)
         )
+
+    def _tell(self, now: Progress) -> None:
+        said = (now.step, now.phase, now.detail)
+        if said != self._logged and now.phase in LOGGED:
+            self._logged = said
+            detail = f", {now.detail}" if now.detail else ""
+            log.info("step %d, %s: %s%s", now.step, now.label, now.phase, detail)
+        self._watch(now)
 
 
 def _with_its_workers(asked: AskedStep) -> AskedStep:
@@ -461,15 +415,3 @@ def _with_its_workers(asked: AskedStep) -> AskedStep:
         return asked
     workers = {"workers": asked.placement.number_of_workers}
     return replace(asked, configuration=asked.configuration.model_copy(update=workers))
-
-
-def _as_asked(plan: PhysicalPlan, asked: TopologyConfiguration, placement: AskedPlacement | None) -> Finding:
-    """Compare a plan with what was asked: numbers, and with a placement executor by executor."""
-    elsewhere = () if placement is None else placement.differences(plan)
-    detail = "; ".join((_text(plan.configuration()), *elsewhere[:MOST_NAMED]))
-    return Finding(ok=plan.configuration() == asked and not elsewhere, detail=detail)
-
-
-def _text(configuration: TopologyConfiguration) -> str:
-    counts = " ".join(f"{name}:{count}" for name, count in sorted(configuration.executors.items()))
-    return f"{counts} on {configuration.workers} workers"

@@ -12,10 +12,9 @@ may send a message again that failed: then it is received.)
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -24,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.errors import StepInvalid
+from harness.quality import Ledger
 
 Ids = npt.NDArray[np.int64]
 Pairs = npt.NDArray[np.int64]
@@ -115,88 +115,6 @@ class LedgerEvidence:
     foreign: str = ""
 
 
-@dataclass(frozen=True)
-class Ledger:
-    """Counts of messages due in the interval unless said otherwise.
-
-    Attributes
-    ----------
-    sent : int
-        Confirmed by the broker.
-    unconfirmed : int
-        Handed to the Kafka client, which reported an error.
-    received : int
-        At least one member reached a sink.
-    absorbed : int
-        A window holds a member, and none reached a sink.
-    filtered : int
-        Filters left out all that there was of it, as the workload's seed says.
-    failed : int
-        A spout reported it as failed, whatever else became of it.
-    lost : int
-        Sent, and no evidence of any other fate.
-    without_output : int
-        The same where the topology may leave messages out.
-    duplicates : int
-        Rows beyond the first (or the expected number) of one message, child and sink.
-    repeated : int
-        The same where the topology may give several outputs for one message.
-    overlapping : int
-        Messages that were reported as failed, and came out or are held by a window all the same.
-    foreign : int
-        Records of the output topic, of the whole step, that could not be decoded or have no message's name.
-    phantom : int
-        Messages received in the step that were never sent.
-    earlier : int
-        Messages received in the step that belong before the first one sent in it.
-    children_missing, children_surplus : int
-        Children without evidence and beyond the known number. Without a known number: gaps in the
-        numbering of the children seen.
-    copies_missing : int
-        What a sink should have seen of members that came out somewhere, and did not see.
-    lost_ids, phantom_ids : tuple of int
-        The first few.
-    problems : tuple of str
-        Why the ledger does not balance; empty when it does.
-    """
-
-    sent: int
-    unconfirmed: int
-    received: int
-    absorbed: int
-    filtered: int
-    failed: int
-    lost: int
-    without_output: int
-    duplicates: int
-    repeated: int
-    overlapping: int
-    foreign: int
-    phantom: int
-    earlier: int
-    children_missing: int
-    children_surplus: int
-    copies_missing: int
-    lost_ids: tuple[int, ...]
-    phantom_ids: tuple[int, ...]
-    problems: tuple[str, ...]
-
-    @property
-    def balanced(self) -> bool:
-        """True where every message has exactly one fate and all counts agree."""
-        return not self.problems
-
-    @property
-    def complete(self) -> bool:
-        """True where it balances and nothing was lost, failed, repeated or left without a child or a copy."""
-        amiss = (self.lost, self.failed, self.unconfirmed, self.duplicates)
-        return self.balanced and not any((*amiss, self.children_missing, self.copies_missing))
-
-    def to_json(self) -> str:
-        """Return it as a JSON object, ``balanced`` and ``complete`` included."""
-        return json.dumps({**asdict(self), "balanced": self.balanced, "complete": self.complete})
-
-
 def settle(evidence: LedgerEvidence) -> Ledger:
     """Count every fate.
 
@@ -250,11 +168,14 @@ def settle(evidence: LedgerEvidence) -> Ledger:
         problems.append(f"{len(phantom)} messages were received that were never sent")
     if surplus:
         problems.append(f"{surplus} children were seen beyond the number that their messages have")
+    unconfirmed, duplicates = int((within & ~confirmed).sum()), 0 if evidence.free else again
+    copies_missing = _copies_missing(evidence, sent[~failed])
+    astray = (fates["lost"], fates["failed"], unconfirmed, duplicates, missing, copies_missing)
     return Ledger(
         sent=len(sent),
-        unconfirmed=int((within & ~confirmed).sum()),
+        unconfirmed=unconfirmed,
         **fates,
-        duplicates=0 if evidence.free else again,
+        duplicates=duplicates,
         repeated=again if evidence.free else 0,
         overlapping=overlapping,
         foreign=evidence.foreign_records,
@@ -262,10 +183,13 @@ def settle(evidence: LedgerEvidence) -> Ledger:
         earlier=len(unknown) - len(phantom),
         children_missing=missing,
         children_surplus=surplus,
-        copies_missing=_copies_missing(evidence, sent[~failed]),
+        copies_missing=copies_missing,
         lost_ids=tuple(sent[lost][:EXAMPLES].tolist()),
         phantom_ids=tuple(phantom[:EXAMPLES].tolist()),
         problems=tuple(problems),
+        balanced=not problems,
+        complete=not problems and not any(astray),
+        reason="; ".join(problems),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.experiments.measure_settings import StealLimits
-from harness.experiments.measuring import MeasuredInterval
+from harness.experiments.measuring import MachineSeen
 from harness.quality import Finding
 
 MOST_CLOCK_MOVE_MS = 100.0
@@ -11,9 +11,9 @@ MOST_CLOCK_MOVE_MS = 100.0
 corrections of the rate, so they part only when the time of day is set, or the machine was suspended."""
 
 
-def clocks(measured: MeasuredInterval) -> Finding:
+def clocks(machine: MachineSeen) -> Finding:
     """Return whether the time of day, which metric buckets are named by, kept to the monotonic clock."""
-    moved_ms = (measured.clock_offset_end_ns - measured.clock_offset_start_ns) / 1e6
+    moved_ms = (machine.clock_offset_end_ns - machine.clock_offset_start_ns) / 1e6
     way = "forward" if moved_ms > 0 else "back"
     ok = abs(moved_ms) <= MOST_CLOCK_MOVE_MS
     return Finding(
@@ -25,20 +25,22 @@ def clocks(measured: MeasuredInterval) -> Finding:
     )
 
 
-def alone(measured: MeasuredInterval) -> Finding:
+def alone(machine: MachineSeen) -> Finding:
     """Return whether no cluster came up beside the run in the interval."""
-    named = ", ".join(str(pid) for pid in measured.came_up)
+    named = ", ".join(str(pid) for pid in machine.came_up)
     detail = f"another cluster came up on this machine in the interval (process {named})" if named else ""
     return Finding(ok=not named, detail=detail)
 
 
-def shortcoming(measured: MeasuredInterval, limits: StealLimits) -> str:
+def shortcoming(machine: MachineSeen | None, limits: StealLimits) -> str:
     """Say why the step should be measured again for what its machine did; empty where it should not."""
-    if not (moved := clocks(measured)).ok:
+    if machine is None:
+        return ""
+    if not (moved := clocks(machine)).ok:
         return f"clocks: {moved.detail}"
-    if not (beside := alone(measured)).ok:
+    if not (beside := alone(machine)).ok:
         return f"alone: {beside.detail}"
-    if measured.machine_steal_pct > limits.again:
-        found = limits.finding(measured.machine_steal_pct)
+    if machine.steal_pct > limits.again:
+        found = limits.finding(machine.steal_pct)
         return f"stolen: {found.detail}, measured again above {limits.again:g} %"
     return ""

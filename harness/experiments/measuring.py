@@ -49,6 +49,27 @@ class Disturbed(StepInvalid):
 
 
 @dataclass(frozen=True)
+class MachineSeen:
+    """The machine at hand over a measured interval.
+
+    Attributes
+    ----------
+    busy_pct, steal_pct : float
+        Share of its CPU time that was used, and that its host gave to others.
+    clock_offset_start_ns, clock_offset_end_ns : int
+        How far the time of day was ahead of the monotonic clock at the interval's ends.
+    came_up : tuple of int
+        Processes of the clusters that came up beside the run.
+    """
+
+    busy_pct: float
+    steal_pct: float
+    clock_offset_start_ns: int
+    clock_offset_end_ns: int
+    came_up: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class MeasuredInterval:
     """The outcome of a step's measurement; ``latency`` says what was measured."""
 
@@ -64,11 +85,8 @@ class MeasuredInterval:
     stop_reason: StopReason
     steadiness: Steadiness
     complete_latency_ms: Mapping[str, CompleteLatency]
-    machine_busy_pct: float
-    machine_steal_pct: float
-    clock_offset_start_ns: int
-    clock_offset_end_ns: int
-    came_up: tuple[int, ...]
+    machine: MachineSeen | None
+    """None where the step was played."""
     disturbance: str
     faults: tuple[FaultMade, ...] = ()
 
@@ -96,7 +114,7 @@ class MeasuredInterval:
             reason=reason,
             mean_ms=self.look.mean,
             half_width_ms=self.look.half_width,
-            machine_busy_pct=self.machine_busy_pct,
+            machine_busy_pct=None if self.machine is None else self.machine.busy_pct,
         )
 
 
@@ -215,11 +233,7 @@ class Measurement:
             stop_reason=ended.reason,
             steadiness=steadiness,
             complete_latency_ms=difference(before, ended.complete_latency),
-            machine_busy_pct=cpu.busy_pct,
-            machine_steal_pct=cpu.steal_pct,
-            clock_offset_start_ns=offset_ns,
-            clock_offset_end_ns=offset_end_ns,
-            came_up=tuple(came_up),
+            machine=MachineSeen(cpu.busy_pct, cpu.steal_pct, offset_ns, offset_end_ns, tuple(came_up)),
             disturbance=self._disturbance,
             faults=faults,
         )

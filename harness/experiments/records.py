@@ -1,4 +1,4 @@
-"""From what was gathered in a step to the tables and findings that are written of it."""
+"""From what was gathered in a step to its tables, and to the findings about its messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +13,6 @@ import pyarrow.compute as pc
 
 from harness.experiments import backlog as flow
 from harness.experiments.assemble import Assembled, assemble
-from harness.experiments.config import Step
-from harness.experiments.contracts import AskedStep
 from harness.experiments.ledger import (
     ExpectedOutputs,
     LedgerEvidence,
@@ -28,8 +25,8 @@ from harness.experiments.measuring import MeasuredInterval
 from harness.experiments.precision import Look, look
 from harness.experiments.schedule import Due
 from harness.plans import PhysicalPlan, WorkerNode
-from harness.quality import Backlog, Finding, Quality, Tracked
-from harness.runs import Interval, Submission, judged
+from harness.quality import Backlog, Finding, Ledger, Tracked
+from harness.runs import judged
 from harness.schemas import METRICS, Metric, MetricField
 from harness.topologies.traffic import Accounting
 
@@ -95,16 +92,6 @@ class GatheredStep:
     drained: bool = True
 
 
-class Moments(NamedTuple):
-    """When a step was asked for, up, settled, drained and done, on its clock in ns."""
-
-    asked: int
-    up: int
-    settled: int
-    drained: int
-    done: int
-
-
 def latency(gathered: GatheredStep, plan: PhysicalPlan, measured: MeasuredInterval) -> Assembled:
     """Return the rows of ``latency.parquet``, and what is wrong with them."""
     node_host = {name: node.host for name, node in plan.node_names.items()}
@@ -147,12 +134,12 @@ def _sum(rows: pa.Table, measurement: str, field: str) -> float:
     return float(pc.sum(rows["value"].filter(mine)).as_py() or 0.0)
 
 
-def ledger(gathered: GatheredStep, measured: MeasuredInterval) -> dict[str, Any]:
-    """Return the ledger of the messages due in the interval, as ``quality.json`` has it."""
+def ledger(gathered: GatheredStep, measured: MeasuredInterval) -> Ledger:
+    """Return the ledger of the messages due in the interval."""
     failed = _failed_ids(gathered.failed)
     if gathered.accounting.reads_others:
         failed = [i for i in failed if of_topic(i, gathered.topics)]
-    found = settle(
+    return settle(
         LedgerEvidence(
             sent=gathered.sent,
             received=gathered.received,
@@ -170,13 +157,6 @@ def ledger(gathered: GatheredStep, measured: MeasuredInterval) -> dict[str, Any]
             foreign=gathered.foreign,
         )
     )
-    out = {k: list(v) if isinstance(v, tuple) else v for k, v in vars(found).items()}
-    return {
-        **out,
-        "balanced": found.balanced,
-        "complete": found.complete,
-        "reason": "; ".join(found.problems),
-    }
 
 
 def _failed_ids(texts: Texts) -> list[str]:
@@ -276,45 +256,6 @@ def settled_look(assembled: Assembled, measured: MeasuredInterval, precision_pct
     )
 
 
-def interval(
-    step: Step,
-    measured: MeasuredInterval,
-    mean: Look,
-    *,
-    rate_tps: float,
-    precision_pct: float,
-    moments_ns: Moments,
-    submission: Submission,
-    asked: AskedStep,
-) -> Interval:
-    """Return ``interval.json`` of a step, without the parts about earlier attempts and the machine."""
-    return Interval(
-        step=step.index,
-        configuration=asked.label(step),
-        rate_tps=rate_tps,
-        rebalance_start_ns=moments_ns.asked,
-        up_ns=moments_ns.up,
-        start_ns=measured.start_ns,
-        end_ns=measured.end_ns,
-        settled_ns=moments_ns.settled,
-        drained_ns=moments_ns.drained,
-        done_ns=moments_ns.done,
-        start_epoch_ms=measured.start_epoch_ms,
-        end_epoch_ms=measured.end_epoch_ms,
-        burn_in=measured.burn_in,
-        stop_reason=measured.stop_reason,
-        mean_ms=mean.mean,
-        half_width_ms=mean.half_width,
-        precision_pct_asked=precision_pct,
-        precision_pct_reached=mean.precision_pct,
-        independent=mean.independent,
-        looks=measured.looks,
-        latency=measured.latency,
-        complete_latency_ms=measured.complete_latency_ms,
-        submission=submission,
-    )
-
-
 ABSENT = {
     "ledger": "the topology makes its own messages: see the check tracked",
     "generator": "the topology makes its own messages",
@@ -395,67 +336,3 @@ def _in_flight(rows: pa.Table, spouts: Sequence[str], until_ms: int) -> int:
     mine = _of_spouts(rows, Metric.ACK, MetricField.PENDING, spouts, (0, until_ms)).sort_by("bucket_end_ms")
     last = dict(zip(mine["task"].to_pylist(), mine["value"].to_pylist(), strict=True))
     return int(sum(last.values()))
-
-
-def quality_of_own_messages(
-    measured: MeasuredInterval,
-    found: Tracked,
-    *,
-    errors: Sequence[str],
-    plan_as_asked: Finding,
-    plan_unchanged: Finding,
-    metrics: Finding,
-) -> Quality:
-    """Return ``quality.json`` of a topology that makes its own messages."""
-    return Quality(
-        plan_as_asked=plan_as_asked,
-        plan_unchanged=plan_unchanged,
-        steady=_steady(measured),
-        errors_reported=_no_errors(errors),
-        tracked=found,
-        absent=ABSENT,
-        metrics=metrics,
-    )
-
-
-def _steady(measured: MeasuredInterval) -> Finding:
-    return Finding(
-        ok=measured.steadiness.steady and measured.burn_in.found,
-        detail=f"burn-in: {measured.burn_in.reason}; interval: {measured.steadiness.reason}",
-    )
-
-
-def _no_errors(errors: Sequence[str]) -> Finding:
-    return Finding(ok=not errors, detail="; ".join(errors[:3]))
-
-
-def quality(
-    gathered: GatheredStep,
-    measured: MeasuredInterval,
-    assembled: Assembled,
-    *,
-    plan_as_asked: Finding,
-    plan_unchanged: Finding,
-    metrics: Finding,
-) -> Quality:
-    """Return ``quality.json``."""
-    return Quality(
-        plan_as_asked=plan_as_asked,
-        plan_unchanged=plan_unchanged,
-        steady=_steady(measured),
-        generator=on_schedule(gathered.sent, measured, gathered.due),
-        receiver=Finding(
-            ok=not assembled.complaints,
-            detail="; ".join(assembled.complaints) or f"{assembled.latency.num_rows} rows, none impossible",
-        ),
-        errors_reported=_no_errors(gathered.errors),
-        ledger=ledger(gathered, measured),
-        metrics=metrics,
-        backlog=kept_up(
-            gathered.sent,
-            gathered.received,
-            measured,
-            gathered.expected,
-            free=gathered.accounting.free and gathered.drained,
-        ),
-    )

@@ -183,7 +183,7 @@ class Arrivals:
 
 
 class _Series(NamedTuple):
-    """Arrivals, their latencies' sums and the messages sent, by bucket; and the arrivals that one leads to."""
+    """Arrivals, sums of their latencies and messages sent, by bucket; and arrivals that one leads to."""
 
     counts: Floats
     sums: Floats

@@ -242,22 +242,29 @@ class StepFaults:
 
     def _carry_out(self, fault: Fault, start_ns: int) -> None:
         if self._over.wait(max(start_ns / 1e9 + fault.at_s - time.monotonic(), 0.0)):
-            made = FaultMade(what=fault.what, asked_s=fault.at_s, problem="the interval was over before")
+            made = _made(fault, problem="the interval was over before")
         else:
             made = self._make(fault)
         log.warning("fault: %s", made)
         self._made.append(made)
 
     def _make(self, fault: Fault) -> FaultMade:
-        made = FaultMade(what=fault.what, asked_s=fault.at_s)
+        done, at_ns = "", None
         try:
             with self._maker.made(fault) as done:
-                made = made.model_copy(update={"at_ns": time.monotonic_ns(), "done": done})
+                at_ns = time.monotonic_ns()
                 if self._over.is_set():
-                    return made.model_copy(update={"problem": "the interval was over by then"})
+                    return _made(fault, done, at_ns, problem="the interval was over by then")
                 self._over.wait(fault.for_s or 0.0)
-            if fault.for_s is not None:
-                made = made.model_copy(update={"until_ns": time.monotonic_ns()})
+            return _made(fault, done, at_ns, None if fault.for_s is None else time.monotonic_ns())
         except (HarnessError, OSError) as error:
-            return made.model_copy(update={"problem": str(error)})
-        return made
+            return _made(fault, done, at_ns, problem=str(error))
+
+
+def _made(
+    fault: Fault, done: str = "", at_ns: int | None = None, until_ns: int | None = None, problem: str = ""
+) -> FaultMade:
+    """Return the record of a fault: by default of one that was not made."""
+    return FaultMade(
+        what=fault.what, asked_s=fault.at_s, done=done, at_ns=at_ns, until_ns=until_ns, problem=problem
+    )

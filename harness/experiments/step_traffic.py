@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, assert_never
+from typing import Protocol, assert_never
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +19,11 @@ from harness.experiments.config import Experiment, Step
 from harness.experiments.contracts import Deployment, Load, Metrics
 from harness.experiments.expected_members import ExpectedMembers, expected_members
 from harness.experiments.measuring import MeasuredInterval
-from harness.experiments.precision import Look
+from harness.experiments.recording import AttemptDrained, MessageRecords, own_messages, sent_messages
 from harness.experiments.schedule import schedule_of
 from harness.experiments.watching import Reports, Watched, WatchedMessages
 from harness.plans import PhysicalPlan
-from harness.quality import Finding, Quality
-from harness.schemas import LATENCY, Metric
+from harness.schemas import Metric
 from harness.topologies.traffic import HopTraffic, OwnTraffic, SentTraffic, TopicTraffic
 
 POLL_S = 0.25
@@ -47,15 +46,6 @@ WINDOWS_MOST_S = 10.0
 log = logging.getLogger(__name__)
 
 
-class Kept(NamedTuple):
-    """Records of a step's messages: quality, latencies, the mean as known at the end, their rate."""
-
-    quality: Quality
-    latency: pa.Table
-    look: Look
-    rate_tps: float
-
-
 class StepTraffic(Protocol):
     """The messages of a campaign's steps."""
 
@@ -71,19 +61,8 @@ class StepTraffic(Protocol):
     def drain(self, plan: PhysicalPlan) -> str:
         """Wait until all that was sent is dealt with; name the obstacle to the next measurement."""
 
-    def keep(
-        self,
-        step: Step,
-        plan: PhysicalPlan,
-        measured: MeasuredInterval,
-        metrics: pa.Table,
-        up_epoch_ms: int,
-        *,
-        drained: bool,
-        plan_as_asked: Finding,
-        plan_unchanged: Finding,
-    ) -> Kept:
-        """Return the records of a step's messages, and whether the step can be used."""
+    def keep(self, attempt: AttemptDrained, metrics: pa.Table) -> MessageRecords:
+        """Return the records of a step's messages; ``metrics`` has those of the step."""
 
 
 def step_traffic(experiment: Experiment, deployment: Deployment, load: Load, metrics: Metrics) -> StepTraffic:
@@ -212,37 +191,13 @@ class SentMessages:
         """Return the windowed tasks that have said what they hold since then."""
         return {int(str(text["task"])) for text in self._metrics.texts(Metric.HELD, since_ms)}
 
-    def keep(
-        self,
-        step: Step,
-        plan: PhysicalPlan,
-        measured: MeasuredInterval,
-        metrics: pa.Table,
-        up_epoch_ms: int,
-        *,
-        drained: bool,
-        plan_as_asked: Finding,
-        plan_unchanged: Finding,
-    ) -> Kept:
+    def keep(self, attempt: AttemptDrained, metrics: pa.Table) -> MessageRecords:
         """Return the records of a step's messages: every one is accounted for."""
-        gathered = self._gather(measured, up_epoch_ms, drained=drained)
-        assembled = records.latency(gathered, plan, measured)
-        quality = records.quality(
-            gathered,
-            measured,
-            assembled,
-            plan_as_asked=plan_as_asked,
-            plan_unchanged=plan_unchanged,
-            metrics=records.delivery(metrics, instrumented=self._experiment.measure.instrument),
-        )
-        look = records.settled_look(assembled, measured, self._precision_pct)
-        if step.changes:
-            quality = quality.model_copy(update={"absent": {**quality.absent, **records.CHANGES}})
-        return Kept(
-            quality, assembled.latency, look, step.mean_tps((measured.end_ns - measured.start_ns) / 1e9)
-        )
+        del metrics
+        return sent_messages(self._gather(attempt), attempt)
 
-    def _gather(self, measured: MeasuredInterval, since_ms: int, *, drained: bool) -> records.GatheredStep:
+    def _gather(self, attempt: AttemptDrained) -> records.GatheredStep:
+        measured, since_ms = attempt.measured, attempt.up.at_epoch_ms
         sent, received = self._load.sent(), self._load.received()
         input_records, output_records = self._load.counts()  # of what has been received by now
         return records.GatheredStep(
@@ -260,7 +215,7 @@ class SentMessages:
             expected=self._expected,
             accounting=self._traffic.accounting,
             foreign=str(self._load.foreign[0]) if self._load.foreign else "",
-            drained=drained,
+            drained=not attempt.left,
         )
 
 
@@ -301,32 +256,9 @@ class ReportedMessages:
         del plan
         return ""
 
-    def keep(
-        self,
-        step: Step,
-        plan: PhysicalPlan,
-        measured: MeasuredInterval,
-        metrics: pa.Table,
-        up_epoch_ms: int,
-        *,
-        drained: bool,
-        plan_as_asked: Finding,
-        plan_unchanged: Finding,
-    ) -> Kept:
+    def keep(self, attempt: AttemptDrained, metrics: pa.Table) -> MessageRecords:
         """Return the records of a step's messages: their fates as their spouts saw them, and the rate."""
-        del step, drained
-        spouts = plan.query_plan.spouts
-        interval_ms = (measured.start_epoch_ms, measured.end_epoch_ms)
-        quality = records.quality_of_own_messages(
-            measured,
-            records.tracked(metrics, spouts, interval_ms),
-            errors=self._deployment.reported_errors(up_epoch_ms),
-            plan_as_asked=plan_as_asked,
-            plan_unchanged=plan_unchanged,
-            metrics=records.delivery(metrics, instrumented=self._experiment.measure.instrument),
-        )
-        rate_tps = records.rate_tps(metrics, spouts, interval_ms)
-        return Kept(quality, LATENCY.empty_table(), measured.look, rate_tps)
+        return own_messages(attempt, metrics, self._deployment.reported_errors(attempt.up.at_epoch_ms))
 
 
 def _windowed_tasks(plan: PhysicalPlan) -> set[int]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from made_records import ledger
 from made_runs import placed
 from pydantic import ValidationError
 from scheduling import nodes_of
@@ -19,15 +20,14 @@ from waiting_world import World
 from harness.errors import UsageError
 from harness.experiments import adapting, measuring
 from harness.experiments.adapted_periods import (
-    ADAPTED,
     AdaptedMessages,
     AdaptedPeriod,
     AskedChange,
     NodeChange,
     PeriodDecision,
     adaptation_table,
-    adapted_quality,
     components_of,
+    judged_adaptation,
 )
 from harness.experiments.adapting import Adapter, AdaptingMeasurement, PeriodSeen
 from harness.experiments.config import Experiment
@@ -37,7 +37,7 @@ from harness.experiments.schedule import BegunSchedule, Changing, Constant
 from harness.experiments.step_faults import NoFaults, StepFaults
 from harness.experiments.workload_tables import RECEIVED, SENT
 from harness.plans import AskedPlacement, PhysicalPlan, TopologyConfiguration, WorkerNode
-from harness.quality import Finding, Quality
+from harness.quality import Adaptation
 from harness.schemas import ADAPTATION, METRICS
 
 EXPERIMENT = load(
@@ -190,10 +190,9 @@ def test_a_plan_that_came_late_is_left_to_show_what_it_does(monkeypatch: pytest.
 def test_a_plan_that_does_not_come_into_force_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     periods = adapted_on(AdaptedWorld(1000.0), monkeypatch)
     assert (periods[0].applied, periods[0].in_force_ns) == (True, 0)
-    quality = judged(periods, lost=(), twice=())
-    assert quality.adaptation is not None
-    assert not quality.adaptation.plan_as_decided.ok
-    assert "not in force after 60 s in period 0" in quality.adaptation.plan_as_decided.detail
+    found = judged(periods, lost=(), twice=())
+    assert not found.plan_as_decided.ok
+    assert "not in force after 60 s in period 0" in found.plan_as_decided.detail
 
 
 def comes_and_goes(seen: PeriodSeen) -> PeriodDecision:
@@ -221,9 +220,7 @@ def test_nodes_come_before_the_plan_that_uses_them_and_go_when_they_are_empty(
     assert [row["nodes"] for row in table] == [2, 3, 3]
     assert [row["nodes_added"] for row in table] == [["node-3"], [], []]
     assert [row["nodes_marked"] for row in table] == [[], ["node-3"], ["node-3"]]
-    quality = judged(periods, lost=(), twice=())
-    assert quality.adaptation is not None
-    assert quality.adaptation.plan_as_decided.ok
+    assert judged(periods, lost=(), twice=()).plan_as_decided.ok
 
 
 @pytest.mark.parametrize(
@@ -250,8 +247,7 @@ def test_nodes_are_as_decided_or_the_step_is_invalid(
         AdaptedPeriod(0, S, decided, nodes=tuple(nodes[i - 1] for i in there))
         for decided, there in ((decision, before), (KEPT.decided, after))
     ]
-    finding = judged(periods, lost=(), twice=()).adaptation
-    assert finding is not None
+    finding = judged(periods, lost=(), twice=())
     assert finding.plan_as_decided.ok is (words == "")
     assert words in finding.plan_as_decided.detail
 
@@ -274,11 +270,8 @@ def messages(lost: Sequence[int] = (), twice: Sequence[int] = ()) -> tuple[pa.Ta
 
 def judged(
     periods: Sequence[AdaptedPeriod], lost: Sequence[int], twice: Sequence[int], balanced: bool = True
-) -> Quality:
-    ok = Finding(ok=True)
-    ledger = {"balanced": balanced, "absorbed": 0}
-    quality = Quality(plan_as_asked=ok, plan_unchanged=ok, steady=ok, errors_reported=ok, ledger=ledger)
-    return adapted_quality(quality, periods, *messages(lost, twice))
+) -> Adaptation:
+    return judged_adaptation(ledger(balanced=balanced), periods, *messages(lost, twice))
 
 
 def test_what_is_lost_and_repeated_is_counted_by_the_decision_that_it_is_near() -> None:
@@ -310,11 +303,9 @@ def test_the_pause_is_the_longest_time_without_an_output() -> None:
 def test_losses_are_explained_by_decisions_or_the_step_is_invalid(
     lost: tuple[int, ...], twice: tuple[int, ...], balanced: bool, ok: bool
 ) -> None:
-    quality = judged([CHANGED, KEPT], lost, twice, balanced)
-    assert quality.adaptation is not None
-    assert quality.adaptation.losses_explained.ok is ok
-    assert quality.adaptation.plan_as_decided.ok
-    assert quality.absent.keys() == ADAPTED.keys()
+    found = judged([CHANGED, KEPT], lost, twice, balanced)
+    assert found.losses_explained.ok is ok
+    assert found.plan_as_decided.ok
 
 
 def test_a_queue_that_a_restart_empties_is_the_decision_s() -> None:

@@ -16,7 +16,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from made_steps import END_S
-from recorded_world import EXACT, EXPERIMENT, STEADY, World, carried_out, measuring, stops_in_the_third
+from recorded_world import (
+    EXACT,
+    EXPERIMENT,
+    STEADY,
+    World,
+    carried_out,
+    measuring,
+    on_machine,
+    stops_in_the_third,
+)
 
 from harness.errors import ClusterError, UsageError
 from harness.experiments import campaign, step_traffic
@@ -83,7 +92,7 @@ def test_a_generator_that_left_messages_out_is_measured_again_and_then_invalid(
 def test_a_step_whose_clock_was_set_is_measured_again_and_then_invalid(
     world: World, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    moved = replace(STEADY, clock_offset_start_ns=10**18, clock_offset_end_ns=10**18 - 6_000_000_000)
+    moved = on_machine(clock_offset_start_ns=10**18, clock_offset_end_ns=10**18 - 6_000_000_000)
     carried_out(world, run, monkeypatch, lambda n: moved if n < 2 else STEADY)
     says = "the time of day was set back by 6000 ms in the interval, and at most 100 ms are allowed"
     (rejected,) = interval(run, 0)["rejected"]
@@ -101,7 +110,7 @@ def test_stolen_time_measures_a_step_again_and_makes_it_invalid(
 ) -> None:
     """5 % is the limit of the first attempt, 10 % of any: each shares with what the measurements gave."""
     found = iter((5.1, 9.0, 5.0, 20.3, 10.1))
-    carried_out(world, run, monkeypatch, lambda _: replace(STEADY, machine_steal_pct=next(found)))
+    carried_out(world, run, monkeypatch, lambda _: on_machine(steal_pct=next(found)))
     assert [run.interval(n).attempt for n in range(3)] == [2, 1, 2]
     assert [run.interval(n).machine_steal_pct for n in range(3)] == [9.0, 5.0, 10.1]
     (rejected,) = interval(run, 0)["rejected"]
@@ -118,7 +127,7 @@ def test_limits_of_stolen_time_are_the_experiments(
     world: World, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tolerant = load("quick", ["steps.plan=[{executors: 1}]", "measure.steal_pct={again: 30, most: 40}"])
-    outcome = replace(STEADY, machine_steal_pct=29.9)
+    outcome = on_machine(steal_pct=29.9)
     carried_out(world, run, monkeypatch, lambda _: outcome, experiment=tolerant)
     assert run.interval(0).attempt == 1
     assert run.quality(0).stolen is not None
@@ -185,7 +194,7 @@ def test_what_spouts_have_only_just_taken_is_waited_for(run: Run, monkeypatch: p
     carried_out(Moved(clock), run, monkeypatch)
     for step in run.finished_steps:
         ledger = run.quality(step).ledger
-        assert (ledger["lost"], ledger["received"]) == (0, ledger["sent"])
+        assert (ledger.lost, ledger.received) == (0, ledger.sent)
 
 
 def test_one_submission_is_led_through_all_steps(
@@ -243,7 +252,7 @@ def test_the_second_attempt_is_kept_whatever_it_finds(
     world: World, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     burn_in = STEADY.burn_in.model_copy(update={"found": False, "reason": "drift"})
-    unsteady = replace(STEADY, burn_in=burn_in, machine_busy_pct=97.5)
+    unsteady = replace(on_machine(busy_pct=97.5), burn_in=burn_in)
     carried_out(world, run, monkeypatch, lambda _: unsteady)
     twice = ["submit 1", "rebalance 1", "rebalance 2", "rebalance 2", "rebalance 4", "rebalance 4"]
     assert measuring(world) == twice
@@ -305,7 +314,7 @@ def test_outputs_that_keep_coming_leave_the_ledger_balanced(
     carried_out(Firing(), run, monkeypatch)
     for step in run.finished_steps:
         ledger = run.quality(step).ledger
-        assert ledger["balanced"], ledger["reason"]
+        assert ledger.balanced, ledger.reason
 
 
 def test_a_plan_that_is_never_in_force_is_named(

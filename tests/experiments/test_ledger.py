@@ -350,7 +350,7 @@ def test_the_interval_is_half_open() -> None:
 def test_json() -> None:
     world = World()
     world.receive(world.send(1_500))
-    read = json.loads(world.settle().to_json())
+    read = json.loads(world.settle().model_dump_json())
     assert read["sent"] == read["received"] == 1
     assert read["balanced"] is True
     assert read["problems"] == []

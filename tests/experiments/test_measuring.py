@@ -91,8 +91,10 @@ def test_the_time_of_day_is_compared_with_the_monotonic_clock_at_both_ends(
     moved_ms: float, ok: bool, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured = measured_on(World(moved_ms), monkeypatch)
-    assert measured.clock_offset_end_ns - measured.clock_offset_start_ns == round(moved_ms * 1e6)
-    found = machine_faults.clocks(measured)
+    assert measured.machine.clock_offset_end_ns - measured.machine.clock_offset_start_ns == round(
+        moved_ms * 1e6
+    )
+    found = machine_faults.clocks(measured.machine)
     assert found.ok is ok
     assert says in found.detail
 
@@ -101,21 +103,25 @@ def test_stolen_time_is_that_between_the_readings_at_both_ends(monkeypatch: pyte
     """Of 40 s of two cores in 20 s, 10 s were used and 8 s stolen: 25 % and 20 %."""
     cpu = (CpuTimes(100.0, 1000.0, 50.0), CpuTimes(110.0, 1022.0, 58.0))
     measured = measured_on(World(cpu=cpu), monkeypatch)
-    assert (measured.machine_busy_pct, measured.machine_steal_pct) == (25.0, 20.0)
-    assert not EXPERIMENT.measure.steal_pct.finding(measured.machine_steal_pct).ok
-    assert machine_faults.shortcoming(measured, EXPERIMENT.measure.steal_pct).startswith("stolen: 20.0 %")
+    assert (measured.machine.busy_pct, measured.machine.steal_pct) == (25.0, 20.0)
+    assert not EXPERIMENT.measure.steal_pct.finding(measured.machine.steal_pct).ok
+    assert machine_faults.shortcoming(measured.machine, EXPERIMENT.measure.steal_pct).startswith(
+        "stolen: 20.0 %"
+    )
 
 
 def test_a_cluster_that_came_up_in_the_interval_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
-    assert machine_faults.alone(measured_on(world, monkeypatch)).ok
+    assert machine_faults.alone(measured_on(world, monkeypatch).machine).ok
     crowded = World()
     crowded.beside = [4711]
     measured = measured_on(crowded, monkeypatch)
-    found = machine_faults.alone(measured)
+    found = machine_faults.alone(measured.machine)
     assert not found.ok
     assert found.detail == "another cluster came up on this machine in the interval (process 4711)"
-    assert machine_faults.shortcoming(measured, EXPERIMENT.measure.steal_pct) == f"alone: {found.detail}"
+    assert (
+        machine_faults.shortcoming(measured.machine, EXPERIMENT.measure.steal_pct) == f"alone: {found.detail}"
+    )
 
 
 def test_readings_of_this_machine() -> None:

@@ -8,23 +8,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from made_steps import END_S, NS, START_S, gathered, measured, plan
+from made_records import interval
+from made_steps import END_S, NS, START_S, drained, gathered, measured, plan
 
 from harness.experiments import records
+from harness.experiments.assemble import Assembled
+from harness.experiments.measuring import MeasuredInterval
 from harness.experiments.precision import look
+from harness.experiments.recording import sent_messages, step_files
 from harness.experiments.schedule import Due
 from harness.experiments.steady import Steadiness
-from harness.quality import Finding
+from harness.quality import Finding, Quality
 from harness.runs import BurnInFound, Interval
 from harness.schemas import METRICS
 
 
-def quality_of(rate_tps: int, out_tps: int):
+def quality_of(rate_tps: int, out_tps: int) -> tuple[Quality, Assembled, MeasuredInterval]:
     what, when = gathered(rate_tps, out_tps), measured(steady=rate_tps <= out_tps)
-    assembled = records.latency(what, plan(), when)
-    ok = Finding(ok=True)
-    quality = records.quality(what, when, assembled, plan_as_asked=ok, plan_unchanged=ok, metrics=ok)
-    return quality, assembled, when
+    attempt = drained(when)
+    files = step_files(attempt, sent_messages(what, attempt), METRICS.empty_table())
+    return files.quality, records.latency(what, plan(), when), when
 
 
 def reported(*rows: tuple[str, str, float]) -> pa.Table:
@@ -130,7 +133,8 @@ def test_a_step_that_keeps_up() -> None:
     assert quality.saturated == ""
     assert quality.backlog is not None
     assert quality.backlog.throughput_tps == pytest.approx(50, abs=0.05)
-    assert quality.ledger["balanced"]
+    assert quality.ledger is not None
+    assert quality.ledger.balanced
 
 
 def test_a_saturated_step_balances_once_it_has_drained_and_says_what_it_is() -> None:
@@ -139,8 +143,9 @@ def test_a_saturated_step_balances_once_it_has_drained_and_says_what_it_is() -> 
     assert quality.saturated.startswith("saturated: the backlog grew by 20.0 ± ")
     assert quality.backlog is not None
     assert quality.backlog.throughput_tps == pytest.approx(80, abs=0.1)
-    assert quality.ledger["balanced"]
-    assert (quality.ledger["lost"], quality.ledger["received"]) == (0, 100 * (END_S - START_S))
+    assert quality.ledger is not None
+    assert quality.ledger.balanced
+    assert (quality.ledger.lost, quality.ledger.received) == (0, 100 * (END_S - START_S))
     # Message n of the interval is due at n/100 s and comes out at n/80 s: from 5 s to 15 s later.
     settled = records.settled_look(assembled, when, 5.0)
     assert settled.mean == pytest.approx(10_010, rel=0.001)
@@ -157,16 +162,8 @@ def test_a_short_stall_of_the_generator_is_no_schedule_kept(stall_ms: int, ok: b
     sent_ns[50 * (START_S + 10)] += stall_ms * 1_000_000
     at = what.sent.schema.get_field_index("sent_ns")
     late = replace(what, sent=what.sent.set_column(at, what.sent.schema.field(at), pa.array(sent_ns)))
-    fine = Finding(ok=True)
-    quality = records.quality(
-        late,
-        when,
-        records.latency(what, plan(), when),
-        plan_as_asked=fine,
-        plan_unchanged=fine,
-        metrics=fine,
-    )
-    assert quality.generator == Finding(
+    generator = sent_messages(late, drained(when)).findings.generator
+    assert generator == Finding(
         ok=ok,
         detail=f"99 % of messages sent within 0.00 ms of their schedule, all within {stall_ms:.2f} ms",
     )
@@ -223,26 +220,8 @@ def test_messages_of_an_earlier_step_are_not_this_ones_throughput() -> None:
 
 def test_an_interval_without_any_mean_is_written_and_read_back() -> None:
     nothing = measured(steady=True).look
-    written = Interval(
-        step=0,
-        configuration="1x1@50",
-        rate_tps=50.0,
-        rebalance_start_ns=0,
-        up_ns=1,
-        start_ns=2,
-        end_ns=3,
-        done_ns=4,
-        start_epoch_ms=0,
-        end_epoch_ms=1,
-        burn_in=BurnInFound(found=False, seconds=1.0, reason="no message arrived"),
-        stop_reason="time-limit",
-        mean_ms=nothing.mean,
-        half_width_ms=nothing.half_width,
-        precision_pct_asked=5.0,
-        precision_pct_reached=nothing.precision_pct,
-        looks=1,
-        complete_latency_ms={},
-        submission="first",
+    written = interval(
+        mean_ms=nothing.mean, half_width_ms=nothing.half_width, precision_pct_reached=nothing.precision_pct
     )
     found = Interval.model_validate_json(written.model_dump_json())
     assert np.isnan(found.mean_ms)

@@ -54,9 +54,7 @@ def refused(streams: list[tuple[Floats, Floats]], change: Change = np.ones_like)
     )
 
 
-def live(
-    times: Floats, latency: Floats, least_s: float = 15, most_s: float = 60
-) -> tuple[Steadiness, float]:
+def live(times: Floats, latency: Floats, least_s: float = 15, most_s: float = 60) -> tuple[Steadiness, float]:
     """Ask every 3 s, with what has arrived, until the answer is final."""
     for now_s in np.arange(least_s, most_s + 3, 3.0):
         known = times < now_s
@@ -192,7 +190,9 @@ def test_arrivals_that_fall_short_are_refused() -> None:
     # Saturation behind a limit of pending messages: latency and rate are constant, 80 of 100 arrive.
     sent, arrived = np.arange(0, 60, 0.01), np.arange(0, 60, 0.0125)
     latency = np.full(arrived.size, 50.0)
-    unknown, all_, most = (Arrivals(arrived, latency, sent_s=sent, outputs_per_message=n) for n in (None, 1, 0.8))
+    unknown, all_, most = (
+        Arrivals(arrived, latency, sent_s=sent, outputs_per_message=n) for n in (None, 1, 0.8)
+    )
     assert interval(unknown, 0, 60, 10).steady
     answer = interval(all_, 0, 60, 10)
     assert not answer.steady

@@ -96,8 +96,8 @@ def test_every_message_is_measured_by_the_broker_and_none_is_lost(run: Run) -> N
     for step in (0, 1):
         interval, quality = run.interval(step), run.quality(step)
         assert interval.latency == "topics"
-        assert quality.ledger["balanced"], quality.ledger["reason"]
-        assert quality.ledger["complete"]
+        assert quality.ledger.balanced, quality.ledger.reason
+        assert quality.ledger.complete
         assert quality.receiver.ok, quality.receiver.detail
         inside = rows(run, step)
         inside = inside[inside["in_interval"]]

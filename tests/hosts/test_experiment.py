@@ -102,7 +102,7 @@ def test_a_step_that_lost_a_node_is_measured_again_where_there_is_room(interrupt
     quality = run.quality(0)
     assert quality.plan_as_asked.ok, quality.plan_as_asked.detail
     assert quality.plan_unchanged.ok, quality.plan_unchanged.detail
-    assert quality.ledger["balanced"], quality.ledger["reason"]
+    assert quality.ledger.balanced, quality.ledger.reason
     assert {e.worker.node for e in run.plan(0).start.executors} == {"node-1"}
     assert len(run.plan(0).start.workers) == 2
 
@@ -138,7 +138,7 @@ def test_a_resumed_run_goes_on_to_verdict_and_report(provisioned: Provisioned, r
     quality = run.quality(1)
     assert quality.plan_as_asked.ok, quality.plan_as_asked.detail
     assert quality.plan_unchanged.ok, quality.plan_unchanged.detail
-    assert quality.ledger["balanced"], quality.ledger["reason"]
+    assert quality.ledger.balanced, quality.ledger.reason
     assert {e.worker.node for e in run.plan(1).start.executors} == {"node-1", "node-2"}
     assert (run.path / "report.html").is_file()
     checks = json.loads((run.path / "verdict.json").read_text())["checks"]

@@ -147,7 +147,7 @@ def test_the_run_goes_on_to_its_verdict(stored: Stored) -> None:
     cluster = stored.run.environment["cluster"]
     assert {"influxdb", "neo4j"} <= set(cluster)
     for step in (0, 1):
-        assert stored.run.quality(step).ledger["balanced"], stored.run.quality(step).ledger["reason"]
+        assert stored.run.quality(step).ledger.balanced, stored.run.quality(step).ledger.reason
 
 
 def test_what_waited_on_the_hosts_is_in_the_database(stored: Stored, influxdb: HostedInflux) -> None:

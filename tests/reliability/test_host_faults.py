@@ -137,8 +137,8 @@ def test_what_stood_still_shows_and_nothing_is_lost(
     assert lasted_ms(made_in(run, LINK)[STILL_SUPERVISOR]) >= 5000
     quality = run.quality(LINK)
     assert quality.plan_unchanged.ok, quality.plan_unchanged.detail
-    assert quality.ledger["balanced"], quality.ledger
-    assert quality.ledger["lost"] == 0, quality.ledger
+    assert quality.ledger.balanced, quality.ledger
+    assert quality.ledger.lost == 0, quality.ledger
     record_property("figure", f"{stood:.0f} ms: longest {latest:.0f} ms")
 
 
@@ -149,7 +149,7 @@ def test_a_hosts_disk_was_full(run: Run, record_property: Callable[[str, object]
     node = next(n for n in run.plan(FILLED).start.nodes if n.name == "node-2")
     assert f"{node.address}:" in quality.plan_unchanged.detail
     record_property("figure", f"{made.done}; {quality.plan_unchanged.detail}")
-    assert quality.ledger["balanced"], quality.ledger
+    assert quality.ledger.balanced, quality.ledger
 
 
 def test_a_worker_that_was_killed_is_named(run: Run) -> None:

@@ -94,5 +94,5 @@ def test_forty_components_are_measured_and_each_task_reports(
     assert tasks <= reported
     ledger = run.quality(0).ledger
     assert ledger is not None
-    assert ledger["lost"] == 0, ledger
+    assert ledger.lost == 0, ledger
     record_property("figure", f"{len(tasks)} tasks of {COMPONENTS} components reported")

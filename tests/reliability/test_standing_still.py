@@ -60,8 +60,8 @@ def latencies_ms(run: Run, step: int, column: str = "scheduled_ms") -> NDArray[n
 def test_every_message_of_the_step_is_accounted_for(run: Run, step: int) -> None:
     ledger = run.quality(step).ledger
     assert ledger is not None
-    assert ledger["balanced"], ledger
-    assert ledger["lost"] == 0, ledger
+    assert ledger.balanced, ledger
+    assert ledger.lost == 0, ledger
     assert latencies_ms(run, step).size >= RATE_TPS * INTERVAL_S - 1
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.app import measured_with
-from harness.app.campaigning import carry_out_on, environment, jars
+from harness.app.campaigning import NamedSubmission, carry_out_on, environment, jars
 from harness.app.clusters import access
 from harness.backends.local.cluster import LocalCluster
 from harness.experiments.config import Experiment
@@ -22,6 +22,7 @@ def carry_out(settings: Mapping[str, object], cluster: LocalCluster, folder: Pat
     name = experiment.name
     run = measured_with.kept(Run.create(folder, name, files(experiment), environment()), experiment)
     stores = access(experiment).stores()
-    topology = carry_out_on(experiment, run, cluster, name, folder / "submission", stores, watch, first_id=0)
+    submission = NamedSubmission(name, folder / "submission", first_id=0)
+    topology = carry_out_on(experiment, run, cluster, submission, stores, watch)
     cluster.nimbus.kill(topology)
     return run

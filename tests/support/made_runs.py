@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from made_records import interval, step_plan
+
 from harness.plans import ACKER, Component, Executor, PhysicalPlan, QueryPlan, Stream, Worker, WorkerNode
-from harness.runs import BurnInFound, Interval, Run, StepPlan
+from harness.runs import Run
 
 EPOCH_MS = 1_700_000_000_000
 
@@ -67,10 +69,8 @@ def write_run(folder: Path, plans: Sequence[PhysicalPlan], name: str = "made") -
         step = run.step_path(index)
         step.mkdir()
         end = plans[0] if index == len(plans) - 1 else plan
-        asked = plan.configuration()
-        text = StepPlan(asked=asked, start=plan, end=end).model_dump_json(indent=1)
-        (step / "plan.json").write_text(text)
-        interval = Interval(
+        (step / "plan.json").write_text(step_plan(plan, end=end).model_dump_json(indent=1))
+        found = interval(
             step=index,
             configuration=f"spec-{index}",
             rate_tps=50,
@@ -78,18 +78,15 @@ def write_run(folder: Path, plans: Sequence[PhysicalPlan], name: str = "made") -
             up_ns=2 * 10**9,
             start_ns=5 * 10**9,
             end_ns=9 * 10**9,
+            settled_ns=None,
+            drained_ns=None,
             done_ns=10 * 10**9,
             start_epoch_ms=EPOCH_MS,
             end_epoch_ms=EPOCH_MS + 4_000,
-            burn_in=BurnInFound(found=True, seconds=3, reason="made"),
-            stop_reason="precision",
-            mean_ms=1,
             half_width_ms=0.1,
             precision_pct_asked=3,
             precision_pct_reached=3,
-            looks=1,
-            complete_latency_ms={},
             submission="first" if index == 0 else "rebalance",
         )
-        (step / "interval.json").write_text(interval.model_dump_json(indent=1))
+        (step / "interval.json").write_text(found.model_dump_json(indent=1))
     return run

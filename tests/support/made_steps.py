@@ -6,8 +6,11 @@ import numpy as np
 import pyarrow as pa
 
 from harness.experiments import records
-from harness.experiments.measuring import MeasuredInterval
+from harness.experiments.contracts import unplanned
+from harness.experiments.loading import expand_steps, load
+from harness.experiments.measuring import MachineSeen, MeasuredInterval
 from harness.experiments.precision import look
+from harness.experiments.recording import AttemptAsked, AttemptDrained, AttemptSettled, AttemptUp
 from harness.experiments.schedule import BegunSchedule, Constant
 from harness.experiments.steady import Steadiness
 from harness.experiments.workload_tables import RECEIVED, SENT
@@ -16,6 +19,7 @@ from harness.runs import BurnInFound
 
 NS = 1_000_000_000
 START_S, END_S = 20, 60
+UNDISTURBED = MachineSeen(50.0, 0.0, clock_offset_start_ns=0, clock_offset_end_ns=0, came_up=())
 
 
 def plan() -> PhysicalPlan:
@@ -99,10 +103,16 @@ def measured(steady: bool) -> MeasuredInterval:
         stop_reason="precision" if steady else "time-limit",
         steadiness=Steadiness(steady, True, 0.0 if steady else None, "steady" if steady else "drift"),
         complete_latency_ms={},
-        machine_busy_pct=50.0,
-        machine_steal_pct=0.0,
-        clock_offset_start_ns=0,
-        clock_offset_end_ns=0,
-        came_up=(),
+        machine=UNDISTURBED,
         disturbance="",
     )
+
+
+def drained(when: MeasuredInterval) -> AttemptDrained:
+    """The first attempt at a step whose plan was as asked and stayed, of which nothing is left."""
+    experiment = load("quick")
+    (step, *_) = expand_steps(experiment)
+    asked = AttemptAsked(experiment, step, unplanned(step), plan().configuration(), first_ns=0, at_ns=0)
+    up = AttemptUp(asked, "first", plan(), at_ns=0, at_epoch_ms=0)
+    settled = AttemptSettled(up, when, plan(), at_ns=when.end_ns)
+    return AttemptDrained(settled, left_before="", left="", at_ns=when.end_ns)

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from made_runs import placed
-from made_steps import END_S, START_S, gathered, measured
+from made_steps import END_S, START_S, UNDISTURBED, gathered, measured
 
 from harness.errors import ClusterError
 from harness.experiments import campaign
-from harness.experiments.campaign import Campaign
+from harness.experiments.campaign import Campaign, OutsideWorld
 from harness.experiments.config import Experiment
 from harness.experiments.contracts import Planner, Probes, Watcher, WorkerSeen, unplanned, unprobed
 from harness.experiments.loading import load
@@ -29,6 +29,11 @@ EXPERIMENT = load("quick", ["steps.plan=[{executors: 1}, {executors: 2}, {execut
 DUE_S = np.arange(0, END_S - START_S, 0.05)
 EXACT = look(DUE_S, np.full(DUE_S.size, 9.0), 0, END_S - START_S, precision_pct=5)
 STEADY = replace(measured(steady=True), look=EXACT)
+
+
+def on_machine(**seen: Any) -> MeasuredInterval:
+    """The steady interval on a machine of which something else was seen."""
+    return replace(STEADY, machine=replace(UNDISTURBED, **seen))
 
 
 class World:
@@ -174,7 +179,7 @@ def carried_out(
             return outcomes(n) if outcomes else STEADY
 
     monkeypatch.setattr(campaign, "Measurement", AtOnce)
-    Campaign(experiment, run, world, world, world, watch, probes, planner).carry_out()
+    Campaign(experiment, run, OutsideWorld(world, world, world, probes), watch, planner).carry_out()
 
 
 def stops_in_the_third(n: int) -> MeasuredInterval:

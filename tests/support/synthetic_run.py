@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from made_records import interval, ledger, quality, step_plan
 
 from harness.analysis.judge.predicted_with import stamp
 from harness.experiments.clusters import Local
@@ -36,8 +37,8 @@ from harness.plans import (
     Worker,
     WorkerNode,
 )
-from harness.quality import Backlog, Finding, Quality
-from harness.runs import BurnInFound, CompleteLatency, Interval, Run, StepPlan
+from harness.quality import Backlog, Finding
+from harness.runs import BurnInFound, CompleteLatency, Run
 from harness.schemas import HOP, LATENCY, METRICS, PREDICTIONS, SCHEMA_VERSION
 from harness.topologies import TOPOLOGIES
 from harness.topologies.component_settings import Multiplier
@@ -322,7 +323,7 @@ def build(path: Path, run: FakeRun) -> Path:
         counts |= {c.name: step.executors for c in plan.query_plan.components}
         asked = TopologyConfiguration(executors=counts, workers=len(plan.workers))
         end = plan if step.same_plan else physical_plan(run, max(1, step.executors - 1))
-        _json(folder / "plan.json", StepPlan(asked=asked, start=plan, end=end))
+        _json(folder / "plan.json", step_plan(plan, asked=asked, end=end))
         inside = latency.filter(latency["in_interval"])
         seen = look(
             (inside["scheduled_ns"].to_numpy() - start_ns) / 1e9,
@@ -333,7 +334,7 @@ def build(path: Path, run: FakeRun) -> Path:
             looks=4,
         )
         mean = seen.mean
-        interval = Interval(
+        found = interval(
             step=index,
             configuration=labels[index],
             rate_tps=step.rate_tps,
@@ -341,6 +342,9 @@ def build(path: Path, run: FakeRun) -> Path:
             up_ns=up_ns,
             start_ns=start_ns,
             end_ns=end_ns,
+            settled_ns=None,
+            drained_ns=None,
+            overhead_s=None,
             done_ns=end_ns + 1_000_000_000,
             start_epoch_ms=start_ms,
             end_epoch_ms=start_ms + int(step.seconds * 1000),
@@ -357,34 +361,24 @@ def build(path: Path, run: FakeRun) -> Path:
             },
             submission="rebalance" if index else "first",
         )
-        _json(folder / "interval.json", interval.model_copy(update=step.interval))
+        _json(folder / "interval.json", found.model_copy(update=step.interval))
         sent = int((np.asarray(latency["in_interval"]) & (np.asarray(latency["child"]) == 0)).sum())
-        quality: dict[str, Any] = {
+        findings: dict[str, Any] = {
             k: Finding(ok=True)
-            for k in (
-                *("plan_as_asked", "plan_unchanged", "steady", "generator", "receiver", "errors_reported"),
-                *("metrics", "began_empty", "alone", "clocks", "stolen"),
-            )
+            for k in (*("generator", "receiver", "metrics"), *("began_empty", "alone", "clocks", "stolen"))
         }
-        quality["ledger"] = {
-            "sent": sent,
-            "received": sent,
-            "absorbed": 0,
-            "failed": 0,
-            "lost": 0,
-            "unconfirmed": 0,
-            "duplicates": 0,
-            "children_missing": 0,
-            "balanced": True,
-        }
-        quality["backlog"] = Backlog(
+        findings["ledger"] = {"sent": sent, "received": sent}
+        findings["backlog"] = Backlog(
             growth_tps=0.0,
             growth_error_tps=0.1,
             throughput_tps=step.rate_tps,
             throughput_error_tps=0.1,
             saturated=False,
         )
-        _json(folder / "quality.json", Quality(**(quality | step.quality)))
+        findings |= step.quality
+        if findings["ledger"] is not None:
+            findings["ledger"] = ledger(**findings["ledger"])
+        _json(folder / "quality.json", quality(**findings))
         now = end_ns + 1_000_000_000
     environment = {
         "schema": SCHEMA_VERSION,

@@ -171,10 +171,10 @@ def test_both_plans_are_the_asked_ones_and_did_not_change(run: Run) -> None:
 def test_the_ledger_balances_and_nothing_is_lost(run: Run) -> None:
     for step in (0, 1):
         ledger = run.quality(step).ledger
-        assert ledger["balanced"], ledger["reason"]
-        assert ledger["complete"]
+        assert ledger.balanced, ledger.reason
+        assert ledger.complete
         # 10 s at 40 messages a second, by the schedule; a boundary may fall on either side
-        assert abs(ledger["sent"] - 400) <= 1
+        assert abs(ledger.sent - 400) <= 1
 
 
 def test_the_hop_records_parts_add_up_to_the_ground_truth(run: Run) -> None:

@@ -85,8 +85,8 @@ def test_every_message_comes_out_once_whoever_served_it(leron: Run) -> None:
     for step in leron.finished_steps:
         ledger = leron.quality(step).ledger
         assert ledger is not None
-        assert ledger["complete"], ledger
-        assert ledger["received"] == ledger["sent"] > 0
+        assert ledger.complete, ledger
+        assert ledger.received == ledger.sent > 0
     ways = {"word/compute/exclam1/exclam2", "word/compute/compute/exclam2"}
     helped = passed(leron, 1)
     assert set(helped) <= ways

@@ -31,7 +31,7 @@ from harness.backends.kafka.client import Topics
 from harness.backends.local.cluster import LocalCluster
 from harness.errors import ClusterError, UsageError
 from harness.experiments import records
-from harness.experiments.campaign import Campaign
+from harness.experiments.campaign import Campaign, OutsideWorld
 from harness.experiments.config import Experiment
 from harness.experiments.contracts import Progress, TopicNames
 from harness.experiments.loading import files
@@ -99,7 +99,7 @@ def measured(
         submitter = submitter_of(experiment, name, cluster.bootstrap, topics, jars(), folder / "submission")
         deployment = StormDeployment(experiment, cluster, submitter, target, jars(), folder / "submission")
         recorder = Recorder(run, kill, {"influxdb": lambda step: store.write_events(events_of(run, step))})
-        Campaign(experiment, run, deployment, load, store, recorder).carry_out()
+        Campaign(experiment, run, OutsideWorld(deployment, load, store), recorder).carry_out()
         recorder.finish()
         cluster.nimbus.kill(name)
     return Measured(run, relay, kill, cluster.logs)
@@ -139,7 +139,7 @@ def test_the_whole_databases_are_equal(measured: Measured, influx_server: Influx
     pd.testing.assert_frame_equal(frame(found), frame(embedded.rows(since_ms, until_ms)), check_exact=True)
     assert not (found.to_pandas()["measurement"] == "consumer").any()  # no line was dropped
     for step in (0, 1):
-        assert measured.run.quality(step).ledger["balanced"]
+        assert measured.run.quality(step).ledger.balanced
 
 
 def test_steps_are_events_in_the_same_database(measured: Measured, influx_server: InfluxServer) -> None:

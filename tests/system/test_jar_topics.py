@@ -91,8 +91,8 @@ def test_two_steps_are_measured_from_topic_to_topic(jar: Path, cluster: LocalClu
         assert interval.latency == "topics"
         assert interval.rate_tps == RATE_TPS
         assert quality.ledger is not None
-        assert quality.ledger["complete"], quality.ledger
-        assert quality.ledger["received"] == quality.ledger["sent"] > 0
+        assert quality.ledger.complete, quality.ledger
+        assert quality.ledger.received == quality.ledger.sent > 0
         assert quality.receiver is not None
         assert quality.receiver.ok, quality.receiver.detail
         table = read_table(run.step_path(step) / "latency.parquet")
@@ -100,7 +100,7 @@ def test_two_steps_are_measured_from_topic_to_topic(jar: Path, cluster: LocalClu
         ground_truth_ms, broker_ms, due_ms = (
             rows[name].to_numpy() for name in ("ground_truth_ms", "broker_ms", "scheduled_ms")
         )
-        assert rows.num_rows == quality.ledger["sent"]
+        assert rows.num_rows == quality.ledger.sent
         assert pc.unique(rows["sink"]).to_pylist() == ["out"]
         assert (ground_truth_ms == broker_ms).all()
         assert (broker_ms >= CAPITALS_MS - 1).all()  # a difference of whole milliseconds
@@ -129,7 +129,7 @@ def test_the_key_can_name_a_message(jar: Path, cluster: LocalCluster, tmp_path: 
     run = measured(settings(jar, "key"), cluster, tmp_path)
     ledger = run.quality(0).ledger
     assert ledger is not None
-    assert ledger["complete"], ledger
+    assert ledger.complete, ledger
 
 
 def test_what_may_vanish_or_become_several_is_counted(
@@ -139,17 +139,17 @@ def test_what_may_vanish_or_become_several_is_counted(
     run = measured(settings(jar, "freely", header=HEADER, outputs="any"), cluster, tmp_path)
     ledger = run.quality(0).ledger
     assert ledger is not None
-    assert ledger["balanced"], ledger
-    third = ledger["sent"] / 3
+    assert ledger.balanced, ledger
+    third = ledger.sent / 3
     edges = 4  # of the interval, for each of two tasks
-    assert ledger["without_output"] == pytest.approx(third, abs=edges)
-    assert ledger["repeated"] == pytest.approx(third, abs=edges)
-    assert ledger["foreign"] >= third - edges  # of the whole step
-    assert ledger["lost"] == ledger["duplicates"] == 0
+    assert ledger.without_output == pytest.approx(third, abs=edges)
+    assert ledger.repeated == pytest.approx(third, abs=edges)
+    assert ledger.foreign >= third - edges  # of the whole step
+    assert ledger.lost == ledger.duplicates == 0
     (check,) = checks(run)["ledger"]
     assert check["status"] == "valid"
-    assert f"without output {ledger['without_output']}" in str(check["detail"])
-    assert f"repeated {ledger['repeated']}" in str(check["detail"])
+    assert f"without output {ledger.without_output}" in str(check["detail"])
+    assert f"repeated {ledger.repeated}" in str(check["detail"])
 
 
 def test_a_name_that_is_altered_or_no_output_at_all_is_one_line(

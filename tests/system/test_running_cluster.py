@@ -95,7 +95,7 @@ def test_a_run_is_measured_and_leaves_the_cluster_as_it_was(nimbus: Nimbus, tmp_
         assert run.plan(step).start.nodes[0].name == "localhost"
         quality = run.quality(step)
         assert quality.plan_as_asked.ok, quality.plan_as_asked.detail
-        assert quality.ledger["balanced"], quality.ledger["reason"]
+        assert quality.ledger.balanced, quality.ledger.reason
         assert quality.metrics.ok, quality.metrics.detail
     state = nimbus.cluster_summary()
     assert set(state.topologies) == {OTHERS}

@@ -93,9 +93,9 @@ def test_the_overloaded_executor_takes_one_message_after_the_other_and_is_never_
 def test_all_of_the_backlog_came_out_and_none_of_it_in_the_next_step(run: Run) -> None:
     for step in (0, 1):
         ledger = run.quality(step).ledger
-        assert ledger["balanced"], ledger["reason"]
-        assert ledger["complete"]
-    assert run.quality(1).ledger["earlier"] == 0
+        assert ledger.balanced, ledger.reason
+        assert ledger.complete
+    assert run.quality(1).ledger.earlier == 0
     before, after = (latency(run, step) for step in (0, 1))
     # 320 messages or more are due in 10 s, and one executor takes 100 ms or more for each: 32 s
     assert before["scheduled_ms"].max() > 20e3

@@ -60,11 +60,11 @@ def test_a_killed_worker(cluster: LocalCluster, tmp_path: Path) -> None:
     quality = run.quality(0)
     assert quality.plan_as_asked.ok
     assert quality.plan_unchanged.ok, quality.plan_unchanged.detail
-    assert quality.ledger["balanced"], quality.ledger["reason"]
+    assert quality.ledger.balanced, quality.ledger.reason
     assert any("workers restarted" in p.detail for p in seen)
     # Windows and children: every message's members are accounted for, in windows or at the sink.
-    assert quality.ledger["lost"] == 0
-    assert quality.ledger["absorbed"] + quality.ledger["received"] == quality.ledger["sent"]
+    assert quality.ledger.lost == 0
+    assert quality.ledger.absorbed + quality.ledger.received == quality.ledger.sent
 
 
 QUICKLY = {

@@ -8,9 +8,8 @@ together files of several runs, would have to edit all of them alike.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +19,7 @@ from harness.analysis.spark.inputs import StepRecord
 from harness.errors import StepInvalid
 from harness.experiments.precision import critical, look
 from harness.machine import seals
+from harness.quality import Ledger
 from harness.runs import judged
 from harness.schemas import Metric, Subject
 
@@ -137,7 +137,7 @@ def _figures(step: StepRecord, latency: pa.Table) -> Iterator[str]:
     rows = latency.filter(latency["in_interval"])
     messages = len(np.unique(rows["message_id"].to_numpy()))
     if ledger is not None and not _accounted(messages, ledger):
-        yield f"latency.parquet has {messages} messages, and the ledger {int(ledger['received'])} received"
+        yield f"latency.parquet has {messages} messages, and the ledger {ledger.received} received"
     if at.latency == "ground-truth" and (wrong := _astray(rows)):
         yield f"latency.parquet has {wrong} ground truths that are not from entered_ns to left_ns"
     rows = judged(rows, at.latency)
@@ -164,10 +164,9 @@ def _figures(step: StepRecord, latency: pa.Table) -> Iterator[str]:
         )
 
 
-def _accounted(messages: int, ledger: Mapping[str, Any]) -> bool:
+def _accounted(messages: int, ledger: Ledger) -> bool:
     """Say whether so many messages were received; one that the client took for not sent may have come out."""
-    received = int(ledger["received"])
-    return received <= messages <= received + int(ledger.get("unconfirmed", 0))
+    return ledger.received <= messages <= ledger.received + ledger.unconfirmed
 
 
 def _astray(rows: pa.Table) -> int:

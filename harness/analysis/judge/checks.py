@@ -23,7 +23,7 @@ MOST_ASTRAY_SHARE = 0.001
 """Share of the messages that may have been lost, failed, repeated or left without a child, all together: a
 tenth of the last percent, so that the 99th percentile is not decided by what is missing."""
 ASTRAY = ("failed", "lost", "unconfirmed", "duplicates", "children_missing", "copies_missing")
-"""Terms of the ledger that make it incomplete; runs before graphs could be given have no copies."""
+"""Terms of the ledger that make it incomplete."""
 FREE_HINT = "where a jar's topology filters, splits or adds messages, say topology.topics.outputs: any"
 FREELY = ("without_output", "repeated", "foreign")
 """Terms that are told and not judged: of a jar that says that it drops and multiplies messages."""
@@ -217,19 +217,20 @@ def _ledger(step: StepRecord, _: Samples) -> Outcome:
     ledger = step.quality.ledger
     if ledger is None:
         return "unknown", "the step has no ledger"
-    fates = {k: int(ledger[k]) for k in ("received", "absorbed", "failed", "lost")}
-    if filtered := int(ledger.get("filtered", 0)):  # runs of before there were filters do not say
-        fates["filtered"] = filtered
-    freely = {k.replace("_", " "): int(ledger[k]) for k in FREELY if ledger.get(k)}
+    counts = ledger.counts
+    fates = {k: counts[k] for k in ("received", "absorbed", "failed", "lost")}
+    if ledger.filtered:
+        fates["filtered"] = ledger.filtered
+    freely = {k.replace("_", " "): counts[k] for k in FREELY if counts[k]}
     fates |= {k: n for k, n in freely.items() if k == "without output"}
-    sent = int(ledger["sent"])
+    sent = ledger.sent
     counted = ", ".join(f"{k} {v}" for k, v in fates.items())
     detail = f"sent {sent} = {counted}"
     hint = f"; {FREE_HINT}" if step.interval.by_broker else ""
-    if not ledger["balanced"] or sum(fates.values()) != sent:
-        problems = ledger.get("problems") or [f"sent {sent}, accounted for {sum(fates.values())} ({counted})"]
-        return "invalid", "; ".join(str(p) for p in problems) + (hint if ledger.get("foreign") else "")
-    astray = {k.replace("_", " "): int(ledger[k]) for k in ASTRAY if ledger.get(k)}
+    if not ledger.balanced or sum(fates.values()) != sent:
+        said = "; ".join(ledger.problems) or f"sent {sent}, accounted for {sum(fates.values())} ({counted})"
+        return "invalid", said + (hint if ledger.foreign else "")
+    astray = {k.replace("_", " "): counts[k] for k in ASTRAY if counts[k]}
     if astray:
         detail = f"of {sent} messages: " + ", ".join(f"{k} {v}" for k, v in astray.items())
     wrong = sum(astray.values()) > MOST_ASTRAY_SHARE * sent

@@ -222,7 +222,7 @@ def _fates(step: StepRecord) -> tuple[int, int]:
     """Return how many messages there were, and how many of them went astray."""
     ledger, tracked = step.quality.ledger, step.quality.tracked
     if ledger is not None:
-        return int(ledger["sent"]), sum(int(ledger.get(k, 0)) for k in checks.ASTRAY)
+        return ledger.sent, sum(ledger.counts[k] for k in checks.ASTRAY)
     return (tracked.emitted, tracked.failed) if tracked is not None else (0, 0)
 
 

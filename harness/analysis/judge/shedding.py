@@ -34,9 +34,9 @@ def shed_load(steps: Iterable[StepRecord]) -> Mapping[int, str]:
     """
     steps = tuple(steps)
     counts = {
-        s.index: (int(ledger["sent"]), int(ledger.get("without_output") or 0), s.interval.rate_tps)
+        s.index: (ledger.sent, ledger.without_output, s.interval.rate_tps)
         for s in steps
-        if (ledger := s.quality.ledger) and ledger.get("sent")
+        if (ledger := s.quality.ledger) is not None and ledger.sent
     }
     if not counts:
         return {}

@@ -6,16 +6,14 @@ schema ends the command with one line that names the file.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
@@ -264,7 +262,7 @@ def read_raw(path: Path) -> RunRecord:
         As ``read_run``.
     """
     run = Run(path)
-    experiment = _read(run.path / "experiment.yaml", _yaml)
+    experiment = _yaml(run.path / "experiment.yaml")
     if not isinstance(experiment, dict) or "name" not in experiment:
         raise UsageError(f"{run.path / 'experiment.yaml'}: there is no key 'name'")
     if not (run.path / "steps").is_dir():
@@ -317,9 +315,9 @@ def _step(
     return StepRecord(
         index=index,
         folder=folder,
-        plan=_read(folder / "plan.json", StepPlan.model_validate_json),
-        interval=_read(folder / "interval.json", Interval.model_validate_json),
-        quality=_read(folder / "quality.json", Quality.model_validate_json),
+        plan=run.plan(index),
+        interval=run.interval(index),
+        quality=run.quality(index),
         latency_rows=check_parquet(folder / "latency.parquet", LATENCY),
         metrics_rows=check_parquet(folder / "metrics.parquet", METRICS),
         bucket_s=bucket_s,
@@ -330,21 +328,14 @@ def _step(
     )
 
 
-def _yaml(text: str) -> Any:
-    return YAML(typ="safe").load(text)
-
-
-def _read(path: Path, parse: Callable[[str], Any]) -> Any:
+def _yaml(path: Path) -> object:
     try:
-        return parse(path.read_text())
+        found: object = YAML(typ="safe").load(path.read_text())
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise UsageError(f"{path}: {where}: {first['msg']}") from error
-    except (YAMLError, json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (YAMLError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: not readable ({str(error).splitlines()[0]})") from error
+    return found
 
 
 def check_parquet(path: Path, declared: pa.Schema) -> int:

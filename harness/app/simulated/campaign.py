@@ -29,6 +29,14 @@ from harness.experiments.loading import expand_steps
 from harness.experiments.measuring import MeasuredInterval
 from harness.experiments.precision import look
 from harness.experiments.progress import ProgressFile
+from harness.experiments.recording import (
+    AttemptAsked,
+    AttemptDrained,
+    AttemptSettled,
+    AttemptUp,
+    sent_messages,
+    step_files,
+)
 from harness.experiments.schedule import NS_PER_S, BegunSchedule, Due, Schedule, schedule_of
 from harness.experiments.steady import Arrivals
 from harness.experiments.steady import interval as steadiness
@@ -41,8 +49,7 @@ from harness.models.simulator import simulate_messages
 from harness.models.simulator.loads import loads
 from harness.models.simulator.messages import Messages
 from harness.plans import ACKER, AskedPlacement, PhysicalPlan, TopologyConfiguration, WorkerNode
-from harness.quality import Finding
-from harness.runs import BurnInFound, CompleteLatency, DeclinedStep, Interval, Run, StepPlan, utc_now
+from harness.runs import BurnInFound, CompleteLatency, DeclinedStep, Interval, Run, utc_now
 from harness.schedulers.by_hand import place_by_hand
 from harness.schemas import METRICS
 
@@ -119,15 +126,9 @@ def _carry_out(
         plan = _plan(experiment, asked, asked_step.placement, nodes)
         up_ns = now_ns + round(BETWEEN_STEPS_S * NS_PER_S)
         played, span = _play(experiment, step, plan, asked_step, up_ns, epoch_ms)
-        step_plan = StepPlan(
-            asked=asked,
-            start=plan,
-            end=plan,
-            placement=asked_step.placement,
-            batching=asked_step.batching,
-            relief=asked_step.relief,
-        )
-        written = _write(experiment, run, step, asked_step, step_plan, played, span)
+        attempt = AttemptAsked(experiment, step, asked_step, asked, up_ns, up_ns)
+        up = AttemptUp(attempt, "first" if step.index == 0 else "rebalance", plan, up_ns, epoch_ms)
+        written = _write(run, up, played, span)
         now_ns, epoch_ms = written.done_ns, epoch_ms + (written.done_ns - up_ns) // 1_000_000
         rest_s = (len(steps) - step.index - 1) * (written.done_ns - up_ns) / 1e9
         for now in finished_step_progress(run, step.index, len(steps), rest_s):
@@ -280,11 +281,7 @@ def _measured(
             drift_pct=experiment.measure.burn_in.drift_pct,
         ),
         complete_latency_ms=_complete_latency(played),
-        machine_busy_pct=0.0,
-        machine_steal_pct=0.0,
-        clock_offset_start_ns=0,
-        clock_offset_end_ns=0,
-        came_up=(),
+        machine=None,
         disturbance="",
     )
 
@@ -302,51 +299,17 @@ def _complete_latency(played: tables.Played) -> dict[str, CompleteLatency]:
     return found
 
 
-def _write(
-    experiment: Experiment,
-    run: Run,
-    step: Step,
-    asked_step: AskedStep,
-    step_plan: StepPlan,
-    played: tables.Played,
-    span: _Span,
-) -> Interval:
+def _write(run: Run, up: AttemptUp, played: tables.Played, span: _Span) -> Interval:
+    experiment, step = up.asked.experiment, up.asked.step
     gathered = _gather(experiment, step, played, span)
     measured = _measured(experiment, played, span, gathered)
-    plan, instrumented = step_plan.start, experiment.measure.instrument
-    assembled = records.latency(gathered, plan, measured)
     settled_ns = measured.end_ns + round(span.settle_s * NS_PER_S)
     drained_ns = max(settled_ns, int(played.ns(np.array([played.last_ms]))[0]) + 1)
     rows: pa.Table = METRICS.empty_table()
-    if instrumented:
+    if experiment.measure.instrument:
         bucket_s = experiment.measure.bucket_s
         rows = metrics(played, bucket_s, math.ceil((drained_ns - played.up_ns) / NS_PER_S / bucket_s))
-    quality = records.quality(
-        gathered,
-        measured,
-        assembled,
-        plan_as_asked=Finding(ok=True, detail="simulated"),
-        plan_unchanged=Finding(ok=True),
-        metrics=records.delivery(rows, instrumented=instrumented),
-    ).model_copy(update={"absent": records.SIMULATED | (records.CHANGES if step.changes else {})})
-    precision_pct = experiment.measure.interval.precision_pct
-    written = records.interval(
-        step,
-        measured,
-        records.settled_look(assembled, measured, precision_pct),
-        rate_tps=step.mean_tps(span.interval_s),
-        precision_pct=precision_pct,
-        moments_ns=records.Moments(played.up_ns, played.up_ns, settled_ns, drained_ns, drained_ns),
-        submission="first" if step.index == 0 else "rebalance",
-        asked=asked_step,
-    )
-    return run.write_step(
-        step.index,
-        step_plan,
-        written,
-        quality,
-        assembled.latency,
-        rows,
-        lambda: drained_ns,
-        asked_step.tuning,
-    )
+    settled = AttemptSettled(up, measured, up.plan, settled_ns)
+    attempt = AttemptDrained(settled, left_before="", left="", at_ns=drained_ns)
+    files = step_files(attempt, sent_messages(gathered, attempt), rows)
+    return run.write_step(step.index, files, lambda: drained_ns)

@@ -196,7 +196,9 @@ def test_what_was_not_recorded_is_unknown_and_never_a_pass(tmp_path: Path, check
 
 
 def test_a_step_that_was_measured_twice_says_so_and_why(tmp_path: Path) -> None:
-    rejected = (Rejected(reason="burn-in: drift of 14 %", mean_ms=9.0),)
+    rejected = (
+        Rejected(reason="burn-in: drift of 14 %", mean_ms=9.0, half_width_ms=0.1, machine_busy_pct=50.0),
+    )
     run = made(tmp_path, interval={"attempt": 2, "rejected": rejected})
     assert results(run)["attempts", 0].detail == ""
     found = results(run)["attempts", 1]
@@ -337,10 +339,12 @@ def test_what_no_server_ran_was_not_measured(tmp_path: Path) -> None:
 
 
 def test_a_crashed_check_is_unknown(tmp_path: Path) -> None:
-    run = made(tmp_path, quality={"ledger": {"sent": 3}})
-    found = results(run)["ledger", 1]
+    run = made(tmp_path)
+    odd = run.steps[1].quality.model_copy(update={"generator": object()})
+    run = replace(run, steps=(run.steps[0], replace(run.steps[1], quality=odd)))
+    found = results(run)["generator", 1]
     assert found.status == "unknown"
-    assert "KeyError" in found.detail
+    assert "AttributeError" in found.detail
     assert verdict(results(run).values()) == "unknown"
 
 
@@ -404,7 +408,14 @@ def test_stolen_time_of_a_run_that_should_have_it_and_has_not_is_unknown(tmp_pat
 def test_faults_are_told_and_no_model_is_judged_by_them(
     tmp_path: Path, problem: str, status: str, says: str
 ) -> None:
-    fault = FaultMade(what="stop broker", asked_s=20, done="stop broker (process 7)", problem=problem)
+    fault = FaultMade(
+        what="stop broker",
+        asked_s=20,
+        done="stop broker (process 7)",
+        at_ns=None if problem else 1,
+        until_ns=None,
+        problem=problem,
+    )
     run = made(tmp_path, interval={"faults": (fault,), "evidence": False})
     found = results(run)["faults", 1]
     assert (found.status, found.detail) == (status, says)
@@ -414,7 +425,9 @@ def test_faults_are_told_and_no_model_is_judged_by_them(
 
 
 def test_models_are_judged_by_a_step_with_faults_where_that_is_asked_for(tmp_path: Path) -> None:
-    fault = FaultMade(what="stop broker", asked_s=20, done="stop broker (process 7)")
+    fault = FaultMade(
+        what="stop broker", asked_s=20, done="stop broker (process 7)", at_ns=1, until_ns=None, problem=""
+    )
     run = made(tmp_path, interval={"faults": (fault,)})
     assert results(run)["faults", 1].detail == "stop broker (process 7) at 20 s"
     assert unusable(results(run).values(), run.steps) == {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from made_records import step_plan
 from pyspark.sql import SparkSession
 from synthetic_run import FakeRun, FakeStep, build, lognormal
 
@@ -13,7 +14,7 @@ from harness.analysis.judge.predicting import predict
 from harness.analysis.judge.results import Results
 from harness.analysis.spark.inputs import read_run
 from harness.plans import AskedPlacement
-from harness.runs import Run, StepPlan
+from harness.runs import Run
 
 MEASURED_MS = np.array([10.0, 20.0, 20.1, 40.0])
 NOISE_MS = np.full(4, 0.5)
@@ -60,7 +61,7 @@ def _turn(run: Run, step: int) -> None:
     everyone = tuple(e.model_copy(update={"worker": following[e.worker]}) for e in plan.start.executors)
     there = plan.start.model_copy(update={"executors": everyone})
     asked = AskedPlacement(by="by-test", workers={e.label: e.worker.label for e in everyone})
-    changed = StepPlan(asked=plan.asked, start=there, end=there, placement=asked)
+    changed = step_plan(there, asked=plan.asked, placement=asked)
     (run.step_path(step) / "plan.json").write_text(changed.model_dump_json(), encoding="utf-8")
 
 

@@ -53,7 +53,7 @@ def test_messages_are_due_as_the_schedule_has_them(run: Run) -> None:
     assert run.interval(1).rate_tps == 100
     ledger = run.quality(0).ledger
     assert ledger is not None
-    assert ledger["balanced"]
+    assert ledger.balanced
 
 
 def test_checks_of_one_rate_do_not_apply_and_it_is_no_source(run: Run) -> None:

@@ -67,8 +67,8 @@ def test_every_copy_of_every_member_comes_to_the_sinks_that_the_graph_says(topol
     made = experiment(topology)
     few(made)
     mine, ledger = played(made)
-    assert ledger["balanced"], ledger["reason"]
-    assert ledger["complete"], ledger
+    assert ledger.balanced, ledger.reason
+    assert ledger.complete, ledger
     seen = Counter(zip(mine["sink"], mine["message_id"], mine["child"], strict=True))
     expected, due = expected_members(made), Counter[tuple[str, int, int]]()
     ids = np.unique(mine["message_id"].to_numpy())
@@ -90,10 +90,10 @@ def test_with_filters_nothing_comes_out_that_the_graph_does_not_allow(topology: 
     made = experiment(topology)
     few(made)
     mine, ledger = played(made)
-    assert ledger["balanced"], ledger["reason"]
-    assert ledger["complete"], ledger
-    assert ledger["sent"] == 25 == ledger["received"] + ledger["filtered"]
-    assert len(mine["message_id"].unique()) == ledger["received"]
+    assert ledger.balanced, ledger.reason
+    assert ledger.complete, ledger
+    assert ledger.sent == 25 == ledger.received + ledger.filtered
+    assert len(mine["message_id"].unique()) == ledger.received
     for component in topology["components"].values():
         if component["role"] == "filter":
             component["keep"] = 1.0

@@ -108,7 +108,7 @@ def test_every_message_comes_out_once_whoever_served_it(leron: Run) -> None:
     assert leron.plan(2).relief.parts == ("helping", "backpressure")
     for step in leron.finished_steps:
         ledger = leron.quality(step).ledger
-        assert ledger["complete"], ledger
-        assert ledger["received"] == ledger["sent"] > 0
+        assert ledger.complete, ledger
+        assert ledger.received == ledger.sent > 0
     assert set(passed(leron, 1)) == {"word/compute/exclam1/exclam2"}
     assert set(passed(leron, 2)) == {"word/compute/exclam1/exclam2", "word/compute/compute/exclam2"}

@@ -53,8 +53,8 @@ def test_every_topology_is_played_and_its_books_balance(name: str, tmp_path: Pat
     for finding in (quality.receiver, quality.metrics, quality.generator, quality.plan_as_asked):
         assert finding is not None
         assert finding.ok, finding.detail
-    assert quality.ledger["balanced"], quality.ledger["reason"]
-    assert quality.ledger["complete"], quality.ledger
+    assert quality.ledger.balanced, quality.ledger.reason
+    assert quality.ledger.complete, quality.ledger
     latency = pq.read_table(run.step_path(0) / "latency.parquet").to_pandas()
     assert (latency["ground_truth_ms"] > 0).all()
     assert (latency["broker_ms"] >= np.floor(latency["ground_truth_ms"])).all()

@@ -10,33 +10,29 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import ConfigDict, ValidationError, model_validator
+from pydantic import JsonValue, ValidationError
 
 from harness.errors import HarnessError, UsageError
 from harness.machine.locks import held
 from harness.machine.seals import seal
 from harness.machine.whole_files import folder_atomically, write_atomically
-from harness.plans import AskedPlacement, Batching, Frozen, PhysicalPlan, Relief, TopologyConfiguration
+from harness.plans import Frozen
 from harness.quality import Quality
-from harness.schemas import ADAPTATION, LATENCY, METRICS, SCHEMA_VERSION
+from harness.runs.records import DeclinedStep, Interval, Latency, StepFiles, StepPlan
+from harness.schemas import SCHEMA_VERSION
 from harness.schemas.derivable import left_out, needed, with_derivable
+from harness.schemas.migrations import migrate_interval, migrate_plan, migrate_quality
 
 F = TypeVar("F", bound=Frozen)
 SEALED = "sealed"
 """Key of ``environment.json``: every step of the run has a seal. Runs from before have no such key."""
-Latency = Literal["ground-truth", "topics", "ack", "service"]
-"""What a step's latency is: from a spout's emit to a sink's send; from the append to the input topic to that
-to the output topic, of a jar, and where workers have clocks of their own; from a spout's emit to its ack; or
-none, and the time of one execute in its place."""
-Submission = Literal["first", "rebalance", "fresh", "resumed"]
-"""How a step's configuration was brought about."""
 
 
 def judged(latency: pa.Table, kind: Latency) -> pa.Table:
@@ -49,180 +45,6 @@ def judged(latency: pa.Table, kind: Latency) -> pa.Table:
         return latency
     at = latency.schema.get_field_index("ground_truth_ms")
     return latency.set_column(at, latency.schema.field(at), latency["broker_ms"])
-
-
-class StepPlan(Frozen):
-    """``plan.json``: what was asked, and the plans read from the cluster at both ends of the step."""
-
-    asked: TopologyConfiguration
-    start: PhysicalPlan
-    end: PhysicalPlan
-    placement: AskedPlacement | None = None
-    """None where executors were left to Storm's own scheduler."""
-    batching: Batching | None = None
-    """What travels in batches; None in a run written before a step could say it: what its experiment says."""
-    relief: Relief = Relief()
-    """Helping and back-pressure that were in force."""
-
-
-class StepTuning(Frozen):
-    """``tuning.json`` of a step whose executors and batch sizes a tuner proposed.
-
-    Attributes
-    ----------
-    step : int
-        The measured step that the tuner read.
-    rate_tps : float
-        The input rate that it was asked for.
-    proposals : tuple of mapping
-        Its one proposal with all decisions, as ``harness tune --json`` has it.
-    """
-
-    step: int
-    rate_tps: float
-    proposals: tuple[Mapping[str, Any], ...]
-
-
-class DeclinedStep(Frozen):
-    """``declined/NN.json``: a step that was not measured, since what it asks for cannot be had."""
-
-    step: int
-    configuration: str
-    reason: str
-
-
-class BurnInFound(Frozen):
-    """Where the discarded start ended, and why there."""
-
-    found: bool
-    seconds: float
-    reason: str
-
-
-class CompleteLatency(Frozen):
-    """Storm's own complete latency over the interval, of one spout executor."""
-
-    mean_ms: float | None
-    acked: int
-
-
-class Rejected(Frozen):
-    """An attempt at a step that was not kept: the reason, and the latency that it had measured by then.
-
-    All but the reason is None where the attempt was broken off, and in runs older than the records of
-    attempts.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
-
-    reason: str
-    mean_ms: float | None = None
-    half_width_ms: float | None = None
-    machine_busy_pct: float | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_an_older_run(cls, found: object) -> object:
-        return {"reason": found} if isinstance(found, str) else found
-
-
-class FaultMade(Frozen):
-    """A fault of a step: what was asked and when, in seconds of the interval, and what was done.
-
-    ``at_ns`` and ``until_ns`` are monotonic: when it had been made, and when one that lasts was over.
-    ``problem`` says why it was not made, or not as asked. It is empty where it was.
-    """
-
-    what: str
-    asked_s: float
-    done: str = ""
-    at_ns: int | None = None
-    until_ns: int | None = None
-    problem: str = ""
-
-    def __str__(self) -> str:
-        if self.problem:
-            became = "was not made" if self.at_ns is None else "did not go as asked"
-            return f"{self.what} at {self.asked_s:g} s {became}: {self.problem}"
-        lasted = "" if self.until_ns is None else f" for {(self.until_ns - (self.at_ns or 0)) / 1e9:.2f} s"
-        return f"{self.done} at {self.asked_s:g} s{lasted}"
-
-
-class Interval(Frozen):
-    """``interval.json``: the times at which a step was measured, in monotonic ns and epoch ms.
-
-    The times in their order:
-
-    - ``rebalance_start_ns``: the configuration was asked for;
-    - ``up_ns``: the plan was in force, and burn-in began;
-    - ``start_ns`` and ``end_ns``: the interval began and ended;
-    - ``settled_ns``: the interval's last messages had been waited for;
-    - ``drained_ns``: outputs and windows were drained;
-    - ``done_ns``: everything but this file was written.
-
-    All of this time but burn-in and interval is ``overhead_s``.
-    """
-
-    # Where nothing came out there is no mean, and the half-width has no bound: JSON has no word for either.
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
-
-    step: int
-    configuration: str
-    rate_tps: float
-    rebalance_start_ns: int
-    up_ns: int
-    start_ns: int
-    end_ns: int
-    settled_ns: int | None = None
-    drained_ns: int | None = None
-    done_ns: int
-    overhead_s: float | None = None
-    start_epoch_ms: int
-    end_epoch_ms: int
-    burn_in: BurnInFound
-    stop_reason: Literal["precision", "time-limit"]
-    mean_ms: float
-    half_width_ms: float
-    precision_pct_asked: float
-    precision_pct_reached: float
-    independent: bool = True
-    """Whether the precision's batches are; where not, the half-width is not to be relied on."""
-    looks: int
-    latency: Latency = "ground-truth"
-    """What ``mean_ms`` is the mean of, and what was watched for steadiness."""
-    complete_latency_ms: Mapping[str, CompleteLatency]
-    submission: Submission
-    attempt: int = 1
-    rejected: tuple[Rejected, ...] = ()
-    """The attempts before this one."""
-    rejected_s: float = 0.0
-    """What those attempts took, which is in no other time of the step."""
-    machine_busy_pct: float | None = None
-    machine_steal_pct: float | None = None
-    """Share of the machine's CPU time in the interval that was used, and that its host gave to others."""
-    clock_offset_start_ns: int | None = None
-    clock_offset_end_ns: int | None = None
-    """What the time of day was ahead of the monotonic clock at the interval's ends; None as above, and of
-    simulated runs."""
-    faults: tuple[FaultMade, ...] = ()
-    evidence: bool = True
-    """Whether models are judged by the step: not where faults were made, unless its experiment says so."""
-
-    @property
-    def by_broker(self) -> bool:
-        """True where messages were timed by the brokers' stamps, from topic to topic."""
-        return self.latency == "topics"
-
-    @property
-    def measured_again(self) -> str:
-        """Say that earlier attempts were not kept, and why; empty for a step that was measured once."""
-        reasons = "; ".join(attempt.reason for attempt in self.rejected)
-        return f"measured again; before: {reasons}" if reasons else ""
-
-    def finished(self, now_ns: int) -> Interval:
-        """Return it with the end of the step filled in, and the time beyond burn-in and interval."""
-        before_ns, after_ns = self.up_ns - self.rebalance_start_ns, now_ns - self.end_ns
-        return self.model_copy(update={"done_ns": now_ns, "overhead_s": (before_ns + after_ns) / 1e9})
 
 
 def utc_now() -> datetime:
@@ -260,7 +82,7 @@ def read_latency(folder: Path, columns: Sequence[str] | None = None) -> pa.Table
     if not dropped:
         return read_table(path, columns)
     rows = read_table(path, None if columns is None else needed(columns, dropped))
-    plan = _read(StepPlan, folder / "plan.json").start
+    plan = Run(folder.parent.parent).plan(int(folder.name)).start
     named = {task: e.component for task, e in plan.by_task.items()}
     if columns is None:
         return with_derivable(rows, named)
@@ -296,6 +118,11 @@ class Run:
     ------
     UsageError
         When the folder is not a run directory, or one of a newer schema.
+
+    Attributes
+    ----------
+    schema : int
+        The number of the schema that it is of.
     """
 
     def __init__(self, path: Path, beside: Mapping[str, str] | None = None) -> None:
@@ -309,6 +136,7 @@ class Run:
                 f"{path}: schema {schema!r} is newer than this harness reads ({SCHEMA_VERSION})",
                 "update the harness",
             )
+        self.schema = schema
 
     @classmethod
     def create(cls, runs: Path, name: str, files: Mapping[str, str], environment: Mapping[str, Any]) -> Run:
@@ -375,7 +203,8 @@ class Run:
     @property
     def declined_steps(self) -> Mapping[int, DeclinedStep]:
         """The steps that were not measured, since what they ask for cannot be had."""
-        declined = (_read(DeclinedStep, path) for path in self.path.glob("declined/*.json"))
+        paths = self.path.glob("declined/*.json")
+        declined = (_read(DeclinedStep, path, self.schema) for path in paths)
         return {d.step: d for d in sorted(declined, key=lambda d: d.step)}
 
     @property
@@ -390,20 +219,11 @@ class Run:
         write_atomically(path, declined.model_dump_json(indent=1))
 
     def write_step(
-        self,
-        index: int,
-        plan: StepPlan,
-        interval: Interval,
-        quality: Quality,
-        latency: pa.Table,
-        metrics: pa.Table,
-        clock: Callable[[], int] = time.monotonic_ns,
-        tuning: StepTuning | None = None,
-        adaptation: pa.Table | None = None,
+        self, index: int, files: StepFiles, clock: Callable[[], int] = time.monotonic_ns
     ) -> Interval:
         """Write a finished step whole and sealed, and return ``interval.json`` as it was written.
 
-        ``clock`` is the one that the interval's times are of; ``adaptation`` is there of a step that adapts.
+        ``clock`` is the one that the interval's times are of.
 
         Raises
         ------
@@ -413,18 +233,7 @@ class Run:
         target = self.step_path(index)
         try:
             with folder_atomically(target) as folder:
-                (folder / "plan.json").write_text(plan.model_dump_json(indent=1))
-                (folder / "quality.json").write_text(quality.model_dump_json(indent=1))
-                if tuning is not None:
-                    (folder / "tuning.json").write_text(tuning.model_dump_json(indent=1))
-                pq.write_table(latency.cast(LATENCY), folder / "latency.parquet", compression="zstd")
-                pq.write_table(metrics.cast(METRICS), folder / "metrics.parquet", compression="zstd")
-                if adaptation is not None:
-                    pq.write_table(
-                        adaptation.cast(ADAPTATION), folder / "adaptation.parquet", compression="zstd"
-                    )
-                interval = interval.finished(clock())
-                (folder / "interval.json").write_text(interval.model_dump_json(indent=1))
+                interval = files.write(folder, clock)
                 for name, text in self._beside.items():
                     (folder / name).write_text(text)
                 seal(folder)
@@ -435,20 +244,42 @@ class Run:
 
     def plan(self, index: int) -> StepPlan:
         """Read ``plan.json`` of a step."""
-        return _read(StepPlan, self.step_path(index) / "plan.json")
+        return read_plan(self.step_path(index) / "plan.json", self.schema)
 
     def interval(self, index: int) -> Interval:
         """Read ``interval.json`` of a step."""
-        return _read(Interval, self.step_path(index) / "interval.json")
+        return _read(Interval, self.step_path(index) / "interval.json", self.schema, migrate_interval)
 
     def quality(self, index: int) -> Quality:
         """Read ``quality.json`` of a step."""
-        return _read(Quality, self.step_path(index) / "quality.json")
+        return _read(Quality, self.step_path(index) / "quality.json", self.schema, migrate_quality)
 
 
-def _read(kind: type[F], path: Path) -> F:
+def read_plan(path: Path, schema: int) -> StepPlan:
+    """Read a ``plan.json`` of a run of this schema number.
+
+    Raises
+    ------
+    UsageError
+        When it cannot be read, or is not what a plan is.
+    """
+    return _read(StepPlan, path, schema, migrate_plan)
+
+
+def _as_it_is(_version: int, found: JsonValue) -> JsonValue:
+    """Return a record of a kind that never changed."""
+    return found
+
+
+def _read(
+    kind: type[F], path: Path, schema: int, migrate: Callable[[int, JsonValue], JsonValue] = _as_it_is
+) -> F:
     try:
-        return kind.model_validate_json(path.read_bytes())
+        text = path.read_bytes()
+        if schema < SCHEMA_VERSION:
+            with suppress(ValueError):  # what is wrong with the text is said below
+                text = json.dumps(migrate(schema, json.loads(text))).encode()
+        return kind.model_validate_json(text)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     except ValidationError as error:

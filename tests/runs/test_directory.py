@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from made_records import S, interval, ledger, quality, step_plan
 
 from harness.errors import HarnessError, UsageError
 from harness.machine.seals import broken
 from harness.machine.whole_files import folder_atomically, write_atomically
 from harness.plans import Component, PhysicalPlan, QueryPlan, TopologyConfiguration
-from harness.quality import Finding, Quality
-from harness.runs import BurnInFound, Interval, Rejected, Run, StepPlan
+from harness.runs import Interval, Rejected, Run, StepFiles
 from harness.schemas import ADAPTATION, LATENCY, METRICS, SCHEMA_VERSION
 
 
@@ -36,73 +37,40 @@ def test_a_half_written_step_is_not_a_finished_one(tmp_path: Path) -> None:
     assert run.finished_steps == (0,)
 
 
-S = 1_000_000_000
-
-
-def step() -> tuple[StepPlan, Interval, Quality]:
+def step() -> StepFiles:
     """A step that was asked for at 100 s, up at 107 s and measured from 127 to 167 s."""
     plan = PhysicalPlan(
         query_plan=QueryPlan(name="t", components=(Component(name="a", role="spout", tasks=1),), streams=()),
         nodes=(),
         executors=(),
     )
-    interval = Interval(
-        step=0,
-        configuration="spec-0/1x1@1",
-        rate_tps=1,
-        rebalance_start_ns=100 * S,
-        up_ns=107 * S,
-        start_ns=127 * S,
-        end_ns=167 * S,
-        settled_ns=168 * S,
-        drained_ns=170 * S,
-        done_ns=170 * S,
-        start_epoch_ms=0,
-        end_epoch_ms=40_000,
-        burn_in=BurnInFound(found=True, seconds=20, reason=""),
-        stop_reason="precision",
-        mean_ms=1,
-        half_width_ms=0,
-        precision_pct_asked=1,
-        precision_pct_reached=0,
-        looks=1,
-        complete_latency_ms={},
-        submission="first",
-    )
-    fine = Finding(ok=True)
-    checks = ("plan_as_asked", "plan_unchanged", "steady", "generator", "receiver", "errors_reported")
-    quality = Quality.model_validate({**dict.fromkeys(checks, fine), "ledger": {}})
     asked = TopologyConfiguration(executors={"a": 1}, workers=1)
-    return StepPlan(asked=asked, start=plan, end=plan), interval, quality
-
-
-def test_what_a_step_takes_beyond_burn_in_and_interval_is_7_s_before_and_5_s_after() -> None:
-    assert step()[1].finished(172 * S).overhead_s == 12
+    return StepFiles(
+        step_plan(plan, asked=asked),
+        quality(ledger=ledger()),
+        lambda done_ns: interval(done_ns=done_ns),
+        LATENCY.empty_table(),
+        METRICS.empty_table(),
+    )
 
 
 def test_a_step_that_was_written_is_read_back(tmp_path: Path) -> None:
     run = Run.create(tmp_path, "e", {"experiment.yaml": "name: e\n"}, {})
-    plan, interval, quality = step()
-    written = run.write_step(0, plan, interval, quality, LATENCY.empty_table(), METRICS.empty_table())
-    assert written.overhead_s == pytest.approx(7 + (written.done_ns - 167 * S) / S)
-    assert (run.plan(0), run.interval(0), run.quality(0)) == (plan, written, quality)
+    files = step()
+    written = run.write_step(0, files, lambda: 200 * S)
+    assert written == interval(done_ns=200 * S)
+    assert (run.plan(0), run.interval(0), run.quality(0)) == (files.plan, written, files.quality)
 
 
 def test_an_attempt_without_a_mean_is_read_back() -> None:
     """Where nothing came out there is no mean, and the half-width has no bound."""
-    rejected = Rejected(reason="burn-in: nothing came out", mean_ms=math.nan, half_width_ms=math.inf)
-    written = step()[1].model_copy(update={"attempt": 2, "rejected": (rejected,)})
+    why = "burn-in: nothing came out"
+    rejected = Rejected(reason=why, mean_ms=math.nan, half_width_ms=math.inf, machine_busy_pct=None)
+    written = interval(attempt=2, rejected=(rejected,))
     (read,) = Interval.model_validate_json(written.model_dump_json()).rejected
     assert read.mean_ms is not None
     assert math.isnan(read.mean_ms)
     assert read.half_width_ms == math.inf
-
-
-def test_an_older_run_has_only_the_reason_of_an_attempt_that_was_not_kept() -> None:
-    older = json.loads(step()[1].model_dump_json()) | {"attempt": 2, "rejected": ["burn-in: drift of 14 %"]}
-    read = Interval.model_validate_json(json.dumps(older))
-    assert read.rejected == (Rejected(reason="burn-in: drift of 14 %"),)
-    assert read.measured_again == "measured again; before: burn-in: drift of 14 %"
 
 
 def test_a_step_that_cannot_be_written_is_named_and_leaves_nothing(tmp_path: Path) -> None:
@@ -111,7 +79,7 @@ def test_a_step_that_cannot_be_written_is_named_and_leaves_nothing(tmp_path: Pat
     (run.path / "steps").rmdir()
     (run.path / "steps").write_text("")
     with pytest.raises(HarnessError, match=f"step 0 cannot be written to {run.path}/steps: ") as e:
-        run.write_step(0, *step(), LATENCY.empty_table(), METRICS.empty_table())
+        run.write_step(0, step())
     assert e.value.exit_status == 1
 
 
@@ -165,8 +133,7 @@ def test_a_damaged_file_of_a_step_is_named(tmp_path: Path, name: str) -> None:
 
 def test_the_periods_of_a_step_that_adapts_are_sealed_with_its_files(tmp_path: Path) -> None:
     run = Run.create(tmp_path, "quick", {}, {})
-    tables = [schema.empty_table() for schema in (LATENCY, METRICS)]
-    run.write_step(0, *step(), *tables, adaptation=ADAPTATION.empty_table())
+    run.write_step(0, replace(step(), adaptation=ADAPTATION.empty_table()))
     assert broken(run.step_path(0)) == ()
     (run.step_path(0) / "adaptation.parquet").unlink()
     assert broken(run.step_path(0)) == ("adaptation.parquet is missing",)
