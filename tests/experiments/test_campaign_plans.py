@@ -10,6 +10,7 @@ from harness.errors import ClusterError, StepDeclined
 from harness.experiments import campaign
 from harness.experiments.config import Step
 from harness.experiments.contracts import AskedStep, Progress, unplanned
+from harness.experiments.loading import load
 from harness.plans import AskedPlacement, Backpressure, BatchSize, Relief, TopologyConfiguration
 from harness.runs import Run
 
@@ -92,6 +93,20 @@ def test_a_placement_that_never_comes_says_what_it_waits_for(
     monkeypatch.setattr(world, "whole", lambda: world.placement is None)
     with pytest.raises(ClusterError, match="plan 1 waits: node-2 is gone"):
         carried_out(world, run, monkeypatch, planner=second_turned)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "next_step"), [(", nodes: [2, 3]", ["restore nodes", "submit 4"]), ("", ["rebalance 4"])]
+)
+def test_after_a_step_whose_nodes_came_and_went_the_next_is_a_submission_of_its_own(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch, nodes: str, next_step: list[str]
+) -> None:
+    plan = f"[{{executors: 1}}, {{executors: 2, adapt: {{scheduler: even{nodes}}}}}, {{executors: 4}}]"
+    carried_out(world, run, monkeypatch, experiment=load("quick", [f"steps.plan={plan}"]))
+    changes = [a for a in world.asked if a.startswith(("submit", "rebalance", "restore"))]
+    assert changes == ["submit 1", "rebalance 2", *next_step]
+    assert run.quality(1).adaptation is not None
+    assert run.interval(2).submission == ("fresh" if nodes else "rebalance")
 
 
 BATCHED = {"spout": BatchSize(size=50)}

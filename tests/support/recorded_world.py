@@ -119,6 +119,10 @@ class World:
     def check_start(self) -> None:
         pass
 
+    def restore_nodes(self) -> None:
+        self.asked.append("restore nodes")
+        self.in_force = None
+
     def begin_step(self) -> None:
         self.asked.append("begin")
 
@@ -179,6 +183,7 @@ def carried_out(
             return outcomes(n) if outcomes else STEADY
 
     monkeypatch.setattr(campaign, "Measurement", AtOnce)
+    monkeypatch.setattr(campaign, "AdaptingMeasurement", AtOnce)
     Campaign(experiment, run, OutsideWorld(world, world, world, probes), watch, planner).carry_out()
 
 

@@ -21,6 +21,7 @@ from harness.experiments.config import Experiment
 from harness.experiments.expected_members import expected_members
 from harness.experiments.loading import dump, load
 from harness.machine.environment import describe
+from harness.quality import Ledger
 from harness.runs import Run
 from harness.topologies.drawing import LETTERS, WIDTH, draw
 from harness.topologies.ways import child_names, numberings
@@ -29,7 +30,7 @@ MOST_ROWS = 300
 """Members of a message, by all ways, that are still played quickly."""
 
 
-def played(made: Experiment) -> tuple[pd.DataFrame, dict[str, Any]]:
+def played(made: Experiment) -> tuple[pd.DataFrame, Ledger]:
     """Return the rows of the one step's interval, and its ledger."""
     with tempfile.TemporaryDirectory() as folder:
         run = Run.create(
