@@ -194,7 +194,7 @@ def storm_name(experiment: Experiment, run: Run) -> str:
 
 @dataclass(frozen=True)
 class NamedSubmission:
-    """What tells a run's submission to a cluster from all others that it has had.
+    """A run's submission to a cluster, told from all others that it has had.
 
     Attributes
     ----------

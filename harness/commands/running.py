@@ -112,7 +112,7 @@ class PreparedRun:
 
     @property
     def steps(self) -> int:
-        """How many steps the experiment has."""
+        """The number of the experiment's steps."""
         from harness.experiments.loading import expand_steps
 
         return len(expand_steps(self.experiment))
@@ -183,7 +183,7 @@ def _measured(asked: PreparedRun, shared_loopback: bool, *, wait: bool) -> Itera
 
 @contextmanager
 def _played(prepared: PreparedRun) -> Iterator[Run]:
-    """Play what a run lacks instead of measuring it, and give it."""
+    """Play the steps that a run lacks instead of measuring them, and yield the run."""
     from harness.app import measured_with
     from harness.app.simulated.campaign import carry_out
     from harness.machine.environment import describe

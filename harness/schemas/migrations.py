@@ -1,7 +1,7 @@
 """Records of older runs, made into what today's are: a function a kind of record that ever changed.
 
-Run directories are never rewritten. What is read of one with an older schema number goes through here first,
-so that every type of a record is total: a key that older runs lack has the value that says so.
+Run directories are never rewritten. Records of an older schema number go through here when they are read, so
+that every type of a record is total. A key that older runs lack has the value that says so.
 
 Schema 1 was never raised while records grew, so its records have any of these shapes, and each change is made
 where a key is missing. From schema 2 on every key is always there, ``null`` where there is nothing to say.
