@@ -35,7 +35,7 @@ final class Inputs {
         return input;
     }
 
-    /** Adds {@code received} and, for Storm's own streams, {@code system_service}; starts again from zero. */
+    /** Adds {@code received} and, for streams that carry no data, {@code system_service}; starts again from zero. */
     void drainTo(Series series) {
         for (Input input : inputs) {
             series.add("received", input.stream, input.component, Map.of("count", input.count));
@@ -52,7 +52,7 @@ final class Inputs {
         final String component;
         final String stream;
 
-        /** Storm's own: {@code __tick}, {@code $checkpoint}. Not data, so not among arrivals and service times. */
+        /** Storm's own ({@code __tick}, {@code $checkpoint}) and {@link Series#CONTROL}. Not data, so not among arrivals and service times. */
         final boolean system;
 
         long count;
@@ -61,7 +61,8 @@ final class Inputs {
         Input(String component, String stream) {
             this.component = component;
             this.stream = stream;
-            this.system = stream.startsWith("__") || stream.startsWith("$checkpoint");
+            this.system =
+                stream.startsWith("__") || stream.startsWith("$checkpoint") || stream.startsWith(Series.CONTROL);
         }
     }
 }

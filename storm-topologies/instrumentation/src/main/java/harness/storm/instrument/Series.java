@@ -29,6 +29,9 @@ public final class Series {
     /** The topology setting, made by {@code Submit}, that holds the bucket's length in seconds. */
     public static final String BUCKET_S = "harness.bucket_s";
 
+    /** Streams whose names begin so carry no data: like Storm's own, they are not among arrivals and service times. */
+    public static final String CONTROL = "harness.control/";
+
     static final String END_MS = "end_ms";
 
     private final HashMap<String, Object> value = new HashMap<>();

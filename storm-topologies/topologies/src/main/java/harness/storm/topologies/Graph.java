@@ -1,6 +1,7 @@
 package harness.storm.topologies;
 
 import harness.storm.topologies.TopologySettings.Component;
+import harness.storm.topologies.TopologySettings.Grouping;
 import harness.storm.topologies.TopologySettings.Stream;
 import java.util.ArrayDeque;
 import java.util.Deque;
@@ -47,6 +48,15 @@ record Graph(Map<String, Component> components, List<Stream> streams) {
         return streams.stream().filter(s -> s.target().equals(component)).toList();
     }
 
+    /** The components with key groups that subscribe to a component. */
+    List<String> keyedTargets(String component) {
+        return streams.stream()
+                .filter(s -> s.source().equals(component))
+                .map(Stream::target)
+                .filter(target -> components.get(target).role() == Role.KEYED)
+                .toList();
+    }
+
     /** The streams that a component emits on. */
     List<String> emitted(String component) {
         return switch (components.get(component).role().emits()) {
@@ -70,6 +80,14 @@ record Graph(Map<String, Component> components, List<Stream> streams) {
         Checks.that(
                 declared.contains(stream.stream()),
                 "streams: " + stream.label() + ": " + stream.source() + " emits on " + declared + " only");
+        if (components.get(stream.target()).role() == Role.KEYED) {
+            Checks.that(
+                    stream.grouping() == Grouping.FIELDS,
+                    "streams: " + stream.label() + " is by key: its grouping has to be fields");
+            Checks.that(
+                    components.get(stream.source()).role().isRouting(),
+                    "streams: " + stream.label() + ": a keyed component hears no spout, window or join");
+        }
     }
 
     private void checkInputs(String name, Component component) {

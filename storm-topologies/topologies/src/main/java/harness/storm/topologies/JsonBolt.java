@@ -10,7 +10,7 @@ import org.apache.storm.tuple.Tuple;
  * uniform(0)} of the tuple's {@link Draw} for {@code FORWARDED} is below the share) and the first of all keys for
  * the others, as in the reference topology of Aniello et al. (DEBS 2013).
  */
-final class JsonBolt extends MessageBolt {
+class JsonBolt extends MessageBolt {
     private static final long serialVersionUID = 1L;
 
     private final Double forwardedShare;

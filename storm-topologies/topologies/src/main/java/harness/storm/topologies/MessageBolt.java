@@ -40,19 +40,27 @@ abstract class MessageBolt extends BaseRichBolt {
     }
 
     @Override
-    public final void execute(Tuple tuple) {
+    public void execute(Tuple tuple) {
         long receivedNs = System.nanoTime();
         try {
-            Message message = Tuples.message(tuple);
-            List<Member> members = Members.decode(Tuples.members(tuple));
-            if (service != null) {
-                service.spend(workload.seed(), message);
-            }
-            process(tuple, message, members, receivedNs);
+            receive(tuple, Tuples.message(tuple), Members.decode(Tuples.members(tuple)), receivedNs);
         } catch (MalformedMessageException e) {
             collector.reportError(e);
             collector.fail(tuple);
         }
+    }
+
+    /** Serves a tuple that has come: at once, but in a bolt that holds some back. */
+    void receive(Tuple tuple, Message message, List<Member> members, long receivedNs) {
+        serve(tuple, message, members, receivedNs);
+    }
+
+    /** Spends the service time, and emits. */
+    final void serve(Tuple tuple, Message message, List<Member> members, long receivedNs) {
+        if (service != null) {
+            service.spend(workload.seed(), message);
+        }
+        process(tuple, message, members, receivedNs);
     }
 
     /**

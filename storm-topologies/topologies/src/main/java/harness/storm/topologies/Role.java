@@ -24,6 +24,13 @@ enum Role {
             "multiplier",
             Emits.DEFAULT,
             (c, streams, sink, w) -> new MultiplierBolt(w, c.service(), c.multiplier())),
+    @JsonProperty("keyed")
+    KEYED(
+            1,
+            false,
+            "groups",
+            Emits.DEFAULT,
+            (c, streams, sink, w) -> new KeyedBolt(w, c.service(), c.forwardedShare(), c.groups())),
     @JsonProperty("window")
     WINDOW(1, true, null, Emits.DEFAULT, (c, streams, sink, w) -> windowed(c, streams, w)),
     @JsonProperty("join")
@@ -73,6 +80,16 @@ enum Role {
 
     boolean isWindowed() {
         return windowed;
+    }
+
+    /** Whether a component with key groups may subscribe to it: it is a bolt that emits as it gets a tuple. */
+    boolean isRouting() {
+        return !isSpout() && !windowed && emits == Emits.DEFAULT;
+    }
+
+    /** Whether what it gets may keep its key: a share of its outputs has the key of their input. */
+    boolean mayForward() {
+        return this == JSON || this == KEYED;
     }
 
     /** How many components it subscribes to, at least. */

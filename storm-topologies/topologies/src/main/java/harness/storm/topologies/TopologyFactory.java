@@ -1,7 +1,12 @@
 package harness.storm.topologies;
 
+import harness.storm.keygroups.KeyedStreams;
+import harness.storm.keygroups.KeyedTarget;
+import harness.storm.keygroups.RoutingBolt;
+import harness.storm.keygroups.TableGrouping;
 import harness.storm.topologies.TopologySettings.Component;
 import harness.storm.topologies.TopologySettings.Stream;
+import java.util.List;
 import org.apache.storm.generated.StormTopology;
 import org.apache.storm.topology.BoltDeclarer;
 import org.apache.storm.topology.IRichBolt;
@@ -35,15 +40,35 @@ final class TopologyFactory {
                     .setNumTasks(component.tasks());
             return;
         }
-        IRichBolt bolt = component.role().bolt(component, graph.emitted(name), settings.sink(), own);
+        IRichBolt bolt = routing(name, component.role().bolt(component, graph.emitted(name), settings.sink(), own));
         BoltDeclarer declarer = builder.setBolt(name, bolt, component.executors());
         declarer.setNumTasks(component.tasks());
         for (Stream stream : graph.inputs(name)) {
             subscribe(declarer, stream);
         }
+        if (component.groups() != null) {
+            declarer.directGrouping(name, KeyedStreams.STATES);
+        }
     }
 
-    private static void subscribe(BoltDeclarer bolt, Stream stream) {
+    /** A bolt to which keyed components subscribe routes by their tables. */
+    private IRichBolt routing(String name, IRichBolt bolt) {
+        List<KeyedTarget> targets = graph.keyedTargets(name).stream().map(this::target).toList();
+        return targets.isEmpty() ? bolt : new RoutingBolt(bolt, targets);
+    }
+
+    private KeyedTarget target(String keyed) {
+        Component component = settings.components().get(keyed);
+        return new KeyedTarget(keyed, component.groups(), settings.spout().bootstrap(), component.topic());
+    }
+
+    private void subscribe(BoltDeclarer bolt, Stream stream) {
+        Integer groups = settings.components().get(stream.target()).groups();
+        if (groups != null) {
+            bolt.customGrouping(stream.source(), stream.stream(), new TableGrouping(groups));
+            bolt.directGrouping(stream.source(), KeyedStreams.TABLES);
+            return;
+        }
         String source = stream.source();
         String id = stream.stream();
         Fields key = new Fields(Tuples.KEY);

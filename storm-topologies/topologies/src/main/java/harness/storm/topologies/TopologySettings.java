@@ -66,13 +66,14 @@ record TopologySettings(
      * @param tasks fixed for the topology's life
      * @param service time spent on each tuple received; null for none
      * @param window of windowed roles; null for the others
-     * @param topic a spout's input topic; null for the others
+     * @param topic a spout's input topic, or that of a keyed component's routing tables; null for the others
      * @param multiplier number of children; null where nothing is multiplied
      * @param routing of a join's outputs; null for the others
      * @param keep share of the tuples that a filter passes on; null for the others
      * @param outputBytes payload of all that it emits; null where it passes on what it gets
-     * @param forwardedShare share of the tuples whose key a json component passes on, the others get the first
-     *     of all; null where keys are drawn anew, and for other roles
+     * @param forwardedShare share of the tuples whose key a json or keyed component passes on, the others get the
+     *     first of all; null where keys are drawn anew, and for other roles
+     * @param groups key groups of a keyed component; null for the others
      */
     record Component(
             Role role,
@@ -85,7 +86,8 @@ record TopologySettings(
             Routing routing,
             Double keep,
             Integer outputBytes,
-            Double forwardedShare) {
+            Double forwardedShare,
+            Integer groups) {
         Component {
             Checks.present("role", role);
             Checks.that(executors >= 1, "executors has to be at least 1, not " + executors);
@@ -94,15 +96,17 @@ record TopologySettings(
                     role.isWindowed() == (window != null),
                     "window is for roles " + Role.windowedNames() + ", and required there");
             Checks.that(!role.isSpout() || service == null, "a spout has no service, it has to be null");
-            checkNeeded(role, "topic", role.isSpout(), topic);
+            checkNeeded(role, "topic", role.isSpout() || role == Role.KEYED, topic);
             checkNeeded(role, "multiplier", role.needs("multiplier"), multiplier);
             checkNeeded(role, "routing", role.needs("routing"), routing);
             checkNeeded(role, "keep", role.needs("keep"), keep);
+            checkNeeded(role, "groups", role.needs("groups"), groups);
+            Checks.that(groups == null || groups >= tasks, "groups has to be at least tasks, not " + groups);
             Checks.that(topic == null || !topic.isBlank(), "topic must not be empty");
             Checks.that(keep == null || keep > 0 && keep <= 1, "keep has to be above 0 and at most 1, not " + keep);
             Checks.that(
-                    forwardedShare == null || role == Role.JSON && forwardedShare >= 0 && forwardedShare <= 1,
-                    "forwarded_share is for role json, from 0 to 1");
+                    forwardedShare == null || role.mayForward() && forwardedShare >= 0 && forwardedShare <= 1,
+                    "forwarded_share is for roles json and keyed, from 0 to 1");
             Checks.that(outputBytes == null || outputBytes >= 0, "output_bytes has to be 0 or more");
         }
 

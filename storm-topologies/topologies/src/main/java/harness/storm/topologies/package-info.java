@@ -10,6 +10,9 @@
  * message that the tuple stands for, {@link harness.storm.topologies.Members}). Storm serialises all
  * three without further registrations.
  *
+ * <p>A component with key groups has its state in them, which move between its tasks while tuples flow: see
+ * {@code harness.storm.keygroups}.
+ *
  * <p>Nothing here draws unseeded random numbers: keys, numbers of children, service times and a
  * window's choices are pure functions of the seed and of the tuple ({@link
  * harness.storm.topologies.Draw}).

@@ -158,7 +158,8 @@ class SettingsReaderTest {
         "/components/window/topic         | \"in\"      | components.window: a window has no topic",
         "/components/spout/topic          | null        | components.spout: topic must not be null",
         "/components/spout/topic          | \"\"        | components.spout: topic must not be empty",
-        "/components/window/forwarded_share | 0.5       | components.window: forwarded_share is for role json",
+        "/components/window/forwarded_share | 0.5       | components.window: forwarded_share is for roles json and keyed",
+        "/components/window/groups        | 20          | components.window: a window has no groups",
         "/components/sender/output_bytes  | -1          | components.sender: output_bytes has to be 0 or more",
         "/keys/weights                    | [1]         | keys: there have to be as many weights as names",
         "/keys/weights                    | [1, 0]      | keys: a weight has to be positive, not 0.0",
@@ -199,6 +200,22 @@ class SettingsReaderTest {
             return;
         }
         assertEquals("components.json: keep has to be above 0 and at most 1, not " + keep, refused(settings.toString()));
+    }
+
+    @ParameterizedTest
+    @CsvSource(delimiter = '|', quoteCharacter = '\0', value = {
+        "/components/count/groups | null      | components.count: groups must not be null",
+        "/components/count/groups | 3         | components.count: groups has to be at least tasks, not 3",
+        "/components/count/topic  | null      | components.count: topic must not be null",
+        "/streams/1/grouping      | \"shuffle\" | streams: parse->count:default is by key: its grouping has to be fields",
+        "/streams/1/source        | \"spout\"   | streams: spout->count:default: a keyed component hears no spout, window or join"
+    })
+    void aKeyedComponentHasGroupsAndHearsBoltsByKey(String pointer, String value, String refusal) throws IOException {
+        ObjectNode settings = valid("keyed.json");
+        int slash = pointer.lastIndexOf('/');
+        JsonNode changed = JSON.readTree(value);
+        ((ObjectNode) settings.at(pointer.substring(0, slash))).set(pointer.substring(slash + 1), changed);
+        assertEquals(refusal, refused(settings.toString()));
     }
 
     @Test

@@ -6,6 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertNotNull;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import harness.storm.keygroups.KeyedStreams;
+import harness.storm.keygroups.TableGrouping;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -105,6 +107,29 @@ class TopologyFactoryTest {
         assertEquals(Set.of("fish", "chips"), join.get_streams().keySet());
     }
 
+    /** States go from task to task of a keyed component; tables come from all that send to it. */
+    @Test
+    void aKeyedComponentIsRoutedToByTable() throws Exception {
+        StormTopology topology = TopologyFactory.build(settings("keyed.json"));
+        ComponentCommon parse = topology.get_bolts().get("parse").get_common();
+        assertEquals(Set.of("default", KeyedStreams.TABLES), parse.get_streams().keySet());
+        assertEquals(1, conf(parse).get(Config.TOPOLOGY_TICK_TUPLE_FREQ_SECS));
+        ComponentCommon count = topology.get_bolts().get("count").get_common();
+        assertEquals(Set.of("default", KeyedStreams.TABLES, KeyedStreams.STATES), count.get_streams().keySet());
+        Map<GlobalStreamId, Grouping> inputs = count.get_inputs();
+        assertEquals(
+                Set.of(
+                        new GlobalStreamId("parse", "default"),
+                        new GlobalStreamId("parse", KeyedStreams.TABLES),
+                        new GlobalStreamId("count", KeyedStreams.STATES)),
+                inputs.keySet());
+        byte[] grouping = inputs.get(new GlobalStreamId("parse", "default")).get_custom_serialized();
+        assertInstanceOf(TableGrouping.class, Utils.javaDeserialize(grouping, Object.class));
+        ComponentCommon total = topology.get_bolts().get("total").get_common();
+        assertEquals(Set.of("default", KeyedStreams.STATES), total.get_streams().keySet());
+        assertEquals(Set.of("default"), topology.get_spouts().get("spout").get_common().get_streams().keySet());
+    }
+
     @Test
     void everyGroupingIsBuilt() throws Exception {
         assertEquals(Grouping._Fields.SHUFFLE, grouping("shuffle").getSetField());
@@ -130,7 +155,7 @@ class TopologyFactoryTest {
     /** Storm's workers do this to every component. */
     @Test
     void everyComponentCanBeDeserialised() throws Exception {
-        for (String name : List.of("all-in-one.json", "join-split.json")) {
+        for (String name : List.of("all-in-one.json", "join-split.json", "keyed.json")) {
             StormTopology topology = TopologyFactory.build(settings(name));
             topology.get_spouts().values().forEach(s -> assertNotNull(
                     Utils.javaDeserialize(s.get_spout_object().get_serialized_java(), MessageSpout.class)));

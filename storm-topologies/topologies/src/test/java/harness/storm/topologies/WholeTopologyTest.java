@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import harness.storm.keygroups.RoutingTable;
 import harness.storm.rewrite.BatchSize;
 import harness.storm.rewrite.Rewriter;
 import java.nio.ByteBuffer;
@@ -13,12 +14,14 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.BooleanSupplier;
+import java.util.stream.IntStream;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.storm.Config;
@@ -31,6 +34,7 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -112,6 +116,9 @@ class WholeTopologyTest {
         json.withObjectProperty("sink").put("bootstrap", broker.bootstrap()).put("topic", topic + "-out");
         ((ObjectNode) json.at("/components/spout")).put("topic", topic + "-in");
         json.withObjectProperty("components").forEach(c -> ((ObjectNode) c).put("tasks", TASKS).put("executors", 2));
+        json.withObjectProperty("components").properties().stream()
+                .filter(c -> c.getValue().hasNonNull("groups"))
+                .forEach(c -> ((ObjectNode) c.getValue()).put("topic", topic + "-" + c.getKey()));
         // With two workers, and always serialising, tuples pass through Kryo as they do on a cluster.
         json.withObjectProperty("storm").put(Config.TOPOLOGY_WORKERS, 2)
                 .put(Config.TOPOLOGY_TESTING_ALWAYS_TRY_SERIALIZE, true)
@@ -122,6 +129,11 @@ class WholeTopologyTest {
         Files.writeString(file, json.toString());
         settings = SettingsReader.read(file);
         broker.createTopics(PARTITIONS, input(), settings.sink().topic());
+        for (TopologySettings.Component component : settings.components().values()) {
+            if (component.groups() != null) {
+                broker.createTopics(1, component.topic());
+            }
+        }
         output = broker.read(settings.sink().topic());
         StormTopology topology = TopologyFactory.build(settings);
         Map<String, Object> storm = new HashMap<>(settings.storm());
@@ -279,5 +291,87 @@ class WholeTopologyTest {
         assertEquals(expected, listed("sender-1").size());
         assertEquals(expected, listed("sender-2").size());
         assertEquals(Set.copyOf(listed("sender-1")), Set.copyOf(listed("sender-2")));
+    }
+
+    /**
+     * Every group of two keyed components moves five times while messages flow. Each message comes out once, the messages
+     * of a key that one task sent stay in order, and at last all go by the last tables.
+     */
+    @Test
+    void keyGroupsMoveWhileMessagesFlow() throws Exception {
+        submit("keyed.json", 0);
+        String topology = cluster.getClusterInfo().get_topologies().stream()
+                .filter(t -> t.get_name().equals(settings.name()))
+                .map(TopologySummary::get_id)
+                .findFirst()
+                .orElseThrow();
+        int each = 150;
+        int last = 5;
+        send(1, each);
+        await("the first outputs", () -> !records.isEmpty());
+        for (int version = 1; version <= last; version++) {
+            publish(topology, version, "count");
+            publish(topology, version, "total");
+            send((long) version * each + 1, (long) (version + 1) * each);
+            int expected = (version + 1) * each;
+            await(expected + " outputs", () -> listed("sender").size() >= expected);
+        }
+        long[] next = {10_000};
+        await("the last tables", () -> {
+            send(next[0], next[0]++);
+            return byTables(records.get(records.size() - 1), last);
+        });
+        await("what was sent", () -> listed("sender").size() == (last + 1) * each + (int) (next[0] - 10_000));
+        int before = records.size();
+        send(20_001, 20_200);
+        await("messages by the last tables", () -> records.size() == before + 200);
+        records.subList(before, before + 200).forEach(r -> assertTrue(byTables(r, last), r.path()));
+        assertEquals(records.size(), Set.copyOf(listed("sender")).size(), "a message came out twice");
+        assertOrderByKey();
+    }
+
+    /** Publishes a table: group g is on task g + version, modulo the tasks. */
+    private void publish(String topology, int version, String component) {
+        int groups = settings.components().get(component).groups();
+        List<Integer> tasks = IntStream.range(0, groups).mapToObj(g -> (g + version) % TASKS).toList();
+        byte[] json = new RoutingTable(topology, version, tasks).encode();
+        broker.send(settings.components().get(component).topic(), 0, new String(json, StandardCharsets.UTF_8));
+        broker.flush();
+    }
+
+    private String key(Record record) {
+        long id = record.members().get(0).messageId();
+        return settings.keys().of(settings.seed(), new Message(id, 0, "text", "spout:1", null));
+    }
+
+    private boolean byTables(Record record, int version) {
+        return List.of("count", "total").stream().allMatch(component -> {
+            int groups = settings.components().get(component).groups();
+            int wanted = (RoutingTable.group(key(record), groups) + version) % TASKS;
+            List<Integer> tasks = records.stream().map(r -> taskIn(r, component)).distinct().sorted().toList();
+            return tasks.size() == TASKS && taskIn(record, component) == tasks.get(wanted);
+        });
+    }
+
+    private static int taskIn(Record record, String component) {
+        return Arrays.stream(record.path().split("/"))
+                .filter(step -> step.startsWith(component + ":"))
+                .mapToInt(step -> Integer.parseInt(step.substring(component.length() + 1)))
+                .findFirst()
+                .orElseThrow();
+    }
+
+    /** The third hop is that of {@code count}, the second that of the task which sent to it. */
+    private void assertOrderByKey() {
+        Map<String, List<List<Hop>>> bySender = new HashMap<>();
+        for (Record record : records) {
+            String name = taskIn(record, "parse") + " " + key(record);
+            bySender.computeIfAbsent(name, n -> new ArrayList<>()).add(record.members().get(0).hops());
+        }
+        for (List<List<Hop>> hops : bySender.values()) {
+            hops.sort(Comparator.comparingLong(h -> h.get(1).emittedNs()));
+            List<Long> served = hops.stream().map(h -> h.get(2).emittedNs()).toList();
+            assertEquals(served.stream().sorted().toList(), served);
+        }
     }
 }

@@ -1,0 +1,157 @@
+package harness.storm.topologies;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+
+import harness.storm.keygroups.KeyedStreams;
+import harness.storm.keygroups.RoutingTable;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+import org.apache.storm.generated.StormTopology;
+import org.apache.storm.task.IOutputCollector;
+import org.apache.storm.task.OutputCollector;
+import org.apache.storm.task.TopologyContext;
+import org.apache.storm.tuple.Fields;
+import org.apache.storm.tuple.Tuple;
+import org.apache.storm.tuple.TupleImpl;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+/** Two tasks of component {@code count} of keyed.json, 8 groups, with a sending task 5; what they send is delivered. */
+class KeyedBoltTest {
+    private static final int SENDER = 5;
+    private static final int GROUPS = 8;
+
+    private final List<Task> tasks = new ArrayList<>();
+    private StormTopology topology;
+
+    private final class Task implements IOutputCollector {
+        final KeyedBolt bolt = new KeyedBolt(Fixtures.WORKLOAD, null, null, GROUPS);
+        final List<List<Object>> emitted = new ArrayList<>();
+        final List<Tuple> acked = new ArrayList<>();
+        final List<Tuple> failed = new ArrayList<>();
+        final List<Throwable> errors = new ArrayList<>();
+        final TopologyContext context;
+        private final int id;
+
+        Task(int id) {
+            this.id = id;
+            context = context(id);
+            bolt.prepare(Map.of(), context, new OutputCollector(this));
+        }
+
+        Tuple get(String component, int from, String stream, Object... values) {
+            Tuple tuple = new TupleImpl(context, List.of(values), component, from, stream);
+            bolt.execute(tuple);
+            return tuple;
+        }
+
+        Tuple message(String key, long id) {
+            byte[] members = Members.encode(List.of(Fixtures.member(1, id, 1000)));
+            return get("parse", SENDER, "default", key, Fixtures.message(1, id).toJson(), members);
+        }
+
+        @Override
+        public List<Integer> emit(String stream, Collection<Tuple> anchors, List<Object> values) {
+            assertEquals("default", stream);
+            emitted.add(values);
+            return List.of();
+        }
+
+        @Override
+        public void emitDirect(int to, String stream, Collection<Tuple> anchors, List<Object> values) {
+            assertEquals(KeyedStreams.STATES, stream);
+            tasks.stream().filter(t -> t.id == to).forEach(t -> t.get("count", id, stream, values.toArray()));
+        }
+
+        @Override
+        public void ack(Tuple tuple) {
+            acked.add(tuple);
+        }
+
+        @Override
+        public void fail(Tuple tuple) {
+            failed.add(tuple);
+        }
+
+        @Override
+        public void resetTimeout(Tuple tuple) {}
+
+        @Override
+        public void flush() {}
+
+        @Override
+        public void reportError(Throwable error) {
+            errors.add(error);
+        }
+    }
+
+    private TopologyContext context(int task) {
+        Map<Integer, String> all = new TreeMap<>(Map.of(SENDER, "parse", 7, "count", 8, "count"));
+        Map<String, List<Integer>> byComponent = Map.of("parse", List.of(SENDER), "count", List.of(7, 8));
+        Map<String, Fields> parse = Map.of(
+                "default", Tuples.fields(), KeyedStreams.TABLES, KeyedStreams.fields(KeyedStreams.TABLES));
+        Map<String, Fields> count = Map.of(KeyedStreams.STATES, KeyedStreams.fields(KeyedStreams.STATES));
+        return new TopologyContext(
+                topology, Map.of(), all, byComponent, Map.of("parse", parse, "count", count), Map.of(), "topology-1", null,
+                null, task, 6700, List.of(task), Map.of(), Map.of(), new HashMap<>(), new HashMap<>(),
+                new AtomicBoolean(false), null);
+    }
+
+    @BeforeEach
+    void prepare() throws Exception {
+        topology = TopologyFactory.build(SettingsReader.read(Path.of(getClass().getResource("/keyed.json").toURI())));
+        tasks.add(new Task(7));
+        tasks.add(new Task(8));
+    }
+
+    /** A key of a group that is on a task at first: groups are dealt in turn. */
+    private static String keyOn(int task) {
+        return IntStream.range(0, 100)
+                .mapToObj(i -> "key " + i)
+                .filter(key -> RoutingTable.group(key, GROUPS) % 2 == task)
+                .findFirst()
+                .orElseThrow();
+    }
+
+    @Test
+    void itsOutputsAreThoseOfAJsonBolt() {
+        Tuple sent = tasks.get(0).message(keyOn(0), 12);
+        assertEquals(List.of(sent), tasks.get(0).acked);
+        List<Object> values = tasks.get(0).emitted.get(0);
+        assertEquals(Fixtures.KEYS.of(Fixtures.SEED, Fixtures.message(1, 12)), values.get(0));
+        assertEquals(Fixtures.message(1, 12).via("count", 7).toJson(), values.get(1));
+    }
+
+    /** All groups change places: the message that comes before the state waits, unacked, and goes on behind it. */
+    @Test
+    void aMessageWaitsForItsGroup() {
+        tasks.get(0).message(keyOn(0), 1);
+        List<Integer> swapped = IntStream.range(0, GROUPS).mapToObj(g -> 1 - g % 2).collect(Collectors.toList());
+        byte[] table = new RoutingTable("topology-1", 1, swapped).encode();
+        tasks.get(1).get("parse", SENDER, KeyedStreams.TABLES, (Object) table);
+        Tuple early = tasks.get(1).message(keyOn(0), 2);
+        assertEquals(0, tasks.get(1).emitted.size());
+        assertEquals(false, tasks.get(1).acked.contains(early));
+        tasks.get(0).get("parse", SENDER, KeyedStreams.TABLES, (Object) table);
+        assertEquals(1, tasks.get(1).emitted.size());
+        assertEquals(true, tasks.get(1).acked.contains(early));
+        tasks.forEach(task -> assertEquals(List.of(), task.errors));
+        tasks.forEach(task -> assertEquals(List.of(), task.failed));
+    }
+
+    @Test
+    void whatIsNoTableIsReported() {
+        tasks.get(0).get("parse", SENDER, KeyedStreams.TABLES, (Object) new byte[] {'{'});
+        assertEquals(1, tasks.get(0).failed.size());
+        assertInstanceOf(java.io.IOException.class, tasks.get(0).errors.get(0));
+    }
+}
