@@ -237,7 +237,7 @@ def carry_out_on(
     with ExitStack() as stack:
         measuring = stores.measuring(experiment, run, watch, cluster.here, cluster.hand_out)
         target, metrics, watcher = stack.enter_context(measuring)
-        topics = TopicNames.of(name, experiment.topology.entrances)
+        topics = TopicNames.of(name, experiment.topology.entrances, experiment.topology.key_groups)
         load = stack.enter_context(load_of(experiment, cluster, name, topics, submission.first_id))
         submitter = submitter_of(experiment, name, cluster.bootstrap, topics, jars(), folder)
         deployment = StormDeployment(experiment, cluster, submitter, target, jars(), folder)

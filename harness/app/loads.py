@@ -36,7 +36,7 @@ def load_of(
     name : str
         Of the submission.
     topics : TopicNames
-        Names for inputs and output.
+        Names for inputs, output and routing tables.
     first_id : int
         Identifier of the first message.
     """
@@ -46,6 +46,9 @@ def load_of(
                 for topic in (*topics.inputs.values(), topics.output):
                     cluster.remember("topic", topic)
                     broker.create(topic)
+                for topic in topics.tables.values():
+                    cluster.remember("topic", topic)
+                    broker.create(topic, partitions=1)
             plan, workload = experiment.topology.query_plan(), experiment.input
             wire = wire_of(traffic, plan, workload, cluster.one_clock, cluster.broker_ahead_ms)
             group = traffic.consumer_group(name)

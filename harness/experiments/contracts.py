@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Literal, NamedTuple, Protocol, Self
@@ -38,24 +38,30 @@ class TopicNames(NamedTuple):
         A topic for each of the topology's entrances.
     output : str
         The one that all sinks write to.
+    tables : mapping of str to str
+        For each component with key groups, the one that its routing tables are published on.
     """
 
     inputs: Mapping[str, str]
     output: str
+    tables: Mapping[str, str] = {}
 
     @classmethod
-    def of(cls, name: str, entrances: Sequence[str]) -> Self:
+    def of(cls, name: str, entrances: Sequence[str], keyed: Iterable[str] = ()) -> Self:
         """Return topics named after a submission.
 
         Examples
         --------
         >>> TopicNames.of("run", ["spout"])
-        TopicNames(inputs={'spout': 'run-in'}, output='run-out')
+        TopicNames(inputs={'spout': 'run-in'}, output='run-out', tables={})
         >>> TopicNames.of("run", ["a", "b"]).inputs
         {'a': 'run-in-a', 'b': 'run-in-b'}
+        >>> TopicNames.of("run", ["spout"], ["count"]).tables
+        {'count': 'run-tables-count'}
         """
         several = len(entrances) > 1
-        return cls({e: f"{name}-in-{e}" if several else f"{name}-in" for e in entrances}, f"{name}-out")
+        inputs = {e: f"{name}-in-{e}" if several else f"{name}-in" for e in entrances}
+        return cls(inputs, f"{name}-out", {c: f"{name}-tables-{c}" for c in keyed})
 
 
 class Deployment(Protocol):

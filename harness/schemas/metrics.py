@@ -65,6 +65,11 @@ class MetricField(StrEnum):
     PRESSED_NS = "pressed_ns", "time in which the component's queues were over their mark and nobody helped"
     WATCHED_NS = "watched_ns", "time in which queues were looked at"
     PAUSED_NS = "paused_ns", "time in which spouts paused"
+    STATE_BYTES = "state_bytes", "size of the key group's state, written out"
+    VERSION = "version", "routing table that moved the key group"
+    SERIALISE_NS = "serialise_ns", "time in which the key group's state was written, where it was before"
+    PAUSE_NS = "pause_ns", "time from the first marker with the table until the key group's state was there"
+    HELD = "held", "tuples that waited for the key group"
 
     def __new__(cls, name: str, meaning: str) -> MetricField:
         """Make a member that is its name."""
@@ -87,6 +92,7 @@ class Reporter(StrEnum):
     CONSUMER = "metrics consumer"
     PROBE = "probe between hosts"
     REWRITING = "rewriting layer"
+    KEYED = "keyed test bolts"
 
 
 class Metric(StrEnum):
@@ -264,6 +270,32 @@ class Metric(StrEnum):
         "",
         Subject.TASK,
         Reporter.REWRITING,
+    )
+
+    KEY_GROUP = (
+        "key_group",
+        (MetricField.COUNT, MetricField.WALL_SUM_NS, MetricField.STATE_BYTES, MetricField.TUPLES),
+        "of each key group that is on the task, or was in the bucket: tuples served, time for them, and the"
+        " size of its state; `tuples` are all that made the state",
+        "",
+        "key group",
+        Subject.TASK,
+        Reporter.KEYED,
+    )
+    KEY_GROUP_MOVED = (
+        "key_group_moved",
+        (
+            MetricField.VERSION,
+            MetricField.STATE_BYTES,
+            MetricField.SERIALISE_NS,
+            MetricField.PAUSE_NS,
+            MetricField.HELD,
+        ),
+        "a row a key group that came to the task, when its state was installed",
+        "",
+        "key group",
+        Subject.TASK,
+        Reporter.KEYED,
     )
 
     def __new__(

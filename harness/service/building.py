@@ -25,6 +25,7 @@ DEFAULTS: Mapping[str, Any] = {
     "multiplier": {"min": 1, "max": 5, "mean": 3, "sd": 1},
     "routing": "one-per-window",
     "keep": 0.5,
+    "groups": 60,
     "service": {"kind": "cpu", "distribution": "constant", "mean_ms": 1.0},
 }
 """What a component gets where its role needs a key that it has not."""
@@ -117,6 +118,7 @@ def as_graph(given: Tree, topology: Topology) -> Tree:
             "keep": topology.keeps,
             "output_bytes": topology.output_bytes,
             "forwarded_share": topology.forwarded_shares,
+            "groups": topology.key_groups,
         }
         made |= {key: values[part.name] for key, values in plain.items() if part.name in values}
         components[part.name] = made

@@ -42,7 +42,8 @@ def topology_settings(
     bootstrap : str
         The Kafka broker.
     topics : TopicNames
-        An input topic for each spout, and the output topic.
+        An input topic for each spout, the output topic, and one for the routing tables of each component with
+        key groups.
     """
     plan, workload, services = own.query_plan(), experiment.input, own.services
     components = {
@@ -52,7 +53,7 @@ def topology_settings(
             "tasks": c.tasks,
             "service": services[c.name].model_dump(mode="json") if c.name in services else None,
             "window": c.window.model_dump(mode="json") if c.window else None,
-            "topic": topics.inputs.get(c.name),
+            "topic": topics.inputs.get(c.name) or topics.tables.get(c.name),
             "multiplier": own.multipliers[c.name].model_dump(mode="json")
             if c.name in own.multipliers
             else None,
@@ -60,6 +61,7 @@ def topology_settings(
             "keep": own.keeps.get(c.name),
             "output_bytes": own.output_bytes.get(c.name),
             "forwarded_share": own.forwarded_shares.get(c.name),
+            "groups": own.key_groups.get(c.name),
         }
         for c in plan.components
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness.plans import BatchSize, QueryPlan
+from harness.topologies.key_groups import goes_by_table
 
 
 def require_batched(batching: Mapping[str, BatchSize], plan: QueryPlan, timeout_s: float) -> None:
@@ -22,8 +23,8 @@ def require_batched(batching: Mapping[str, BatchSize], plan: QueryPlan, timeout_
     Raises
     ------
     ValueError
-        For a component or stream that the plan has not, a component that sends nothing, and a wait that is
-        not below the message timeout.
+        For a component or stream that the plan has not, a component that sends nothing, one with key groups
+        or that sends to such, and a wait that is not below the message timeout.
 
     Examples
     --------
@@ -47,6 +48,11 @@ def require_batched(batching: Mapping[str, BatchSize], plan: QueryPlan, timeout_
             raise ValueError(
                 f"batching: {key} waits for {rule.flush_ms} ms, and messages time out after {timeout_s:g} s;"
                 " make flush_ms smaller"
+            )
+        if (name := key.partition(":")[0]) in streams and goes_by_table(plan, name):
+            raise ValueError(
+                f"batching: {name} has key groups or sends to some, and a table could overtake a batch:"
+                " leave it out"
             )
         if key in streams:
             if not streams[key]:

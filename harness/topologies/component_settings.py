@@ -11,6 +11,8 @@ from harness.plans import Frozen
 
 Keep = Annotated[float, Field(gt=0, le=1)]
 """Share of the tuples that a filter passes on."""
+Groups = Annotated[int, Field(ge=1, le=10_000)]
+"""Key groups of a component, for good: the hash of a key says its group."""
 Routing = Literal["one-per-window", "parity"]
 """On which of its streams a join emits for a window."""
 

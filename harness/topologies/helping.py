@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from harness.plans import Help, QueryPlan
+from harness.topologies.key_groups import goes_by_table
 
 TICKS = "topology.tick.tuple.freq.secs"
 """Storm's setting that gives every bolt a tuple now and then."""
@@ -86,4 +87,8 @@ def _by_name(name: str, plan: QueryPlan) -> str:
     role = plan.component(name).role
     if role == "filter":
         return "is a filter, which draws by its own name"
+    if any(goes_by_table(plan, each) for each in (name, *(s.source for s in plan.inputs(name)))):
+        return (
+            "or its helper has key groups or sends to some, and a helper's tuples could overtake their tables"
+        )
     return "writes to the output topic in its own name" if role == "sender" else ""

@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field
 
 from harness.plans import Frozen, QueryPlan, Role, Stream, Window
 from harness.topologies.bounds import Count
-from harness.topologies.component_settings import Keep, Multiplier, Routing, ServiceTime
+from harness.topologies.component_settings import Groups, Keep, Multiplier, Routing, ServiceTime
 from harness.topologies.graph import TestTopology
 from harness.topologies.roles import ROLES, Emits, RoleTraits
 from harness.topologies.ways import child_name, numberings, tuples_per_message
@@ -59,11 +59,13 @@ class GraphComponent(Frozen):
         Of a join: the ones of its streams on which it emits.
     keep : float
         Of a filter: the share of the tuples that it passes on.
+    groups : int
+        Of a keyed component: its key groups, which its state is in.
     service : ServiceTime
         Work on each tuple; a spout has none.
     forwarded_share : float
-        Of a json component: the share of the tuples whose key it passes on; the others get the workload's
-        first key. By default, all keys are drawn anew.
+        Of a json or keyed component: the share of the tuples whose key it passes on; the others get the
+        workload's first key. By default, all keys are drawn anew.
     output_bytes : int
         Payload in bytes of all that it emits; by default it passes on what it gets.
     """
@@ -74,6 +76,7 @@ class GraphComponent(Frozen):
     multiplier: Multiplier | None = None
     routing: Routing | None = None
     keep: Keep | None = None
+    groups: Groups | None = None
     service: ServiceTime | None = None
     forwarded_share: Annotated[float, Field(ge=0, le=1)] | None = None
     output_bytes: Annotated[int, Field(ge=0, le=MOST_PAYLOAD_BYTES)] | None = None

@@ -42,6 +42,22 @@ class RoleTraits:
         return tuple(key for key in (self.key, "window" if self.windowed else "") if key)
 
     @property
+    def keyed(self) -> bool:
+        """True if its state is in key groups, which move between its tasks."""
+        return self.key == "groups"
+
+    @property
+    def routing(self) -> bool:
+        """True if a component with key groups may subscribe to it: it emits when it gets a tuple.
+
+        Examples
+        --------
+        >>> [role for role, row in ROLES.items() if row.routing]
+        ['json', 'filter', 'multiplier', 'keyed']
+        """
+        return self.inputs > 0 and not self.windowed and self.emits == "default"
+
+    @property
     def spout(self) -> bool:
         """True if messages enter the topology here; such a component has no service time of its own."""
         return self.inputs == 0
@@ -62,6 +78,7 @@ ROLES: Mapping[Role, RoleTraits] = {
     "json": RoleTraits(),
     "filter": RoleTraits(key="keep"),
     "multiplier": RoleTraits(key="multiplier"),
+    "keyed": RoleTraits(key="groups"),
     "window": RoleTraits(windowed=True),
     "join": RoleTraits(inputs=2, windowed=True, key="routing", emits="named"),
     "sender": RoleTraits(emits="nothing"),

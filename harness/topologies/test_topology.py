@@ -16,6 +16,7 @@ from harness.topologies.component_settings import Multiplier, Routing, ServiceTi
 from harness.topologies.graph import TestTopology
 from harness.topologies.helping import require_helped
 from harness.topologies.jar import MAIN_HEAP_MB, MAIN_PATIENCE_S, MAX_TASKS, added_by_settings
+from harness.topologies.key_groups import require_key_groups
 from harness.topologies.own_graph import (
     GRAPH,
     ComponentName,
@@ -106,6 +107,8 @@ class WaitStrategy(Frozen):
         return out
 
 
+FORWARDING = ("json", "keyed")
+"""Roles that may pass on the key of what they get."""
 CONSUMERS_OURS = frozenset(
     {"bootstrap.servers", "group.id", "enable.auto.commit", "key.deserializer", "value.deserializer"}
 )
@@ -267,6 +270,11 @@ class Topology(RewritableTopology):
         return {name: c.keep for name, c in self._given.items() if c.keep is not None}
 
     @property
+    def key_groups(self) -> Mapping[str, int]:
+        """The number of key groups of each component that has its state in them."""
+        return {name: c.groups for name, c in self._given.items() if c.groups is not None}
+
+    @property
     def output_bytes(self) -> Mapping[str, int]:
         """Payload of all that a component emits, of those that do not pass on what they get."""
         return {name: c.output_bytes for name, c in self._given.items() if c.output_bytes is not None}
@@ -345,7 +353,7 @@ class Topology(RewritableTopology):
     def _fits(self) -> Self:
         self._check_named()
         roles = self.roles
-        for key in ("multiplier", "routing", "window", "keep"):
+        for key in ("multiplier", "routing", "window", "keep", "groups"):
             self._check_key(key)
         self._check_components()
         left = [name for name in roles if self._of(name).tasks is None]
@@ -365,6 +373,7 @@ class Topology(RewritableTopology):
         self._check_copies()
         require_batched(self.batching, self.query_plan(), self.message_timeout_s)
         require_helped(self.helping, self.query_plan(), self.storm, own_roles=True)
+        require_key_groups(self.query_plan(), self.key_groups)
         return self
 
     def _check_named(self) -> None:
@@ -399,9 +408,10 @@ class Topology(RewritableTopology):
         for name, component in self._given.items():
             if component.service is not None and ROLES[component.role].spout:
                 raise ValueError(f"components.{name}: a {component.role} has no service time of its own")
-            if component.forwarded_share is not None and component.role != "json":
+            if component.forwarded_share is not None and component.role not in FORWARDING:
                 raise ValueError(
-                    f"components.{name}: a {component.role} has no forwarded_share, only a json has"
+                    f"components.{name}: a {component.role} has no forwarded_share, only"
+                    f" {' and '.join(FORWARDING)} have"
                 )
             if component.output_bytes is not None and ROLES[component.role].emits == "nothing":
                 raise ValueError(f"components.{name}: a {component.role} emits nothing that has output_bytes")

@@ -94,7 +94,7 @@ def test_the_topologies_of_the_thesis_are_submitted_as_they_were_before_graphs_c
             value = component.pop(key)
             assert (value is not None) == (component["role"] == role)
             found[key] = value if value is not None else found.get(key)
-        assert {component.pop(key) for key in ("keep", "output_bytes", "forwarded_share")} == {None}
+        assert {component.pop(key) for key in ("keep", "output_bytes", "forwarded_share", "groups")} == {None}
     made["spout"]["topic"] = found.pop("topic")
     assert made | found == BEFORE[name]
 

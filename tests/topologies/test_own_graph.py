@@ -151,7 +151,7 @@ MISTAKES = {
     ),
     "keys that a window forwards": (
         ("few: {role: window}", "few: {role: window, forwarded_share: 0.5}"),
-        "components.few: a window has no forwarded_share, only a json has",
+        "components.few: a window has no forwarded_share, only json and keyed have",
     ),
     "a payload of a sender": (
         ("out: {role: sender, tasks: 1}", "out: {role: sender, output_bytes: 5}"),

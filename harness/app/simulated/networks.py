@@ -37,6 +37,7 @@ from harness.models.simulator.distributions import exponential, lognormal, unifo
 from harness.plans import Batching, PhysicalPlan, Relief, Stream, batched_streams
 from harness.topologies.component_settings import Multiplier, ServiceTime
 from harness.topologies.java_text import JAVA_INT, string_hash
+from harness.topologies.key_groups import first_table, key_group
 from harness.topologies.roles import traits
 from harness.topologies.ways import copies_sent, tuples_per_message
 
@@ -205,7 +206,11 @@ def routing_of(experiment: Experiment, layout: Layout, stream: Stream, sender: s
         case "global":
             row[0] = 1.0
         case "fields" | "partial-key":
-            row = _by_key(emitted_keys(experiment, stream.source), tasks, stream.grouping == "partial-key")
+            keys, groups = emitted_keys(experiment, stream.source), experiment.topology.own().key_groups
+            if stream.target in groups:
+                row = _by_first_table(keys, groups[stream.target], tasks)
+            else:
+                row = _by_key(keys, tasks, stream.grouping == "partial-key")
         case "local-or-shuffle":
             here = layout.worker[senders, None] == layout.worker[layout.of[stream.target]]
             near = (here @ held > 0).astype(np.float64)
@@ -238,6 +243,14 @@ def emitted_keys(experiment: Experiment, component: str) -> Mapping[str, float]:
     whole = sum(found.values()) / share if share else 1.0
     found[next(iter(drawn))] += (1 - share) * whole
     return {key: weight for key, weight in found.items() if weight > 0}
+
+
+def _by_first_table(keys: Mapping[str, float], groups: int, tasks: int) -> FloatArray:
+    """Return the tasks' shares of the keys where key groups are on them, as a topology begins."""
+    row, table = np.zeros(tasks), first_table(groups, tasks)
+    for key, weight in keys.items():
+        row[table[key_group(key, groups)]] += weight
+    return np.asarray(row / row.sum())
 
 
 def _by_key(keys: Mapping[str, float], tasks: int, two: bool) -> FloatArray:

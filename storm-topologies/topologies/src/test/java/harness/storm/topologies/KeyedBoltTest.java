@@ -2,20 +2,31 @@ package harness.storm.topologies;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import harness.storm.instrument.Series;
 import harness.storm.keygroups.KeyedStreams;
 import harness.storm.keygroups.RoutingTable;
+import java.io.IOException;
+import java.io.InputStream;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
+import java.util.stream.Stream;
+import org.apache.storm.Config;
 import org.apache.storm.generated.StormTopology;
+import org.apache.storm.metric.api.IMetric;
 import org.apache.storm.task.IOutputCollector;
 import org.apache.storm.task.OutputCollector;
 import org.apache.storm.task.TopologyContext;
@@ -29,8 +40,10 @@ import org.junit.jupiter.api.Test;
 class KeyedBoltTest {
     private static final int SENDER = 5;
     private static final int GROUPS = 8;
+    private static final int BUCKET_S = 2;
 
     private final List<Task> tasks = new ArrayList<>();
+    private final Map<Integer, Map<Integer, Map<String, IMetric>>> metrics = new HashMap<>();
     private StormTopology topology;
 
     private final class Task implements IOutputCollector {
@@ -45,7 +58,9 @@ class KeyedBoltTest {
         Task(int id) {
             this.id = id;
             context = context(id);
-            bolt.prepare(Map.of(), context, new OutputCollector(this));
+            Map<String, Object> conf =
+                    Map.of(Series.BUCKET_S, BUCKET_S, Config.TOPOLOGY_MESSAGE_TIMEOUT_SECS, 3600);
+            bolt.prepare(conf, context, new OutputCollector(this));
         }
 
         Tuple get(String component, int from, String stream, Object... values) {
@@ -102,7 +117,7 @@ class KeyedBoltTest {
         Map<String, Fields> count = Map.of(KeyedStreams.STATES, KeyedStreams.fields(KeyedStreams.STATES));
         return new TopologyContext(
                 topology, Map.of(), all, byComponent, Map.of("parse", parse, "count", count), Map.of(), "topology-1", null,
-                null, task, 6700, List.of(task), Map.of(), Map.of(), new HashMap<>(), new HashMap<>(),
+                null, task, 6700, List.of(task), Map.of(), Map.of(), new HashMap<>(), metrics,
                 new AtomicBoolean(false), null);
     }
 
@@ -148,10 +163,63 @@ class KeyedBoltTest {
         tasks.forEach(task -> assertEquals(List.of(), task.failed));
     }
 
+    /**
+     * What the tasks report has the names of {@code metrics.json}, which Python's types make ({@code harness.schemas}). Each
+     * has 4 of 8 groups, and says of those that came when they did; the second time nothing came.
+     */
+    @Test
+    void itReportsItsGroupsAndWhatCame() throws Exception {
+        aMessageWaitsForItsGroup();
+        List<String> reported = reported(8);
+        Set<String> names = reported.stream().map(line -> line.substring(0, line.indexOf(','))).collect(Collectors.toSet());
+        assertEquals(Set.of("key_group", "key_group_moved"), names);
+        assertEquals(4, reported.stream().filter(line -> line.startsWith("key_group_moved,peer=")).count());
+        String group = String.valueOf(RoutingTable.group(keyOn(0), GROUPS));
+        String moved = reported.stream()
+                .filter(line -> line.startsWith("key_group_moved,peer=" + group + " "))
+                .findFirst()
+                .orElseThrow();
+        long bytes = 4 + 4 + keyOn(0).length() + 8 + 4 + "text".length();
+        assertTrue(moved.contains("version=1i") && moved.contains("held=1i"), moved);
+        assertTrue(moved.contains("state_bytes=" + bytes + "i"), moved);
+        assertTrue(reported.stream().anyMatch(l -> l.startsWith("key_group,peer=" + group + " ") && l.contains("tuples=2i")));
+        assertEquals(fields(), Stream.of(reported, reported(7)).flatMap(List::stream).flatMap(KeyedBoltTest::fields).collect(
+                Collectors.toSet()));
+        assertEquals(List.of(), reported(8).stream().filter(line -> line.startsWith("key_group_moved")).toList());
+    }
+
+    /** A task's lines for the bucket that ends now, series and fields. */
+    private List<String> reported(int task) {
+        Map<?, ?> report =
+                (Map<?, ?>) metrics.get(BUCKET_S).get(task).get(Series.PREFIX + "groups").getValueAndReset();
+        return report.entrySet().stream()
+                .filter(line -> line.getValue() instanceof String) // the other value is the time
+                .map(line -> line.getKey() + " " + line.getValue())
+                .toList();
+    }
+
+    private static Stream<String> fields(String line) {
+        String series = line.substring(0, line.indexOf(','));
+        return Stream.of(line.substring(line.indexOf(' ') + 1).split(","))
+                .map(field -> series + " " + field.substring(0, field.indexOf('=')));
+    }
+
+    private static Set<String> fields() throws IOException {
+        try (InputStream file = KeyedBoltTest.class.getResourceAsStream("/metrics.json")) {
+            Set<String> listed = new HashSet<>();
+            for (Map.Entry<String, JsonNode> metric : new ObjectMapper().readTree(file).properties()) {
+                if (metric.getValue().get("reporter").asText().equals("keyed test bolts")) {
+                    metric.getValue().get("fields").forEach(field -> listed.add(metric.getKey() + " " + field.asText()));
+                }
+            }
+            return listed;
+        }
+    }
+
     @Test
     void whatIsNoTableIsReported() {
         tasks.get(0).get("parse", SENDER, KeyedStreams.TABLES, (Object) new byte[] {'{'});
         assertEquals(1, tasks.get(0).failed.size());
-        assertInstanceOf(java.io.IOException.class, tasks.get(0).errors.get(0));
+        assertInstanceOf(IOException.class, tasks.get(0).errors.get(0));
     }
 }
