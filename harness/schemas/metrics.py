@@ -52,9 +52,11 @@ class MetricField(StrEnum):
     FULL = "full", "batches that left as they were full"
     TIMED = "timed", "batches that left as their time was over"
     ORDERED = "ordered", "batches that left before a tuple on another stream"
-    FORCED = "forced", "batches that left at a tick, a flush, deactivation or the end"
+    FORCED = "forced", "batches that left at a tick, a flush, deactivation, another batch size or the end"
     BYTES = "bytes", "size of the batches written for another worker"
     BYTES_TUPLES = "bytes_tuples", "tuples in the batches written for another worker"
+    SIZE = "size", "batch size in force at the bucket's end"
+    FLUSH_MS = "flush_ms", "time after which a batch leaves that is not full, in force at the bucket's end"
     OFFERED = "offered", "tuples that the helper could have served"
     RATIO = "ratio", "share of the tuples that the helper serves where help with all is not asked for"
     REQUESTS = "requests", "times that help was asked for since the worker began"
@@ -224,6 +226,8 @@ class Metric(StrEnum):
             MetricField.FORCED,
             MetricField.BYTES,
             MetricField.BYTES_TUPLES,
+            MetricField.SIZE,
+            MetricField.FLUSH_MS,
         ),
         "of streams that may be batched ([rewriting.md](rewriting.md#metrics))",
         "output stream",

@@ -167,10 +167,16 @@ final class BoltOutputs implements IOutputCollector {
         }
     }
 
+    /**
+     * Adds a row. One that is anchored to a tuple of before anything was batched leaves at once: that tuple is no row, so its
+     * ack waits for nothing.
+     */
     private void add(Outgoing.Stream stream, int task, Collection<Tuple> anchors, List<Object> values) {
         Outgoing<Delivery>.Buffer buffer = outgoing.open(stream, task, values);
+        boolean now = false;
         if (anchors != null) {
             for (Tuple anchor : anchors) {
+                now |= !(anchor.getMessageId() instanceof RowId) && Delivery.isTracked(anchor);
                 for (Delivery delivery : RowId.behind(anchor)) {
                     if (delivery.tracked() && buffer.cause(delivery)) {
                         delivery.expect();
@@ -178,7 +184,11 @@ final class BoltOutputs implements IOutputCollector {
                 }
             }
         }
-        buffer.close();
+        if (now) {
+            buffer.leaveNow();
+        } else {
+            buffer.close();
+        }
     }
 
     private void send(int task, String hidden, Batch batch, List<Delivery> causes) {

@@ -3,6 +3,7 @@ package harness.storm.rewrite;
 import harness.storm.instrument.Series;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -31,16 +32,21 @@ final class Outgoing<C> {
     private final Map<Integer, Buffer> byTask = new HashMap<>();
     private final List<Buffer> buffers = new ArrayList<>();
     private final Sender<C> sender;
-    private final boolean gathers;
+    private final String component;
+    private final LiveSizes live;
+    private Map<String, Map<String, BatchSize>> told = Map.of();
+    private volatile boolean gathers;
     private int waiting;
     private long earliestNs;
 
     /**
-     * @param sizes of the task's streams that may be batched
+     * @param sizes of the task's streams that may be batched, as long as nothing else is told ({@link LiveSizes})
      * @param context with hidden streams
      */
     Outgoing(Map<String, BatchSize> sizes, TopologyContext context, Sender<C> sender) {
         this.sender = sender;
+        this.component = context.getThisComponentId();
+        this.live = LiveSizes.of(context.getStormId());
         context.getThisTargets().forEach((stream, targets) -> {
             if (HiddenStreams.isCarrier(stream)) {
                 return;
@@ -53,7 +59,43 @@ final class Outgoing<C> {
             }
         });
         batched.addAll(streams.values());
+        resize();
+    }
+
+    /** Takes over the sizes that were told since; what waits in batches of other sizes leaves first, in its order. */
+    private void takeOver() {
+        if (told == live.sizes()) {
+            return;
+        }
+        Set<Stream> resized = resize();
+        for (int i = 0; i < buffers.size(); i++) {
+            if (buffers.get(i).stream != null && resized.contains(buffers.get(i).stream)) {
+                buffers.get(i).leave(BatchCounts.Reason.FORCED); // in the middle of which somebody may emit
+            }
+        }
+    }
+
+    /** Returns the streams whose sizes are others now. */
+    private Set<Stream> resize() {
+        told = live.sizes();
+        Set<Stream> resized = new HashSet<>();
+        for (Stream stream : batched) {
+            BatchSize wanted = stream.submitted;
+            for (Map.Entry<String, Map<String, BatchSize>> of : told.entrySet()) {
+                for (Map.Entry<String, BatchSize> size : of.getValue().entrySet()) {
+                    boolean own = of.getKey().equals(component) && size.getKey().equals(stream.name);
+                    if (own || HiddenStreams.help(of.getKey(), size.getKey()).equals(stream.name)) {
+                        wanted = size.getValue();
+                    }
+                }
+            }
+            if (!wanted.equals(stream.size)) {
+                stream.size = wanted;
+                resized.add(stream);
+            }
+        }
         gathers = batched.stream().anyMatch(stream -> !stream.alone());
+        return resized;
     }
 
     /** Whether any stream may be batched. */
@@ -61,13 +103,14 @@ final class Outgoing<C> {
         return !batched.isEmpty();
     }
 
-    /** Whether tuples of any stream wait for others. */
+    /** Whether tuples of any stream wait for others. May be asked by any thread. */
     boolean gathers() {
         return gathers;
     }
 
-    /** The stream of that name; null where it is not to be batched. */
+    /** The stream of that name, by the sizes that hold now; null where it is not to be batched. */
     Stream stream(String name) {
+        takeOver();
         return streams.get(name);
     }
 
@@ -152,13 +195,15 @@ final class Outgoing<C> {
 
     /** Adds {@code batch} for every stream that may be batched; starts again from zero. */
     void drainTo(Series series) {
-        batched.forEach(stream -> series.add("batch", stream.name, "", stream.counts.drain()));
+        takeOver();
+        batched.forEach(stream -> series.add("batch", stream.name, "", stream.counts.drain(stream.size)));
     }
 
     /** A stream that may be batched. */
     static final class Stream {
         private final String name;
-        private final BatchSize size;
+        private final BatchSize submitted;
+        private BatchSize size;
         private final String hidden;
         private final String route;
         private final Set<String> regularly;
@@ -167,6 +212,7 @@ final class Outgoing<C> {
 
         Stream(String name, BatchSize size, Map<String, Grouping> targets) {
             this.name = name;
+            this.submitted = size;
             this.size = size;
             this.hidden = HiddenStreams.batch(name);
             this.route = HiddenStreams.route(name);
@@ -174,7 +220,7 @@ final class Outgoing<C> {
                 .collect(Collectors.toSet());
             this.regularly = targets.keySet().stream().filter(target -> !targets.get(target).is_set_direct())
                 .collect(Collectors.toSet());
-            this.counts = new BatchCounts(size.size());
+            this.counts = new BatchCounts();
         }
 
         /** The hidden stream whose groupings choose tasks. */
@@ -219,6 +265,7 @@ final class Outgoing<C> {
         private Stream stream;
         private Batch batch;
         private List<C> causes;
+        private int size;
         private long dueNs;
 
         private Buffer(int task) {
@@ -227,7 +274,8 @@ final class Outgoing<C> {
 
         private void begin(Stream of) {
             stream = of;
-            batch = new Batch(Math.min(of.size.size(), 64), of.counts);
+            size = of.size.size();
+            batch = new Batch(Math.min(size, 64), of.counts);
             causes = new ArrayList<>(4);
             long flushNs = of.size.flushMs() * 1_000_000L;
             dueNs = System.nanoTime() + flushNs;
@@ -247,8 +295,15 @@ final class Outgoing<C> {
 
         /** The row is complete: a full batch leaves. */
         void close() {
-            if (stream != null && batch.size() >= stream.size.size()) {
+            if (stream != null && batch.size() >= size) {
                 leave(BatchCounts.Reason.FULL);
+            }
+        }
+
+        /** The row has to leave at once, and what waits before it does, too. */
+        void leaveNow() {
+            if (stream != null) {
+                leave(BatchCounts.Reason.FORCED);
             }
         }
 
@@ -261,7 +316,7 @@ final class Outgoing<C> {
             batch = null;
             causes = null;
             waiting--;
-            of.counts.sent(full.size(), reason);
+            of.counts.sent(full.size(), size, reason);
             sender.send(task, of.hidden, full, because);
         }
     }

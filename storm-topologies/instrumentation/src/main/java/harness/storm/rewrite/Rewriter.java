@@ -186,6 +186,7 @@ public final class Rewriter {
         }
         if (!sizes.isEmpty()) {
             register(conf);
+            listOf(conf, Config.TOPOLOGY_AUTO_CREDENTIALS, LiveSizes.class.getName());
         }
         List<String> batched = new ArrayList<>();
         sizes.forEach((component, streams) -> streams.keySet().stream().filter(stream -> !HiddenStreams.isHidden(stream))

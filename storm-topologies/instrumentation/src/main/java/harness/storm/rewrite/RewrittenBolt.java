@@ -109,7 +109,8 @@ public final class RewrittenBolt implements IBolt, ICredentialsListener {
     }
 
     @Override
-    public void setCredentials(Map<String, String> credentials) {
+    public void setCredentials(Map<String, String> all) {
+        Map<String, String> credentials = LiveSizes.without(all);
         if (bolt instanceof ICredentialsListener listener) {
             listener.setCredentials(credentials);
         }

@@ -98,7 +98,8 @@ public final class RewrittenSpout implements ISpout, ICredentialsListener {
     }
 
     @Override
-    public void setCredentials(Map<String, String> credentials) {
+    public void setCredentials(Map<String, String> all) {
+        Map<String, String> credentials = LiveSizes.without(all);
         if (spout instanceof ICredentialsListener listener) {
             listener.setCredentials(credentials);
         }

@@ -17,7 +17,7 @@ class BatchCountsTest {
     void batchesReportTheListedFields() throws IOException {
         try (InputStream file = BatchCountsTest.class.getResourceAsStream("/metrics.json")) {
             Map<?, ?> listed = (Map<?, ?>) JSONValue.parse(new String(file.readAllBytes(), StandardCharsets.UTF_8));
-            assertEquals(((Map<?, ?>) listed.get("batch")).get("fields"), List.copyOf(new BatchCounts(20).drain().keySet()));
+            assertEquals(((Map<?, ?>) listed.get("batch")).get("fields"), List.copyOf(new BatchCounts().drain(new BatchSize(20, 5)).keySet()));
         }
     }
 }

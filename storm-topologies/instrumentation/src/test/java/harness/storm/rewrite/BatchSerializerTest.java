@@ -57,17 +57,17 @@ class BatchSerializerTest {
     /** 50 longs below 64 take a byte each; the class of a column is written once. */
     @Test
     void bytesOfTuplesAreCounted() {
-        BatchCounts counts = new BatchCounts(50);
+        BatchCounts counts = new BatchCounts();
         List<List<Object>> rows = new ArrayList<>();
         for (long n = 0; n < 50; n++) {
             rows.add(new Values(n));
         }
         through(rows, counts);
         // rows, columns, kind of column, class, and the values
-        Map<String, Object> counted = counts.drain();
+        Map<String, Object> counted = counts.drain(new BatchSize(50, 5));
         assertEquals(50L, counted.get("bytes_tuples"));
         assertEquals(54L, counted.get("bytes"));
-        assertEquals(0L, counts.drain().get("bytes"));
+        assertEquals(0L, counts.drain(new BatchSize(50, 5)).get("bytes"));
     }
 
     @Test

@@ -2,6 +2,7 @@ package harness.storm.rewrite;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import harness.storm.instrument.Series;
@@ -37,6 +38,7 @@ class RewrittenTest {
 
     @BeforeEach
     void forget() {
+        LiveSizes.of("t-1").tell(Map.of());
         AT_RELAY.clear();
         AT_END.clear();
         ANSWERS.clear();
@@ -87,7 +89,8 @@ class RewrittenTest {
         net.deliverAll();
         assertEquals(List.of(0, 1, 2, 3, 4), numbers(AT_END));
         Map<String, Object> report = report(net, 2);
-        assertEquals("messages=3i,tuples=5i,capacity=6i,full=2i,timed=0i,ordered=0i,forced=1i,bytes=0i,bytes_tuples=0i",
+        assertEquals("messages=3i,tuples=5i,capacity=6i,full=2i,timed=0i,ordered=0i,forced=1i,bytes=0i,bytes_tuples=0i,size=2i,"
+            + "flush_ms=29000i",
             report.get("batch,stream=default"));
     }
 
@@ -227,6 +230,88 @@ class RewrittenTest {
         net.deliverAll();
         assertEquals(2, net.delivered);
         assertEquals(List.of(0, 1, 2, 3), AT_RELAY.stream().map(tuple -> tuple.getInteger(0)).sorted().toList());
+    }
+
+    @Test
+    void whatWaitsLeavesBeforeTheFirstTupleOfAnotherSize() {
+        Net net = net(9, LATER_MS, true);
+        relay.emit(new Values(1));
+        relay.emit(new Values(2));
+        tell("b-relay", 2);
+        net.deliverAll();
+        assertEquals(List.of(), numbers(AT_END));
+        relay.emit(new Values(3));
+        net.deliverAll();
+        assertEquals(List.of(1, 2), numbers(AT_END));
+        relay.emit(new Values(4));
+        net.deliverAll();
+        assertEquals(List.of(1, 2, 3, 4), numbers(AT_END));
+        // two of nine that left as they were, then two of two
+        assertEquals("messages=2i,tuples=4i,capacity=11i,full=1i,timed=0i,ordered=0i,forced=1i,bytes=0i,bytes_tuples=0i,"
+            + "size=2i,flush_ms=29000i", report(net, 2).get("batch,stream=default"));
+    }
+
+    /** A task that nothing is asked of takes sizes over all the same. */
+    @Test
+    void theReportHasTheSizeThatHoldsFromThenOn() {
+        Net net = net(9, LATER_MS, true);
+        source.emit(new Values(1), "m1");
+        tell("a-source", 1);
+        String report = (String) report(net, 1).get("batch,stream=default");
+        assertTrue(report.endsWith(",size=1i,flush_ms=29000i"), report);
+        net.deliverAll();
+        assertEquals(List.of(1), numbers(AT_RELAY));
+        source.emit(new Values(2), "m2");
+        net.deliverAll();
+        assertEquals(List.of(1, 2), numbers(AT_RELAY));
+    }
+
+    @Test
+    void whatIsLeftOutIsAsSubmitted() {
+        Net net = net(2, LATER_MS, true);
+        tell("b-relay", 7);
+        LiveSizes.of("t-1").tell(Map.of("b-relay", Map.of("another", new BatchSize(9, 9)), "c-end", Map.of()));
+        relay.emit(new Values(1));
+        relay.emit(new Values(2));
+        net.deliverAll();
+        assertEquals(List.of(1, 2), numbers(AT_END));
+    }
+
+    /** An input that came before anything was batched waits for nothing, so what is anchored to it must not wait either. */
+    @Test
+    void aTupleOfBeforeAnythingWasBatchedIsAckedAfterWhatWasAnchoredToIt() {
+        Net net = net(1, LATER_MS, true);
+        source.emit(new Values(1), "m1");
+        net.deliverAll();
+        tell("b-relay", 5);
+        relay.emit(AT_RELAY.get(0), new Values(10));
+        relay.ack(AT_RELAY.get(0));
+        assertEquals(List.of(), ANSWERS);
+        net.deliverAll();
+        assertEquals(List.of(10), numbers(AT_END));
+        assertEquals(List.of(), ANSWERS, "the end has not acked");
+    }
+
+    @Test
+    void credentialsHoldSizesThatUserCodeDoesNotSee() {
+        LiveSizes plugin = new LiveSizes();
+        plugin.prepare(Map.of("storm.id", "t-1"));
+        plugin.updateSubject(null, Map.of("a", "b"));
+        assertEquals(Map.of(), LiveSizes.of("t-1").sizes());
+        Map<String, String> credentials = Map.of("a", "b", LiveSizes.KEY, "{\"x\": {\"y\": {\"size\": 3, \"flush_ms\": 4}}}");
+        plugin.populateSubject(null, credentials);
+        assertEquals(Map.of("x", Map.of("y", new BatchSize(3, 4))), LiveSizes.of("t-1").sizes());
+        for (String wrong : List.of("{", "[]", "{\"x\": 1}", "{\"x\": {\"y\": {\"size\": 0, \"flush_ms\": 4}}}",
+            "{\"x\": {\"y\": {\"size\": 1.5, \"flush_ms\": 4}}}", "{\"x\": {\"y\": {\"size\": 1}}}")) {
+            plugin.updateSubject(null, Map.of(LiveSizes.KEY, wrong));
+            assertEquals(Map.of("x", Map.of("y", new BatchSize(3, 4))), LiveSizes.of("t-1").sizes(), wrong);
+        }
+        assertEquals(Map.of("a", "b"), LiveSizes.without(credentials));
+        assertNull(LiveSizes.without(null));
+    }
+
+    private static void tell(String component, int size) {
+        LiveSizes.of("t-1").tell(Map.of(component, Map.of("default", new BatchSize(size, LATER_MS))));
     }
 
     private static Net net(int size, int flushMs, boolean ackers) {

@@ -9,6 +9,7 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Random;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
@@ -26,7 +27,7 @@ import org.apache.storm.tuple.Values;
 import org.apache.storm.utils.Utils;
 import org.junit.jupiter.api.Test;
 
-/** A bolt that emits and acks from threads of its own, while batches leave by size and by the worker's timer. */
+/** A bolt that emits and acks from threads of its own, while batches leave by size and by the worker's timer, and sizes change. */
 class ThreadsTest {
     private static final int THREADS = 4;
     private static final int INPUTS = 3000;
@@ -73,11 +74,22 @@ class ThreadsTest {
                 }
             }));
         }
+        Thread teller = new Thread(() -> {
+            Random random = new Random(1);
+            while (!Thread.currentThread().isInterrupted()) {
+                LiveSizes.of("t-1").tell(Map.of("b-relay", Map.of("straight", new BatchSize(2 + random.nextInt(15), 1))));
+                Thread.yield();
+            }
+        });
+        teller.start();
         threads.forEach(Thread::start);
         for (Thread thread : threads) {
             thread.join();
         }
+        teller.interrupt();
+        teller.join();
         bolt.cleanup();
+        LiveSizes.of("t-1").tell(Map.of());
 
         assertEquals(INPUTS * THREADS, recorder.acked.size(), "every input is acked");
         Map<Integer, List<Integer>> byThread = new TreeMap<>();
