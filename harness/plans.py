@@ -360,15 +360,31 @@ def batched_streams(plan: QueryPlan, batching: Batching) -> dict[Stream, BatchSi
 
     Examples
     --------
+    >>> ends = (Component(name="spout", role="spout", tasks=1), Component(name="sink", role="other", tasks=1))
     >>> way = Stream(source="spout", stream="default", target="sink", grouping="shuffle")
-    >>> plan = QueryPlan(name="two", components=(), streams=(way,))
+    >>> plan = QueryPlan(name="two", components=ends, streams=(way,))
     >>> [b.size for b in batched_streams(plan, {"spout": BatchSize(size=5)}).values()]
     [5]
     >>> batched_streams(plan, {"spout": BatchSize(size=5), "spout:default": BatchSize(size=1)})
     {}
     """
+    return {s: batch for s, batch in stream_sizes(plan, batching).items() if batch.size > 1}
+
+
+def stream_sizes(plan: QueryPlan, batching: Batching) -> dict[Stream, BatchSize]:
+    """Return the streams that may be batched, those with batches of one included.
+
+    Examples
+    --------
+    >>> ends = (Component(name="spout", role="spout", tasks=1), Component(name="sink", role="other", tasks=1))
+    >>> way = Stream(source="spout", stream="default", target="sink", grouping="shuffle")
+    >>> plan = QueryPlan(name="two", components=ends, streams=(way,))
+    >>> sizes = {"spout": BatchSize(size=5), "spout:default": BatchSize(size=1)}
+    >>> [b.size for b in stream_sizes(plan, sizes).values()]
+    [1]
+    """
     found = {s: batching.get(f"{s.source}:{s.stream}", batching.get(s.source)) for s in plan.streams}
-    return {s: batch for s, batch in found.items() if batch is not None and batch.size > 1}
+    return {s: batch for s, batch in found.items() if batch is not None}
 
 
 class AskedPlacement(Frozen):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from harness.analysis.judge.predicting import settings
@@ -14,8 +14,14 @@ from harness.experiments import records
 from harness.experiments.adapted_periods import AskedChange, PeriodDecision, components_of
 from harness.experiments.adapting import PeriodSeen
 from harness.experiments.config import Experiment
+from harness.experiments.live_batches import (
+    proposed_sizes,
+    size_text,
+    sizes_by_component,
+    sizes_by_stream,
+)
 from harness.experiments.step_settings import AdaptSpec, AskedPlugIn
-from harness.plans import TopologyConfiguration
+from harness.plans import Batching, TopologyConfiguration
 from harness.protocols import BudgetingScheduler, Observation, Proposal, Resource, Scheduler
 from harness.runs import Run
 from harness.schedulers import make_scheduler
@@ -88,7 +94,9 @@ class StepAdapter:
         inside = (end_ms > seen.start_epoch_ms) & (end_ms <= seen.end_epoch_ms)
         return Observation(
             plan=seen.plan,
-            settings=replace(self._settings, batching=seen.step.batching, relief=seen.step.relief),
+            settings=replace(
+                self._settings, batching=sizes_by_component(seen.batching), relief=seen.step.relief
+            ),
             rate_tps=records.rate_tps(metrics, seen.plan.query_plan.spouts, span),
             interval_s=(seen.end_epoch_ms - seen.start_epoch_ms) / 1e3,
             metrics=rows[inside],
@@ -97,7 +105,9 @@ class StepAdapter:
         )
 
     def _tuned(self, asked: AdaptSpec, seen: PeriodSeen, source: Observation) -> PeriodDecision:
-        """Ask a tuner for numbers, which Storm's own scheduler places; batch sizes stay.
+        """Ask a tuner for numbers, which Storm's own scheduler places, and for batch sizes.
+
+        Sizes of streams that may not be batched stay 1: the reason names their components.
 
         Raises
         ------
@@ -111,9 +121,11 @@ class StepAdapter:
             raise StepDeclined(proposal.reason)
         if fault := proposal_fault(self._experiment, proposal, wanted):
             raise StepDeclined(f"proposed what cannot be had: {fault}")
-        batches = "batch sizes stay" if proposal.batching != source.settings.batching else ""
-        said = "; ".join(filter(None, [proposal.reason, batches]))
-        return _numbers_decision(now, AskedChange(wanted), seen.rate_tps, said, {})
+        sizes = proposed_sizes(seen.batching, seen.plan.query_plan, proposal.batching)
+        left = _left_out(seen, proposal.batching)
+        said = "; ".join(filter(None, [proposal.reason, left]))
+        asked_for = AskedChange(wanted, batching=None if sizes == seen.batching else sizes)
+        return _numbers_decision(now, asked_for, seen.rate_tps, said, {}, _resized(seen.batching, sizes))
 
     def _scheduled(
         self, asked: AdaptSpec, named: AskedPlugIn, seen: PeriodSeen, source: Observation
@@ -181,16 +193,42 @@ def _numbers_decision(
     rate_tps: float,
     said: str,
     figures: Mapping[str, float],
+    resized: Sequence[str] = (),
 ) -> PeriodDecision:
-    """Return the decision on other numbers of executors and workers; these stay where they are in force."""
+    """Return the decision on other numbers of executors and workers, and on batch sizes.
+
+    What is in force stays.
+
+    Parameters
+    ----------
+    resized : sequence of str
+        Changes of batch sizes in words.
+    """
     counts = wanted.configuration.executors
     changed = [
         f"{n} {now.executors[n]} -> {counts[n]}" for n in now.executors if counts[n] != now.executors[n]
     ]
     if now.workers != wanted.configuration.workers:
         changed.append(f"workers {now.workers} -> {wanted.configuration.workers}")
+    changed += resized
     what = f"{', '.join(changed) or 'the numbers in force'} for {rate_tps:.1f} messages/s"
     reason = "; ".join(filter(None, [what, said]))
     if not changed:
         return PeriodDecision("stays", reason, None, dict(figures))
     return PeriodDecision("applied", reason, wanted, dict(figures))
+
+
+def _resized(before: Batching, after: Batching) -> list[str]:
+    """Return the changes of batch sizes in words."""
+    return [
+        f"batches of {name} {size_text(size)} -> {size_text(after[name])}"
+        for name, size in before.items()
+        if after[name] != size
+    ]
+
+
+def _left_out(seen: PeriodSeen, proposed: Batching) -> str:
+    """Name the components for which batches are proposed though their streams have none; empty for none."""
+    wanted = sizes_by_stream(seen.plan.query_plan, proposed)
+    missing = {n.partition(":")[0] for n, size in wanted.items() if size.size > 1 and n not in seen.batching}
+    return f"batch sizes stay: {', '.join(sorted(missing))} not in the step's batching" if missing else ""

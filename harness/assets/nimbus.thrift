@@ -97,6 +97,10 @@ struct RebalanceOptions {
   3: map<string, i32> num_executors
 }
 
+struct Credentials {
+  1: map<string, string> creds
+}
+
 service Nimbus {
   ClusterSummary getClusterInfo() throws (1: AuthorizationException aze)
   TopologyInfo getTopologyInfoByNameWithOpts(1: string name, 2: GetInfoOptions options)
@@ -104,6 +108,8 @@ service Nimbus {
   string getNimbusConf() throws (1: AuthorizationException aze)
   string getTopologyConf(1: string id) throws (1: NotAliveException e, 2: AuthorizationException aze)
   void rebalance(1: string name, 2: RebalanceOptions options)
+    throws (1: NotAliveException e, 2: InvalidTopologyException ite, 3: AuthorizationException aze)
+  void uploadNewCredentials(1: string name, 2: Credentials creds)
     throws (1: NotAliveException e, 2: InvalidTopologyException ite, 3: AuthorizationException aze)
   void killTopologyWithOpts(1: string name, 2: KillOptions options)
     throws (1: NotAliveException e, 2: AuthorizationException aze)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.plans import AskedPlacement, PhysicalPlan, TopologyConfiguration, WorkerNode
+from harness.experiments.live_batches import ReportedSizes, sizes_text
+from harness.plans import AskedPlacement, Batching, BatchSize, PhysicalPlan, TopologyConfiguration, WorkerNode
 from harness.quality import Adaptation, Finding, Ledger
 from harness.schemas import ADAPTATION
 
@@ -40,10 +41,13 @@ class AskedChange(NamedTuple):
         Executors of the query plan's components, and workers.
     placement : AskedPlacement, optional
         None leaves executors to Storm's own scheduler.
+    batching : mapping of str to BatchSize, optional
+        Sizes of all streams that may be batched, by ``component:stream``; None where they stay.
     """
 
     configuration: TopologyConfiguration
     placement: AskedPlacement | None = None
+    batching: Batching | None = None
 
     @classmethod
     def pinned(cls, plan: PhysicalPlan, by: str, step: int) -> AskedChange:
@@ -182,11 +186,18 @@ class AdaptedPeriod:
     """Worker nodes that Nimbus knew then."""
     marked: tuple[str, ...] = ()
     """Those that are marked for removal when the decision is carried out."""
+    batches: ReportedSizes = field(default_factory=dict)
+    """Batch sizes that tasks reported last by its end, of streams that may be batched."""
 
     @property
     def applied(self) -> bool:
-        """True where a plan was asked for."""
+        """True where a plan or batch sizes were asked for."""
         return self.asked_ns > 0
+
+    @property
+    def asked_batches(self) -> Batching | None:
+        """The batch sizes that were asked for at its end; None where they stayed."""
+        return self.decided.change.batching if self.applied and self.decided.change else None
 
     def holds(self, at_ns: np.ndarray, waited_ns: int = 0) -> np.ndarray:
         """Return which times are near the change of the plan.
@@ -271,6 +282,8 @@ def adaptation_table(
                 "nodes_added": list(first.nodes.added),
                 "nodes_removed": list(first.nodes.removed),
                 "nodes_marked": list(p.marked),
+                "batches": sizes_text(p.batches),
+                "batches_asked": None if p.asked_batches is None else sizes_text(p.asked_batches),
                 "bottleneck": first.bottleneck or None,
                 "over_target_s": None if target_p95_ms is None else times.seconds_over(target_p95_ms, *span),
                 **first.figures,
@@ -297,17 +310,30 @@ def _nodes_not_as_decided(periods: Sequence[AdaptedPeriod]) -> str:
     return ""
 
 
+def _batches_not_as_decided(periods: Sequence[AdaptedPeriod]) -> str:
+    """Return the first period whose batch sizes are not those asked for last; empty for none."""
+    asked: dict[str, tuple[BatchSize, ...]] = {}
+    for number, p in enumerate(periods):
+        others = {name: size for name, size in asked.items() if p.batches.get(name) != size}
+        if others:
+            found = {name: p.batches[name] for name in others if name in p.batches}
+            words = (", ".join(sizes_text(sizes)) or "none" for sizes in (others, found))
+            return "in period {} batches {} were decided on and {} were in force".format(number, *words)
+        asked = asked if p.asked_batches is None else {n: (size,) for n, size in p.asked_batches.items()}
+    return ""
+
+
 def judged_adaptation(
     ledger: Ledger | None, periods: Sequence[AdaptedPeriod], sent: pa.Table, received: pa.Table
 ) -> Adaptation:
     """Judge a step that adapts, in place of the checks ``ADAPTED``.
 
-    Plans and nodes are as decided, and losses and repetitions are explained by decisions.
+    Plans, nodes and batch sizes are as decided, and losses and repetitions are explained by decisions.
     """
     balanced = ledger is not None and ledger.balanced
     applied = [p for p in periods if p.applied]
     late = [str(i) for i, p in enumerate(periods) if p.applied and not p.in_force_ns]
-    others = _nodes_not_as_decided(periods)
+    others = "; ".join(filter(None, (_nodes_not_as_decided(periods), _batches_not_as_decided(periods))))
     times = AdaptedMessages.of(sent, received)
     unexplained = []
     for astray_ns in (times.lost_ns, times.twice_ns):

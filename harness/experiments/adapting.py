@@ -1,6 +1,6 @@
 """A step whose plan changes while it is measured: each period somebody is asked, and the answer is applied.
 
-A scheduler answers with a plan, a tuner with numbers of executors and workers.
+A scheduler answers with a plan, a tuner with numbers of executors and workers and with batch sizes.
 
 Messages flow on meanwhile. Each period is a row of ``adaptation.parquet``, with its measurements and its
 decision. Messages that were lost or came out twice are counted by the decision that restarted their workers;
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -25,9 +26,10 @@ from harness.experiments.adapted_periods import (
 )
 from harness.experiments.config import Step
 from harness.experiments.contracts import Metrics, WorkerSeen
+from harness.experiments.live_batches import not_in_force, reported_sizes, sizes_by_stream
 from harness.experiments.measuring import Measurement, StepToMeasure
 from harness.experiments.schedule import Due
-from harness.plans import PhysicalPlan, WorkerNode
+from harness.plans import Batching, PhysicalPlan, WorkerNode
 
 LAG_S = 2.0
 """Metrics of a bucket are with the harness at most so much after its end."""
@@ -68,6 +70,8 @@ class PeriodSeen(NamedTuple):
     metrics : Table
         Rows since the step began; workers by address.
     nodes : NodesSeen
+    batching : mapping of str to BatchSize
+        In force, of all streams that may be batched, by ``component:stream``.
     """
 
     step: Step
@@ -77,6 +81,7 @@ class PeriodSeen(NamedTuple):
     end_epoch_ms: int
     metrics: pa.Table
     nodes: NodesSeen = NodesSeen()
+    batching: Batching = MappingProxyType({})
 
 
 Adapter = Callable[[PeriodSeen], PeriodDecision]
@@ -132,13 +137,17 @@ class AdaptingMeasurement(Measurement):
         self._adapter = adapter
         self._period_s = period_s
         self._planned_rate = planned_rate
+        self._next_s = period_s
+        self._sizes = sizes_by_stream(given.experiment.topology.query_plan(), given.step.batching)
         self.periods = periods
 
     def _measure_until(self, start_ns: int, until_s: float, most_s: float) -> None:
         last_s = self._measure.interval.most_s
-        while (due_s := (len(self.periods) + 1) * self._period_s) <= min(until_s, last_s):
+        while (due_s := self._next_s) <= min(until_s, last_s):
             super()._measure_until(start_ns, due_s, most_s)
             self._end_period(start_ns, last=due_s + self._period_s > last_s)
+            passed_s = (time.monotonic_ns() - start_ns) / 1e9  # a change may take longer than a period
+            self._next_s = (passed_s // self._period_s + 1) * self._period_s
         super()._measure_until(start_ns, until_s, most_s)
 
     def _end_period(self, start_ns: int, *, last: bool) -> None:
@@ -152,6 +161,7 @@ class AdaptingMeasurement(Measurement):
         rate_tps = self._due(begun_ns, now_ns).messages / ((now_ns - begun_ns) / 1e9)
         plan, marked = self._deployment.plan(), self.periods[-1].marked if self.periods else ()
         nodes = NodesSeen(self._deployment.nodes(), marked, self._deployment.spare_nodes())
+        metrics = self._live.rows(self._up_epoch_ms, now_ms)
         if now_ns - lag_ns - seen_ns < LEAST_SEEN_S * 1e9:
             words = f"the plan has been in force for {(now_ns - in_force_ns) / 1e9:.0f} s only"
             decided = PeriodDecision("stays", words, None, {})
@@ -162,8 +172,9 @@ class AdaptingMeasurement(Measurement):
                 rate_tps=self._planned_rate(rate_tps),
                 start_epoch_ms=now_ms - round((now_ns - seen_ns) / 1e6),
                 end_epoch_ms=now_ms - round(LAG_S * 1e3),
-                metrics=self._live.rows(self._up_epoch_ms, now_ms),
+                metrics=metrics,
                 nodes=nodes,
+                batching=self._sizes,
             )
             decided = self._adapter(seen)
         if last and (decided.change is not None or decided.nodes != NodeChange()):
@@ -176,6 +187,7 @@ class AdaptingMeasurement(Measurement):
             configuration=components_of(plan),
             nodes=nodes.there,
             marked=_still_marked(marked, decided.nodes),
+            batches=reported_sizes(metrics, self._sizes),
         )
         self.periods.append(period)
         self._change_nodes(decided.nodes, number)
@@ -192,20 +204,33 @@ class AdaptingMeasurement(Measurement):
             self._deployment.add_nodes(change.added)
 
     def _apply(self, period: AdaptedPeriod, change: AskedChange, number: int) -> None:
-        """Ask for a plan, and wait until it is in force or may no longer take."""
-        period.asked_ns = time.monotonic_ns()
-        if change.placement is None:
-            self._deployment.rebalance(change.configuration)
-        else:
+        """Ask for batch sizes and a plan, and wait until they are in force or may no longer take.
+
+        Sizes come first: workers that a plan starts begin with them. Sizes alone restart no worker.
+        """
+        period.asked_ns, asked_ms = time.monotonic_ns(), time.time_ns() // 1_000_000
+        if change.batching is not None:
+            self._deployment.resize(change.batching)
+            self._sizes = dict(change.batching)
+        if change.placement is not None:
             self._deployment.place(change.configuration, change.placement)
+        elif change.configuration != period.configuration:
+            self._deployment.rebalance(change.configuration)
         limit_ns = period.asked_ns + round(APPLY_MOST_S * 1e9)
         while time.monotonic_ns() < limit_ns:
             self._deployment.check()
-            if self._as_asked(change) and self._deployment.whole():
+            if self._as_asked(change) and self._deployment.whole() and self._resized(change, asked_ms):
                 period.in_force_ns = time.monotonic_ns()
                 return
             self._show("measure", self._watched.view(), 0.0, f"period {number}: applying a plan")
             time.sleep(POLL_S)
+
+    def _resized(self, change: AskedChange, asked_ms: int) -> bool:
+        """Return True if every task has reported the batch sizes that were asked for."""
+        if change.batching is None:
+            return True
+        rows = self._live.rows(asked_ms, time.time_ns() // 1_000_000)
+        return not not_in_force(rows, self._deployment.plan(), change.batching)
 
     def _as_asked(self, change: AskedChange) -> bool:
         plan, placement = self._deployment.plan(), change.placement

@@ -132,7 +132,7 @@ class Campaign:
         self._traffic = step_traffic(experiment, world.deployment, world.load, world.metrics)
         self._steps = expand_steps(experiment)
         self._submitted: tuple[Batching, Relief] | None = None  # rewritten so since the last submission
-        self._scaled = False  # whether it was removed since then, with nodes that had come
+        self._altered = False  # whether it was removed with nodes that had come, or has other batch sizes
         self._logged: tuple[int, Phase, str] | None = None
         self._left = ""  # what has not come out when the next measurement begins
 
@@ -219,6 +219,7 @@ class Campaign:
                     self._drain(AttemptSettled(up, outcome, self._deployment.plan(), settled_ns)), periods
                 )
                 self._restore_nodes(step)
+                self._altered |= any(p.asked_batches is not None for p in periods)
                 return
             rejected.append(outcome)
             log.warning("step %d, attempt %d: %s", step.index, number, outcome.reason)
@@ -237,7 +238,7 @@ class Campaign:
         adapt = self._adapt(step)
         if adapt is not None and adapt.nodes is not None:
             self._deployment.restore_nodes()
-            self._scaled = True
+            self._altered = True
 
     def _measure(
         self, up: AttemptUp, periods: list[AdaptedPeriod], *, last: bool
@@ -291,14 +292,14 @@ class Campaign:
             self._deployment.submit(before.configuration, before.placement, *before.rewritten)
             self._await_plan(before)
             submission = "resumed"
-        elif self._submitted is None or step.fresh or self._scaled or self._submitted != asked.rewritten:
+        elif self._submitted is None or step.fresh or self._altered or self._submitted != asked.rewritten:
             self._show(step, "submit")
             submission = "first" if self._submitted is None and not finished else "fresh"
             self._deployment.submit(asked.configuration, asked.placement, *asked.rewritten)
         else:
             submission = "rebalance"
         self._submitted = asked.rewritten
-        self._scaled = False
+        self._altered = False
         if submission in ("rebalance", "resumed"):
             self._show(step, "rebalance")
             if asked.placement is None:

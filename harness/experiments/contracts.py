@@ -85,6 +85,9 @@ class Deployment(Protocol):
     def place(self, configuration: TopologyConfiguration, placement: AskedPlacement) -> None:
         """Ask for a configuration with every executor on the worker that a placement says."""
 
+    def resize(self, batching: Batching) -> None:
+        """Ask for batch sizes by ``component:stream``, while messages flow; no worker restarts for it."""
+
     def plan(self) -> PhysicalPlan:
         """Read the physical plan now in force."""
 

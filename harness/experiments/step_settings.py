@@ -80,7 +80,8 @@ class AdaptSpec(Frozen):
         Its name, or ``{name, PARAMETER: VALUE}`` (docs/schedulers.md).
     tuner : str or mapping
         In place of a scheduler: proposes numbers of executors and workers, which Storm's own scheduler
-        places; a name, or ``{name, PARAMETER: VALUE}`` (docs/tuning.md). Batch sizes stay.
+        places, and sizes of batches, for streams that ``batching`` names; a name, or
+        ``{name, PARAMETER: VALUE}`` (docs/tuning.md).
     period_s : float
         Seconds from one question to the next.
     improvement_pct : float

@@ -235,6 +235,8 @@ PERIODS: Mapping[str, object] = {
     "supervisor.heartbeat.frequency.secs": 2,
     # how soon a worker sees that the topology is active and who its peers are (default 10)
     "task.refresh.poll.secs": 1,
+    # how soon a worker sees that its topology was given other batch sizes (default 30)
+    "task.credentials.poll.secs": 1,
     # how stale executors' uptime and complete latency are when read from Nimbus (default 60)
     "executor.metrics.frequency.secs": 1,
 }

@@ -60,6 +60,8 @@ _ADAPTATION = pa.schema(
         ("nodes_added", pa.list_(pa.string())),
         ("nodes_removed", pa.list_(pa.string())),
         ("nodes_marked", pa.list_(pa.string())),
+        ("batches", pa.list_(pa.string())),
+        ("batches_asked", pa.list_(pa.string())),
         ("bottleneck", pa.string()),
         ("cpu_use_pct", pa.float64()),
         ("heap_use_pct", pa.float64()),

@@ -27,8 +27,10 @@ from harness.storm.nimbus import Nimbus
 from harness.storm.pinning import Pinning
 from harness.storm.running_cluster import RunningCluster
 from harness.storm.submission import (
+    LIVE_SIZES,
     MainOfAJar,
     MetricsTarget,
+    live_sizes,
     relief_settings,
     submit_settings,
     topology_settings,
@@ -351,6 +353,10 @@ class StormDeployment(NodesOfDeployment):
             change = nimbus.rebalance(self._name, configuration)
         self._configuration = configuration
         self._begin(change.whole)
+
+    def resize(self, batching: Batching) -> None:
+        """Ask for batch sizes by ``component:stream``, while messages flow; no worker restarts for it."""
+        self._cluster.nimbus.give(self._name, {LIVE_SIZES: live_sizes(batching)})
 
     def _begin(self, whole: Callable[[TopologyState], bool]) -> None:
         self._whole, self._state, self._starts = whole, None, WorkerStarts()

@@ -167,6 +167,14 @@ class Nimbus:
         self._ask("rebalance", name, options, most_ms=round(PATIENCE_S * 1e3))
         return Rebalance(before, asked, started)
 
+    def give(self, name: str, credentials: Mapping[str, str]) -> None:
+        """Give a running topology credentials, beside those that it has.
+
+        Workers look for them every ``task.credentials.poll.secs``; those that start later begin with them.
+        """
+        given = _thrift.Credentials(creds=dict(credentials))
+        self._ask("uploadNewCredentials", name, given, most_ms=ANSWER_TIMEOUT_MS)
+
     def wait_active(
         self, name: str, timeout_s: float = 120.0, check: Callable[[], None] = _nothing
     ) -> TopologyState:

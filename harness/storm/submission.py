@@ -5,6 +5,7 @@ The Java side has no defaults of its own, so a run's ``experiment.yaml`` has all
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -82,6 +83,10 @@ def topology_settings(
         "sink": {"bootstrap": bootstrap, "topic": topics.output, "producer": dict(own.producer)},
         "storm": {**experiment.storm_settings(), "topology.workers": configuration.workers},
     }
+
+
+LIVE_SIZES = "harness.batching"
+"""The credential by which a running topology is told batch sizes (``LiveSizes.java``)."""
 
 
 class MetricsTarget(Protocol):
@@ -194,3 +199,19 @@ def relief_settings(relief: Relief) -> dict[str, Any]:
         "helping": {name: help_.model_dump() for name, help_ in relief.helping.items()},
         "backpressure": None if pausing is None else pausing.model_dump(exclude={"kind"}),
     }
+
+
+def live_sizes(batching: Batching) -> str:
+    """Return batch sizes by ``component:stream`` as the rewriting layer reads them.
+
+    Examples
+    --------
+    >>> from harness.plans import BatchSize
+    >>> live_sizes({"spout:default": BatchSize(size=5), "bolt:a:b": BatchSize(size=1)})
+    '{"spout": {"default": {"size": 5, "flush_ms": 5}}, "bolt": {"a:b": {"size": 1, "flush_ms": 5}}}'
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for name, size in batching.items():
+        component, _, stream = name.partition(":")
+        found.setdefault(component, {})[stream] = size.model_dump()
+    return json.dumps(found)

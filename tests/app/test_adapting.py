@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from harness.experiments.adapting import NodesSeen, PeriodSeen
 from harness.experiments.config import Experiment
 from harness.experiments.loading import expand_steps, files, load
 from harness.machine.environment import describe
-from harness.plans import TopologyConfiguration
+from harness.plans import BatchSize, TopologyConfiguration
 from harness.runs import Run
 from harness.schemas import METRICS
 
@@ -115,7 +116,9 @@ def waits(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run
 
 
-def answered(run: Run, rate_tps: float, adapt: str) -> PeriodDecision:
+def answered(
+    run: Run, rate_tps: float, adapt: str, batching: Mapping[str, BatchSize] | None = None
+) -> PeriodDecision:
     """Return the decision on the played step's interval, were so many messages due."""
     option = f"steps.plan=[{{executors: 1, workers: 1, adapt: {adapt}}}]"
     experiment = load(run.path / "experiment.yaml", [option, "cluster={nodes: 2, slots_per_node: 2}"])
@@ -123,6 +126,8 @@ def answered(run: Run, rate_tps: float, adapt: str) -> PeriodDecision:
     period = PeriodSeen(
         expand_steps(experiment)[0], run.plan(0).start, rate_tps, at.start_epoch_ms, at.end_epoch_ms, rows
     )
+    if batching:
+        period = period._replace(batching=batching)
     return StepAdapter(experiment, run)(period)
 
 
@@ -158,12 +163,47 @@ def test_a_tuner_s_numbers_are_asked_for_where_they_are_others(
     assert found.change.configuration == TopologyConfiguration(executors=counts, workers=1)
 
 
-def test_batch_sizes_stay_where_a_tuner_proposes_others(waits: Run) -> None:
-    """A message costs its sender 20 ms, and one comes every 7.7 ms: 3 of them have to share it."""
-    message = "message: {n_us: 20000, s_ns_per_byte: 0}"
-    found = answered(waits, 130, f"{{tuner: {{name: aeolus, flush_ms: 1000, {message}}}}}")
+MESSAGE = "message: {n_us: 20000, s_ns_per_byte: 0}"
+"""A message costs its sender 20 ms, and one comes every 7.7 ms at 130/s: 3 of them have to share it."""
+
+
+def test_batch_sizes_stay_where_streams_are_not_batched(waits: Run) -> None:
+    found = answered(waits, 130, f"{{tuner: {{name: aeolus, flush_ms: 1000, {MESSAGE}}}}}")
     assert found.decision == "applied", found.reason
-    assert found.reason.endswith("batch sizes stay")
+    assert "batch sizes stay: " in found.reason
+    assert "spout" in found.reason.rpartition("batch sizes stay: ")[2]
+    assert found.change is not None
+    assert found.change.batching is None
+
+
+def test_batch_sizes_and_executors_change_where_both_are_others(waits: Run) -> None:
+    """By hand, from ppt of about 9.1 and 6 ms and n = 20 ms: eq. 2 has 2 and 1 executors at 130/s.
+
+    The spout's one executor needs b >= 20 / 7.69, so 3. Each of bolt-a's two has a tuple every 15.4 ms, of
+    which 6.3 ms are left: 20 / 6.3, so 4. bolt-b's has 1.7 ms left: 12, or a few more, as its 16 batches fill
+    at 8 tuples/s each on average and the slowest may leave before.
+    """
+    tuner = f"{{tuner: {{name: aeolus, flush_ms: 3000, {MESSAGE}}}}}"
+    names = [f"{s.source}:{s.stream}" for s in waits.plan(0).start.query_plan.streams]
+    alone = dict.fromkeys(names, BatchSize(size=1, flush_ms=3000))
+    found = answered(waits, 130, tuner, alone)
+    assert found.decision == "applied"
+    assert found.change is not None
+    assert found.change.batching is not None
+    assert found.change.configuration.executors["bolt-a"] == 2
+    sizes = [b.size for b in found.change.batching.values()]
+    assert sizes[:2] == [3, 4]
+    assert 12 <= sizes[2] <= 16
+    assert f"batches of {names[0]} 1 -> 3/3000 ms" in found.reason
+    again = answered(waits, 130, tuner, found.change.batching)
+    assert again.change is not None
+    assert again.change.batching is None, again.reason
+
+
+def test_a_tuner_that_keeps_batches_keeps_those_in_force(waits: Run) -> None:
+    names = [f"{s.source}:{s.stream}" for s in waits.plan(0).start.query_plan.streams]
+    found = answered(waits, 60, "{tuner: ds2}", {names[0]: BatchSize(size=7, flush_ms=3)})
+    assert (found.decision, found.change) == ("stays", None)
 
 
 def test_a_scheduler_with_a_target_chooses_numbers_and_places_them(waits: Run) -> None:

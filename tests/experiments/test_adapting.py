@@ -5,12 +5,14 @@ A world in which time passes only while somebody waits stands for the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from made_records import ledger
 from made_runs import placed
 from pydantic import ValidationError
@@ -20,6 +22,7 @@ from waiting_world import World
 from harness.errors import UsageError
 from harness.experiments import adapting, measuring
 from harness.experiments.adapted_periods import (
+    NO_PLAN,
     AdaptedMessages,
     AdaptedPeriod,
     AskedChange,
@@ -31,12 +34,13 @@ from harness.experiments.adapted_periods import (
 )
 from harness.experiments.adapting import Adapter, AdaptingMeasurement, PeriodSeen
 from harness.experiments.config import Experiment
+from harness.experiments.live_batches import not_in_force, reported_sizes
 from harness.experiments.loading import expand_steps, load
 from harness.experiments.measuring import StepToMeasure
 from harness.experiments.schedule import BegunSchedule, Changing, Constant
 from harness.experiments.step_faults import NoFaults, StepFaults
 from harness.experiments.workload_tables import RECEIVED, SENT
-from harness.plans import AskedPlacement, PhysicalPlan, TopologyConfiguration, WorkerNode
+from harness.plans import AskedPlacement, Batching, BatchSize, PhysicalPlan, TopologyConfiguration, WorkerNode
 from harness.quality import Adaptation
 from harness.schemas import ADAPTATION, METRICS
 
@@ -64,6 +68,8 @@ class AdaptedWorld(World):
         self._spare = nodes_of([2] * 3)[2:]
         self.there: tuple[WorkerNode, ...] = nodes_of([2] * 3)[:2]
         self.done: list[str] = []
+        self.sizes: dict[str, BatchSize] = {}
+        self._resized: tuple[int, dict[str, BatchSize]] = (0, {})
 
     def came_up(self, start_ns: int, end_ns: int) -> list[int]:
         del start_ns, end_ns
@@ -113,9 +119,32 @@ class AdaptedWorld(World):
         self.done.append(f"end {', '.join(names)}")
         self.there = tuple(n for n in self.there if n.name not in names)
 
+    def resize(self, batching: Batching) -> None:
+        self._resized = self.monotonic_ns(), dict(batching)
+        self.done.append("resize")
+
     def rows(self, since_ms: int, until_ms: int) -> pa.Table:
-        assert since_ms < until_ms
-        return METRICS.empty_table()
+        """Every task reports its batch sizes just now; others are in force some seconds after they are told."""
+        told_ns, told = self._resized
+        if told and self.monotonic_ns() >= told_ns + self._takes_ns:
+            self.sizes |= told
+        rows = size_rows({(name, task): b for name, b in self.sizes.items() for task in self._tasks(name)})
+        return rows if since_ms < until_ms else METRICS.empty_table()
+
+    def _tasks(self, name: str) -> list[int]:
+        of = self.plan().of(name.partition(":")[0])
+        return [task for e in of for task in range(e.first_task, e.last_task + 1)]
+
+
+def size_rows(reported: Mapping[tuple[str, int], BatchSize], end_ms: int = 0) -> pa.Table:
+    """Return what tasks report of the batches of their streams, by ``component:stream`` and task."""
+    rows = [
+        {"bucket_end_ms": end_ms, "measurement": "batch", "task": task, "field": field, "value": float(value)}
+        | dict(zip(("component", "stream"), name.split(":"), strict=True))
+        for (name, task), size in reported.items()
+        for field, value in (*size.model_dump().items(), ("messages", 7))
+    ]
+    return pa.Table.from_pylist(rows, METRICS)
 
 
 def gathers(seen: PeriodSeen) -> PeriodDecision:
@@ -138,15 +167,18 @@ def doubles(seen: PeriodSeen) -> PeriodDecision:
 
 
 def adapted_on(
-    world: AdaptedWorld, monkeypatch: pytest.MonkeyPatch, adapter: Adapter = gathers
+    world: AdaptedWorld,
+    monkeypatch: pytest.MonkeyPatch,
+    adapter: Adapter = gathers,
+    experiment: Experiment = EXPERIMENT,
 ) -> list[AdaptedPeriod]:
     """100 messages a second are due, and 200 from 24 s on: 12 s after a burn-in of 12 s."""
     for module in (measuring, adapting):
         monkeypatch.setattr(module, "time", world)
     periods: list[AdaptedPeriod] = []
     silent = lambda *_: None  # noqa: E731
-    step, faults = expand_steps(EXPERIMENT)[0], StepFaults((), NoFaults())
-    given = StepToMeasure(EXPERIMENT, step, world, world, silent, world, faults)  # type: ignore[arg-type]
+    step, faults = expand_steps(experiment)[0], StepFaults((), NoFaults())
+    given = StepToMeasure(experiment, step, world, world, silent, world, faults)  # type: ignore[arg-type]
     due = BegunSchedule(Changing(Constant(100), ((24 * S, 200.0),)), 0, world.monotonic_ns()).due
     measurement = AdaptingMeasurement(given, world, due, adapter, 10.0, periods)  # type: ignore[arg-type]
     measured = measurement.carry_out()
@@ -250,6 +282,124 @@ def test_nodes_are_as_decided_or_the_step_is_invalid(
     finding = judged(periods, lost=(), twice=())
     assert finding.plan_as_decided.ok is (words == "")
     assert words in finding.plan_as_decided.detail
+
+
+BATCHED = load(
+    "quick",
+    [
+        "measure.burn_in={least_s: 10, most_s: 20}",
+        "measure.interval={least_s: 10, most_s: 30, looks: 3}",
+        "steps.plan=[{executors: 1, batching: {spout: 4, bolt-a: 1}, adapt: {tuner: aeolus, period_s: 10}}]",
+    ],
+)
+SUBMITTED = {"spout:default": BatchSize(size=4), "bolt-a:default": BatchSize(size=1)}
+
+
+def batches_more(seen: PeriodSeen) -> PeriodDecision:
+    """Ask once for batches of 9; with them, for the plan in force."""
+    if seen.batching["spout:default"].size == 9:
+        return PeriodDecision("stays", "", None, {})
+    assert seen.batching == SUBMITTED
+    sizes = {**seen.batching, "spout:default": BatchSize(size=9, flush_ms=20)}
+    return PeriodDecision("applied", "", AskedChange(components_of(seen.plan), batching=sizes), {})
+
+
+def test_batch_sizes_alone_ask_for_no_plan_and_are_in_force_when_every_task_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = AdaptedWorld(3.0)
+    world.sizes = dict(SUBMITTED)
+    periods = adapted_on(world, monkeypatch, batches_more, BATCHED)
+    assert (world.counts, world.done) == (None, ["resize"])
+    assert [p.applied for p in periods] == [True, False, False]
+    assert periods[0].in_force_ns - periods[0].asked_ns == pytest.approx(3 * S, abs=S)
+    table = adaptation_table(periods, *messages()).to_pylist()
+    assert table[0]["batches"] == ["spout:default 4/5 ms", "bolt-a:default 1"]
+    assert table[0]["batches_asked"] == ["spout:default 9/20 ms", "bolt-a:default 1"]
+    assert [row["batches_asked"] for row in table[1:]] == [None, None]
+    assert table[1]["batches"] == table[0]["batches_asked"]
+    finding = judged(periods, lost=(), twice=())
+    assert finding.plan_as_decided.ok, finding.plan_as_decided.detail
+
+
+def test_batch_sizes_that_do_not_come_into_force_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was due meanwhile is no period of its own."""
+    world = AdaptedWorld(1000.0)
+    world.sizes = dict(SUBMITTED)
+    periods = adapted_on(world, monkeypatch, batches_more, BATCHED)
+    assert [(p.applied, p.in_force_ns) for p in periods] == [(True, 0)]
+    finding = judged(periods, lost=(), twice=())
+    assert not finding.plan_as_decided.ok
+    assert "not in force after 60 s in period 0" in finding.plan_as_decided.detail
+
+
+NINE, FOUR = BatchSize(size=9, flush_ms=20), BatchSize(size=4)
+
+
+@pytest.mark.parametrize(
+    ("reported", "words"),
+    [
+        ({"s:d": (NINE,), "t:d": (FOUR,)}, ""),
+        ({"s:d": (FOUR,), "t:d": (FOUR,)}, "batches s:d 9/20 ms were decided on and s:d 4/5 ms were in force"),
+        ({"s:d": (FOUR, NINE), "t:d": (FOUR,)}, "s:d 9/20 ms were decided on and s:d 4/5 ms or 9/20 ms were"),
+        ({"t:d": (FOUR,)}, "batches s:d 9/20 ms were decided on and none were in force"),
+    ],
+)
+def test_batch_sizes_are_as_decided_or_the_step_is_invalid(
+    reported: Mapping[str, tuple[BatchSize, ...]], words: str
+) -> None:
+    change = AskedChange(NO_PLAN, batching={"s:d": NINE, "t:d": FOUR})
+    periods = [
+        AdaptedPeriod(0, S, PeriodDecision("applied", "", change, {}), S, 2 * S),
+        AdaptedPeriod(S, 3 * S, KEPT.decided, batches=reported),
+        AdaptedPeriod(3 * S, 4 * S, KEPT.decided, batches={"s:d": (NINE,), "t:d": (FOUR,)}),
+    ]
+    finding = judged(periods, lost=(), twice=())
+    assert finding.plan_as_decided.ok is (words == "")
+    assert words in finding.plan_as_decided.detail
+    assert words == "" or "in period 1 " in finding.plan_as_decided.detail
+
+
+def test_sizes_and_executors_are_asked_for_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes first: the new plan's workers begin with them."""
+
+    def both(seen: PeriodSeen) -> PeriodDecision:
+        found, more = doubles(seen), batches_more(seen)
+        if found.change is None or more.change is None:
+            return found
+        return found._replace(change=found.change._replace(batching=more.change.batching))
+
+    world = AdaptedWorld(2.0)
+    world.sizes = dict(SUBMITTED)
+    periods = adapted_on(world, monkeypatch, both, BATCHED)
+    assert world.done == ["resize"]
+    assert world.counts is not None
+    assert set(world.counts.executors.values()) == {2}
+    assert [p.applied for p in periods] == [False, True, False]
+    assert periods[1].in_force_ns > periods[1].asked_ns
+
+
+@given(
+    before=st.dictionaries(st.sampled_from(range(1, 9)), st.integers(1, 5), min_size=1),
+    after=st.dictionaries(st.sampled_from(range(1, 9)), st.integers(1, 5)),
+    asked=st.integers(1, 5),
+)
+def test_a_size_is_in_force_when_the_newest_report_of_every_task_has_it(
+    before: dict[int, int], after: dict[int, int], asked: int
+) -> None:
+    """By hand: of each task of the spout the later of two reports counts, and none must be missing."""
+    plan = placed(EXPERIMENT.topology.query_plan(), 1)
+    tasks = [t for e in plan.of("spout") for t in range(e.first_task, e.last_task + 1)]
+    assert tasks
+    tables = [
+        size_rows({("spout:default", tasks[0] + i - 1): BatchSize(size=n) for i, n in sizes.items()}, end_ms)
+        for sizes, end_ms in ((before, 1000), (after, 2000))
+    ]
+    newest = {tasks[0] + i - 1: n for i, n in (before | after).items()}
+    missing = not_in_force(pa.concat_tables(tables[::-1]), plan, {"spout:default": BatchSize(size=asked)})
+    assert missing == ([] if all(newest.get(task) == asked for task in tasks) else ["spout:default"])
+    found = reported_sizes(pa.concat_tables(tables), ["spout:default", "sender:default"])
+    assert found == {"spout:default": tuple(BatchSize(size=n) for n in sorted(set(newest.values())))}
 
 
 CHANGED = AdaptedPeriod(
