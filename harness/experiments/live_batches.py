@@ -64,8 +64,8 @@ def sizes_by_component(sizes: Batching) -> dict[str, BatchSize]:
 
     Examples
     --------
-    >>> list(sizes_by_component({"a:s": BatchSize(size=2), "a:t": BatchSize(size=2), "b:s": BatchSize(size=1)}))
-    ['a', 'b']
+    >>> list(sizes_by_component({"a:s": BatchSize(size=2), "a:t": BatchSize(size=2)}))
+    ['a']
     >>> list(sizes_by_component({"a:s": BatchSize(size=2), "a:t": BatchSize(size=3)}))
     ['a:s', 'a:t']
     """
@@ -92,12 +92,14 @@ def reported_sizes(rows: pa.Table, streams: Iterable[str]) -> dict[str, tuple[Ba
         if name in found:
             found[name].add(size)
     return {
-        name: tuple(sorted(sizes, key=lambda b: (b.size, b.flush_ms))) for name, sizes in found.items() if sizes
+        name: tuple(sorted(sizes, key=lambda b: (b.size, b.flush_ms)))
+        for name, sizes in found.items()
+        if sizes
     }
 
 
 def not_in_force(rows: pa.Table, plan: PhysicalPlan, asked: Batching) -> list[str]:
-    """Return the streams, by ``component:stream``, of which not every task reports the size that was asked for.
+    """Return the streams, by ``component:stream``, whose tasks do not all report the size that was asked for.
 
     Parameters
     ----------

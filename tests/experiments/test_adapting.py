@@ -124,7 +124,7 @@ class AdaptedWorld(World):
         self.done.append("resize")
 
     def rows(self, since_ms: int, until_ms: int) -> pa.Table:
-        """Every task reports its batch sizes just now; others are in force some seconds after they are told."""
+        """Every task reports its batch sizes just now; others are so some seconds after they are told."""
         told_ns, told = self._resized
         if told and self.monotonic_ns() >= told_ns + self._takes_ns:
             self.sizes |= told
@@ -340,7 +340,10 @@ NINE, FOUR = BatchSize(size=9, flush_ms=20), BatchSize(size=4)
     ("reported", "words"),
     [
         ({"s:d": (NINE,), "t:d": (FOUR,)}, ""),
-        ({"s:d": (FOUR,), "t:d": (FOUR,)}, "batches s:d 9/20 ms were decided on and s:d 4/5 ms were in force"),
+        (
+            {"s:d": (FOUR,), "t:d": (FOUR,)},
+            "batches s:d 9/20 ms were decided on and s:d 4/5 ms were in force",
+        ),
         ({"s:d": (FOUR, NINE), "t:d": (FOUR,)}, "s:d 9/20 ms were decided on and s:d 4/5 ms or 9/20 ms were"),
         ({"t:d": (FOUR,)}, "batches s:d 9/20 ms were decided on and none were in force"),
     ],

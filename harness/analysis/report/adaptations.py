@@ -25,6 +25,8 @@ class PeriodRow(NamedTuple):
         The resource that was used most, and how much of it.
     nodes_changed : str
         Worker nodes that came, left or were marked for removal by the decision.
+    batches : str
+        Batch sizes in force at its end.
     """
 
     period: int
@@ -49,6 +51,7 @@ class PeriodRow(NamedTuple):
     nodes: float | None
     bottleneck: str = ""
     nodes_changed: str = ""
+    batches: str = ""
 
 
 class AdaptedStep(NamedTuple):
@@ -146,6 +149,7 @@ def _periods(path: Path) -> tuple[PeriodRow, ...]:
                 in_force_s=None if pd.isna(waited) else float(waited) / 1e9,
                 bottleneck=_most_used(row),
                 nodes_changed=_nodes_changed(row),
+                batches=_batches(row),
                 **known,
             )
         )
@@ -155,6 +159,12 @@ def _periods(path: Path) -> tuple[PeriodRow, ...]:
 def _most_used(row: Mapping[Hashable, Any]) -> str:
     name = row.get("bottleneck")
     return f"{name} {row[f'{name}_use_pct']:.0f} %" if isinstance(name, str) else ""
+
+
+def _batches(row: Mapping[Hashable, Any]) -> str:
+    """Return batch sizes in force; runs of before they could change have no column of them."""
+    found = row.get("batches")
+    return "" if found is None else ", ".join(found)
 
 
 def _nodes_changed(row: Mapping[Hashable, Any]) -> str:

@@ -39,6 +39,7 @@ ROWS = [
         "nodes_added": ["node-3"],
         "nodes_removed": [],
         "nodes_marked": ["node-1"],
+        "batches": ["fan:default 3/50 ms", "in:default 1"],
         "bottleneck": "cpu",
         "cpu_use_pct": 91.4,
         "over_target_s": 7,
@@ -82,13 +83,15 @@ def test_rows_are_those_of_the_file(run_path: Path, tmp_path: Path) -> None:
     assert found.astray == (3, 1)
     assert (first.nodes, first.bottleneck) == (2, "cpu 91 %")
     assert first.nodes_changed == "node-3 comes, node-1 is to leave"
-    assert (second.nodes, second.bottleneck, second.nodes_changed) == (None, "", "")
+    assert first.batches == "fan:default 3/50 ms, in:default 1"
+    assert (second.nodes, second.bottleneck, second.nodes_changed, second.batches) == (None, "", "", "")
 
 
 def test_a_file_of_before_numbers_changed_has_no_totals(run_path: Path, tmp_path: Path) -> None:
     run = with_adaptation(run_path, tmp_path / "run", 1)
     path = run / "steps" / "01" / "adaptation.parquet"
     later = ["rate_tps", "executors", "workers", "over_target_s", "nodes", "nodes_added", "bottleneck"]
+    later += ["batches", "batches_asked"]
     pq.write_table(pq.read_table(path).drop_columns(later), path)
     (found,) = adapted_steps(read_run(run))
     assert (found.over_target_s, found.executor_seconds, found.reconfigurations) == (None, None, 1)
