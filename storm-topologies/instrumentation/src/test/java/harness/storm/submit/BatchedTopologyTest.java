@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import harness.storm.Line;
 import harness.storm.Receiver;
+import harness.storm.rewrite.LiveSizes;
 import harness.storm.submit.OrderedTopology.Notes;
 import java.nio.file.Path;
 import java.util.HashMap;
@@ -20,7 +21,9 @@ import java.util.function.Predicate;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.apache.storm.Config;
+import org.apache.storm.generated.Credentials;
 import org.apache.storm.generated.KillOptions;
+import org.apache.storm.thrift.TException;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
@@ -51,8 +54,9 @@ class BatchedTopologyTest {
     void withoutFailuresEveryTupleTakesTheSameWayInTheSameOrder() throws Exception {
         Notes plain = run("plain", "well", Map.of());
         Notes batched = run("batched", "well", everything());
-        assertEquals(0, plain.fails.get() + batched.fails.get());
-        for (Notes notes : List.of(plain, batched)) {
+        Notes resized = run("resized", "well", everything(), true);
+        assertEquals(0, plain.fails.get() + batched.fails.get() + resized.fails.get());
+        for (Notes notes : List.of(plain, batched, resized)) {
             assertEquals(OrderedTopology.MESSAGES, notes.acks.get());
             assertEquals(OrderedTopology.MESSAGES, notes.emits.get());
             for (String grouping : OrderedTopology.RANDOM) {
@@ -62,6 +66,7 @@ class BatchedTopologyTest {
             }
         }
         assertEquals(deterministic(plain), deterministic(batched));
+        assertEquals(deterministic(plain), deterministic(resized));
         assertEquals(chosen(plain), chosen(batched), "tasks that the spout's emit returned");
         Map<Integer, Long> returned = batched.returned.values().stream().flatMap(List::stream)
             .collect(Collectors.groupingBy(task -> task, TreeMap::new, Collectors.counting()));
@@ -138,6 +143,13 @@ class BatchedTopologyTest {
                 assertTrue(sum(lines, "messages", "batch", component) < sum(lines, "tuples", "batch", component));
                 assertEquals(20 * sum(lines, "messages", "batch", component), sum(lines, "capacity", "batch", component));
             }
+            resize("sample-batched", List.of("pool"), 7);
+            receiver.await(all -> {
+                Map<String, Long> sizes = new TreeMap<>(); // by task, as reported last
+                parse(all).stream().filter(line -> line.measurement().equals("batch") && line.tag("component").equals("pool")
+                    && line.tag("stream").equals("default")).forEach(line -> sizes.put(line.tag("task"), line.count("size")));
+                return !sizes.isEmpty() && sizes.values().stream().allMatch(size -> size == 7);
+            });
             kill("sample-batched");
         }
     }
@@ -180,6 +192,11 @@ class BatchedTopologyTest {
 
     /** Runs until every message is acked, and nothing more arrives. */
     private static Notes run(String name, String how, Map<String, Object> batching) throws Exception {
+        return run(name, how, batching, false);
+    }
+
+    /** @param resizing whether it is told other batch sizes again and again */
+    private static Notes run(String name, String how, Map<String, Object> batching, boolean resizing) throws Exception {
         Notes notes = new Notes();
         OrderedTopology.NOTES.put(name, notes);
         Map<String, Object> settings = submission.settings(name, "http://127.0.0.1:9/");
@@ -188,7 +205,14 @@ class BatchedTopologyTest {
         settings.put("instrument", false);
         settings.put("batching", batching);
         submit(settings);
-        await(() -> notes.acked.size() == OrderedTopology.MESSAGES);
+        int[] size = new int[1];
+        await(() -> {
+            if (resizing) {
+                size[0] = size[0] % 5 + 1;
+                resize(name, OrderedTopology.GROUPINGS, size[0]);
+            }
+            return notes.acked.size() == OrderedTopology.MESSAGES;
+        });
         long[] before = new long[1];
         await(() -> { // tuples of attempts that had failed already are nobody's to wait for
             long now = notes.received.values().stream().mapToLong(List::size).sum();
@@ -198,6 +222,18 @@ class BatchedTopologyTest {
         });
         kill(name);
         return notes;
+    }
+
+    /** Gives a running topology other batch sizes for the default streams of components. */
+    private static void resize(String name, List<String> components, int size) {
+        String sizes = components.stream()
+            .map(component -> "\"" + component + "\": {\"default\": {\"size\": " + size + ", \"flush_ms\": 3}}")
+            .collect(Collectors.joining(", ", "{", "}"));
+        try {
+            submission.cluster.uploadNewCredentials(name, new Credentials(Map.of(LiveSizes.KEY, sizes)));
+        } catch (TException e) {
+            throw new IllegalStateException(e);
+        }
     }
 
     /** At once: by itself Storm waits as long as messages last, and slots are few. */

@@ -33,6 +33,7 @@ final class Submission implements AutoCloseable {
             .withDaemonConf(Config.NIMBUS_THRIFT_PORT, nimbusPort)
             .withDaemonConf(Config.STORM_LOCAL_HOSTNAME, "127.0.0.1")
             .withDaemonConf(Config.STORM_LOCAL_MODE_ZMQ, true)
+            .withDaemonConf(Config.TASK_CREDENTIALS_POLL_SECS, 1)
             .withDaemonConf(Config.TOPOLOGY_SKIP_MISSING_KRYO_REGISTRATIONS, false)
             .withDaemonConf(Config.TOPOLOGY_ENABLE_MESSAGE_TIMEOUTS, true)
             .build();
