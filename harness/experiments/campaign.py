@@ -38,6 +38,7 @@ from harness.experiments.contracts import (
     unplanned,
     unprobed,
 )
+from harness.experiments.expected_members import expected_members
 from harness.experiments.loading import expand_steps
 from harness.experiments.measuring import MeasuredInterval, Measurement, Report, StepToMeasure
 from harness.experiments.recording import (
@@ -351,8 +352,8 @@ class Campaign:
         kept = self._traffic.keep(attempt, metrics)
         adapted = None
         if (adapt := self._adapt(step)) is not None:
-            tables = self._load.sent(), self._load.received()
-            adapted = AdaptationRecords.of(periods, kept, *tables, adapt.target_p95_ms)
+            sent = records.coming_out(self._load.sent(), expected_members(self._experiment))
+            adapted = AdaptationRecords.of(periods, kept, sent, self._load.received(), adapt.target_p95_ms)
         files = step_files(attempt, kept, metrics, probed, adapted)
         interval = self._run.write_step(step.index, files)
         log.info("step %d written, %.1f s beyond burn-in and interval", step.index, interval.overhead_s or 0)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from made_runs import placed
 from recorded_world import EXPERIMENT, World, carried_out, measuring, stops_in_the_third
 
 from harness.errors import ClusterError, StepDeclined
 from harness.experiments import campaign
+from harness.experiments.adapted_periods import NO_PLAN, AdaptedPeriod, AskedChange, PeriodDecision
 from harness.experiments.config import Step
 from harness.experiments.contracts import AskedStep, Progress, unplanned
 from harness.experiments.loading import load
@@ -110,6 +113,25 @@ def test_after_a_step_whose_nodes_came_and_went_the_next_is_a_submission_of_its_
 
 
 BATCHED = {"spout": BatchSize(size=50)}
+
+
+@pytest.mark.parametrize(("sizes", "next_step"), [(BATCHED, "submit 4"), (None, "rebalance 4")])
+def test_after_a_step_whose_batch_sizes_changed_the_next_is_a_submission_of_its_own(
+    world: World,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    sizes: Mapping[str, BatchSize] | None,
+    next_step: str,
+) -> None:
+    """Its workers would begin with the sizes that were asked for last."""
+    change = AskedChange(NO_PLAN, batching=sizes)
+    decided = PeriodDecision("applied", "", change, {})
+    periods = [AdaptedPeriod(0, 1, decided, asked_ns=1, in_force_ns=2)]
+    plan = "[{executors: 1}, {executors: 2, adapt: {tuner: aeolus}}, {executors: 4}]"
+    carried_out(world, run, monkeypatch, experiment=load("quick", [f"steps.plan={plan}"]), adapted=periods)
+    assert measuring(world) == ["submit 1", "rebalance 2", next_step]
+
+
 PAUSING = Relief(backpressure=Backpressure(kind="heron", high_pct=50, low_pct=10))
 
 

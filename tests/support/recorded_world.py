@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from made_steps import END_S, START_S, UNDISTURBED, gathered, measured
 
 from harness.errors import ClusterError
 from harness.experiments import campaign
+from harness.experiments.adapted_periods import AdaptedPeriod
 from harness.experiments.campaign import Campaign, OutsideWorld
 from harness.experiments.config import Experiment
 from harness.experiments.contracts import Planner, Probes, Watcher, WorkerSeen, unplanned, unprobed
@@ -170,8 +171,12 @@ def carried_out(
     probes: Probes = unprobed,
     experiment: Experiment = EXPERIMENT,
     planner: Planner = unplanned,
+    adapted: Sequence[AdaptedPeriod] = (),
 ) -> None:
-    """Carry the campaign out; ``outcomes`` gives what the n-th measurement finds, or raises."""
+    """Carry the campaign out; ``outcomes`` gives what the n-th measurement finds, or raises.
+
+    Steps that adapt have the periods ``adapted``.
+    """
     count = iter(range(100))
 
     class AtOnce:
@@ -182,8 +187,13 @@ def carried_out(
             n = next(count)
             return outcomes(n) if outcomes else STEADY
 
+    class AdaptsAtOnce(AtOnce):
+        def __init__(self, *given: Any) -> None:
+            super().__init__()
+            given[-1].extend(adapted)
+
     monkeypatch.setattr(campaign, "Measurement", AtOnce)
-    monkeypatch.setattr(campaign, "AdaptingMeasurement", AtOnce)
+    monkeypatch.setattr(campaign, "AdaptingMeasurement", AdaptsAtOnce)
     Campaign(experiment, run, OutsideWorld(world, world, world, probes), watch, planner).carry_out()
 
 

@@ -1,4 +1,4 @@
-"""A step whose plan and nodes a scheduler changes while messages flow, carried out on the cluster."""
+"""Steps that change while messages flow, carried out on the cluster: plan and nodes, and batch sizes."""
 
 from __future__ import annotations
 
@@ -67,3 +67,53 @@ def test_a_plan_is_applied_while_messages_flow(
     of_its_files = [results[name] for name in (ADAPTS, AGREEMENT, SEAL, "metrics", "receiver")]
     assert [r for r in of_its_files if r.status != "valid"] == []
     assert "adaptation.parquet" in json.loads((run.step_path(0) / "seal.json").read_text())["files"]
+
+
+BATCHED = {
+    **short_experiment(
+        "resized-step", {"attempts": 1, **short_measure(1, 5, 18)}, tasks=1, ackers=1, slots_per_node=1
+    ),
+    "steps": {
+        "plan": [
+            {
+                "executors": 1,
+                "workers": 2,
+                "batching": {"spout": 1, "bolt-a": 1},
+                "adapt": {
+                    # messages come every 25 ms: with 30 ms for each that is sent, two have to share it
+                    "tuner": {
+                        "name": "aeolus",
+                        "flush_ms": 500,
+                        "message": {"n_us": 30_000, "s_ns_per_byte": 0, "origin": "this test"},
+                    },
+                    "period_s": 6,
+                },
+            }
+        ]
+    },
+}
+
+
+def test_batch_sizes_change_and_no_worker_restarts(
+    cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Tuples travel alone, then by two or more, as the tasks report; none is lost by it, and none comes twice."""
+    run = carry_out(BATCHED, cluster, tmp_path_factory.mktemp("resized"), unwatched)
+    rows = pq.read_table(run.step_path(0) / "adaptation.parquet").to_pylist()
+    first, second = rows[:2]
+    assert first["decision"] == "applied", first["reason"]
+    assert [text.partition(" ")[2] for text in first["batches"]] == ["1", "1"]
+    assert first["asked_ns"] < first["in_force_ns"]
+    assert second["batches"] == first["batches_asked"] != first["batches"]
+    assert all(text.endswith("/500 ms") for text in second["batches"])
+    assert (first["lost"], first["repeated"]) == (0, 0)
+    plan, quality = run.plan(0), run.quality(0)
+    assert executors_moved(plan.start, plan.end) == 0
+    assert quality.adaptation is not None
+    assert quality.adaptation.plan_as_decided.ok, quality.adaptation.plan_as_decided.detail
+    assert quality.adaptation.losses_explained.ok, quality.adaptation.losses_explained.detail
+    metrics = pq.read_table(run.step_path(0) / "metrics.parquet").to_pandas()
+    sent = metrics[(metrics["measurement"] == "batch") & (metrics["component"] == "spout")]
+    fields = sent.pivot_table(index="bucket_end_ms", columns="field", values="value", aggfunc="sum")
+    assert (fields["tuples"] == fields["messages"])[fields["size"] == 1].iloc[0]
+    assert (fields["tuples"] > fields["messages"])[fields["size"] > 1].any()
