@@ -173,7 +173,7 @@ class Nimbus:
         Workers look for them every ``task.credentials.poll.secs``; those that start later begin with them.
         """
         given = _thrift.Credentials(creds=dict(credentials))
-        self._ask("uploadNewCredentials", name, given, most_ms=ANSWER_TIMEOUT_MS)
+        self._question("uploadNewCredentials", name, given)
 
     def wait_active(
         self, name: str, timeout_s: float = 120.0, check: Callable[[], None] = _nothing
@@ -225,7 +225,7 @@ class Nimbus:
         return state
 
     def _question(self, method: str, *arguments: object) -> Any:
-        """Ask for something that Nimbus only has to tell; again, where it is too busy to answer in time."""
+        """Ask for something that may be asked twice; again, where Nimbus is too busy to answer in time."""
         limit = time.monotonic() + PATIENCE_S
         while True:
             try:

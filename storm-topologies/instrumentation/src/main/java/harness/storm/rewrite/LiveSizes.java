@@ -4,6 +4,7 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicReference;
 import javax.security.auth.Subject;
 import org.apache.storm.Config;
 import org.apache.storm.security.auth.IAutoCredentials;
@@ -27,27 +28,17 @@ public final class LiveSizes implements IAutoCredentials {
     public static final String KEY = "harness.batching";
 
     private static final Logger LOG = LoggerFactory.getLogger(LiveSizes.class);
-    private static final Map<String, LiveSizes> OF_THIS_PROCESS = new ConcurrentHashMap<>();
+    private static final Map<String, AtomicReference<Map<String, Map<String, BatchSize>>>> OF_THIS_PROCESS =
+        new ConcurrentHashMap<>();
 
-    /** By component and stream; replaced as a whole, so that who has it can tell by identity whether it is still so. */
-    private volatile Map<String, Map<String, BatchSize>> sizes = Map.of();
     private String topology;
 
-    /** The sizes that a topology's tasks in this process have been told. */
-    static LiveSizes of(String topology) {
-        return OF_THIS_PROCESS.computeIfAbsent(topology, id -> new LiveSizes());
-    }
-
-    /** By component and stream. */
-    Map<String, Map<String, BatchSize>> sizes() {
-        return sizes;
-    }
-
-    /** From now on these sizes are to be in force. */
-    void tell(Map<String, Map<String, BatchSize>> told) {
-        if (!told.equals(sizes)) {
-            sizes = told;
-        }
+    /**
+     * The sizes that a topology's tasks in this process have been told, by component and stream. They are replaced as a whole,
+     * so who has them can tell by identity whether they are still so.
+     */
+    static AtomicReference<Map<String, Map<String, BatchSize>>> of(String topology) {
+        return OF_THIS_PROCESS.computeIfAbsent(topology, id -> new AtomicReference<>(Map.of()));
     }
 
     /** What user code may see of a topology's credentials; null for null. */
@@ -118,7 +109,7 @@ public final class LiveSizes implements IAutoCredentials {
             return;
         }
         try {
-            of(topology).tell(read(told));
+            of(topology).set(read(told));
             LOG.info("batch sizes of {} are to be {}", topology, told);
         } catch (IllegalArgumentException e) {
             LOG.error("credential {} of {} cannot be read, batch sizes stay: {}", KEY, topology, e.getMessage());

@@ -7,6 +7,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Collectors;
 import org.apache.storm.generated.Grouping;
 import org.apache.storm.task.TopologyContext;
@@ -33,7 +34,7 @@ final class Outgoing<C> {
     private final List<Buffer> buffers = new ArrayList<>();
     private final Sender<C> sender;
     private final String component;
-    private final LiveSizes live;
+    private final AtomicReference<Map<String, Map<String, BatchSize>>> live;
     private Map<String, Map<String, BatchSize>> told = Map.of();
     private volatile boolean gathers;
     private int waiting;
@@ -64,7 +65,7 @@ final class Outgoing<C> {
 
     /** Takes over the sizes that were told since; what waits in batches of other sizes leaves first, in its order. */
     private void takeOver() {
-        if (told == live.sizes()) {
+        if (told == live.get()) {
             return;
         }
         Set<Stream> resized = resize();
@@ -77,7 +78,7 @@ final class Outgoing<C> {
 
     /** Returns the streams whose sizes are others now. */
     private Set<Stream> resize() {
-        told = live.sizes();
+        told = live.get();
         Set<Stream> resized = new HashSet<>();
         for (Stream stream : batched) {
             BatchSize wanted = stream.submitted;

@@ -101,7 +101,7 @@ class AcksTest {
         Relief relief = Relief.of("t-1:6700",
             new ReliefPlan(Map.of("c", marks, "d", marks), Map.of("d", "c"), Map.of("d", 0.3), false));
         ledger.resized = resized;
-        LiveSizes.of("t-1").tell(Map.of());
+        LiveSizes.of("t-1").set(Map.of());
         for (int i = 0; i < 30; i++) {
             relief.look(i, task -> 100 * random.nextInt(2)); // help with all begins, and ends in both ways
             net.nextTuples();
@@ -116,7 +116,7 @@ class AcksTest {
             net.tick();
         }
         net.tasks.values().forEach(tasks -> tasks.forEach(relief::leave));
-        LiveSizes.of("t-1").tell(Map.of());
+        LiveSizes.of("t-1").set(Map.of());
         return net;
     }
 
@@ -135,7 +135,7 @@ class AcksTest {
             }
             told.put(component, sizes);
         }
-        LiveSizes.of("t-1").tell(told);
+        LiveSizes.of("t-1").set(told);
     }
 
     private static StormTopology topology(Random random) {

@@ -38,7 +38,7 @@ class RewrittenTest {
 
     @BeforeEach
     void forget() {
-        LiveSizes.of("t-1").tell(Map.of());
+        LiveSizes.of("t-1").set(Map.of());
         AT_RELAY.clear();
         AT_END.clear();
         ANSWERS.clear();
@@ -270,7 +270,7 @@ class RewrittenTest {
     void whatIsLeftOutIsAsSubmitted() {
         Net net = net(2, LATER_MS, true);
         tell("b-relay", 7);
-        LiveSizes.of("t-1").tell(Map.of("b-relay", Map.of("another", new BatchSize(9, 9)), "c-end", Map.of()));
+        LiveSizes.of("t-1").set(Map.of("b-relay", Map.of("another", new BatchSize(9, 9)), "c-end", Map.of()));
         relay.emit(new Values(1));
         relay.emit(new Values(2));
         net.deliverAll();
@@ -297,21 +297,21 @@ class RewrittenTest {
         LiveSizes plugin = new LiveSizes();
         plugin.prepare(Map.of("storm.id", "t-1"));
         plugin.updateSubject(null, Map.of("a", "b"));
-        assertEquals(Map.of(), LiveSizes.of("t-1").sizes());
+        assertEquals(Map.of(), LiveSizes.of("t-1").get());
         Map<String, String> credentials = Map.of("a", "b", LiveSizes.KEY, "{\"x\": {\"y\": {\"size\": 3, \"flush_ms\": 4}}}");
         plugin.populateSubject(null, credentials);
-        assertEquals(Map.of("x", Map.of("y", new BatchSize(3, 4))), LiveSizes.of("t-1").sizes());
+        assertEquals(Map.of("x", Map.of("y", new BatchSize(3, 4))), LiveSizes.of("t-1").get());
         for (String wrong : List.of("{", "[]", "{\"x\": 1}", "{\"x\": {\"y\": {\"size\": 0, \"flush_ms\": 4}}}",
             "{\"x\": {\"y\": {\"size\": 1.5, \"flush_ms\": 4}}}", "{\"x\": {\"y\": {\"size\": 1}}}")) {
             plugin.updateSubject(null, Map.of(LiveSizes.KEY, wrong));
-            assertEquals(Map.of("x", Map.of("y", new BatchSize(3, 4))), LiveSizes.of("t-1").sizes(), wrong);
+            assertEquals(Map.of("x", Map.of("y", new BatchSize(3, 4))), LiveSizes.of("t-1").get(), wrong);
         }
         assertEquals(Map.of("a", "b"), LiveSizes.without(credentials));
         assertNull(LiveSizes.without(null));
     }
 
     private static void tell(String component, int size) {
-        LiveSizes.of("t-1").tell(Map.of(component, Map.of("default", new BatchSize(size, LATER_MS))));
+        LiveSizes.of("t-1").set(Map.of(component, Map.of("default", new BatchSize(size, LATER_MS))));
     }
 
     private static Net net(int size, int flushMs, boolean ackers) {

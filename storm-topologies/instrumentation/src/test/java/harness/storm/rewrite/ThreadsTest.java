@@ -77,7 +77,7 @@ class ThreadsTest {
         Thread teller = new Thread(() -> {
             Random random = new Random(1);
             while (!Thread.currentThread().isInterrupted()) {
-                LiveSizes.of("t-1").tell(Map.of("b-relay", Map.of("straight", new BatchSize(2 + random.nextInt(15), 1))));
+                LiveSizes.of("t-1").set(Map.of("b-relay", Map.of("straight", new BatchSize(2 + random.nextInt(15), 1))));
                 Thread.yield();
             }
         });
@@ -89,7 +89,7 @@ class ThreadsTest {
         teller.interrupt();
         teller.join();
         bolt.cleanup();
-        LiveSizes.of("t-1").tell(Map.of());
+        LiveSizes.of("t-1").set(Map.of());
 
         assertEquals(INPUTS * THREADS, recorder.acked.size(), "every input is acked");
         Map<Integer, List<Integer>> byThread = new TreeMap<>();
