@@ -97,7 +97,7 @@ BATCHED = {
 def test_batch_sizes_change_and_no_worker_restarts(
     cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Tuples travel alone, then by two or more, as the tasks report; none is lost by it, and none comes twice."""
+    """Tuples travel alone, then by two or more, as the tasks report; none is lost by it or comes twice."""
     run = carry_out(BATCHED, cluster, tmp_path_factory.mktemp("resized"), unwatched)
     rows = pq.read_table(run.step_path(0) / "adaptation.parquet").to_pylist()
     first, second = rows[:2]
