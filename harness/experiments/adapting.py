@@ -9,6 +9,7 @@ the others are unexplained.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from types import MappingProxyType
@@ -142,12 +143,13 @@ class AdaptingMeasurement(Measurement):
         self.periods = periods
 
     def _measure_until(self, start_ns: int, until_s: float, most_s: float) -> None:
-        last_s = self._measure.interval.most_s
+        last_s = self._measure.interval.most_s // self._period_s * self._period_s
         while (due_s := self._next_s) <= min(until_s, last_s):
             super()._measure_until(start_ns, due_s, most_s)
-            self._end_period(start_ns, last=due_s + self._period_s > last_s)
+            self._end_period(start_ns, last=due_s == last_s)
             passed_s = (time.monotonic_ns() - start_ns) / 1e9  # a change may take longer than a period
-            self._next_s = (passed_s // self._period_s + 1) * self._period_s
+            following_s = (passed_s // self._period_s + 1) * self._period_s
+            self._next_s = math.inf if due_s == last_s else min(following_s, last_s)
         super()._measure_until(start_ns, until_s, most_s)
 
     def _end_period(self, start_ns: int, *, last: bool) -> None:

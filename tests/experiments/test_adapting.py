@@ -323,11 +323,12 @@ def test_batch_sizes_alone_ask_for_no_plan_and_are_in_force_when_every_task_says
 
 
 def test_batch_sizes_that_do_not_come_into_force_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was due meanwhile is no period of its own."""
+    """The end of the second period passes meanwhile, and the third's: together they are one."""
     world = AdaptedWorld(1000.0)
     world.sizes = dict(SUBMITTED)
     periods = adapted_on(world, monkeypatch, batches_more, BATCHED)
-    assert [(p.applied, p.in_force_ns) for p in periods] == [(True, 0)]
+    assert [(p.applied, p.in_force_ns) for p in periods] == [(True, 0), (False, 0)]
+    assert (periods[1].end_ns - periods[1].start_ns) / S == pytest.approx(60, abs=1)
     finding = judged(periods, lost=(), twice=())
     assert not finding.plan_as_decided.ok
     assert "not in force after 60 s in period 0" in finding.plan_as_decided.detail
