@@ -153,6 +153,7 @@ class RunningAccess:
     def use(self) -> str:
         """Return its nodes, slots and other topologies in a line."""
         found = running.look(self.shape)
+        running.warn_untried(found)
         nodes = ", ".join(f"{node.name} ({len(node.slots)} slots)" for node in found.nodes)
         others = f"; beside {', '.join(found.others)}" if found.others else ""
         where = f"on the Storm {found.version} cluster at {self.shape.nimbus}"

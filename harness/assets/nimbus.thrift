@@ -1,4 +1,4 @@
-/* What the harness uses of Nimbus (Storm 2.8): field numbers and types as in storm-client's
+/* What the harness uses of Nimbus (Storm 2.6 to 2.8): field numbers and types as in storm-client's
    org.apache.storm.generated.*; fields and methods that are not listed here are skipped when read. */
 namespace py nimbus
 

@@ -107,7 +107,7 @@ class Nimbus:
     def cluster_summary(self) -> ClusterState:
         """Return version, supervisors and topologies."""
         answer = self._question("getClusterInfo")
-        leaders = [n.version for n in answer.nimbuses if n.isLeader]
+        leaders = [n.version for n in answer.nimbuses or () if n.isLeader]  # 0.x tells of none
         return ClusterState(
             version=leaders[0] if leaders else "",
             supervisors=tuple(

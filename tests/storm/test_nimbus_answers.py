@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import socket
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
+from recorded_nimbus import ANSWERS, nimbus_that_sends
 
 from harness.errors import ClusterError
 from harness.experiments.loading import load
@@ -17,7 +15,6 @@ from harness.storm import nimbus as nimbus_module
 from harness.storm.nimbus import Nimbus, NimbusBusy, Supervisor
 from harness.storm.topology_state import Rebalance, TopologyState, physical_plan
 
-ANSWERS = Path(__file__).parent / "nimbus-2.8.3"
 CONSUMER = "__metrics_harness.storm.instrument.LineProtocolConsumer"
 QUERY_PLAN = load("quick", ()).topology.query_plan()
 COMPONENTS = ("spout", "bolt-a", "bolt-b", "sender")
@@ -25,31 +22,6 @@ NODES = tuple(
     WorkerNode(name=f"node-{i + 1}", address=f"127.0.0.{i + 2}", host="h", cores=2, slots=(6700 + 100 * i,))
     for i in range(2)
 )
-
-
-@contextmanager
-def nimbus_that_sends(answer: bytes, *, busy_for: int = 0) -> Iterator[Nimbus]:
-    """A client whose server sends these bytes to whoever asks anything, then hangs up.
-
-    As many questions as ``busy_for`` says wait for an answer until their client gives up.
-    """
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def serve() -> None:
-            for _ in range(busy_for):
-                connection, _ = server.accept()
-                with connection:
-                    while connection.recv(65536):
-                        pass
-            connection, _ = server.accept()
-            with connection:
-                connection.recv(65536)
-                connection.sendall(answer)
-
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        yield Nimbus("127.0.0.1", server.getsockname()[1])
-        thread.join(30)
 
 
 def topology(name: str) -> TopologyState:

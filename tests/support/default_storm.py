@@ -33,9 +33,19 @@ def until(done: Callable[[], bool], what: str) -> None:
 
 
 @contextmanager
-def default_storm(homes: ServerHomes, home: Path) -> Iterator[Nimbus]:
-    """Give Nimbus of a cluster that is up for the block: ZooKeeper, Nimbus, one supervisor, a broker."""
-    storm = _storm_home(homes, home / "storm")
+def default_storm(homes: ServerHomes, home: Path, jars: Path | None = None) -> Iterator[Nimbus]:
+    """Give Nimbus of a cluster that is up for the block: ZooKeeper, Nimbus, one supervisor, a broker.
+
+    Parameters
+    ----------
+    homes : ServerHomes
+        The broker's jars, and Storm's.
+    home : Path
+        Folder for all that the cluster writes.
+    jars : Path, optional
+        Folder with ``lib`` and ``lib-worker`` of another version of Storm.
+    """
+    storm = _storm_home(jars or homes.storm, home / "storm")
     (home / "zoo.cfg").write_text(
         f"dataDir={home / 'zookeeper'}\nclientPort=2181\nadmin.enableServer=false\n"
     )
@@ -76,12 +86,12 @@ def default_storm(homes: ServerHomes, home: Path) -> Iterator[Nimbus]:
         psutil.wait_procs(everything, 30)
 
 
-def _storm_home(homes: ServerHomes, storm: Path) -> Path:
+def _storm_home(jars: Path, storm: Path) -> Path:
     """Make a Storm home: Storm's jars, and a storm.yaml that says no more than where the servers are."""
     for name in ("conf", "log4j2", "logs", "extlib", "extlib-daemon"):
         (storm / name).mkdir(parents=True)
     for name in ("lib", "lib-worker"):
-        (storm / name).symlink_to(homes.storm / name)
+        (storm / name).symlink_to(jars / name)
     for name in ("cluster.xml", "worker.xml"):
         kept = files("harness") / "assets" / "servers" / "storm" / "log4j2" / name
         (storm / "log4j2" / name).write_bytes(kept.read_bytes())

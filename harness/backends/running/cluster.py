@@ -36,7 +36,7 @@ from harness.storm.running_cluster import FixedNodes, Kind, Left, UnwatchedStart
 
 log = logging.getLogger(__name__)
 
-TRIED = ("2.8.",)
+TRIED = ("2.6.", "2.7.", "2.8.")
 """Versions of Storm that this was tried with; other 2.x are warned of."""
 DEFAULT_PORT = 6700
 """Storm's first port of workers."""
@@ -90,7 +90,7 @@ def look(shape: Running, *, broker: bool = True) -> FoundCluster:
     """
     nimbus = nimbus_of(shape)
     state = nimbus.cluster_summary()
-    _require_usable(state, shape)
+    require_usable(state, shape)
     if broker:
         require_reachable(shape.kafka)
     offered = nimbus.settings().get("supervisor.slots.ports") or ()
@@ -113,7 +113,8 @@ def look(shape: Running, *, broker: bool = True) -> FoundCluster:
 
 
 def require_free(found: FoundCluster, shape: Running, workers: int) -> None:
-    """Raise UsageError where fewer slots are free than a step takes."""
+    """Raise UsageError where fewer slots are free than a step takes; warn of what may disturb a run."""
+    warn_untried(found)
     if found.free_slots < workers:
         used = f"{', '.join(found.others)} use the others" if found.others else "it has no more"
         what = f"{found.free_slots} slots of the cluster at {shape.nimbus} are free, not {workers}"
@@ -122,12 +123,26 @@ def require_free(found: FoundCluster, shape: Running, workers: int) -> None:
         log.warning("other topologies share the cluster: %s", ", ".join(found.others))
 
 
-def _require_usable(state: ClusterState, shape: Running) -> None:
+def warn_untried(found: FoundCluster) -> None:
+    """Warn of a version of Storm that nobody has tried."""
+    if not found.version.startswith(TRIED):
+        tried = ", ".join(f"{version}x" for version in TRIED)
+        log.warning("Storm %s was not tried: %s were", found.version, tried)
+
+
+def require_usable(state: ClusterState, shape: Running) -> None:
+    """Raise where a cluster cannot be measured, whoever asks.
+
+    Raises
+    ------
+    UsageError
+        When its Storm is not 2.x, or two of its supervisors have one name.
+    ClusterError
+        When it has no supervisor.
+    """
     if not state.version.startswith("2."):
         what = f"cluster.nimbus: {shape.nimbus} is Storm {state.version or 'of no version that it tells'}"
         raise UsageError(what, "2.x can be measured")
-    if not state.version.startswith(TRIED):
-        log.warning("Storm %s was not tried: %sx was", state.version, TRIED[0])
     if not state.supervisors:
         raise ClusterError(f"nimbus at {shape.nimbus} knows no supervisor", "is the cluster up?")
     addresses = [s.address for s in state.supervisors]
