@@ -4,7 +4,7 @@ SANDBOX := $(PY) -m harness.machine.sandbox where-allowed
 EXPERIMENT ?= configs/experiments/all-in-one.yaml
 
 # System tests that need no cluster of others: theirs are in sandboxes of their own, their servers at free ports.
-ALONE := $(patsubst %,tests/system/test_%.py,bad_commands run_command running_cluster sandboxed_clusters spark_cluster)
+ALONE := $(patsubst %,tests/system/test_%.py,bad_commands run_command running_cluster sandboxed_clusters spark_cluster storm_versions)
 STORES := $(patsubst %,tests/system/test_%.py,influxdb neo4j submitted)
 FIRST_RUN := tests/system/test_first_run.py
 # Starts a cluster by command, at the ports that the shared one of test-system has.
@@ -19,7 +19,7 @@ MAVEN := mvn -B -Dstyle.color=never -f storm-topologies/pom.xml
 # Maven fetches its test runner on first use only; one small test outside the sandbox does that.
 RUNNER_FETCHED = $(MAVEN) -q test -pl instrumentation -Dtest=HistogramTest
 
-.PHONY: setup setup-dev setup-deep servers run test test-deep test-measured test-beside test-units test-first-run test-java test-python test-tutorial
+.PHONY: setup setup-dev setup-deep servers storms run test test-deep test-measured test-beside test-units test-first-run test-java test-python test-tutorial
 .PHONY: test-system test-alone test-stores test-hosts reliability slowest lint bench bench-scale lock docs nightly audit sbom pins wheel wheel-try
 
 setup: ## what every command needs but provisioning, tests and benches; quick when nothing changed
@@ -33,6 +33,9 @@ setup-deep: ## and the programs that make test-deep and harness provision use; n
 
 servers: setup ## what not every run needs: InfluxDB (is built once, some minutes) and Neo4j
 	@.venv/bin/harness doctor --install --optional
+
+storms: setup-dev ## older Storms, for the test that measures on clusters of them
+	@$(PY) tests/support/other_storms.py
 
 run: setup ## measure EXPERIMENT (default: all-in-one) and judge the models on it
 	@.venv/bin/harness run $(EXPERIMENT)
@@ -78,7 +81,7 @@ test-system: servers setup-dev ## what shares one cluster of this machine, one t
 test-tutorial: setup-dev ## the tutorial's page, command by command
 	$(SANDBOX) $(PYTEST) -vv $(TUTORIAL) $(NAMED)
 
-test-alone: setup-dev ## what starts clusters of its own on this machine
+test-alone: setup-dev storms ## what starts clusters of its own on this machine
 	$(SANDBOX) $(PYTEST) -vv $(ALONE) $(NAMED)
 
 test-stores: servers setup-dev ## what starts InfluxDB or Neo4j of its own on this machine

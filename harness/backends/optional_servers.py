@@ -21,7 +21,7 @@ from harness.machine.servers import MANIFEST, Assembly, cache_folder, fetch, onl
 
 INFLUXDB_VERSION = influxdb_build.VERSION
 NEO4J_VERSION = "5.26.30"
-NEO4J_ASSEMBLIES: tuple[Assembly, ...] = (("lib", "neo4j", ""),)
+NEO4J_ASSEMBLIES = (Assembly("lib", "neo4j"),)
 NEO4J_DISK_BYTES = 400_000_000
 
 Progress = Callable[[str], None]

@@ -29,7 +29,17 @@ def pinned(name: str) -> Mapping[str, str]:
     name : str
         ``storm-kafka`` or ``neo4j``; the file is ``harness/assets/servers/NAME.sha256``.
     """
-    text = (files("harness") / "assets" / "servers" / f"{name}.sha256").read_text(encoding="ascii")
+    return read_pins((files("harness") / "assets" / "servers" / f"{name}.sha256").read_text(encoding="ascii"))
+
+
+def read_pins(text: str) -> Mapping[str, str]:
+    """Return jar -> SHA-256 as ``sha256sum`` writes it.
+
+    Examples
+    --------
+    >>> read_pins("0" * 64 + "  lib/a.jar")["lib/a.jar"][:4]
+    '0000'
+    """
     lines = [_LINE.fullmatch(line) for line in text.splitlines()]
     return {line[2]: line[1] for line in lines if line is not None}
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import NamedTuple
 
 from harness.errors import HarnessError, MissingTool
 from harness.machine.named_paths import user_folder
@@ -25,12 +26,33 @@ from harness.machine.server_pins import pinned, require_pinned
 STORM_VERSION = "2.8.3"
 KAFKA_VERSION = "4.1.0"
 
-Assembly = tuple[str, str, str]
-"""Folder in the cache, pom, Maven profile."""
-ASSEMBLIES: tuple[Assembly, ...] = (
-    ("storm/lib", "storm", "daemons"),
-    ("storm/lib-worker", "storm", "workers"),
-    ("kafka/lib", "kafka", ""),
+
+
+class Assembly(NamedTuple):
+    """A class path that Maven gathers.
+
+    Attributes
+    ----------
+    folder : str
+        In the cache.
+    pom : str
+        Folder of the pom in ``harness/assets/servers``.
+    profile : str
+        Maven's; empty for none.
+    properties : tuple of str
+        ``NAME=VALUE``, in place of the pom's own.
+    """
+
+    folder: str
+    pom: str
+    profile: str = ""
+    properties: tuple[str, ...] = ()
+
+
+ASSEMBLIES = (
+    Assembly("storm/lib", "storm", "daemons"),
+    Assembly("storm/lib-worker", "storm", "workers"),
+    Assembly("kafka/lib", "kafka"),
 )
 MANIFEST = "manifest.json"
 DISK_NEEDED_BYTES = 1_000_000_000
@@ -201,15 +223,16 @@ def assemble(
         When Maven fails.
     """
     log.write_text("")
-    for folder, pom_name, profile in assemblies:
+    for assembly in assemblies:
         # a copy, since Maven wants a writable folder beside the pom and a package's may not be
-        copy = root / "poms" / pom_name / "pom.xml"
+        copy = root / "poms" / assembly.pom / "pom.xml"
         copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_bytes(pom(pom_name))
+        copy.write_bytes(pom(assembly.pom))
         command = [maven, "--batch-mode", "--strict-checksums", "--file", str(copy)]
-        command += [f"--activate-profiles={profile}"] if profile else []
+        command += [f"--activate-profiles={assembly.profile}"] if assembly.profile else []
+        command += [f"-D{given}" for given in assembly.properties]
         command += ["dependency:copy-dependencies", "-DincludeScope=runtime"]
-        command += [f"-DoutputDirectory={root / folder}"]
+        command += [f"-DoutputDirectory={root / assembly.folder}"]
         _run(command, log, progress)
     # the manifest is written last: a folder without it is never taken for an installed one
     jars = sorted(root.rglob("*.jar"))

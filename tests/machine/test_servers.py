@@ -118,7 +118,7 @@ def test_every_class_path_is_pinned(name: str, folders: tuple[servers.Assembly, 
     expected = pinned(name)
     lines = (files("harness") / "assets" / "servers" / f"{name}.sha256").read_text().splitlines()
     assert len(expected) == len(lines) > 20
-    assert {str(Path(jar).parent) for jar in expected} == {folder for folder, _, _ in folders}
+    assert {str(Path(jar).parent) for jar in expected} == {assembly.folder for assembly in folders}
 
 
 def test_the_installed_servers_are_the_pinned_ones() -> None:

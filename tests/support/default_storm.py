@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
 import psutil
 
+from harness.backends.kafka.client import Topics
 from harness.errors import ClusterError
 from harness.machine import server_config
 from harness.machine.server_process import kafka_answers
@@ -30,6 +31,33 @@ def until(done: Callable[[], bool], what: str) -> None:
     while not done():
         assert time.monotonic() < deadline, f"not within {WAIT_S:g} s: {what}"
         time.sleep(0.2)
+
+
+def submit_as_others_do(jars: Path, home: Path, jar: Path, name: str, nimbus: Nimbus) -> None:
+    """Let a program of ``tests/system/foreign`` submit its topology with Storm's client alone; wait until it is up.
+
+    Parameters
+    ----------
+    jars : Path
+        Folder whose ``lib-worker`` is the client's class path.
+    home : Path
+        Of the cluster.
+    """
+    path = f"{jars}/lib-worker/*:{home}/storm/conf:{jar}"
+    command = ["java", f"-Dstorm.jar={jar}", "-cp", path, jar.stem.capitalize(), name, "once"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    until(lambda: (s := nimbus.topology(name)).status == "ACTIVE" and s.all_up, f"{name} is up")
+
+
+def require_untouched(nimbus: Nimbus, name: str, uptimes_s: Mapping[str, int]) -> None:
+    """Fail unless a topology is alone on the cluster, in the workers that it had, and no topic is left."""
+    assert set(nimbus.cluster_summary().topologies) == {name}
+    after = nimbus.topology(name).uptimes_s()
+    assert after.keys() == uptimes_s.keys()
+    assert all(after[slot] > uptimes_s[slot] for slot in uptimes_s)  # none was started again
+    with Topics(KAFKA) as topics:
+        assert topics.names() == frozenset()
 
 
 @contextmanager

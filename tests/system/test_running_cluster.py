@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from default_storm import KAFKA, NIMBUS, SLOTS, default_storm, until
+from default_storm import KAFKA, NIMBUS, SLOTS, default_storm, require_untouched, submit_as_others_do
 from foreign_jars import compiled
 from harness_command import harness
 
-from harness.backends.kafka.client import Topics
 from harness.machine.servers import ServerHomes
 from harness.runs import Run
 from harness.storm.nimbus import Nimbus
@@ -42,17 +40,7 @@ def nimbus(server_homes: ServerHomes, tmp_path_factory: pytest.TempPathFactory) 
     home = tmp_path_factory.mktemp("default-storm")
     with default_storm(server_homes, home) as nimbus:
         jar = compiled("Foreign.java", server_homes, tmp_path_factory.mktemp("jar"))
-        submit = [
-            "java",
-            f"-Dstorm.jar={jar}",
-            "-cp",
-            f"{server_homes.storm}/lib-worker/*:{home}/storm/conf:{jar}",
-        ]
-        done = subprocess.run(
-            [*submit, "Foreign", OTHERS, "once"], capture_output=True, text=True, check=False, timeout=120
-        )
-        assert done.returncode == 0, done.stderr
-        until(lambda: (s := nimbus.topology(OTHERS)).status == "ACTIVE" and s.all_up, f"{OTHERS} is up")
+        submit_as_others_do(server_homes.storm, home, jar, OTHERS, nimbus)
         yield nimbus
 
 
@@ -97,10 +85,4 @@ def test_a_run_is_measured_and_leaves_the_cluster_as_it_was(nimbus: Nimbus, tmp_
         assert quality.plan_as_asked.ok, quality.plan_as_asked.detail
         assert quality.ledger.balanced, quality.ledger.reason
         assert quality.metrics.ok, quality.metrics.detail
-    state = nimbus.cluster_summary()
-    assert set(state.topologies) == {OTHERS}
-    after = nimbus.topology(OTHERS).uptimes_s()
-    assert after.keys() == workers.keys()
-    assert all(after[slot] > workers[slot] for slot in workers)  # none of its workers was started again
-    with Topics(KAFKA) as topics:
-        assert topics.names() == frozenset()
+    require_untouched(nimbus, OTHERS, workers)
