@@ -27,7 +27,6 @@ STORM_VERSION = "2.8.3"
 KAFKA_VERSION = "4.1.0"
 
 
-
 class Assembly(NamedTuple):
     """A class path that Maven gathers.
 

@@ -120,6 +120,11 @@ class ProposalAsked(BaseModel):
     placement: dict[str, str] | None = Field(
         None, description="NODE:PORT by executor label, COMPONENT[FIRST-LAST]; all of the query plan's tasks."
     )
+    source: dict[str, str] | None = Field(
+        None,
+        alias="from",
+        description="The plan in force, as a placement, where a submitted topology's is not the kept one.",
+    )
     rate_tps: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
         None, description="Messages a second; the step's by default."
     )

@@ -141,8 +141,18 @@ def view_live(topology: SubmittedTopology, live: LiveRows) -> LiveView:
     )
 
 
-def observe_of(topology: SubmittedTopology, live: LiveRows, span: RowSpan | None = None) -> Observation:
-    """Return what was measured since the kept plan is in force, at most the rows' span.
+def observe_of(
+    topology: SubmittedTopology,
+    live: LiveRows,
+    span: RowSpan | None = None,
+    running: PhysicalPlan | None = None,
+) -> Observation:
+    """Return what was measured since a plan is in force, at most the rows' span.
+
+    Parameters
+    ----------
+    running : PhysicalPlan, optional
+        The plan in force, where somebody knows of a newer one than the kept plan.
 
     Raises
     ------
@@ -150,11 +160,13 @@ def observe_of(topology: SubmittedTopology, live: LiveRows, span: RowSpan | None
         When spouts emitted nothing, or the plan is in force for no whole bucket yet.
     """
     kept = topology.plan
+    plan = kept.plan if running is None else running
     if span is None:
         newest_ms = pc.max(live.table["bucket_end_ms"]).as_py() or live.span.until_ms
-        span = RowSpan(max(live.span.since_ms, kept.at_epoch_ms), int(newest_ms))
+        since_ms = 0 if running is None else _last_elsewhere_ms(running, live.table)
+        span = RowSpan(max(live.span.since_ms, kept.at_epoch_ms, since_ms), int(newest_ms))
     span = RowSpan(min(span.since_ms, span.until_ms - 1), span.until_ms)
-    return observe_span(kept.plan, topology.settings(), _of_span(live.table, span), span)
+    return observe_span(plan, topology.settings(), _of_span(live.table, span), span)
 
 
 def loads_of(source: Observation) -> tuple[ExecutorLoad, ...]:
@@ -226,6 +238,14 @@ def _latency(rows: pa.Table, bucket_ms: int) -> tuple[tuple[float, float], ...]:
 def _of_span(rows: pa.Table, span: RowSpan) -> pa.Table:
     end = rows["bucket_end_ms"]
     return rows.filter(pc.and_(pc.greater(end, span.since_ms), pc.less_equal(end, span.until_ms)))
+
+
+def _last_elsewhere_ms(plan: PhysicalPlan, table: pa.Table) -> int:
+    """Return the end of the last bucket that came from another worker than a plan's; 0 where none did."""
+    rows = records.metrics(table, plan.nodes).select(["task", "worker", "bucket_end_ms"]).to_pandas()
+    planned = rows["task"].map({task: executor.worker.label for task, executor in plan.by_task.items()})
+    elsewhere = planned.notna() & (planned != rows["worker"].astype(str))
+    return int(rows["bucket_end_ms"][elsewhere].max()) if elsewhere.any() else 0
 
 
 def _moved(plan: PhysicalPlan, rows: pa.Table, newest_ms: int) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from harness.app.submitted.folder import SubmittedTopology
 from harness.app.submitted.live_rows import LiveRows
+from harness.app.submitted.plan_file import differences
 from harness.errors import HarnessError, UsageError
 from harness.plans import Executor, PhysicalPlan, Worker
 from harness.protocols import Observation, Proposal
@@ -52,11 +53,14 @@ def predict_proposed(run: Run, step: int | None, asked: ProposalAsked) -> dict[s
     UnknownName
         When nobody knows the scheduler or tuner.
     UnusablePlan
-        When the placement is no plan of the topology.
+        When the placement is no plan of the topology, or it is asked from another plan than the step's.
     """
     chosen = step_of(run, step)
     with computing:
-        answer = _predict(observation_of(run.path, chosen), asked)
+        observed = observation_of(run.path, chosen)
+        if asked.source is not None and (other := differences(asked.source, observed.plan)):
+            raise UnusablePlan(f"from: step {chosen} had another plan: {other}", "leave it out")
+        answer = _predict(observed, asked)
     return {"run": address(run), "step": chosen, **answer}
 
 
@@ -66,10 +70,11 @@ def predict_left(topology: SubmittedTopology, rows: LiveRows, asked: ProposalAsk
     Raises
     ------
     UsageError
-        When its spouts emitted nothing in them.
+        When its spouts emitted nothing in them, or a placement is no plan of it.
     """
+    running = None if asked.source is None else placed(topology.plan.plan, asked.source, "from")
     with computing:
-        answer = _predict(observe_of(topology, rows), asked)
+        answer = _predict(observe_of(topology, rows, running=running), asked)
     return {"submitted": topology.name, **answer}
 
 
@@ -155,10 +160,17 @@ class UnusablePlan(UsageError):
     """A placement that is no plan of the topology."""
 
 
-def placed(plan: PhysicalPlan, placement: Mapping[str, str]) -> PhysicalPlan:
+def placed(plan: PhysicalPlan, placement: Mapping[str, str], key: str = "placement") -> PhysicalPlan:
     """Return a plan of the same query plan with executors where they are asked.
 
     Storm's own executors stay where they are if they are not named.
+
+    Parameters
+    ----------
+    placement : mapping
+        ``NODE:PORT`` by executor label.
+    key : str
+        By which a client gave it.
 
     Raises
     ------
@@ -172,21 +184,21 @@ def placed(plan: PhysicalPlan, placement: Mapping[str, str]) -> PhysicalPlan:
         component, _, span = label.removesuffix("]").rpartition("[")
         first, _, last = span.partition("-")
         if not (label.endswith("]") and first.isdecimal() and last.isdecimal()):
-            raise UnusablePlan(f"placement: {label!r} is no executor", "write COMPONENT[FIRST-LAST]")
+            raise UnusablePlan(f"{key}: {label!r} is no executor", "write COMPONENT[FIRST-LAST]")
         if slot not in slots:
-            raise UnusablePlan(f"placement: {label!r}: no slot {slot!r}", f"there are {', '.join(slots)}")
+            raise UnusablePlan(f"{key}: {label!r}: no slot {slot!r}", f"there are {', '.join(slots)}")
         ends = [int(end) for end in (first, last) if len(end) < _DIGITS]
         if len(ends) < 2 or not set(ends) <= tasks.keys() or ends[0] > ends[1]:
-            raise UnusablePlan(f"placement: {label[:80]!r} has no such tasks")
+            raise UnusablePlan(f"{key}: {label[:80]!r} has no such tasks")
         executor = Executor(component=component, first_task=ends[0], last_task=ends[1], worker=slots[slot])
         if wrong := next((t for t in executor.tasks if tasks.get(t) != component), None):
-            raise UnusablePlan(f"placement: {label!r}: task {wrong} is not one of {component!r}")
+            raise UnusablePlan(f"{key}: {label!r}: task {wrong} is not one of {component!r}")
         executors.append(executor)
     seen = [t for e in executors for t in e.tasks]
     if len(seen) != len(set(seen)):
-        raise UnusablePlan("placement: a task is in two executors")
+        raise UnusablePlan(f"{key}: a task is in two executors")
     names = {c.name for c in plan.query_plan.components} | {tasks[t] for t in seen}
     if missing := sorted(t for t, c in tasks.items() if c in names and t not in set(seen)):
-        raise UnusablePlan(f"placement: task {missing[0]} of {tasks[missing[0]]!r} is nowhere")
+        raise UnusablePlan(f"{key}: task {missing[0]} of {tasks[missing[0]]!r} is nowhere")
     own = [e for e in plan.executors if e.component not in names]
     return plan.model_copy(update={"executors": tuple(executors + own)})

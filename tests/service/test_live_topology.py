@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from fastapi.testclient import TestClient
 from left_running import STEP, archived, left_running
 
-from harness.app.submitted.folder import SubmittedTopology
+from harness.app.submitted.folder import KeptPlan, SubmittedTopology
 from harness.app.submitted.live_rows import LiveRows
 from harness.app.submitted.observing import RowSpan, mean_ack_ms
 from harness.app.submitted.plan_file import labels
@@ -25,7 +26,7 @@ from harness.service.answers import ProposalAsked
 from harness.service.application import create_application
 from harness.service.charts import Band, line_chart
 from harness.service.live_topology import ExecutorLoad, pressure_alerts, view_live
-from harness.service.proposals import predict_left
+from harness.service.proposals import UnusablePlan, predict_left, predict_proposed
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +133,36 @@ def test_a_plan_of_a_submitted_topology_is_predicted_from_its_last_minutes(
     assert answer["proposed"]["status"] == "ok"
     assert answer["proposed"]["executors_moved"] == 0
     assert answer["proposed"]["predicted"] == answer["current"]["predicted"] != {}
+
+
+def test_the_plan_in_force_may_be_told_by_who_asks(tmp_path: Path) -> None:
+    """A second step's rows, of other workers, follow the first's; as if its plan had been kept between."""
+    run = archived()
+    first, second = (read_table(run.step_path(step) / "metrics.parquet") for step in (STEP, STEP + 1))
+    between_ms, changed = pc.max(first["bucket_end_ms"]).as_py(), run.plan(STEP + 1).start
+    rows = LiveRows(
+        pa.concat_tables([first, second]).unify_dictionaries(),
+        RowSpan(run.interval(STEP).start_epoch_ms, run.interval(STEP + 1).end_epoch_ms),
+    )
+    placement = {"placement": labels(changed)}
+    told = ProposalAsked.model_validate({**placement, "from": labels(changed)})
+    answer = predict_left(left_running(tmp_path / "unknown"), rows, told)
+    known = left_running(tmp_path / "known")
+    known.keep_plan(KeptPlan(at_epoch_ms=between_ms, seen="found", plan=changed))
+    assert answer == predict_left(known, rows, ProposalAsked.model_validate(placement))
+    assert answer["proposed"]["executors_moved"] == 0
+    assert answer["current"]["predicted"] != {}
+
+    asked = {**placement, "from": {**labels(changed), "spout[9-9]": "node-1:6700"}}
+    with pytest.raises(UnusablePlan, match=r"from: 'spout\[9-9\]'"):
+        predict_left(known, rows, ProposalAsked.model_validate(asked))
+
+
+def test_a_finished_steps_plan_is_not_another_one() -> None:
+    run = archived()
+    asked = {"scheduler": "even", "from": labels(run.plan(STEP + 1).start)}
+    with pytest.raises(UnusablePlan, match=f"from: step {STEP} had another plan: "):
+        predict_proposed(run, STEP, ProposalAsked.model_validate(asked))
 
 
 @pytest.fixture

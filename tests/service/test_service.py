@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from harness_command import started
 from served import HOSTILE, Served
 
 from harness.app.opened_run import load_run
@@ -373,16 +374,6 @@ def test_other_hosts_and_origins_are_refused(served: Served, client: httpx.Clien
     assert client.get("/", headers={"origin": served.url}).status_code == 200
     for path in ("/static/..%2f..%2fpage.css", "/runs/../../etc/passwd", "/runs/..%2f..%2f/etc/report"):
         assert client.get(path).status_code == 404
-
-
-def started(*arguments: str) -> tuple[subprocess.Popen[str], str]:
-    command = [sys.executable, "-m", "harness", "serve", "--port", "0", *arguments]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    line = process.stderr.readline()
-    found = re.search(r"http://127\.0\.0\.1:\d+", line)
-    assert found, line + process.stderr.read()
-    return process, found[0]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.deep)])

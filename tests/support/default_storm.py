@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
@@ -33,23 +35,6 @@ def until(done: Callable[[], bool], what: str) -> None:
         time.sleep(0.2)
 
 
-def submit_as_others_do(jars: Path, home: Path, jar: Path, name: str, nimbus: Nimbus) -> None:
-    """Let a program of ``tests/system/foreign`` submit its topology with Storm's client alone; wait until it is up.
-
-    Parameters
-    ----------
-    jars : Path
-        Folder whose ``lib-worker`` is the client's class path.
-    home : Path
-        Of the cluster.
-    """
-    path = f"{jars}/lib-worker/*:{home}/storm/conf:{jar}"
-    command = ["java", f"-Dstorm.jar={jar}", "-cp", path, jar.stem.capitalize(), name, "once"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stderr
-    until(lambda: (s := nimbus.topology(name)).status == "ACTIVE" and s.all_up, f"{name} is up")
-
-
 def require_untouched(nimbus: Nimbus, name: str, uptimes_s: Mapping[str, int]) -> None:
     """Fail unless a topology is alone on the cluster, in the workers that it had, and no topic is left."""
     assert set(nimbus.cluster_summary().topologies) == {name}
@@ -60,9 +45,70 @@ def require_untouched(nimbus: Nimbus, name: str, uptimes_s: Mapping[str, int]) -
         assert topics.names() == frozenset()
 
 
+@dataclass(frozen=True)
+class OthersStorm:
+    """A cluster that is up, as whoever runs it has it.
+
+    Attributes
+    ----------
+    home : Path
+        Folder for all that it writes; each server's output is in ``NAME.log``.
+    nimbus : Nimbus
+    """
+
+    home: Path
+    nimbus: Nimbus
+    _servers: dict[str, psutil.Popen]
+
+    def start(self, name: str, *command: object) -> None:
+        """Start a server."""
+        with (self.home / f"{name}.log").open("a") as log:
+            started = psutil.Popen([str(c) for c in command], stdout=log, stderr=log, cwd=self.home)
+        self._servers[name] = started
+
+    def start_daemon(self, name: str) -> None:
+        """Start one of Storm's daemons, with the class path that Storm's own script gives it."""
+        storm = self.home / "storm"
+        path = ":".join(str(storm / part) for part in ("lib/*", "extlib/*", "extlib-daemon/*", "conf"))
+        flags = (f"-Dstorm.home={storm}", f"-Dstorm.log.dir={storm}/logs")
+        logging = f"-Dlog4j.configurationFile={storm}/log4j2/cluster.xml"
+        main = f"org.apache.storm.daemon.{name.lower()}.{name}"
+        self.start(name, "java", "-Xmx256m", *server_config.ADD_OPENS, *flags, logging, "-cp", path, main)
+
+    def submit_foreign(self, jar: Path, name: str) -> None:
+        """Let a program of ``tests/system/foreign`` submit its topology with Storm's client alone, and wait for it."""
+        storm = self.home / "storm"
+        path = f"{storm}/lib-worker/*:{storm}/conf:{jar}"
+        command = ["java", f"-Dstorm.jar={jar}", "-cp", path, jar.stem.capitalize(), name, "once"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == 0, done.stderr
+        until(lambda: (s := self.nimbus.topology(name)).status == "ACTIVE" and s.all_up, f"{name} is up")
+
+    def restart_nimbus(self, plug_in: Path, settings: Mapping[str, object]) -> None:
+        """Put a jar on Nimbus' class path and lines into its ``storm.yaml``, and start it again; workers go on."""
+        storm = self.home / "storm"
+        shutil.copy(plug_in, storm / "extlib-daemon" / plug_in.name)
+        file = storm / "conf" / "storm.yaml"
+        file.write_text(json.dumps({**json.loads(file.read_text()), **settings}))
+        nimbus = self._servers["Nimbus"]
+        nimbus.terminate()
+        nimbus.wait(60)
+        self.start_daemon("Nimbus")
+        until(lambda: _registered(self.nimbus), f"nimbus is up again (see {self.home})")
+
+    def end(self) -> None:
+        """End all servers, and the workers."""
+        everything = [
+            c for p in self._servers.values() if p.is_running() for c in (p, *p.children(recursive=True))
+        ]
+        for process in everything:
+            process.kill()
+        psutil.wait_procs(everything, 30)
+
+
 @contextmanager
-def default_storm(homes: ServerHomes, home: Path, jars: Path | None = None) -> Iterator[Nimbus]:
-    """Give Nimbus of a cluster that is up for the block: ZooKeeper, Nimbus, one supervisor, a broker.
+def default_storm(homes: ServerHomes, home: Path, jars: Path | None = None) -> Iterator[OthersStorm]:
+    """Give a cluster that is up for the block: ZooKeeper, Nimbus, one supervisor, a broker.
 
     Parameters
     ----------
@@ -83,35 +129,18 @@ def default_storm(homes: ServerHomes, home: Path, jars: Path | None = None) -> I
     formatting = ["kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAA", "-c"]
     subprocess.run([*kafka, *formatting, home / "server.properties"], check=True, capture_output=True)
     quorum = "org.apache.storm.shade.org.apache.zookeeper.server.quorum.QuorumPeerMain"
-    daemon = [
-        "java",
-        "-Xmx256m",
-        *server_config.ADD_OPENS,
-        f"-Dstorm.home={storm}",
-        f"-Dstorm.log.dir={storm}/logs",
-    ]
-    daemon += [f"-Dlog4j.configurationFile={storm}/log4j2/cluster.xml", "-cp", f"{storm}/lib/*:{storm}/conf"]
-    started: list[psutil.Popen] = []
-
-    def start(name: str, *command: object) -> None:
-        with (home / f"{name}.log").open("w") as log:
-            started.append(psutil.Popen([str(c) for c in command], stdout=log, stderr=log, cwd=home))
-
-    nimbus = Nimbus(*_split(NIMBUS))
+    cluster = OthersStorm(home, Nimbus(*_split(NIMBUS)), {})
     try:
-        start("zookeeper", "java", "-Xmx128m", "-cp", f"{storm}/lib/*", quorum, home / "zoo.cfg")
-        start("kafka", *kafka, "kafka.Kafka", home / "server.properties")
+        cluster.start("zookeeper", "java", "-Xmx128m", "-cp", f"{storm}/lib/*", quorum, home / "zoo.cfg")
+        cluster.start("kafka", *kafka, "kafka.Kafka", home / "server.properties")
         until(lambda: _listens(2181), "ZooKeeper listens")
         for name in ("Nimbus", "Supervisor"):
-            start(name, *daemon, f"org.apache.storm.daemon.{name.lower()}.{name}")
-        until(lambda: _registered(nimbus), f"the supervisor registers (see {home})")
+            cluster.start_daemon(name)
+        until(lambda: _registered(cluster.nimbus), f"the supervisor registers (see {home})")
         until(lambda: kafka_answers(*_split(KAFKA)), "the broker answers")
-        yield nimbus
+        yield cluster
     finally:
-        everything = [c for p in started if p.is_running() for c in (p, *p.children(recursive=True))]
-        for process in everything:
-            process.kill()
-        psutil.wait_procs(everything, 30)
+        cluster.end()
 
 
 def _storm_home(jars: Path, storm: Path) -> Path:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 def harness(*arguments: str) -> tuple[int, dict[str, object], str]:
@@ -13,3 +16,25 @@ def harness(*arguments: str) -> tuple[int, dict[str, object], str]:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1500)
     assert "Traceback" not in done.stderr, done.stderr
     return done.returncode, json.loads(done.stdout.splitlines()[-1]), done.stdout + done.stderr
+
+
+def started(*arguments: str) -> tuple[subprocess.Popen[str], str]:
+    """Start ``harness serve``; return the process and its address."""
+    command = [sys.executable, "-m", "harness", "serve", "--port", "0", *arguments]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    line = process.stderr.readline()
+    found = re.search(r"http://127\.0\.0\.1:\d+", line)
+    assert found, line + process.stderr.read()
+    return process, found[0]
+
+
+@contextmanager
+def serving(*arguments: str) -> Iterator[str]:
+    """Give the address of ``harness serve``, which ends with the block."""
+    process, url = started(*arguments)
+    try:
+        yield url
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)

@@ -1,7 +1,7 @@
-"""Older versions of Storm that clusters of others may have: their jars, fetched into the user's cache and pinned.
+"""Older versions of Storm that clusters of others may have: jars, fetched into the user's cache and pinned.
 
-    python tests/support/other_storms.py            # fetch what is not there yet (make storms)
-    python tests/support/other_storms.py --pin      # write what tests/system/storms pins anew
+python tests/support/other_storms.py            # fetch what is not there yet (make storms)
+python tests/support/other_storms.py --pin      # write what tests/system/storms pins anew
 """
 
 from __future__ import annotations

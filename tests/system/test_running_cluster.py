@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from default_storm import KAFKA, NIMBUS, SLOTS, default_storm, require_untouched, submit_as_others_do
+from default_storm import KAFKA, NIMBUS, SLOTS, default_storm, require_untouched
 from foreign_jars import compiled
 from harness_command import harness
 
@@ -38,10 +38,10 @@ SHORT = (
 @pytest.fixture(scope="module")
 def nimbus(server_homes: ServerHomes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nimbus]:
     home = tmp_path_factory.mktemp("default-storm")
-    with default_storm(server_homes, home) as nimbus:
+    with default_storm(server_homes, home) as storm:
         jar = compiled("Foreign.java", server_homes, tmp_path_factory.mktemp("jar"))
-        submit_as_others_do(server_homes.storm, home, jar, OTHERS, nimbus)
-        yield nimbus
+        storm.submit_foreign(jar, OTHERS)
+        yield storm.nimbus
 
 
 def options(*given: str) -> list[str]:

@@ -1,6 +1,6 @@
 """A step on clusters of older Storms, as somebody else would start them, with somebody's topology that stays.
 
-The newest of 2.8 is measured so in ``test_running_cluster.py``, by command. Here the campaign is called, since
+The newest of 2.8 is measured so in ``test_running_cluster.py``, by command. Here the campaign is called:
 models and report know nothing of the cluster's version.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from default_storm import KAFKA, NIMBUS, default_storm, require_untouched, submit_as_others_do
+from default_storm import KAFKA, NIMBUS, default_storm, require_untouched
 from foreign_jars import compiled
 from other_storms import VERSIONS, install
 
@@ -47,12 +47,11 @@ SHORT = (
 def nimbus(
     request: pytest.FixtureRequest, server_homes: ServerHomes, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Nimbus]:
-    storm, home = install(request.param), tmp_path_factory.mktemp(f"storm-{request.param}")
-    with default_storm(server_homes, home, storm) as nimbus:
-        assert nimbus.cluster_summary().version == request.param
-        jar = compiled("Foreign.java", server_homes, tmp_path_factory.mktemp("jar"))
-        submit_as_others_do(storm, home, jar, OTHERS, nimbus)
-        yield nimbus
+    home = tmp_path_factory.mktemp(f"storm-{request.param}")
+    with default_storm(server_homes, home, install(request.param)) as storm:
+        assert storm.nimbus.cluster_summary().version == request.param
+        storm.submit_foreign(compiled("Foreign.java", server_homes, tmp_path_factory.mktemp("jar")), OTHERS)
+        yield storm.nimbus
 
 
 def test_a_step_is_measured_and_leaves_the_cluster_as_it_was(

@@ -16,12 +16,15 @@ from harness.storm.nimbus import ClusterState, Supervisor
 SHAPE = Running(nimbus="storm.example.org:6627", kafka="storm.example.org:9092")
 STATE = ClusterState("2.8.3", (Supervisor("a", slots=4, used=0), Supervisor("b", slots=4, used=1)), {})
 FOUND = FoundCluster(
-    "2.8.3", (FoundNode(name="a", address="a", slots=(6700,), cores=1.0, here=False),), free_slots=1, others=()
+    "2.8.3",
+    (FoundNode(name="a", address="a", slots=(6700,), cores=1.0, here=False),),
+    free_slots=1,
+    others=(),
 )
 
 
 def test_a_real_answer_of_1_x_is_refused_in_one_line() -> None:
-    """The bytes are those of 2.8.3 but for the version: the parts that are read have the same numbers in 1.x."""
+    """The bytes are those of 2.8.3 but for the version; fields that are read have 1.x's numbers, too."""
     answer = (ANSWERS / "cluster-empty.bin").read_bytes().replace(b"2.8.3", b"1.2.4")
     with nimbus_that_sends(answer) as nimbus:
         shape = SHAPE.model_copy(update={"nimbus": f"{nimbus.host}:{nimbus.port}"})

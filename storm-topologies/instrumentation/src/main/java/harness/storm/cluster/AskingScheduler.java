@@ -22,7 +22,8 @@ import org.slf4j.LoggerFactory;
  *
  * <p>Nimbus' {@code storm.scheduler}, with {@code harness.ask.url} (the service) and {@code harness.ask.target.ms} (the mean
  * latency that is asked). A plan that meets the target is applied. Else what ran before goes on, and the topology's scheduling
- * status says why. Without an answer within {@value PlanQuestion#PATIENCE_MS} ms the plan of Storm's own scheduler is applied.
+ * status says why. Without an answer within {@code harness.ask.patience.ms} ({@value #DEFAULT_PATIENCE_MS} unless set) the plan
+ * of Storm's own scheduler is applied.
  *
  * <p>Only a rebalance is asked about: a topology that is new, or has lost a worker, is placed by Storm's own scheduler, and so is
  * one whose numbers of executors change, as what ran before is no plan for these. No exception leaves this class, since it would
@@ -33,6 +34,9 @@ public class AskingScheduler implements IScheduler {
     static final String URL = "harness.ask.url";
     /** Setting of Nimbus: the mean latency in ms that a plan may have at most. */
     static final String TARGET_MS = "harness.ask.target.ms";
+    /** Setting of Nimbus: how long an answer may take, in ms. Nimbus schedules nothing meanwhile. */
+    static final String PATIENCE_MS = "harness.ask.patience.ms";
+    static final long DEFAULT_PATIENCE_MS = 2_000;
 
     private static final Logger LOG = LoggerFactory.getLogger(AskingScheduler.class);
 
@@ -40,24 +44,16 @@ public class AskingScheduler implements IScheduler {
     private final Map<String, Map<ExecutorDetails, WorkerSlot>> running = new HashMap<>();
     /** Topologies whose rebalance was refused. Storm plans anew, at every pass, for those with fewer workers than they ask for. */
     private final Set<String> kept = new HashSet<>();
-    private final long patienceMs;
     private PlanQuestion question;
-
-    /** As Nimbus makes it. */
-    public AskingScheduler() {
-        this(PlanQuestion.PATIENCE_MS);
-    }
-
-    AskingScheduler(long patienceMs) {
-        this.patienceMs = patienceMs;
-    }
 
     @Override
     public void prepare(Map<String, Object> conf, StormMetricsRegistry metricsRegistry) {
-        if (conf.get(URL) instanceof String url && !url.isBlank() && conf.get(TARGET_MS) instanceof Number target) {
-            question = new PlanQuestion(url, target.doubleValue(), patienceMs);
+        if (conf.get(URL) instanceof String url && !url.isBlank() && conf.get(TARGET_MS) instanceof Number target
+            && conf.getOrDefault(PATIENCE_MS, DEFAULT_PATIENCE_MS) instanceof Number patience && patience.longValue() > 0) {
+            question = new PlanQuestion(url, target.doubleValue(), patience.longValue());
         } else {
-            LOG.error("{} or {} is not set: nobody is asked, every topology is placed by Storm's own scheduler", URL, TARGET_MS);
+            LOG.error("{} or {} is not set, or {} is no time: nobody is asked, every topology is placed by Storm's own scheduler",
+                URL, TARGET_MS, PATIENCE_MS);
         }
     }
 
@@ -113,7 +109,8 @@ public class AskingScheduler implements IScheduler {
             return; // nothing would move
         }
         try {
-            PlanQuestion.Answer answer = question.ask(topology.getName(), placement(topology, cluster, made));
+            PlanQuestion.Answer answer = question.ask(topology.getName(),
+                placement(topology, cluster, made.getExecutorToSlot()), placement(topology, cluster, before));
             if (answer.meets()) {
                 cluster.setStatus(id, "asked: applied: " + answer.text());
             } else if (restore(id, before, cluster)) {
@@ -149,17 +146,21 @@ public class AskingScheduler implements IScheduler {
         for (TopologyDetails topology : topologies) {
             SchedulerAssignment assigned = cluster.getAssignmentById(topology.getId());
             if (assigned != null && assigned.getExecutors().size() == topology.getExecutors().size()) {
-                running.put(topology.getId(), new HashMap<>(assigned.getExecutorToSlot()));
+                Object before = running.put(topology.getId(), new HashMap<>(assigned.getExecutorToSlot()));
+                if (before == null && question != null) {
+                    LOG.info("the service is asked about rebalances of {} from now on", topology.getId());
+                }
             }
         }
     }
 
     /** The worker of each executor; nodes go by their hosts, as the service has them from Nimbus. */
-    private static Map<String, String> placement(TopologyDetails topology, Cluster cluster, SchedulerAssignment made) {
+    private static Map<String, String> placement(TopologyDetails topology, Cluster cluster,
+                                                 Map<ExecutorDetails, WorkerSlot> slots) {
         Map<String, String> placement = new TreeMap<>();
         Placement.labels(topology).forEach((label, executor) -> {
-            WorkerSlot slot = made.getExecutorToSlot().get(executor);
-            if (slot != null) {
+            WorkerSlot slot = slots.get(executor);
+            if (slot != null && cluster.getSupervisorById(slot.getNodeId()) != null) { // else its node is gone
                 placement.put(label, cluster.getSupervisorById(slot.getNodeId()).getHost() + ":" + slot.getPort());
             }
         });

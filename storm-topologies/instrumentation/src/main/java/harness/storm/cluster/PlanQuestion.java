@@ -8,6 +8,7 @@ import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
 import java.util.Locale;
 import java.util.Map;
+import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
@@ -17,9 +18,6 @@ import org.apache.storm.shade.net.minidev.json.parser.ParseException;
 
 /** Asks the service (docs/service.md) what a plan would do, and holds its answer against a target. */
 final class PlanQuestion {
-    /** Nimbus waits so long for all of an answer: it schedules nothing meanwhile. */
-    static final long PATIENCE_MS = 2_000;
-
     private final HttpClient client = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
     private final String url;
     private final double targetMs;
@@ -51,13 +49,14 @@ final class PlanQuestion {
      * Asks about a plan.
      *
      * @param placement the worker, NODE:PORT, of each executor's label
+     * @param before the same of what runs, which the service may know of from before only
      * @throws PlanException when there is no answer in time, or none that can be used
      */
-    Answer ask(String topology, Map<String, String> placement) throws PlanException {
+    Answer ask(String topology, Map<String, String> placement, Map<String, String> before) throws PlanException {
         String name = URLEncoder.encode(topology, StandardCharsets.UTF_8).replace("+", "%20");
         HttpRequest request = HttpRequest.newBuilder(URI.create(url + "/model/topology/storm/proposed/" + name))
             .header("Content-Type", "application/json")
-            .POST(HttpRequest.BodyPublishers.ofString(JSONValue.toJSONString(Map.of("placement", placement))))
+            .POST(HttpRequest.BodyPublishers.ofString(body(placement, before)))
             .build();
         CompletableFuture<HttpResponse<String>> asked = client.sendAsync(request, HttpResponse.BodyHandlers.ofString());
         try {
@@ -72,6 +71,10 @@ final class PlanQuestion {
             Thread.currentThread().interrupt();
             throw new PlanException("interrupted");
         }
+    }
+
+    private static String body(Map<String, String> placement, Map<String, String> before) {
+        return JSONValue.toJSONString(new TreeMap<>(Map.of("from", before, "placement", placement)));
     }
 
     private Answer read(int status, String body) throws PlanException {

@@ -12,6 +12,7 @@ import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -96,7 +97,8 @@ class AskingSchedulerTest {
             List.of(new Component("a", true, 4, executors), new Component("__acker", false, 1, 1)), Map.of(), 0));
     }
 
-    private static AskingScheduler scheduler(AskingScheduler scheduler, Map<String, Object> own) {
+    private static AskingScheduler scheduler(Map<String, Object> own) {
+        AskingScheduler scheduler = new AskingScheduler();
         Map<String, Object> conf = SchedulerOracle.defaults();
         conf.putAll(own);
         scheduler.prepare(conf, new StormMetricsRegistry());
@@ -105,11 +107,14 @@ class AskingSchedulerTest {
 
     /** Waits for as long as a busy machine may take. */
     private AskingScheduler asking() {
-        return asking(new AskingScheduler(Receiver.PATIENCE_MS));
+        return asking(Map.of(AskingScheduler.PATIENCE_MS, Receiver.PATIENCE_MS));
     }
 
-    private AskingScheduler asking(AskingScheduler scheduler) {
-        return scheduler(scheduler, Map.of(AskingScheduler.URL, url(), AskingScheduler.TARGET_MS, 20));
+    private AskingScheduler asking(Map<String, Object> own) {
+        Map<String, Object> conf = new HashMap<>(own);
+        conf.put(AskingScheduler.URL, url());
+        conf.put(AskingScheduler.TARGET_MS, 20);
+        return scheduler(conf);
     }
 
     private static Cluster pass(AskingScheduler scheduler, int executors, Map<String, Map<String, String>> assigned) {
@@ -130,6 +135,13 @@ class AskingSchedulerTest {
         return pass(scheduler, executors, Map.of());
     }
 
+    private static Map<String, String> byHost(Map<String, String> assigned) {
+        Map<String, String> byHost = new TreeMap<>();
+        assigned.forEach((executor, worker) ->
+            byHost.put(executor, worker.replace("node-1", "127.0.0.2").replace("node-2", "127.0.0.3")));
+        return byHost;
+    }
+
     private static String predicted(double valueMs, double highMs) {
         Map<String, Object> mean = Map.of("mean", Map.of("value", valueMs, "low", 1.0, "high", highMs));
         return JSONValue.toJSONString(Map.of("proposed", Map.of("status", "ok", "predicted", Map.of("ack_latency_ms", mean))));
@@ -144,10 +156,8 @@ class AskingSchedulerTest {
         answer = predicted(10, 20);
         Cluster cluster = rebalanced(asking(), 2);
         assertEquals(storms(2), now(cluster));
-        Map<String, String> byHost = new TreeMap<>();
-        storms(2).forEach((executor, worker) ->
-            byHost.put(executor, worker.replace("node-1", "127.0.0.2").replace("node-2", "127.0.0.3")));
-        assertEquals(List.of(ADDRESS + " " + JSONValue.toJSONString(Map.of("placement", byHost))), asked);
+        String body = JSONValue.toJSONString(new TreeMap<>(Map.of("from", byHost(BEFORE), "placement", byHost(storms(2)))));
+        assertEquals(List.of(ADDRESS + " " + body), asked);
         assertEquals("asked: applied: mean of at most 20.00 ms is predicted, 20.00 ms are asked", cluster.getStatus(T));
     }
 
@@ -187,7 +197,7 @@ class AskingSchedulerTest {
     @Test
     void withoutAnAnswerInTimeItIsStormsPlan() {
         silent = true;
-        Cluster cluster = rebalanced(asking(new AskingScheduler()), 2);
+        Cluster cluster = rebalanced(asking(Map.of()), 2);
         assertEquals(storms(2), now(cluster));
         assertEquals("asked: Storm's own plan: no answer in 2 s", cluster.getStatus(T));
     }
@@ -211,7 +221,8 @@ class AskingSchedulerTest {
         answer = predicted(10, 2000);
         assertEquals(storms(2), now(pass(asking(), 2, Map.of())));
         assertEquals(storms(4), now(rebalanced(asking(), 4)));
-        assertEquals(storms(2), now(rebalanced(scheduler(new AskingScheduler(), Map.of()), 2)));
+        assertEquals(storms(2), now(rebalanced(scheduler(Map.of()), 2)));
+        assertEquals(storms(2), now(rebalanced(asking(Map.of(AskingScheduler.PATIENCE_MS, 0)), 2)));
         assertEquals(List.of(), asked);
     }
 
