@@ -76,7 +76,7 @@ class OthersStorm:
         self.start(name, "java", "-Xmx256m", *server_config.ADD_OPENS, *flags, logging, "-cp", path, main)
 
     def submit_foreign(self, jar: Path, name: str) -> None:
-        """Let a program of ``tests/system/foreign`` submit its topology with Storm's client alone, and wait for it."""
+        """Let a program of ``tests/system/foreign`` submit its topology with Storm's client; wait for it."""
         storm = self.home / "storm"
         path = f"{storm}/lib-worker/*:{storm}/conf:{jar}"
         command = ["java", f"-Dstorm.jar={jar}", "-cp", path, jar.stem.capitalize(), name, "once"]
@@ -85,7 +85,7 @@ class OthersStorm:
         until(lambda: (s := self.nimbus.topology(name)).status == "ACTIVE" and s.all_up, f"{name} is up")
 
     def restart_nimbus(self, plug_in: Path, settings: Mapping[str, object]) -> None:
-        """Put a jar on Nimbus' class path and lines into its ``storm.yaml``, and start it again; workers go on."""
+        """Put a jar on Nimbus' class path and lines into its settings, and start it again; workers go on."""
         storm = self.home / "storm"
         shutil.copy(plug_in, storm / "extlib-daemon" / plug_in.name)
         file = storm / "conf" / "storm.yaml"

@@ -238,7 +238,7 @@ def test_a_plain_rebalance_is_asked_about(place: Place) -> None:
     nimbus, kept = place.nimbus, place.topology.plan.plan
 
     def known_to(service: str) -> bool:
-        """Whether the plan in force has run for long enough that the service can predict from it."""
+        """Return True if the plan in force has run for long enough to predict from it."""
         running = labels(nimbus.physical_plan(NAME, kept.query_plan, kept.nodes))
         body = {"from": running, "placement": running}
         answer = httpx.post(
