@@ -22,6 +22,7 @@ from harness.forecasts.alerting import SubjectForecast
 from harness.forecasts.histories import SubjectHistory
 from harness.protocols import RateForecast, RateHistory
 from harness.runs import read_table
+from harness.schemas.measures import LATENCIES
 from harness.service.answers import ProposalAsked
 from harness.service.application import create_application
 from harness.service.charts import Band, line_chart
@@ -156,6 +157,12 @@ def test_the_plan_in_force_may_be_told_by_who_asks(tmp_path: Path) -> None:
     asked = {**placement, "from": {**labels(changed), "spout[9-9]": "node-1:6700"}}
     with pytest.raises(UnusablePlan, match=r"from: 'spout\[9-9\]'"):
         predict_left(known, rows, ProposalAsked.model_validate(asked))
+
+
+def test_nimbus_plug_in_reads_the_latencies_that_are_predicted() -> None:
+    sources = Path(__file__).parents[2] / "storm-topologies/instrumentation/src/main/java/harness/storm"
+    listed = ", ".join(f'"{measure}"' for measure in LATENCIES)
+    assert f"List.of({listed})" in (sources / "cluster/PlanQuestion.java").read_text()
 
 
 def test_a_finished_steps_plan_is_not_another_one() -> None:

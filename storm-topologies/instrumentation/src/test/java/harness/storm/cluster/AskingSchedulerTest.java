@@ -142,9 +142,13 @@ class AskingSchedulerTest {
         return byHost;
     }
 
+    /** As the service answers: the topology has no hop records, and not every measure is a latency. */
     private static String predicted(double valueMs, double highMs) {
-        Map<String, Object> mean = Map.of("mean", Map.of("value", valueMs, "low", 1.0, "high", highMs));
-        return JSONValue.toJSONString(Map.of("proposed", Map.of("status", "ok", "predicted", Map.of("ack_latency_ms", mean))));
+        String measure = "\"%s\": {\"mean\": {\"value\": %s, \"low\": %s, \"high\": %s}}";
+        return "{\"proposed\": {\"status\": \"ok\", \"reason\": \"\", \"predicted\": {"
+            + String.join(", ", measure.formatted("max_sustainable_rate_tps", 1, 1, 1),
+                measure.formatted("ground_truth_latency_ms", null, null, null),
+                measure.formatted("ack_latency_ms", valueMs, 1.0, highMs)) + "}}}";
     }
 
     private static Map<String, String> now(Cluster cluster) {
