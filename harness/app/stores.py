@@ -32,6 +32,7 @@ from harness.experiments.config import Experiment
 from harness.experiments.contracts import Metrics, Progress, Watcher
 from harness.machine import secret_files
 from harness.machine.companions import DataServer, data_folder
+from harness.machine.trust import Trust
 from harness.runs import Run
 from harness.storm.submission import MetricsAddress, MetricsTarget
 
@@ -75,6 +76,14 @@ class MetricServer(Store, Protocol):
     @property
     def token_file(self) -> PurePath:
         """File that holds the token, where consumers are."""
+
+    @property
+    def trust(self) -> Trust | None:
+        """How its certificate is known on this machine; None where it speaks plain HTTP."""
+
+    @property
+    def ca_file(self) -> str:
+        """File by which consumers know its certificate; empty where it speaks plain HTTP."""
 
     @property
     def spool(self) -> PurePath:
@@ -272,13 +281,13 @@ def local_influxdb(data: Path | None = None, retention_days: int | None = None) 
 
 def influx_target(server: MetricServer) -> MetricsAddress:
     """Return the facts about a server that metrics consumers need."""
-    return MetricsAddress(server.write_url, str(server.token_file), str(server.spool))
+    return MetricsAddress(server.write_url, str(server.token_file), server.ca_file, str(server.spool))
 
 
 def influx_store(server: MetricServer, topology: str) -> InfluxStore:
     """Return the store in a server of which can be seen what waits and whether it lives."""
     return InfluxStore(
-        InfluxBucket(server.url, influxdb_api.ORG, influxdb_api.BUCKET),
+        InfluxBucket(server.url, influxdb_api.ORG, influxdb_api.BUCKET, server.trust),
         server.token(),
         topology,
         spool=server.batches,

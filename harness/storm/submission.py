@@ -101,16 +101,21 @@ class MetricsTarget(Protocol):
         """File that holds the token, on the workers' hosts; empty for none."""
 
     @property
+    def ca_file(self) -> str:
+        """File that holds the certificate of who vouches for the server, there; empty for plain HTTP."""
+
+    @property
     def spool(self) -> str:
         """Folder for lines that are not delivered yet, on the workers' hosts; empty for none."""
 
 
 @dataclass(frozen=True)
 class MetricsAddress:
-    """A ``MetricsTarget`` by its address and two paths; empty where nothing is there."""
+    """A ``MetricsTarget`` by its address and three paths; empty where nothing is there."""
 
     url: str
     token_file: str = ""
+    ca_file: str = ""
     spool: str = ""
 
 
@@ -173,6 +178,7 @@ def submit_settings(
         "metrics": {
             "url": metrics.url,
             "token_file": metrics.token_file,
+            "ca_file": metrics.ca_file,
             "spool": metrics.spool,
             # the experiment's name, not the run's: the same series every night
             "topology": experiment.name,

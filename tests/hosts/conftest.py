@@ -50,6 +50,8 @@ def existing(provisioned: Provisioned, tmp_path_factory: pytest.TempPathFactory)
     """The same hosts once more, as a cluster of hosts that exist: reached from their network, with a key."""
     cluster = Provisioned(existing_file(tmp_path_factory.mktemp("file"), provisioned))
     secrets = {f"HARNESS_{n.upper()}": provisioned.state.secret(n) for n in SECRETS}
+    there = provisioned.state.certificates.certificate().parent  # the servers keep theirs, whoever asks
+    shutil.copytree(there, cluster.state.certificates.certificate().parent)
     with provisioned.network.entered():
         made = cluster.provision(**secrets)
     assert made.status == 0, made.err

@@ -30,6 +30,7 @@ class Nowhere(NamedTuple):
 
     url: str = "http://127.0.0.1:9/"
     token_file: str = ""
+    ca_file: str = ""
     spool: str = ""
 
 

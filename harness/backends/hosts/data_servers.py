@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 
 from harness.backends.hosts.reach import reached
 from harness.backends.hosts.state import ClusterRecord, ProvisionedState
-from harness.backends.hosts.variables import SPOOL, TOKEN_FILE
+from harness.backends.hosts.variables import AUTHORITY_FILE, SPOOL, TOKEN_FILE
 from harness.backends.influxdb.api import InfluxApi
 from harness.backends.influxdb.spool import HostFolder, MetricSpool
 from harness.backends.neo4j import server as neo4j_server
@@ -114,17 +114,22 @@ class HostedInflux(HostedServer):
     """InfluxDB on one of the hosts; metrics wait for it on those that run workers."""
 
     token_file = PurePosixPath(TOKEN_FILE)
+    ca_file = AUTHORITY_FILE
     spool = PurePosixPath(SPOOL)
 
     def __init__(self, state: ProvisionedState, cluster: ClusterFile) -> None:
-        super().__init__("influxdb", state, cluster, lambda address: InfluxApi(address).answers())
-        api = InfluxApi(self.address)
+        self.trust = state.trust
+        super().__init__("influxdb", state, cluster, lambda address: self._api(address).answers())
+        api = self._api(self.address)
         self.url = api.url
         self.write_url = api.write_url
         self._state = state
         login, addresses = login_of(state, cluster), state.addresses()
         self._shells = [Shell(login, m.name, addresses[m.name]) for m in cluster.having("supervisor")]
         self.batches = MetricSpool([HostFolder(s, SPOOL, self._alive(s.host)) for s in self._shells])
+
+    def _api(self, address: str) -> InfluxApi:
+        return InfluxApi(address, trust=self.trust)
 
     def _alive(self, host: str) -> Callable[[], bool]:
         return lambda: self._network.host_alive(host)
@@ -136,7 +141,7 @@ class HostedInflux(HostedServer):
     @contextmanager
     def in_use(self) -> Iterator[None]:
         """Give it what earlier runs left on the hosts, where none is at work, and hang up at the end."""
-        api, token = InfluxApi(self.address), self.token()
+        api, token = self._api(self.address), self.token()
         try:
             self.batches.tidy()
             self.batches.deliver(lambda lines: api.post(lines, token))

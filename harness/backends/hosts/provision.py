@@ -17,6 +17,7 @@ from typing import Any
 from harness.backends import optional_servers
 from harness.backends.hosts import ansible, host_network, terraform
 from harness.backends.hosts.ansible import PlaybookResult, TaskDone, Watcher
+from harness.backends.hosts.certificates import Subject
 from harness.backends.hosts.host_network import HostNetwork
 from harness.backends.hosts.state import ProvisionedState
 from harness.backends.hosts.terraform import Terraform
@@ -24,7 +25,7 @@ from harness.backends.hosts.variables import variables
 from harness.backends.influxdb.api import InfluxApi
 from harness.backends.neo4j import server as neo4j_server
 from harness.errors import ClusterError, HarnessError, MissingTool, UsageError
-from harness.experiments.cluster_file import DATA_SERVERS, ClusterFile, ExistingHosts, LocalHosts
+from harness.experiments.cluster_file import DATA_SERVERS, ClusterFile, ClusterRole, ExistingHosts, LocalHosts
 from harness.machine import server_archive, servers
 from harness.machine.server_archive import ServerArchive, digest, jars_of, storm_and_kafka
 from harness.machine.server_config import Ports
@@ -34,6 +35,7 @@ from harness.storm.nimbus import Nimbus
 Say = Callable[[str], None]
 POLL_S = 0.5
 REGISTERED_WITHIN_S = 90.0
+SERVERS_WITH_TLS: tuple[ClusterRole, ...] = ("influxdb",)
 
 
 @dataclass(frozen=True)
@@ -111,9 +113,10 @@ def provision(cluster: ClusterFile, instrumentation: Path, say: Say, watch: Watc
             archive = storm_and_kafka(homes, instrumentation, archives)
             data = _data_servers(cluster, archives)
             state.write_variables(variables(cluster, archive, data, _ssh_options(state, cluster)))
+            state.make_certificates(_subjects(cluster))
             say("installing software")
             with network(state, cluster):
-                files = (state.variables, state.secrets)
+                files = (state.variables, state.secrets, state.certificate_values)
                 played = ansible.play("site.yml", state.inventory, files, state.ansible, watch)
                 played.require_success()
                 _await_supervisors(cluster)
@@ -202,8 +205,11 @@ def status(name: str) -> ClusterStatus:
         if not kafka_answers(host, int(port)):
             problems.append(f"kafka at {host}:{port} does not answer")
         there = {role: cluster.having(role)[0].name for role in record.data_servers}
-        if "influxdb" in there and not influxdb_of(cluster).answers():
-            problems.append(f"influxdb on {there['influxdb']} does not answer")
+        try:
+            if "influxdb" in there and not influxdb_of(cluster).answers():
+                problems.append(f"influxdb on {there['influxdb']} does not answer")
+        except UsageError as error:  # of its certificate
+            problems.append(str(error))
         if "neo4j" in there and not neo4j_server.shakes_hands(address(cluster, there["neo4j"])):
             problems.append(f"neo4j on {there['neo4j']} does not answer")
     if record.phase != "ready":
@@ -236,7 +242,8 @@ def bootstrap_of(cluster: ClusterFile) -> str:
 
 def influxdb_of(cluster: ClusterFile) -> InfluxApi:
     """Return a client of the cluster's InfluxDB."""
-    return InfluxApi(address(cluster, cluster.having("influxdb")[0].name))
+    state, host = ProvisionedState(cluster.name), cluster.having("influxdb")[0].name
+    return InfluxApi(state.addresses()[host], trust=state.trust)
 
 
 def neo4j_of(cluster: ClusterFile) -> str:
@@ -252,6 +259,15 @@ def _data_servers(cluster: ClusterFile, archives: Path) -> dict[str, ServerArchi
     if cluster.having("neo4j") and (home := optional_servers.neo4j_home()):
         found["neo4j"] = jars_of("neo4j", home / "lib", archives)
     return found
+
+
+def _subjects(cluster: ClusterFile) -> tuple[Subject, ...]:
+    """Return who gets a certificate: each server that speaks TLS, with the names of its host."""
+    return tuple(
+        Subject(role, (machine.name, address(cluster, machine.name)))
+        for role in SERVERS_WITH_TLS
+        for machine in cluster.having(role)
+    )
 
 
 def _require_tools(cluster: ClusterFile) -> None:

@@ -19,12 +19,14 @@ from typing import Literal
 
 from pydantic import ValidationError
 
+from harness.backends.hosts.certificates import Certificates, Subject
 from harness.backends.hosts.variables import literal_yaml
 from harness.errors import HarnessError, MissingTool, UsageError
 from harness.experiments.cluster_file import DATA_SERVERS, ClusterFile, ExistingHosts
 from harness.machine import secret_files
 from harness.machine.locks import held
 from harness.machine.named_paths import user_folder
+from harness.machine.trust import Trust
 from harness.plans import Frozen
 from harness.storm.running_cluster import Left
 
@@ -121,6 +123,21 @@ class ProvisionedState:
         return self.folder / "secrets.json"
 
     @property
+    def certificates(self) -> Certificates:
+        """Certificates of its servers, and the authority that signed them."""
+        return Certificates(self.folder / "tls", self.name)
+
+    @property
+    def certificate_values(self) -> Path:
+        """Ansible's variables with the certificates and their keys."""
+        return self.folder / "certificates.json"
+
+    @property
+    def trust(self) -> Trust:
+        """How its servers are known on this machine."""
+        return Trust(self.certificates.certificate())
+
+    @property
     def known_hosts(self) -> Path:
         """The hosts' public keys, as ssh keeps them."""
         return self.folder / "known_hosts"
@@ -192,6 +209,11 @@ class ProvisionedState:
         """Keep Ansible's variables."""
         self._write("variables.json", json.dumps(values, indent=1) + "\n")
         self._write("variables.yaml", literal_yaml(values) + "\n")
+
+    def make_certificates(self, subjects: tuple[Subject, ...]) -> None:
+        """Make what certificates are missing or not as asked, and keep them for Ansible, mode 0600."""
+        self.certificates.make(subjects)
+        self._write("certificates.json", json.dumps(self.certificates.values(subjects)) + "\n")
 
     @contextmanager
     def locked(self) -> Iterator[None]:

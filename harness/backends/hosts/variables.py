@@ -29,6 +29,8 @@ TOKEN_FILE = "/etc/harness/storm/influxdb.token"
 """On every host that runs workers: what their metrics consumers show to InfluxDB; only they read it."""
 METRICS_TOKEN_FILE = "/etc/harness/storm/metrics.token"
 """There, too: what they show to the run's own metrics receiver, another for each run."""
+AUTHORITY_FILE = "/etc/harness/ca.pem"
+"""On every host: who vouches for the certificates of the cluster's servers."""
 PLANS_FOLDER = "/var/lib/harness/plans"
 """On Nimbus' host: where its scheduler finds which executors go where."""
 SPOOL = "/var/lib/harness/metrics"
@@ -69,6 +71,7 @@ def variables(
         "influxdb_version": influxdb.version if influxdb else "",
         "influxdb_options": list(influxdb_server.OPTIONS),
         "influxdb_token_file": TOKEN_FILE,
+        "authority_file": AUTHORITY_FILE,
         "metrics_spool": SPOOL,
         "neo4j_archive": str(neo4j.path) if neo4j else "",
         "neo4j_version": neo4j.version if neo4j else "",

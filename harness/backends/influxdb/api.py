@@ -7,8 +7,10 @@ import json
 import secrets
 from dataclasses import dataclass
 from typing import Self
+from urllib.parse import urlsplit
 
 from harness.errors import ClusterError, UsageError
+from harness.machine.trust import Trust
 
 PORT = 8086
 ORG = "harness"
@@ -42,22 +44,30 @@ class InfluxApi:
     ----------
     host, port
         Where it listens.
+    trust : Trust, optional
+        How its certificate is known; without, it speaks plain HTTP.
+
+    Raises
+    ------
+    UsageError
+        By every method, when its certificate is another one.
     """
 
-    def __init__(self, host: str, port: int = PORT) -> None:
+    def __init__(self, host: str, port: int = PORT, trust: Trust | None = None) -> None:
         self.host = host
         self.port = port
+        self.trust = trust
 
     @classmethod
-    def of(cls, url: str) -> Self:
-        """Return the server with an address, ``http://host:port``."""
-        host, _, port = url.removeprefix("http://").rpartition(":")
-        return cls(host, int(port))
+    def of(cls, url: str, trust: Trust | None = None) -> Self:
+        """Return the server with an address, ``http://host:port`` or, with ``trust``, ``https://host:port``."""
+        address = urlsplit(url)
+        return cls(str(address.hostname), address.port or PORT, trust)
 
     @property
     def url(self) -> str:
         """Its address."""
-        return f"http://{self.host}:{self.port}"
+        return f"http{'s' if self.trust else ''}://{self.host}:{self.port}"
 
     @property
     def write_url(self) -> str:
@@ -154,14 +164,24 @@ class InfluxApi:
             When it does not answer.
         """
         headers = {"Authorization": f"Token {token}"} if token else {}
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=TIMEOUT_S)
+        connection = self._connection()
         try:
             connection.request(method, path, body, headers)
             answer = connection.getresponse()
             text = answer.read()
+        except OSError as error:
+            if self.trust and (objection := self.trust.objection(f"influxdb at {self.url}", error)):
+                raise objection from None
+            raise
         finally:
             connection.close()
         try:
             return Answer(answer.status, dict(json.loads(text)) if text else {})
         except ValueError:  # not what influxdb says
             return Answer(answer.status, {"message": text.decode(errors="replace")[:200]})
+
+    def _connection(self) -> http.client.HTTPConnection:
+        if self.trust is None:
+            return http.client.HTTPConnection(self.host, self.port, timeout=TIMEOUT_S)
+        context = self.trust.context()
+        return http.client.HTTPSConnection(self.host, self.port, timeout=TIMEOUT_S, context=context)

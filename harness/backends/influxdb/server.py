@@ -17,7 +17,7 @@ OPTIONS = ("--reporting-disabled", "--ui-disabled", "--log-level=warn")
 
 
 class InfluxServer(DataServer):
-    """InfluxDB with one bucket and one token, made at its first start.
+    """InfluxDB with one bucket and one token, made at its first start; it listens on loopback, in plain HTTP.
 
     Parameters
     ----------
@@ -30,6 +30,9 @@ class InfluxServer(DataServer):
     token : str, optional
         The token to use; at the first start, the token to have. One is made when left out.
     """
+
+    trust = None
+    ca_file = ""
 
     def __init__(
         self,

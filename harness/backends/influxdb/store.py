@@ -28,6 +28,7 @@ from harness.backends.influxdb.api import InfluxApi
 from harness.backends.influxdb.lines import encode_rows
 from harness.backends.influxdb.spool import MetricSpool
 from harness.errors import ClusterError, UsageError
+from harness.machine.trust import Trust
 from harness.schemas import METRICS, Metric, MetricField
 
 LINES_A_WRITE = 5_000
@@ -72,11 +73,15 @@ class Event(NamedTuple):
 
 
 class InfluxBucket(NamedTuple):
-    """Where metrics are kept: a server's address, an organisation there, and a bucket of it."""
+    """Where metrics are kept: a server's address, an organisation there, and a bucket of it.
+
+    With ``trust``, the server is known by a certificate that its cluster's own authority has signed.
+    """
 
     url: str
     org: str
     name: str
+    trust: Trust | None = None
 
 
 def _nothing() -> None:
@@ -119,14 +124,23 @@ class InfluxStore:
         attend: Callable[[], None] = _nothing,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        self.url, self._org, self._bucket = bucket
+        self.url, self._org, self._bucket, self._trust = bucket
         self._topology = topology
         self._spool = spool
-        self._post = lambda lines: InfluxApi.of(bucket.url).post(lines, token)
+        self._post = lambda lines: InfluxApi.of(bucket.url, bucket.trust).post(lines, token)
         self._attend = attend
         self._patience_s = patience_s
+        authority = None
+        if bucket.trust is not None:
+            bucket.trust.context()  # the client would not say which file is wrong
+            authority = str(bucket.trust.authority)
         self._client = InfluxDBClient(
-            bucket.url, token=token, org=bucket.org, timeout=TIMEOUT_MS, retries=False
+            bucket.url,
+            token=token,
+            org=bucket.org,
+            timeout=TIMEOUT_MS,
+            retries=False,
+            ssl_ca_cert=authority,
         )
         self._query = self._client.query_api()
         self._write = self._client.write_api(write_options=SYNCHRONOUS)
@@ -316,6 +330,7 @@ class InfluxStore:
             self._require_token(error)
             return _said(error)
         except (urllib3.exceptions.HTTPError, OSError) as error:
+            self._require_trusted(error)
             return _one_line(error)
         return ""
 
@@ -324,6 +339,10 @@ class InfluxStore:
             raise UsageError(
                 f"influxdb at {self.url} refuses the token: {_said(error)}", TOKEN_HINT
             ) from None
+
+    def _require_trusted(self, error: BaseException) -> None:
+        if self._trust and (objection := self._trust.objection(f"influxdb at {self.url}", error)):
+            raise objection from None
 
     def _patiently(self, doing: str, call: Callable[[], T], most_s: float = math.inf) -> T:
         deadline = time.monotonic() + min(self._patience_s, most_s)
@@ -337,6 +356,7 @@ class InfluxStore:
                 if error.status in REFUSALS:
                     raise UsageError(f"influxdb at {self.url}: cannot {doing}: {reason}") from None
             except (urllib3.exceptions.HTTPError, OSError) as error:
+                self._require_trusted(error)
                 reason = _one_line(error)
             if time.monotonic() > deadline:
                 raise ClusterError(f"influxdb at {self.url}: cannot {doing}: {reason}")

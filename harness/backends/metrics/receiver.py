@@ -116,6 +116,7 @@ class MetricsReceiver:
         return f"http://{host}:{self.port}{WRITE}?org=harness&bucket=harness&precision=ns"
 
     spool = ""
+    ca_file = ""
     """It is never away while there are workers, so nothing waits for it on disk."""
 
     def close(self) -> None:

@@ -6,8 +6,10 @@ import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.security.GeneralSecurityException;
 import java.util.Collection;
 import java.util.Map;
+import javax.net.ssl.SSLContext;
 import org.apache.storm.metric.api.IMetricsConsumer;
 import org.apache.storm.task.IErrorReporter;
 import org.apache.storm.task.TopologyContext;
@@ -19,7 +21,7 @@ import org.slf4j.LoggerFactory;
  * Sends what {@link Series} published as InfluxDB line protocol over HTTP; other metrics are not looked at.
  *
  * <p>Registered with a map as its argument: {@code url} (to post to), {@code token_file} (what holds the token; empty for
- * none), {@code spool} (folder for batches that were not delivered yet; empty for none), {@code topology} (the value of that
+ * none), {@code ca_file} (certificate of who vouches for the server; empty for plain HTTP), {@code spool} (folder for batches that were not delivered yet; empty for none), {@code topology} (the value of that
  * tag). The tags component, task, host and port are those of the task that reported, host as its worker
  * knows itself. Lines that could not be delivered are counted in a line of their own:
  * {@code consumer,... dropped=<lines since the last one>i}.
@@ -52,7 +54,7 @@ public final class LineProtocolConsumer implements IMetricsConsumer {
         }
         String tags = tags(context.getThisComponentId(), context.getThisTaskId(), host, context.getThisWorkerPort());
         outbox = new Outbox(URI.create(text(settings, "url")), token(text(settings, "token_file")),
-            spool(text(settings, "spool"), context.getThisTaskId()),
+            trusting(text(settings, "ca_file")), spool(text(settings, "spool"), context.getThisTaskId()),
             dropped -> "consumer," + tags + " dropped=" + dropped + "i " + System.currentTimeMillis() + "000000");
         outbox.start();
     }
@@ -95,6 +97,14 @@ public final class LineProtocolConsumer implements IMetricsConsumer {
             return file.isEmpty() ? "" : file.startsWith(IN_JAR) ? carried(file) : Files.readString(Path.of(file)).strip();
         } catch (IOException e) {
             throw new IllegalStateException("metrics consumer cannot read its token from " + file + ": " + e, e);
+        }
+    }
+
+    private static SSLContext trusting(String file) {
+        try {
+            return file.isEmpty() ? null : Authority.trusted(Path.of(file));
+        } catch (IOException | GeneralSecurityException e) {
+            throw new IllegalStateException("metrics consumer cannot read the certificate in " + file + ": " + e, e);
         }
     }
 

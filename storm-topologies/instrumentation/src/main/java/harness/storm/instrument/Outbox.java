@@ -11,6 +11,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.function.LongFunction;
+import javax.net.ssl.SSLContext;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -40,10 +41,7 @@ final class Outbox {
     private final String token;
     private final Spool spool;
     private final LongFunction<String> droppedLine;
-    private final HttpClient client = HttpClient.newBuilder()
-        .version(HttpClient.Version.HTTP_1_1) // no upgrade header, which small servers stumble over
-        .connectTimeout(Duration.ofSeconds(5))
-        .build();
+    private final HttpClient client;
     private final ArrayDeque<String> waiting = new ArrayDeque<>();
     private final Thread sender = new Thread(this::send, "harness-metrics");
     private long dropped;
@@ -53,12 +51,17 @@ final class Outbox {
      * An outbox, not started.
      *
      * @param token empty for none
+     * @param tls how the server's certificate is known; null for plain HTTP
      * @param spool null for none
      * @param droppedLine makes the line that reports a number of dropped lines
      */
-    Outbox(URI url, String token, Spool spool, LongFunction<String> droppedLine) {
+    Outbox(URI url, String token, SSLContext tls, Spool spool, LongFunction<String> droppedLine) {
         this.url = url;
         this.token = token;
+        HttpClient.Builder builder = HttpClient.newBuilder()
+            .version(HttpClient.Version.HTTP_1_1) // no upgrade header, which small servers stumble over
+            .connectTimeout(Duration.ofSeconds(5));
+        client = (tls == null ? builder : builder.sslContext(tls)).build();
         this.spool = spool;
         this.droppedLine = droppedLine;
         sender.setDaemon(true);

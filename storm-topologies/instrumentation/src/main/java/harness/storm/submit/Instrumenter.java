@@ -85,7 +85,7 @@ final class Instrumenter {
             "parallelism.hint", metrics.consumers(),
             "max.retain.metric.tuples", 0, // no limit here: this queue drops silently, the consumer's own counts
             // Storm writes a topology's settings into logs: the file's name may be there, its content never
-            "argument", Map.of("url", metrics.url(), "token_file", metrics.tokenFile(), "spool", metrics.spool(),
+            "argument", Map.of("url", metrics.url(), "token_file", metrics.tokenFile(), "ca_file", metrics.caFile(), "spool", metrics.spool(),
                 "topology", metrics.topology())));
         String emptyMap = "java.util.Collections$EmptyMap";
         if (!list(conf, Config.TOPOLOGY_KRYO_REGISTER).contains(emptyMap)) {

@@ -62,12 +62,13 @@ record SubmitSettings(
      *
      * @param url posted to, as InfluxDB's write endpoint
      * @param tokenFile file that holds the token, on every host that has workers; empty for no token
+     * @param caFile file that holds the certificate of who vouches for the server, there too; empty for plain HTTP
      * @param spool folder for lines that could not be posted yet, on every such host; empty for none
      * @param topology value of the lines' tag of that name
      * @param bucketS length of a bucket in seconds
      * @param consumers executors of the metrics consumer
      */
-    record Metrics(String url, String tokenFile, String spool, String topology, int bucketS, int consumers) {
+    record Metrics(String url, String tokenFile, String caFile, String spool, String topology, int bucketS, int consumers) {
     }
 
     /** @throws SubmitException naming the file, and the key */
@@ -92,14 +93,14 @@ record SubmitSettings(
         SubmitSettings settings = new SubmitSettings(
             Path.of(all.text("answer")), address(all),
             Path.of(all.text("jar")), all.text("main"), all.texts("args"), all.positive("patience_s"), all.truth("instrument"),
-            new Metrics(metrics.text("url"), metrics.text("token_file"), metrics.text("spool"), metrics.text("topology"),
-                metrics.positive("bucket_s"), metrics.positive("consumers")),
+            new Metrics(metrics.text("url"), metrics.text("token_file"), metrics.text("ca_file"), metrics.text("spool"),
+                metrics.text("topology"), metrics.positive("bucket_s"), metrics.positive("consumers")),
             sizes(all.object("components")),
             batching(all.object("batching")),
             helping(all.object("helping")),
             all.isNull("backpressure") ? null : marks(all.object("backpressure"), "high_pct", "low_pct"),
             all.object("storm").toMap());
-        metrics.allowOnly("url", "token_file", "spool", "topology", "bucket_s", "consumers");
+        metrics.allowOnly("url", "token_file", "ca_file", "spool", "topology", "bucket_s", "consumers");
         all.allowOnly("answer", "nimbus", "jar", "main", "args", "patience_s", "instrument", "metrics", "components", "batching",
             "helping", "backpressure", "storm");
         return settings;

@@ -19,7 +19,7 @@ class LineProtocolConsumerTest {
     void onlyTheHarnessMetricsAreSentWithTheTagsOfTheirTask() throws Exception {
         try (Receiver receiver = new Receiver()) {
             LineProtocolConsumer consumer = new LineProtocolConsumer();
-            consumer.prepare(Map.of(), Map.of("url", receiver.url(), "token_file", "", "spool", "",
+            consumer.prepare(Map.of(), Map.of("url", receiver.url(), "token_file", "", "ca_file", "", "spool", "",
                 "topology", "t 1"), new Contexts().task(5), null);
             long before = System.currentTimeMillis();
             Map<String, Object> series = new Series().add("transferred", "default", "41", Map.of("count", 37L)).value();
@@ -45,7 +45,7 @@ class LineProtocolConsumerTest {
     void aMetricInTheHarnessNameThatIsNotASeriesIsCountedAsDropped() throws Exception {
         try (Receiver receiver = new Receiver()) {
             LineProtocolConsumer consumer = new LineProtocolConsumer();
-            consumer.prepare(Map.of(), Map.of("url", receiver.url(), "token_file", "", "spool", "",
+            consumer.prepare(Map.of(), Map.of("url", receiver.url(), "token_file", "", "ca_file", "", "spool", "",
                 "topology", "t"), new Contexts().task(5), null);
             consumer.handleDataPoints(TASK, List.of(new DataPoint("harness.odd", 1)));
             Line line = Line.parse(receiver.await(all -> !all.isEmpty()).get(0));

@@ -64,7 +64,7 @@ class MetricNamesTest {
     void theConsumerReportsTheListedMeasurement() throws Exception {
         try (Receiver receiver = new Receiver()) {
             LineProtocolConsumer consumer = new LineProtocolConsumer();
-            consumer.prepare(Map.of(), Map.of("url", receiver.url(), "token_file", "", "spool", "",
+            consumer.prepare(Map.of(), Map.of("url", receiver.url(), "token_file", "", "ca_file", "", "spool", "",
                 "topology", "t"), contexts.task(5), null);
             consumer.handleDataPoints(new TaskInfo("host", 6701, "end", 5, 1L, 2),
                 List.of(new DataPoint("harness.no-series", 1)));

@@ -20,7 +20,7 @@ class OutboxTest {
     Path folder;
 
     private static Outbox outbox(Receiver receiver, String token) {
-        return new Outbox(URI.create(receiver.url()), token, null, dropped -> "dropped " + dropped);
+        return new Outbox(URI.create(receiver.url()), token, null, null, dropped -> "dropped " + dropped);
     }
 
     @Test
@@ -71,7 +71,7 @@ class OutboxTest {
             url = gone.url();
         }
         int port = URI.create(url).getPort();
-        Outbox outbox = new Outbox(URI.create(url), "", null, dropped -> "dropped " + dropped);
+        Outbox outbox = new Outbox(URI.create(url), "", null, null, dropped -> "dropped " + dropped);
         outbox.add("early");
         outbox.start();
         try (Receiver receiver = new Receiver(port)) {
@@ -134,7 +134,7 @@ class OutboxTest {
 
     private Outbox spooling(Receiver receiver, long mostBytes) throws IOException {
         Spool spool = new Spool(folder, "1-" + System.nanoTime(), mostBytes);
-        return new Outbox(URI.create(receiver.url()), "", spool, dropped -> "dropped " + dropped);
+        return new Outbox(URI.create(receiver.url()), "", null, spool, dropped -> "dropped " + dropped);
     }
 
     private List<Path> onDisk() throws IOException {
@@ -181,7 +181,7 @@ class OutboxTest {
             url = gone.url();
         }
         Spool spool = new Spool(folder, "1-1", Spool.MOST_BYTES);
-        Outbox outbox = new Outbox(URI.create(url), "", spool, dropped -> "dropped " + dropped);
+        Outbox outbox = new Outbox(URI.create(url), "", null, spool, dropped -> "dropped " + dropped);
         outbox.start();
         outbox.add("kept");
         outbox.close(Receiver.PATIENCE_MS);

@@ -98,13 +98,13 @@ class InstrumenterTest {
         Map<String, Object> own = Map.of("class", "a.Consumer");
         Map<String, Object> conf = new HashMap<>(Map.of(
             "topology.metrics.consumer.register", List.of(own), "topology.kryo.register", List.of("a.Class")));
-        SubmitSettings.Metrics metrics = new SubmitSettings.Metrics("http://h/write", "/t", "/s", "name", 2, 3);
+        SubmitSettings.Metrics metrics = new SubmitSettings.Metrics("http://h/write", "/t", "/c", "/s", "name", 2, 3);
         Instrumenter.configure(conf, metrics);
         assertEquals(List.of("a.Class", "java.util.Collections$EmptyMap"), conf.get("topology.kryo.register"));
         assertEquals(2, conf.get("harness.bucket_s"));
         assertEquals(List.of(own, Map.of("class", LineProtocolConsumer.class.getName(), "parallelism.hint", 3,
             "max.retain.metric.tuples", 0,
-            "argument", Map.of("url", "http://h/write", "token_file", "/t", "spool", "/s", "topology", "name"))),
+            "argument", Map.of("url", "http://h/write", "token_file", "/t", "ca_file", "/c", "spool", "/s", "topology", "name"))),
             conf.get("topology.metrics.consumer.register"));
     }
 

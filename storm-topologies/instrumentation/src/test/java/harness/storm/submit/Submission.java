@@ -52,7 +52,7 @@ final class Submission implements AutoCloseable {
         settings.put("patience_s", 60);
         settings.put("instrument", true);
         Path token = Files.writeString(folder.resolve("token"), "s3cret\n");
-        settings.put("metrics", Map.of("url", url, "token_file", token.toString(), "spool", "", "topology", name,
+        settings.put("metrics", Map.of("url", url, "token_file", token.toString(), "ca_file", "", "spool", "", "topology", name,
             "bucket_s", 1, "consumers", 1));
         settings.put("components", Map.of());
         settings.put("batching", Map.of());

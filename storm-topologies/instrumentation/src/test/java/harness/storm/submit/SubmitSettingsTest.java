@@ -26,7 +26,7 @@ class SubmitSettingsTest {
          "batching": {"a:s": {"size": 20, "flush_ms": 5}},
          "helping": {"a": {"delta": 0.1, "high_pct": 50, "low_pct": 10}}, "backpressure": {"high_pct": 60, "low_pct": 20},
          "storm": {"topology.workers": 2},
-         "metrics": {"url": "http://127.0.0.1:8086/write", "token_file": "", "spool": "", "topology": "t",
+         "metrics": {"url": "http://127.0.0.1:8086/write", "token_file": "", "ca_file": "", "spool": "", "topology": "t",
                      "bucket_s": 2, "consumers": 1}}""";
 
     @TempDir
@@ -35,7 +35,7 @@ class SubmitSettingsTest {
     @Test
     void allOfItIsRead() throws IOException {
         assertEquals(new SubmitSettings(Path.of("/answer.json"), new SubmitSettings.Address("127.0.0.1", 6627), Path.of("/a.jar"), "a.Main",
-            List.of("/t.json"), 60, true, new SubmitSettings.Metrics("http://127.0.0.1:8086/write", "", "", "t", 2, 1),
+            List.of("/t.json"), 60, true, new SubmitSettings.Metrics("http://127.0.0.1:8086/write", "", "", "", "t", 2, 1),
             Map.of("a", new SubmitSettings.Size(1, 4)), Map.of("a:s", new BatchSize(20, 5)),
             Map.of("a", new HelpSettings(0.1, new Watermarks(50, 10))), new Watermarks(60, 20), Map.of("topology.workers", 2)),
             read(VALID));
@@ -54,7 +54,7 @@ class SubmitSettingsTest {
     @ParameterizedTest
     @ValueSource(strings = {"answer", "nimbus", "nimbus.host", "nimbus.port", "jar", "main", "args", "patience_s", "instrument",
         "components", "components.a.tasks", "batching", "batching.a:s.size", "batching.a:s.flush_ms", "helping", "helping.a.delta", "helping.a.high_pct", "helping.a.low_pct", "backpressure",
-        "backpressure.high_pct", "backpressure.low_pct", "storm", "metrics", "metrics.url", "metrics.token_file", "metrics.spool",
+        "backpressure.high_pct", "backpressure.low_pct", "storm", "metrics", "metrics.url", "metrics.token_file", "metrics.ca_file", "metrics.spool",
         "metrics.topology", "metrics.bucket_s", "metrics.consumers"})
     void aMissingKeyIsNamed(String key) throws IOException {
         JSONObject json = (JSONObject) JSONValue.parse(VALID);

@@ -1,0 +1,88 @@
+"""What servers on hosts speak: TLS, with certificates of the cluster's own authority, and nothing else."""
+
+from __future__ import annotations
+
+import http.client
+import shutil
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hosts import Provisioned, harness
+
+from harness.backends.hosts.certificates import Certificates
+from harness.backends.hosts.provision import influxdb_of
+from harness.backends.influxdb.api import InfluxApi
+from harness.backends.optional_servers import influxd
+from harness.errors import UsageError
+from harness.machine.trust import Trust
+
+pytestmark = pytest.mark.system
+
+without_influxdb = pytest.mark.skipif(
+    influxd() is None, reason="InfluxDB is not installed: make servers builds it"
+)
+OTHERS_SAID = "does not vouch: "
+
+
+@pytest.fixture
+def other(provisioned: Provisioned, tmp_path: Path) -> Iterator[Path]:
+    """Let this machine trust another authority than the cluster's, and return the file."""
+    stranger = Certificates(tmp_path / "tls", provisioned.cluster.name)
+    stranger.make(())
+    there, kept = provisioned.state.certificates.certificate(), tmp_path / "kept"
+    shutil.copy(there, kept)
+    shutil.copy(stranger.certificate(), there)
+    yield there
+    shutil.copy(kept, there)
+
+
+def certificate_of(provisioned: Provisioned, port: int) -> str:
+    """What a server on host control shows: its verified certificate's names and addresses."""
+    address = provisioned.address("control")
+    context = Trust(provisioned.state.certificates.certificate()).context()
+    with (
+        provisioned.network.entered(),
+        socket.create_connection((address, port), timeout=10) as plain,
+        context.wrap_socket(plain, server_hostname=address) as s,
+    ):
+        return str(dict(s.getpeercert() or {})["subjectAltName"])
+
+
+def names(provisioned: Provisioned) -> str:
+    return str((("DNS", "control"), ("IP Address", provisioned.address("control"))))
+
+
+def test_keys_are_for_their_servers_alone(provisioned: Provisioned) -> None:
+    found = provisioned.on("control", "sudo find /etc/harness -name '*key*.pem' -printf '%P %u %m\\n'").stdout
+    expected = {"influxdb/key.pem influxdb 400"} if influxd() else set()
+    assert set(found.splitlines()) == expected
+    authority = provisioned.state.certificates.certificate().read_text()
+    assert provisioned.on("node-1", "cat /etc/harness/ca.pem").stdout == authority
+
+
+@without_influxdb
+def test_influxdb_answers_by_tls_only(provisioned: Provisioned) -> None:
+    assert certificate_of(provisioned, 8086) == names(provisioned)
+    with provisioned.network.entered():
+        assert influxdb_of(provisioned.cluster).answers()
+        plain = http.client.HTTPConnection(provisioned.address("control"), 8086, timeout=10)
+        plain.request("GET", "/health")
+        answer = plain.getresponse()
+        assert answer.status == 400
+        assert b"HTTP request to an HTTPS server" in answer.read()
+        plain.close()
+
+
+@without_influxdb
+def test_a_client_with_another_authority_is_told_which_file(provisioned: Provisioned, other: Path) -> None:
+    api: InfluxApi = influxdb_of(provisioned.cluster)
+    with provisioned.network.entered(), pytest.raises(UsageError) as refused:
+        api.answers()
+    assert str(refused.value).startswith(
+        f"influxdb at {api.url} shows a certificate for which {other} {OTHERS_SAID}"
+    )
+    told = harness("cluster", "status", provisioned.cluster.name)
+    assert told.status == 1
+    assert any(p.startswith(f"influxdb at {api.url}") and str(other) in p for p in told.result["problems"])
