@@ -239,7 +239,7 @@ def carry_out_on(
         target, metrics, watcher = stack.enter_context(measuring)
         topics = TopicNames.of(name, experiment.topology.entrances, experiment.topology.key_groups)
         load = stack.enter_context(load_of(experiment, cluster, name, topics, submission.first_id))
-        submitter = submitter_of(experiment, name, cluster.bootstrap, topics, jars(), folder)
+        submitter = submitter_of(experiment, name, cluster.broker, topics, jars(), folder)
         deployment = StormDeployment(experiment, cluster, submitter, target, jars(), folder)
         stack.enter_context(giving_way())  # to generator and receiver, which run by now
         planner = StepPlanner(experiment, run, lambda: cluster.nodes, lambda: cluster.lost)

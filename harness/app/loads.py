@@ -42,18 +42,19 @@ def load_of(
     """
     match experiment.topology.traffic():
         case HopTraffic() | TopicTraffic() as traffic:
-            with Topics(cluster.bootstrap) as broker:
+            broker = cluster.broker
+            with Topics(broker.address, broker.trust) as there:
                 for topic in (*topics.inputs.values(), topics.output):
                     cluster.remember("topic", topic)
-                    broker.create(topic)
+                    there.create(topic)
                 for topic in topics.tables.values():
                     cluster.remember("topic", topic)
-                    broker.create(topic, partitions=1)
+                    there.create(topic, partitions=1)
             plan, workload = experiment.topology.query_plan(), experiment.input
             wire = wire_of(traffic, plan, workload, cluster.one_clock, cluster.broker_ahead_ms)
             group = traffic.consumer_group(name)
             ends = {topics.inputs[e]: share for e, share in experiment.shares.items()}, topics.output
-            with KafkaLoad(cluster.bootstrap, *ends, wire, first_id, group=group) as load:
+            with KafkaLoad(broker.address, *ends, wire, first_id, group=group, trust=broker.trust) as load:
                 yield load
         case OwnTraffic():
             yield OwnMessages()

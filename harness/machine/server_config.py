@@ -43,6 +43,7 @@ class Ports:
     nimbus: int = 6627
     kafka: int = 9092
     kafka_controller: int = 9093
+    kafka_tls: int = 9094
     supervisor_base: int = 6631
     slot_base: int = 6700
 

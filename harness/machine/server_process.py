@@ -17,6 +17,7 @@ from harness.errors import ClusterError, MissingTool
 from harness.machine import sandbox
 from harness.machine.java_environment import without_jvm_options
 from harness.machine.niceness import NICENESS, servers_increment
+from harness.machine.trust import Trust
 
 POLL_S = 0.1
 """How often a server that is starting or stopping is looked at."""
@@ -204,25 +205,45 @@ def zookeeper_answers(host: str, port: int) -> bool:
     return _request(host, port, b"ruok", lambda s: s.recv(4) == b"imok")
 
 
-def kafka_answers(host: str, port: int) -> bool:
-    """Return True if a broker's metadata name at least one broker (request Metadata, version 0, no topic)."""
+def kafka_answers(host: str, port: int, trust: Trust | None = None) -> bool:
+    """Return True if a broker's metadata name at least one broker (request Metadata, version 0, no topic).
+
+    Parameters
+    ----------
+    trust : Trust, optional
+        How its certificate is known, where it speaks TLS at that port.
+
+    Raises
+    ------
+    UsageError
+        When its certificate is another one.
+    """
     api_key, version, correlation = 3, 0, 1
     body = struct.pack(">hhihi", api_key, version, correlation, -1, 0)
 
     def brokers(s: socket.socket) -> bool:
         # size, correlation, then the array of brokers
-        head = s.recv(12, socket.MSG_WAITALL)
+        head = b""
+        while len(head) < 12 and (more := s.recv(12 - len(head))):  # TLS knows no MSG_WAITALL
+            head += more
         return len(head) == 12 and struct.unpack(">iii", head)[2] >= 1
 
-    return _request(host, port, struct.pack(">i", len(body)) + body, brokers)
+    return _request(host, port, struct.pack(">i", len(body)) + body, brokers, trust)
 
 
-def _request(host: str, port: int, data: bytes, accept: Callable[[socket.socket], bool]) -> bool:
+def _request(
+    host: str, port: int, data: bytes, accept: Callable[[socket.socket], bool], trust: Trust | None = None
+) -> bool:
     try:
-        with socket.create_connection((host, port), timeout=REQUEST_TIMEOUT_S) as s:
+        with (
+            socket.create_connection((host, port), timeout=REQUEST_TIMEOUT_S) as plain,
+            trust.context().wrap_socket(plain, server_hostname=host) if trust else plain as s,
+        ):
             s.sendall(data)
             return accept(s)
-    except OSError:
+    except OSError as error:
+        if trust and (objection := trust.objection(f"the server at {host}:{port}", error)):
+            raise objection from None
         return False
 
 

@@ -15,6 +15,7 @@ OBJECTIONS = (
     "CERTIFICATE_UNKNOWN",
     "CERTIFICATE_REQUIRED",
     "CERTIFICATE_EXPIRED",
+    "HANDSHAKE_FAILURE",  # with TLS 1.2, for one that is missing
 )
 """Endings of what OpenSSL calls a server's alert about our certificate."""
 AGREE = "harness provision CLUSTER.yaml makes both sides agree; else another server has that address"
@@ -33,10 +34,10 @@ class Trust:
 
     Examples
     --------
-    >>> Trust(Path("nowhere.pem")).context()
+    >>> Trust(Path("nowhere.pem")).context()  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    harness.errors.UsageError: nowhere.pem: no certificate can be read: harness provision CLUSTER.yaml writes it
+    harness.errors.UsageError: nowhere.pem: no certificate can be read: harness provision CLUSTER.yaml ...
     """
 
     authority: Path
@@ -78,8 +79,12 @@ class Trust:
                 what = f"{server} shows a certificate for which {self.authority} does not vouch"
                 return UsageError(f"{what}: {cause.verify_message}", AGREE)
             if isinstance(cause, ssl.SSLError) and (cause.reason or "").endswith(OBJECTIONS):
-                ours = self.certificate or "without one"
-                return UsageError(f"{server} does not accept the certificate {ours}: {cause.reason}", AGREE)
+                ours = (
+                    f"does not accept {self.certificate}"
+                    if self.certificate
+                    else "wants a certificate of ours"
+                )
+                return UsageError(f"{server} {ours}: {cause.reason}", AGREE)
         return None
 
 

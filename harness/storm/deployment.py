@@ -11,6 +11,7 @@ from typing import Any, Protocol, assert_never
 from harness.errors import ClusterError
 from harness.experiments.config import Experiment
 from harness.experiments.contracts import TopicNames, WorkerSeen
+from harness.machine.broker import Broker
 from harness.machine.masking import SecretMask
 from harness.plans import (
     ACKER,
@@ -81,8 +82,8 @@ class OfTheHarness:
         The experiment's.
     topology : str
         Storm's name for it.
-    bootstrap : str
-        The Kafka broker.
+    broker : Broker
+        The Kafka broker, which is reached by TLS where it has that.
     topics : TopicNames
         Inputs and output.
     jars : Path
@@ -96,7 +97,7 @@ class OfTheHarness:
         experiment: Experiment,
         own: Topology,
         topology: str,
-        bootstrap: str,
+        broker: Broker,
         topics: TopicNames,
         jars: Path,
         folder: Path,
@@ -105,7 +106,7 @@ class OfTheHarness:
         self.jar = jars / "topologies.jar"
         self._experiment = experiment
         self._own = own
-        self._bootstrap = bootstrap
+        self._broker = broker
         self._topics = topics
         self._folder = folder
 
@@ -124,7 +125,7 @@ class OfTheHarness:
             self._own,
             self.topology,
             configuration,
-            bootstrap=self._bootstrap,
+            broker=self._broker,
             topics=self._topics,
         )
         topology_json.write_text(json.dumps(settings, indent=1))
@@ -215,14 +216,14 @@ class OfAJar:
 
 
 def submitter_of(
-    experiment: Experiment, name: str, bootstrap: str, topics: TopicNames, jars: Path, folder: Path
+    experiment: Experiment, name: str, broker: Broker, topics: TopicNames, jars: Path, folder: Path
 ) -> Submitter:
     """Return what submits an experiment's topology under a name: one of the harness's jars, or its own."""
     match experiment.topology:
         case Topology() as own:
-            return OfTheHarness(experiment, own, name, bootstrap, topics, jars, folder)
+            return OfTheHarness(experiment, own, name, broker, topics, jars, folder)
         case JarTopology() as brought:
-            return OfAJar(experiment, brought, name, bootstrap, topics)
+            return OfAJar(experiment, brought, name, broker.bootstrap, topics)
         case unknown:
             assert_never(unknown)
 

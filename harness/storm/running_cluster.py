@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from harness.errors import ClusterError
 from harness.experiments.step_faults import FaultMaker
+from harness.machine.broker import Broker
 from harness.machine.servers import ServerHomes
 from harness.plans import Frozen, WorkerNode
 from harness.storm.nimbus import Nimbus
@@ -56,8 +57,8 @@ class RunningCluster(PlanFolder, Protocol):
         """Why a worker cannot start."""
 
     @property
-    def bootstrap(self) -> str:
-        """``host:port`` of the Kafka broker."""
+    def broker(self) -> Broker:
+        """The Kafka broker."""
 
     @property
     def hosts(self) -> Path:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from harness.experiments.config import Experiment
 from harness.experiments.contracts import TopicNames
+from harness.machine.broker import Broker
 from harness.plans import Batching, Relief, TopologyConfiguration
 from harness.topologies.bounds import StormValue
 from harness.topologies.test_topology import Topology
@@ -25,7 +26,7 @@ def topology_settings(
     topology: str,
     configuration: TopologyConfiguration,
     *,
-    bootstrap: str,
+    broker: Broker,
     topics: TopicNames,
 ) -> dict[str, Any]:
     """Return ``topology.json`` of the test topologies.
@@ -40,8 +41,8 @@ def topology_settings(
         Storm's name for this submission.
     configuration : TopologyConfiguration
         Executors and workers to submit with.
-    bootstrap : str
-        The Kafka broker.
+    broker : Broker
+        The Kafka broker, which is reached by TLS where it has that.
     topics : TopicNames
         An input topic for each spout, the output topic, and one for the routing tables of each component with
         key groups.
@@ -66,6 +67,7 @@ def topology_settings(
         }
         for c in plan.components
     }
+    spout, security = own.spout.model_dump(mode="json"), broker.client_settings
     return {
         "name": topology,
         "components": components,
@@ -76,11 +78,16 @@ def topology_settings(
         },
         "seed": workload.seed,
         "spout": {
-            "bootstrap": bootstrap,
+            "bootstrap": broker.address,
             "group": topology,
-            **own.spout.model_dump(mode="json"),
+            **spout,
+            "consumer": {**spout["consumer"], **security},
         },
-        "sink": {"bootstrap": bootstrap, "topic": topics.output, "producer": dict(own.producer)},
+        "sink": {
+            "bootstrap": broker.address,
+            "topic": topics.output,
+            "producer": {**own.producer, **security},
+        },
         "storm": {**experiment.storm_settings(), "topology.workers": configuration.workers},
     }
 

@@ -22,6 +22,7 @@ from harness.errors import ClusterError
 from harness.experiments.schedule import BegunSchedule, Due, OffsetsNs, Schedule
 from harness.experiments.turns import Turns
 from harness.experiments.workload_tables import SENT
+from harness.machine.trust import Trust
 from harness.workload.process import Inbox, Outbox, Process, Ready
 from harness.workload.wire import OwnWire, Wire
 
@@ -43,6 +44,7 @@ class GeneratorSettings:
     bootstrap: str
     topics: Mapping[str, int]
     wire: Wire
+    trust: Trust | None
 
 
 class Begin(NamedTuple):
@@ -122,6 +124,8 @@ class Generator:
         What records look like; by default those of the harness's topologies, without payload.
     first_id : int
         Identifier of the first message of all.
+    trust : Trust, optional
+        How the broker's certificate is known, where it speaks TLS at that address.
 
     Raises
     ------
@@ -137,9 +141,14 @@ class Generator:
     """
 
     def __init__(
-        self, bootstrap: str, topics: Mapping[str, int], wire: Wire | None = None, first_id: int = 0
+        self,
+        bootstrap: str,
+        topics: Mapping[str, int],
+        wire: Wire | None = None,
+        first_id: int = 0,
+        trust: Trust | None = None,
     ) -> None:
-        settings = GeneratorSettings(bootstrap, topics, wire or OwnWire())
+        settings = GeneratorSettings(bootstrap, topics, wire or OwnWire(), trust)
         self._process = Process("generator", _run, settings)
         self.next_id = first_id
         self.sending = False
@@ -250,7 +259,7 @@ class Generator:
 def _run(inbox: Inbox, results: Outbox, settings: GeneratorSettings) -> None:
     # The client's thread must give way soon when a message is due (Python's default is 5 ms).
     sys.setswitchinterval(0.0005)
-    producer = Producer(settings.bootstrap, *settings.topics)
+    producer = Producer(settings.bootstrap, *settings.topics, trust=settings.trust)
     sender = _Sender(inbox, results, producer, settings)
     results.put(Ready())
     while True:
@@ -294,7 +303,7 @@ class _Sender:
             while not self._stopped_before(time.monotonic_ns() + REPORT_NS):
                 pass
         if self._producer.unanswered:
-            require_reachable(self._producer.bootstrap)
+            require_reachable(self._producer.bootstrap, self._producer.trust)
         self._done += self._producer.flush(FLUSH_TIMEOUT_S)
         self._report(time.monotonic_ns())
         self._results.put(Stopped(next_id))
@@ -322,7 +331,7 @@ class _Sender:
         oldest = next(iter(self._times.values()), None)
         if oldest is not None and now_ns - max(oldest[1], self._asked_ns) > SILENCE_NS:
             self._asked_ns = now_ns
-            require_reachable(self._producer.bootstrap)
+            require_reachable(self._producer.bootstrap, self._producer.trust)
 
     def _report(self, now_ns: int) -> None:
         self._report_ns = now_ns + REPORT_NS

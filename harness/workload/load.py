@@ -10,6 +10,7 @@ import pyarrow as pa
 from harness.backends.kafka.client import PARTITIONS, Topics
 from harness.experiments.schedule import Due, Poisson, Schedule
 from harness.experiments.workload_tables import RECEIVED, SENT
+from harness.machine.trust import Trust
 from harness.workload.generator import Generator
 from harness.workload.receiver import Receiver
 from harness.workload.wire import Foreign, OwnWire, Wire
@@ -35,6 +36,8 @@ class KafkaLoad:
         Identifier of the first message of all; identifiers only grow.
     group : str
         Consumer group of the topology's spouts; empty when it is not known.
+    trust : Trust, optional
+        How the broker's certificate is known, where it speaks TLS at that address.
 
     Raises
     ------
@@ -50,16 +53,17 @@ class KafkaLoad:
         wire: Wire | None = None,
         first_id: int = 0,
         group: str = "",
+        trust: Trust | None = None,
     ) -> None:
         self._group = group
-        self._topics = Topics(bootstrap)
+        self._topics = Topics(bootstrap, trust)
         self.input_topics: Mapping[str, int] = {name: i * PARTITIONS for i, name in enumerate(input_topics)}
         self.output_topic = output_topic
         wire = wire or OwnWire()
         self.by_broker = wire.by_broker
-        self.receiver = Receiver(bootstrap, output_topic, wire=wire)
+        self.receiver = Receiver(bootstrap, output_topic, wire=wire, trust=trust)
         try:
-            self.generator = Generator(bootstrap, input_topics, wire, first_id)
+            self.generator = Generator(bootstrap, input_topics, wire, first_id, trust)
         except BaseException:
             self.receiver.close()
             raise

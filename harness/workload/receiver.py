@@ -12,6 +12,7 @@ import pyarrow as pa
 from harness.backends.kafka.client import Consumer, Offsets, require_reachable
 from harness.errors import ClusterError
 from harness.experiments.workload_tables import RECEIVED
+from harness.machine.trust import Trust
 from harness.workload.process import Inbox, Outbox, Process, Ready
 from harness.workload.wire import Foreign, OwnWire, Wire
 
@@ -30,6 +31,7 @@ class ReceiverSettings:
     topic: str
     offsets: Offsets | None
     wire: Wire
+    trust: Trust | None
 
 
 class Batch(NamedTuple):
@@ -60,14 +62,19 @@ class Receiver:
     """
 
     def __init__(
-        self, bootstrap: str, topic: str, offsets: Offsets | None = None, wire: Wire | None = None
+        self,
+        bootstrap: str,
+        topic: str,
+        offsets: Offsets | None = None,
+        wire: Wire | None = None,
+        trust: Trust | None = None,
     ) -> None:
         self.topic = topic
         self.records = 0
         self.foreign_records = 0
         self.foreign: tuple[Foreign, ...] = ()
         self.positions: Offsets = np.zeros(0, dtype=np.int64)
-        settings = ReceiverSettings(bootstrap, topic, offsets, wire or OwnWire())
+        settings = ReceiverSettings(bootstrap, topic, offsets, wire or OwnWire(), trust)
         self._process = Process("receiver", _run, settings)
         try:
             self._process.wait_ready()
@@ -126,7 +133,7 @@ class Receiver:
 
 
 def _run(inbox: Inbox, results: Outbox, settings: ReceiverSettings) -> None:
-    consumer = Consumer(settings.bootstrap, settings.topic, settings.offsets)
+    consumer = Consumer(settings.bootstrap, settings.topic, settings.offsets, settings.trust)
     results.put(Ready())
     # The parent learns where reading begins, also when nothing ever comes.
     results.put(Batch(RECEIVED.empty_table(), 0, (), consumer.positions.copy()))
@@ -138,5 +145,5 @@ def _run(inbox: Inbox, results: Outbox, settings: ReceiverSettings) -> None:
             results.put(Batch(decoded.rows, decoded.records, decoded.foreign, consumer.positions.copy()))
             heard = time.monotonic()
         elif time.monotonic() - heard > QUIET_S:
-            require_reachable(settings.bootstrap)
+            require_reachable(settings.bootstrap, settings.trust)
             heard = time.monotonic()

@@ -17,7 +17,7 @@ from hosts import Provisioned, harness
 from neo4j import GraphDatabase
 from neo4j.exceptions import AuthError
 
-from harness.backends.hosts.provision import bootstrap_of, neo4j_of, nimbus_of
+from harness.backends.hosts.provision import broker_of, neo4j_of, nimbus_of
 from harness.backends.hosts.variables import TOKEN_FILE
 from harness.backends.kafka.client import Consumer, Producer, Topics
 from harness.backends.optional_servers import influxd, neo4j_home
@@ -69,16 +69,16 @@ def test_servers_give_way_to_who_measures(provisioned: Provisioned) -> None:
 
 
 def test_kafka_takes_a_record_and_gives_it_back(provisioned: Provisioned) -> None:
-    bootstrap = bootstrap_of(provisioned.cluster)
+    broker = broker_of(provisioned.cluster)
     with provisioned.network.entered():
-        with Topics(bootstrap) as topics:
+        with Topics(broker.address, broker.trust) as topics:
             topics.create("round-trip")
-        producer = Producer(bootstrap, "round-trip")
+        producer = Producer(broker.address, "round-trip", trust=broker.trust)
         producer.send(3, b"there and back", 7)
         sent = producer.flush(30)
         producer.close()
         assert [(d.tag, d.error) for d in sent] == [(7, None)]
-        consumer = Consumer(bootstrap, "round-trip")
+        consumer = Consumer(broker.address, "round-trip", trust=broker.trust)
         deadline = time.monotonic() + 30
         while not (records := consumer.poll(500)):
             assert time.monotonic() < deadline
@@ -93,7 +93,7 @@ def test_a_stranger_in_the_network_reaches_no_server(provisioned: Provisioned) -
     try:
         with provisioned.network.entered():
             optional = {8086: influxd(), 7687: neo4j_home()}
-            for port in (2181, 6627, 9092, *(port for port, there in optional.items() if there)):
+            for port in (2181, 6627, 9094, *(port for port, there in optional.items() if there)):
                 socket.create_connection((address, port), timeout=5).close()  # we may
                 with pytest.raises(TimeoutError):
                     socket.create_connection((address, port), timeout=1, source_address=(stranger, 0))

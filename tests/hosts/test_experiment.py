@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from hosts import NAME, ROOT, SHIPPED, SHORT, STAMPS_MS, Answer, Provisioned, harness
 
-from harness.backends.hosts.provision import bootstrap_of, nimbus_of
+from harness.backends.hosts.provision import broker_of, nimbus_of
 from harness.backends.hosts.slow_link import slowed
 from harness.backends.kafka.client import Topics
 from harness.experiments.cluster_file import ClusterFile
@@ -51,7 +51,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def interrupted(provisioned: Provisioned, runs: Path) -> Answer:
     """How the run ended that lost node-2 in the burn-in of its first step."""
-    with provisioned.network.entered(), Topics(bootstrap_of(provisioned.cluster)) as topics:
+    broker = broker_of(provisioned.cluster)
+    with provisioned.network.entered(), Topics(broker.address, broker.trust) as topics:
         topics.create(OTHERS)
         topics.create(LEFT)
     provisioned.state.write_left(Left(topology=("quick-20260102t030406z",), topic=(LEFT, "gone-already")))
@@ -217,7 +218,8 @@ def test_what_runs_put_on_the_cluster_is_removed_and_nothing_else(provisioned: P
     assert run.finished_steps == (0, 1)
     with provisioned.network.entered():
         assert dict(nimbus_of(provisioned.cluster).cluster_summary().topologies) == {}
-        with Topics(bootstrap_of(provisioned.cluster)) as topics:
+        broker = broker_of(provisioned.cluster)
+        with Topics(broker.address, broker.trust) as topics:
             assert {name for name in topics.names() if name.startswith("quick-")} == {OTHERS}
             topics.delete(OTHERS)
     assert provisioned.state.left() == Left()

@@ -51,7 +51,7 @@ def test_a_topology_whose_submitter_gave_no_answer_is_removed(
 
     def submitting(cluster: RemoteCluster) -> None:
         folder = tmp_path / "submission"
-        submitter = submitter_of(experiment, name, cluster.bootstrap, topics, jars(), folder)
+        submitter = submitter_of(experiment, name, cluster.broker, topics, jars(), folder)
         there = StormDeployment(experiment, cluster, submitter, Nowhere(), jars(), folder)
         try:
             there.submit(expand_steps(experiment)[0].configuration)
@@ -74,7 +74,7 @@ def test_somebodys_topology_of_that_name_is_left_alone(provisioned: Provisioned,
     with remote_cluster(experiment.cluster, servers.install(), home, jars(), lambda _: None) as cluster:
         folder = tmp_path / "submission"
         submitter = submitter_of(
-            experiment, name, cluster.bootstrap, TopicNames({"spout": "in"}, "out"), jars(), folder
+            experiment, name, cluster.broker, TopicNames({"spout": "in"}, "out"), jars(), folder
         )
 
         def deployed() -> StormDeployment:

@@ -12,8 +12,9 @@ import pytest
 from hosts import Provisioned, harness
 
 from harness.backends.hosts.certificates import Certificates
-from harness.backends.hosts.provision import influxdb_of
+from harness.backends.hosts.provision import broker_of, influxdb_of
 from harness.backends.influxdb.api import InfluxApi
+from harness.backends.kafka.client import Topics
 from harness.backends.optional_servers import influxd
 from harness.errors import UsageError
 from harness.machine.trust import Trust
@@ -56,10 +57,28 @@ def names(provisioned: Provisioned) -> str:
 
 def test_keys_are_for_their_servers_alone(provisioned: Provisioned) -> None:
     found = provisioned.on("control", "sudo find /etc/harness -name '*key*.pem' -printf '%P %u %m\\n'").stdout
-    expected = {"influxdb/key.pem influxdb 400"} if influxd() else set()
+    expected = {"kafka/key.pem kafka 400"} | ({"influxdb/key.pem influxdb 400"} if influxd() else set())
     assert set(found.splitlines()) == expected
     authority = provisioned.state.certificates.certificate().read_text()
     assert provisioned.on("node-1", "cat /etc/harness/ca.pem").stdout == authority
+
+
+def test_kafka_answers_by_tls(provisioned: Provisioned) -> None:
+    """That records go there and back is in test_cluster.py."""
+    assert certificate_of(provisioned, 9094) == names(provisioned)
+
+
+def test_kafkas_plain_listener_is_for_workers_only(provisioned: Provisioned) -> None:
+    """The broker's own controller is for nobody else."""
+    address = provisioned.address("control")
+    with provisioned.network.entered():
+        for port in (9092, 9093):
+            with pytest.raises(TimeoutError):
+                socket.create_connection((address, port), timeout=1)
+    tried = "exec 3<> /dev/tcp/{}/{}"
+    for port, there in ((9092, True), (9093, False)):
+        connect = f"timeout 5 bash -c '{tried.format(address, port)}'"
+        assert (provisioned.on("node-1", connect).returncode == 0) == there, port
 
 
 @without_influxdb
@@ -75,14 +94,17 @@ def test_influxdb_answers_by_tls_only(provisioned: Provisioned) -> None:
         plain.close()
 
 
-@without_influxdb
 def test_a_client_with_another_authority_is_told_which_file(provisioned: Provisioned, other: Path) -> None:
-    api: InfluxApi = influxdb_of(provisioned.cluster)
+    broker = broker_of(provisioned.cluster)
     with provisioned.network.entered(), pytest.raises(UsageError) as refused:
-        api.answers()
-    assert str(refused.value).startswith(
-        f"influxdb at {api.url} shows a certificate for which {other} {OTHERS_SAID}"
-    )
+        Topics(broker.address, broker.trust)
+    said = f"shows a certificate for which {other} {OTHERS_SAID}"
+    assert str(refused.value).startswith(f"kafka at {broker.address} {said}")
     told = harness("cluster", "status", provisioned.cluster.name)
     assert told.status == 1
-    assert any(p.startswith(f"influxdb at {api.url}") and str(other) in p for p in told.result["problems"])
+    servers = [f"the server at {broker.address}"]
+    if influxd():
+        api: InfluxApi = influxdb_of(provisioned.cluster)
+        servers.append(f"influxdb at {api.url}")
+    for server in servers:
+        assert any(p.startswith(f"{server} {said}") for p in told.result["problems"]), told.result["problems"]

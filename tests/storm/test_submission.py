@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.experiments.config import Experiment
 from harness.experiments.contracts import TopicNames
 from harness.experiments.loading import expand_steps, load
+from harness.machine.broker import Broker
 from harness.storm.submission import (
     MainOfAJar,
     MetricsAddress,
@@ -19,6 +21,8 @@ from harness.storm.submission import (
     topology_settings,
 )
 from harness.topologies import TOPOLOGIES
+
+PLAIN = Broker("b:1")
 
 
 def _experiment(batching: object) -> Experiment:
@@ -62,16 +66,32 @@ def test_what_is_done_about_full_queues_is_whole() -> None:
     assert {key: made[key] for key in whole} == whole
 
 
-def submitted(name: str) -> object:
+def submitted(name: str, broker: Broker = PLAIN) -> dict[str, Any]:
     experiment = load(name)
     return topology_settings(
         experiment,
         experiment.topology.own(),
         "t",
         experiment.configuration(experiment.steps.plan[0]),
-        bootstrap="b:1",
+        broker=broker,
         topics=TopicNames(dict.fromkeys(experiment.topology.entrances, "in"), "out"),
     )
+
+
+def test_topologies_of_the_harness_go_to_a_broker_by_tls_where_it_has_that() -> None:
+    plain, secured = submitted("diamond"), submitted("diamond", Broker("b:1", "b:2", ca_file="/etc/ca.pem"))
+    tls = {
+        "security.protocol": "SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": "/etc/ca.pem",
+    }
+    for end, clients in (("spout", "consumer"), ("sink", "producer")):
+        assert plain[end]["bootstrap"] == "b:1"
+        assert secured[end] == {
+            **plain[end],
+            "bootstrap": "b:2",
+            clients: {**plain[end][clients], **tls},
+        }
 
 
 BEFORE = json.loads((Path(__file__).parent / "submitted/thesis.json").read_text())

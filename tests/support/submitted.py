@@ -63,7 +63,7 @@ def submitted_topology(cluster: LocalCluster, experiment: Experiment, folder: Pa
             experiment.topology.own(),
             name,
             asked(1, 2, experiment),
-            bootstrap=cluster.bootstrap,
+            broker=cluster.broker,
             topics=names,
         )
         (folder / "topology.json").write_text(json.dumps(settings))

@@ -96,7 +96,7 @@ def measured(
         kill = Kill(influx_server, relay)
         target = MetricsAddress(relay.url, str(influx_server.token_file), str(influx_server.spool))
         topics = TopicNames.of(name, experiment.topology.entrances)
-        submitter = submitter_of(experiment, name, cluster.bootstrap, topics, jars(), folder / "submission")
+        submitter = submitter_of(experiment, name, cluster.broker, topics, jars(), folder / "submission")
         deployment = StormDeployment(experiment, cluster, submitter, target, jars(), folder / "submission")
         recorder = Recorder(run, kill, {"influxdb": lambda step: store.write_events(events_of(run, step))})
         Campaign(experiment, run, OutsideWorld(deployment, load, store), recorder).carry_out()

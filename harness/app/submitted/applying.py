@@ -238,7 +238,7 @@ def standing(
     with temporary_home() as home, given_store(experiment.metrics, topology.name) as store:
         cluster = StandingCluster(facts.cluster, homes, home)
         topics = TopicNames.of(topology.name, experiment.topology.entrances, experiment.topology.key_groups)
-        submitter = submitter_of(experiment, topology.name, cluster.bootstrap, topics, jars(), home)
+        submitter = submitter_of(experiment, topology.name, cluster.broker, topics, jars(), home)
         target = MetricsAddress("")  # nothing is submitted
         deployment = StormDeployment(experiment, cluster, submitter, target, jars(), home / "submission")
         yield StandingTopology(topology, cluster, deployment, store, times)

@@ -21,12 +21,13 @@ from harness.backends.hosts.certificates import Subject
 from harness.backends.hosts.host_network import HostNetwork
 from harness.backends.hosts.state import ProvisionedState
 from harness.backends.hosts.terraform import Terraform
-from harness.backends.hosts.variables import variables
+from harness.backends.hosts.variables import AUTHORITY_FILE, variables
 from harness.backends.influxdb.api import InfluxApi
 from harness.backends.neo4j import server as neo4j_server
 from harness.errors import ClusterError, HarnessError, MissingTool, UsageError
 from harness.experiments.cluster_file import DATA_SERVERS, ClusterFile, ClusterRole, ExistingHosts, LocalHosts
 from harness.machine import server_archive, servers
+from harness.machine.broker import Broker
 from harness.machine.server_archive import ServerArchive, digest, jars_of, storm_and_kafka
 from harness.machine.server_config import Ports
 from harness.machine.server_process import kafka_answers
@@ -35,7 +36,7 @@ from harness.storm.nimbus import Nimbus
 Say = Callable[[str], None]
 POLL_S = 0.5
 REGISTERED_WITHIN_S = 90.0
-SERVERS_WITH_TLS: tuple[ClusterRole, ...] = ("influxdb",)
+SERVERS_WITH_TLS: tuple[ClusterRole, ...] = ("influxdb", "kafka")
 
 
 @dataclass(frozen=True)
@@ -201,17 +202,7 @@ def status(name: str) -> ClusterStatus:
             wanted = {address(cluster, m.name) for m in cluster.having("supervisor")}
             missing = sorted(wanted - {s.address for s in summary.supervisors})
             problems += [f"no supervisor at {a} has registered with nimbus" for a in missing]
-        host, _, port = bootstrap_of(cluster).rpartition(":")
-        if not kafka_answers(host, int(port)):
-            problems.append(f"kafka at {host}:{port} does not answer")
-        there = {role: cluster.having(role)[0].name for role in record.data_servers}
-        try:
-            if "influxdb" in there and not influxdb_of(cluster).answers():
-                problems.append(f"influxdb on {there['influxdb']} does not answer")
-        except UsageError as error:  # of its certificate
-            problems.append(str(error))
-        if "neo4j" in there and not neo4j_server.shakes_hands(address(cluster, there["neo4j"])):
-            problems.append(f"neo4j on {there['neo4j']} does not answer")
+        problems += _silent(cluster, record.data_servers)
     if record.phase != "ready":
         problems.insert(0, f"it is half-provisioned: harness provision goes on ({record.phase})")
     return ClusterStatus(name, record.phase, hosts, storm, registered, topologies, tuple(problems))
@@ -235,9 +226,23 @@ def nimbus_of(cluster: ClusterFile) -> Nimbus:
     return Nimbus(address(cluster, cluster.having("nimbus")[0].name), Ports().nimbus)
 
 
-def bootstrap_of(cluster: ClusterFile) -> str:
-    """Return ``host:port`` of the cluster's Kafka broker."""
-    return f"{address(cluster, cluster.having('kafka')[0].name)}:{Ports().kafka}"
+def broker_of(cluster: ClusterFile) -> Broker:
+    """Return the cluster's Kafka broker."""
+    state, ports = ProvisionedState(cluster.name), Ports()
+    host = state.addresses()[cluster.having("kafka")[0].name]
+    return Broker(f"{host}:{ports.kafka}", f"{host}:{ports.kafka_tls}", state.trust, AUTHORITY_FILE)
+
+
+def broker_answers(broker: Broker) -> bool:
+    """Return True if a broker answers, where the harness itself asks it.
+
+    Raises
+    ------
+    UsageError
+        When its certificate is not one that is trusted.
+    """
+    host, _, port = broker.address.rpartition(":")
+    return kafka_answers(host, int(port), broker.trust)
 
 
 def influxdb_of(cluster: ClusterFile) -> InfluxApi:
@@ -249,6 +254,26 @@ def influxdb_of(cluster: ClusterFile) -> InfluxApi:
 def neo4j_of(cluster: ClusterFile) -> str:
     """Return the address of the cluster's Neo4j."""
     return f"bolt://{address(cluster, cluster.having('neo4j')[0].name)}:{neo4j_server.PORT}"
+
+
+def _silent(cluster: ClusterFile, data_servers: tuple[str, ...]) -> Iterator[str]:
+    """Give a line for each server beside Nimbus that does not answer, or shows another certificate."""
+    broker = broker_of(cluster)
+    there = {role: cluster.having(role)[0].name for role in data_servers}
+    asked: dict[str, Callable[[], bool]] = {
+        f"kafka at {broker.address}": lambda: broker_answers(broker),
+    }
+    if "influxdb" in there:
+        asked[f"influxdb on {there['influxdb']}"] = lambda: influxdb_of(cluster).answers()
+    if "neo4j" in there:
+        host = address(cluster, there["neo4j"])
+        asked[f"neo4j on {there['neo4j']}"] = lambda: neo4j_server.shakes_hands(host)
+    for name, answers in asked.items():
+        try:
+            if not answers():
+                yield f"{name} does not answer"
+        except UsageError as error:
+            yield str(error)
 
 
 def _data_servers(cluster: ClusterFile, archives: Path) -> dict[str, ServerArchive]:

@@ -27,7 +27,7 @@ from harness.backends.hosts import clocks, probing
 from harness.backends.hosts.clocks import HostClock
 from harness.backends.hosts.data_servers import login_of, named, require_named
 from harness.backends.hosts.host_faults import faults_of
-from harness.backends.hosts.provision import bootstrap_of, network, nimbus_of
+from harness.backends.hosts.provision import broker_answers, broker_of, network, nimbus_of
 from harness.backends.hosts.reach import Reach, reached
 from harness.backends.hosts.state import ProvisionedState, known
 from harness.backends.hosts.unequal_hosts import require_local, unequal
@@ -42,7 +42,6 @@ from harness.machine import host_logs
 from harness.machine.host_ports import address_towards
 from harness.machine.server_archive import digest
 from harness.machine.server_config import LOOPBACK, Ports
-from harness.machine.server_process import kafka_answers
 from harness.machine.servers import ServerHomes
 from harness.machine.ssh import Login, Shell
 from harness.plans import WorkerNode
@@ -101,8 +100,8 @@ class RemoteCluster(FixedNodes):
         self.homes = homes
         self.home = home
         self.nimbus = nimbus_of(cluster)
-        self.bootstrap = bootstrap_of(cluster)
-        self.here = address_towards(self.bootstrap)
+        self.broker = broker_of(cluster)
+        self.here = address_towards(self.broker.address)
         self.worker_output = UnwatchedStarts()
         first = Ports().slot_base
         self.nodes: tuple[WorkerNode, ...] = tuple(
@@ -148,9 +147,8 @@ class RemoteCluster(FixedNodes):
         hint = f"harness cluster status {self._cluster.name}"
         if isinstance(self._cluster.hosts, ExistingHosts):
             hint += f"; to reach it {self.here} must be among hosts.controllers, or one of the hosts"
-        host, _, port = self.bootstrap.rpartition(":")
-        if not kafka_answers(host, int(port)):
-            raise ClusterError(f"kafka at {self.bootstrap} does not answer", hint)
+        if not broker_answers(self.broker):
+            raise ClusterError(f"kafka at {self.broker.address} does not answer", hint)
         registered = {s.address: s.slots for s in self.nimbus.cluster_summary().supervisors}
         for node in self.nodes:
             if registered.get(node.address) != len(node.slots):
@@ -235,7 +233,7 @@ class RemoteCluster(FixedNodes):
             self.nimbus.kill(name)
             self.unpin(name)
         if left.topic:
-            with Topics(self.bootstrap) as topics:
+            with Topics(self.broker.address, self.broker.trust) as topics:
                 for name in topics.names() & set(left.topic):
                     topics.delete(name)
         self._state.write_left(Left())

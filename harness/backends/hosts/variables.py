@@ -86,6 +86,7 @@ def variables(
             "nimbus": ports.nimbus,
             "kafka": ports.kafka,
             "kafka_controller": ports.kafka_controller,
+            "kafka_tls": ports.kafka_tls,
             "supervisor": ports.supervisor_base,
             "first_slot": ports.slot_base,
             "influxdb": influxdb_api.PORT,

@@ -27,6 +27,7 @@ from kafka.errors import (
 from kafka.structs import OffsetAndMetadata
 
 from harness.errors import ClusterError
+from harness.machine.trust import Trust
 
 PARTITIONS = 16
 """Partitions of a topic: as many as the spout has tasks."""
@@ -82,21 +83,33 @@ def _one_line(bootstrap: str, doing: str) -> Iterator[None]:
         raise ClusterError(f"kafka at {bootstrap}: cannot {doing}: {reason}") from e
 
 
-def require_reachable(bootstrap: str, timeout_s: float = 5.0) -> None:
+def require_reachable(bootstrap: str, trust: Trust | None = None, timeout_s: float = 5.0) -> None:
     """Connect to the broker's port and hang up.
 
-    The client library waits for a broker that is gone without ever saying so; this says so.
+    The client library waits for a broker that is gone, or whose certificate it does not accept, without ever
+    saying so; this says so.
 
     Raises
     ------
     ClusterError
         When nothing answers at that address.
+    UsageError
+        When its certificate is not one that is trusted.
     """
     host, _, port = bootstrap.rpartition(":")
     try:
-        socket.create_connection((host, int(port)), timeout=timeout_s).close()
+        with socket.create_connection((host, int(port)), timeout=timeout_s) as plain:
+            if trust is not None:
+                trust.context().wrap_socket(plain, server_hostname=host).close()
     except (OSError, ValueError) as e:
+        if trust is not None and (objection := trust.objection(f"kafka at {bootstrap}", e)):
+            raise objection from None
         raise ClusterError(f"kafka at {bootstrap}: not reachable: {e}") from e
+
+
+def _security(trust: Trust | None) -> dict[str, Any]:
+    """Return what a client of the library is told: whom it trusts, if it speaks TLS at all."""
+    return {} if trust is None else {"security_protocol": "SSL", "ssl_context": trust.context()}
 
 
 class Topics:
@@ -106,6 +119,8 @@ class Topics:
     ----------
     bootstrap : str
         ``host:port`` of the broker.
+    trust : Trust, optional
+        How its certificate is known, where it speaks TLS at that address.
 
     Raises
     ------
@@ -120,12 +135,12 @@ class Topics:
     0
     """
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, trust: Trust | None = None) -> None:
         self.bootstrap = bootstrap
-        require_reachable(bootstrap)
+        require_reachable(bootstrap, trust)
         with _one_line(bootstrap, "connect"):
             self._admin = KafkaAdminClient(
-                bootstrap_servers=bootstrap, bootstrap_timeout_ms=CONNECT_TIMEOUT_MS
+                bootstrap_servers=bootstrap, bootstrap_timeout_ms=CONNECT_TIMEOUT_MS, **_security(trust)
             )
         self._known: dict[str, list[TopicPartition]] = {}
 
@@ -226,11 +241,20 @@ class Producer:
         ``host:port`` of the broker.
     topics : str
         One or more. Their partitions are counted together, in this order.
+    trust : Trust, optional
+        How its certificate is known, where it speaks TLS at that address.
     """
 
-    def __init__(self, bootstrap: str, *topics: str, delivery_timeout_ms: int = DELIVERY_TIMEOUT_MS) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        *topics: str,
+        trust: Trust | None = None,
+        delivery_timeout_ms: int = DELIVERY_TIMEOUT_MS,
+    ) -> None:
         self.bootstrap = bootstrap
-        require_reachable(bootstrap)
+        self.trust = trust
+        require_reachable(bootstrap, trust)
         with _one_line(bootstrap, "connect"):
             self._client = KafkaProducer(
                 bootstrap_servers=bootstrap,
@@ -244,6 +268,7 @@ class Producer:
                 enable_idempotence=True,
                 allow_auto_create_topics=False,
                 metrics_enabled=False,
+                **_security(trust),
             )
         self._places = [TopicPartition(t, p) for t in topics for p in range(self._partitions_of(t))]
         self._open: deque[tuple[int, int, Any]] = deque()
@@ -324,10 +349,12 @@ class Producer:
 class Consumer:
     """Reads all partitions of one topic, from the beginning or from given offsets."""
 
-    def __init__(self, bootstrap: str, topic: str, offsets: Offsets | None = None) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, offsets: Offsets | None = None, trust: Trust | None = None
+    ) -> None:
         self.bootstrap = bootstrap
         self.topic = topic
-        require_reachable(bootstrap)
+        require_reachable(bootstrap, trust)
         with _one_line(bootstrap, "connect"):
             self._client = KafkaConsumer(
                 bootstrap_servers=bootstrap,
@@ -342,6 +369,7 @@ class Consumer:
                 reconnect_backoff_max_ms=1_000,
                 allow_auto_create_topics=False,
                 metrics_enabled=False,
+                **_security(trust),
             )
             found = self._client.partitions_for_topic(topic)
         if not found:

@@ -25,6 +25,7 @@ from harness.errors import ClusterError, UsageError
 from harness.experiments.clusters import Local
 from harness.machine import sandbox, secret_files
 from harness.machine import server_config as config
+from harness.machine.broker import Broker
 from harness.machine.cgroups import CpuQuotas
 from harness.machine.class_archive import class_archive
 from harness.machine.companions import Companion
@@ -146,6 +147,11 @@ class LocalCluster:
     def bootstrap(self) -> str:
         """``host:port`` of the Kafka broker."""
         return f"{LOOPBACK}:{self.ports.kafka}"
+
+    @property
+    def broker(self) -> Broker:
+        """The Kafka broker, on loopback."""
+        return Broker(self.bootstrap)
 
     @property
     def here(self) -> str:

@@ -25,6 +25,7 @@ from harness.backends.running.carried_jar import TOKEN_ENTRY, carry
 from harness.errors import ClusterError, UsageError
 from harness.experiments.clusters import FoundNode, Running
 from harness.experiments.step_faults import NoFaults
+from harness.machine.broker import Broker
 from harness.machine.host_ports import address_towards
 from harness.machine.named_paths import user_folder
 from harness.machine.servers import ServerHomes
@@ -192,6 +193,7 @@ class RunningElsewhere(FixedNodes):
         self.home = home
         self.nimbus = nimbus_of(shape)
         self.bootstrap = shape.kafka
+        self.broker = Broker(shape.kafka)
         self.here = address_towards(shape.kafka)
         self.worker_output = UnwatchedStarts()
         self.nodes = tuple(
