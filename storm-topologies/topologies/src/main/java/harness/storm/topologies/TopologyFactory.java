@@ -6,7 +6,9 @@ import harness.storm.keygroups.RoutingBolt;
 import harness.storm.keygroups.TableGrouping;
 import harness.storm.topologies.TopologySettings.Component;
 import harness.storm.topologies.TopologySettings.Stream;
+import java.util.HashMap;
 import java.util.List;
+import org.apache.kafka.clients.CommonClientConfigs;
 import org.apache.storm.generated.StormTopology;
 import org.apache.storm.topology.BoltDeclarer;
 import org.apache.storm.topology.IRichBolt;
@@ -59,7 +61,19 @@ final class TopologyFactory {
 
     private KeyedTarget target(String keyed) {
         Component component = settings.components().get(keyed);
-        return new KeyedTarget(keyed, component.groups(), settings.spout().bootstrap(), component.topic());
+        return new KeyedTarget(keyed, component.groups(), broker(), component.topic());
+    }
+
+    /** Settings by which a Kafka client reaches the broker, as the spouts' do. */
+    private HashMap<String, Object> broker() {
+        HashMap<String, Object> broker = new HashMap<>();
+        broker.put(CommonClientConfigs.BOOTSTRAP_SERVERS_CONFIG, settings.spout().bootstrap());
+        settings.spout().consumer().forEach((name, value) -> {
+            if (name.startsWith("security.") || name.startsWith("ssl.")) {
+                broker.put(name, value);
+            }
+        });
+        return broker;
     }
 
     private void subscribe(BoltDeclarer bolt, Stream stream) {
