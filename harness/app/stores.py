@@ -79,7 +79,7 @@ class MetricServer(Store, Protocol):
 
     @property
     def trust(self) -> Trust | None:
-        """How its certificate is known on this machine; None where it speaks plain HTTP."""
+        """Files by which its certificate is known on this machine; None where it speaks plain HTTP."""
 
     @property
     def ca_file(self) -> str:

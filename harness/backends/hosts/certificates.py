@@ -32,7 +32,7 @@ AUTHORITY = "ca"
 
 
 @dataclass(frozen=True)
-class Subject:
+class Holder:
     """Whose certificate it is.
 
     Attributes
@@ -70,7 +70,7 @@ class Certificates:
         """Return the file of the key that belongs to a certificate."""
         return self._folder / f"{name}-key.pem"
 
-    def make(self, subjects: tuple[Subject, ...]) -> None:
+    def make(self, subjects: tuple[Holder, ...]) -> None:
         """Make the authority and a certificate for each subject, where they are not there as asked.
 
         Raises
@@ -81,15 +81,15 @@ class Certificates:
         if not importlib.util.find_spec("cryptography"):
             raise MissingTool("cryptography is not installed", "pip install 'storm-harness[hosts]'")
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        authority = Subject(AUTHORITY)
+        authority = Holder(AUTHORITY)
         if not self._lasts(authority):
             self._write(authority, ec.generate_private_key(ec.SECP256R1()))
         for subject in subjects:
             if not (self._lasts(subject) and self._signed(subject)):
                 self._write(subject, ec.generate_private_key(ec.SECP256R1()))
 
-    def values(self, subjects: tuple[Subject, ...]) -> dict[str, object]:
-        """Return what the hosts get of them: the authority's certificate, and each subject's with its key."""
+    def values(self, subjects: tuple[Holder, ...]) -> dict[str, object]:
+        """Return Ansible's variables: the authority's certificate, and each subject's with its key."""
         return {
             "authority": self.certificate().read_text(encoding="ascii"),
             "certificates": {
@@ -104,7 +104,7 @@ class Certificates:
     def _read(self, name: str) -> x509.Certificate:
         return x509.load_pem_x509_certificate(self.certificate(name).read_bytes())
 
-    def _lasts(self, subject: Subject) -> bool:
+    def _lasts(self, subject: Holder) -> bool:
         """Return True if a subject has a certificate with its names that does not end soon."""
         if not (self.certificate(subject.name).exists() and self.key(subject.name).exists()):
             return False
@@ -117,13 +117,13 @@ class Certificates:
             return not subject.hosts
         return list(names) == list(_names(subject))
 
-    def _signed(self, subject: Subject) -> bool:
+    def _signed(self, subject: Holder) -> bool:
         """Return True if a certificate is of today's authority."""
         authority = self._read(AUTHORITY).extensions.get_extension_for_class(x509.SubjectKeyIdentifier)
         signer = self._read(subject.name).extensions.get_extension_for_class(x509.AuthorityKeyIdentifier)
         return signer.value.key_identifier == authority.value.digest
 
-    def _write(self, subject: Subject, key: ec.EllipticCurvePrivateKey) -> None:
+    def _write(self, subject: Holder, key: ec.EllipticCurvePrivateKey) -> None:
         """Write a subject's key and certificate, signed by the authority; the authority signs its own."""
         own = subject.name == AUTHORITY
         signer = key if own else self._authority_key()
@@ -171,7 +171,7 @@ def _called(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
 
 
-def _names(subject: Subject) -> Iterator[x509.GeneralName]:
+def _names(subject: Holder) -> Iterator[x509.GeneralName]:
     for host in subject.hosts:
         try:
             yield x509.IPAddress(ipaddress.IPv4Address(host))

@@ -17,7 +17,7 @@ from typing import Any
 from harness.backends import optional_servers
 from harness.backends.hosts import ansible, host_network, terraform
 from harness.backends.hosts.ansible import PlaybookResult, TaskDone, Watcher
-from harness.backends.hosts.certificates import Subject
+from harness.backends.hosts.certificates import Holder
 from harness.backends.hosts.host_network import HostNetwork
 from harness.backends.hosts.state import ProvisionedState
 from harness.backends.hosts.terraform import Terraform
@@ -286,10 +286,10 @@ def _data_servers(cluster: ClusterFile, archives: Path) -> dict[str, ServerArchi
     return found
 
 
-def _subjects(cluster: ClusterFile) -> tuple[Subject, ...]:
+def _subjects(cluster: ClusterFile) -> tuple[Holder, ...]:
     """Return who gets a certificate: each server that speaks TLS, with the names of its host."""
     return tuple(
-        Subject(role, (machine.name, address(cluster, machine.name)))
+        Holder(role, (machine.name, address(cluster, machine.name)))
         for role in SERVERS_WITH_TLS
         for machine in cluster.having(role)
     )

@@ -19,7 +19,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from harness.backends.hosts.certificates import Certificates, Subject
+from harness.backends.hosts.certificates import Certificates, Holder
 from harness.backends.hosts.variables import literal_yaml
 from harness.errors import HarnessError, MissingTool, UsageError
 from harness.experiments.cluster_file import DATA_SERVERS, ClusterFile, ExistingHosts
@@ -134,7 +134,7 @@ class ProvisionedState:
 
     @property
     def trust(self) -> Trust:
-        """How its servers are known on this machine."""
+        """Files by which its servers are known on this machine."""
         return Trust(self.certificates.certificate())
 
     @property
@@ -210,7 +210,7 @@ class ProvisionedState:
         self._write("variables.json", json.dumps(values, indent=1) + "\n")
         self._write("variables.yaml", literal_yaml(values) + "\n")
 
-    def make_certificates(self, subjects: tuple[Subject, ...]) -> None:
+    def make_certificates(self, subjects: tuple[Holder, ...]) -> None:
         """Make what certificates are missing or not as asked, and keep them for Ansible, mode 0600."""
         self.certificates.make(subjects)
         self._write("certificates.json", json.dumps(self.certificates.values(subjects)) + "\n")

@@ -108,7 +108,7 @@ def require_reachable(bootstrap: str, trust: Trust | None = None, timeout_s: flo
 
 
 def _security(trust: Trust | None) -> dict[str, Any]:
-    """Return what a client of the library is told: whom it trusts, if it speaks TLS at all."""
+    """Return a client's settings of TLS; none in plain text."""
     return {} if trust is None else {"security_protocol": "SSL", "ssl_context": trust.context()}
 
 

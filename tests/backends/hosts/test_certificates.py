@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from harness.backends.hosts import certificates
-from harness.backends.hosts.certificates import Certificates, Subject
+from harness.backends.hosts.certificates import Certificates, Holder
 from harness.errors import UsageError
 from harness.machine.trust import Trust
 
-SERVER = Subject("server", ("node-1", "127.0.0.1"))
-CLIENT = Subject("client")
+SERVER = Holder("server", ("node-1", "127.0.0.1"))
+CLIENT = Holder("client")
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_what_is_there_stays(made: Certificates) -> None:
 
 def test_a_host_with_another_address_gets_another_certificate(made: Certificates) -> None:
     before = contents(made)
-    made.make((Subject("server", ("node-1", "127.0.0.2")), CLIENT))
+    made.make((Holder("server", ("node-1", "127.0.0.2")), CLIENT))
     after = contents(made)
     assert {name for name in before if after[name] != before[name]} == {"server.pem", "server-key.pem"}
 
