@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -82,6 +83,18 @@ class OthersStorm:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
         assert done.returncode == 0, done.stderr
         until(lambda: (s := self.nimbus.topology(name)).status == "ACTIVE" and s.all_up, f"{name} is up")
+
+    def restart_nimbus(self, plug_in: Path, settings: Mapping[str, object]) -> None:
+        """Put a jar on Nimbus' class path and lines into its settings, and start it again; workers go on."""
+        storm = self.home / "storm"
+        shutil.copy(plug_in, storm / "extlib-daemon" / plug_in.name)
+        file = storm / "conf" / "storm.yaml"
+        file.write_text(json.dumps({**json.loads(file.read_text()), **settings}))
+        nimbus = self._servers["Nimbus"]
+        nimbus.terminate()
+        nimbus.wait(60)
+        self.start_daemon("Nimbus")
+        until(lambda: _registered(self.nimbus), f"nimbus is up again (see {self.home})")
 
     def end(self) -> None:
         """End all servers, and the workers."""

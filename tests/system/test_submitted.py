@@ -7,21 +7,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import pytest
 from chromium import chromium
-from default_storm import KAFKA, NIMBUS, default_storm, until
+from default_storm import KAFKA, NIMBUS, OthersStorm, default_storm, until
 from foreign_jars import compiled
 from harness_command import harness, serving
 from influx_rows import bucket_of
 from playwright.sync_api import Browser, expect
 from watched_page import SCREENS, WatchedPage, screen_of
 
+from harness.app.jars import jars
 from harness.app.submitted.folder import SubmittedTopology
+from harness.app.submitted.plan_file import labels
 from harness.app.submitted.submitting import configuration_of
 from harness.backends.influxdb.server import InfluxServer
 from harness.backends.influxdb.store import InfluxStore
 from harness.machine import secret_files
 from harness.machine.servers import ServerHomes
+from harness.plans import TopologyConfiguration
 from harness.schemas import Metric
 from harness.storm.nimbus import Nimbus
 
@@ -35,11 +39,15 @@ NAME = "kept-here"
 class Place:
     """A cluster of Storm's defaults, an InfluxDB, and a topology that was submitted to stay."""
 
-    nimbus: Nimbus
+    storm: OthersStorm
     store: InfluxStore
     topology: SubmittedTopology
     jar: Path
     said: str
+
+    @property
+    def nimbus(self) -> Nimbus:
+        return self.storm.nimbus
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +64,7 @@ def place(
         assert status == 0, said
         topology = SubmittedTopology(Path(str(result["submitted"])))
         with InfluxStore(bucket_of(influx_server), token, NAME) as store:
-            yield Place(storm.nimbus, store, topology, jar, said)
+            yield Place(storm, store, topology, jar, said)
 
 
 @pytest.fixture(scope="module")
@@ -218,3 +226,54 @@ def test_its_page_shows_it_live_and_a_plan_beside_it(place: Place, browser: Brow
             assert watched.serious() == []
             assert watched.wrong == []
             context.close()
+
+
+ASKING = "harness.storm.cluster.AskingScheduler"
+PATIENCE_MS = 120_000
+"""What a busy machine may take; where the service is away, its port refuses at once."""
+
+
+def test_a_plain_rebalance_is_asked_about(place: Place) -> None:
+    """Nimbus is given one jar and the lines of docs/service.md; the service reads only what is reported."""
+    nimbus, kept = place.nimbus, place.topology.plan.plan
+
+    def known_to(service: str) -> bool:
+        """Return True if the plan in force has run for long enough to predict from it."""
+        running = labels(nimbus.physical_plan(NAME, kept.query_plan, kept.nodes))
+        body = {"from": running, "placement": running}
+        answer = httpx.post(
+            f"{service}/model/topology/storm/proposed/{NAME}", json=body, timeout=PATIENCE_MS / 1e3
+        )
+        return answer.status_code == 200 and answer.json()["proposed"]["status"] == "ok"
+
+    def ask(service: str, target_ms: float) -> None:
+        settings = {"url": service, "target.ms": target_ms, "patience.ms": PATIENCE_MS}
+        given = {f"harness.ask.{key}": value for key, value in settings.items()}
+        log = place.storm.home / "Nimbus.log"
+        before = log.read_text().count("asked about rebalances")
+        place.storm.restart_nimbus(jars() / "instrumentation.jar", {"storm.scheduler": ASKING, **given})
+        until(lambda: log.read_text().count("asked about rebalances") > before, "Nimbus has seen what runs")
+
+    def rebalance(workers: int, said: str) -> str:
+        nimbus.rebalance(NAME, TopologyConfiguration(executors={}, workers=workers))
+        until(lambda: nimbus.topology(NAME).scheduling.startswith(said), said)
+        until(lambda: (s := nimbus.topology(NAME)).status == "ACTIVE" and s.all_up, "all is up")
+        return nimbus.topology(NAME).scheduling
+
+    before = nimbus.topology(NAME)
+    few = len(before.slots())
+    with serving(*folders(place)) as service:
+        until(lambda: known_to(service), "the service knows what runs")
+        ask(service, target_ms=1e-6)
+        said = rebalance(few + 1, "asked: kept as it was: mean of at most ")
+        assert said.endswith(" ms is predicted, 0.00 ms are asked")
+        after = nimbus.topology(NAME)
+        assert after.slots() == before.slots()
+        assert all(after.uptimes_s()[slot] > up for slot, up in before.uptimes_s().items())
+    rebalance(few + 1, "asked: Storm's own plan: no answer: ")
+    until(lambda: len(nimbus.topology(NAME).slots()) == few + 1, "Storm's own plan is in force")
+    with serving(*folders(place)) as service:
+        until(lambda: known_to(service), "the service knows what runs")
+        ask(service, target_ms=1e9)
+        rebalance(few, "asked: applied: mean of at most ")
+        until(lambda: len(nimbus.topology(NAME).slots()) == few, "the plan that was asked about is in force")
