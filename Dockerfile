@@ -13,7 +13,8 @@ COPY . .
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 
 FROM python:3.12-slim-bookworm
-RUN apt-get update && apt-get install -y --no-install-recommends openjdk-17-jdk-headless util-linux \
+# Maven fetches the servers' jars
+RUN apt-get update && apt-get install -y --no-install-recommends maven openjdk-17-jdk-headless util-linux \
     && rm -rf /var/lib/apt/lists/* && useradd --create-home harness && mkdir /data && chown harness /data
 COPY requirements.lock /tmp/requirements.lock
 RUN pip install --no-cache-dir --require-hashes -r /tmp/requirements.lock
