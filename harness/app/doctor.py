@@ -119,7 +119,8 @@ def _servers() -> MachineFinding:
 
 def _influxdb() -> MachineFinding:
     program, obstacle = optional_servers.influxd(), optional_servers.influxdb_obstacle()
-    return _optional("influxdb", optional_servers.INFLUXDB_VERSION, program, obstacle)
+    version = optional_servers.influxd_version(program) if program else None
+    return _optional("influxdb", version or optional_servers.INFLUXDB_VERSION, program, obstacle)
 
 
 def _neo4j() -> MachineFinding:

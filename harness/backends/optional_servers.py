@@ -1,25 +1,34 @@
 """Servers that not every run needs: got once into the user's cache, then only looked up.
 
-Neo4j comes as jars from Maven Central, as Storm and Kafka do; InfluxDB is built from its source.
+Neo4j comes as jars from Maven Central, as Storm and Kafka do; InfluxDB is built from its source, unless the
+user has an InfluxDB 2: the program that ``INFLUXD`` names, or ``influxd`` on the PATH.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache as kept
 from pathlib import Path
 from tempfile import mkdtemp
 
 from harness.backends.influxdb import build as influxdb_build
-from harness.errors import HarnessError, MissingTool
+from harness.errors import HarnessError, MissingTool, UsageError
 from harness.machine import servers
 from harness.machine.server_pins import pinned, require_pinned
 from harness.machine.servers import MANIFEST, Assembly, cache_folder, fetch, only_one, quiet, require_free
 
 INFLUXDB_VERSION = influxdb_build.VERSION
+INFLUXD = "INFLUXD"
+"""Environment variable: the path of the user's own InfluxDB 2."""
+VERSION_S = 20.0
+"""Time for a program to say its version."""
 NEO4J_VERSION = "5.26.30"
 NEO4J_ASSEMBLIES = (Assembly("lib", "neo4j"),)
 NEO4J_DISK_BYTES = 400_000_000
@@ -98,16 +107,63 @@ def _neo4j_root(cache: Path | None) -> Path:
 
 
 def influxd(cache: Path | None = None) -> Path | None:
-    """Return InfluxDB's server program, or None when it is not installed."""
+    """Return InfluxDB's server program, the user's own or the one that was built; None without either.
+
+    Raises
+    ------
+    UsageError
+        When ``INFLUXD`` names no InfluxDB 2.
+    """
+    if own := own_influxd():
+        return own
     root = _influxdb_root(cache)
     return root / "influxd" if (root / MANIFEST).exists() else None
+
+
+def own_influxd() -> Path | None:
+    """Return the InfluxDB 2 that ``INFLUXD`` names, or ``influxd`` on the PATH.
+
+    An ``influxd`` on the PATH of another version (Debian's is 1.6) is passed over.
+
+    Raises
+    ------
+    UsageError
+        When ``INFLUXD`` names no InfluxDB 2.
+    """
+    if named := os.environ.get(INFLUXD):
+        program = Path(named).expanduser().absolute()
+        version = influxd_version(program)
+        if version is None:
+            raise UsageError(f"{INFLUXD}={named}: no InfluxDB", "give the path of an influxd of version 2")
+        if not version.startswith("2."):
+            raise UsageError(f"{INFLUXD}={named}: InfluxDB {version}", "version 2 is needed")
+        return program
+    found = shutil.which("influxd")
+    version = influxd_version(Path(found)) if found else None
+    return Path(found).absolute() if found and version and version.startswith("2.") else None
+
+
+@kept
+def influxd_version(program: Path) -> str | None:
+    """Return the version that an InfluxDB says it is; None of what is none."""
+    try:
+        done = subprocess.run(
+            [program, "version"], capture_output=True, text=True, timeout=VERSION_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+    said = re.search(r"InfluxDB v?(\d+\.\S+)", done.stdout)
+    return said[1] if said else None
 
 
 def require_intact_influxd(program: Path) -> None:
     """Raise HarnessError when InfluxDB's program is not what was built.
 
-    Its source is pinned; the program is this machine's own, so the list beside it is all there is.
+    Its source is pinned; the program is this machine's own, so the list beside it is all there is. The user's
+    own program is what the user says that it is.
     """
+    if program == own_influxd():
+        return
     try:
         expected = json.loads((program.parent / MANIFEST).read_text(encoding="utf-8"))["sha256"]
         with program.open("rb") as file:
@@ -128,7 +184,7 @@ def influxdb_obstacle() -> Obstacle | None:
 
 
 def install_influxdb(cache: Path | None = None, progress: Progress = quiet) -> Path:
-    """Build InfluxDB unless it is there already, and return its server program.
+    """Build InfluxDB unless it is there already or the user has one, and return its server program.
 
     Raises
     ------
@@ -138,9 +194,9 @@ def install_influxdb(cache: Path | None = None, progress: Progress = quiet) -> P
         When a download is not what it should be, the build fails or the disk is too full; what was
         done is kept for the next try.
     """
+    if there := influxd(cache):
+        return there
     root = _influxdb_root(cache)
-    if (root / MANIFEST).exists():
-        return root / "influxd"
     if obstacle := influxdb_obstacle():
         raise MissingTool(f"InfluxDB cannot be built: {obstacle.reason}", obstacle.mend)
     root.parent.mkdir(parents=True, exist_ok=True)

@@ -177,7 +177,9 @@ def _regression() -> Any:
     try:
         return import_module("statsmodels.regression.linear_model")
     except ImportError:
-        raise ForecastDeclined("statsmodels is missing: pip install 'storm-harness[forecast]', or make setup-dev in a checkout") from None
+        raise ForecastDeclined(
+            "statsmodels is missing: pip install 'storm-harness[forecast]', or make setup-dev in a checkout"
+        ) from None
 
 
 def _floor(values: FloatArray) -> float:

@@ -12,7 +12,7 @@ import pytest
 
 from harness.backends import optional_servers as optional
 from harness.backends.influxdb import build as influxdb_build
-from harness.errors import HarnessError, MissingTool
+from harness.errors import HarnessError, MissingTool, UsageError
 
 pytestmark = pytest.mark.deep
 
@@ -174,3 +174,45 @@ def test_a_program_that_is_not_the_built_one_is_refused(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text("{")
     with pytest.raises(HarnessError, match="influxd: cannot be compared"):
         optional.require_intact_influxd(program)
+
+
+def program_of(folder: Path, said: str) -> Path:
+    """A program that says its version, as InfluxDB's do."""
+    folder.mkdir()
+    program = folder / "influxd"
+    program.write_text(f"#!/bin/sh\n[ $1 = version ] && echo '{said}'\n")
+    program.chmod(0o755)
+    return program
+
+
+# As influxd 2.7.12 (built here) and Debian's 1.6.7 say it.
+SECOND = "InfluxDB v2.7.12 (git: none) build_date: 2026-11-27T15:52:19Z"
+FIRST = "InfluxDB v1.6.7~rc0 (git: unknown unknown)"
+
+
+def test_an_influxdb_that_is_there_is_used_and_nothing_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_path, named = program_of(tmp_path / "path", SECOND), program_of(tmp_path / "named", SECOND)
+    monkeypatch.delenv(optional.INFLUXD, raising=False)
+    monkeypatch.setenv("PATH", f"{on_path.parent}:/usr/bin:/bin")
+    assert optional.influxd(tmp_path / "cache") == on_path
+    monkeypatch.setenv(optional.INFLUXD, str(named))
+    assert optional.install_influxdb(tmp_path / "cache") == named
+    optional.require_intact_influxd(named)
+    assert not (tmp_path / "cache").exists()
+
+
+def test_another_version_on_the_path_is_passed_over_and_a_named_one_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = program_of(tmp_path / "path", FIRST)
+    monkeypatch.delenv(optional.INFLUXD, raising=False)
+    monkeypatch.setenv("PATH", f"{old.parent}:/usr/bin:/bin")
+    assert optional.influxd(tmp_path / "cache") is None
+    monkeypatch.setenv(optional.INFLUXD, str(old))
+    with pytest.raises(UsageError, match=r"influxd: InfluxDB 1\.6\.7"):
+        optional.influxd(tmp_path / "cache")
+    monkeypatch.setenv(optional.INFLUXD, str(tmp_path / "nothing"))
+    with pytest.raises(UsageError, match="nothing: no InfluxDB"):
+        optional.influxd(tmp_path / "cache")
