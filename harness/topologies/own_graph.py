@@ -94,7 +94,7 @@ class GraphStream(Frozen):
     grouping : str
         How its tuples are shared among the tasks of ``to``, as under ``topology.groupings``.
     stream : str
-        Stream of the component that emits: ``stream-5`` or ``stream-6`` of a join.
+        Stream of the component that emits; a join emits on the streams that are named here, in their order.
     """
 
     model_config = ConfigDict(validate_by_name=True, validate_by_alias=True, serialize_by_alias=True)
@@ -234,17 +234,19 @@ class _GraphCheck:
 def require_parity(graph: TestTopology, joins: Mapping[str, Routing]) -> None:
     """Require that a join that chooses one of two streams by its two inputs has just these.
 
+    Where one stream is heard, nobody hears the windows of the other.
+
     Raises
     ------
     ValueError
-        For a join with ``parity`` that has others.
+        For a join with ``parity`` that has other inputs, or more streams.
     """
     for name, routing in joins.items():
         streams = list(dict.fromkeys(s.stream for s in graph.streams if s.source == name))
         inputs = [s.source for s in graph.streams if s.target == name]
-        if routing == "parity" and (len(streams) != 2 or len(inputs) != 2):
+        if routing == "parity" and (len(streams) > 2 or len(inputs) != 2):
             raise ValueError(
-                f"streams: parity of {name} is of two inputs and two streams; it subscribes to"
+                f"streams: parity of {name} is of two inputs and at most two streams; it subscribes to"
                 f" {', '.join(inputs)} and is heard on {', '.join(streams)}"
             )
 

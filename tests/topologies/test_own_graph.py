@@ -80,7 +80,7 @@ def test_a_window_that_storm_refuses_is_named_by_its_component(tmp_path: Path) -
 MISTAKES = {
     "a role that is not there": (
         ("parse: {role: json,", "parse: {role: sieve,"),
-        "components.parse: there is no role 'sieve': spout, json, filter, multiplier, window, join, sender",
+        "components.parse: there is no role 'sieve': spout, json, filter, multiplier, keyed, window, join, sender",
     ),
     "a key of the future": (
         ("few: {role: window}", "few: {role: window, colour: red}"),
@@ -197,9 +197,13 @@ MISTAKES = {
         ("  tasks: 4\n", "  tasks: 4\n  service: {parse: {kind: cpu, distribution: constant, mean_ms: 2}}\n"),
         "service: parse has one in its component",
     ),
-    "parity heard on one stream": (
-        ("    - {from: meet, to: last, grouping: all, stream: stream-6}\n", ""),
-        "streams: parity of meet is of two inputs and two streams; it subscribes to parse, spread",
+    "parity heard on three streams": (
+        (
+            "    - {from: meet, to: last, grouping: all, stream: stream-6}\n",
+            "    - {from: meet, to: last, grouping: all, stream: stream-6}\n"
+            "    - {from: meet, to: few, grouping: all, stream: stream-7}\n",
+        ),
+        "streams: parity of meet is of two inputs and at most two streams; it subscribes to parse, spread",
     ),
     "the name of another": (("topology:\n", "topology:\n  name: windowed\n"), "name: windowed is a shipped"),
     "tasks of some": (("  tasks: 4\n", "  tasks: {few: 2}\n"), "tasks must name each of parse, spread, meet"),
@@ -262,7 +266,7 @@ def test_a_part_that_feeds_itself_is_a_loop(tmp_path: Path) -> None:
 def test_a_join_has_two_inputs_or_more_and_parity_just_two(tmp_path: Path) -> None:
     last = "    - {from: few, to: last, grouping: fields}\n"
     third = (last, f"{last}    - {{from: in, to: meet, grouping: fields}}\n")
-    with pytest.raises(UsageError, match="parity of meet is of two inputs and two streams"):
+    with pytest.raises(UsageError, match="parity of meet is of two inputs and at most two streams"):
         read(tmp_path, third)
     plan = read(tmp_path, third, ("routing: parity", "routing: one-per-window")).topology.query_plan()
     assert [s.source for s in plan.inputs("meet")] == ["parse", "spread", "in"]

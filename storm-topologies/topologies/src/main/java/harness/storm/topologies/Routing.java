@@ -16,14 +16,16 @@ enum Routing {
     },
     /**
      * Fish-2: the first stream when the numbers of tuples from the two inputs are both even or both
-     * odd, else the second. An input without tuples in the window counts as even.
+     * odd, else the second, which nobody may hear. An input without tuples in the window counts as
+     * even.
      */
     @JsonProperty("parity")
     PARITY {
         @Override
         List<String> streams(Collection<Long> tuplesByInput, List<String> all) {
             long odd = tuplesByInput.stream().filter(n -> n % 2 == 1).count();
-            return List.of(all.get(odd % 2 == 0 ? 0 : 1));
+            int chosen = odd % 2 == 0 ? 0 : 1;
+            return chosen < all.size() ? List.of(all.get(chosen)) : List.of();
         }
     };
 
@@ -31,7 +33,7 @@ enum Routing {
      * The streams to emit on.
      *
      * @param tuplesByInput how many of the window's tuples came from each input
-     * @param all the join's streams; two for parity
+     * @param all the join's streams that are heard; one or two for parity
      */
     abstract List<String> streams(Collection<Long> tuplesByInput, List<String> all);
 }

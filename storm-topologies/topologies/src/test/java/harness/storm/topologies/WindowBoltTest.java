@@ -280,6 +280,35 @@ class WindowBoltTest {
         assertEquals("stream-6", parity(0, 3));
     }
 
+    /** One odd: the second stream, which nobody hears; both odd: the first. */
+    @Test
+    void nobodyHearsTheSecondStreamOfParity() {
+        WindowBolt function =
+                new WindowBolt(Fixtures.WORKLOAD, new Window(Kind.COUNT, 2, 2), Routing.PARITY, List.of("stream-5"));
+        bolt = new Prepared(new ArrivalWindowExecutor(function, Fixtures.WORKLOAD, null), CONF);
+        bolt.send(1, 1, 1);
+        bolt.send(3, 2, 1);
+        assertEquals(List.of("stream-5"), bolt.recorder.emitted.stream().map(Emitted::stream).toList());
+        bolt.send(1, 3, 1);
+        bolt.send(1, 4, 1);
+        assertEquals(2, bolt.recorder.emitted.size()); // two of one input: even and even
+        bolt = new Prepared(
+                new ArrivalWindowExecutor(
+                        new WindowBolt(
+                                Fixtures.WORKLOAD, new Window(Kind.COUNT, 3, 3), Routing.PARITY, List.of("stream-5")),
+                        Fixtures.WORKLOAD,
+                        null),
+                CONF);
+        bolt.send(1, 1, 1);
+        bolt.send(1, 2, 1);
+        bolt.send(3, 3, 1);
+        bolt.send(1, 4, 1);
+        bolt.send(1, 5, 1);
+        bolt.send(3, 6, 1);
+        assertEquals(0, bolt.recorder.emitted.size());
+        assertEquals(3, bolt.recorder.acked.size()); // those of the window before
+    }
+
     private String parity(int left, int right) {
         prepare(new Window(Kind.COUNT, left + right, left + right), Routing.PARITY);
         for (int i = 0; i < left; i++) {
