@@ -80,7 +80,8 @@ def test_a_window_that_storm_refuses_is_named_by_its_component(tmp_path: Path) -
 MISTAKES = {
     "a role that is not there": (
         ("parse: {role: json,", "parse: {role: sieve,"),
-        "components.parse: there is no role 'sieve': spout, json, filter, multiplier, keyed, window, join, sender",
+        "components.parse: there is no role 'sieve':"
+        " spout, json, filter, multiplier, keyed, window, join, sender",
     ),
     "a key of the future": (
         ("few: {role: window}", "few: {role: window, colour: red}"),
