@@ -1,7 +1,7 @@
 """Servers that not every run needs: got once into the user's cache, then only looked up.
 
-Neo4j comes as jars from Maven Central, as Storm and Kafka do; InfluxDB is built from its source, unless the
-user has an InfluxDB 2: the program that ``INFLUXD`` names, or ``influxd`` on the PATH.
+Neo4j comes as jars from Maven Central, as Storm and Kafka do. InfluxDB is built from its source, unless the
+user has an InfluxDB 2. ``INFLUXD`` names its program, or ``influxd`` is on the PATH.
 """
 
 from __future__ import annotations
