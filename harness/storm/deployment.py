@@ -315,6 +315,7 @@ class StormDeployment(NodesOfDeployment):
             instrumentation=self._jars / "instrumentation.jar",
             topology_jar=jar,
             hosts=self._cluster.hosts,
+            storm_conf=nimbus.java_settings,
             heap_mb=self._experiment.topology.main_heap_mb,
         )
         self._submitted = True

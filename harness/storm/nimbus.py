@@ -13,15 +13,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import as_file, files
+from pathlib import Path
 from typing import Any
 
 import thriftpy2
 from thriftpy2.protocol import TBinaryProtocolFactory
 from thriftpy2.rpc import client_context
 from thriftpy2.thrift import TException
-from thriftpy2.transport import TFramedTransportFactory
+from thriftpy2.transport import TBufferedTransportFactory, TFramedTransportFactory
 
 from harness.errors import ClusterError
+from harness.machine.trust import Trust
 from harness.plans import PhysicalPlan, QueryPlan, TopologyConfiguration, WorkerNode
 from harness.storm.topology_state import ExecutorState, Rebalance, ReportedError, TopologyState, physical_plan
 
@@ -37,6 +39,7 @@ ALL_TIME = ":all-time"
 
 _PROTOCOL: Any = TBinaryProtocolFactory()  # type: ignore[no-untyped-call]
 _TRANSPORT: Any = TFramedTransportFactory()
+_TRANSPORT_BY_TLS: Any = TBufferedTransportFactory()
 with as_file(files("harness") / "assets" / "nimbus.thrift") as _idl:
     _thrift = thriftpy2.load(str(_idl), module_name="nimbus_thrift")
 
@@ -88,11 +91,17 @@ class Nimbus:
     ----------
     host, port
         Where Nimbus listens.
+    trust : Trust, optional
+        How its certificate is known, and which one it is shown; without, it speaks plain Thrift.
+    java_settings : Path, optional
+        File of the settings of Storm's by which Java programs of this machine do the same.
 
     Raises
     ------
     ClusterError
         By every method, when Nimbus is not there, does not answer or refuses.
+    UsageError
+        By every method, when one side does not accept the other's certificate.
 
     Examples
     --------
@@ -100,9 +109,17 @@ class Nimbus:
     '2.8.3'
     """
 
-    def __init__(self, host: str, port: int = 6627) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int = 6627,
+        trust: Trust | None = None,
+        java_settings: Path | None = None,
+    ) -> None:
         self.host = host
         self.port = port
+        self.java_settings = java_settings
+        self._trust = trust
 
     def cluster_summary(self) -> ClusterState:
         """Return version, supervisors and topologies."""
@@ -237,7 +254,7 @@ class Nimbus:
 
     def _ask(self, method: str, *arguments: object, most_ms: int) -> Any:
         with (
-            _one_line(f"nimbus at {self.host}:{self.port}"),
+            _one_line(f"nimbus at {self.host}:{self.port}", self._trust),
             client_context(
                 _thrift.Nimbus,
                 self.host,
@@ -245,7 +262,8 @@ class Nimbus:
                 connect_timeout=CONNECT_TIMEOUT_MS,
                 socket_timeout=most_ms,
                 proto_factory=_PROTOCOL,
-                trans_factory=_TRANSPORT,
+                trans_factory=_TRANSPORT_BY_TLS if self._trust else _TRANSPORT,
+                ssl_context=self._trust.context() if self._trust else None,
             ) as client,
         ):
             try:
@@ -300,14 +318,19 @@ def _executor_state(e: Any) -> ExecutorState:
 
 
 @contextmanager
-def _one_line(server: str) -> Iterator[None]:
+def _one_line(server: str, trust: Trust | None) -> Iterator[None]:
     """Turn the library's exceptions into one line."""
     try:
         yield
-    except TException as e:
-        reason = " ".join(str(getattr(e, "msg", None) or getattr(e, "message", None) or e).split())
-        raise ClusterError(f"{server}: {reason or type(e).__name__}") from e
-    except TimeoutError as e:
-        raise NimbusBusy(f"{server} does not answer: {e}") from e
-    except OSError as e:
-        raise ClusterError(f"{server} does not answer: {e}") from e
+    except (TException, OSError) as e:
+        if trust and (objection := trust.objection(server, e)):
+            raise objection from None
+        raise _told(server, e) from e
+
+
+def _told(server: str, error: TException | OSError) -> ClusterError:
+    if isinstance(error, TException):
+        said = getattr(error, "msg", None) or getattr(error, "message", None) or error
+        return ClusterError(f"{server}: {' '.join(str(said).split()) or type(error).__name__}")
+    kind = NimbusBusy if isinstance(error, TimeoutError) else ClusterError
+    return kind(f"{server} does not answer: {error}")

@@ -27,6 +27,7 @@ def submit(
     instrumentation: Path,
     topology_jar: Path,
     hosts: Path | None,
+    storm_conf: Path | None = None,
     heap_mb: int = MAIN_HEAP_MB,
 ) -> dict[str, Any]:
     """Submit a topology and return the submitter's answer: its components, wrapped or not.
@@ -44,6 +45,8 @@ def submit(
         The wrappers' jar, and the jar whose main class builds the topology.
     hosts : Path, optional
         Hosts file of the cluster, for machines whose own name does not resolve.
+    storm_conf : Path, optional
+        Settings of Storm's by which Nimbus is reached, where it speaks TLS.
     heap_mb : int
         Heap of main.
 
@@ -74,7 +77,7 @@ def submit(
         *((f"-XX:SharedArchiveFile={archive}",) if archive else ()),
         *((f"-Djdk.net.hosts.file={hosts}",) if hosts else ()),
         f"-Dstorm.jar={jar}",
-        "-Dstorm.conf.file=",
+        f"-Dstorm.conf.file={storm_conf or ''}",
         "-cp",
         # as in workers, and as the archive asks for: Storm's own jars first
         f"{homes.storm}/lib-worker/*:{instrumentation.resolve()}:{jar}",

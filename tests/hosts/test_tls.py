@@ -12,12 +12,13 @@ import pytest
 from hosts import Provisioned, harness
 
 from harness.backends.hosts.certificates import Certificates
-from harness.backends.hosts.provision import broker_of, influxdb_of
+from harness.backends.hosts.provision import broker_of, influxdb_of, nimbus_of
 from harness.backends.influxdb.api import InfluxApi
 from harness.backends.kafka.client import Topics
 from harness.backends.optional_servers import influxd
-from harness.errors import UsageError
+from harness.errors import ClusterError, UsageError
 from harness.machine.trust import Trust
+from harness.storm.nimbus import Nimbus
 
 pytestmark = pytest.mark.system
 
@@ -56,11 +57,39 @@ def names(provisioned: Provisioned) -> str:
 
 
 def test_keys_are_for_their_servers_alone(provisioned: Provisioned) -> None:
-    found = provisioned.on("control", "sudo find /etc/harness -name '*key*.pem' -printf '%P %u %m\\n'").stdout
-    expected = {"kafka/key.pem kafka 400"} | ({"influxdb/key.pem influxdb 400"} if influxd() else set())
-    assert set(found.splitlines()) == expected
+    find = "sudo find /etc/harness -name key.pem -printf '%P %u %m\\n' -o -name '*.p12' -printf '%P %u %m\\n'"
+    of_storm = {"storm/ca.p12 root 644", "storm/client.p12 storm 400"}  # the first has no key in it
+    servers = {"kafka/key.pem kafka 400", "storm/nimbus.p12 storm 400"}
+    servers |= {"influxdb/key.pem influxdb 400"} if influxd() else set()
+    assert set(provisioned.on("control", find).stdout.splitlines()) == servers | of_storm
+    assert set(provisioned.on("node-1", find).stdout.splitlines()) == of_storm
     authority = provisioned.state.certificates.certificate().read_text()
     assert provisioned.on("node-1", "cat /etc/harness/ca.pem").stdout == authority
+
+
+def test_nimbus_refuses_plain_thrift_and_whoever_has_no_certificate(provisioned: Provisioned) -> None:
+    """That it answers who has one is in test_cluster.py, and that topologies run in test_experiment.py."""
+    ours = nimbus_of(provisioned.cluster)
+    unknown = Trust(provisioned.state.certificates.certificate())
+    with provisioned.network.entered():
+        with pytest.raises(ClusterError, match=f"nimbus at {ours.host}:6627"):
+            Nimbus(ours.host)._ask("getClusterInfo", most_ms=5_000)
+        with pytest.raises(UsageError, match=f"nimbus at {ours.host}:6627 wants a certificate of ours: "):
+            Nimbus(ours.host, trust=unknown).cluster_summary()
+    (listens,) = (
+        line.split()[3]
+        for line in provisioned.on("control", "ss -ltn").stdout.splitlines()
+        if ":6627" in line
+    )
+    assert listens.removeprefix("[::ffff:").replace("]", "") == f"{provisioned.address('control')}:6627"
+
+
+def test_supervisors_listen_to_nimbus_only(provisioned: Provisioned) -> None:
+    connect = f"timeout 5 bash -c 'exec 3<> /dev/tcp/{provisioned.address('node-1')}/6631'"
+    assert {host: provisioned.on(host, connect).returncode == 0 for host in ("control", "node-2")} == {
+        "control": True,
+        "node-2": False,
+    }
 
 
 def test_kafka_answers_by_tls(provisioned: Provisioned) -> None:
@@ -100,9 +129,13 @@ def test_a_client_with_another_authority_is_told_which_file(provisioned: Provisi
         Topics(broker.address, broker.trust)
     said = f"shows a certificate for which {other} {OTHERS_SAID}"
     assert str(refused.value).startswith(f"kafka at {broker.address} {said}")
+    nimbus = nimbus_of(provisioned.cluster)
+    with provisioned.network.entered(), pytest.raises(UsageError) as refused:
+        nimbus.cluster_summary()
+    assert str(refused.value).startswith(f"nimbus at {nimbus.host}:{nimbus.port} {said}")
     told = harness("cluster", "status", provisioned.cluster.name)
     assert told.status == 1
-    servers = [f"the server at {broker.address}"]
+    servers = [f"the server at {broker.address}", f"nimbus at {nimbus.host}:{nimbus.port}"]
     if influxd():
         api: InfluxApi = influxdb_of(provisioned.cluster)
         servers.append(f"influxdb at {api.url}")

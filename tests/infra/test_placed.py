@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import runpy
 import stat
@@ -104,3 +105,13 @@ def test_what_fails_names_the_file_and_not_what_is_in_it(placing: Placing, tmp_p
     told = placing(files=[{"path": str(tmp_path / "none" / "a"), "content": "very secret"}])
     assert told["failed"]
     assert told["msg"] == f"[Errno 2] No such file or directory: '{tmp_path}/none/a.harness-new'"
+
+
+def test_bytes_are_given_in_base_64(placing: Placing, tmp_path: Path) -> None:
+    """Any byte, also those that are no text and the ends of lines of other systems."""
+    contents = bytes(range(256)) + b"a\r\nb\rc\n"
+    given = base64.b64encode(contents).decode()
+    asked: dict[str, Any] = {"files": [{"path": str(tmp_path / "store"), "content": given, "encoded": True}]}
+    assert placing(**asked)["changed"]
+    assert (tmp_path / "store").read_bytes() == contents
+    assert not placing(**asked)["changed"]

@@ -7,6 +7,7 @@ certificate ends soon.
 
 from __future__ import annotations
 
+import base64
 import datetime
 import importlib.util
 import ipaddress
@@ -21,6 +22,7 @@ if importlib.util.find_spec("cryptography"):  # what only who provisions needs
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import pkcs12
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 LASTING = datetime.timedelta(days=3650)
@@ -29,6 +31,8 @@ SOON = datetime.timedelta(days=30)
 CLOCKS_APART = datetime.timedelta(days=1)
 """By so much a host's time of day may be behind, and the certificate is valid there."""
 AUTHORITY = "ca"
+STORE_PASSWORD = "harness"
+"""Of key stores, which Java does not open without one. Who may read the file is what keeps others out."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,8 @@ class Holder:
 class Certificates:
     """The certificates of a cluster, in a folder: ``NAME.pem`` and, mode 0600, ``NAME-key.pem``.
 
+    Java's key stores of the same, ``NAME.p12``, are beside them, and ``ca.p12``, which holds no key.
+
     Parameters
     ----------
     folder : Path
@@ -69,6 +75,10 @@ class Certificates:
     def key(self, name: str = AUTHORITY) -> Path:
         """Return the file of the key that belongs to a certificate."""
         return self._folder / f"{name}-key.pem"
+
+    def store(self, name: str = AUTHORITY) -> Path:
+        """Return the file of a key store for Java: a key with its certificate, or whom Java shall trust."""
+        return self._folder / f"{name}.p12"
 
     def make(self, subjects: tuple[Holder, ...]) -> None:
         """Make the authority and a certificate for each subject, where they are not there as asked.
@@ -99,6 +109,10 @@ class Certificates:
                 }
                 for s in subjects
             },
+            "stores": {
+                name: base64.b64encode(self.store(name).read_bytes()).decode("ascii")
+                for name in ("ca", *(s.name for s in subjects))
+            },
         }
 
     def _read(self, name: str) -> x509.Certificate:
@@ -106,7 +120,8 @@ class Certificates:
 
     def _lasts(self, subject: Holder) -> bool:
         """Return True if a subject has a certificate with its names that does not end soon."""
-        if not (self.certificate(subject.name).exists() and self.key(subject.name).exists()):
+        files = (self.certificate(subject.name), self.key(subject.name), self.store(subject.name))
+        if not all(file.exists() for file in files):
             return False
         there = self._read(subject.name)
         if there.not_valid_after_utc < datetime.datetime.now(datetime.UTC) + SOON:
@@ -159,7 +174,23 @@ class Certificates:
         )
         self.certificate(subject.name).unlink(missing_ok=True)  # of another key, should this end half-way
         secret_files.replace(self.key(subject.name), pem.decode("ascii").strip())
+        self._write_store(subject.name, None if own else key, certificate)
         self.certificate(subject.name).write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+
+    def _write_store(
+        self, name: str, key: ec.EllipticCurvePrivateKey | None, certificate: x509.Certificate
+    ) -> None:
+        encryption = serialization.BestAvailableEncryption(STORE_PASSWORD.encode("ascii"))
+        if key is None:
+            trusted = [pkcs12.PKCS12Certificate(certificate, name.encode("ascii"))]
+            made = pkcs12.serialize_java_truststore(trusted, encryption)
+        else:
+            made = pkcs12.serialize_key_and_certificates(
+                name.encode("ascii"), key, certificate, None, encryption
+            )
+        self.store(name).unlink(missing_ok=True)
+        self.store(name).touch(mode=0o600)
+        self.store(name).write_bytes(made)
 
     def _authority_key(self) -> ec.EllipticCurvePrivateKey:
         key = serialization.load_pem_private_key(secret_files.read(self.key()).encode("ascii"), None)

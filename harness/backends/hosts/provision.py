@@ -36,7 +36,9 @@ from harness.storm.nimbus import Nimbus
 Say = Callable[[str], None]
 POLL_S = 0.5
 REGISTERED_WITHIN_S = 90.0
-SERVERS_WITH_TLS: tuple[ClusterRole, ...] = ("influxdb", "kafka")
+SERVERS_WITH_TLS: tuple[ClusterRole, ...] = ("influxdb", "kafka", "nimbus")
+STORM_CLIENT = "storm"
+"""Of the certificate that supervisors and workers show to Nimbus."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +192,7 @@ def status(name: str) -> ClusterStatus:
         nimbus = nimbus_of(cluster)
         try:
             summary = nimbus.cluster_summary()
-        except ClusterError as error:
+        except (ClusterError, UsageError) as error:
             problems.append(str(error))
             storm, registered, topologies = "", 0, {}
         else:
@@ -223,7 +225,8 @@ def address(cluster: ClusterFile, name: str) -> str:
 
 def nimbus_of(cluster: ClusterFile) -> Nimbus:
     """Return a client of the cluster's Nimbus."""
-    return Nimbus(address(cluster, cluster.having("nimbus")[0].name), Ports().nimbus)
+    state, host = ProvisionedState(cluster.name), cluster.having("nimbus")[0].name
+    return Nimbus(state.addresses()[host], Ports().nimbus, state.trust, state.storm_settings)
 
 
 def broker_of(cluster: ClusterFile) -> Broker:
@@ -287,12 +290,13 @@ def _data_servers(cluster: ClusterFile, archives: Path) -> dict[str, ServerArchi
 
 
 def _subjects(cluster: ClusterFile) -> tuple[Holder, ...]:
-    """Return who gets a certificate: each server that speaks TLS, with the names of its host."""
-    return tuple(
+    """Return who gets a certificate: servers that speak TLS, with their hosts' names, and Nimbus' clients."""
+    servers = (
         Holder(role, (machine.name, address(cluster, machine.name)))
         for role in SERVERS_WITH_TLS
         for machine in cluster.having(role)
     )
+    return (*servers, Holder(STORM_CLIENT))
 
 
 def _require_tools(cluster: ClusterFile) -> None:

@@ -19,8 +19,8 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from harness.backends.hosts.certificates import Certificates, Holder
-from harness.backends.hosts.variables import literal_yaml
+from harness.backends.hosts.certificates import STORE_PASSWORD, Certificates, Holder
+from harness.backends.hosts.variables import literal_yaml, nimbus_client
 from harness.errors import HarnessError, MissingTool, UsageError
 from harness.experiments.cluster_file import DATA_SERVERS, ClusterFile, ExistingHosts
 from harness.machine import secret_files
@@ -32,6 +32,8 @@ from harness.storm.running_cluster import Left
 
 Phase = Literal["hosts", "software", "ready"]
 """What is being made: half-provisioned as long as it is not ready."""
+CONTROLLER = "controller"
+"""Of the certificate by which this machine is known to the cluster's servers."""
 SECRETS = ("zookeeper_password", "neo4j_password", "influxdb_token")
 _SECRET = re.compile(r"[A-Za-z0-9._~+/=-]{8,}")
 """What needs no quoting wherever a server reads its password, and is long enough for all of them."""
@@ -134,8 +136,14 @@ class ProvisionedState:
 
     @property
     def trust(self) -> Trust:
-        """Files by which its servers are known on this machine."""
-        return Trust(self.certificates.certificate())
+        """Files by which its servers are known on this machine, and this machine to them."""
+        own = self.certificates
+        return Trust(own.certificate(), own.certificate(CONTROLLER), own.key(CONTROLLER))
+
+    @property
+    def storm_settings(self) -> Path:
+        """Settings of Storm's by which Java programs of this machine reach Nimbus."""
+        return self.folder / "storm.yaml"
 
     @property
     def known_hosts(self) -> Path:
@@ -212,8 +220,11 @@ class ProvisionedState:
 
     def make_certificates(self, subjects: tuple[Holder, ...]) -> None:
         """Make what certificates are missing or not as asked, and keep them for Ansible, mode 0600."""
-        self.certificates.make(subjects)
-        self._write("certificates.json", json.dumps(self.certificates.values(subjects)) + "\n")
+        there = self.certificates
+        there.make((*subjects, Holder(CONTROLLER)))
+        self._write("certificates.json", json.dumps(there.values(subjects)) + "\n")
+        settings = nimbus_client(str(there.store()), str(there.store(CONTROLLER)), STORE_PASSWORD)
+        self._write("storm.yaml", json.dumps(settings, indent=1) + "\n")
 
     @contextmanager
     def locked(self) -> Iterator[None]:

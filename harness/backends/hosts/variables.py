@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 
+from harness.backends.hosts.certificates import STORE_PASSWORD
 from harness.backends.influxdb import api as influxdb_api
 from harness.backends.influxdb import server as influxdb_server
 from harness.backends.neo4j import server as neo4j_server
@@ -29,12 +30,59 @@ TOKEN_FILE = "/etc/harness/storm/influxdb.token"
 """On every host that runs workers: what their metrics consumers show to InfluxDB; only they read it."""
 METRICS_TOKEN_FILE = "/etc/harness/storm/metrics.token"
 """There, too: what they show to the run's own metrics receiver, another for each run."""
+STORES = "/etc/harness/storm"
+"""On every host of Storm's: key stores of its daemons and workers."""
 AUTHORITY_FILE = "/etc/harness/ca.pem"
 """On every host: who vouches for the certificates of the cluster's servers."""
 PLANS_FOLDER = "/var/lib/harness/plans"
 """On Nimbus' host: where its scheduler finds which executors go where."""
 SPOOL = "/var/lib/harness/metrics"
 """There, too: where metrics wait that InfluxDB has not taken yet."""
+
+
+def nimbus_client(trusted: str, own: str, password: str) -> dict[str, object]:
+    """Return settings of Storm's by which a client reaches Nimbus: by TLS, both sides showing a certificate.
+
+    Parameters
+    ----------
+    trusted, own : str
+        Key stores: who vouches for Nimbus, and what the client shows.
+    password : str
+        Of both.
+    """
+    prefix = "nimbus.thrift.tls.client"
+    return {
+        "nimbus.thrift.client.use.tls": True,
+        f"{prefix}.auth.required": True,
+        f"{prefix}.truststore.path": trusted,
+        f"{prefix}.truststore.password": password,
+        f"{prefix}.keystore.path": own,
+        f"{prefix}.keystore.password": password,
+    }
+
+
+def nimbus_server(trusted: str, own: str, password: str, port: int) -> dict[str, object]:
+    """Return settings of Storm's by which Nimbus and workers speak TLS to each other, and nothing else.
+
+    Parameters
+    ----------
+    trusted, own : str
+        Key stores: who vouches for Nimbus' clients, and what Nimbus shows.
+    password : str
+        Of both.
+    port : int
+        Where it listens, and where a plain one would.
+    """
+    prefix = "nimbus.thrift.tls.server"
+    return {
+        "nimbus.thrift.tls.port": port,
+        f"{prefix}.only": True,
+        f"{prefix}.truststore.path": trusted,
+        f"{prefix}.truststore.password": password,
+        f"{prefix}.keystore.path": own,
+        f"{prefix}.keystore.password": password,
+        "topology.worker.nimbus.thrift.client.use.tls": True,
+    }
 
 
 def variables(
@@ -104,6 +152,8 @@ def variables(
             **server_config.PATIENCE,
             **NOTICING,
             "topology.worker.logwriter.childopts": server_config.log_writer_options(heaps),
+            **nimbus_client(f"{STORES}/ca.p12", f"{STORES}/client.p12", STORE_PASSWORD),
+            **nimbus_server(f"{STORES}/ca.p12", f"{STORES}/nimbus.p12", STORE_PASSWORD, ports.nimbus),
             **cluster.storm.settings,
         },
         "worker_java_options": [

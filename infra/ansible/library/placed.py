@@ -9,11 +9,13 @@
 
 What is as it should be stays untouched, as do owner and mode where none are given. Of a file with
 ``part: true`` only the lines between two marks are ours, as with ``ansible.builtin.blockinfile``; one with
-``at_start: false`` makes nothing stale. Contents are shown nowhere.
+``at_start: false`` makes nothing stale; the contents of one with ``encoded: true`` are given in base 64.
+Contents are shown nowhere.
 """
 
 from __future__ import annotations
 
+import base64
 import os
 import pwd
 from typing import Any
@@ -96,7 +98,7 @@ class Host:
 
 def _contents(path: str) -> str | None:
     try:
-        with open(path, errors="surrogateescape") as there:
+        with open(path, encoding="utf-8", errors="surrogateescape", newline="") as there:
             return there.read()
     except FileNotFoundError:
         return None
@@ -104,7 +106,7 @@ def _contents(path: str) -> str | None:
 
 def _write(path: str, text: str) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(descriptor, "w", errors="surrogateescape") as to:
+    with open(descriptor, "w", encoding="utf-8", errors="surrogateescape", newline="") as to:
         to.write(text)
     os.utime(path)
 
@@ -117,6 +119,7 @@ def main() -> None:
         "content": {"type": "str", "required": True, "no_log": True},
         "part": {"type": "bool", "default": False},
         "at_start": {"type": "bool", "default": True},
+        "encoded": {"type": "bool", "default": False},
     }
     lists: dict[str, dict[str, Any]] = {
         "folders": access,
@@ -137,8 +140,11 @@ def main() -> None:
             host.user(asked["user"])
         for folder in asked["folders"]:
             host.folder(**folder)
-        for file in asked["files"]:
+        for given in asked["files"]:
+            file = dict(given)  # what was given is part of the answer, which takes no bytes
             stale = asked["stale"] if file.pop("at_start") else []
+            if file.pop("encoded"):
+                file["content"] = base64.b64decode(file["content"]).decode("utf-8", errors="surrogateescape")
             host.file(**file, stale=stale)
         for link in asked["links"]:
             host.link(**link)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
 
 from harness.backends.hosts import certificates
 from harness.backends.hosts.certificates import Certificates, Holder
@@ -129,14 +130,27 @@ def test_what_cannot_be_read_is_named(made: Certificates) -> None:
 def test_keys_are_for_their_owner_alone(made: Certificates) -> None:
     for name in ("ca", "server", "client"):
         assert made.key(name).stat().st_mode & 0o777 == 0o600
+        assert made.store(name).stat().st_mode & 0o777 == 0o600
     assert made.certificate().parent.stat().st_mode & 0o777 == 0o700
 
 
 def test_hosts_get_no_key_of_the_authority(made: Certificates) -> None:
     values = made.values((SERVER, CLIENT))
-    assert set(values) == {"authority", "certificates"}
+    assert set(values) == {"authority", "certificates", "stores"}
     assert made.key().read_text().split()[4] not in str(values)
     assert made.key("server").read_text().split()[4] in str(values)
+
+
+def test_stores_for_java_hold_the_same(made: Certificates) -> None:
+    password = certificates.STORE_PASSWORD.encode()
+    authority = pkcs12.load_pkcs12(made.store().read_bytes(), password)
+    assert authority.key is None  # it is for who trusts, anywhere
+    (trusted,) = authority.additional_certs
+    assert trusted.certificate.public_bytes(Encoding.PEM) == made.certificate().read_bytes()
+    server = pkcs12.load_pkcs12(made.store("server").read_bytes(), password)
+    assert server.cert is not None
+    assert server.cert.certificate.public_bytes(Encoding.PEM) == made.certificate("server").read_bytes()
+    assert server.key is not None
 
 
 def test_what_is_there_stays(made: Certificates) -> None:
@@ -149,7 +163,8 @@ def test_a_host_with_another_address_gets_another_certificate(made: Certificates
     before = contents(made)
     made.make((Holder("server", ("node-1", "127.0.0.2")), CLIENT))
     after = contents(made)
-    assert {name for name in before if after[name] != before[name]} == {"server.pem", "server-key.pem"}
+    changed = {name for name in before if after[name] != before[name]}
+    assert changed == {"server.pem", "server-key.pem", "server.p12"}
 
 
 def test_what_ends_soon_is_made_anew(made: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,7 @@ import org.apache.storm.shade.net.minidev.json.JSONObject;
 import org.apache.storm.shade.net.minidev.json.JSONValue;
 import org.apache.storm.thrift.transport.TTransportException;
 import org.apache.storm.utils.NimbusClient;
+import org.apache.storm.utils.ObjectReader;
 import org.apache.storm.utils.Utils;
 import org.apache.storm.validation.ConfigValidation;
 
@@ -187,12 +188,14 @@ public final class Submit {
         }
     }
 
+    /** A client of Nimbus, by TLS where the settings in {@code storm.conf.file} say so. */
+    @SuppressWarnings("deprecation") // the builder knows no TLS where it is told the address
     private static Nimbus.Iface connect(SubmitSettings.Address nimbus) {
         Map<String, Object> conf = Utils.readStormConfig();
         conf.put(Config.STORM_NIMBUS_RETRY_TIMES, 0); // who starts a cluster waits for it elsewhere
         try {
-            return NimbusClient.Builder.withConf(conf)
-                .buildWithNimbusHostPort(nimbus.host(), nimbus.port()).getClient();
+            boolean tls = ObjectReader.getBoolean(conf.get(Config.NIMBUS_THRIFT_CLIENT_USE_TLS), false);
+            return new NimbusClient(conf, nimbus.host(), nimbus.port(), null, null, tls).getClient();
         } catch (TTransportException | RuntimeException e) {
             throw SubmitException.failed("Nimbus cannot be reached at " + nimbus + ": " + cause(e), e);
         }
