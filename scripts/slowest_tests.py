@@ -27,7 +27,7 @@ def reason(case: ElementTree.Element) -> str:
     found = next((part for part in case if part.tag in {"failure", "error"}), None)
     if found is None:
         return ""
-    lines = [line.strip() for line in (found.get("message") or found.text or "failed").splitlines()]
+    lines = [line.strip() for line in (found.get("message") or found.text or "no reason given").splitlines()]
     causes = [line for line in lines if line.startswith("Caused by: ")]
     return " | ".join(line[:WIDTH] for line in [*filter(None, lines[:1]), *causes[-1:]])
 

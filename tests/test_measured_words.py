@@ -107,6 +107,7 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
         ("harness/service/job_types.py", "harness/service/jobs.py"),
         frozenset({"failed"}),
     ),
+    ("settings of Kafka's clients", ("harness/storm/submission.py",), frozenset({"consumer"})),
     ("the folder of the service's pages", ("harness/service/pages.py",), frozenset({"service"})),
     (
         "a part of a latency, or of its error",

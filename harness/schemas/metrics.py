@@ -68,7 +68,8 @@ class MetricField(StrEnum):
     WATCHED_NS = "watched_ns", "time in which queues were looked at"
     PAUSED_NS = "paused_ns", "time in which spouts paused"
     STATE_BYTES = "state_bytes", "size of the key group's state, written out"
-    VERSION = "version", "routing table that moved the key group"
+    TABLE_VERSION = "table_version", "routing table that moved the key group"
+    STATE_TUPLES = "state_tuples", "tuples that made the key group's state"
     SERIALISE_NS = "serialise_ns", "time in which the key group's state was written, where it was before"
     PAUSE_NS = "pause_ns", "time from the first marker with the table until the key group's state was there"
     HELD = "held", "tuples that waited for the key group"
@@ -278,9 +279,9 @@ class Metric(StrEnum):
 
     KEY_GROUP = (
         "key_group",
-        (MetricField.COUNT, MetricField.WALL_SUM_NS, MetricField.STATE_BYTES, MetricField.TUPLES),
+        (MetricField.COUNT, MetricField.WALL_SUM_NS, MetricField.STATE_BYTES, MetricField.STATE_TUPLES),
         "of each key group that is on the task, or was in the bucket: tuples served, time for them, and the"
-        " size of its state; `tuples` are all that made the state",
+        " size of its state",
         "",
         "key group",
         Subject.TASK,
@@ -289,7 +290,7 @@ class Metric(StrEnum):
     KEY_GROUP_MOVED = (
         "key_group_moved",
         (
-            MetricField.VERSION,
+            MetricField.TABLE_VERSION,
             MetricField.STATE_BYTES,
             MetricField.SERIALISE_NS,
             MetricField.PAUSE_NS,

@@ -164,7 +164,7 @@ def test_the_schema_number_goes_up_when_a_record_or_a_table_changes() -> None:
     """``keys.json`` is what the number stands for.
 
     After a change, raise ``SCHEMA_VERSION``, say in ``harness/schemas/migrations.py`` what older records are
-    now, and write the file anew: ``python tests/schemas/test_migrations.py``.
+    now, and write the file anew: ``PYTHONPATH=.:tests/support python tests/schemas/test_migrations.py``.
     """
     assert json.loads(KEYS.read_text()) == json.loads(json.dumps(keys()))
 

@@ -41,7 +41,7 @@ final class GroupReport {
             Map<String, Object> fields = new HashMap<>(Map.of("count", load.count, "wall_sum_ns", load.wallSumNs));
             GroupState state = states.get(group); // null of one that has gone
             if (state != null) {
-                fields.putAll(Map.of("state_bytes", state.sizeBytes(), "tuples", state.tuples()));
+                fields.putAll(Map.of("state_bytes", state.sizeBytes(), "state_tuples", state.tuples()));
             }
             series.add("key_group", "", String.valueOf(group), fields);
         });
@@ -52,7 +52,7 @@ final class GroupReport {
             if (said.add(moved.group())) {
                 each.remove();
                 series.add("key_group_moved", "", String.valueOf(moved.group()), Map.of(
-                        "version", moved.version(), "state_bytes", moved.stateBytes(),
+                        "table_version", moved.version(), "state_bytes", moved.stateBytes(),
                         "serialise_ns", moved.serialiseNs(), "pause_ns", moved.pauseNs(), "held", (long) moved.held()));
             }
         }
