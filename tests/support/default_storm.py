@@ -37,7 +37,8 @@ def until(done: Callable[[], bool], what: str) -> None:
 
 def require_untouched(nimbus: Nimbus, name: str, uptimes_s: Mapping[str, int]) -> None:
     """Fail unless a topology is alone on the cluster, in the workers that it had, and no topic is left."""
-    assert set(nimbus.cluster_summary().topologies) == {name}
+    alone = "the run's topology is gone"  # which Nimbus removes after it has taken the request
+    until(lambda: set(nimbus.cluster_summary().topologies) == {name}, alone)
     after = nimbus.topology(name).uptimes_s()
     assert after.keys() == uptimes_s.keys()
     assert all(after[slot] > uptimes_s[slot] for slot in uptimes_s)  # none was started again
