@@ -67,7 +67,7 @@ def test_a_step_is_measured_and_leaves_the_cluster_as_it_was(
     assert run.environment["cluster"]["storm"] == nimbus.cluster_summary().version
     quality = run.quality(0)
     assert quality.plan_as_asked.ok, quality.plan_as_asked.detail
-    assert quality.ledger["balanced"], quality.ledger["reason"]
+    assert quality.ledger.balanced, quality.ledger.reason
     assert quality.metrics.ok, quality.metrics.detail
     assert not [said for said in caplog.messages if "was not tried" in said]
     require_untouched(nimbus, OTHERS, workers)
