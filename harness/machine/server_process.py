@@ -17,7 +17,7 @@ from harness.errors import ClusterError, MissingTool
 from harness.machine import sandbox
 from harness.machine.java_environment import without_jvm_options
 from harness.machine.niceness import NICENESS, servers_increment
-from harness.machine.trust import Trust
+from harness.machine.trust import Trust, require_trusted
 
 POLL_S = 0.1
 """How often a server that is starting or stopping is looked at."""
@@ -242,8 +242,7 @@ def _request(
             s.sendall(data)
             return accept(s)
     except OSError as error:
-        if trust and (objection := trust.objection(f"the server at {host}:{port}", error)):
-            raise objection from None
+        require_trusted(trust, f"the server at {host}:{port}", error)
         return False
 
 

@@ -88,6 +88,25 @@ class Trust:
         return None
 
 
+def require_trusted(trust: Trust | None, server: str, error: BaseException) -> None:
+    """Raise the complaint about a certificate that a failure comes from; of any other failure say nothing.
+
+    Parameters
+    ----------
+    trust : Trust or None
+        How the server is known; None where it was asked in plain text.
+    server, error : str, BaseException
+        As for ``Trust.objection``.
+
+    Raises
+    ------
+    UsageError
+        When one side does not accept the other's certificate.
+    """
+    if trust is not None and (objection := trust.objection(server, error)):
+        raise objection from None
+
+
 def _causes(error: BaseException) -> Iterator[BaseException]:
     """Give an exception and what it came from, whether its library says so or not."""
     cause: BaseException | None = error

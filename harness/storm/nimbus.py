@@ -23,7 +23,7 @@ from thriftpy2.thrift import TException
 from thriftpy2.transport import TBufferedTransportFactory, TFramedTransportFactory
 
 from harness.errors import ClusterError
-from harness.machine.trust import Trust
+from harness.machine.trust import Trust, require_trusted
 from harness.plans import PhysicalPlan, QueryPlan, TopologyConfiguration, WorkerNode
 from harness.storm.topology_state import ExecutorState, Rebalance, ReportedError, TopologyState, physical_plan
 
@@ -323,8 +323,7 @@ def _one_line(server: str, trust: Trust | None) -> Iterator[None]:
     try:
         yield
     except (TException, OSError) as e:
-        if trust and (objection := trust.objection(server, e)):
-            raise objection from None
+        require_trusted(trust, server, e)
         raise _told(server, e) from e
 
 

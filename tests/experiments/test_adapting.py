@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pytest
+from adapted_steps import KEPT, S, judged, messages
 from hypothesis import given
 from hypothesis import strategies as st
-from made_records import ledger
 from made_runs import placed
 from pydantic import ValidationError
 from scheduling import nodes_of
@@ -23,14 +22,12 @@ from harness.errors import UsageError
 from harness.experiments import adapting, measuring
 from harness.experiments.adapted_periods import (
     NO_PLAN,
-    AdaptedMessages,
     AdaptedPeriod,
     AskedChange,
     NodeChange,
     PeriodDecision,
     adaptation_table,
     components_of,
-    judged_adaptation,
 )
 from harness.experiments.adapting import Adapter, AdaptingMeasurement, PeriodSeen
 from harness.experiments.config import Experiment
@@ -39,10 +36,8 @@ from harness.experiments.loading import expand_steps, load
 from harness.experiments.measuring import StepToMeasure
 from harness.experiments.schedule import BegunSchedule, Changing, Constant
 from harness.experiments.step_faults import NoFaults, StepFaults
-from harness.experiments.workload_tables import RECEIVED, SENT
 from harness.plans import AskedPlacement, Batching, BatchSize, PhysicalPlan, TopologyConfiguration, WorkerNode
-from harness.quality import Adaptation
-from harness.schemas import ADAPTATION, METRICS
+from harness.schemas import METRICS
 
 EXPERIMENT = load(
     "quick",
@@ -52,7 +47,6 @@ EXPERIMENT = load(
         "steps.plan=[{executors: 1, adapt: {scheduler: even, period_s: 10}}]",
     ],
 )
-S = 10**9
 
 
 class AdaptedWorld(World):
@@ -404,107 +398,6 @@ def test_a_size_is_in_force_when_the_newest_report_of_every_task_has_it(
     assert missing == ([] if all(newest.get(task) == asked for task in tasks) else ["spout:default"])
     found = reported_sizes(pa.concat_tables(tables), ["spout:default", "sender:default"])
     assert found == {"spout:default": tuple(BatchSize(size=n) for n in sorted(set(newest.values())))}
-
-
-CHANGED = AdaptedPeriod(
-    0, 100 * S, PeriodDecision("applied", "", None, {"load_distance_pct": 3.0}), 100 * S, 107 * S
-)
-KEPT = AdaptedPeriod(100 * S, 200 * S, PeriodDecision("stays", "", None, {}))
-
-
-def messages(lost: Sequence[int] = (), twice: Sequence[int] = ()) -> tuple[pa.Table, pa.Table]:
-    """One message a second for 200 s, each out 5 ms after it was due, but for a pause of 6 s from 101 s."""
-    sent = [{"message_id": i, "scheduled_ns": i * S, "sent_ns": i * S} for i in range(200)]
-    out = [i for i in range(200) if i not in lost and not 101 < i < 107] + list(twice)
-    late = [i for i in range(102, 107) if i not in lost]
-    rows = [{"message_id": i, "child": 0, "left_ns": i * S + 5_000_000, "sink": "s"} for i in out]
-    rows += [{"message_id": i, "child": 0, "left_ns": 107 * S, "sink": "s"} for i in late]
-    return pa.Table.from_pylist(sent, SENT), pa.Table.from_pylist(rows, RECEIVED)
-
-
-def judged(
-    periods: Sequence[AdaptedPeriod], lost: Sequence[int], twice: Sequence[int], balanced: bool = True
-) -> Adaptation:
-    return judged_adaptation(ledger(balanced=balanced), periods, *messages(lost, twice))
-
-
-def test_what_is_lost_and_repeated_is_counted_by_the_decision_that_it_is_near() -> None:
-    """Within 5 s of 100 to 107 s: 95 to 112."""
-    table = adaptation_table([CHANGED, KEPT], *messages(lost=(96, 104, 150), twice=(111, 30))).to_pylist()
-    assert ADAPTATION.names == list(table[0])
-    assert [(row["lost"], row["repeated"]) for row in table] == [(2, 1), (0, 0)]
-    assert table[0]["load_distance_pct"] == 3.0
-
-
-def test_the_pause_is_the_longest_time_without_an_output() -> None:
-    """From 101.005 s to 107 s."""
-    first, second = adaptation_table([CHANGED, KEPT], *messages()).to_pylist()
-    assert first["pause_ms"] == pytest.approx(5995)
-    assert second["pause_ms"] is None
-    assert first["latency_mean_ms"] == pytest.approx(5.0)
-
-
-@pytest.mark.parametrize(
-    ("lost", "twice", "balanced", "ok"),
-    [
-        ((), (), True, True),
-        ((98, 104), (110,), True, True),
-        ((150,), (), True, False),
-        ((), (30,), True, False),
-        ((), (), False, False),
-    ],
-)
-def test_losses_are_explained_by_decisions_or_the_step_is_invalid(
-    lost: tuple[int, ...], twice: tuple[int, ...], balanced: bool, ok: bool
-) -> None:
-    found = judged([CHANGED, KEPT], lost, twice, balanced)
-    assert found.losses_explained.ok is ok
-    assert found.plan_as_decided.ok
-
-
-def test_a_queue_that_a_restart_empties_is_the_decision_s() -> None:
-    """Messages take 40 s to come out when the plan changes at 100 s: those due from 55 s on are its own."""
-    sent = [{"message_id": i, "scheduled_ns": i * S, "sent_ns": i * S} for i in range(100)]
-    rows = [{"message_id": i, "child": 0, "left_ns": (i + 40) * S, "sink": "s"} for i in range(60)]
-    times = AdaptedMessages.of(pa.Table.from_pylist(sent, SENT), pa.Table.from_pylist(rows, RECEIVED))
-    assert CHANGED.waited_ns(times) == 40 * S
-    assert CHANGED.holds(times.lost_ns, 40 * S).all()
-    assert times.lost_ns.min() == 60 * S
-    assert CHANGED.holds(np.array([54 * S, 55 * S]), 40 * S).tolist() == [False, True]
-
-
-@pytest.mark.parametrize(
-    ("target_ms", "lost", "over_s"),
-    [
-        # late are those due at 102 to 106 s, which come out at 107 s: by 5, 4, 3, 2 and 1 s
-        (4.0, (), (100, 100)),
-        (6.0, (), (0, 5)),
-        (2500.0, (), (0, 3)),
-        (6.0, (20, 104), (1, 5)),  # one lost in a second of its own, one that is late anyway
-    ],
-)
-def test_seconds_over_the_target_are_those_whose_messages_are_late(
-    target_ms: float, lost: tuple[int, ...], over_s: tuple[int, int]
-) -> None:
-    """Each second has one message, so its 95th percentile is that one's latency, else 5 ms."""
-    table = adaptation_table([CHANGED, KEPT], *messages(lost), target_ms).to_pylist()
-    assert tuple(row["over_target_s"] for row in table) == over_s
-
-
-def test_of_many_messages_in_a_second_the_95th_percentile_counts() -> None:
-    """Of 100 messages 5 may be late, and 6 are."""
-    for late, over_s in ((5, 0), (6, 1)):
-        sent = [{"message_id": i, "scheduled_ns": S + i, "sent_ns": S + i} for i in range(100)]
-        rows = [
-            {"message_id": i, "child": 0, "left_ns": S + i + (9 if i < late else 1) * 10**6, "sink": "s"}
-            for i in range(100)
-        ]
-        times = AdaptedMessages.of(pa.Table.from_pylist(sent, SENT), pa.Table.from_pylist(rows, RECEIVED))
-        assert times.seconds_over(5.0, 0, 0, 10 * S) == over_s
-
-
-def test_times_near_no_decision_are_not_held() -> None:
-    assert not KEPT.holds(np.array([150 * S])).any()
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ class Certificates:
             },
             "stores": {
                 name: base64.b64encode(self.store(name).read_bytes()).decode("ascii")
-                for name in ("ca", *(s.name for s in subjects))
+                for name in (AUTHORITY, *(s.name for s in subjects))
             },
         }
 

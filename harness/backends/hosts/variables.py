@@ -54,10 +54,7 @@ def nimbus_client(trusted: str, own: str, password: str) -> dict[str, object]:
     return {
         "nimbus.thrift.client.use.tls": True,
         f"{prefix}.auth.required": True,
-        f"{prefix}.truststore.path": trusted,
-        f"{prefix}.truststore.password": password,
-        f"{prefix}.keystore.path": own,
-        f"{prefix}.keystore.password": password,
+        **_key_stores(prefix, trusted, own, password),
     }
 
 
@@ -77,11 +74,18 @@ def nimbus_server(trusted: str, own: str, password: str, port: int) -> dict[str,
     return {
         "nimbus.thrift.tls.port": port,
         f"{prefix}.only": True,
+        **_key_stores(prefix, trusted, own, password),
+        "topology.worker.nimbus.thrift.client.use.tls": True,
+    }
+
+
+def _key_stores(prefix: str, trusted: str, own: str, password: str) -> dict[str, object]:
+    """Return the settings by which one side finds whom it trusts and what it shows."""
+    return {
         f"{prefix}.truststore.path": trusted,
         f"{prefix}.truststore.password": password,
         f"{prefix}.keystore.path": own,
         f"{prefix}.keystore.password": password,
-        "topology.worker.nimbus.thrift.client.use.tls": True,
     }
 
 

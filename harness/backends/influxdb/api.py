@@ -10,7 +10,7 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from harness.errors import ClusterError, UsageError
-from harness.machine.trust import Trust
+from harness.machine.trust import Trust, require_trusted
 
 PORT = 8086
 ORG = "harness"
@@ -170,8 +170,7 @@ class InfluxApi:
             answer = connection.getresponse()
             text = answer.read()
         except OSError as error:
-            if self.trust and (objection := self.trust.objection(f"influxdb at {self.url}", error)):
-                raise objection from None
+            require_trusted(self.trust, f"influxdb at {self.url}", error)
             raise
         finally:
             connection.close()

@@ -28,7 +28,7 @@ from harness.backends.influxdb.api import InfluxApi
 from harness.backends.influxdb.lines import encode_rows
 from harness.backends.influxdb.spool import MetricSpool
 from harness.errors import ClusterError, UsageError
-from harness.machine.trust import Trust
+from harness.machine.trust import Trust, require_trusted
 from harness.schemas import METRICS, Metric, MetricField
 
 LINES_A_WRITE = 5_000
@@ -330,7 +330,7 @@ class InfluxStore:
             self._require_token(error)
             return _said(error)
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            self._require_trusted(error)
+            require_trusted(self._trust, f"influxdb at {self.url}", error)
             return _one_line(error)
         return ""
 
@@ -339,10 +339,6 @@ class InfluxStore:
             raise UsageError(
                 f"influxdb at {self.url} refuses the token: {_said(error)}", TOKEN_HINT
             ) from None
-
-    def _require_trusted(self, error: BaseException) -> None:
-        if self._trust and (objection := self._trust.objection(f"influxdb at {self.url}", error)):
-            raise objection from None
 
     def _patiently(self, doing: str, call: Callable[[], T], most_s: float = math.inf) -> T:
         deadline = time.monotonic() + min(self._patience_s, most_s)
@@ -356,7 +352,7 @@ class InfluxStore:
                 if error.status in REFUSALS:
                     raise UsageError(f"influxdb at {self.url}: cannot {doing}: {reason}") from None
             except (urllib3.exceptions.HTTPError, OSError) as error:
-                self._require_trusted(error)
+                require_trusted(self._trust, f"influxdb at {self.url}", error)
                 reason = _one_line(error)
             if time.monotonic() > deadline:
                 raise ClusterError(f"influxdb at {self.url}: cannot {doing}: {reason}")

@@ -27,7 +27,7 @@ from kafka.errors import (
 from kafka.structs import OffsetAndMetadata
 
 from harness.errors import ClusterError
-from harness.machine.trust import Trust
+from harness.machine.trust import Trust, require_trusted
 
 PARTITIONS = 16
 """Partitions of a topic: as many as the spout has tasks."""
@@ -102,8 +102,7 @@ def require_reachable(bootstrap: str, trust: Trust | None = None, timeout_s: flo
             if trust is not None:
                 trust.context().wrap_socket(plain, server_hostname=host).close()
     except (OSError, ValueError) as e:
-        if trust is not None and (objection := trust.objection(f"kafka at {bootstrap}", e)):
-            raise objection from None
+        require_trusted(trust, f"kafka at {bootstrap}", e)
         raise ClusterError(f"kafka at {bootstrap}: not reachable: {e}") from e
 
 

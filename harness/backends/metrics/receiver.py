@@ -116,8 +116,9 @@ class MetricsReceiver:
         return f"http://{host}:{self.port}{WRITE}?org=harness&bucket=harness&precision=ns"
 
     spool = ""
-    ca_file = ""
     """It is never away while there are workers, so nothing waits for it on disk."""
+    ca_file = ""
+    """It speaks plain HTTP."""
 
     def close(self) -> None:
         """Stop listening; the rows stay."""

@@ -61,7 +61,7 @@ final class Fixtures {
     }
 
     /** Remembers what a bolt did; may be called from several threads. */
-    static final class Recorder implements IOutputCollector {
+    static class Recorder implements IOutputCollector {
         final List<Emitted> emitted = new ArrayList<>();
         final List<Tuple> acked = new ArrayList<>();
         final List<Tuple> failed = new ArrayList<>();

@@ -27,7 +27,6 @@ import java.util.stream.Stream;
 import org.apache.storm.Config;
 import org.apache.storm.generated.StormTopology;
 import org.apache.storm.metric.api.IMetric;
-import org.apache.storm.task.IOutputCollector;
 import org.apache.storm.task.OutputCollector;
 import org.apache.storm.task.TopologyContext;
 import org.apache.storm.tuple.Fields;
@@ -46,12 +45,8 @@ class KeyedBoltTest {
     private final Map<Integer, Map<Integer, Map<String, IMetric>>> metrics = new HashMap<>();
     private StormTopology topology;
 
-    private final class Task implements IOutputCollector {
+    private final class Task extends Fixtures.Recorder {
         final KeyedBolt bolt = new KeyedBolt(Fixtures.WORKLOAD, null, null, GROUPS);
-        final List<List<Object>> emitted = new ArrayList<>();
-        final List<Tuple> acked = new ArrayList<>();
-        final List<Tuple> failed = new ArrayList<>();
-        final List<Throwable> errors = new ArrayList<>();
         final TopologyContext context;
         private final int id;
 
@@ -77,35 +72,13 @@ class KeyedBoltTest {
         @Override
         public List<Integer> emit(String stream, Collection<Tuple> anchors, List<Object> values) {
             assertEquals("default", stream);
-            emitted.add(values);
-            return List.of();
+            return super.emit(stream, anchors, values);
         }
 
         @Override
         public void emitDirect(int to, String stream, Collection<Tuple> anchors, List<Object> values) {
             assertEquals(KeyedStreams.STATES, stream);
             tasks.stream().filter(t -> t.id == to).forEach(t -> t.get("count", id, stream, values.toArray()));
-        }
-
-        @Override
-        public void ack(Tuple tuple) {
-            acked.add(tuple);
-        }
-
-        @Override
-        public void fail(Tuple tuple) {
-            failed.add(tuple);
-        }
-
-        @Override
-        public void resetTimeout(Tuple tuple) {}
-
-        @Override
-        public void flush() {}
-
-        @Override
-        public void reportError(Throwable error) {
-            errors.add(error);
         }
     }
 
@@ -141,7 +114,7 @@ class KeyedBoltTest {
     void itsOutputsAreThoseOfAJsonBolt() {
         Tuple sent = tasks.get(0).message(keyOn(0), 12);
         assertEquals(List.of(sent), tasks.get(0).acked);
-        List<Object> values = tasks.get(0).emitted.get(0);
+        List<Object> values = tasks.get(0).emitted.get(0).values();
         assertEquals(Fixtures.KEYS.of(Fixtures.SEED, Fixtures.message(1, 12)), values.get(0));
         assertEquals(Fixtures.message(1, 12).via("count", 7).toJson(), values.get(1));
     }
@@ -180,9 +153,9 @@ class KeyedBoltTest {
                 .findFirst()
                 .orElseThrow();
         long bytes = 4 + 4 + keyOn(0).length() + 8 + 4 + "text".length();
-        assertTrue(moved.contains("version=1i") && moved.contains("held=1i"), moved);
+        assertTrue(moved.contains("table_version=1i") && moved.contains("held=1i"), moved);
         assertTrue(moved.contains("state_bytes=" + bytes + "i"), moved);
-        assertTrue(reported.stream().anyMatch(l -> l.startsWith("key_group,peer=" + group + " ") && l.contains("tuples=2i")));
+        assertTrue(reported.stream().anyMatch(l -> l.startsWith("key_group,peer=" + group + " ") && l.contains("state_tuples=2i")));
         assertEquals(fields(), Stream.of(reported, reported(7)).flatMap(List::stream).flatMap(KeyedBoltTest::fields).collect(
                 Collectors.toSet()));
         assertEquals(List.of(), reported(8).stream().filter(line -> line.startsWith("key_group_moved")).toList());
