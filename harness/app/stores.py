@@ -281,7 +281,12 @@ def local_influxdb(data: Path | None = None, retention_days: int | None = None) 
 
 def influx_target(server: MetricServer) -> MetricsAddress:
     """Return the facts about a server that metrics consumers need."""
-    return MetricsAddress(server.write_url, str(server.token_file), server.ca_file, str(server.spool))
+    return MetricsAddress(
+        server.write_url,
+        token_file=str(server.token_file),
+        ca_file=server.ca_file,
+        spool=str(server.spool),
+    )
 
 
 def influx_store(server: MetricServer, topology: str) -> InfluxStore:

@@ -49,8 +49,9 @@ def tune(
 ) -> None:
     """Let tuners propose executors and batch sizes for a step of RUN; needs no cluster, changes nothing.
 
-    Tuners are aeolus (throughput), ds2 (true rates in one pass), model-guided (least predicted latency), and
-    your own as package.module:name. Each proposal is shown with the composite model's prediction for it.
+    Tuners are aeolus (throughput), ds2 (true rates in one pass), flink (ds2 within Flink's boundaries),
+    model-guided (least predicted latency), and your own as package.module:name. Each proposal is shown with
+    the composite model's prediction for it.
 
     \b
     harness tune reports/runs/loaded-ramp/20261124T052131Z --rate 225

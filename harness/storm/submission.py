@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -121,6 +121,7 @@ class MetricsAddress:
     """A ``MetricsTarget`` by its address and three paths; empty where nothing is there."""
 
     url: str
+    _: KW_ONLY
     token_file: str = ""
     ca_file: str = ""
     spool: str = ""

@@ -11,6 +11,7 @@ from watched_page import SCREENS, WatchedPage, screen_of
 
 from harness.service import building
 from harness.service.jobs import shipped
+from harness.tuning import TUNERS
 
 pytestmark = pytest.mark.deep
 SLOW_MS = 180_000
@@ -34,7 +35,7 @@ def decided(browser: Browser, served: Served) -> str:
     form.locator("select[name=run]").select_option(served.simulated)
     form.get_by_role("button", name="Start").click()
     expect(page.locator("#job")).to_have_attribute("data-state", "done", timeout=SLOW_MS)
-    expect(page.locator("tbody tr")).to_have_count(3)
+    expect(page.locator("tbody tr")).to_have_count(len(TUNERS))
     assert watched.wrong == []
     assert watched.serious() == []
     address = page.url

@@ -94,7 +94,9 @@ def measured(
         ) as load,
     ):
         kill = Kill(influx_server, relay)
-        target = MetricsAddress(relay.url, str(influx_server.token_file), str(influx_server.spool))
+        target = MetricsAddress(
+            relay.url, token_file=str(influx_server.token_file), spool=str(influx_server.spool)
+        )
         topics = TopicNames.of(name, experiment.topology.entrances)
         submitter = submitter_of(experiment, name, cluster.broker, topics, jars(), folder / "submission")
         deployment = StormDeployment(experiment, cluster, submitter, target, jars(), folder / "submission")

@@ -105,7 +105,7 @@ def submit_to_stay(
         cluster = StandingCluster(shape, homes, home)
         topics = TopicNames.of(asked.name, experiment.topology.entrances, experiment.topology.key_groups)
         submitter = submitter_of(experiment, asked.name, cluster.broker, topics, jars(), home)
-        target = MetricsAddress(write_url(asked.metrics), cluster.hand_out(_token()))
+        target = MetricsAddress(write_url(asked.metrics), token_file=cluster.hand_out(_token()))
         deployment = StormDeployment(experiment, cluster, submitter, target, jars(), home / "submission")
         say(f"submitting {submitter.topology} to nimbus at {shape.nimbus}")
         try:

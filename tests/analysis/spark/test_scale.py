@@ -145,18 +145,18 @@ def test_steps_of_very_different_sizes_have_exact_percentiles(spark: SparkSessio
     run = read_run(path)
     counted = distribution.histogram(spark, run)
     assert counted.groupby("step")["n"].sum().to_dict() == {0: 200_000, 1: 1}
-    rows = [a for a in latencies.ground_truth(spark, run, counted) if a["subject"] == ""]
-    found = {(a["step"], a["statistic"]): a for a in rows}
+    rows = [a for a in latencies.ground_truth(spark, run, counted) if a.subject == ""]
+    found = {(a.step, a.statistic): a for a in rows}
     assert {step for step, _ in found} == {0, 1}
     for step in (0, 1):
         ns = np.sort(values[step])
-        assert found[step, "mean"]["value"] == int(ns.sum()) / len(ns) / 1e6
+        assert found[step, "mean"].value == int(ns.sum()) / len(ns) / 1e6
         for statistic, fraction in PERCENTILES.items():
             place = fraction * (len(ns) - 1)
             low = int(place)
             high = min(low + 1, len(ns) - 1)
             expected = int(ns[low]) + (int(ns[high]) - int(ns[low])) * (place - low)
-            assert found[step, statistic]["value"] == expected / 1e6
+            assert found[step, statistic].value == expected / 1e6
 
 
 def test_a_million_paths(spark: SparkSession, tmp_path: Path) -> None:
