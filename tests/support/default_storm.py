@@ -46,6 +46,14 @@ def require_untouched(nimbus: Nimbus, name: str, uptimes_s: Mapping[str, int]) -
         until(lambda: topics.names() == frozenset(), "the run's topics are gone")
 
 
+HEARTBEATS = (
+    "nimbus.task.timeout.secs",
+    "nimbus.supervisor.timeout.secs",
+    "supervisor.worker.timeout.secs",
+)
+"""Settings for how long Storm waits for a heartbeat, in s."""
+
+
 @dataclass(frozen=True)
 class OthersStorm:
     """A cluster that is up, as whoever runs it has it.
@@ -145,7 +153,10 @@ def default_storm(homes: ServerHomes, home: Path, jars: Path | None = None) -> I
 
 
 def _storm_home(jars: Path, storm: Path) -> Path:
-    """Make a Storm home: Storm's jars, and a storm.yaml that says no more than where the servers are."""
+    """Make a Storm home: Storm's jars, and a storm.yaml that says little more than where the servers are.
+
+    A busy machine may keep heartbeats back for longer than Storm's 30 s, and workers would be started again.
+    """
     for name in ("conf", "log4j2", "logs", "extlib", "extlib-daemon"):
         (storm / name).mkdir(parents=True)
     for name in ("lib", "lib-worker"):
@@ -158,6 +169,7 @@ def _storm_home(jars: Path, storm: Path) -> Path:
         "nimbus.seeds": ["localhost"],
         "storm.local.hostname": "localhost",
         "storm.local.dir": str(storm / "local"),
+        **dict.fromkeys(HEARTBEATS, 600),
     }
     (storm / "conf" / "storm.yaml").write_text(json.dumps(settings))
     return storm

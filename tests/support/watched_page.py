@@ -53,6 +53,7 @@ class WatchedPage:
         otherwise : Path
             Folder for the picture where the environment's ``PAGES_TO`` names none.
         """
+        self.page.wait_for_load_state("load")  # a heading may be there before the style sheet is
         expect(self.page.locator("h1")).to_be_visible()
         assert self.page.evaluate(WIDE), name
         self.page.screenshot(path=Path(os.environ.get("PAGES_TO", otherwise)) / f"{name}.png")

@@ -19,13 +19,10 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "tutorial.md"
 SHORT = (
     "measure.attempts=1",
-    "measure.burn_in.least_s=12",
-    "measure.burn_in.most_s=16",
-    "measure.burn_in.drift_pct=90",
-    "measure.interval.least_s=12",
-    "measure.interval.most_s=12",
-    "measure.interval.looks=1",
-    "measure.interval.precision_pct=90",
+    "measure.burn_in.most_s=30",
+    "measure.interval.least_s=20",
+    "measure.interval.most_s=45",
+    "measure.interval.precision_pct=30",
 )
 
 
@@ -47,8 +44,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             f'  [ "$command" != run ] || set -- "$@" {shorter}',
             "  local status=0",
             f'  {sys.executable} -m harness "$command" "$@" || status=$?',
-            "  # so short a run may be noisy, which its report says again",
-            "  [ $status = 3 ] && [[ $command = run || $command = report ]] && return 0",
+            "  # so short a run may be noisy: its report says so, and no plan may keep the target for sure",
+            "  [ $status = 3 ] && [[ $command =~ ^(run|report|advise)$ ]] && return 0",
             "  return $status",
             "}",
             *commands(),
