@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from harness.app.conformance import assert_conforms
@@ -34,7 +34,7 @@ _PLACES = dict.fromkeys(("OpenedRun", "load_run", "predict", "search_runs"), "ha
 """What is imported when it is first asked for: a command must not wait for pandas."""
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_PLACES[name]), name)

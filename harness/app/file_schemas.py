@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from pydantic import BaseModel
 
@@ -14,7 +13,7 @@ from harness.experiments.key_meanings import schema
 from harness.plans import BatchSize
 from harness.regression.nightly import Nightly
 
-SHORT_FORMS: Mapping[type[BaseModel], Mapping[str, Any]] = {
+SHORT_FORMS: Mapping[type[BaseModel], Mapping[str, object]] = {
     Local: {
         "anyOf": [
             {"type": "string", "description": "File of a provisioned cluster (docs/clusters.md)."},
@@ -36,19 +35,19 @@ SHORT_FORMS: Mapping[type[BaseModel], Mapping[str, Any]] = {
 """Values of an experiment's file that stand for others."""
 
 
-def _experiment() -> dict[str, Any]:
+def _experiment() -> dict[str, object]:
     return schema(Experiment, "An experiment of storm-harness", SHORT_FORMS, frozenset({Provisioned}))
 
 
-def _cluster() -> dict[str, Any]:
+def _cluster() -> dict[str, object]:
     return schema(ClusterFile, "A cluster of storm-harness on hosts of its own")
 
 
-def _nightly() -> dict[str, Any]:
+def _nightly() -> dict[str, object]:
     return schema(Nightly, "A night of storm-harness")
 
 
-SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {
+SCHEMAS: Mapping[str, Callable[[], dict[str, object]]] = {
     "experiment": _experiment,
     "cluster": _cluster,
     "nightly": _nightly,

@@ -9,7 +9,7 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -120,7 +120,7 @@ class _HostsOfKind(Frozen):
         """Where the hosts' ssh servers listen."""
         return 22
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, object]:
         """Return the ``options`` of the Terraform module."""
         return self.model_dump(mode="json", exclude={"kind", "machines", "ssh_user"}, exclude_none=True)
 
@@ -193,7 +193,7 @@ class ExistingHosts(_HostsOfKind):
         """Where the hosts' ssh servers listen."""
         return self.ssh_port
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, object]:
         """Return the ``options`` of the Terraform module: it has none."""
         return {}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import (
     BeforeValidator,
@@ -201,7 +201,7 @@ class Provisioned(ClusterShape):
 
     @model_validator(mode="before")
     @classmethod
-    def _made_of_a_file(cls, given: Any) -> Any:
+    def _made_of_a_file(cls, given: object) -> object:
         if isinstance(given, Mapping) and not (given.get("name") and given.get("file")):
             raise ValueError("give the file of a provisioned cluster, or a local one's nodes and slots")
         return given
@@ -295,7 +295,7 @@ class Running(ClusterShape):
 
     @model_validator(mode="before")
     @classmethod
-    def _as_nimbus_has_it(cls, given: Any) -> Any:
+    def _as_nimbus_has_it(cls, given: object) -> object:
         if isinstance(given, Mapping) and not given.get("found"):
             for key in ("nodes", "slots_per_node", "worker_jit"):
                 if key in given:
@@ -362,7 +362,7 @@ CLUSTER_TAGS = ("cluster-local", "cluster-remote", "cluster-running", "cluster-s
 OF_A_FILE = ("name", "file")
 
 
-def _known_kind(given: Any) -> Any:
+def _known_kind(given: object) -> object:
     """Refuse an unknown kind, and drop the empty values that runs wrote for the keys of other kinds."""
     if not isinstance(given, Mapping):
         return given
@@ -374,7 +374,7 @@ def _known_kind(given: Any) -> Any:
     return {key: value for key, value in given.items() if value != "" or key not in OF_A_FILE}
 
 
-def _tag(given: Any) -> str:
+def _tag(given: object) -> str:
     kind = given.get("kind", "local") if isinstance(given, Mapping) else getattr(given, "kind", "local")
     return f"cluster-{kind}"
 

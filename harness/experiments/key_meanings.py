@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args, get_origin
+from typing import Literal, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -89,9 +89,9 @@ def _attributes(docstring: str) -> dict[str, str]:
 def schema(
     model: type[BaseModel],
     title: str,
-    short_forms: Mapping[type[BaseModel], Mapping[str, Any]] = {},
+    short_forms: Mapping[type[BaseModel], Mapping[str, object]] = {},
     hidden: frozenset[type[BaseModel]] = frozenset(),
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the JSON Schema of a file; keys without a meaning are not the user's, and left out.
 
     Parameters
@@ -123,31 +123,35 @@ def schema(
     for part, form in short_forms.items():
         parts[part.__name__] = {"anyOf": [parts[part.__name__], dict(form)]}
     names = {part.__name__ for part in hidden}
-    made, parts = _any_of(made, names), _any_of(parts, names)
-    return {"$schema": DIALECT, **made, "title": title, "$defs": _reached(made, parts)}
+    whole, below = _kinds_open(made, names), _kinds_open(parts, names)
+    return {"$schema": DIALECT, **whole, "title": title, "$defs": _reached(whole, below)}
 
 
-def _any_of(node: Any, hidden: Collection[str]) -> Any:
+def _kinds_open(node: Mapping[str, object], hidden: Collection[str]) -> dict[str, object]:
     """Let a value fit several kinds: which one is meant is decided by the grammar, not by the schema."""
+    return {
+        "anyOf" if key == "oneOf" else key: _any_of(value, hidden)
+        for key, value in node.items()
+        if key != "discriminator"
+    }
+
+
+def _any_of(node: object, hidden: Collection[str]) -> object:
     if isinstance(node, Mapping):
-        return {
-            "anyOf" if key == "oneOf" else key: _any_of(value, hidden)
-            for key, value in node.items()
-            if key != "discriminator"
-        }
+        return _kinds_open(node, hidden)
     if isinstance(node, list):
         return [_any_of(each, hidden) for each in node if not _refers(each, hidden)]
     return node
 
 
-def _refers(node: Any, names: Collection[str]) -> bool:
+def _refers(node: object, names: Collection[str]) -> bool:
     return isinstance(node, Mapping) and str(node.get("$ref", "")).rpartition("/")[2] in names
 
 
-def _reached(made: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, Any]:
+def _reached(made: Mapping[str, object], parts: Mapping[str, object]) -> dict[str, object]:
     """Return the parts that a schema refers to, directly or through others."""
     names: set[str] = set()
-    waiting: list[Any] = [made]
+    waiting: list[object] = [made]
     while waiting:
         new = set(re.findall(r'"#/\$defs/(\w+)"', json.dumps(waiting.pop()))) - names
         names |= new
@@ -193,7 +197,7 @@ def rows(
             seen |= {part}
 
 
-def _choices(annotation: Any) -> Iterator[str]:
+def _choices(annotation: object) -> Iterator[str]:
     """Yield the words that a type allows."""
     if get_origin(annotation) is Literal:
         yield from map(str, get_args(annotation))
@@ -209,7 +213,7 @@ def _default(info: FieldInfo) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _parts(annotation: Any) -> Iterator[tuple[type[BaseModel], str]]:
+def _parts(annotation: object) -> Iterator[tuple[type[BaseModel], str]]:
     """Yield the grammar's classes in a type, each with the parts of the key between."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation, ""

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
@@ -64,7 +64,7 @@ def load(source: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Exper
         raise UsageError(f"{place}: {_complaint(first, named)}") from None
 
 
-def _tree(path: Path, overrides: Sequence[str]) -> Any:
+def _tree(path: Path, overrides: Sequence[str]) -> CommentedMap:
     """Return a file's contents with options in the place of what it says."""
     tree = _read(path)
     _beside(tree, path)
@@ -74,7 +74,7 @@ def _tree(path: Path, overrides: Sequence[str]) -> Any:
     return tree
 
 
-def _place(path: Path, overrides: Sequence[str], tree: Any, where: Sequence[int | str]) -> str:
+def _place(path: Path, overrides: Sequence[str], tree: object, where: Sequence[int | str]) -> str:
     """Return what an error at a key comes from: an option, or a line of the file.
 
     It is the last option that gave the key, or else the first with which the file no longer is an experiment.
@@ -237,7 +237,7 @@ def dump(experiment: Experiment) -> str:
     return out.getvalue()
 
 
-def _read(path: Path) -> Any:
+def _read(path: Path) -> CommentedMap:
     tree = read_tree(path, "rt")
     if not isinstance(tree, CommentedMap):
         raise UsageError(f"{path}:1: an experiment is a mapping of keys", "see docs/experiments.md")
@@ -298,12 +298,12 @@ def _provisioned(tree: CommentedMap, path: Path, overrides: Sequence[str]) -> No
     }
 
 
-def _override(tree: Any, option: str) -> None:
+def _override(tree: CommentedMap, option: str) -> None:
     key, equals, text = option.partition("=")
     if not equals or not key:
         raise UsageError(f"--set {option}: expected KEY=VALUE", "e.g. --set workload.rate_tps=100")
     *parents, last = _parts(key)
-    node: Any = tree
+    node: object = tree
     for part in parents:
         node = _child(node, part, option)
     try:
@@ -325,7 +325,7 @@ def _parts(key: str) -> list[str]:
     return key.split(".")
 
 
-def _child(node: Any, part: str, option: str) -> Any:
+def _child(node: object, part: str, option: str) -> object:
     if isinstance(node, CommentedSeq):
         return node[_index(node, part, option)]
     if isinstance(node, CommentedMap):
@@ -341,7 +341,7 @@ def _index(node: CommentedSeq, part: str, option: str) -> int:
     return int(part)
 
 
-def _line(tree: Any, where: Sequence[int | str]) -> int:
+def _line(tree: object, where: Sequence[int | str]) -> int:
     """Return the line of the deepest part of the key that is in the file."""
     node, line = tree, 1
     for part in where:
@@ -359,7 +359,7 @@ def _line(tree: Any, where: Sequence[int | str]) -> int:
     return line
 
 
-def _complaint(error: Any, where: Sequence[int | str]) -> str:
+def _complaint(error: ErrorDetails, where: Sequence[int | str]) -> str:
     key = ".".join(str(p) for p in where)
     if error["type"] == "extra_forbidden":
         return f"unknown key {key!r}"

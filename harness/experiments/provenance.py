@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 from ruamel.yaml import YAML
@@ -99,7 +98,7 @@ def kept_files(run_path: Path) -> dict[str, str]:
     return {path.name: path.read_text(encoding="utf-8") for path in there if path.is_file()}
 
 
-def _leaves(tree: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def _leaves(tree: Mapping[str, object], above: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     for key, value in tree.items():
         where = (*above, str(key))
         if where[0] in NOT_MEASURED_WITH:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Literal, Protocol, Self
+from typing import Literal, Protocol, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -124,7 +124,7 @@ class Fault(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _no_clock(cls, given: Any) -> Any:
+    def _no_clock(cls, given: object) -> object:
         if isinstance(given, Mapping) and "skew-clock" in given:
             raise ValueError(NO_SKEW)
         return given

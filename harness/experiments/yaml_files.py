@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
@@ -32,7 +32,7 @@ _UNREADABLE = (
 """What the library raises for text that is no YAML, beside its own errors."""
 
 
-def read_tree(path: Path, kind: Literal["rt", "safe"]) -> Any:
+def read_tree(path: Path, kind: Literal["rt", "safe"]) -> object:
     """Read a YAML file.
 
     Parameters
@@ -55,7 +55,7 @@ def read_tree(path: Path, kind: Literal["rt", "safe"]) -> Any:
     if len(contents) > MOST_BYTES:
         raise UsageError(f"{path}: larger than {MOST_BYTES} bytes", "that is no file of settings")
     try:
-        tree = YAML(typ=kind).load(text)
+        tree: object = YAML(typ=kind).load(text)
     except _UNREADABLE as error:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
@@ -65,7 +65,7 @@ def read_tree(path: Path, kind: Literal["rt", "safe"]) -> Any:
     return tree
 
 
-def read_value(text: str) -> Any:
+def read_value(text: str) -> object:
     """Read a value that was given on a command line.
 
     Raises
@@ -74,7 +74,7 @@ def read_value(text: str) -> Any:
         When it is no YAML, or too large.
     """
     try:
-        value = YAML(typ="safe").load(text)
+        value: object = YAML(typ="safe").load(text)
     except _UNREADABLE as error:
         raise ValueError(_problem(error)) from None
     if reason := _too_large(value):

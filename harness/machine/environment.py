@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -21,7 +20,7 @@ from harness.machine.masking import SecretMask
 PACKAGES = ("kafka-python", "numpy", "pandas", "pyarrow", "pyspark", "scipy", "statsmodels", "thriftpy2")
 
 
-def describe(cluster_kind: str, cluster: Mapping[str, Any]) -> dict[str, Any]:
+def describe(cluster_kind: str, cluster: Mapping[str, object]) -> dict[str, object]:
     """Return the contents of ``environment.json`` but for the schema number.
 
     Parameters

@@ -10,11 +10,11 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from harness.errors import UsageError
 
@@ -155,24 +155,24 @@ def _locked(file: int, how: int) -> bool:
     return True
 
 
-def _read(file: int) -> Any:
-    """Return what the file says; None where that is not readable, as while it is written."""
+def _read(file: int) -> dict[str, object]:
+    """Return what the file says; nothing where that is not readable, as while it is written."""
     try:
-        return json.loads(os.pread(file, os.fstat(file).st_size, 0))
+        said = json.loads(os.pread(file, os.fstat(file).st_size, 0))
     except ValueError:
-        return None
+        return {}
+    return said if isinstance(said, dict) else {}
 
 
-def _write(file: int, content: Any) -> None:
+def _write(file: int, content: Mapping[str, object]) -> None:
     os.ftruncate(file, 0)
     os.pwrite(file, json.dumps(content).encode(), 0)
 
 
 def _holder(file: int) -> LockHolder:
     said = _read(file)
-    if isinstance(said, dict) and isinstance(said.get("pid"), int):
-        return LockHolder(said["pid"], str(said.get("run", "")))
-    return LockHolder(0, "a run")
+    pid = said.get("pid")
+    return LockHolder(pid, str(said.get("run", ""))) if isinstance(pid, int) else LockHolder(0, "a run")
 
 
 @contextmanager
@@ -226,8 +226,8 @@ def _boot() -> str:
 def _clusters(file: int) -> list[_ClusterStart]:
     """Return the clusters that a file names, which anybody may write: what is none is left out."""
     said = _read(file)
-    known = isinstance(said, dict) and said.get("boot") == _boot()
-    rows = said["clusters"] if known and isinstance(said.get("clusters"), list) else []
+    listed = said.get("clusters") if said.get("boot") == _boot() else None
+    rows = listed if isinstance(listed, list) else []
     return [
         _ClusterStart(*row) for row in rows if isinstance(row, list) and [type(v) for v in row] == [int] * 3
     ]

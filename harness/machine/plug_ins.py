@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
 from inspect import Parameter, signature
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from pydantic import ValidationError
 
@@ -105,7 +105,7 @@ def make(plug_ins: PlugIns[Callable[..., P]], name: str, parameters: Mapping[str
     return made
 
 
-def _keyword_parameters(factory: Callable[..., Any]) -> tuple[str, ...] | None:
+def _keyword_parameters(factory: Callable[..., object]) -> tuple[str, ...] | None:
     """Names of its parameters; None where it takes any."""
     try:
         taken = signature(factory).parameters.values()

@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, assert_never
+from typing import assert_never
 
 from harness.errors import ClusterError, UsageError
 from harness.experiments.config import Experiment
@@ -16,7 +15,7 @@ from harness.machine.named_paths import file_at
 from harness.machine.servers import ServerHomes
 from harness.plans import Component, QueryPlan, Stream, Window
 from harness.storm.submission import MainOfAJar, MetricsAddress, submit_settings
-from harness.storm.submitter import submit
+from harness.storm.submitter import SubmitterAnswer, SubmitterComponent, submit
 from harness.topologies.jar import Captured, JarTopology
 from harness.topologies.test_topology import Topology
 
@@ -89,50 +88,50 @@ def _captured_of(experiment: Experiment, topology: JarTopology, homes: ServerHom
     return completed(experiment, topology.model_copy(update={"captured": found}))
 
 
-def captured(topology: JarTopology, answer: Mapping[str, Any]) -> Captured:
+def captured(topology: JarTopology, answer: SubmitterAnswer) -> Captured:
     """Return the captured topology that the submitter's answer describes.
 
     Components that Storm added are left out of the query plan, with their streams.
     """
-    description = answer["description"]
-    own = {n: c for n, c in description["components"].items() if not c["storms"]}
+    description = answer.description
+    own = {n: c for n, c in description.components.items() if not c.storms}
     asked = topology.tasks
     # spouts first, as a reader expects
-    names = sorted(own, key=lambda n: (own[n]["kind"] != "spout", n))
+    names = sorted(own, key=lambda n: (own[n].kind != "spout", n))
     plan = QueryPlan(
         name=topology.main.rpartition(".")[2],
         components=tuple(_component(n, own[n], asked.get(n)) for n in names),
         streams=tuple(
             Stream.model_validate(s)
-            for s in description["streams"]
+            for s in description.streams
             if s["source"] in own and s["target"] in own and s["stream"] != CHECKPOINTS
         ),
     )
     return Captured(
         sha256=_sha256(topology.jar),
-        topology=answer["topology"],
+        topology=answer.topology,
         plan=plan,
-        executors={n: own[n]["executors"] for n in names},
-        storms={n: c["executors"] for n, c in description["components"].items() if c["storms"]},
-        unwrapped={n: reason for n, reason in answer["unwrapped"].items() if n in own},
+        executors={n: own[n].executors for n in names},
+        storms={n: c.executors for n, c in description.components.items() if c.storms},
+        unwrapped={n: reason for n, reason in answer.unwrapped.items() if n in own},
         settings={
             key: value
-            for key, value in {**description["defaults"], **description["settings"]}.items()
+            for key, value in {**description.defaults, **description.settings}.items()
             if value is not None
         },
     )
 
 
-def _component(name: str, described: Mapping[str, Any], tasks: int | None) -> Component:
-    window = described["window"]
-    if window and window["slide"] > window["length"]:
+def _component(name: str, described: SubmitterComponent, tasks: int | None) -> Component:
+    window = described.window
+    if window and window.slide > window.length:
         window = None  # it leaves tuples out: nothing here has a word for that
-    spout = described["kind"] == "spout"
+    spout = described.kind == "spout"
     return Component(
         name=name,
         role="spout" if spout else "window" if window else "other",
-        tasks=tasks or described["tasks"],
-        window=Window.model_validate(window) if window else None,
+        tasks=tasks or described.tasks,
+        window=Window(kind=window.kind, length=window.length, slide=window.slide) if window else None,
     )
 
 

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol, assert_never
+from typing import Protocol, assert_never
 
 from harness.errors import ClusterError
 from harness.experiments.config import Experiment
@@ -36,7 +36,7 @@ from harness.storm.submission import (
     submit_settings,
     topology_settings,
 )
-from harness.storm.submitter import submit
+from harness.storm.submitter import SubmitterAnswer, submit
 from harness.storm.topology_state import Rebalance, TopologyState, WorkerStarts, physical_plan
 from harness.topologies.jar import JarTopology
 from harness.topologies.test_topology import Topology
@@ -65,10 +65,10 @@ class Submitter(Protocol):
         nimbus: tuple[str, int],
         answer: Path,
         batching: Batching,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Return ``submit.json``; what it refers to is there, but for the file of the answer."""
 
-    def check(self, answer: Mapping[str, Any]) -> None:
+    def check(self, answer: SubmitterAnswer) -> None:
         """Raise ClusterError when it submitted something else than it should."""
 
 
@@ -117,7 +117,7 @@ class OfTheHarness:
         nimbus: tuple[str, int],
         answer: Path,
         batching: Batching,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Write ``topology.json``, and return ``submit.json``."""
         topology_json = self._folder / "topology.json"
         settings = topology_settings(
@@ -138,7 +138,7 @@ class OfTheHarness:
             batching,
         )
 
-    def check(self, answer: Mapping[str, Any]) -> None:
+    def check(self, answer: SubmitterAnswer) -> None:
         """Check nothing: the plan is compared once it is in force."""
 
 
@@ -179,7 +179,7 @@ class OfAJar:
         nimbus: tuple[str, int],
         answer: Path,
         batching: Batching,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Return ``submit.json``."""
         tasks = self._of.task_counts()
         program = MainOfAJar(
@@ -194,7 +194,7 @@ class OfAJar:
         )
         return submit_settings(self._experiment, program, metrics, nimbus, answer, batching)
 
-    def check(self, answer: Mapping[str, Any]) -> None:
+    def check(self, answer: SubmitterAnswer) -> None:
         """Compare what main submitted with what it was seen to submit when the run began.
 
         Raises
@@ -202,7 +202,7 @@ class OfAJar:
         ClusterError
             When main does not submit the same every time.
         """
-        if answer["topology"] != self.topology:
+        if answer.topology != self.topology:
             raise ClusterError(
                 f"{self._of.main} submitted {answer['topology']}, not {self.topology}: it makes names up",
                 "let an argument with {name} give its name",
@@ -267,11 +267,10 @@ class StormDeployment(NodesOfDeployment):
         self._whole: Callable[[TopologyState], bool] = _is_up
         self._state: TopologyState | None = None
         self._starts = WorkerStarts()
-        self._submitted = False
         self._workers = 0
         self._configuration: TopologyConfiguration | None = None
         self._pinning = Pinning(cluster, submitter.topology)
-        self.wrapped: Mapping[str, object] = {}
+        self.submitted: SubmitterAnswer | None = None
 
     def submit(
         self,
@@ -291,7 +290,7 @@ class StormDeployment(NodesOfDeployment):
             Also when somebody else's topology has that name: it is left alone.
         """
         nimbus = self._cluster.nimbus
-        if self._submitted:
+        if self.submitted is not None:
             nimbus.kill(self._name, wait_s=COMMIT_WAIT_S)
         else:
             self._take_name(nimbus)
@@ -309,7 +308,7 @@ class StormDeployment(NodesOfDeployment):
         jar = self._cluster.jar(self._submitter.jar, self._jars / "instrumentation.jar")
         settings["jar"] = str(jar)
         submit_json.write_text(json.dumps(settings, indent=1))
-        self.wrapped = submit(
+        self.submitted = submit(
             self._cluster.homes,
             submit_json,
             instrumentation=self._jars / "instrumentation.jar",
@@ -318,9 +317,8 @@ class StormDeployment(NodesOfDeployment):
             storm_conf=nimbus.java_settings,
             heap_mb=self._experiment.topology.main_heap_mb,
         )
-        self._submitted = True
-        self._cluster.remember("topology", str(self.wrapped["topology"]))  # main's own choice may be another
-        self._submitter.check(self.wrapped)
+        self._cluster.remember("topology", self.submitted.topology)  # main's own choice may be another
+        self._submitter.check(self.submitted)
         self._configuration = configuration
         self._begin(_is_up)
 

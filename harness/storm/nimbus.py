@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import thriftpy2
 from thriftpy2.protocol import TBinaryProtocolFactory
@@ -25,6 +25,7 @@ from thriftpy2.transport import TBufferedTransportFactory, TFramedTransportFacto
 from harness.errors import ClusterError
 from harness.machine.trust import Trust, require_trusted
 from harness.plans import PhysicalPlan, QueryPlan, TopologyConfiguration, WorkerNode
+from harness.storm.thrift_structs import ExecutorSummary, NimbusService, TopologyInfo
 from harness.storm.topology_state import ExecutorState, Rebalance, ReportedError, TopologyState, physical_plan
 
 CONNECT_TIMEOUT_MS = 3_000
@@ -37,12 +38,13 @@ POLL_S = 0.25
 ALL_TIME = ":all-time"
 """Storm's name of the statistics since the start of an executor."""
 
-_PROTOCOL: Any = TBinaryProtocolFactory()  # type: ignore[no-untyped-call]
-_TRANSPORT: Any = TFramedTransportFactory()
-_TRANSPORT_BY_TLS: Any = TBufferedTransportFactory()
+_PROTOCOL = TBinaryProtocolFactory()  # type: ignore[no-untyped-call]
+_TRANSPORT = TFramedTransportFactory()
+_TRANSPORT_BY_TLS = TBufferedTransportFactory()
 with as_file(files("harness") / "assets" / "nimbus.thrift") as _idl:
     _thrift = thriftpy2.load(str(_idl), module_name="nimbus_thrift")
 
+Answer = TypeVar("Answer")
 
 log = logging.getLogger(__name__)
 
@@ -123,7 +125,7 @@ class Nimbus:
 
     def cluster_summary(self) -> ClusterState:
         """Return version, supervisors and topologies."""
-        answer = self._question("getClusterInfo")
+        answer = self._question(lambda nimbus: nimbus.getClusterInfo())
         leaders = [n.version for n in answer.nimbuses or () if n.isLeader]  # 0.x tells of none
         return ClusterState(
             version=leaders[0] if leaders else "",
@@ -134,9 +136,9 @@ class Nimbus:
             topologies={t.name: t.status for t in answer.topologies},
         )
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """Return Nimbus' own settings, its ``storm.yaml`` over Storm's defaults."""
-        settings = json.loads(self._question("getNimbusConf"))
+        settings = json.loads(self._question(lambda nimbus: nimbus.getNimbusConf()))
         if not isinstance(settings, dict):
             raise ClusterError(f"nimbus at {self.host}:{self.port} sent no settings of its own")
         return settings
@@ -148,11 +150,14 @@ class Nimbus:
         """
         choice = _thrift.NumErrorsChoice.ALL if errors else _thrift.NumErrorsChoice.NONE
         options = _thrift.GetInfoOptions(num_err_choice=choice)
-        return topology_state(self._question("getTopologyInfoByNameWithOpts", name, options))
+        return topology_state(
+            self._question(lambda nimbus: nimbus.getTopologyInfoByNameWithOpts(name, options), name)
+        )
 
-    def topology_settings(self, name: str) -> dict[str, Any]:
+    def topology_settings(self, name: str) -> dict[str, object]:
         """Return a topology's Storm settings, as submitted and completed by Nimbus."""
-        settings = json.loads(self._question("getTopologyConf", self.topology(name).id))
+        identifier = self.topology(name).id
+        settings = json.loads(self._question(lambda nimbus: nimbus.getTopologyConf(identifier), identifier))
         if not isinstance(settings, dict):
             raise ClusterError(f"nimbus at {self.host}:{self.port} sent no settings of topology {name}")
         return settings
@@ -181,7 +186,7 @@ class Nimbus:
             wait_secs=wait_s, num_workers=asked.workers, num_executors=dict(asked.executors)
         )
         started = time.monotonic()
-        self._ask("rebalance", name, options, most_ms=round(PATIENCE_S * 1e3))
+        self._ask(lambda nimbus: nimbus.rebalance(name, options), name, most_ms=round(PATIENCE_S * 1e3))
         return Rebalance(before, asked, started)
 
     def give(self, name: str, credentials: Mapping[str, str]) -> None:
@@ -190,7 +195,7 @@ class Nimbus:
         Workers look for them every ``task.credentials.poll.secs``; those that start later begin with them.
         """
         given = _thrift.Credentials(creds=dict(credentials))
-        self._question("uploadNewCredentials", name, given)
+        self._question(lambda nimbus: nimbus.uploadNewCredentials(name, given), name)
 
     def wait_active(
         self, name: str, timeout_s: float = 120.0, check: Callable[[], None] = _nothing
@@ -219,7 +224,9 @@ class Nimbus:
         if name not in self.cluster_summary().topologies:
             return
         options = _thrift.KillOptions(wait_secs=wait_s)
-        self._ask("killTopologyWithOpts", name, options, most_ms=round(PATIENCE_S * 1e3))
+        self._ask(
+            lambda nimbus: nimbus.killTopologyWithOpts(name, options), name, most_ms=round(PATIENCE_S * 1e3)
+        )
         deadline = time.monotonic() + timeout_s
         while name in self.cluster_summary().topologies:
             if time.monotonic() > deadline:
@@ -241,18 +248,18 @@ class Nimbus:
             time.sleep(POLL_S)
         return state
 
-    def _question(self, method: str, *arguments: object) -> Any:
+    def _question(self, ask: Callable[[NimbusService], Answer], topology: str = "") -> Answer:
         """Ask for something that may be asked twice; again, where Nimbus is too busy to answer in time."""
         limit = time.monotonic() + PATIENCE_S
         while True:
             try:
-                return self._ask(method, *arguments, most_ms=ANSWER_TIMEOUT_MS)
+                return self._ask(ask, topology, most_ms=ANSWER_TIMEOUT_MS)
             except NimbusBusy as busy:
                 if time.monotonic() >= limit:
                     raise
                 log.warning("%s; asked again", busy.message)
 
-    def _ask(self, method: str, *arguments: object, most_ms: int) -> Any:
+    def _ask(self, ask: Callable[[NimbusService], Answer], topology: str = "", *, most_ms: int) -> Answer:
         with (
             _one_line(f"nimbus at {self.host}:{self.port}", self._trust),
             client_context(
@@ -267,10 +274,10 @@ class Nimbus:
             ) as client,
         ):
             try:
-                return getattr(client, method)(*arguments)
+                return ask(client)
             except _thrift.NotAliveException:
                 raise ClusterError(
-                    f"nimbus at {self.host}:{self.port}: there is no topology {arguments[0]}"
+                    f"nimbus at {self.host}:{self.port}: there is no topology {topology}"
                     " (it was killed, or never submitted)"
                 ) from None
 
@@ -280,7 +287,7 @@ def _cores(resources: Mapping[str, float] | None) -> float:
     return (resources or {}).get("cpu.pcore.percent", 100.0) / 100.0 or 1.0
 
 
-def topology_state(info: Any) -> TopologyState:
+def topology_state(info: TopologyInfo) -> TopologyState:
     """Return the state that a Thrift ``TopologyInfo`` holds."""
     errors = (e for listed in (info.errors or {}).values() for e in listed)
     return TopologyState(
@@ -296,11 +303,11 @@ def topology_state(info: Any) -> TopologyState:
     )
 
 
-def _executor_state(e: Any) -> ExecutorState:
+def _executor_state(e: ExecutorSummary) -> ExecutorState:
     spout = e.stats.specific.spout if e.stats is not None and e.stats.specific is not None else None
-    acked: dict[str, int] = spout.acked.get(ALL_TIME, {}) if spout else {}
-    failed: dict[str, int] = spout.failed.get(ALL_TIME, {}) if spout else {}
-    means: dict[str, float] = spout.complete_ms_avg.get(ALL_TIME, {}) if spout else {}
+    acked: Mapping[str, int] = spout.acked.get(ALL_TIME, {}) if spout else {}
+    failed: Mapping[str, int] = spout.failed.get(ALL_TIME, {}) if spout else {}
+    means: Mapping[str, float] = spout.complete_ms_avg.get(ALL_TIME, {}) if spout else {}
     total = sum(acked.values())
     return ExecutorState(
         component=e.component_id,

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from harness.experiments.config import Experiment
 from harness.experiments.contracts import TopicNames
@@ -28,7 +28,7 @@ def topology_settings(
     *,
     broker: Broker,
     topics: TopicNames,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return ``topology.json`` of the test topologies.
 
     Parameters
@@ -158,7 +158,7 @@ def submit_settings(
     nimbus: tuple[str, int] | None,
     answer: Path,
     batching: Batching | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return ``submit.json``: how what a jar's main submits is captured, instrumented and sent to Nimbus.
 
     Parameters
@@ -200,7 +200,7 @@ def submit_settings(
     }
 
 
-def relief_settings(relief: Relief) -> dict[str, Any]:
+def relief_settings(relief: Relief) -> dict[str, object]:
     """Return the keys of ``submit.json`` that say what is done about full queues.
 
     Examples

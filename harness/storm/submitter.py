@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, JsonValue
 
 from harness.errors import ClusterError, UsageError
 from harness.machine.class_archive import class_archive
@@ -20,6 +23,68 @@ BAD_SETTINGS = 2
 MAIN = "harness.storm.submit.Submit"
 
 
+class SubmitterWindow(BaseModel):
+    """A window as its bolt declares it: it may leave tuples out, as one with a slide above its length does."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: Literal["count", "time"]
+    length: int
+    slide: int
+
+
+class SubmitterComponent(BaseModel):
+    """A component of what main submitted; ``storms`` where Storm added it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: Literal["spout", "bolt"]
+    storms: bool
+    executors: int
+    tasks: int
+    window: SubmitterWindow | None
+
+
+class SubmitterDescription(BaseModel):
+    """The topology that main submitted, before anything was changed.
+
+    Attributes
+    ----------
+    components : mapping
+        By name, Storm's own among them.
+    streams : tuple of mapping
+        Keys of ``Stream``; Storm's own checkpoints have groupings that no query plan has.
+    settings, defaults : mapping
+        The topology's own settings, and Storm's for topologies.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    components: Mapping[str, SubmitterComponent]
+    streams: tuple[Mapping[str, str], ...]
+    settings: Mapping[str, JsonValue]
+    defaults: Mapping[str, JsonValue]
+
+
+class SubmitterAnswer(BaseModel):
+    """The answer of a submitter that ended well, as far as it is read here.
+
+    Attributes
+    ----------
+    topology : str
+        The name under which main submitted.
+    unwrapped : mapping
+        Components that are not instrumented, and why.
+    description : SubmitterDescription
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    topology: str
+    unwrapped: Mapping[str, str]
+    description: SubmitterDescription
+
+
 def submit(
     homes: ServerHomes,
     submit_json: Path,
@@ -29,8 +94,8 @@ def submit(
     hosts: Path | None,
     storm_conf: Path | None = None,
     heap_mb: int = MAIN_HEAP_MB,
-) -> dict[str, Any]:
-    """Submit a topology and return the submitter's answer: its components, wrapped or not.
+) -> SubmitterAnswer:
+    """Submit a topology and return the submitter's answer.
 
     Main runs in the folder of its jar, wherever the command was given. Its output is kept in ``submit.log``
     beside ``submit_json``; the answer comes in a file that ``submit_json`` names.
@@ -49,13 +114,6 @@ def submit(
         Settings of Storm's by which Nimbus is reached, where it speaks TLS.
     heap_mb : int
         Heap of main.
-
-    Returns
-    -------
-    dict
-        ``topology``, ``wrapped`` (components), ``unwrapped`` (component: reason), ``batched``
-        (``component:stream``), ``unbatched`` (with the reason) and ``description`` (what main submitted,
-        before anything was changed).
 
     Raises
     ------
@@ -104,10 +162,10 @@ def submit(
         reason = found.get("error") or f"the submitter ended with status {done.returncode}: {_last_line(log)}"
         kind = UsageError if done.returncode == BAD_SETTINGS else ClusterError
         raise kind(f"submitting failed: {reason}", log=str(log))
-    return found
+    return SubmitterAnswer.model_validate(found)
 
 
-def _answer(file: Path) -> dict[str, Any]:
+def _answer(file: Path) -> dict[str, object]:
     try:
         found = json.loads(file.read_bytes())
     except (OSError, ValueError):

@@ -37,7 +37,7 @@ class Nowhere(NamedTuple):
 def test_a_topology_whose_submitter_gave_no_answer_is_removed(
     provisioned: Provisioned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lost(*given: Any, **named: Any) -> dict[str, Any]:
+    def lost(*given: Any, **named: Any) -> None:
         submit(*given, **named)
         raise ClusterError("its answer was lost")
 

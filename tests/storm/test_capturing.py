@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,10 +14,11 @@ from harness.experiments.preflight import findings
 from harness.plans import ACKER
 from harness.storm.capturing import captured
 from harness.storm.deployment import OfAJar
+from harness.storm.submitter import SubmitterAnswer
 from harness.topologies.jar import Captured, JarTopology, added_by_settings
 
 
-def component(kind: str, executors: int, tasks: int, **more: Any) -> dict[str, Any]:
+def component(kind: str, executors: int, tasks: int, **more: object) -> dict[str, object]:
     return {"kind": kind, "storms": False, "executors": executors, "tasks": tasks, "window": None, **more}
 
 
@@ -26,7 +26,7 @@ def stream(source: str, target: str, grouping: str, name: str = "default") -> di
     return {"source": source, "stream": name, "target": target, "grouping": grouping}
 
 
-ANSWER: dict[str, Any] = {
+ANSWER = SubmitterAnswer.model_validate({
     "topology": "counted",
     "wrapped": ["count", "words"],
     "unwrapped": {
@@ -55,7 +55,7 @@ ANSWER: dict[str, Any] = {
         },
         "defaults": {"topology.debug": False, "topology.max.spout.pending": None, "topology.eventlogger": 0},
     },
-}
+})
 
 
 @pytest.fixture
@@ -129,4 +129,4 @@ def test_a_main_that_makes_names_up_is_told_so(topology: JarTopology) -> None:
     )
     submitter.check(ANSWER)
     with pytest.raises(ClusterError, match=r"a\.Main submitted counted-8341, not counted: it makes names up"):
-        submitter.check({**ANSWER, "topology": "counted-8341"})
+        submitter.check(ANSWER.model_copy(update={"topology": "counted-8341"}))

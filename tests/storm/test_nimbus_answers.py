@@ -141,7 +141,7 @@ def test_reported_errors_name_worker_and_cause_in_one_line() -> None:
         ),
         (
             "rebalance-refused",
-            lambda n: n._ask("rebalance", "recorded", None, most_ms=30_000),
+            lambda n: n._ask(lambda nimbus: nimbus.rebalance("recorded", None), most_ms=30_000),
             "Invalid component nothing for topology recorded, valid values are bolt-a,bolt-b,sender,spout",
         ),
     ],

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode
 
 from pydantic import ValidationError
@@ -122,8 +121,8 @@ def submit_to_stay(
             submitted = SubmittedTopology.create(path, experiment, facts, plan)
             keep_in_graph(plan)
         except BaseException:
-            if deployment.wrapped:  # else somebody else's topology may have the name
-                cluster.nimbus.kill(str(deployment.wrapped["topology"]))
+            if deployment.submitted is not None:  # else somebody else's topology may have the name
+                cluster.nimbus.kill(deployment.submitted.topology)
             raise
     return submitted
 
@@ -176,7 +175,7 @@ def _complete(experiment: Experiment, workers: int | None) -> Experiment:
     return _validated(given)
 
 
-def _validated(given: Mapping[str, Any]) -> Experiment:
+def _validated(given: Mapping[str, object]) -> Experiment:
     try:
         return Experiment.model_validate(given)
     except ValidationError as error:
@@ -194,9 +193,9 @@ def _await(deployment: StormDeployment, cluster: StandingCluster, topology: str)
     return plan
 
 
-def _masked(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _masked(settings: Mapping[str, object]) -> dict[str, object]:
     """Return settings without those that are empty, secrets masked."""
-    masked: dict[str, Any] = json.loads(json.dumps(SecretMask().tree(dict(settings))))
+    masked: dict[str, object] = json.loads(json.dumps(SecretMask().tree(dict(settings))))
     return {key: value for key, value in masked.items() if value is not None}
 
 
