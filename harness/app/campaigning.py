@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.app.adapting import StepAdapter
 from harness.app.clusters import access, isolation
@@ -34,6 +33,7 @@ from harness.machine.niceness import NICENESS, giving_way
 from harness.machine.servers import KAFKA_VERSION, STORM_VERSION, ServerHomes
 from harness.machine.whole_files import write_atomically
 from harness.runs import Run, read_table
+from harness.schemas.environment import Environment, Resumption
 from harness.storm.deployment import StormDeployment, submitter_of
 from harness.storm.running_cluster import RunningCluster
 
@@ -41,9 +41,9 @@ STORE_MEMORY_MB = {"influxdb": 300, "neo4j": 900}
 """Resident set of each optional server, at most about."""
 
 
-def environment(experiment: Experiment | None = None) -> dict[str, Any]:
+def environment(experiment: Experiment | None = None) -> Environment:
     """Return ``environment.json`` of a run that begins now, on a local cluster if no experiment says else."""
-    versions: dict[str, Any] = {"storm": STORM_VERSION, "kafka": KAFKA_VERSION, "servers_niceness": NICENESS}
+    versions: dict[str, object] = {"storm": STORM_VERSION, "kafka": KAFKA_VERSION, "servers_niceness": NICENESS}
     if experiment is None:
         return describe("local", {**versions, "isolation": isolation()})
     there = access(experiment)
@@ -53,8 +53,13 @@ def environment(experiment: Experiment | None = None) -> dict[str, Any]:
 def note_resumption(run: Run, experiment: Experiment | None = None) -> None:
     """Add to ``environment.json`` that a run is taken up again, with what may differ from its start."""
     now = environment(experiment)
-    entry = {key: now[key] for key in ("started", "commit", "harness", "cluster")}
-    entry["load_1min"] = now["machine"]["load_1min"]
+    entry = Resumption(
+        started=now["started"],
+        commit=now["commit"],
+        harness=now["harness"],
+        cluster=now["cluster"],
+        load_1min=now["machine"]["load_1min"],
+    )
     known = run.environment
     known["resumed"] = [*known.get("resumed", []), entry]
     write_atomically(run.path / "environment.json", json.dumps(known, indent=2))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, assert_never
+from typing import Protocol, assert_never
 
 from pydantic import ValidationError
 
@@ -32,7 +32,7 @@ from harness.storm.running_cluster import RunningCluster
 class ClusterAccess(Protocol):
     """A way to the cluster of an experiment."""
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return the part of ``environment.json`` on the cluster, beside the servers' versions."""
 
     def check(self) -> None:
@@ -60,7 +60,7 @@ class LocalAccess:
     experiment: Experiment
     shape: Local
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return how its servers are kept from others."""
         return {"isolation": isolation()}
 
@@ -93,7 +93,7 @@ class ProvisionedAccess:
     experiment: Experiment
     shape: Provisioned
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return what was asked for, and its clocks by now."""
         return remote.describe(self.shape, jars())
 
@@ -128,7 +128,7 @@ class RunningAccess:
     experiment: Experiment
     shape: Running
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return its version of Storm, and the topologies that share it."""
         found = running.look(self.shape)
         return {"storm": found.version, "nimbus": self.shape.nimbus, "other_topologies": list(found.others)}
@@ -227,7 +227,7 @@ def cluster_graph(run: Run) -> AbstractContextManager[PlanGraph | None]:
     HarnessError
         When its host is there, and it does not answer.
     """
-    return _GRAPHS.get(run.environment.get("cluster_kind"), _no_graph_of)(run)
+    return _GRAPHS.get(run.environment.get("cluster_kind", ""), _no_graph_of)(run)
 
 
 @contextmanager

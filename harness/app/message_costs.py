@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -71,7 +71,7 @@ class MeasuredStream(NamedTuple):
 
 
 def message_experiment(
-    batches: Sequence[int], sizes: Sequence[int], rounds: int, phase_s: int, overrides: Mapping[str, Any]
+    batches: Sequence[int], sizes: Sequence[int], rounds: int, phase_s: int, overrides: Mapping[str, object]
 ) -> Experiment:
     """Return the experiment that measures throughputs of all batch and tuple sizes.
 
@@ -258,7 +258,7 @@ def measured_parameters(run: Run, settings: Settings) -> dict[str, dict[str, obj
     return {tuner: {"message": message} for tuner in ("aeolus", "model-guided")}
 
 
-def circumstances_of(run: Run, storm: Mapping[str, object]) -> dict[str, Any]:
+def circumstances_of(run: Run, storm: Mapping[str, object]) -> dict[str, object]:
     """Return what a message's cost depends on, of a run and its Storm settings."""
     machine = run.environment.get("machine", {})
     settings = {key: storm.get(key) for key in MATTERS}
@@ -272,6 +272,6 @@ def circumstances_of(run: Run, storm: Mapping[str, object]) -> dict[str, Any]:
     }
 
 
-def _file(circumstances: Mapping[str, Any]) -> Path:
+def _file(circumstances: Mapping[str, object]) -> Path:
     name = sha256(json.dumps(circumstances, sort_keys=True).encode()).hexdigest()[:16]
     return data_folder(NAME) / f"{name}.json"

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 import numpy.typing as npt
@@ -173,7 +173,7 @@ def _fit(rates: FloatArray, power: float, seasons: tuple[float, ...], harmonics:
     )
 
 
-def _regression() -> Any:
+def _regression() -> ModuleType:
     try:
         return import_module("statsmodels.regression.linear_model")
     except ImportError:

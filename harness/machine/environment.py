@@ -16,11 +16,12 @@ import psutil
 
 from harness import __version__
 from harness.machine.masking import SecretMask
+from harness.schemas.environment import Environment
 
 PACKAGES = ("kafka-python", "numpy", "pandas", "pyarrow", "pyspark", "scipy", "statsmodels", "thriftpy2")
 
 
-def describe(cluster_kind: str, cluster: Mapping[str, object]) -> dict[str, object]:
+def describe(cluster_kind: str, cluster: Mapping[str, object]) -> Environment:
     """Return the contents of ``environment.json`` but for the schema number.
 
     Parameters
@@ -36,13 +37,13 @@ def describe(cluster_kind: str, cluster: Mapping[str, object]) -> dict[str, obje
     memory = psutil.virtual_memory()
     return {
         "cluster_kind": cluster_kind,
-        "cluster": mask.tree(cluster),
+        "cluster": {key: mask.tree(value, key) for key, value in cluster.items()},
         "harness": __version__,
         "commit": commit(),
         "python": platform.python_version(),
         "packages": _versions(),
         "machine": {
-            "cores": os.cpu_count(),
+            "cores": os.cpu_count() or 1,
             "memory_bytes": memory.total,
             "memory_available_bytes": memory.available,
             "cpu": _cpu_model(),

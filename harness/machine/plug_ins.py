@@ -5,7 +5,7 @@ Anybody else's is registered under the kind's entry point group or named as ``pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -76,7 +76,7 @@ class PlugIns(Generic[P]):
         return answering
 
 
-def make(plug_ins: PlugIns[Callable[..., P]], name: str, parameters: Mapping[str, object]) -> P:
+def make(plug_ins: PlugIns[type[P]], name: str, parameters: Mapping[str, object]) -> P:
     """Return the object, with a method ``propose``, that the callable of that name makes from parameters.
 
     Raises
@@ -84,7 +84,8 @@ def make(plug_ins: PlugIns[Callable[..., P]], name: str, parameters: Mapping[str
     UsageError
         When none has that name, it cannot be loaded, or a parameter is unknown or out of its range.
     """
-    factory = plug_ins.resolve(name)
+    factory: object = plug_ins.resolve(name)  # a user's: no type says what parameters it takes
+    assert callable(factory)
     called, see = f"{plug_ins.noun} {name!r}", f"see {plug_ins.described}"
     known = _keyword_parameters(factory)
     for key in parameters:
@@ -105,8 +106,9 @@ def make(plug_ins: PlugIns[Callable[..., P]], name: str, parameters: Mapping[str
     return made
 
 
-def _keyword_parameters(factory: Callable[..., object]) -> tuple[str, ...] | None:
+def _keyword_parameters(factory: object) -> tuple[str, ...] | None:
     """Names of its parameters; None where it takes any."""
+    assert callable(factory)
     try:
         taken = signature(factory).parameters.values()
     except (TypeError, ValueError):

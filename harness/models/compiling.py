@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import blake2b
 from importlib import resources
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import ParamSpec, Self, TypeVar
 
 from numba import config, njit
 from numba.core.caching import _CacheLocator
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def code_of(source: str) -> str:
@@ -71,8 +73,7 @@ class CodeLocator(_CacheLocator):
     """
 
     def __init__(self) -> None:
-        settings: Any = config
-        self._path = settings.CACHE_DIR
+        self._path = vars(config)["CACHE_DIR"]
 
     def get_cache_path(self) -> str:
         """Return the folder."""
@@ -87,7 +88,7 @@ class CodeLocator(_CacheLocator):
         return ""
 
     @classmethod
-    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> Self | None:  # noqa: ARG003 (Numba's)
+    def from_function(cls, py_func: object, py_file: str) -> Self | None:  # noqa: ARG003 (Numba's)
         """Return the locator; None where nothing can be written there, and Numba uses its own."""
         locator = cls()
         try:
@@ -100,18 +101,25 @@ class CodeLocator(_CacheLocator):
 _LOCATORS = f"{__name__}.{CodeLocator.__name__},InTreeCacheLocator,UserWideCacheLocator"
 
 
-def kept(function: Function, place: str, **options: Any) -> Function:
-    """Return the function compiled to machine code when it is first called with new types, and kept there."""
-    settings: Any = config
-    others = settings.CACHE_DIR, settings.CACHE_LOCATOR_CLASSES
-    settings.CACHE_DIR, settings.CACHE_LOCATOR_CLASSES = place, _LOCATORS
+@contextmanager
+def _settings(**values: str) -> Iterator[None]:
+    """Let Numba's settings have other values during the block."""
+    settings = vars(config)
+    others = {name: settings[name] for name in values}
+    settings.update(values)
     try:
-        return jitted(function, cache=True, **options)
+        yield
     finally:
-        settings.CACHE_DIR, settings.CACHE_LOCATOR_CLASSES = others
+        settings.update(others)
 
 
-def part(function: Function, **options: Any) -> Function:
+def kept(function: Callable[P, R], place: str, **options: object) -> Callable[P, R]:
+    """Return the function compiled to machine code when it is first called with new types, and kept there."""
+    with _settings(CACHE_DIR=place, CACHE_LOCATOR_CLASSES=_LOCATORS):
+        return jitted(function, cache=True, **options)
+
+
+def part(function: Callable[P, R], **options: object) -> Callable[P, R]:
     """Return a function compiled that only compiled ones call.
 
     Its callers' machine code contains it. By itself it is neither kept nor made callable from Python, since
@@ -120,7 +128,7 @@ def part(function: Function, **options: Any) -> Function:
     return jitted(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)
 
 
-def jitted(function: Function, **options: Any) -> Function:
+def jitted(function: Callable[P, R], **options: object) -> Callable[P, R]:
     """Return the function compiled; a division by zero gives what arrays give."""
-    result: Function = njit(error_model="numpy", **options)(function)
+    result: Callable[P, R] = njit(error_model="numpy", **options)(function)
     return result

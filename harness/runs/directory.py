@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,11 +27,12 @@ from harness.plans import Frozen
 from harness.quality import Quality
 from harness.runs.records import DeclinedStep, Interval, Latency, StepFiles, StepPlan
 from harness.schemas import SCHEMA_VERSION
+from harness.schemas.environment import Environment
 from harness.schemas.derivable import left_out, needed, with_derivable
 from harness.schemas.migrations import migrate_interval, migrate_plan, migrate_quality
 
 F = TypeVar("F", bound=Frozen)
-SEALED = "sealed"
+SEALED: Final = "sealed"
 """Key of ``environment.json``: every step of the run has a seal. Runs from before have no such key."""
 
 
@@ -139,7 +140,7 @@ class Run:
         self.schema = schema
 
     @classmethod
-    def create(cls, runs: Path, name: str, files: Mapping[str, str], environment: Mapping[str, Any]) -> Run:
+    def create(cls, runs: Path, name: str, files: Mapping[str, str], environment: Environment) -> Run:
         """Make a new run directory with the experiment's files and the environment in it."""
         stamp = utc_now().strftime("%Y%m%dT%H%M%SZ")
         path = runs / name / stamp
@@ -153,11 +154,11 @@ class Run:
         return cls(path)
 
     @property
-    def environment(self) -> dict[str, Any]:
+    def environment(self) -> Environment:
         """Contents of ``environment.json``."""
         path = self.path / "environment.json"
         try:
-            loaded = json.loads(path.read_text(encoding="utf-8"))
+            loaded: Environment = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:  # broken JSON, or not text at all
             raise UsageError(f"{path}: not readable as JSON", str(error).splitlines()[0]) from None
         if not isinstance(loaded, dict):

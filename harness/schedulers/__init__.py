@@ -7,7 +7,7 @@ group ``harness.schedulers`` or named as ``package.module:name``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from harness.errors import UsageError
 from harness.machine.plug_ins import PlugIns, make
@@ -22,7 +22,7 @@ from harness.schedulers.model_guided import ModelGuidedScheduler
 from harness.schedulers.r_storm import RStormScheduler
 from harness.schedulers.traffic_cut import TrafficCutScheduler
 
-SCHEDULERS: dict[str, Callable[..., Scheduler]] = {
+SCHEDULERS: dict[str, type[Scheduler]] = {
     "even": EvenScheduler,
     "aniello-offline": AnielloOfflineScheduler,
     "aniello-offline-code": AnielloOfflineCodeScheduler,

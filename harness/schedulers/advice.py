@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from harness.errors import SchedulerDeclined
 from harness.models.composite.uncertainty import Z
@@ -108,7 +108,7 @@ class TargetedPlan:
         counts = plan.configuration().executors
         return PlanCount(len(plan.workers), sum(counts[c.name] for c in plan.query_plan.components))
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return it as ``harness advise --json`` has it."""
         return {
             **self.proposal.as_json(),
@@ -141,7 +141,7 @@ class Advice:
     cheaper: TargetedPlan | None
     others: tuple[TargetedPlan, ...]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return it as ``harness advise --json`` has it."""
         return {
             "target": {self.target.statistic: self.target.limit_ms},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 from harness.errors import HarnessError, ModelDeclined, SchedulerDeclined, UsageError
 from harness.models.composite.model import Prepared, composite
@@ -100,7 +100,7 @@ class SchedulerProposal:
         """Executors of each component and the workers, in words; empty without a plan."""
         return "" if self.plan is None else counts_text(self.plan)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return it as ``harness schedule --json`` has it."""
         predicted: dict[str, dict[str, dict[str, float | None]]] = {}
         for e in self.estimates:

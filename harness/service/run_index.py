@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.app.opened_run import readable_runs
 from harness.errors import HarnessError
@@ -146,7 +145,7 @@ def run_row(experiment: str, start: str, run: Run) -> RunRow:
     )
 
 
-def _machine(said: Mapping[str, Any]) -> str:
+def _machine(said: MachineFacts) -> str:
     if "cores" not in said:
         return ""
     memory = f", {said['memory_bytes'] / 2**30:.0f} GiB" if "memory_bytes" in said else ""

@@ -7,7 +7,7 @@ keyword and returns a ``harness.protocols.Tuner``; it is registered under the en
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from harness.machine.plug_ins import PlugIns, make
 from harness.protocols import Tuner
@@ -15,7 +15,7 @@ from harness.tuning.flink import FlinkTuner
 from harness.tuning.model_guided import ModelGuidedTuner
 from harness.tuning.tuners import AeolusTuner, DS2Tuner
 
-TUNERS: dict[str, Callable[..., Tuner]] = {
+TUNERS: dict[str, type[Tuner]] = {
     "aeolus": AeolusTuner,
     "ds2": DS2Tuner,
     "flink": FlinkTuner,

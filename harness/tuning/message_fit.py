@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -70,7 +70,7 @@ class FittedMessageCost(NamedTuple):
         costs_us = self.overhead_us.value / batch + tuple_bytes * self.per_byte_ns.value / 1000
         return 1e6 / (costs_us + self.ppt_us.value)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the estimates, each with the ends of its interval, and how well they fit."""
         costs = {"overhead_us": self.overhead_us, "per_byte_ns": self.per_byte_ns, "ppt_us": self.ppt_us}
         fitted = {name: cost._asdict() for name, cost in costs.items()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from harness.errors import HarnessError, ModelDeclined, UsageError
 from harness.models.composite.model import Prepared, composite
@@ -49,7 +48,7 @@ class PredictedProposal(Frozen):
     proposal: TuningProposal
     predicted: PredictedPerformance | None = None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the proposal as ``harness tune --json`` and ``tuning.json`` have it."""
         said = self.proposal.model_dump(mode="json")
         decisions = said.pop("decisions")

@@ -76,7 +76,7 @@ def resample(run_path: Path, target: Path, seed: int) -> Path:
     run = read_raw(run_path)
     with folder_atomically(target) as folder:
         shutil.copy(run.path / "experiment.yaml", folder / "experiment.yaml")
-        environment = {**run.environment, "resampled": seed}
+        environment: Environment = {**run.environment, "resampled": seed}
         (folder / "environment.json").write_text(json.dumps(environment, indent=2))
         for record in run.steps:
             place = folder / "steps" / record.folder.name

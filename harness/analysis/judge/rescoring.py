@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from harness.analysis.judge import checks, evidence, raw_steps
 from harness.analysis.judge.carriers import Statistic, carriers
@@ -141,7 +140,7 @@ class Scorer:
             drawn.append(self.asked(self.night(seed, raw)))
         again = errors(drawn, self.record, unusable) if drawn else None
         rests_on = self.carriers(raw, judged) if drawn else None
-        machine: Any = self.record.environment.get("machine", {})
+        machine = self.record.environment.get("machine", {})
         return RunScores(
             experiment=self.record.name,
             settings=self.experiment.model_dump(mode="json"),
@@ -190,7 +189,7 @@ def _failed(found: Iterable[CheckResult]) -> tuple[str, ...]:
     )
 
 
-def _machine(of: Mapping[str, Any]) -> str:
+def _machine(of: MachineFacts) -> str:
     return f"{of.get('cpu', '') or platform.machine()}, {of.get('cores', '?')} cores"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import pandas as pd
 from pyspark.sql import Column, DataFrame, Window
@@ -196,7 +196,7 @@ def matrices(errors: DataFrame) -> pd.DataFrame:
 
 def summary(run: RunRecord, verdict: Verdict, summaries: list[ErrorSummary]) -> Summary:
     """Put ``summary.json`` together."""
-    topology: Any = run.experiment.get("topology", {})
+    topology = run.experiment.get("topology", {})
     return Summary(
         schema=SCHEMA_VERSION,
         judged_with=JudgedWith(harness=__version__, commit=commit()),

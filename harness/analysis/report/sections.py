@@ -335,7 +335,7 @@ def colour(error_pct: float, signed: bool) -> str:
     return "rgb({},{},{})".format(*(round(255 + (e - 255) * share) for e in end))
 
 
-def provenance(environment: Mapping[str, Any], judged_with: JudgedWith) -> list[tuple[str, str]]:
+def provenance(environment: Environment, judged_with: JudgedWith) -> list[tuple[str, str]]:
     """Return the provenance of the numbers: the facts worth knowing in words, the rest as it stands."""
     machine = environment.get("machine", {})
     memory = machine.get("memory_bytes")
@@ -348,14 +348,14 @@ def provenance(environment: Mapping[str, Any], judged_with: JudgedWith) -> list[
         ("kernel", machine.get("kernel", "")),
     ]
     shown = {"started", "commit", "machine"}
-    rest = {k: v for k, v in environment.items() if k not in shown}
+    rest: dict[str, object] = {k: v for k, v in environment.items() if k not in shown}
     rest["machine"] = {
         k: v for k, v in machine.items() if k not in ("cores", "cpu", "memory_bytes", "kernel")
     }
     return [(k, str(v)) for k, v in said if v] + flattened(rest)
 
 
-def flattened(value: Any, prefix: str = "") -> list[tuple[str, str]]:
+def flattened(value: object, prefix: str = "") -> list[tuple[str, str]]:
     """Return every leaf of nested mappings with its dotted name."""
     if isinstance(value, Mapping):
         inner = [flattened(v, f"{prefix}.{key}" if prefix else str(key)) for key, v in value.items()]

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -138,8 +137,8 @@ class RunRecord:
     """
 
     path: Path
-    experiment: Mapping[str, Any]
-    environment: Mapping[str, Any]
+    experiment: Mapping[str, object]
+    environment: Environment
     steps: tuple[StepRecord, ...]
     predictions_rows: int
     place: int = 0
@@ -283,12 +282,12 @@ def read_raw(path: Path) -> RunRecord:
     return RunRecord(run.path, experiment, environment, steps, 0, declined=declined, digests=digests)
 
 
-def _bucket_s(experiment: Mapping[str, Any]) -> float:
+def _bucket_s(experiment: Mapping[str, object]) -> float:
     measure = experiment.get("measure")
     return float(measure["bucket_s"]) if isinstance(measure, Mapping) and "bucket_s" in measure else 2.0
 
 
-def _unwrapped(experiment: Mapping[str, Any]) -> Mapping[str, str]:
+def _unwrapped(experiment: Mapping[str, object]) -> Mapping[str, str]:
     topology = experiment.get("topology")
     captured = topology.get("captured") if isinstance(topology, Mapping) else None
     return dict(captured.get("unwrapped") or {}) if isinstance(captured, Mapping) else {}

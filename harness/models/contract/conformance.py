@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -163,7 +162,7 @@ def pure(model: Model, case: Case) -> str:
         if list(now.columns) != list(before.columns) or not now.index.equals(before.index):
             return f"changed the columns or rows of {name}"
         for column in before.columns:
-            if not _same(now[column], before[column]):
+            if not _same(now, before, column):
                 return f"changed the column {column} of {name}"
     for name, (mapping, text) in mappings.items():
         if repr(dict(mapping)) != text:
@@ -173,10 +172,10 @@ def pure(model: Model, case: Case) -> str:
     return ""
 
 
-def _same(now: pd.Series[Any], before: pd.Series[Any]) -> bool:
-    if before.name == "hops":
-        return all(repr(a) == repr(b) for a, b in zip(now, before, strict=True))
-    return repr(now.dtype) == repr(before.dtype) and now.equals(before)
+def _same(now: pd.DataFrame, before: pd.DataFrame, column: str) -> bool:
+    if column == "hops":
+        return all(repr(a) == repr(b) for a, b in zip(now[column], before[column], strict=True))
+    return repr(now[column].dtype) == repr(before[column].dtype) and now[column].equals(before[column])
 
 
 def order_of_rows(model: Model, case: Case) -> str:

@@ -6,12 +6,12 @@ that has not come.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-Records: TypeAlias = NDArray[Any]
+Records: TypeAlias = NDArray[np.void]
 Floats: TypeAlias = NDArray[np.float64]
 Words: TypeAlias = NDArray[np.uint64]
 Counters: TypeAlias = NDArray[np.int64]

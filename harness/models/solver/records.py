@@ -6,14 +6,14 @@ each array has one record more than there are things.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.models.contract.layout import FloatArray, IntArray
 
-Records: TypeAlias = NDArray[Any]
+Records: TypeAlias = NDArray[np.void]
 
 _WHOLE, _REAL = "i8", "f8"
 

@@ -7,7 +7,6 @@ the task, the time of reception and the time of emission. A *leg* is the way fro
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -93,7 +92,7 @@ def hop_records(observation: Observation, layout: Layout, blocks: int) -> HopRec
     latency = observation.latency
     if latency.empty or not set(COLUMNS) <= set(latency.columns):
         return None
-    sizes, task, received, emitted = _flat(latency["hops"])
+    sizes, task, received, emitted = _flat(latency)
     if not sizes.any():
         return None
     row = np.repeat(np.arange(sizes.size), sizes)
@@ -120,13 +119,13 @@ def hop_records(observation: Observation, layout: Layout, blocks: int) -> HopRec
     return found
 
 
-def _flat(hops: pd.Series[Any]) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+def _flat(latency: pd.DataFrame) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Return the rows' numbers of hops, and of all hops the tasks and times in ns."""
+    hops = latency["hops"]
     if isinstance(hops.dtype, pd.ArrowDtype):  # as Parquet keeps them: without an object for every hop
-        nested: Any = hops
-        every = nested.list.flatten().struct
+        every = hops.list.flatten().struct
         task, received, emitted = (every.field(name).to_numpy(dtype=np.int64) for name in FIELDS)
-        return nested.list.len().to_numpy(dtype=np.int64), task, received, emitted
+        return hops.list.len().to_numpy(dtype=np.int64), task, received, emitted
     listed = hops.tolist()
     flat = [hop for way in listed for hop in way]
     task, received, emitted = (np.array([hop[name] for hop in flat], dtype=np.int64) for name in FIELDS)
