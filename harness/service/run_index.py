@@ -11,6 +11,7 @@ from harness.app.opened_run import readable_runs
 from harness.errors import HarnessError
 from harness.runs import Run
 from harness.schemas import LATENCIES
+from harness.schemas.environment import MachineFacts
 
 
 class UnknownName(HarnessError):

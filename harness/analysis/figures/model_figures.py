@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -258,8 +257,7 @@ def leaderboard(runs: Sequence[Results]) -> Figure:
         noise = max(float(known.median()), LOWEST_PCT) if len(known) else None
         if noise:
             ax.axvspan(LOWEST_PCT, noise, color=style.NOISE, linewidth=0)
-        for at, row in enumerate(of.to_dict("records")):
-            _rank(ax, at, row, models)
+        _ranks(ax, of, models)
         ax.set_yticks(range(len(of)), list(of["model"]))
         ax.set_ylim(most - 0.5, -0.5)
         ax.set_xscale("log")
@@ -285,11 +283,13 @@ def _of_kind(table: pd.DataFrame, measure: str, statistic: str) -> pd.DataFrame:
     return table[(table["measure"] == measure) & (table["statistic"] == statistic)]
 
 
-def _rank(ax: Axes, at: int, row: Mapping[Any, Any], models: Sequence[str]) -> None:
-    seen = style.model_look(str(row["model"]), models)
-    middle = max(float(row["median_pct"]), LOWEST_PCT)
-    if row["low_pct"] == row["low_pct"]:  # else there were too few steps
-        low, high = (max(float(row[k]), LOWEST_PCT) for k in ("low_pct", "high_pct"))
-        ax.hlines(at, low, high, color=seen.colour, linewidth=style.pt(2.2), alpha=0.55)
-    ax.plot(middle, at, seen.marker, color=seen.colour, markeredgecolor="white", zorder=3)
-    ax.plot(float(row["p95_pct"]), at, "|", color=seen.colour, markersize=style.pt(6))
+def _ranks(ax: Axes, table: pd.DataFrame, models: Sequence[str]) -> None:
+    """Draw a line a model: its median error with interval, and its 95 % error."""
+    for at, row in enumerate(table.to_dict("records")):
+        seen = style.model_look(str(row["model"]), models)
+        middle = max(float(row["median_pct"]), LOWEST_PCT)
+        if row["low_pct"] == row["low_pct"]:  # else there were too few steps
+            low, high = (max(float(row[k]), LOWEST_PCT) for k in ("low_pct", "high_pct"))
+            ax.hlines(at, low, high, color=seen.colour, linewidth=style.pt(2.2), alpha=0.55)
+        ax.plot(middle, at, seen.marker, color=seen.colour, markeredgecolor="white", zorder=3)
+        ax.plot(float(row["p95_pct"]), at, "|", color=seen.colour, markersize=style.pt(6))

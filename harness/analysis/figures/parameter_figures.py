@@ -99,7 +99,7 @@ def _model_panels(models: list[str], height_in: float) -> tuple[Figure, list[Axe
     columns = min(3, max(len(models), 1))
     rows = -(-max(len(models), 1) // columns)
     width = style.COLUMN_IN if columns == 1 else style.PAGE_IN
-    figure, panels = style.subplots(rows, columns, width, 0.3 + height_in * rows, sharex=False, sharey=False)
+    figure, panels = style.subplots(rows, columns, width, 0.3 + height_in * rows)
     for ax in panels[len(models) :]:
         ax.set_visible(False)
     return figure, panels

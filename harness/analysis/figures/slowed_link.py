@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -258,7 +259,7 @@ def draw(found: list[Effect], slow_link: Link) -> Figure:
     every = [0.0, *measured, *(ms for e in found for ms in e.predicted_ms.values())]
     left.set_ylim(1.1 * min(every), 1.5 * max(0.1, *every))  # room for the legend
     left.legend(ncols=2)
-    dash: dict[str, Any] = {"marker": "_", "linestyle": "none", "color": style.INK, "markersize": style.pt(9)}
+    dashes = partial(right.plot, marker="_", linestyle="none", color=style.INK, markersize=style.pt(9))
     for shift, place, name, means, from_steps in (
         (-0.19, 0, "as it is", [e.fast_ms for e in found], [e.predicted_fast_ms for e in found]),
         (0.19, 5, "slowed", [e.slow_ms for e in found], [e.predicted_slow_ms for e in found]),
@@ -269,8 +270,8 @@ def draw(found: list[Effect], slow_link: Link) -> Figure:
         )
         for i, e in enumerate(found):
             others = [ms for source, ms in from_steps[i].items() if source != e.step]
-            right.plot(np.full(len(others), i + shift), others, **dash)
-    right.plot([], [], **dash, label="predicted from the other steps")
+            dashes(np.full(len(others), i + shift), others)
+    dashes([], [], label="predicted from the other steps")
     right.set_ylabel("mean ground truth (ms)")
     every = [
         ms for e in found for ms in (e.slow_ms, *e.predicted_fast_ms.values(), *e.predicted_slow_ms.values())

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
 
@@ -20,8 +19,10 @@ mpl.use("Agg")
 from cycler import cycler
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+from matplotlib.typing import LineStyleType
 
 from harness.schemas import MEASURES
 
@@ -57,7 +58,7 @@ PAGE_IN = 6.9
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#666666")
 """Okabe and Ito's palette without yellow and black, which do not show on white or beside text."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (8, 2)))
+LINES: tuple[LineStyleType, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (8, 2)))
 HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++")
 """Colours repeat in grey; markers, lines and hatches do not."""
 GAP = "#e4e4e4"
@@ -95,7 +96,7 @@ _SIZES = {
     "axes.labelpad": 2.5,
     "axes.titlepad": 3.5,
 }
-_SETTINGS: dict[str, Any] = {
+_SETTINGS: Mapping[str, object] = {
     "font.family": "DejaVu Sans",
     "mathtext.fontset": "dejavusans",
     "legend.frameon": False,
@@ -144,11 +145,11 @@ def size(width_in: float, height_in: float) -> tuple[float, float]:
 
 
 def subplots(
-    rows: int, columns: int, width_in: float, height_in: float, **settings: Any
+    rows: int, columns: int, width_in: float, height_in: float
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure of printed size with its panels in reading order."""
     figure, axes = plt.subplots(
-        rows, columns, figsize=size(width_in, height_in), squeeze=False, layout="constrained", **settings
+        rows, columns, figsize=size(width_in, height_in), squeeze=False, layout="constrained"
     )
     return figure, list(axes.flat)
 
@@ -159,7 +160,7 @@ class Appearance:
 
     colour: str
     marker: str
-    line: Any
+    line: LineStyleType
     hatch: str
 
 
@@ -211,7 +212,7 @@ def signed(value: float, digits: int = 0) -> str:
     return f"{0:.{digits}f}" if float(text) == 0 else text.replace("-", "−")
 
 
-def numbers_on(axis: Any) -> None:
+def numbers_on(axis: Axis) -> None:
     """Write a logarithmic axis' ticks as plain numbers, with 2 and 5 between decades where there is room."""
     axis.set_major_formatter(lambda v, _: f"{v:g}")
     low, high = axis.get_view_interval()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -81,8 +82,12 @@ def _bucket_ns(timeline: pd.DataFrame) -> float:
     return float(gaps.min()) if len(gaps) else 0.0
 
 
-def _seconds(ns: Any, at: Interval) -> Any:
+def _seconds(ns: float, at: Interval) -> float:
     return (ns - at.rebalance_start_ns) / 1e9
+
+
+def _times_s(rows: pd.DataFrame, at: Interval) -> npt.NDArray[np.float64]:
+    return np.asarray((rows["at_ns"].to_numpy() - at.rebalance_start_ns) / 1e9)
 
 
 def _phases(ax: Axes, at: Interval) -> None:
@@ -114,15 +119,15 @@ def _lines(data: Results, step: int, at: Interval, rate: Axes, latency: Axes, ha
     mine = data.timeline[data.timeline["step"] == step].iloc[1:-1]
     mine = mine[mine["at_ns"].between(at.up_ns + half_ns, at.end_ns - half_ns)]
     source = of_metrics if len(of_metrics) else mine
-    rate.plot(_seconds(source["at_ns"], at), source["tuples_tps"], color=style.COLOURS[0])
-    x = _seconds(of_metrics["at_ns"], at)
+    rate.plot(_times_s(source, at), source["tuples_tps"], color=style.COLOURS[0])
+    x = _times_s(of_metrics, at)
     latency.plot(x, of_metrics["ack_ms"], color=style.COLOURS[6], linestyle=":")
-    x = _seconds(mine["at_ns"], at)
+    x = _times_s(mine, at)
     latency.plot(x, mine["p95_ms"], color=style.COLOURS[5], linestyle="--")
     latency.plot(x, mine["p50_ms"], color=style.COLOURS[0])
 
 
-def _handles() -> list[Any]:
+def _handles() -> list[Artist]:
     spans = [
         Patch(facecolor=colour, edgecolor="white", hatch=hatch, label=name)
         for name, (colour, hatch) in PHASES.items()

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -117,7 +116,7 @@ def _with_interval(
     if not blocks or min(len(steps) for _, _, steps in blocks) < FEWEST_STEPS:
         return ConfidenceInterval(value, None, None)
 
-    def of_samples(*drawn: Any, axis: int = -1) -> Floats:
+    def of_samples(*drawn: npt.NDArray[np.int64], axis: int = -1) -> Floats:
         assert axis in (-1, drawn[0].ndim - 1)
         shape = drawn[0].shape[:-1]
         weights = [np.zeros((*shape, len(pairs))) for pairs in sets]

@@ -170,14 +170,12 @@ def _cluster(run: RunRecord) -> Outcome:
 
 
 def _all_steps(run: RunRecord) -> Outcome:
-    steps = run.experiment["steps"]
-    asked = len(steps["plan"]) * int(steps.get("repeats", 1))
     found = len(run.steps)
     declined = [str(d.step) for d in run.declined]
-    detail = f"{found} of {asked} steps finished"
+    detail = f"{found} of {run.asked_steps} steps finished"
     if declined:
         detail += f", {len(declined)} declined ({', '.join(declined)})"
-    return ("valid" if found + len(declined) == asked else "unknown"), detail
+    return ("valid" if found + len(declined) == run.asked_steps else "unknown"), detail
 
 
 def _plan_as_asked(step: StepRecord, _: Samples) -> Outcome:

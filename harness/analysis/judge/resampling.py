@@ -32,6 +32,7 @@ from harness.machine.whole_files import folder_atomically
 from harness.plans import PhysicalPlan
 from harness.runs import CompleteLatency, Interval
 from harness.schemas import Metric, MetricField
+from harness.schemas.environment import Environment
 
 TIMES = ("scheduled_ns", "sent_ns", "entered_ns", "left_ns")
 ID_STEP = 10**12

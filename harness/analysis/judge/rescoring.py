@@ -30,6 +30,7 @@ from harness.machine.environment import describe
 from harness.models import MODELS, resolve
 from harness.protocols import CheckResult, Model
 from harness.runs import Run
+from harness.schemas.environment import MachineFacts
 
 NIGHTS = 20
 """Resampled nights that a baseline is made with: as many as the shortest intervals have blocks."""

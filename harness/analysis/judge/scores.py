@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from harness.experiments.config import Experiment
 from harness.plans import Frozen
@@ -152,7 +152,7 @@ class RunScores(Frozen):
     """
 
     experiment: str
-    settings: Mapping[str, Any]
+    settings: Mapping[str, object]
     run: str
     commit: str
     machine: str
@@ -185,17 +185,17 @@ class RunScores(Frozen):
         return next((k for k in sorted(mine | theirs) if mine.get(k) != theirs.get(k)), "")
 
 
-def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
+def _flat(value: object, prefix: str = "") -> dict[str, object]:
     if not isinstance(value, Mapping | list) or not value:
         return {prefix: value}
     items = value.items() if isinstance(value, Mapping) else enumerate(value)
-    out: dict[str, Any] = {}
+    out: dict[str, object] = {}
     for key, inner in items:
         out |= _flat(inner, f"{prefix}.{key}" if prefix else str(key))
     return out
 
 
-def rounded(value: Any) -> float | None:
+def rounded(value: float | None) -> float | None:
     """Return a number to nine digits, or None for a missing one; a baseline needs no more.
 
     Examples

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -156,18 +156,20 @@ def _periods(path: Path) -> tuple[PeriodRow, ...]:
     return tuple(rows)
 
 
-def _most_used(row: Mapping[Hashable, Any]) -> str:
+def _most_used(row: Mapping[Hashable, object]) -> str:
     name = row.get("bottleneck")
     return f"{name} {row[f'{name}_use_pct']:.0f} %" if isinstance(name, str) else ""
 
 
-def _batches(row: Mapping[Hashable, Any]) -> str:
+def _batches(row: Mapping[Hashable, object]) -> str:
     """Return batch sizes in force; runs of before they could change have no column of them."""
     found = row.get("batches")
-    return "" if found is None else ", ".join(found)
+    return ", ".join(found) if isinstance(found, Iterable) else ""
 
 
-def _nodes_changed(row: Mapping[Hashable, Any]) -> str:
+def _nodes_changed(row: Mapping[Hashable, object]) -> str:
     words = {"nodes_added": "comes", "nodes_removed": "ends", "nodes_marked": "is to leave"}
     named = {word: row.get(column) for column, word in words.items()}
-    return ", ".join(f"{name} {word}" for word, names in named.items() if names is not None for name in names)
+    return ", ".join(
+        f"{name} {word}" for word, names in named.items() if isinstance(names, Iterable) for name in names
+    )

@@ -9,10 +9,12 @@ by the stages that changed.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import NamedTuple
+
+import pandas as pd
 
 from harness.analysis.figures import style
 from harness.analysis.figures.error_figures import what
@@ -32,7 +34,26 @@ WHOLE = (
 OF_COMPONENTS = (Measure.ARRIVALS, Measure.SERVICE, Measure.QUEUE_WAIT, Measure.RESIDENCE)
 OF_PAIRS = (Measure.ROUTING, Measure.IO_RATIO)
 
-Row = dict[str, Any]
+Row = dict[str, object]
+"""A row as the page's template reads it."""
+
+
+class PredictedRow(NamedTuple):
+    """A prediction beside the measured value, and what was judged of it; None where there is no number."""
+
+    value: float | None
+    reason: str
+    verdict: str
+    actual: float | None
+    relative_error: float | None
+    error_over_noise: float | None
+
+
+class MeasuredRow(NamedTuple):
+    """A measured value and its noise; None where there is no number."""
+
+    value: float | None
+    noise: float | None
 
 
 @dataclass(frozen=True)
@@ -71,10 +92,10 @@ class PairViews:
         }
 
     @cached_property
-    def _means(self) -> Mapping[str, Mapping[tuple[Any, ...], float]]:
+    def _means(self) -> Mapping[str, Mapping[tuple[int, str, str], float]]:
         """Columns of ``stages.means``, by step, component and stage."""
-        found: Mapping[Any, Mapping[Any, float]] = stages.means(self.data.stages, self.data.query).to_dict()
-        return found
+        means = stages.means(self.data.stages, self.data.query)
+        return {str(column): means[column].to_dict() for column in means}
 
     @cached_property
     def _stage_steps(self) -> set[int]:
@@ -102,30 +123,31 @@ class PairViews:
         return found
 
     @cached_property
-    def _rows(self) -> Mapping[tuple[Any, ...], Row]:
+    def _rows(self) -> Mapping[tuple[str, int, int, str, str, str], PredictedRow]:
         """Predictions that the breakdown shows, by model, pair, measure, statistic and subject."""
         names = {c.name for c in self.data.query.components}
         rows = self.data.frame
         rows = rows[(rows["protocol"] == "ours") & rows["subject"].isin({"", *names})]
-        keys = ["model", "source_step", "proposed_step", "measure", "statistic", "subject"]
-        return {tuple(r[k] for k in keys): _row(r) for r in rows.to_dict("records")}
+        keys = rows[["model", "source_step", "proposed_step", "measure", "statistic", "subject"]]
+        values = (PredictedRow(*row) for row in _known(rows, PredictedRow._fields).itertuples(index=False, name=None))
+        return dict(zip(keys.itertuples(index=False, name=None), values, strict=True))
 
     @cached_property
-    def _actuals(self) -> Mapping[tuple[Any, ...], Row]:
+    def _actuals(self) -> Mapping[tuple[int, str, str, str], MeasuredRow]:
         names = {c.name for c in self.data.query.components}
         rows = self.data.actuals
         rows = rows[(rows["protocol"] == "ours") & rows["subject"].isin({"", *names})]
-        return {
-            (r["step"], r["measure"], r["statistic"], r["subject"]): _row(r) for r in rows.to_dict("records")
-        }
+        keys = rows[["step", "measure", "statistic", "subject"]]
+        values = (MeasuredRow(*row) for row in _known(rows, MeasuredRow._fields).itertuples(index=False, name=None))
+        return dict(zip(keys.itertuples(index=False, name=None), values, strict=True))
 
     def _actual(self, step: int, measure: str, statistic: str = "mean", subject: str = "") -> float | None:
         found = self._actuals.get((step, measure, statistic, subject))
-        return None if found is None or found["value"] is None else float(found["value"])
+        return None if found is None else found.value
 
     def _noise(self, step: int, measure: str, statistic: str = "mean", subject: str = "") -> float | None:
         found = self._actuals.get((step, measure, statistic, subject))
-        return None if found is None or found["noise"] is None else float(found["noise"])
+        return None if found is None else found.noise
 
     def _part(self, step: int, stage: tuple[str, str]) -> float:
         """Return what a stage adds to a step's mean latency: 0 where nothing went through it."""
@@ -157,7 +179,11 @@ class PairViews:
                     "share": 100 * abs(change) / widest,
                 }
             )
-        total = {k: sum(float(r[k]) for r in rows) for k in ("source", "proposed", "change")}
+        total = {
+            "source": sum(self._part(source, stage) for stage in changes),
+            "proposed": sum(self._part(proposed, stage) for stage in changes),
+            "change": sum(changes.values()),
+        }
         means = [self._actual(step, Measure.GROUND_TRUTH) for step in (source, proposed)]
         if self._by_broker and None not in means:  # of what passed between clocks no hop record tells
             before, after = (float(mean or 0.0) for mean in means)
@@ -191,12 +217,9 @@ class PairViews:
         predicted = []
         for model in self.data.models:
             row = self._rows.get((model, source, proposed, measure, statistic, subject))
-            value = row["value"] if row else None
-            if value is None:
-                predicted.append({"value": None, "error": None, "reason": row["reason"] if row else ""})
-                continue
-            error = 100 * (value - after) / after if after else None
-            predicted.append({"value": value, "error": error, "reason": row["reason"] if row else ""})
+            value, reason = (row.value, row.reason) if row else (None, "")
+            error = None if value is None or not after else 100 * (value - after) / after
+            predicted.append({"value": value, "error": error, "reason": reason})
         return {
             "name": name,
             "unit": unit_of(measure),
@@ -216,7 +239,7 @@ class PairViews:
 
     def _medians(self, source: int, proposed: int) -> list[Row]:
         """Return a line for the measures of connections and streams: median errors only."""
-        lines = []
+        lines: list[Row] = []
         for measure, of_pairs in self._medians_of.items():
             if by_model := of_pairs.get((source, proposed)):
                 lines.append(
@@ -256,20 +279,21 @@ class PairViews:
         row = self._rows.get((model, source, proposed, Measure.GROUND_TRUTH, "mean", ""))
         if row is None:
             return None
-        if row["verdict"] != "judged":
-            return {"model": model, "text": f"{row['verdict']}: {row['reason']}"}
-        error = row["value"] - row["actual"]
+        error = _judged_error(row)
+        if error is None or row.value is None or row.relative_error is None:
+            return {"model": model, "text": f"{row.verdict}: {row.reason}"}
         text = (
-            f"predicts {style.number(row['value'], 4)} ms, {_ms(error)}"
-            f" ({style.signed(100 * row['relative_error'], 1)} %)"
+            f"predicts {style.number(row.value, 4)} ms, {_ms(error)}"
+            f" ({style.signed(100 * row.relative_error, 1)} %)"
         )
-        sigmas = row["error_over_noise"]
+        sigmas = row.error_over_noise
         if sigmas is not None and sigmas <= WITHIN_NOISE:
             return {"model": model, "text": f"{text}: within the measurement's noise."}
         text += "." if sigmas is None else f", {style.number(sigmas, 2)} times the noise."
         own = self._rows.get((model, source, source, Measure.GROUND_TRUTH, "mean", ""))
-        if source != proposed and own is not None and own["verdict"] == "judged":
-            text += self._split(error, own["value"] - own["actual"], source, proposed)
+        own_error = None if own is None else _judged_error(own)
+        if source != proposed and own_error is not None:
+            text += self._split(error, own_error, source, proposed)
         text += self._by_component(model, source, proposed, error)
         return {"model": model, "text": text}
 
@@ -306,7 +330,7 @@ class PairViews:
             measure = stages.measure(self.data.query, component, stage)
             row = self._rows.get((model, source, proposed, measure, "mean", component))
             seen = self._seen(proposed, measure, "mean", component)
-            value = row["value"] if row else None
+            value = row.value if row else None
             if value is None or seen is None or not ends:
                 continue
             visits = float(n.get((proposed, component, stage), 0)) / ends
@@ -321,9 +345,17 @@ class PairViews:
         )
 
 
-def _row(record: Mapping[Any, Any]) -> Row:
-    """Return a row of a table with None where it has no number."""
-    return {str(k): None if isinstance(v, float) and math.isnan(v) else v for k, v in record.items()}
+def _judged_error(row: PredictedRow) -> float | None:
+    """Return the predicted less the measured value; None where the prediction was not judged."""
+    if row.verdict != "judged" or row.value is None or row.actual is None:
+        return None
+    return row.value - row.actual
+
+
+def _known(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """Return some columns of a table, with None where there is no number."""
+    cells = rows[list(columns)].astype(object)
+    return cells.where(cells.notna(), None)
 
 
 def pair_id(source: int, proposed: int) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from harness.analysis.figures.all_figures import FigureKind
 from harness.analysis.judge.ranking import intervals
 from harness.analysis.judge.results import Results
+from harness.analysis.judge.summary import ErrorSummary
 from harness.analysis.report.sections import step_rows
 from harness.schemas import Measure
 
@@ -45,7 +45,7 @@ def _first(table: pd.DataFrame, column: str) -> pd.DataFrame:
 
 def errors(runs: Sequence[Results], names: Sequence[str]) -> pd.DataFrame:
     """Return the runs' error summaries with their provenance and the medians' 95 % intervals."""
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for data, name in zip(runs, names, strict=True):
         found = intervals([data], {_kind(e) for e in data.summary["errors"]})
         for e in data.summary["errors"]:
@@ -66,7 +66,7 @@ def errors(runs: Sequence[Results], names: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _kind(e: Mapping[str, Any]) -> tuple[str, str, str]:
+def _kind(e: ErrorSummary) -> tuple[str, str, str]:
     return str(e["protocol"]), str(e["measure"]), str(e["statistic"])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -18,20 +18,40 @@ from harness.analysis.judge.ranking import intervals
 from harness.analysis.judge.results import WITHIN_NOISE, Results, executors
 from harness.analysis.judge.summary import ErrorSummary, JudgedWith, leading
 from harness.analysis.report.pairs import pair_id
+from harness.protocols import CheckResult
 from harness.schemas import LATENCIES, Measure
+from harness.schemas.environment import Environment
 
 WORST_ROWS = 4
 """Largest errors shown for each measure."""
 
-Row = dict[str, Any]
+Row = dict[str, object]
+"""A row as the page's template reads it."""
 
 
-def none(value: Any) -> bool:
+class MatrixCell(NamedTuple):
+    """A cell of an error matrix as ``summary.matrices`` makes it; a number is NaN where there is none."""
+
+    judged: int
+    comparisons: int
+    verdict: str
+    reason: str
+    relative_error: float
+    abs_error_pct: float
+    predicted: float
+    actual: float
+    low: float
+    high: float
+    noise: float
+    error_over_noise: float
+
+
+def none(value: object) -> bool:
     """Return True if there is no number, or none that is finite."""
     return value is None or (isinstance(value, float) and not math.isfinite(value))
 
 
-def number(value: Any, digits: int = 3) -> str:
+def number(value: float | None, digits: int = 3) -> str:
     """Return a number with so many significant digits, and a dash for none.
 
     Examples
@@ -39,7 +59,7 @@ def number(value: Any, digits: int = 3) -> str:
     >>> number(12.3456), number(None), number(12345.6)
     ('12.3', '–', '12346')
     """
-    return "–" if none(value) else style.number(float(value), digits)
+    return "–" if value is None or none(value) else style.number(float(value), digits)
 
 
 def headline(data: Results) -> list[Row]:
@@ -88,7 +108,7 @@ def _worst_pairs(data: Results, measure: str) -> list[Row]:
     """Return each model's worst pair of a measure's mean: its error, or the median over its subjects."""
     cells = data.cells(measure)
     cells = cells[(cells["source_step"] != cells["proposed_step"]) & (cells["judged"] > 0)]
-    found = []
+    found: list[Row] = []
     for model, of in cells.groupby("model"):
         worst = of.nlargest(1, "abs_error_pct").iloc[0]
         ends = int(worst["source_step"]), int(worst["proposed_step"])
@@ -123,16 +143,13 @@ def repeats(data: Results) -> Row:
 
 def check_grid(data: Results) -> list[Row]:
     """One row a check: its result for the run, or for every step."""
-    rows: dict[str, Row] = {}
-    for c in data.checks:
-        if c.check == DECLINED:
-            continue
-        row = rows.setdefault(c.check, {"check": c.check, "run": None, "steps": {}})
-        if c.step is None:
-            row["run"] = c
-        else:
-            row["steps"][c.step] = c
-    return list(rows.values())
+    told = [c for c in data.checks if c.check != DECLINED]
+    of_run = {c.check: c for c in told if c.step is None}
+    of_steps: dict[str, dict[int, CheckResult]] = {c.check: {} for c in told}
+    for c in told:
+        if c.step is not None:
+            of_steps[c.check][c.step] = c
+    return [{"check": name, "run": of_run.get(name), "steps": steps} for name, steps in of_steps.items()]
 
 
 def step_rows(data: Results) -> list[Row]:
@@ -152,6 +169,8 @@ def step_rows(data: Results) -> list[Row]:
         }
         of_acks = s.interval.latency == "ack"  # then they are what there is
         percentiles = Measure.ACK if of_acks else Measure.GROUND_TRUTH
+        mean: float | None = None
+        noise: float | None = None
         for key, measure, statistic in (
             ("mean", Measure.GROUND_TRUTH, "mean"),
             ("p50", percentiles, "p50"),
@@ -164,10 +183,11 @@ def step_rows(data: Results) -> list[Row]:
             found = found[found["step"] == s.index]
             row[key] = found["value"].iloc[0] if len(found) else None
             if key == ("ack" if of_acks else "mean"):
-                row["noise"] = found["noise"].iloc[0] if len(found) else None
+                mean, noise = found[["value", "noise"]].iloc[0] if len(found) else (None, None)
+                row["noise"] = noise
                 row["n"] = found["n"].iloc[0] if len(found) else 0
-        mean = row["ack"] if of_acks else row["mean"]
-        row["noise_pct"] = None if none(row["noise"]) or none(mean) or not mean else 100 * row["noise"] / mean
+        known = mean is not None and noise is not None and not none(mean) and not none(noise)
+        row["noise_pct"] = 100 * noise / mean if mean is not None and noise is not None and known and mean else None
         out.append(row)
     return out
 
@@ -208,16 +228,15 @@ def leaderboard(data: Results) -> list[tuple[ErrorSummary, ConfidenceInterval | 
 def matrix_views(data: Results) -> list[Row]:
     """Every error matrix as rows of cells, the latencies' means first, what nobody was judged on last."""
     steps = data.steps
-    views: dict[tuple[str, ...], dict[tuple[int, int], Row]] = {}
-    for cell in data.matrices.to_dict("records"):
-        key = tuple(str(cell[k]) for k in ("model", "protocol", "measure", "statistic"))
-        views.setdefault(key, {})[cell["source_step"], cell["proposed_step"]] = {
-            str(k): v for k, v in cell.items()
-        }
+    views: dict[tuple[str, str, str, str], pd.DataFrame] = {
+        (model, protocol, measure, statistic): of
+        for (model, protocol, measure, statistic), of in data.matrices.groupby(
+            ["model", "protocol", "measure", "statistic"], observed=True
+        )
+    }
+    judged_kinds = {key[1:] for key, of in views.items() if of["judged"].any()}
 
-    judged_kinds = {key[1:] for key, cells in views.items() if any(c["judged"] for c in cells.values())}
-
-    def place(key: tuple[str, ...]) -> tuple[Any, ...]:
+    def place(key: tuple[str, str, str, str]) -> tuple[bool, bool, bool, int, str, str, str]:
         model, protocol, measure, statistic = key
         nothing = key[1:] not in judged_kinds
         return (
@@ -230,12 +249,13 @@ def matrix_views(data: Results) -> list[Row]:
             model,
         )
 
-    found = []
+    found: list[Row] = []
     for model, protocol, measure, statistic in sorted(views, key=place):
-        cells = views[model, protocol, measure, statistic]
-        signed = all(c["comparisons"] == 1 for c in cells.values())
-        judged = any(c["judged"] for c in cells.values())
-        reasons = sorted({str(c["reason"]) for c in cells.values()})
+        of = views[model, protocol, measure, statistic]
+        cells = _cells(of)
+        signed = all(c.comparisons == 1 for c in cells.values())
+        judged = any(c.judged for c in cells.values())
+        reasons = sorted({str(c.reason) for c in cells.values()})
         found.append(
             {
                 "model": model,
@@ -243,11 +263,18 @@ def matrix_views(data: Results) -> list[Row]:
                 "signed": signed,
                 "nothing": "" if judged else "; ".join(reasons),
                 "steps": steps,
-                "noise": _noise_row(pd.DataFrame(list(cells.values())), steps),
+                "noise": _noise_row(of, steps),
                 "rows": [(s, [_cell(cells.get((s, p)), s, p, signed) for p in steps]) for s in steps],
             }
         )
     return found
+
+
+def _cells(matrix: pd.DataFrame) -> dict[tuple[int, int], MatrixCell]:
+    """Return a matrix' cells by source and proposed step."""
+    rows = matrix[list(MatrixCell._fields)].itertuples(index=False, name=None)
+    ends = zip(matrix["source_step"], matrix["proposed_step"], strict=True)
+    return {(source, proposed): MatrixCell(*row) for (source, proposed), row in zip(ends, rows, strict=True)}
 
 
 def _theirs(protocol: str) -> str:
@@ -282,9 +309,9 @@ def worst_rows(data: Results) -> list[Row]:
     ]
 
 
-def _cell(found: Mapping[str, Any] | None, source: int, proposed: int, signed: bool) -> Row:
+def _cell(found: MatrixCell | None, source: int, proposed: int, signed: bool) -> Row:
     title = f"step {source} → step {proposed}"
-    cell = {
+    cell: Row = {
         "text": "",
         "colour": "",
         "gap": True,
@@ -294,31 +321,31 @@ def _cell(found: Mapping[str, Any] | None, source: int, proposed: int, signed: b
     }
     if found is None:
         return cell | {"title": f"{title}: no prediction"}
-    if not found["judged"]:
+    if not found.judged:
         return cell | {
-            "text": found["verdict"].replace("not-", "not "),
-            "title": f"{title}; {found['verdict']}: {found['reason']}",
+            "text": found.verdict.replace("not-", "not "),
+            "title": f"{title}; {found.verdict}: {found.reason}",
         }
-    error = found["relative_error"] * 100 if signed else found["abs_error_pct"]
-    if found["comparisons"] > 1:
-        lines = [title, f"median of {found['judged']} of {found['comparisons']} comparisons"]
+    error = found.relative_error * 100 if signed else found.abs_error_pct
+    if found.comparisons > 1:
+        lines = [title, f"median of {found.judged} of {found.comparisons} comparisons"]
     else:
-        noise = "" if none(found["noise"]) else f" ± {number(found['noise'])}"
+        noise = "" if none(found.noise) else f" ± {number(found.noise)}"
         lines = [
             title,
-            f"predicted {number(found['predicted'], 4)}, measured {number(found['actual'], 4)}{noise}",
+            f"predicted {number(found.predicted, 4)}, measured {number(found.actual, 4)}{noise}",
         ]
-        if not none(found["low"]):
-            lines.append(f"interval {number(found['low'])} to {number(found['high'])}")
-        if not none(found["error_over_noise"]):
-            lines.append(f"error / noise {number(found['error_over_noise'])}")
+        if not none(found.low):
+            lines.append(f"interval {number(found.low)} to {number(found.high)}")
+        if not none(found.error_over_noise):
+            lines.append(f"error / noise {number(found.error_over_noise)}")
     lines.append("click: stage by stage")
     return cell | {
         "text": style.signed(error, 1) if signed else f"{error:.1f}",
         "colour": colour(error, signed),
         "title": "; ".join(lines),
         "gap": False,
-        "within": bool(found["error_over_noise"] <= WITHIN_NOISE),
+        "within": bool(found.error_over_noise <= WITHIN_NOISE),
     }
 
 

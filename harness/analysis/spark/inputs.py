@@ -28,6 +28,7 @@ from harness.quality import Quality
 from harness.runs import SEALED, DeclinedStep, Interval, Run, StepPlan
 from harness.schemas import LATENCY, METRICS, PREDICTIONS
 from harness.schemas.derivable import left_out
+from harness.schemas.environment import Environment
 
 LATER_FINDINGS = ("began_empty", "alone", "clocks", "stolen")
 """Findings of ``quality.json`` that runs from before have none of."""
@@ -128,6 +129,8 @@ class RunRecord:
         ``experiment.yaml`` and ``environment.json`` as they stand.
     steps : tuple of StepRecord
         The finished steps, by index.
+    asked_steps : int
+        Steps that the experiment asks for.
     predictions_rows : int
         Rows of ``predictions.parquet``.
     place : int
@@ -140,6 +143,7 @@ class RunRecord:
     experiment: Mapping[str, object]
     environment: Environment
     steps: tuple[StepRecord, ...]
+    asked_steps: int
     predictions_rows: int
     place: int = 0
     declined: tuple[DeclinedStep, ...] = ()
@@ -279,7 +283,9 @@ def read_raw(path: Path) -> RunRecord:
     steps = tuple(replace(step, recorded=kept, unwrapped=unwrapped) for step in read)
     declined = tuple(run.declined_steps.values())
     digests = experiment_digests(kept_files(run.path))
-    return RunRecord(run.path, experiment, environment, steps, 0, declined=declined, digests=digests)
+    return RunRecord(
+        run.path, experiment, environment, steps, len(asked), 0, declined=declined, digests=digests
+    )
 
 
 def _bucket_s(experiment: Mapping[str, object]) -> float:

@@ -326,7 +326,7 @@ def test_silent_tasks_are_named(tmp_path: Path) -> None:
 
 def test_an_unfinished_run_is_unknown(tmp_path: Path) -> None:
     whole = made(tmp_path)
-    run = RunRecord(whole.path, whole.experiment, whole.environment, whole.steps[:1], whole.predictions_rows)
+    run = replace(whole, steps=whole.steps[:1])
     assert failed(run) == {("all-steps", None): "1 of 2 steps finished"}
     assert verdict(results(run).values()) == "unknown"
 
