@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -95,14 +94,14 @@ def write(path: Path, nights: Sequence[RunScores]) -> None:
 def dumps(nights: Sequence[RunScores]) -> str:
     """Return the baseline's text."""
     out = [f'{{"kind": "{KIND}", "version": {VERSION}, "nights": [']
-    out.append(",\n".join(_night(night.model_dump(mode="json")) for night in nights))
+    out.append(",\n".join(map(_night, nights)))
     out.append("]}\n")
     return "\n".join(out)
 
 
-def _night(night: dict[str, Any]) -> str:
+def _night(night: RunScores) -> str:
     fields = []
-    for key, value in night.items():
+    for key, value in night.model_dump(mode="json").items():
         if key in TABLES:
             rows = ",\n  ".join(_json(list(item.values())) for item in value)
             columns = _json(list(value[0]) if value else [])
@@ -116,11 +115,12 @@ def _json(value: object) -> str:
     return json.dumps(value, allow_nan=False, separators=(",", ":"))
 
 
-def _untabled(night: Mapping[str, Any]) -> dict[str, Any]:
+def _untabled(night: Mapping[str, object]) -> dict[str, object]:
     """Return a night as it was before ``_night`` made tables of its lists."""
-    lists = {
-        key: [dict(zip(night[key]["columns"], row, strict=True)) for row in night[key]["rows"]]
-        for key in TABLES
-        if key in night
-    }
-    return {**night, **lists}
+    return {key: _listed(value) if key in TABLES else value for key, value in night.items()}
+
+
+def _listed(table: object) -> list[dict[str, object]]:
+    if not isinstance(table, dict):
+        raise TypeError(table)
+    return [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]

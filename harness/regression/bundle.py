@@ -15,10 +15,10 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, TypedDict
 
 from harness import __version__
 from harness.errors import UsageError, one_line
@@ -50,6 +50,26 @@ _UNREADABLE = (
     ValueError,
 )
 """What the zip module raises for a damaged entry, by what was damaged."""
+
+
+class BundledFile(TypedDict):
+    """A file of a bundle."""
+
+    sha256: str
+    bytes: int
+
+
+class BundleManifest(TypedDict):
+    """``BUNDLE.json``: a bundle's run and its files by name."""
+
+    kind: str
+    version: int
+    schema: int
+    experiment: str
+    run: str
+    sealed_with: str
+    measured_with: dict[str, object]
+    files: dict[str, BundledFile]
 
 
 @dataclass(frozen=True)
@@ -110,14 +130,15 @@ def bundle(run_path: Path, out: Path | None = None) -> tuple[Path, str]:
             raise UsageError(f"{path}: a link, and no file of the run", "what it leads to is not sealed")
         if not _is_inside(name):
             raise UsageError(f"{path}: no bundle can have a file of that name", "rename it")
-    manifest = {
+    known = run.environment
+    manifest: BundleManifest = {
         "kind": KIND,
         "version": VERSION,
-        "schema": run.environment["schema"],
+        "schema": known["schema"],
         "experiment": experiment,
         "run": run.path.name,
         "sealed_with": __version__,
-        "measured_with": {k: run.environment.get(k) for k in ("harness", "commit", "cluster", "packages")},
+        "measured_with": {k: known.get(k) for k in ("harness", "commit", "cluster", "packages")},
         "files": {name: {"sha256": _hash_of(p), "bytes": p.stat().st_size} for name, p in chosen.items()},
     }
     temporary = target.with_name(f".{target.name}.partial")
@@ -133,7 +154,7 @@ def bundle(run_path: Path, out: Path | None = None) -> tuple[Path, str]:
     return target, seal
 
 
-def _write(file: IO[bytes], root: str, manifest: Mapping[str, Any], files: Mapping[str, Path]) -> None:
+def _write(file: IO[bytes], root: str, manifest: BundleManifest, files: Mapping[str, Path]) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.comment = b"sha256:" + b"0" * 64
         archive.writestr(_entry(f"{root}/{MANIFEST}"), json.dumps(manifest, indent=1) + "\n")
@@ -321,7 +342,7 @@ def _verify_folder(path: Path) -> Verified:
     return Verified(f"{manifest['experiment']}/{manifest['run']}", len(manifest["files"]), size, problems, "")
 
 
-def _manifest(where: str, text: bytes, intact: bool) -> dict[str, Any] | None:
+def _manifest(where: str, text: bytes, intact: bool) -> BundleManifest | None:
     """Return what a manifest says; None where it is damaged."""
     try:
         manifest = json.loads(text)
@@ -344,11 +365,13 @@ def _manifest(where: str, text: bytes, intact: bool) -> dict[str, Any] | None:
         raise UsageError(
             f"{where}: schema {schema} is newer than this harness reads ({SCHEMA_VERSION})", "update it"
         )
-    found: dict[str, Any] = manifest
+    found: BundleManifest = manifest
     return found
 
 
-def _problems(manifest: Mapping[str, Any], found: set[str], contents: Any) -> Iterator[str]:
+def _problems(
+    manifest: BundleManifest, found: set[str], hash_of: Callable[[str], str]
+) -> Iterator[str]:
     listed = manifest["files"]
     for name, said in listed.items():
         if not _is_inside(name):
@@ -358,7 +381,7 @@ def _problems(manifest: Mapping[str, Any], found: set[str], contents: Any) -> It
             yield f"{name}: missing"
             continue
         try:
-            same = contents(name) == said["sha256"]
+            same = hash_of(name) == said["sha256"]
         except _UNREADABLE:
             same = False
         if not same:

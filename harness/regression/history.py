@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -55,7 +54,7 @@ def rows(night: str, run: RunScores, noisy: Sequence[str]) -> pa.Table:
     return pa.Table.from_pylist(found, schema=HISTORY)
 
 
-def _numbers(run: RunScores) -> Iterator[dict[str, Any]]:
+def _numbers(run: RunScores) -> Iterator[dict[str, object]]:
     for a in run.accuracy:
         errors = [abs(x) for row in a.errors_pct for x in row if x is not None]
         if errors:

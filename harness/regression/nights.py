@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -95,10 +94,10 @@ class Group:
         known = np.isfinite(error) & (values > 0).all(axis=0) & self.usable()
         return between_nights(list(np.log(values[:, known])), error[known], prior) if known.any() else prior
 
-    def outcome(self, family: Family, name: str, **fields: Any) -> Outcome:
-        """Return an outcome of this group."""
-        run = ", ".join(r.run for r in self.now)
-        return Outcome(self.base[0].experiment, run, family, name, fields.pop("found", "untested"), **fields)
+    @property
+    def named(self) -> tuple[str, str]:
+        """Experiment and runs, as outcomes of this group name them."""
+        return self.base[0].experiment, ", ".join(r.run for r in self.now)
 
 
 def compare_nights(group: Group, limits: Limits) -> Iterator[Outcome]:
@@ -119,17 +118,17 @@ def _measured(group: Group, of: MeasuredValues, limits: Limits) -> Outcome:
     before, after = (group.measured(of.key, side, "values") for side in (group.base, group.now))
     within = group.measured(of.key, group.base, "within")
     if before is None or after is None:
-        return group.outcome("measured", of.name, detail="not measured in every night")
+        return Outcome(*group.named, "measured", of.name, detail="not measured in every night")
     if within is None or group.blocks < FEWEST_BLOCKS:
-        return group.outcome("measured", of.name, detail=NOT_LEARNT)
+        return Outcome(*group.named, "measured", of.name, detail=NOT_LEARNT)
     error = np.sqrt(np.mean(within**2, axis=0))
     values = np.concatenate([before, after])
     at = np.flatnonzero(np.isfinite(error) & (values > 0).all(axis=0) & group.usable())
     if not len(at):
-        return group.outcome("measured", of.name, detail="no step can be used in every night")
+        return Outcome(*group.named, "measured", of.name, detail="no step can be used in every night")
     carriers = group.carriers(of.key)
     if not (carriers[at] >= FEWEST_BLOCKS).any():
-        return group.outcome("measured", of.name, detail=_too_few(carriers[at]))
+        return Outcome(*group.named, "measured", of.name, detail=_too_few(carriers[at]))
     at = at[carriers[at] >= FEWEST_BLOCKS]
     change = np.abs(np.log(after[:, at]).mean(axis=0) - np.log(before[:, at]).mean(axis=0))
     margin = math.log1p(limits.step_pct / 100)
@@ -141,7 +140,7 @@ def _measured(group: Group, of: MeasuredValues, limits: Limits) -> Outcome:
     ]
     moved = [i for i in np.argsort(p, kind="stable") if p[i] <= limits.alpha]
     shown = ((group.labels[at[i]], before[:, at[i]].mean(), after[:, at[i]].mean()) for i in moved[:NAMED])
-    return group.outcome(
+    return Outcome(*group.named, 
         "measured",
         of.name,
         before=float(before[:, at].mean()),
@@ -158,15 +157,15 @@ def _accuracy(group: Group, of: Accuracy, limits: Limits) -> Iterator[Outcome]:
     asked = all(of.model in r.models for r in group.all)
     scored = [a for a in others if a is not None]
     if group.usable().sum() < 2:
-        yield group.outcome("accuracy", of.name, detail="no pair of steps can be used in every night")
+        yield Outcome(*group.named, "accuracy", of.name, detail="no pair of steps can be used in every night")
         return
     if len(scored) < len(others):
         if asked and others[: len(group.base)].count(None) == 0:
-            yield group.outcome(
+            yield Outcome(*group.named, 
                 "accuracy", of.name, found="worse", detail="the model no longer predicts this"
             )
         else:
-            yield group.outcome("accuracy", of.name, detail="not predicted in every night")
+            yield Outcome(*group.named, "accuracy", of.name, detail="not predicted in every night")
         return
     split = len(group.base)
     errors = np.stack(
@@ -179,11 +178,11 @@ def _accuracy(group: Group, of: Accuracy, limits: Limits) -> Iterator[Outcome]:
     source, proposed = source[carried], proposed[carried]
     learnt = [(a.grown_points, a.spread_points) for a in scored[:split] if a.spread_points is not None]
     if not len(carried):
-        yield group.outcome("accuracy", of.name, detail="no pair was judged in every night")
+        yield Outcome(*group.named, "accuracy", of.name, detail="no pair was judged in every night")
     elif not len(source):
-        yield group.outcome("accuracy", of.name, detail=_too_few(carriers))
+        yield Outcome(*group.named, "accuracy", of.name, detail=_too_few(carriers))
     elif not learnt or group.blocks < FEWEST_BLOCKS:
-        yield group.outcome("accuracy", of.name, detail=NOT_LEARNT)
+        yield Outcome(*group.named, "accuracy", of.name, detail=NOT_LEARNT)
     else:
         signed = errors[:, source, proposed]
         before, after = np.abs(signed[:split]).mean(axis=0), np.abs(signed[split:]).mean(axis=0)
@@ -193,7 +192,7 @@ def _accuracy(group: Group, of: Accuracy, limits: Limits) -> Iterator[Outcome]:
         level = np.abs(1 + signed[:split] / 100) if of.subjects == "one" else 1 + before / 100
         blocks = float(fewest[carried].min())
         chance = group.chance(float(spread), 100 * between * float(level.mean()), blocks)
-        yield group.outcome(
+        yield Outcome(*group.named, 
             "accuracy",
             of.name,
             before=float(before.mean()),
@@ -216,7 +215,7 @@ def _pairs(learnt: Sequence[tuple[float | None, float | None]]) -> Floats:
 
 
 def name_pairs(
-    grown: Floats, source: Any, proposed: Any, labels: Sequence[str], points: float, most: int = NAMED
+    grown: Floats, source: Sequence[int], proposed: Sequence[int], labels: Sequence[str], points: float, most: int = NAMED
 ) -> str:
     """Return the pairs whose error grew by more than some points, worst first, in words.
 
@@ -250,7 +249,7 @@ def _answers(group: Group, of: Accuracy, scored: Sequence[Accuracy]) -> Iterator
     lost = [night - before for night in by_night[split:]]
     learnt = [a.silent for a in scored[:split] if a.silent is not None]
     if not learnt:
-        yield group.outcome("answers", of.name, detail=NOT_LEARNT)
+        yield Outcome(*group.named, "answers", of.name, detail=NOT_LEARNT)
         return
     now = sum(len({source for source, _ in night}) for night in lost)
     asked = sum(_sources(a) for a in scored[split:])
@@ -258,7 +257,7 @@ def _answers(group: Group, of: Accuracy, scored: Sequence[Accuracy]) -> Iterator
     table = np.array([[now, asked - now], [usual, nights - usual]])
     pairs = sorted(set().union(*lost))
     named = ", ".join(f"{i}->{j}" for i, j in pairs[:NAMED])
-    yield group.outcome(
+    yield Outcome(*group.named, 
         "answers",
         of.name,
         before=100 * usual / max(nights, 1),
@@ -283,13 +282,13 @@ def _quality(group: Group, limits: Limits) -> Iterator[Outcome]:
     steps = int(known.sum())
     if steps < FEWEST_STEPS or group.blocks < FEWEST_BLOCKS:
         few = f"fewer than {FEWEST_STEPS} steps, or than {FEWEST_BLOCKS} blocks in one"
-        yield group.outcome("quality", name, detail=few)
+        yield Outcome(*group.named, "quality", name, detail=few)
     else:
         logs = np.log(noise[:, known])
         grown = float(logs[split:].mean() - logs[:split].mean())
         # The log of a standard error from n batches has a standard deviation of 1 / sqrt(2 (n - 1)).
         sd = math.sqrt((1 / split + 1 / len(group.now)) / (2 * (group.blocks - 1) * steps))
-        yield group.outcome(
+        yield Outcome(*group.named, 
             "quality",
             name,
             before=float(np.exp(logs[:split]).mean()),
@@ -305,7 +304,7 @@ def _quality(group: Group, limits: Limits) -> Iterator[Outcome]:
         if gone[1]:
             test = stats.poisson_means_test(gone[1], sent[1], gone[0], sent[0], alternative="greater")
             p = float(test.pvalue)
-        yield group.outcome(
+        yield Outcome(*group.named, 
             "quality",
             "messages lost, failed, repeated or incomplete",
             before=gone[0] / sent[0] * 100,
@@ -329,7 +328,7 @@ def _speed(group: Group, limits: Limits) -> Iterator[Outcome]:
         if not all(model in r.predict_ms for r in group.all):
             continue
         if len({r.scored_on for r in group.all}) > 1:
-            yield group.outcome("speed", words, detail="timed on other machines")
+            yield Outcome(*group.named, "speed", words, detail="timed on other machines")
             continue
         times = [_floats([r.predict_ms[model][r.labels.index(x)] for x in group.labels]) for r in group.all]
         yield _times(group, words, "ms", times, limits.cpu_factor)
@@ -340,7 +339,7 @@ def _times(group: Group, name: str, unit: str, times: Sequence[Floats], factor: 
     stacked = np.stack(times)
     known = np.isfinite(stacked).all(axis=0) & (stacked > 0).all(axis=0)
     if known.sum() < FEWEST_STEPS:
-        return group.outcome("speed", name, detail=f"fewer than {FEWEST_STEPS} steps")
+        return Outcome(*group.named, "speed", name, detail=f"fewer than {FEWEST_STEPS} steps")
     split = len(group.base)
     logs = np.log(stacked[:, known])
     grown = logs[split:].mean(axis=0) - logs[:split].mean(axis=0)
@@ -348,7 +347,7 @@ def _times(group: Group, name: str, unit: str, times: Sequence[Floats], factor: 
         p = 1.0 if grown[0] <= np.log(factor) else 0.0
     else:
         p = float(stats.ttest_1samp(grown, np.log(factor), alternative="greater").pvalue)
-    return group.outcome(
+    return Outcome(*group.named, 
         "speed",
         name,
         before=float(stacked[:split][:, known].mean()),

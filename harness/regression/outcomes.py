@@ -73,7 +73,7 @@ class Outcome:
     run: str
     family: Family
     name: str
-    found: Found
+    found: Found = "untested"
     before: float | None = None
     now: float | None = None
     unit: str = "%"

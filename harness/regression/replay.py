@@ -24,14 +24,14 @@ def changed_data(baseline: RunScores, now: RunScores) -> list[Outcome]:
     found = []
     if baseline.labels != now.labels:
         detail = f"steps {', '.join(baseline.labels)} became {', '.join(now.labels)}"
-        return [group.outcome("data", "the archived steps", found="worse", detail=detail)]
+        return [Outcome(*group.named, "data", "the archived steps", found="worse", detail=detail)]
     for i, (old, new) in enumerate(zip(baseline.steps, now.steps, strict=True)):
         for file in sorted(set(old.data) | set(new.data)):
             if old.data.get(file) != new.data.get(file):
                 moved = _mean_ms(baseline, i), _mean_ms(now, i)
                 rows = f"rows {old.rows} -> {new.rows}" if old.rows != new.rows else f"{old.rows} rows"
                 found.append(
-                    group.outcome(
+                    Outcome(*group.named, 
                         "data",
                         f"step {i} ({old.label}) {file}",
                         found="worse",
@@ -55,7 +55,7 @@ def compare_replay(baseline: RunScores, now: RunScores, limits: Limits) -> Itera
     """Yield every kind of error, measured value and verdict of the same data, scored then and now."""
     group = Group([baseline], [now])
     lost = [f for f in now.failed if f not in baseline.failed]
-    yield group.outcome(
+    yield Outcome(*group.named, 
         "quality",
         f"verdict {baseline.verdict} -> {now.verdict}",
         found="worse" if now.verdict != baseline.verdict and lost else "same",
@@ -68,7 +68,7 @@ def compare_replay(baseline: RunScores, now: RunScores, limits: Limits) -> Itera
         gone = np.isfinite(before) & ~np.isfinite(after)
         with np.errstate(invalid="ignore"):
             moved = np.flatnonzero(gone | (np.abs(after - before) > SAME * np.abs(before)))
-        yield group.outcome(
+        yield Outcome(*group.named, 
             "measured",
             old.name,
             found="worse" if len(moved) else "same",
@@ -80,7 +80,7 @@ def compare_replay(baseline: RunScores, now: RunScores, limits: Limits) -> Itera
     accuracies = {a.key: a for a in now.accuracy}
     for kind in baseline.accuracy:
         if kind.model not in now.models:
-            yield group.outcome("accuracy", kind.name, detail="the model was not asked")
+            yield Outcome(*group.named, "accuracy", kind.name, detail="the model was not asked")
         else:
             yield _errors(group, kind, accuracies.get(kind.key), limits)
 
@@ -110,7 +110,7 @@ def _errors(group: Group, old: Accuracy, new: Accuracy | None, limits: Limits) -
     if lost:
         named = ", ".join(f"{i}->{j}" for i, j in lost[:NAMED])
         says.append(f"no longer answers for {len(lost)} pairs: {named}")
-    return group.outcome(
+    return Outcome(*group.named, 
         "accuracy",
         old.name,
         found="worse" if grew or lost else "same",

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from harness.errors import ClusterError, HarnessError
 from harness.machine.short_turns import ask_for_short_turns
@@ -42,14 +42,14 @@ class Failed(NamedTuple):
 class Inbox:
     """The child's side of the commands."""
 
-    def __init__(self, connection: Connection[Any, Any]) -> None:
+    def __init__(self, connection: Connection[object, object]) -> None:
         self._connection = connection
 
     def wait(self, timeout_s: float) -> bool:
         """Sleep until a command is there or the time is up, to the precision of the kernel's timer."""
         return bool(select.select([self._connection], [], [], max(timeout_s, 0.0))[0])
 
-    def take(self) -> Any:
+    def take(self) -> object:
         """Return the next command; ends the process when the parent has hung up."""
         try:
             return self._connection.recv()
@@ -60,13 +60,13 @@ class Inbox:
 class Outbox:
     """The child's side of the results."""
 
-    def __init__(self, connection: Connection[Any, Any]) -> None:
+    def __init__(self, connection: Connection[object, object]) -> None:
         self._connection = connection
-        self._waiting: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[object] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._deliver, daemon=True)
         self._thread.start()
 
-    def put(self, result: Any) -> None:
+    def put(self, result: object) -> None:
         """Hand over a result; never waits."""
         self._waiting.put(result)
 
@@ -83,7 +83,7 @@ class Outbox:
 
 _END = object()
 
-Body = Callable[[Inbox, Outbox, Any], None]
+Settings = TypeVar("Settings")
 
 
 class Process:
@@ -99,7 +99,9 @@ class Process:
         Anything that can be pickled.
     """
 
-    def __init__(self, name: str, body: Body, settings: Any) -> None:
+    def __init__(
+        self, name: str, body: Callable[[Inbox, Outbox, Settings], None], settings: Settings
+    ) -> None:
         # A fresh interpreter: a fork would share the parent's threads' locks and its Kafka sockets.
         context = multiprocessing.get_context("spawn")
         self.name = name
@@ -111,7 +113,7 @@ class Process:
         self._process.start()
         their_commands.close()
         their_results.close()
-        self._taken: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._taken: queue.SimpleQueue[object] = queue.SimpleQueue()
         self._taker = threading.Thread(target=self._take, name=f"{name} results", daemon=True)
         self._taker.start()
         self._failure: ClusterError | None = None
@@ -135,12 +137,12 @@ class Process:
             if time.monotonic() >= deadline:
                 raise ClusterError(f"{self.name} process: not ready within {START_TIMEOUT_S:g} s")
 
-    def tell(self, command: Any) -> None:
+    def tell(self, command: object) -> None:
         """Give the child a command; one that has ended says so at the next result."""
         with suppress(OSError):
             self._commands.send(command)
 
-    def result(self, timeout_s: float = 0.0) -> Any | None:
+    def result(self, timeout_s: float = 0.0) -> object | None:
         """Return the child's next result, or None if none comes in that time.
 
         Raises
@@ -181,7 +183,12 @@ class Process:
         self._results.close()
 
 
-def _main(body: Body, commands: Connection[Any, Any], results: Connection[Any, Any], settings: Any) -> None:
+def _main(
+    body: Callable[[Inbox, Outbox, Settings], None],
+    commands: Connection[object, object],
+    results: Connection[object, object],
+    settings: Settings,
+) -> None:
     # Ctrl-C goes to the whole terminal; it is the parent that decides what becomes of the workload.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ask_for_short_turns()  # before it has other threads: they ask for the same

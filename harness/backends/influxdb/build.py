@@ -16,7 +16,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from harness.errors import HarnessError
 
@@ -41,6 +41,14 @@ FAST_BUILD: Mapping[str, str] = {
 TAGS = "sqlite_foreign_keys,sqlite_json"
 
 Progress = Callable[[str], None]
+
+
+class GoModule(TypedDict, total=False):
+    """What ``go mod download -json`` says of a module: its checksum and folder, or an error."""
+
+    Sum: str
+    Dir: str
+    Error: str
 
 
 class Build:
@@ -137,11 +145,11 @@ class Build:
         )
         return library
 
-    def _module(self, module: str, folder: Path) -> dict[str, Any]:
+    def _module(self, module: str, folder: Path) -> GoModule:
         answer = self._output(["go", "mod", "download", "-json", module], folder)
-        found: dict[str, Any] = json.loads(answer)
+        found: GoModule = json.loads(answer)
         if "Error" in found:
-            raise self._failure(str(found["Error"]))
+            raise self._failure(found["Error"])
         return found
 
     def _output(self, command: Sequence[str], folder: Path) -> str:

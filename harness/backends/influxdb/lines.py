@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import Any
 
 import pyarrow as pa
 
@@ -30,7 +28,8 @@ def encode_rows(table: pa.Table, topology: str) -> list[bytes]:
     [b'received,topology=quick,component=bolt\\ a,task=3,host=node-1,port=6700,stream=default count=2.0 5']
     """
     fields: dict[tuple[str, int], list[str]] = {}
-    for row in _rows(table):
+    batches = table.to_batches(max_chunksize=100_000)
+    for row in (row for batch in batches for row in batch.to_pylist()):
         if row["value"] is None or not math.isfinite(row["value"]):
             continue
         host, _, port = row["worker"].rpartition(":")
@@ -41,11 +40,6 @@ def encode_rows(table: pa.Table, topology: str) -> list[bytes]:
             f"{_escaped(row['field'])}={float(row['value'])!r}"
         )
     return [f"{series} {','.join(values)} {at}".encode() for (series, at), values in fields.items()]
-
-
-def _rows(table: pa.Table) -> Iterator[Mapping[str, Any]]:
-    for batch in table.to_batches(max_chunksize=100_000):
-        yield from batch.to_pylist()
 
 
 def _escaped(value: object) -> str:

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -229,6 +229,21 @@ class Topics:
         self.close()
 
 
+class Stored(Protocol):
+    """Where a record was appended, as the client says it."""
+
+    offset: int
+    timestamp: int
+
+
+class SendFuture(Protocol):
+    """The client's word on a record: once ``is_done``, where it is stored or why it is not."""
+
+    is_done: bool
+    exception: Exception | None
+    value: Stored
+
+
 class Producer:
     """Sends each record at once and keeps it until its fate is known.
 
@@ -270,7 +285,7 @@ class Producer:
                 **_security(trust),
             )
         self._places = [TopicPartition(t, p) for t in topics for p in range(self._partitions_of(t))]
-        self._open: deque[tuple[int, int, Any]] = deque()
+        self._open: deque[tuple[int, int, SendFuture]] = deque()
 
     @property
     def partitions(self) -> int:

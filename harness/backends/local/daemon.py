@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any, Literal, NoReturn
+from typing import Literal, NoReturn
 
 import psutil
 from pydantic import Field, ValidationError
@@ -202,8 +202,7 @@ def status() -> Status:
         raise ClusterError(late, "ask again, or harness cluster down", str(state.home / "logs")) from None
     if done.returncode:
         raise ClusterError(f"the cluster cannot be asked: {done.stderr.strip() or done.returncode}")
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return Status(state=state, **answer)
+    return Status(state=state, **json.loads(done.stdout))
 
 
 def down() -> bool:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
-from harness.plans import PhysicalPlan, QueryPlan
+from harness.plans import PhysicalPlan, QueryPlan, Window
 from harness.runs import Run
 
 GRAPH_VERSION = 1
@@ -31,7 +30,7 @@ LABELS = (
 )
 """Kinds of nodes that have a unique ``id``."""
 
-Rows = list[dict[str, Any]]
+Rows = Sequence[Mapping[str, object]]
 
 
 def run_id(run: Run) -> str:
@@ -42,7 +41,7 @@ def run_id(run: Run) -> str:
 def fingerprint(run: Run) -> str:
     """Return a digest that tells runs of one name apart; resuming and archiving a run do not change it."""
     known = run.environment
-    return _digest([known.get(key) for key in ("started", "commit", "machine")])
+    return _digest([known.get("started"), known.get("commit"), known.get("machine")])
 
 
 def _digest(value: object) -> str:
@@ -199,7 +198,7 @@ def _query_plan_statements(plan: QueryPlan, query: str) -> Iterator[tuple[str, R
     )
 
 
-def _window(window: Any) -> Mapping[str, object]:
+def _window(window: Window | None) -> Mapping[str, object]:
     if window is None:
         return {}
     return {"window_kind": window.kind, "window_length": window.length, "window_slide": window.slide}

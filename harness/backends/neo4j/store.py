@@ -8,9 +8,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Self
+from typing import Self
 
-from neo4j import GraphDatabase, ManagedTransaction
+from neo4j import Driver, GraphDatabase, ManagedTransaction, Record
 from neo4j.exceptions import AuthError, DriverError, Neo4jError, ServiceUnavailable, SessionExpired
 
 from harness.analysis.plan_answers import (
@@ -100,7 +100,7 @@ def _write_all(tx: ManagedTransaction, statements: Sequence[tuple[str, Rows]]) -
     return changed
 
 
-def _driver(uri: str, user: str, password: str) -> Any:
+def _driver(uri: str, user: str, password: str) -> Driver:
     return GraphDatabase.driver(
         uri,
         auth=(user, password),
@@ -203,12 +203,12 @@ class PlanGraph:
         """Return the plans of a run that was added, as a source of answers about them."""
         return GraphPlans(self, run_id(run))
 
-    def _read(self, text: str, **parameters: object) -> Rows:
-        def read(tx: ManagedTransaction) -> Rows:
-            return [dict(record) for record in tx.run(text, parameters)]
+    def _read(self, text: str, **parameters: object) -> list[Record]:
+        def read(tx: ManagedTransaction) -> list[Record]:
+            return list(tx.run(text, parameters))
 
         with _one_line(self.uri, "ask"), self._driver.session() as session:
-            return list(session.execute_read(read))
+            return session.execute_read(read)
 
     def close(self) -> None:
         """Hang up."""
@@ -250,7 +250,7 @@ class GraphPlans:
             """,
             step,
         )
-        return tuple(WorkerExecutors.model_validate(row) for row in rows)
+        return tuple(WorkerExecutors.model_validate(dict(row)) for row in rows)
 
     def streams(self, step: int) -> tuple[StreamCrossings, ...]:
         """Return which streams cross workers and nodes, by label."""
@@ -264,7 +264,7 @@ class GraphPlans:
             """,
             step,
         )
-        return tuple(StreamCrossings.model_validate(row) for row in rows)
+        return tuple(StreamCrossings.model_validate(dict(row)) for row in rows)
 
     def ends(self, step: int) -> Ends:
         """Return where the paths of a step's query plan begin and end."""
@@ -326,7 +326,7 @@ class GraphPlans:
             only_second=tuple(row["executor"] for row in back if row["there"] is None),
         )
 
-    def _placed(self, first: int, second: int) -> Rows:
+    def _placed(self, first: int, second: int) -> list[Record]:
         """Return where each executor of a plan is, and where another plan has the same one."""
         rows = self._ask(
             """
@@ -344,7 +344,7 @@ class GraphPlans:
     def _id(self, step: int) -> str:
         return f"{self._run}/{step:02d}"
 
-    def _ask(self, text: str, step: int | None = None, **parameters: object) -> Rows:
+    def _ask(self, text: str, step: int | None = None, **parameters: object) -> list[Record]:
         more = {} if step is None else {"step": self._id(step)}
         return self._graph._read(text, run=self._run, **more, **parameters)
 
