@@ -13,7 +13,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -90,7 +89,7 @@ def archive(run: Run, folder: Path) -> Path:
             if (copy / name).is_file():
                 said_there = (copy / name).read_text(encoding="utf-8")
                 (copy / name).write_text(without_folders(said_there), encoding="utf-8")
-        said: dict[str, Any] = {}
+        said: dict[str, object] = {}
         for step in run.finished_steps:
             said |= _archive_step(run, step, copy / "steps" / f"{step:02d}")
         said |= {
@@ -129,7 +128,7 @@ def _files(path: Path) -> int:
     return sum(p.is_file() for p in path.rglob("*")) if path.is_dir() else 1
 
 
-def _archive_step(run: Run, step: int, target: Path) -> dict[str, Any]:
+def _archive_step(run: Run, step: int, target: Path) -> dict[str, object]:
     """Write a step, small; return rows and columns that it leaves out, by file."""
     source = run.step_path(step)
     if wrong := seals.broken(source):

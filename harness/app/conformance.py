@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -28,7 +27,7 @@ def example() -> Case:
     False
     """
     folder = Path(str(resources.files("harness"))) / "assets" / "example"
-    said: dict[str, Any] = json.loads((folder / "case.json").read_text(encoding="utf-8"))
+    said = json.loads((folder / "case.json").read_text(encoding="utf-8"))
     settings = Settings(said["storm"], said["version"], said["poll_timeout_ms"])
     source = Observation(
         plan=PhysicalPlan.model_validate(said["source_plan"]),

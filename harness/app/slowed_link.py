@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from harness.analysis.figures.slowed_link import between
 from harness.backends.hosts.host_network import HostNetwork
@@ -25,13 +24,13 @@ VERDICTS = (0, 4)
 """Exit statuses of a run whose verdict is valid, or unknown; no other is worth comparing."""
 
 
-def _carry_out(*arguments: str, ends: tuple[int, ...] = (0,)) -> dict[str, Any]:
+def _carry_out(*arguments: str, ends: tuple[int, ...] = (0,)) -> dict[str, object]:
     """Run a command, which shows its progress, and return its result."""
     command = [sys.executable, "-m", "harness", *arguments, "--json"]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode not in ends:
         raise HarnessError(f"harness {arguments[0]} ended with {done.returncode}", "its own error is above")
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    result: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
     return result
 
 
@@ -83,7 +82,7 @@ def measure(
     def measured() -> Path:
         result = _carry_out("run", experiment, *given, "--runs", str(runs), ends=VERDICTS)
         say(f"{result['run']}: {result['verdict']}")
-        return Path(result["run"])
+        return Path(str(result["run"]))
 
     with _provisioned(cluster) as state:
         fast = measured()

@@ -18,11 +18,11 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import shorten
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING, Never
 
 import click
 from rich.console import Console
@@ -51,7 +51,8 @@ class Commands(click.Group):
         prog_name: str | None = None,
         complete_var: str | None = None,
         standalone_mode: bool = True,  # noqa: ARG002 (the command line always ends here)
-        **extra: Any,
+        windows_expand_args: bool = True,
+        **extra: object,
     ) -> Never:
         """Parse a command line, run its command and exit; ``--json`` gets its last line in any case."""
         given = sys.argv[1:] if args is None else list(args)
@@ -60,7 +61,7 @@ class Commands(click.Group):
             finish("--json" in given, {"status": "failed", "error": what}, status)
 
         try:
-            status = super().main(given, prog_name, complete_var, standalone_mode=False, **extra)
+            status = super().main(given, prog_name, complete_var, standalone_mode=False, windows_expand_args=windows_expand_args, **extra)
         except HarnessError as error:
             show_error(error, str(error), error.excerpt)
             failed(str(error), error.exit_status)
@@ -105,7 +106,7 @@ def show_error(error: BaseException, what: str, excerpt: str = "") -> None:
         err.print(note, markup=False, highlight=False)
 
 
-def finish(as_json: bool, result: dict[str, Any], status: int = 0) -> Never:
+def finish(as_json: bool, result: Mapping[str, object], status: int = 0) -> Never:
     """End a command, with its machine-readable last line where that was asked."""
     if as_json:
         click.echo(json.dumps({"exit_status": status, **result}))
@@ -113,29 +114,32 @@ def finish(as_json: bool, result: dict[str, Any], status: int = 0) -> Never:
     sys.exit(status)
 
 
-def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the option ``--json``."""
-    return click.option("--json", "as_json", is_flag=True, help="End with one machine-readable line.")(
-        command
-    )
-
-
-def master_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the option ``--master``."""
-    said = "Spark master, e.g. spark://HOST:7077 (default: local[2], or what SPARK_REMOTE names)."
-    return click.option("--master", metavar="URL", help=said)(command)
-
+json_option = click.option("--json", "as_json", is_flag=True, help="End with one machine-readable line.")
+master_option = click.option(
+    "--master",
+    metavar="URL",
+    help="Spark master, e.g. spark://HOST:7077 (default: local[2], or what SPARK_REMOTE names).",
+)
+shared_loopback_option = click.option(
+    "--shared-loopback",
+    is_flag=True,
+    envvar="HARNESS_SHARED_LOOPBACK",
+    show_envvar=True,
+    help="Without a private network, run all the same: every user of this machine can reach Nimbus.",
+)
+step_option = click.option(
+    "--step", type=int, metavar="N", help="The measured step to start from (default: the first)."
+)
+"""Of ``open_measured_step``, as ``rate_option``."""
+rate_option = click.option(
+    "--rate",
+    type=click.FloatRange(0, min_open=True),
+    metavar="R",
+    help="Messages a second to propose for (default: the step's).",
+)
 
 RunPath = click.Path(path_type=Path, file_okay=False)
 FilePath = click.Path(path_type=Path, dir_okay=False)
-
-
-def shared_loopback_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the option ``--shared-loopback``."""
-    said = "Without a private network, run all the same: every user of this machine can reach Nimbus."
-    return click.option(
-        "--shared-loopback", is_flag=True, envvar="HARNESS_SHARED_LOOPBACK", show_envvar=True, help=said
-    )(command)
 
 
 def require_private_network(shared_loopback: bool) -> None:
@@ -171,18 +175,6 @@ def require_tools() -> None:
     for finding in examine():
         if finding.needed and not finding.ok:
             raise MissingTool(f"{finding.name}: {finding.detail}", finding.mend)
-
-
-def step_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the option ``--step`` of ``open_measured_step``."""
-    said = "The measured step to start from (default: the first)."
-    return click.option("--step", type=int, metavar="N", help=said)(command)
-
-
-def rate_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the option ``--rate`` of ``open_measured_step``."""
-    said = "Messages a second to propose for (default: the step's)."
-    return click.option("--rate", type=click.FloatRange(0, min_open=True), metavar="R", help=said)(command)
 
 
 def open_measured_step(path: Path, step: int | None, rate: float | None) -> tuple[int, Observation, float]:

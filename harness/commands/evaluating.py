@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -13,6 +13,11 @@ from rich.table import Table
 from harness.commands.common import RunPath, err, finish, json_option, master_option, relative, rounded
 from harness.commands.completing import ModelName, RunFolder
 from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.analysis.judge.comparing import Comparison
+    from harness.models.contract.conformance import ConformanceOutcome
+    from harness.schedulers.conformance import SchedulerOutcome
 
 
 @click.command()
@@ -105,7 +110,7 @@ def compare(
     finish(as_json, {**found.as_json(), "files": [str(p) for p in files]})
 
 
-def _errors_compared(found: Any) -> Table:
+def _errors_compared(found: Comparison) -> Table:
     from harness.analysis.figures.comparison_figure import name, shown
 
     table = Table(title="median errors in percent, and their difference in points with 95 % intervals")
@@ -120,7 +125,7 @@ def _errors_compared(found: Any) -> Table:
     return table
 
 
-def _measured_compared(found: Any) -> Table:
+def _measured_compared(found: Comparison) -> Table:
     from harness.analysis.figures.error_figures import what
 
     table = Table(title="what was measured: difference in percent, 95 % intervals from both runs' noise")
@@ -283,7 +288,9 @@ def conformance(models: tuple[str, ...], schedulers: tuple[str, ...], as_json: b
     case = example()
     failed: dict[str, dict[str, str]] = {}
     asked_models = models or (() if schedulers else tuple(MODELS))
-    checked: list[tuple[str, Sequence[Any]]] = [(n, conform(resolve(n), case)) for n in asked_models]
+    checked: list[tuple[str, Sequence[ConformanceOutcome | SchedulerOutcome]]] = [
+        (n, conform(resolve(n), case)) for n in asked_models
+    ]
     question = question_of(case.source)
     checked += [(n, check_scheduler(make_scheduler(n), question)) for n in schedulers]
     for name, outcomes in checked:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -112,7 +112,7 @@ def forecast(  # noqa: PLR0913 (an argument an option)
             f"alert: {alert.component} ({alert.stream}) above {alert.limit_tps:g} tuples/s"
             f" in {alert.ahead_s:g} s with probability {alert.probability:.2f} ({alert.model})"
         )
-    result: dict[str, Any] = {
+    result: dict[str, object] = {
         "source": str(source),
         "levels": levels,
         "forecasts": [_as_json(one, horizons) for one in forecasts],
@@ -153,7 +153,7 @@ def _show(forecasts: Sequence[SubjectForecast], horizons_s: Sequence[float], lev
         click.echo(reason)
 
 
-def _as_json(one: SubjectForecast, horizons_s: Sequence[float]) -> dict[str, Any]:
+def _as_json(one: SubjectForecast, horizons_s: Sequence[float]) -> dict[str, object]:
     subject = one.subject
     named = {
         "component": subject.component,

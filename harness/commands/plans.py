@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from harness.commands.common import err, finish, json_option
 from harness.commands.completing import RunFolder
+
+if TYPE_CHECKING:
+    from harness.analysis.plan_answers import Difference, StepAnswers
 
 
 @click.command()
@@ -78,14 +81,14 @@ def plans(
         _show_plan(one)
     if changed:
         _show_difference(changed)
-    result: dict[str, Any] = {"run": str(run_path), "from": source.name}
+    result: dict[str, object] = {"run": str(run_path), "from": source.name}
     result["steps"] = [one.model_dump(mode="json") for one in found]
     if changed:
         result["difference"] = changed.model_dump(mode="json")
     finish(as_json, result)
 
 
-def _show_plan(plan: Any) -> None:
+def _show_plan(plan: StepAnswers) -> None:
     click.echo(f"step {plan.step}, {plan.configuration}")
     for worker in plan.workers:
         click.echo(f"  {worker.worker}: {' '.join(worker.executors)}")
@@ -103,7 +106,7 @@ def _show_plan(plan: Any) -> None:
         click.echo(f"    {path.path} ({path.node_crossings} changes of node)")
 
 
-def _show_difference(found: Any) -> None:
+def _show_difference(found: Difference) -> None:
     click.echo(f"step {found.first} to step {found.second}")
     for name, (before, after) in found.executors.items():
         click.echo(f"  {name}: {before} to {after} executors")

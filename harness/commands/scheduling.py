@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -22,6 +22,11 @@ from harness.commands.common import (
 )
 from harness.commands.completing import RunFolder
 from harness.errors import SchedulerDeclined, UsageError
+
+if TYPE_CHECKING:
+    from harness.plans import WorkerNode
+    from harness.schedulers.advice import Advice, LatencyTarget, TargetedPlan
+    from harness.schedulers.side_by_side import SchedulerProposal
 
 COLUMNS = (
     "scheduler",
@@ -200,7 +205,7 @@ def advise(  # noqa: PLR0913 (an argument an option)
     finish(as_json, {"step": step, **found.as_json()}, status=0 if found.best.keeps else 3)
 
 
-def _target(text: str) -> Any:
+def _target(text: str) -> LatencyTarget:
     from pydantic import ValidationError
 
     from harness.schedulers.advice import LatencyTarget
@@ -214,7 +219,7 @@ def _target(text: str) -> Any:
         ) from None
 
 
-def _advise(found: Any) -> None:
+def _advise(found: Advice) -> None:
     """Write what is advised, what breaks first, and what a cheaper plan risks."""
     best, target = found.best, found.target
     if best.keeps:
@@ -243,7 +248,7 @@ def _advise(found: Any) -> None:
         click.echo(f"  {other.proposal.scheduler}: {other.proposal.counts}: {_latency(other)}")
 
 
-def _latency(plan: Any) -> str:
+def _latency(plan: TargetedPlan) -> str:
     e = plan.estimate
     if e is None:
         return shortened(plan.proposal.reason or "no latency is predicted")
@@ -268,7 +273,7 @@ def _parameters(text: str) -> str | Mapping[str, object]:
     return asked
 
 
-def _nodes_of(file: Path) -> Any:
+def _nodes_of(file: Path) -> tuple[WorkerNode, ...]:
     from harness.runs import read_plan
     from harness.schemas.migrations import FIRST
 
@@ -278,17 +283,16 @@ def _nodes_of(file: Path) -> Any:
         raise UsageError(f"--nodes {file}: not a step's plan.json") from None
 
 
-def _cells(p: Any) -> tuple[str, ...]:
-    if p.status == "declined":
+def _cells(p: SchedulerProposal) -> tuple[str, ...]:
+    costs = p.costs
+    if p.status == "declined" or costs is None:
         return (p.scheduler, "declined")
     mean, p95 = p.estimate(p.latency, "mean"), p.estimate(p.latency, "p95")
-    known = mean is not None and mean.value is not None
-    interval = f"{mean.low:.1f}-{mean.high:.1f}" if known and mean.low is not None else ""
-    costs = p.costs
+    known = mean is not None and mean.value is not None and mean.low is not None
     return (
         p.scheduler,
-        f"{mean.value:.1f}" if known else "-",
-        interval,
+        rounded(mean.value if mean else None),
+        f"{mean.low:.1f}-{mean.high:.1f}" if mean is not None and known else "",
         rounded(p95.value if p95 else None),
         rounded(costs.between_workers_tps),
         rounded(costs.between_nodes_tps),
@@ -298,7 +302,7 @@ def _cells(p: Any) -> tuple[str, ...]:
     )
 
 
-def _explain(proposals: Sequence[Any]) -> None:
+def _explain(proposals: Sequence[SchedulerProposal]) -> None:
     """Write reasons and notes, which plans are alike, and what is nearest to full."""
     for p in proposals:
         if p.reason:
@@ -312,7 +316,7 @@ def _explain(proposals: Sequence[Any]) -> None:
         )
 
 
-def _draw(p: Any) -> None:
+def _draw(p: SchedulerProposal) -> None:
     """Write a plan worker by worker."""
     if p.plan is None:
         return

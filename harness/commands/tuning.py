@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -22,6 +22,10 @@ from harness.commands.common import (
 )
 from harness.commands.completing import RunFolder
 from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.protocols import TuningProposal
+    from harness.tuning.side_by_side import PredictedPerformance
 
 
 @click.command()
@@ -121,7 +125,7 @@ def tune(
     finish(as_json, {"step": step, "proposals": [p.as_json() for p in proposals]})
 
 
-def tuner_parameters(options: Iterable[str], tuners: Iterable[str]) -> dict[str, dict[str, Any]]:
+def tuner_parameters(options: Iterable[str], tuners: Iterable[str]) -> dict[str, dict[str, object]]:
     """Return the parameters that ``--set TUNER.KEY=VALUE`` gives, by tuner.
 
     A third part of the key is a key below the second, dots and colons in it included.
@@ -139,7 +143,7 @@ def tuner_parameters(options: Iterable[str], tuners: Iterable[str]) -> dict[str,
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
-    found: dict[str, dict[str, Any]] = {name: {} for name in tuners}
+    found: dict[str, dict[str, object]] = {name: {} for name in tuners}
     for option in options:
         key, equals, text = option.partition("=")
         name = max((n for n in found if key.startswith(f"{n}.")), key=len, default=None)
@@ -165,7 +169,7 @@ def _executors(counts: Mapping[str, int], workers: int | None) -> tuple[str, str
     return named, str(sum(counts.values())), str(workers)
 
 
-def _performance(predicted: Any) -> tuple[str, ...]:
+def _performance(predicted: PredictedPerformance) -> tuple[str, ...]:
     if predicted.mean_ms is None:
         latency = (predicted.status, "", "")
     else:
@@ -174,10 +178,10 @@ def _performance(predicted: Any) -> tuple[str, ...]:
     return *latency, rounded(predicted.throughput_tps), rounded(predicted.max_sustainable_tps)
 
 
-def _explain(proposal: Any) -> None:
+def _explain(proposal: TuningProposal) -> None:
     """Show a tuner's decisions one by one; where values of a component come from is said once."""
     click.echo(f"\n{proposal.tuner}: {len(proposal.decisions)} decisions")
-    said: set[tuple[str, str, Any]] = set()
+    said: set[tuple[str, str, object]] = set()
     for number, d in enumerate(proposal.decisions, 1):
         click.echo(f"{number:3}. {d.node or 'all'}: {d.formula}")
         given = {k: v for k, v in d.values.items() if not k.endswith("_from")}
@@ -190,7 +194,7 @@ def _explain(proposal: Any) -> None:
         click.echo(f"     -> {_short(d.result)}   {d.why}")
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
     return str(value)

@@ -12,7 +12,7 @@ from scipy import stats
 
 from harness.analysis.judge.scores import FEWEST_BLOCKS, Accuracy, MeasuredValues, RunScores
 from harness.regression.chance import Chance, Floats, between_nights
-from harness.regression.outcomes import Family, Limits, Outcome
+from harness.regression.outcomes import Limits, Outcome
 from harness.schemas import Measure
 
 FEWEST_STEPS = 3

@@ -18,7 +18,7 @@ from __future__ import annotations
 import base64
 import os
 import pwd
-from typing import Any
+from collections.abc import Mapping
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -121,12 +121,12 @@ def main() -> None:
         "at_start": {"type": "bool", "default": True},
         "encoded": {"type": "bool", "default": False},
     }
-    lists: dict[str, dict[str, Any]] = {
+    lists: Mapping[str, Mapping[str, object]] = {
         "folders": access,
         "files": {**access, **contents},
         "links": {"path": path, "target": path},
     }
-    spec: dict[str, dict[str, Any]] = {
+    spec: dict[str, dict[str, object]] = {
         name: {"type": "list", "elements": "dict", "options": options, "default": []}
         for name, options in lists.items()
     }
