@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 from markupsafe import Markup
@@ -36,12 +34,13 @@ def show_job(request: Request, jobs: JobsHere, job: str) -> HTMLResponse:
     info = jobs.job(job)
     rows = []
     if info.result and not isinstance(info.asked, RunAsked):
-        run, step = _measured(request, info)
-        for row in proposal_pages.rows(info.result):
+        answer = proposal_pages.ProposalsAnswer.model_validate(info.result)
+        run, step = _measured(request, info, answer.step)
+        for proposal in answer.proposals:
             text = ""
-            if row["status"] != "declined":
-                text = proposal_pages.original_and_proposed(run, step, info.asked.rate_tps, row["proposal"])
-            rows.append({**row, "file": text})
+            if proposal.status != "declined":
+                text = proposal_pages.original_and_proposed(run, step, info.asked.rate_tps, proposal)
+            rows.append({**proposal.row(), "file": text})
     return page("job.html.j2", "../", job=info, log=jobs.log(job), rows=rows)
 
 
@@ -53,16 +52,16 @@ def show_decision(
     from harness.analysis.figures import query_plan_drawing  # noqa: PLC0415 (takes a second)
 
     info = jobs.job(job)
-    proposals: dict[str, Any] = {p.get("tuner", ""): p for p in (info.result or {}).get("proposals", [])}  # type: ignore[attr-defined]
-    if tuner not in proposals:
-        raise UnknownName("tuner", tuner, list(proposals))
-    decisions = proposals[tuner]["decisions"]
+    answer = proposal_pages.ProposalsAnswer.model_validate(info.result or {})
+    if tuner not in answer.decisions:
+        raise UnknownName("tuner", tuner, list(answer.decisions))
+    decisions = answer.decisions[tuner]
     if not 1 <= number <= len(decisions):
         raise UnknownName("decision", str(number), [str(n + 1) for n in range(len(decisions))])
     decision = decisions[number - 1]
-    run, step = _measured(request, info)
+    run, step = _measured(request, info, answer.step)
     notes = proposal_pages.decided_notes(decisions, number - 1)
-    drawing = query_plan_drawing.draw(run.plan(step).start.query_plan, notes, decision["node"])
+    drawing = query_plan_drawing.draw(run.plan(step).start.query_plan, notes, decision.node)
     shown_page = page(
         "decision.html.j2",
         "../../../",
@@ -72,9 +71,9 @@ def show_decision(
         of=len(decisions),
         decision=decision,
         drawing=Markup(drawing),  # it escapes all names
-        formula=mathml(decision["formula"]),
-        filled=mathml(decision["formula"], decision["values"]),
-        source=source_of(decision["formula"]),
+        formula=mathml(decision.formula),
+        filled=mathml(decision.formula, decision.values),
+        source=source_of(decision.formula),
         shown=shown,
         play=play,
     )
@@ -83,13 +82,12 @@ def show_decision(
     return shown_page
 
 
-def _measured(request: Request, info: JobInfo) -> tuple[Run, int]:
+def _measured(request: Request, info: JobInfo, step: int | None) -> tuple[Run, int]:
     """Return the run and the step that a job's proposals are for."""
     assert not isinstance(info.asked, RunAsked)
     index: RunIndex = request.app.state.index
     experiment, _, start = info.asked.run.rpartition("/")
     run = index.run(experiment, start)
-    step = (info.result or {}).get("step")
-    if step not in run.finished_steps:
+    if step is None or step not in run.finished_steps:
         raise UnknownName("step", str(step), [str(n) for n in run.finished_steps])
-    return run, int(str(step))
+    return run, step

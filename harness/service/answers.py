@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -187,8 +187,8 @@ class PackingPlan(BaseModel):
     step: int
     rate_tps: float
     forecast: ForecastRate | None = None
-    current: dict[str, Any]
-    proposed: dict[str, Any]
+    current: dict[str, object]
+    proposed: dict[str, object]
 
 
 class ModelInfo(BaseModel):

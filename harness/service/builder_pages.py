@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse
@@ -93,7 +93,7 @@ def _apply(tree: building.Tree, edit: Edit) -> None:
             building.remove_stream(tree, int(given[0]) if given[0].isdecimal() else 0)
 
 
-def _parts(text: str, problem: str = "") -> dict[str, Any]:
+def _parts(text: str, problem: str = "") -> dict[str, object]:
     """Return the parts of a file's page: form, drawing where the file is an experiment, and problems."""
     from harness.analysis.figures import query_plan_drawing  # noqa: PLC0415 (takes a second)
 

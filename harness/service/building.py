@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 from ruamel.yaml import YAML
 
@@ -18,9 +17,10 @@ from harness.experiments.yaml_files import read_value
 from harness.topologies.roles import ROLES
 from harness.topologies.test_topology import Topology
 
-Tree = dict[str, Any]
+Tree = dict[str, object]
+"""A mapping of a file; what a key holds is looked at where the key is read."""
 FILE = "experiment.yaml"
-DEFAULTS: Mapping[str, Any] = {
+DEFAULTS: Mapping[str, object] = {
     "window": {"kind": "count", "length": 10, "slide": 10},
     "multiplier": {"min": 1, "max": 5, "mean": 3, "sd": 1},
     "routing": "one-per-window",
@@ -87,13 +87,14 @@ def opened(path: Path) -> str:
     """Return a shipped experiment's text, its topology as a graph whose components can be edited."""
     tree = read(path.read_text(encoding="utf-8"))
     experiment = load(path)
-    for spec, asked in zip(tree["steps"]["plan"], experiment.steps.plan, strict=True):
-        if asked.placement:
+    for spec, asked in zip(_listed(_below(tree, "steps"), "plan"), experiment.steps.plan, strict=True):
+        if asked.placement and isinstance(spec, dict):
             spec["placement"] = str(asked.placement)
     cluster = tree.get("cluster")
     if isinstance(cluster, dict) and "file" in cluster:
         cluster["file"] = str(path.resolve().parent / Path(cluster["file"]).expanduser())
     topology = tree["topology"]
+    assert isinstance(topology, dict)  # the experiment was loaded
     if "jar" in topology:
         topology["jar"] = str(path.resolve().parent / Path(topology["jar"]).expanduser())
     else:
@@ -141,13 +142,14 @@ def set_key(tree: Tree, key: Sequence[str], value: str) -> None:
     UsageError
         When there is nothing at the key, or the value is no YAML.
     """
-    node: Any = tree
+    node: object = tree
     for part in key[:-1]:
         if isinstance(node, list) and part.isdecimal() and int(part) < len(node):
             node = node[int(part)]
         elif isinstance(node, dict):
             if not isinstance(node.get(part), dict | list):
-                node[part] = dict(DEFAULTS.get(part, {})) if isinstance(DEFAULTS.get(part, {}), dict) else {}
+                usual = DEFAULTS.get(part)
+                node[part] = dict(usual) if isinstance(usual, dict) else {}
             node = node[part]
         else:
             raise UsageError(f"{'.'.join(key)}: there is nothing")
@@ -169,7 +171,7 @@ def add_component(tree: Tree, name: str, role: str) -> None:
     """Add a component, with one executor in steps that name each component's."""
     made: Tree = {"role": role}
     _fit_role(made)
-    _graph(tree)["components"][name] = made
+    _below(_graph(tree), "components")[name] = made
     for counts in _counts(tree):
         counts.setdefault(name, 1)
 
@@ -177,8 +179,12 @@ def add_component(tree: Tree, name: str, role: str) -> None:
 def remove_component(tree: Tree, name: str) -> None:
     """Take a component away, with its streams and executors."""
     graph = _graph(tree)
-    graph["components"].pop(name, None)
-    graph["streams"] = [s for s in graph["streams"] if name not in (s.get("from"), s.get("to"))]
+    _below(graph, "components").pop(name, None)
+    graph["streams"] = [
+        s
+        for s in _listed(graph, "streams")
+        if not isinstance(s, dict) or name not in (s.get("from"), s.get("to"))
+    ]
     for counts in _counts(tree):
         counts.pop(name, None)
     if isinstance(batching := graph.get("batching"), dict):
@@ -188,12 +194,12 @@ def remove_component(tree: Tree, name: str) -> None:
 def add_stream(tree: Tree, source: str, target: str, grouping: str, stream: str) -> None:
     """Let a component subscribe to another."""
     made = {"from": source, "to": target, "grouping": grouping}
-    _graph(tree)["streams"].append(made if stream in ("", "default") else {**made, "stream": stream})
+    _listed(_graph(tree), "streams").append(made if stream in ("", "default") else {**made, "stream": stream})
 
 
 def remove_stream(tree: Tree, index: int) -> None:
     """Take a stream away."""
-    streams = _graph(tree)["streams"]
+    streams = _listed(_graph(tree), "streams")
     if index < len(streams):
         del streams[index]
 
@@ -216,10 +222,25 @@ def _graph(tree: Tree) -> Tree:
     graph = tree.setdefault("topology", {})
     if not isinstance(graph, dict) or "jar" in graph:
         raise UsageError("the graph of a jar is in the jar", "open another experiment to edit its graph")
-    for key, empty in (("components", {}), ("streams", [])):
-        if not isinstance(graph.get(key), type(empty)):
-            graph[key] = empty
+    _below(graph, "components")
+    _listed(graph, "streams")
     return graph
+
+
+def _below(tree: Tree, key: str) -> Tree:
+    """Return the mapping at a key, put there where there is none."""
+    found = tree.get(key)
+    if not isinstance(found, dict):
+        tree[key] = found = {}
+    return found
+
+
+def _listed(tree: Tree, key: str) -> list[object]:
+    """Return the list at a key, put there where there is none."""
+    found = tree.get(key)
+    if not isinstance(found, list):
+        tree[key] = found = []
+    return found
 
 
 def _counts(tree: Tree) -> list[Tree]:

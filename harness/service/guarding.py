@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
 from urllib.parse import urlsplit
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Message, Receive, Send], Awaitable[None]]
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BYTES = 1 << 20
 """A larger body is refused: the largest plan of a thousand executors has a tenth of that."""
@@ -47,10 +42,10 @@ class LoopbackGuard:
         An ASGI application.
     """
 
-    def __init__(self, application: Application) -> None:
+    def __init__(self, application: ASGIApp) -> None:
         self._application = application
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
             await self._application(scope, receive, send)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Request, Response
 
@@ -41,7 +41,7 @@ def jobs_of(request: Request) -> Jobs:
 
 
 JobsHere = Annotated[Jobs, Depends(jobs_of)]
-TROUBLE: dict[int | str, dict[str, Any]] = {
+TROUBLE: dict[int | str, dict[str, object]] = {
     401: {"model": Troubles, "description": "Without the token"},
     404: {"model": Troubles, "description": "Unknown job, experiment, run, scheduler or tuner"},
     409: {"model": Troubles, "description": "It runs, is done, or too many run"},

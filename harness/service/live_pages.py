@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
@@ -104,7 +104,7 @@ def foreseen_tps(view: LiveView) -> float:
     return sum(float(f.asked.rate_tps[:, -1].max()) for f in view.forecasts if f.asked.status == "ok")
 
 
-def _live(request: Request, topology: SubmittedTopology) -> dict[str, Any]:
+def _live(request: Request, topology: SubmittedTopology) -> dict[str, object]:
     from harness.service.live_topology import HORIZON_S, view_live
     from harness.service.questions import computing
 

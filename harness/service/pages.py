@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import resources
 from typing import Annotated, Any
 
@@ -12,10 +12,11 @@ from fastapi.responses import FileResponse, HTMLResponse, Response, StreamingRes
 from markupsafe import Markup
 
 from harness.errors import UsageError
+from harness.plans import QueryPlan
 from harness.runs import Run
 from harness.service.following import plan_of, server_sent
 from harness.service.guarding import REPORT_POLICY
-from harness.service.run_index import RunIndex, RunRow, UnknownName, run_row
+from harness.service.run_index import ModelError, RunIndex, RunRow, UnknownName, run_row
 from harness.service.templates import page
 
 pages = APIRouter(include_in_schema=False)
@@ -120,12 +121,12 @@ def serve_file(name: str) -> Response:
     return Response(text, media_type=FILES[name])
 
 
-def step_rows(run: Run) -> list[dict[str, Any]]:
+def step_rows(run: Run) -> list[dict[str, object]]:
     """Return a row a finished step: what was asked, measured, and became of its messages.
 
     A step that cannot be read says so in its row.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for step in run.finished_steps:
         try:
             interval, quality = run.interval(step), run.quality(step)
@@ -152,41 +153,60 @@ def step_rows(run: Run) -> list[dict[str, Any]]:
     return rows
 
 
-def _measured(sides: list[RunRow]) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class ComparedStep:
+    """A step of a run that is shown beside one of another run."""
+
+    latency: str
+    query_plan: QueryPlan
+    saturated: bool
+    mean_ms: float
+    half_width_ms: float
+
+
+def _measured(sides: list[RunRow]) -> list[dict[str, object]]:
     """Return the configurations and rates that both runs measured, with both means and their difference.
 
     Repeats of one are paired in order. There is no difference between topologies, nor of a saturated step,
     which has no mean.
     """
-    first, second = (_by_configuration(side) for side in sides)
-    rows = []
+    first, second = (_by_configuration(side.run) for side in sides)
+    rows: list[dict[str, object]] = []
     for key in first:
         if key not in second:
             continue
         a, b = first[key], second[key]
-        alike = a["latency"] == b["latency"] and a["query_plan"] == b["query_plan"]
-        known = alike and not any(r["saturated"] or not math.isfinite(r["mean_ms"]) for r in (a, b))
-        difference_pct = 100 * (b["mean_ms"] / a["mean_ms"] - 1) if known and a["mean_ms"] else None
+        alike = a.latency == b.latency and a.query_plan == b.query_plan
+        known = alike and not any(s.saturated or not math.isfinite(s.mean_ms) for s in (a, b))
+        difference_pct = 100 * (b.mean_ms / a.mean_ms - 1) if known and a.mean_ms else None
         rows.append(
             {"configuration": key[0], "rate_tps": key[1], "sides": (a, b), "difference_pct": difference_pct}
         )
     return rows
 
 
-def _by_configuration(side: RunRow) -> dict[tuple[str, float, int], dict[str, Any]]:
-    """Return the steps by configuration, rate and how many of these came before."""
-    rows: dict[tuple[str, float, int], dict[str, Any]] = {}
-    for row in step_rows(side.run):
-        if not row["problem"]:
-            before = sum(key[:2] == (row["configuration"], row["rate_tps"]) for key in rows)
-            plan = side.run.plan(row["step"]).start.query_plan
-            rows[row["configuration"], row["rate_tps"], before] = {**row, "query_plan": plan}
-    return rows
+def _by_configuration(run: Run) -> dict[tuple[str, float, int], ComparedStep]:
+    """Return the readable steps by configuration, rate and how many of these came before."""
+    found: dict[tuple[str, float, int], ComparedStep] = {}
+    for step in run.finished_steps:
+        try:
+            interval, quality = run.interval(step), run.quality(step)
+        except UsageError:
+            continue
+        before = sum(key[:2] == (interval.configuration, interval.rate_tps) for key in found)
+        found[interval.configuration, interval.rate_tps, before] = ComparedStep(
+            latency=interval.latency,
+            query_plan=run.plan(step).start.query_plan,
+            saturated=quality.saturated,
+            mean_ms=interval.mean_ms,
+            half_width_ms=interval.half_width_ms,
+        )
+    return found
 
 
-def _models(sides: list[RunRow]) -> list[tuple[str, list[Any]]]:
+def _models(sides: list[RunRow]) -> list[tuple[str, list[ModelError | None]]]:
     """Return each model's errors in both runs; None where one did not judge it."""
-    by_model: list[Mapping[str, Any]] = [{e.model: e for e in side.errors} for side in sides]
+    by_model = [{e.model: e for e in side.errors} for side in sides]
     names = dict.fromkeys(name for errors in by_model for name in errors)
     return [(name, [errors.get(name) for errors in by_model]) for name in names]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from harness.app.submitted.folder import SubmittedTopology
 from harness.app.submitted.live_rows import LiveRows
@@ -45,7 +44,7 @@ class PlanGiven:
         return Proposal(self._plan)
 
 
-def predict_proposed(run: Run, step: int | None, asked: ProposalAsked) -> dict[str, Any]:
+def predict_proposed(run: Run, step: int | None, asked: ProposalAsked) -> dict[str, object]:
     """Predict another plan of a topology; the answer is as of ``harness schedule`` and ``tune --json``.
 
     Raises
@@ -64,7 +63,7 @@ def predict_proposed(run: Run, step: int | None, asked: ProposalAsked) -> dict[s
     return {"run": address(run), "step": chosen, **answer}
 
 
-def predict_left(topology: SubmittedTopology, rows: LiveRows, asked: ProposalAsked) -> dict[str, Any]:
+def predict_left(topology: SubmittedTopology, rows: LiveRows, asked: ProposalAsked) -> dict[str, object]:
     """Answer the same of a submitted topology, from its last minutes.
 
     Raises
@@ -78,7 +77,7 @@ def predict_left(topology: SubmittedTopology, rows: LiveRows, asked: ProposalAsk
     return {"submitted": topology.name, **answer}
 
 
-def _predict(source: Observation, asked: ProposalAsked) -> dict[str, Any]:
+def _predict(source: Observation, asked: ProposalAsked) -> dict[str, object]:
     rate_tps = asked.rate_tps or source.rate_tps  # what is asked is above 0
     if asked.tuner is not None:
         current, proposed = _tuned(source, asked.tuner, asked.parameters, rate_tps)
@@ -87,17 +86,24 @@ def _predict(source: Observation, asked: ProposalAsked) -> dict[str, Any]:
     return {"rate_tps": rate_tps, "current": current, "proposed": proposed}
 
 
-def _tuned(source: Observation, name: str, parameters: Mapping[str, Any], rate_tps: float) -> tuple[Any, Any]:
+def _tuned(
+    source: Observation, name: str, parameters: Mapping[str, object], rate_tps: float
+) -> tuple[dict[str, object], dict[str, object]]:
     if name not in TUNERS:
         raise UnknownName("tuner", name, list(TUNERS))
     tuner, table = make_tuner(name, parameters), TuningTable(source, rate_tps)
     counts = source.plan.configuration()
-    now = {"executors": dict(counts.executors), "workers": counts.workers}
-    current = {**now, "predicted": table.as_measured().model_dump(mode="json")}
+    current: dict[str, object] = {
+        "executors": dict(counts.executors),
+        "workers": counts.workers,
+        "predicted": table.as_measured().model_dump(mode="json"),
+    }
     return current, table.propose(name, tuner).as_json()
 
 
-def _scheduled(source: Observation, asked: ProposalAsked, rate_tps: float) -> tuple[Any, Any]:
+def _scheduled(
+    source: Observation, asked: ProposalAsked, rate_tps: float
+) -> tuple[dict[str, object], dict[str, object]]:
     if asked.placement is not None:
         name, scheduler = "placement", PlanGiven(placed(source.plan, asked.placement))
     else:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
@@ -40,7 +39,7 @@ computing = threading.Lock()
 """Held while a model works: on a small machine two of them are slower than one after the other."""
 
 
-def named(asked: Sequence[str], known: Mapping[str, Any], kind: str, default: str) -> list[str]:
+def named(asked: Sequence[str], known: Collection[str], kind: str, default: str) -> list[str]:
     """Return the names asked for, all of them for ``all``; code of others is not loaded for a client.
 
     Raises

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BeforeValidator
@@ -21,7 +21,7 @@ from harness.service.answers import (
 )
 from harness.service.run_index import RunIndex, UnknownName
 
-TROUBLE: dict[int | str, dict[str, Any]] = {
+TROUBLE: dict[int | str, dict[str, object]] = {
     404: {"model": Troubles, "description": "Unknown topology, model, run or step, and those that there are"},
     422: {"model": Troubles, "description": "Something in the request cannot be"},
     403: {"model": Troubles, "description": "Another host or origin, or a body that is too large"},
@@ -147,7 +147,7 @@ def assess_with(
 @rest.post("/topology/storm/proposed/{topology}")
 def propose(
     request: Request, subject: SubjectAsked, asked: ProposalAsked, step: StepAsked = None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Predict another plan of a topology, a client's or a proposed one; nothing is changed anywhere."""
     from harness.service import proposals
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -23,7 +22,7 @@ TEMPLATES.filters["num"] = lambda value, digits=1: (
 )
 
 
-def page(template: str, root: str, status: int = 200, **values: Any) -> HTMLResponse:
+def page(template: str, root: str, status: int = 200, /, **values: object) -> HTMLResponse:
     """Fill a template; ``root`` leads from the page's address to the service's own."""
     return HTMLResponse(TEMPLATES.get_template(template).render(root=root, **values), status)
 

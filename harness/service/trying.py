@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -31,7 +30,7 @@ SHORT = (
 """Long enough for a picture while a graph is edited; the run itself takes the file's own times."""
 
 
-def try_out(text: str) -> list[dict[str, Any]]:
+def try_out(text: str) -> list[dict[str, object]]:
     """Return a row a step: latency by the simulator, and the model's prediction from the first step.
 
     Raises
@@ -52,7 +51,7 @@ def try_out(text: str) -> list[dict[str, Any]]:
         return [_row(run, experiment, step) for step in run.finished_steps]
 
 
-def _row(run: Run, experiment: Experiment, step: int) -> dict[str, Any]:
+def _row(run: Run, experiment: Experiment, step: int) -> dict[str, object]:
     source = observation(run, experiment, run.finished_steps[0])
     there = observation(run, experiment, step)
     rate = rate_tps(experiment, source.rate_tps, there.rate_tps)
@@ -70,7 +69,7 @@ def _row(run: Run, experiment: Experiment, step: int) -> dict[str, Any]:
     }
 
 
-def _predicted(answer: Prediction) -> dict[str, Any]:
+def _predicted(answer: Prediction) -> dict[str, object]:
     of = (
         e for e in answer.estimates if e.measure == LATENCIES[0] and (e.subject, e.statistic) == ("", "mean")
     )
