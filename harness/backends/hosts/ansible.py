@@ -15,11 +15,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from harness.backends.hosts.terraform import infra_folder
 from harness.errors import ClusterError, MissingTool
@@ -165,6 +165,35 @@ def play(
     return events.played
 
 
+class TaskResult(TypedDict, total=False):
+    """A task's result on a host, as far as it is told."""
+
+    censored: str
+    changed: bool
+    msg: object
+    stdout: object
+    stderr: object
+    module_stderr: object
+
+
+class EventData(TypedDict, total=False):
+    """What an event is about: a task on a host, or all hosts' counts at the end."""
+
+    host: str
+    task: str
+    res: TaskResult | None
+    ignore_errors: bool | None
+    ok: dict[str, int]
+    changed: dict[str, int]
+
+
+class RunnerEvent(TypedDict, total=False):
+    """An event of the library."""
+
+    event: str
+    event_data: EventData
+
+
 class _Events:
     """Turns the library's events into what we tell."""
 
@@ -173,11 +202,11 @@ class _Events:
         self.played = PlaybookResult(Path())
         self._items: dict[tuple[str, str], str] = {}
 
-    def take(self, event: dict[str, Any]) -> bool:
+    def take(self, event: RunnerEvent) -> bool:
         """Handle an event; it is not kept as a file."""
         data = event.get("event_data", {})
         host, task = data.get("host", ""), _short(data.get("task", ""))
-        result = data.get("res") or {}
+        result: TaskResult = data.get("res") or {}
         kind = event.get("event", "")
         if kind == "runner_item_on_failed":
             self._items.setdefault((host, task), message_of(result))
@@ -202,7 +231,7 @@ class _Events:
         self._watch(failure)
 
 
-def message_of(result: Mapping[str, Any]) -> str:
+def message_of(result: TaskResult) -> str:
     """Return a failed task's message as one line: the program's own words rather than Ansible's."""
     if result.get("censored"):
         return "the output is hidden, because it may hold a secret"
@@ -214,7 +243,7 @@ def message_of(result: Mapping[str, Any]) -> str:
     return " ".join(message.split())[:MOST_CHARACTERS]
 
 
-def _left_out(result: Mapping[str, Any]) -> str:
+def _left_out(result: TaskResult) -> str:
     message = result.get("msg")
     return message if isinstance(message, str) and "is left out" in message else ""
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.backends import optional_servers
 from harness.backends.hosts import ansible, host_network, terraform
@@ -72,7 +71,7 @@ class ClusterStatus:
     topologies: dict[str, str]
     problems: tuple[str, ...]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return plain values."""
         return asdict(self)
 

@@ -19,7 +19,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -369,7 +368,7 @@ def use_of(experiment: Experiment, shape: Provisioned, jars: Path) -> str:
     )
 
 
-def describe(shape: Provisioned, jars: Path) -> dict[str, Any]:
+def describe(shape: Provisioned, jars: Path) -> dict[str, object]:
     """Return a provisioned cluster's part of ``environment.json``: the cluster as asked, and its clocks now.
 
     Raises

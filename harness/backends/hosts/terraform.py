@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from harness.errors import ClusterError, MissingTool, UsageError
 
@@ -51,6 +51,20 @@ def tool() -> list[str]:
     raise MissingTool("there is no tofu or terraform on PATH", "pip install 'storm-harness[hosts]'")
 
 
+class HostAddresses(TypedDict, total=False):
+    """A host's addresses: among hosts, and for ssh from this machine."""
+
+    address: str
+    ssh_address: str
+
+
+class MadeHosts(TypedDict):
+    """Outputs of the module: hosts by name, and Ansible's inventory."""
+
+    hosts: dict[str, HostAddresses]
+    inventory: str
+
+
 class Terraform:
     """The hosts of one cluster: a root module with one call of an implementation, and its state.
 
@@ -72,7 +86,7 @@ class Terraform:
         """True where hosts were asked for at some time."""
         return (self.folder / "main.tf.json").exists()
 
-    def apply(self, inputs: Mapping[str, Any], replace: Sequence[str] = ()) -> bool:
+    def apply(self, inputs: Mapping[str, object], replace: Sequence[str] = ()) -> bool:
         """Make the hosts as asked; return whether anything had to be changed.
 
         Parameters
@@ -103,12 +117,13 @@ class Terraform:
         (self.folder / "plan").unlink(missing_ok=True)
         return code == 2
 
-    def outputs(self) -> dict[str, Any]:
+    def outputs(self) -> MadeHosts:
         """Return the module's outputs."""
         done = self._start("output", "-json")
         if done.returncode:
             raise self._failure("output", done)
-        return {name: entry["value"] for name, entry in json.loads(done.stdout).items()}
+        said = json.loads(done.stdout)
+        return MadeHosts(hosts=said["hosts"]["value"], inventory=said["inventory"]["value"])
 
     def resources(self) -> list[str]:
         """Return the addresses of what there is, within the module."""
