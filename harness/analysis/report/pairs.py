@@ -49,7 +49,7 @@ class PredictedRow(NamedTuple):
     error_over_noise: float | None
 
 
-class MeasuredRow(NamedTuple):
+class ActualRow(NamedTuple):
     """A measured value and its noise; None where there is no number."""
 
     value: float | None
@@ -129,16 +129,16 @@ class PairViews:
         rows = self.data.frame
         rows = rows[(rows["protocol"] == "ours") & rows["subject"].isin({"", *names})]
         keys = rows[["model", "source_step", "proposed_step", "measure", "statistic", "subject"]]
-        values = (PredictedRow(*row) for row in _known(rows, PredictedRow._fields).itertuples(index=False, name=None))
+        values = (PredictedRow(*row) for row in _filled(rows, PredictedRow._fields).itertuples(index=False, name=None))
         return dict(zip(keys.itertuples(index=False, name=None), values, strict=True))
 
     @cached_property
-    def _actuals(self) -> Mapping[tuple[int, str, str, str], MeasuredRow]:
+    def _actuals(self) -> Mapping[tuple[int, str, str, str], ActualRow]:
         names = {c.name for c in self.data.query.components}
         rows = self.data.actuals
         rows = rows[(rows["protocol"] == "ours") & rows["subject"].isin({"", *names})]
         keys = rows[["step", "measure", "statistic", "subject"]]
-        values = (MeasuredRow(*row) for row in _known(rows, MeasuredRow._fields).itertuples(index=False, name=None))
+        values = (ActualRow(*row) for row in _filled(rows, ActualRow._fields).itertuples(index=False, name=None))
         return dict(zip(keys.itertuples(index=False, name=None), values, strict=True))
 
     def _actual(self, step: int, measure: str, statistic: str = "mean", subject: str = "") -> float | None:
@@ -352,7 +352,7 @@ def _judged_error(row: PredictedRow) -> float | None:
     return row.value - row.actual
 
 
-def _known(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+def _filled(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     """Return some columns of a table, with None where there is no number."""
     cells = rows[list(columns)].astype(object)
     return cells.where(cells.notna(), None)
