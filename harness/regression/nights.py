@@ -17,6 +17,7 @@ from harness.schemas import Measure
 
 FEWEST_STEPS = 3
 """Times and noise are compared over the steps, which needs so many."""
+Indices = Sequence[int] | npt.NDArray[np.intp]
 NAMED = 6
 """Pairs or steps named in a line."""
 GROUND_TRUTH_MEAN = ("ours", Measure.GROUND_TRUTH, "mean", "")
@@ -215,7 +216,7 @@ def _pairs(learnt: Sequence[tuple[float | None, float | None]]) -> Floats:
 
 
 def name_pairs(
-    grown: Floats, source: Sequence[int], proposed: Sequence[int], labels: Sequence[str], points: float, most: int = NAMED
+    grown: Floats, source: Indices, proposed: Indices, labels: Sequence[str], points: float, most: int = NAMED
 ) -> str:
     """Return the pairs whose error grew by more than some points, worst first, in words.
 

@@ -186,8 +186,9 @@ def step_rows(data: Results) -> list[Row]:
                 mean, noise = found[["value", "noise"]].iloc[0] if len(found) else (None, None)
                 row["noise"] = noise
                 row["n"] = found["n"].iloc[0] if len(found) else 0
-        known = mean is not None and noise is not None and not none(mean) and not none(noise)
-        row["noise_pct"] = 100 * noise / mean if mean is not None and noise is not None and known and mean else None
+        row["noise_pct"] = None
+        if mean and noise is not None and math.isfinite(mean) and math.isfinite(noise):
+            row["noise_pct"] = 100 * noise / mean
         out.append(row)
     return out
 
