@@ -61,7 +61,14 @@ class Commands(click.Group):
             finish("--json" in given, {"status": "failed", "error": what}, status)
 
         try:
-            status = super().main(given, prog_name, complete_var, standalone_mode=False, windows_expand_args=windows_expand_args, **extra)
+            status = super().main(
+                given,
+                prog_name,
+                complete_var,
+                standalone_mode=False,
+                windows_expand_args=windows_expand_args,
+                **extra,
+            )
         except HarnessError as error:
             show_error(error, str(error), error.excerpt)
             failed(str(error), error.exit_status)

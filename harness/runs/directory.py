@@ -27,8 +27,8 @@ from harness.plans import Frozen
 from harness.quality import Quality
 from harness.runs.records import DeclinedStep, Interval, Latency, StepFiles, StepPlan
 from harness.schemas import SCHEMA_VERSION
-from harness.schemas.environment import Environment
 from harness.schemas.derivable import left_out, needed, with_derivable
+from harness.schemas.environment import Environment
 from harness.schemas.migrations import migrate_interval, migrate_plan, migrate_quality
 
 F = TypeVar("F", bound=Frozen)

@@ -7,7 +7,6 @@ several times as long as their work.
 from __future__ import annotations
 
 from collections.abc import Callable
-
 from functools import cache
 
 from harness.models import compiling

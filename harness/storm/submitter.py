@@ -24,7 +24,7 @@ MAIN = "harness.storm.submit.Submit"
 
 
 class SubmitterWindow(BaseModel):
-    """A window as its bolt declares it: it may leave tuples out, as one with a slide above its length does."""
+    """A window as its bolt declares it; one whose slide is above its length leaves tuples out."""
 
     model_config = ConfigDict(frozen=True)
 

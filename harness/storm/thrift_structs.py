@@ -1,4 +1,4 @@
-"""Types of ``assets/nimbus.thrift``: the structs that thriftpy2 makes of it when it is loaded, and its service.
+"""Types of ``assets/nimbus.thrift``: its structs as thriftpy2 makes them, and its service.
 
 Names and fields are those of the file, which has Storm's.
 """

@@ -6,7 +6,7 @@ letter is smaller than 6 pt. The style ``screen`` is the same enlarged, without 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass

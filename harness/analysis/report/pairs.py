@@ -129,7 +129,8 @@ class PairViews:
         rows = self.data.frame
         rows = rows[(rows["protocol"] == "ours") & rows["subject"].isin({"", *names})]
         keys = rows[["model", "source_step", "proposed_step", "measure", "statistic", "subject"]]
-        values = (PredictedRow(*row) for row in _filled(rows, PredictedRow._fields).itertuples(index=False, name=None))
+        cells = _filled(rows, PredictedRow._fields).itertuples(index=False, name=None)
+        values = (PredictedRow(*row) for row in cells)
         return dict(zip(keys.itertuples(index=False, name=None), values, strict=True))
 
     @cached_property
@@ -138,7 +139,8 @@ class PairViews:
         rows = self.data.actuals
         rows = rows[(rows["protocol"] == "ours") & rows["subject"].isin({"", *names})]
         keys = rows[["step", "measure", "statistic", "subject"]]
-        values = (ActualRow(*row) for row in _filled(rows, ActualRow._fields).itertuples(index=False, name=None))
+        cells = _filled(rows, ActualRow._fields).itertuples(index=False, name=None)
+        values = (ActualRow(*row) for row in cells)
         return dict(zip(keys.itertuples(index=False, name=None), values, strict=True))
 
     def _actual(self, step: int, measure: str, statistic: str = "mean", subject: str = "") -> float | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-
 from harness.models import compiling
 from harness.models.compiling import P, R
 
