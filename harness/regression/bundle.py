@@ -369,9 +369,7 @@ def _manifest(where: str, text: bytes, intact: bool) -> BundleManifest | None:
     return found
 
 
-def _problems(
-    manifest: BundleManifest, found: set[str], hash_of: Callable[[str], str]
-) -> Iterator[str]:
+def _problems(manifest: BundleManifest, found: set[str], hash_of: Callable[[str], str]) -> Iterator[str]:
     listed = manifest["files"]
     for name, said in listed.items():
         if not _is_inside(name):

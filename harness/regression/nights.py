@@ -141,7 +141,8 @@ def _measured(group: Group, of: MeasuredValues, limits: Limits) -> Outcome:
     ]
     moved = [i for i in np.argsort(p, kind="stable") if p[i] <= limits.alpha]
     shown = ((group.labels[at[i]], before[:, at[i]].mean(), after[:, at[i]].mean()) for i in moved[:NAMED])
-    return Outcome(*group.named,
+    return Outcome(
+        *group.named,
         "measured",
         of.name,
         before=float(before[:, at].mean()),
@@ -162,8 +163,8 @@ def _accuracy(group: Group, of: Accuracy, limits: Limits) -> Iterator[Outcome]:
         return
     if len(scored) < len(others):
         if asked and others[: len(group.base)].count(None) == 0:
-            yield Outcome(*group.named,
-                "accuracy", of.name, found="worse", detail="the model no longer predicts this"
+            yield Outcome(
+                *group.named, "accuracy", of.name, found="worse", detail="the model no longer predicts this"
             )
         else:
             yield Outcome(*group.named, "accuracy", of.name, detail="not predicted in every night")
@@ -193,7 +194,8 @@ def _accuracy(group: Group, of: Accuracy, limits: Limits) -> Iterator[Outcome]:
         level = np.abs(1 + signed[:split] / 100) if of.subjects == "one" else 1 + before / 100
         blocks = float(fewest[carried].min())
         chance = group.chance(float(spread), 100 * between * float(level.mean()), blocks)
-        yield Outcome(*group.named,
+        yield Outcome(
+            *group.named,
             "accuracy",
             of.name,
             before=float(before.mean()),
@@ -258,7 +260,8 @@ def _answers(group: Group, of: Accuracy, scored: Sequence[Accuracy]) -> Iterator
     table = np.array([[now, asked - now], [usual, nights - usual]])
     pairs = sorted(set().union(*lost))
     named = ", ".join(f"{i}->{j}" for i, j in pairs[:NAMED])
-    yield Outcome(*group.named,
+    yield Outcome(
+        *group.named,
         "answers",
         of.name,
         before=100 * usual / max(nights, 1),
@@ -289,7 +292,8 @@ def _quality(group: Group, limits: Limits) -> Iterator[Outcome]:
         grown = float(logs[split:].mean() - logs[:split].mean())
         # The log of a standard error from n batches has a standard deviation of 1 / sqrt(2 (n - 1)).
         sd = math.sqrt((1 / split + 1 / len(group.now)) / (2 * (group.blocks - 1) * steps))
-        yield Outcome(*group.named,
+        yield Outcome(
+            *group.named,
             "quality",
             name,
             before=float(np.exp(logs[:split]).mean()),
@@ -305,7 +309,8 @@ def _quality(group: Group, limits: Limits) -> Iterator[Outcome]:
         if gone[1]:
             test = stats.poisson_means_test(gone[1], sent[1], gone[0], sent[0], alternative="greater")
             p = float(test.pvalue)
-        yield Outcome(*group.named,
+        yield Outcome(
+            *group.named,
             "quality",
             "messages lost, failed, repeated or incomplete",
             before=gone[0] / sent[0] * 100,
@@ -348,7 +353,8 @@ def _times(group: Group, name: str, unit: str, times: Sequence[Floats], factor: 
         p = 1.0 if grown[0] <= np.log(factor) else 0.0
     else:
         p = float(stats.ttest_1samp(grown, np.log(factor), alternative="greater").pvalue)
-    return Outcome(*group.named,
+    return Outcome(
+        *group.named,
         "speed",
         name,
         before=float(stacked[:split][:, known].mean()),

@@ -31,7 +31,8 @@ def changed_data(baseline: RunScores, now: RunScores) -> list[Outcome]:
                 moved = _mean_ms(baseline, i), _mean_ms(now, i)
                 rows = f"rows {old.rows} -> {new.rows}" if old.rows != new.rows else f"{old.rows} rows"
                 found.append(
-                    Outcome(*group.named,
+                    Outcome(
+                        *group.named,
                         "data",
                         f"step {i} ({old.label}) {file}",
                         found="worse",
@@ -55,7 +56,8 @@ def compare_replay(baseline: RunScores, now: RunScores, limits: Limits) -> Itera
     """Yield every kind of error, measured value and verdict of the same data, scored then and now."""
     group = Group([baseline], [now])
     lost = [f for f in now.failed if f not in baseline.failed]
-    yield Outcome(*group.named,
+    yield Outcome(
+        *group.named,
         "quality",
         f"verdict {baseline.verdict} -> {now.verdict}",
         found="worse" if now.verdict != baseline.verdict and lost else "same",
@@ -68,7 +70,8 @@ def compare_replay(baseline: RunScores, now: RunScores, limits: Limits) -> Itera
         gone = np.isfinite(before) & ~np.isfinite(after)
         with np.errstate(invalid="ignore"):
             moved = np.flatnonzero(gone | (np.abs(after - before) > SAME * np.abs(before)))
-        yield Outcome(*group.named,
+        yield Outcome(
+            *group.named,
             "measured",
             old.name,
             found="worse" if len(moved) else "same",
@@ -110,7 +113,8 @@ def _errors(group: Group, old: Accuracy, new: Accuracy | None, limits: Limits) -
     if lost:
         named = ", ".join(f"{i}->{j}" for i, j in lost[:NAMED])
         says.append(f"no longer answers for {len(lost)} pairs: {named}")
-    return Outcome(*group.named,
+    return Outcome(
+        *group.named,
         "accuracy",
         old.name,
         found="worse" if grew or lost else "same",

@@ -26,36 +26,42 @@ def stream(source: str, target: str, grouping: str, name: str = "default") -> di
     return {"source": source, "stream": name, "target": target, "grouping": grouping}
 
 
-ANSWER = SubmitterAnswer.model_validate({
-    "topology": "counted",
-    "wrapped": ["count", "words"],
-    "unwrapped": {
-        "$checkpointspout": "Storm's own (checkpoint spout)",
-        "split": "runs in a process of its own",
-    },
-    "description": {
-        "components": {
-            "$checkpointspout": component("spout", 1, 1, storms=True),
-            "count": component("bolt", 2, 4, window={"kind": "count", "length": 30, "slide": 10}),
-            "split": component("bolt", 1, 1, window={"kind": "count", "length": 3, "slide": 10}),
-            "words": component("spout", 2, 2),
+ANSWER = SubmitterAnswer.model_validate(
+    {
+        "topology": "counted",
+        "wrapped": ["count", "words"],
+        "unwrapped": {
+            "$checkpointspout": "Storm's own (checkpoint spout)",
+            "split": "runs in a process of its own",
         },
-        "streams": [
-            stream("$checkpointspout", "count", "all", "$checkpoint"),
-            stream("split", "count", "all", "$checkpoint"),
-            stream("split", "count", "fields"),
-            stream("words", "split", "shuffle"),
-        ],
-        "settings": {
-            "topology.debug": True,
-            "topology.metrics.consumer.register": [
-                {"class": "a.Logging", "parallelism.hint": 2},
-                {"class": "a.Logging"},
+        "description": {
+            "components": {
+                "$checkpointspout": component("spout", 1, 1, storms=True),
+                "count": component("bolt", 2, 4, window={"kind": "count", "length": 30, "slide": 10}),
+                "split": component("bolt", 1, 1, window={"kind": "count", "length": 3, "slide": 10}),
+                "words": component("spout", 2, 2),
+            },
+            "streams": [
+                stream("$checkpointspout", "count", "all", "$checkpoint"),
+                stream("split", "count", "all", "$checkpoint"),
+                stream("split", "count", "fields"),
+                stream("words", "split", "shuffle"),
             ],
+            "settings": {
+                "topology.debug": True,
+                "topology.metrics.consumer.register": [
+                    {"class": "a.Logging", "parallelism.hint": 2},
+                    {"class": "a.Logging"},
+                ],
+            },
+            "defaults": {
+                "topology.debug": False,
+                "topology.max.spout.pending": None,
+                "topology.eventlogger": 0,
+            },
         },
-        "defaults": {"topology.debug": False, "topology.max.spout.pending": None, "topology.eventlogger": 0},
-    },
-})
+    }
+)
 
 
 @pytest.fixture

@@ -144,9 +144,7 @@ def size(width_in: float, height_in: float) -> tuple[float, float]:
     return pt(width_in), pt(height_in)
 
 
-def subplots(
-    rows: int, columns: int, width_in: float, height_in: float
-) -> tuple[Figure, list[Axes]]:
+def subplots(rows: int, columns: int, width_in: float, height_in: float) -> tuple[Figure, list[Axes]]:
     """Return a figure of printed size with its panels in reading order."""
     figure, axes = plt.subplots(
         rows, columns, figsize=size(width_in, height_in), squeeze=False, layout="constrained"
