@@ -13,7 +13,7 @@ import click
 from click.shell_completion import CompletionItem
 
 
-def _beginning(incomplete: str, names: Iterable[str]) -> list[CompletionItem]:
+def _beginning(incomplete: str, names: Iterable[str]) -> list[CompletionItem[str]]:
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
@@ -24,7 +24,7 @@ class ExperimentName(click.types.StringParamType):
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
+    ) -> list[CompletionItem[str]]:
         """Return the shipped names and, of a path, the shell's own files."""
         from harness.experiments.loading import shipped_folders
 
@@ -44,7 +44,7 @@ class RunFolder(click.Path):
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
+    ) -> list[CompletionItem[str]]:
         """Return the run directories in ``runs/`` or in the typed folder, newest first."""
         typed = incomplete.rpartition("/")[0]
         folders = [Path(typed or "runs"), Path(typed).parent] if typed else [Path("runs")]
@@ -65,7 +65,7 @@ class ModelName(click.types.StringParamType):
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
+    ) -> list[CompletionItem[str]]:
         """Return the names that need no import of a model, which takes seconds."""
         from importlib.metadata import entry_points
 
@@ -82,7 +82,7 @@ class ClusterName(click.types.StringParamType):
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
+    ) -> list[CompletionItem[str]]:
         """Return the clusters there are, whole or half-provisioned."""
         from harness.backends.hosts.state import known
 

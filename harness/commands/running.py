@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from harness.machine.servers import ServerHomes
     from harness.protocols import Verdict, VerdictWritten
     from harness.runs import Run
+    from harness.schemas.environment import Environment
     from harness.topologies.jar import JarTopology
 
 CHECKED = "STORM_HARNESS_CHECKED"
@@ -122,7 +123,7 @@ class PreparedRun:
         """True where a step is left to measure."""
         return self.resumed is None or len(self.resumed.ended_steps) < self.steps
 
-    def begun(self, experiment: Experiment, environment: Mapping[str, object]) -> Run:
+    def begun(self, experiment: Experiment, environment: Environment) -> Run:
         """Return the run that is gone on with, or a new one of an experiment as it is by now."""
         from harness.experiments.loading import files
         from harness.runs import Run

@@ -109,7 +109,7 @@ def tune(
     shown.add_row(f"(step {step} as it is)", *_executors(own, counts.workers), "", *_performance(as_it_is))
     for p in proposals:
         said = p.proposal
-        if said.status == "declined":
+        if said.status == "declined" or p.predicted is None:
             shown.add_row(said.tuner, "declined")
             continue
         batches = " ".join(f"{c}:{b.size}" for c, b in said.batching.items()) or "none"
@@ -171,7 +171,7 @@ def _executors(counts: Mapping[str, int], workers: int | None) -> tuple[str, str
 
 def _performance(predicted: PredictedPerformance) -> tuple[str, ...]:
     if predicted.mean_ms is None:
-        latency = (predicted.status, "", "")
+        latency: tuple[str, str, str] = (predicted.status, "", "")
     else:
         interval = "" if predicted.low_ms is None else f"{predicted.low_ms:.1f}-{predicted.high_ms:.1f}"
         latency = (f"{predicted.mean_ms:.1f}", interval, rounded(predicted.p95_ms))

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,6 +16,8 @@ from harness.experiments.live_batches import ReportedSizes, sizes_text
 from harness.plans import AskedPlacement, Batching, BatchSize, PhysicalPlan, TopologyConfiguration, WorkerNode
 from harness.quality import Adaptation, Finding, Ledger
 from harness.schemas import ADAPTATION
+
+TimesNs = npt.NDArray[np.int64]
 
 APPLY_MOST_S = 60.0
 """How long a plan may take until it is in force."""
@@ -124,10 +127,10 @@ class AdaptedMessages(NamedTuple):
         Of each output: when its message was due, -1 for one of an earlier step; and when it left.
     """
 
-    lost_ns: np.ndarray
-    twice_ns: np.ndarray
-    due_ns: np.ndarray
-    left_ns: np.ndarray
+    lost_ns: TimesNs
+    twice_ns: TimesNs
+    due_ns: TimesNs
+    left_ns: TimesNs
 
     @classmethod
     def of(cls, sent: pa.Table, received: pa.Table) -> AdaptedMessages:
@@ -199,7 +202,7 @@ class AdaptedPeriod:
         """The batch sizes that were asked for at its end; None where they stayed."""
         return self.decided.change.batching if self.applied and self.decided.change else None
 
-    def holds(self, at_ns: np.ndarray, waited_ns: int = 0) -> np.ndarray:
+    def holds(self, at_ns: TimesNs, waited_ns: int = 0) -> npt.NDArray[np.bool_]:
         """Return which times are near the change of the plan.
 
         Parameters
@@ -292,7 +295,7 @@ def adaptation_table(
     return pa.Table.from_pylist(rows, ADAPTATION)
 
 
-def _pause_ms(period: AdaptedPeriod, left_ns: np.ndarray) -> float | None:
+def _pause_ms(period: AdaptedPeriod, left_ns: TimesNs) -> float | None:
     """Return the longest time without an output around a decision; None where no plan was asked for."""
     near = left_ns[period.holds(left_ns)]
     return float(np.diff(near).max() / 1e6) if near.size > 1 else None

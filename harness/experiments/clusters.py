@@ -102,7 +102,7 @@ class ClusterShape(Frozen):
     @field_validator("cpu_quota_cores", "links")
     @classmethod
     def _of_a_kind_that_can_have_them(
-        cls, given: Mapping[str, float | LinkDelay], info: ValidationInfo
+        cls, given: Mapping[str, float | LinkDelay], info: ValidationInfo[object]
     ) -> Mapping[str, float | LinkDelay]:
         without = {"cpu_quota_cores": cls.without_quotas, "links": cls.without_links}[str(info.field_name)]
         if given and without:

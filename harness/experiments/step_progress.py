@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -137,7 +138,7 @@ def _took_s(interval: Interval) -> float:
     return (interval.done_ns - interval.rebalance_start_ns) / 1e9
 
 
-def _sorted(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
+def _sorted(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.intp]]:
     """Return times in order, and the order that they come in; rows without one are last."""
     values = column.cast(pa.int64()).fill_null(2**62).to_numpy()
     order = np.argsort(values, kind="stable")

@@ -130,5 +130,6 @@ def part(function: Callable[P, R], **options: object) -> Callable[P, R]:
 
 def jitted(function: Callable[P, R], **options: object) -> Callable[P, R]:
     """Return the function compiled; a division by zero gives what arrays give."""
-    result: Callable[P, R] = njit(error_model="numpy", **options)(function)
+    # Numba's types leave out some of its options, such as _nrt
+    result: Callable[P, R] = njit(error_model="numpy", **options)(function)  # type: ignore[call-overload]
     return result

@@ -21,6 +21,7 @@ from harness.protocols import Observation, Proposal
 from harness.schedulers.aniello_offline import Share, most_in_slot
 from harness.schedulers.loads import (
     FloatArray,
+    IntArray,
     capacities,
     last_window,
     node_cores,
@@ -60,8 +61,8 @@ def most_on_node(workers: int, nodes: int, delta: float) -> int:
 class _Packed:
     """Executors by slot, slots by node, and what could not be kept to."""
 
-    slot_of: np.ndarray
-    node_of: np.ndarray
+    slot_of: IntArray
+    node_of: IntArray
     notes: tuple[str, ...]
 
 

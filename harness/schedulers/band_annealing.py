@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.schedulers.band_moves import TINY, Balancing, LoadBand, Placed, extra_cost, outside_of, put_group
 from harness.schedulers.compiled import kept, part
@@ -78,11 +79,11 @@ class AtHand(NamedTuple):
     away: Away
     step: AnnealingStep
     best: IntArray
-    state: np.ndarray
+    state: NDArray[np.uint64]
 
 
 @part
-def draw(state: np.ndarray, below: int) -> int:
+def draw(state: NDArray[np.uint64], below: int) -> int:
     """Return a whole number from 0 to one less than asked for, and advance the generator (xorshift64*)."""
     word = state[0]
     word ^= word >> np.uint64(12)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from harness.schedulers.compiled import kept, part
-from harness.schedulers.loads import FloatArray, IntArray
+from harness.schedulers.loads import BoolArray, FloatArray, IntArray
 
 TINY = 1e-9
 
@@ -30,7 +28,7 @@ class Balancing(NamedTuple):
     cost: FloatArray
     home: IntArray
     capacity: FloatArray
-    takes: np.ndarray
+    takes: BoolArray
 
 
 class Placed(NamedTuple):

@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.errors import SchedulerDeclined
 from harness.schedulers.balancing import BalanceWeights, balance_groups
 from harness.schedulers.band_search import SearchEffort
 from harness.schedulers.groups import GroupProblem
-from harness.schedulers.loads import FloatArray, IntArray
+from harness.schedulers.loads import BoolArray, FloatArray, IntArray
 from harness.schedulers.partitioning import partition_graph
 
 SMALLER = 0.5
@@ -67,7 +68,7 @@ class Collocated:
     units: int
 
 
-def scored_pairs(traffic: FloatArray, downstream: IntArray, score_factor: float) -> np.ndarray:
+def scored_pairs(traffic: FloatArray, downstream: IntArray, score_factor: float) -> BoolArray:
     """Return which pairs of groups, sender by receiver, can contribute to collocation: step 1.
 
     Parameters
@@ -123,7 +124,7 @@ def collocate_groups(
         most *= SMALLER  # step 4
 
 
-def _join_pairs(groups: int, pairs: np.ndarray) -> list[IntArray]:
+def _join_pairs(groups: int, pairs: NDArray[np.intp]) -> list[IntArray]:
     """Return the unions of pairs that share a group, single groups included: step 2."""
     parent = np.arange(groups)
 
@@ -166,7 +167,7 @@ def _split_sets(
     return units
 
 
-def _ranked_pairs(traffic: FloatArray, candidates: np.ndarray, seed: int) -> list[tuple[int, int]]:
+def _ranked_pairs(traffic: FloatArray, candidates: BoolArray, seed: int) -> list[tuple[int, int]]:
     """Return pairs that are apart, those with most traffic first; equals in an order drawn: step 3."""
     pairs = np.argwhere(candidates)
     rng = np.random.default_rng(seed)

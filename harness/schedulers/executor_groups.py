@@ -12,7 +12,7 @@ from harness.errors import MeasurementsNeeded, SchedulerDeclined
 from harness.plans import Frozen, PhysicalPlan, QueryPlan, TopologyConfiguration, Worker, WorkerNode
 from harness.protocols import NodeAmounts, Observation, Resource
 from harness.schedulers.groups import GroupProblem
-from harness.schedulers.loads import FloatArray, IntArray
+from harness.schedulers.loads import BoolArray, FloatArray, IntArray
 from harness.schedulers.placement import UnplacedExecutor, join_slots, unplaced_executors
 from harness.schedulers.resource_loads import executor_loads, resource_capacity
 
@@ -160,8 +160,8 @@ def group_executors(
 
 
 def _limit_nodes(
-    nodes: tuple[WorkerNode, ...], marked: np.ndarray, capacity: FloatArray, used: list[str], workers: int
-) -> np.ndarray:
+    nodes: tuple[WorkerNode, ...], marked: BoolArray, capacity: FloatArray, used: list[str], workers: int
+) -> BoolArray:
     """Return which nodes to keep: those in use, and others while there are workers, the largest first."""
     if len(used) > workers:
         raise SchedulerDeclined(
@@ -175,7 +175,7 @@ def _limit_nodes(
 
 
 def _place_forced(
-    forced: IntArray, home: IntArray, loads: np.ndarray, capacity: np.ndarray, marked: np.ndarray
+    forced: IntArray, home: IntArray, loads: FloatArray, capacity: FloatArray, marked: BoolArray
 ) -> None:
     """Put executors whose slot is gone on the least loaded nodes, the heaviest first."""
     placed = home >= 0
@@ -222,7 +222,7 @@ def plan_of_allocation(
     return plan, (f"{len(held)} of {workers} workers have executors",) if less else ()
 
 
-def _join_workers(held: dict[Worker, list[int]], loads: np.ndarray, workers: int) -> None:
+def _join_workers(held: dict[Worker, list[int]], loads: FloatArray, workers: int) -> None:
     while len(held) > workers:
         several = [w for w in held if sum(o.node == w.node for o in held) > 1]
         ranked = sorted(several, key=lambda w: (loads[held[w]].sum(), w.node, w.port))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.errors import SchedulerDeclined
-from harness.schedulers.loads import FloatArray, IntArray
+from harness.schedulers.loads import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class GroupProblem:
     costs: FloatArray
     allocation: IntArray
     capacity: FloatArray
-    leaving: np.ndarray
+    leaving: BoolArray
     max_migration_cost: float
     round_mean: bool = False
 

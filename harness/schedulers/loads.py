@@ -21,6 +21,7 @@ from harness.schemas import Metric, MetricField
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 
 def node_capacity_cores(node: WorkerNode) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 from highspy._core import _Highs
 
 from harness.schedulers.groups import GroupProblem
-from harness.schedulers.loads import FloatArray, IntArray
+from harness.schedulers.loads import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def downhill_columns(problem: GroupProblem, most: int) -> MoveColumns:
     return MoveColumns(groups.astype(np.int64), targets.astype(np.int64))
 
 
-def _payable(problem: GroupProblem) -> np.ndarray:
+def _payable(problem: GroupProblem) -> BoolArray:
     return np.asarray(problem.costs <= problem.max_migration_cost * (1 + 1e-9))
 
 

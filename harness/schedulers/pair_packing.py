@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.schedulers.loads import FloatArray, IntArray
+from harness.schedulers.loads import BoolArray, FloatArray, IntArray
 
 SLACK = 1e-9
 """Relative difference below which traffic or load is the same: sums of rounded numbers."""
@@ -106,7 +106,7 @@ class PairPacking:
         fits = self.number[at] + items <= self.most_items[at]
         return bool(fits and self.load[at] + load <= self.most_load[at])
 
-    def _least_loaded(self, items: int, load: float, among: np.ndarray | None = None) -> int:
+    def _least_loaded(self, items: int, load: float, among: BoolArray | None = None) -> int:
         """Return the least loaded bin that takes so many items of so much load; -1 where none does."""
         fits = (self.number + items <= self.most_items) & (self.load + load <= self.most_load)
         if among is not None:

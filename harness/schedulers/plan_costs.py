@@ -11,6 +11,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.errors import SchedulerDeclined
 from harness.plans import PhysicalPlan, Worker
@@ -116,7 +117,7 @@ def crossing_traffic_tps(plan: PhysicalPlan, source: Observation) -> tuple[float
     )
 
 
-def _numbered(names: Iterable[str]) -> np.ndarray:
+def _numbered(names: Iterable[str]) -> NDArray[np.intp]:
     return np.unique(list(names), return_inverse=True)[1]
 
 

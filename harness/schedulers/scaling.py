@@ -25,7 +25,7 @@ from harness.schedulers.balancing import balance_groups, empty_leaving
 from harness.schedulers.conformance import SchedulingQuestion, answer_faults, ask_scheduler
 from harness.schedulers.executor_groups import BalanceTerms, ExecutorGroups, group_executors
 from harness.schedulers.groups import GroupProblem
-from harness.schedulers.loads import IntArray
+from harness.schedulers.loads import FloatArray, IntArray
 from harness.schedulers.resource_loads import resource_capacity
 
 
@@ -134,7 +134,7 @@ def _scale_out(
 
 
 def _scale_in(
-    problem: GroupProblem, names: Sequence[str], loads: np.ndarray, limits: ScaleLimits, why: str
+    problem: GroupProblem, names: Sequence[str], loads: FloatArray, limits: ScaleLimits, why: str
 ) -> Scaling:
     """Mark the first node, by the load that would have to move, that the others can be balanced without."""
     obstacle = ""
@@ -157,7 +157,7 @@ def _scale_in(
     return Scaling(reason=obstacle)
 
 
-def _balanced_loads(problem: GroupProblem) -> np.ndarray:
+def _balanced_loads(problem: GroupProblem) -> FloatArray:
     """Return the loads of nodes where all groups may move, in points; infinite ones where that is in vain."""
     try:
         balanced = balance_groups(problem).allocation

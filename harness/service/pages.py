@@ -159,7 +159,7 @@ class ComparedStep:
 
     latency: str
     query_plan: QueryPlan
-    saturated: bool
+    saturated: str
     mean_ms: float
     half_width_ms: float
 

@@ -204,7 +204,7 @@ class OfAJar:
         """
         if answer.topology != self.topology:
             raise ClusterError(
-                f"{self._of.main} submitted {answer['topology']}, not {self.topology}: it makes names up",
+                f"{self._of.main} submitted {answer.topology}, not {self.topology}: it makes names up",
                 "let an argument with {name} give its name",
             )
         again = captured(self._of, answer)

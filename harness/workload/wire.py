@@ -341,10 +341,10 @@ def _columns(hops: int, group: _FieldGroup) -> pa.RecordBatch:
     n = len(members)
     of_record = np.repeat(np.arange(len(group.headers)), [h.members for h in group.headers])
 
-    def native(name: str, dtype: type[np.signedinteger]) -> npt.NDArray[np.signedinteger]:
+    def native(name: str, dtype: type[np.int32 | np.int64]) -> npt.NDArray[np.int32 | np.int64]:
         return members[name].astype(dtype)
 
-    def repeated(values: list[int], dtype: type[np.signedinteger]) -> pa.Array:
+    def repeated(values: list[int], dtype: type[np.int32 | np.int64]) -> pa.Array:
         return pa.array(np.array(values, dtype=dtype)[of_record])
 
     flat = members["hops"].reshape(-1)

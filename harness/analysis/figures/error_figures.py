@@ -79,11 +79,11 @@ def error_matrix(data: Results, measure: str, statistic: str, protocol: str, sig
     return figure
 
 
-def noise_floor_pct(cells: pd.DataFrame) -> pd.Series:
+def noise_floor_pct(cells: pd.DataFrame) -> pd.Series[float]:
     """Return two standard deviations of each proposed step's noise in percent of what was measured."""
     known = cells[(cells["judged"] > 0) & cells["noise"].notna() & (cells["actual"] != 0)]
     share = WITHIN_NOISE * 100 * known["noise"] / known["actual"].abs()
-    found: pd.Series = share.groupby(known["proposed_step"]).median()
+    found: pd.Series[float] = share.groupby(known["proposed_step"]).median()
     return found
 
 
@@ -124,7 +124,7 @@ def _panel_title(model: str, cells: pd.DataFrame) -> str:
     return f"{model}: median {off.median():.1f} %" if len(off) else model
 
 
-def _step_labels(ax: Axes, steps: Sequence[int], floor: pd.Series, left: bool, bottom: bool) -> None:
+def _step_labels(ax: Axes, steps: Sequence[int], floor: pd.Series[float], left: bool, bottom: bool) -> None:
     places = np.arange(len(steps)) + 0.5
     few = len(steps) <= 10
     with_noise = [f"{s}\n±{floor[s]:.1f}" if s in floor.index else f"{s}\n" for s in steps]

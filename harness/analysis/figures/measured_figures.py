@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -16,17 +17,19 @@ from harness.analysis.spark.distribution import BINS_PER_OCTAVE, NEGATIVE, ZERO,
 from harness.analysis.spark.latencies import complete_mean_ms
 from harness.schemas import Measure
 
+Floats = npt.NDArray[np.float64]
+
 TAIL_BINS = 70
 
 
-def values(data: Results, step: int) -> tuple[np.ndarray, np.ndarray]:
+def values(data: Results, step: int) -> tuple[Floats, Floats]:
     """Return the bins above zero of a step's latencies, and their counts."""
     mine = data.histogram[(data.histogram["step"] == step) & (data.histogram["bin"] > ZERO)]
     counted = mine.groupby("bin")["n"].sum()
     return counted.index.to_numpy(dtype=float), counted.to_numpy(dtype=float)
 
 
-def milliseconds(bins: np.ndarray | float) -> np.ndarray:
+def milliseconds(bins: Floats | float) -> Floats:
     """Return where bins begin, in ms."""
     return np.asarray(2.0 ** (np.asarray(bins) / BINS_PER_OCTAVE) / 1e6)
 
@@ -53,7 +56,7 @@ def _wide_enough(data: Results) -> float:
     return min(max(style.COLUMN_IN, 0.5 * len(data.steps) + 0.6), style.PAGE_IN)
 
 
-def _density(bins: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _density(bins: Floats, counts: Floats) -> tuple[Floats, Floats]:
     """Smooth a histogram on the log scale; bandwidth by Silverman's rule, one bin at least."""
     centre = bins + 0.5
     n = counts.sum()
@@ -100,7 +103,7 @@ def latency_by_step(data: Results) -> Figure:
     return figure
 
 
-def _half_violin(ax: Axes, at: float, bins: np.ndarray, counts: np.ndarray, side: int) -> None:
+def _half_violin(ax: Axes, at: float, bins: Floats, counts: Floats, side: int) -> None:
     grid, density = _density(bins, counts)
     y, edge = milliseconds(grid), at + side * 0.43 * density / density.max()
     if side < 0:
@@ -112,7 +115,7 @@ def _half_violin(ax: Axes, at: float, bins: np.ndarray, counts: np.ndarray, side
         )
 
 
-def _summary(ax: Axes, at: float, bins: np.ndarray, counts: np.ndarray) -> None:
+def _summary(ax: Axes, at: float, bins: Floats, counts: Floats) -> None:
     q05, q25, q50, q75, q95, q99 = (
         binned_quantile(bins, counts, q) / 1e6 for q in (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
     )
@@ -166,7 +169,7 @@ def latency_tail(data: Results) -> Figure:
     return figure
 
 
-def _rebinned(bins: np.ndarray, counts: np.ndarray, edges: np.ndarray) -> np.ndarray:
+def _rebinned(bins: Floats, counts: Floats, edges: Floats) -> Floats:
     """Return how many latencies lie between the edges (ms), those of a bin spread evenly over it."""
     ends_ms = np.stack([milliseconds(bins), milliseconds(bins + 1)], axis=1).ravel()
     below = np.stack([counts.cumsum() - counts, counts.cumsum()], axis=1).ravel()
@@ -225,7 +228,7 @@ class LatencyBox:
 
     @classmethod
     def of(
-        cls, bins: np.ndarray, counts: np.ndarray, mean_ms: float, bins_per_octave: int = BINS_PER_OCTAVE
+        cls, bins: Floats, counts: Floats, mean_ms: float, bins_per_octave: int = BINS_PER_OCTAVE
     ) -> LatencyBox:
         """Return the box of a histogram.
 
@@ -264,7 +267,7 @@ def draw_box(ax: Axes, at: float, box: LatencyBox, colour: str, width: float = 0
     )
 
 
-def _quantile_ms(bins: np.ndarray, counts: np.ndarray, fraction: float, bins_per_octave: int) -> float:
+def _quantile_ms(bins: Floats, counts: Floats, fraction: float, bins_per_octave: int) -> float:
     ends = counts.cumsum()
     at = int(np.searchsorted(ends, fraction * ends[-1]))
     inside = (fraction * ends[-1] - (ends[at] - counts[at])) / counts[at]

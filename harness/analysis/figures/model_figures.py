@@ -116,7 +116,7 @@ def predicted_distribution(data: Results) -> Figure:
     columns = min(3, max(len(drawn), 1))
     bands = -(-max(len(drawn), 1) // columns)
     width = style.COLUMN_IN if columns == 1 else style.PAGE_IN
-    figure, panels = style.subplots(bands, columns, width, 0.35 + 1.55 * bands, sharex=True, sharey=True)
+    figure, panels = style.subplots(bands, columns, width, 0.35 + 1.55 * bands, shared=True)
     for i, (ax, step) in enumerate(zip(panels, drawn, strict=False)):
         bins, counts = values(data, step)
         share = counts.cumsum() / counts.sum()

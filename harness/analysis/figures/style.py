@@ -144,10 +144,18 @@ def size(width_in: float, height_in: float) -> tuple[float, float]:
     return pt(width_in), pt(height_in)
 
 
-def subplots(rows: int, columns: int, width_in: float, height_in: float) -> tuple[Figure, list[Axes]]:
-    """Return a figure of printed size with its panels in reading order."""
+def subplots(
+    rows: int, columns: int, width_in: float, height_in: float, *, shared: bool = False
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure of printed size with its panels in reading order, with axes that all share or not."""
     figure, axes = plt.subplots(
-        rows, columns, figsize=size(width_in, height_in), squeeze=False, layout="constrained"
+        rows,
+        columns,
+        figsize=size(width_in, height_in),
+        squeeze=False,
+        layout="constrained",
+        sharex=shared,
+        sharey=shared,
     )
     return figure, list(axes.flat)
 

@@ -95,7 +95,7 @@ def _measured(ax: Axes, of: pd.DataFrame) -> None:
     """Draw the mean over the steps of each latency's measured mean."""
     rows = _means(of, "measured")
     rows = rows[rows["subject"] == ""]
-    for measure, line, off in zip(LATENCIES, ("-", "--"), (-9, 4), strict=True):
+    for measure, line, off in zip(LATENCIES, style.LINES[:2], (-9, 4), strict=True):
         nights = _by_night(rows[rows["measure"] == measure])
         _line(ax, nights, style.Appearance(style.INK, "o", line, ""))
         if len(nights):

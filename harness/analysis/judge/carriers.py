@@ -115,7 +115,7 @@ class _Blocks:
         metrics = self.seen.metrics
         return metrics[metrics["measurement"] == measurement]
 
-    def _messages(self, rows: pd.DataFrame, shares: npt.NDArray[np.generic]) -> Floats:
+    def _messages(self, rows: pd.DataFrame, shares: npt.NDArray[np.float64 | np.bool_]) -> Floats:
         block = latency_blocks(rows["scheduled_ns"].to_numpy(), self.step.interval, self.number)
         return self._sums(block, shares)
 
@@ -123,6 +123,6 @@ class _Blocks:
         block = metric_blocks(rows["bucket_end_ms"].to_numpy(), self.step.interval, self.number)
         return self._sums(block, rows["value"].to_numpy(dtype=np.float64))
 
-    def _sums(self, block: npt.NDArray[np.int64], shares: npt.NDArray[np.generic]) -> Floats:
+    def _sums(self, block: npt.NDArray[np.int64], shares: npt.NDArray[np.float64 | np.bool_]) -> Floats:
         weights = np.nan_to_num(shares.astype(np.float64))
         return np.bincount(block, weights=weights, minlength=self.number).astype(np.float64)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from harness.analysis.judge.predicting import observation
@@ -23,6 +24,8 @@ from harness.experiments.loading import load
 from harness.runs import Run
 from harness.schedulers.plan_costs import PlanCosts, cost_plan, plan_shape
 from harness.schemas import LATENCIES
+
+Floats = npt.NDArray[np.float64]
 
 STORMS_OWN = "Storm's own"
 DRAWS = 4000
@@ -186,7 +189,7 @@ def _costs(run: RunRecord, step: StepRecord) -> PlanCosts | None:
     return cost_plan(step.plan.start, seen)
 
 
-def _by_source(rows: pd.DataFrame, plans: Sequence[tuple[int, ...]]) -> np.ndarray:
+def _by_source(rows: pd.DataFrame, plans: Sequence[tuple[int, ...]]) -> Floats:
     """Return the prediction of each source for each plan: array (sources, plans), complete rows only."""
     plan_of = {step: i for i, steps in enumerate(plans) for step in steps}
     mine = rows.assign(plan=rows["proposed_step"].map(plan_of)).dropna(subset=["plan"])
@@ -195,7 +198,7 @@ def _by_source(rows: pd.DataFrame, plans: Sequence[tuple[int, ...]]) -> np.ndarr
 
 
 def rank_plans(
-    model: str, predicted_ms: np.ndarray, measured_ms: np.ndarray, noise_ms: np.ndarray
+    model: str, predicted_ms: Floats, measured_ms: Floats, noise_ms: Floats
 ) -> PlanRanking:
     """Judge a model's ranking.
 

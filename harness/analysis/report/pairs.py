@@ -95,7 +95,10 @@ class PairViews:
     def _means(self) -> Mapping[str, Mapping[tuple[int, str, str], float]]:
         """Columns of ``stages.means``, by step, component and stage."""
         means = stages.means(self.data.stages, self.data.query)
-        return {str(column): means[column].to_dict() for column in means}
+        return {
+            str(column): dict(zip(means.index.tolist(), means[column].tolist(), strict=True))
+            for column in means
+        }
 
     @cached_property
     def _stage_steps(self) -> set[int]:

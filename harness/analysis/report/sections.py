@@ -230,7 +230,7 @@ def matrix_views(data: Results) -> list[Row]:
     """Every error matrix as rows of cells, the latencies' means first, what nobody was judged on last."""
     steps = data.steps
     views: dict[tuple[str, str, str, str], pd.DataFrame] = {
-        (model, protocol, measure, statistic): of
+        (str(model), str(protocol), str(measure), str(statistic)): of
         for (model, protocol, measure, statistic), of in data.matrices.groupby(
             ["model", "protocol", "measure", "statistic"], observed=True
         )

@@ -23,6 +23,9 @@ from pyspark.sql import functions as sf
 from harness.analysis.spark import tables
 from harness.analysis.spark.inputs import Source
 
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
 BINS_PER_OCTAVE = 64
 BATCHES = 20
 """Batches of equal time into which an interval is cut for batch means and batch percentiles."""
@@ -144,7 +147,7 @@ class Counts:
         at = int(np.searchsorted(self.ends, rank, side="right"))
         return int(self.bins[at]), rank - int(self.ends[at - 1] if at else 0)
 
-    def batch_quantiles(self, fraction: float, batches: int) -> tuple[np.ndarray, np.ndarray]:
+    def batch_quantiles(self, fraction: float, batches: int) -> tuple[Floats, Ints]:
         """Return the quantile in ns, and the samples, of so many batches (a divisor of ``BATCHES``)."""
         _, into = np.unique(self.batches * batches // BATCHES, return_inverse=True)
         n = np.zeros((into.max() + 1, len(self.bins)), dtype=np.int64)
@@ -245,7 +248,7 @@ def quantile_in_bin(lower: Column, inside: Column, bins_per_octave: int = BINS_P
     )
 
 
-def binned_quantile(bins: np.ndarray, counts: np.ndarray, fraction: float) -> float:
+def binned_quantile(bins: Floats | Ints, counts: Floats | Ints, fraction: float) -> float:
     """Return a quantile in ns read from bins, interpolated within its bin (half a bin: 0.5 %).
 
     For batches and figures; what is judged is exact.

@@ -13,8 +13,12 @@ repeats the noise is the part within the interval only, a lower bound, and the r
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 FEWEST_IN_TAIL = 5
 """A batch's percentile needs so many samples beyond it; batches are joined until it has them."""
@@ -76,7 +80,7 @@ def ratio(cells: DataFrame, keys: list[str], scale: Column) -> DataFrame:
     )
 
 
-def quantile_error(values: np.ndarray, counts: np.ndarray, whole: float) -> float | None:
+def quantile_error(values: Floats, counts: Ints, whole: float) -> float | None:
     """Return the standard error of a quantile from the quantiles of batches.
 
     Parameters

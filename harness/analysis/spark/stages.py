@@ -14,6 +14,7 @@ tuples one by one and keeps no such lists. The cost of a queue is the wait, whic
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -25,6 +26,8 @@ from harness.analysis.spark.inputs import Source
 from harness.analysis.spark.noise import quantile_error
 from harness.plans import QueryPlan
 from harness.schemas import Measure
+
+Floats = npt.NDArray[np.float64]
 
 TRANSFER, INSIDE = "transfer", "inside"
 """Measures by which a model can say what it expects of a stage; the subject is the component."""
@@ -195,7 +198,7 @@ def means(found: pd.DataFrame, query: QueryPlan) -> pd.DataFrame:
     return out.assign(part_error_ms=np.array(errors, dtype=float))
 
 
-def visits(found: pd.DataFrame, step: int, component: str, stage: str) -> tuple[np.ndarray, np.ndarray]:
+def visits(found: pd.DataFrame, step: int, component: str, stage: str) -> tuple[Floats, Floats]:
     """Return the bins above zero of a stage's visits, and their counts."""
     mine = found[
         (found["step"] == step)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -235,8 +235,11 @@ class MetricRows:
             return sum(len(c.value) for c in self._chunks)
 
 
+Number = TypeVar("Number", np.int32, np.int64, np.float64)
+
+
 def _table(parts: list[_Chunk], words: pa.Array) -> pa.Table:
-    def joined(arrays: list[npt.NDArray[np.generic]], dtype: type[np.generic]) -> pa.Array:
+    def joined(arrays: Sequence[npt.NDArray[Number]], dtype: type[Number]) -> pa.Array:
         return pa.array(np.concatenate(arrays) if arrays else np.empty(0, dtype))
 
     columns = {

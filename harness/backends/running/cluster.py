@@ -94,7 +94,8 @@ def look(shape: Running, *, broker: bool = True) -> FoundCluster:
     require_usable(state, shape)
     if broker:
         require_reachable(shape.kafka)
-    offered = nimbus.settings().get("supervisor.slots.ports") or ()
+    ports = nimbus.settings().get("supervisor.slots.ports")
+    offered = ports if isinstance(ports, list) else []
     return FoundCluster(
         version=state.version,
         nodes=tuple(

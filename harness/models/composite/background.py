@@ -91,7 +91,7 @@ def remote_traffic(
     layout: Layout,
     emitted: Mapping[Stream, FloatArray],
     routing: Mapping[Stream, FloatArray],
-    holder: Mapping[str, np.ndarray],
+    holder: Mapping[str, IntArray],
     served: FloatArray,
     entered: FloatArray,
 ) -> FloatArray:
@@ -132,7 +132,7 @@ def exchanged(
     layout: Layout,
     emitted: Mapping[Stream, FloatArray],
     routing: Mapping[Stream, FloatArray],
-    holder: Mapping[str, np.ndarray],
+    holder: Mapping[str, IntArray],
     served: FloatArray,
     entered: FloatArray,
     position: int,

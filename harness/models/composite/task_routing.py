@@ -23,7 +23,7 @@ import numpy as np
 from harness.errors import ModelDeclined
 from harness.models.composite.idling import DEFAULTS, number
 from harness.models.composite.source.evidence import Evidence
-from harness.models.contract.layout import FloatArray, IntArray, Layout, Output
+from harness.models.contract.layout import BoolArray, FloatArray, IntArray, Layout, Output
 from harness.models.contract.routing import KEYED, keyed_input
 from harness.plans import QueryPlan, Stream
 from harness.protocols import Settings
@@ -229,7 +229,7 @@ def load_aware(
     first = np.diff(holder, prepend=-1) > 0
     worker, node = at.worker[targets][holder], at.node[targets][holder]
     found = np.empty_like(rows)
-    settled: dict[tuple[int, bytes], np.ndarray] = {}
+    settled: dict[tuple[int, bytes], BoolArray] = {}
     for i in range(rows.shape[0]):
         mine, own = int(at.worker[sources][i]), int(at.node[sources][i])
         key = (mine, rows[i].tobytes())

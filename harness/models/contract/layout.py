@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from harness.plans import ACKER, Executor, PhysicalPlan, QueryPlan, Worker
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+Span: TypeAlias = "slice[int, int, int]"
+"""Places of neighbours in an array."""
 
 
 class Output(NamedTuple):
@@ -132,7 +134,7 @@ class Layout:
     plan: PhysicalPlan
     executors: tuple[Executor, ...]
     order: tuple[str, ...]
-    of: Mapping[str, slice]
+    of: Mapping[str, Span]
     tasks: Mapping[str, IntArray]
     membership: Mapping[str, FloatArray]
     worker: IntArray
@@ -170,7 +172,7 @@ class Layout:
         return np.array([self.nodes.index(node) for node, _ in self.workers])
 
     @property
-    def ackers(self) -> slice:
+    def ackers(self) -> Span:
         """Positions of the acker executors; empty where the plan has none."""
         return self.of.get(ACKER, slice(len(self), len(self)))
 
@@ -188,7 +190,7 @@ def lay_out(plan: PhysicalPlan) -> Layout:
     for e in plan.executors:
         everyone.setdefault(e.component, []).append(e)
     executors: list[Executor] = []
-    of: dict[str, slice] = {}
+    of: dict[str, Span] = {}
     tasks: dict[str, IntArray] = {}
     membership: dict[str, FloatArray] = {}
     holder: dict[str, IntArray] = {}

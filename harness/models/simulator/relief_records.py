@@ -32,10 +32,6 @@ class ReliefRecords:
     workers: Records
     shares: Floats
 
-    def copies(self) -> dict[str, Records]:
-        """Return those that change while a network is played, as they are at its start."""
-        return {name: getattr(self, name).copy() for name in ("cares", "heard", "workers", "shares")}
-
 
 def require_playable(network: Network) -> None:
     """Decline relief that is not played.

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import ModelDeclined
-from harness.models.contract.layout import FloatArray, IntArray, Layout
+from harness.models.contract.layout import FloatArray, IntArray, Layout, Span
 
 BoolArray = NDArray[np.bool_]
 
@@ -52,11 +52,11 @@ class Delays:
     emission: FloatArray
 
     @property
-    def sinks(self) -> tuple[slice, ...]:
+    def sinks(self) -> tuple[Span, ...]:
         """Positions of each sink component's executors."""
         return tuple(self.layout.of[name] for name in self.layout.plan.query_plan.sinks)
 
-    def upstream(self) -> list[slice]:
+    def upstream(self) -> list[Span]:
         """Positions of the components that are no sinks, the last first."""
         sinks = self.layout.plan.query_plan.sinks
         return [self.layout.of[name] for name in reversed(self.layout.order) if name not in sinks]
@@ -165,7 +165,7 @@ def longest_complete_ms(delays: Delays) -> dict[str, float]:
     for name in layout.plan.query_plan.spouts:
         at = layout.of[name]
         init = delays.hop_ms[at][:, ackers]  # the spout's send thread is in the path and in the init delay
-        streams: dict[str, list[slice]] = {}
+        streams: dict[str, list[Span]] = {}
         for stream in layout.plan.query_plan.outputs(name):
             streams.setdefault(stream.stream, []).append(layout.of[stream.target])
         for targets in streams.values():
@@ -179,7 +179,7 @@ def longest_complete_ms(delays: Delays) -> dict[str, float]:
     return {"": float(np.mean(everything))} | {k: float(np.mean(v)) for k, v in found.items()}
 
 
-def _longest(delays: Delays, at: slice, to: slice, rest: FloatArray) -> FloatArray:
+def _longest(delays: Delays, at: Span, to: Span, rest: FloatArray) -> FloatArray:
     """Return, for executors ``at`` and each acker, the longest way on through executors ``to``."""
     way = delays.hop_ms[at, to, None] + rest[None, to]
     return np.asarray(np.where(delays.routing[at, to, None] > 0, way, -np.inf).max(axis=1))
