@@ -224,7 +224,7 @@ def live_sizes(batching: Batching) -> str:
     >>> live_sizes({"spout:default": BatchSize(size=5), "bolt:a:b": BatchSize(size=1)})
     '{"spout": {"default": {"size": 5, "flush_ms": 5}}, "bolt": {"a:b": {"size": 1, "flush_ms": 5}}}'
     """
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, object]] = {}
     for name, size in batching.items():
         component, _, stream = name.partition(":")
         found.setdefault(component, {})[stream] = size.model_dump()
