@@ -197,9 +197,7 @@ def _by_source(rows: pd.DataFrame, plans: Sequence[tuple[int, ...]]) -> Floats:
     return table.reindex(columns=range(len(plans))).dropna().to_numpy(dtype=np.float64)
 
 
-def rank_plans(
-    model: str, predicted_ms: Floats, measured_ms: Floats, noise_ms: Floats
-) -> PlanRanking:
+def rank_plans(model: str, predicted_ms: Floats, measured_ms: Floats, noise_ms: Floats) -> PlanRanking:
     """Judge a model's ranking.
 
     Parameters
