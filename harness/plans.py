@@ -44,6 +44,9 @@ class Frozen(BaseModel):
         return found
 
 
+WindowKind = Literal["count", "time"]
+
+
 class Window(Frozen):
     """A window of a bolt; ``length`` and ``slide`` are tuples (count) or milliseconds (time).
 
@@ -62,7 +65,7 @@ class Window(Frozen):
     True
     """
 
-    kind: Literal["count", "time"]
+    kind: WindowKind
     length: Positive
     slide: Positive
 

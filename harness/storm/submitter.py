@@ -15,6 +15,7 @@ from harness.errors import ClusterError, UsageError
 from harness.machine.class_archive import class_archive
 from harness.machine.java_environment import without_jvm_options
 from harness.machine.servers import ServerHomes
+from harness.plans import WindowKind
 from harness.topologies.jar import MAIN_HEAP_MB
 
 WAIT_S = 60.0
@@ -28,7 +29,7 @@ class SubmitterWindow(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    kind: Literal["count", "time"]
+    kind: WindowKind
     length: int
     slide: int
 
