@@ -11,6 +11,7 @@ from math import ceil, sqrt
 from typing import Literal
 
 from harness.experiments.precision import critical
+from harness.plans import WindowKind
 
 WINDOW_FATE = 3.0
 """Share of fate to plan with behind a count window.
@@ -116,7 +117,7 @@ def check_precision(
 
 
 def check_window(
-    kind: Literal["count", "time"],
+    kind: WindowKind,
     length: int,
     slide: int,
     max_spout_pending: int | None,
