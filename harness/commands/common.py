@@ -137,7 +137,7 @@ shared_loopback_option = click.option(
 step_option = click.option(
     "--step", type=int, metavar="N", help="The measured step to start from (default: the first)."
 )
-"""Of ``open_measured_step``, as ``rate_option``."""
+"""This option and ``rate_option`` are of ``open_measured_step``."""
 rate_option = click.option(
     "--rate",
     type=click.FloatRange(0, min_open=True),

@@ -228,7 +228,7 @@ def _graph(tree: Tree) -> Tree:
 
 
 def _below(tree: Tree, key: str) -> Tree:
-    """Return the mapping at a key, put there where there is none."""
+    """Return the mapping at a key; an empty one is put there if need be."""
     found = tree.get(key)
     if not isinstance(found, dict):
         tree[key] = found = {}
@@ -236,7 +236,7 @@ def _below(tree: Tree, key: str) -> Tree:
 
 
 def _listed(tree: Tree, key: str) -> list[object]:
-    """Return the list at a key, put there where there is none."""
+    """Return the list at a key; an empty one is put there if need be."""
     found = tree.get(key)
     if not isinstance(found, list):
         tree[key] = found = []

@@ -37,11 +37,11 @@ class TunerAnswer(BaseModel):
     decisions: tuple[TuningDecision, ...]
 
     def step(self, now: Mapping[str, object]) -> dict[str, object]:
-        """Return the keys of a step that has what is proposed, given those of the step as it is."""
+        """Return the keys of a step as proposed, given those of the step as measured."""
         return {**now, "executors": self.executors, "workers": self.workers}
 
     def row(self) -> dict[str, object]:
-        """Return what is proposed in words, and the mean latency that is predicted of it."""
+        """Return the proposal in words, with its predicted mean latency."""
         predicted = self.predicted or PredictedOfTuner()
         counts = " ".join(f"{name}:{count}" for name, count in self.executors.items())
         return {
@@ -84,11 +84,11 @@ class SchedulerAnswer(BaseModel):
     workers_restarted: int | None
 
     def step(self, now: Mapping[str, object]) -> dict[str, object]:
-        """Return the keys of a step that has what is proposed, given those of the step as it is."""
+        """Return the keys of a step as proposed, given those of the step as measured."""
         return {**now, "scheduler": self.scheduler, "from": 0}
 
     def row(self) -> dict[str, object]:
-        """Return what is proposed in words, and the mean latency that is predicted of it."""
+        """Return the proposal in words, with its predicted mean latency."""
         means = (by.get("mean", PredictedValue()) for by in self.predicted.values())
         mean = next((m for m in means if m.value is not None), PredictedValue())
         moves = f"{self.executors_moved} executors moved, {self.workers_restarted} workers restarted"

@@ -39,7 +39,7 @@ Row = dict[str, object]
 
 
 class PredictedRow(NamedTuple):
-    """A prediction beside the measured value, and what was judged of it; None where there is no number."""
+    """A prediction beside the measured value, with its judgement; a number that is missing is None."""
 
     value: float | None
     reason: str
@@ -50,7 +50,7 @@ class PredictedRow(NamedTuple):
 
 
 class ActualRow(NamedTuple):
-    """A measured value and its noise; None where there is no number."""
+    """A measured value and its noise; a number that is missing is None."""
 
     value: float | None
     noise: float | None

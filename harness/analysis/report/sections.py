@@ -30,7 +30,7 @@ Row = dict[str, object]
 
 
 class MatrixCell(NamedTuple):
-    """A cell of an error matrix as ``summary.matrices`` makes it; a number is NaN where there is none."""
+    """A cell of an error matrix as ``summary.matrices`` makes it; a number that is missing is NaN."""
 
     judged: int
     comparisons: int

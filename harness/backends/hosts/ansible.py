@@ -166,7 +166,7 @@ def play(
 
 
 class TaskResult(TypedDict, total=False):
-    """A task's result on a host, as far as it is told."""
+    """A task's result on a host: the keys that messages are made of."""
 
     censored: str
     changed: bool
@@ -177,7 +177,7 @@ class TaskResult(TypedDict, total=False):
 
 
 class EventData(TypedDict, total=False):
-    """What an event is about: a task on a host, or all hosts' counts at the end."""
+    """The subject of an event: a task on a host, or all hosts' counts at the end."""
 
     host: str
     task: str

@@ -44,7 +44,7 @@ Progress = Callable[[str], None]
 
 
 class GoModule(TypedDict, total=False):
-    """What ``go mod download -json`` says of a module: its checksum and folder, or an error."""
+    """A line of ``go mod download -json``: a module's checksum and folder, or an error."""
 
     Sum: str
     Dir: str
