@@ -106,7 +106,7 @@ def require_reachable(bootstrap: str, trust: Trust | None = None, timeout_s: flo
         raise ClusterError(f"kafka at {bootstrap}: not reachable: {e}") from e
 
 
-def _security(trust: Trust | None) -> dict[str, Any]:
+def _security(trust: Trust | None) -> dict[str, object]:
     """Return a client's settings of TLS; none in plain text."""
     return {} if trust is None else {"security_protocol": "SSL", "ssl_context": trust.context()}
 
