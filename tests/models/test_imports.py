@@ -16,7 +16,7 @@ ALLOWED = {
     *("harness.errors", "harness.plans", "harness.protocols", "harness.schemas"),
 }
 REGISTRY = {"harness.machine.plug_ins", "inspect"}  # the package itself finds models by name
-COMPILER = {"ast", "hashlib", "importlib", "numba", "numba.core.caching", "os", "pathlib"}
+COMPILER = {"ast", "contextlib", "hashlib", "importlib", "numba", "numba.core.caching", "os", "pathlib"}
 """Keeps compiled code on disk, named after the package's code."""
 RESOURCES = {"json", "importlib"}  # calibration factors are part of the package, in a file of their own
 
