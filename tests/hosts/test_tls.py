@@ -73,7 +73,7 @@ def test_nimbus_refuses_plain_thrift_and_whoever_has_no_certificate(provisioned:
     unknown = Trust(provisioned.state.certificates.certificate())
     with provisioned.network.entered():
         with pytest.raises(ClusterError, match=f"nimbus at {ours.host}:6627"):
-            Nimbus(ours.host)._ask("getClusterInfo", most_ms=5_000)
+            Nimbus(ours.host)._ask(lambda nimbus: nimbus.getClusterInfo(), most_ms=5_000)
         with pytest.raises(UsageError, match=f"nimbus at {ours.host}:6627 wants a certificate of ours: "):
             Nimbus(ours.host, trust=unknown).cluster_summary()
     (listens,) = (
