@@ -19,6 +19,7 @@ from harness.schedulers.balance import BalanceScheduler
 from harness.schedulers.drawn import RandomScheduler
 from harness.schedulers.even import EvenScheduler
 from harness.schedulers.model_guided import ModelGuidedScheduler
+from harness.schedulers.numbered import NumberedScheduler
 from harness.schedulers.r_storm import RStormScheduler
 from harness.schedulers.traffic_cut import TrafficCutScheduler
 
@@ -34,9 +35,12 @@ SCHEDULERS: dict[str, type[Scheduler]] = {
     "model-guided": ModelGuidedScheduler,
     "random": RandomScheduler,
 }
-"""The harness's own schedulers."""
+"""The harness's own schedulers, whose parameters all have defaults."""
 
-_PLUG_INS = PlugIns("scheduler", SCHEDULERS, "harness.schedulers", "docs/schedulers.md")
+BY_NUMBER: dict[str, type[Scheduler]] = {"numbered": NumberedScheduler}
+"""The harness's own that propose nothing unless a number is given: lists of proposals leave them out."""
+
+_PLUG_INS = PlugIns("scheduler", {**SCHEDULERS, **BY_NUMBER}, "harness.schedulers", "docs/schedulers.md")
 
 
 def make_scheduler(asked: str | Mapping[str, object]) -> Scheduler:

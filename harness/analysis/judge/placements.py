@@ -1,7 +1,7 @@
 """Plans with the same counts in different places: how models ranked them, and what their choice costs.
 
-Steps with the same executors, workers and rate are one group; steps of it with the same placement are one
-plan. A model ranks a group's plans from each source step by itself. Kendall's tau counts the pairs of plans
+Steps with the same executors and rate, for which as many workers were asked, are one group; steps of it with
+the same placement are one plan. A model ranks a group's plans from each source step by itself. Kendall's tau counts the pairs of plans
 whose measured means differ by more than their noise. The regret is how much slower, measured, the plan is
 that the model would pick than the best measured one.
 """
@@ -110,10 +110,17 @@ def placement_groups(data: Results) -> tuple[PlacementGroup, ...]:
     groups: dict[tuple[object, ...], list[StepRecord]] = {}
     for step in (s for s in data.run.steps if not s.changes):
         counts = step.plan.start.configuration()
-        key = (step.interval.rate_tps, counts.workers, *sorted(counts.executors.items()))
+        key = (step.interval.rate_tps, _workers(step), *sorted(counts.executors.items()))
         groups.setdefault(key, []).append(step)
     found = (_group(data, steps) for steps in groups.values() if len(steps) > 1)
     return tuple(g for g in found if g is not None)
+
+
+def _workers(step: StepRecord) -> int:
+    """Return the number of workers that were asked for; a scheduler may use others."""
+    if step.asked is None or step.asked.step.tuned_by:  # a tuner says the number itself
+        return len(step.plan.start.workers)
+    return step.asked.step.configuration.workers
 
 
 def _group(data: Results, steps: Sequence[StepRecord]) -> PlacementGroup | None:
@@ -137,17 +144,17 @@ def _group(data: Results, steps: Sequence[StepRecord]) -> PlacementGroup | None:
         predicted = _by_source(of_model, numbers)
         if len(predicted):
             rankings.append(rank_plans(str(model), predicted, means, noise))
-    workers = len(steps[0].plan.start.workers)
-    words = f"{executors(steps[0])}, {workers} worker{'s' * (workers != 1)}, {steps[0].interval.rate_tps:g}/s"
+    workers = _workers(steps[0])
+    asked = f"{workers} worker{'s' * (workers != 1)} asked"
+    words = f"{executors(steps[0])}, {asked}, {steps[0].interval.rate_tps:g}/s"
     plans = tuple(sorted(measured, key=lambda p: p.mean_ms))
     return PlacementGroup(words, measure, plans, tuple(rankings))
 
 
 def _places(step: StepRecord) -> Hashable:
-    """Return where a step's executors were; where Storm's own scheduler placed them, like slots are one."""
-    if step.plan.placement is None:
-        return plan_shape(step.plan.start)
-    return frozenset((e.label, e.worker.label) for e in step.plan.start.executors)
+    """Return where a step's executors were: the slots of a node are alike, and for Storm's own like nodes."""
+    plan = step.plan.start
+    return plan_shape(plan, () if step.plan.placement is None else plan.node_names)
 
 
 def _predictions(data: Results, measure: str) -> pd.DataFrame:

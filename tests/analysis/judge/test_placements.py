@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 from made_records import step_plan
@@ -13,7 +15,7 @@ from harness.analysis.judge.placements import placement_groups, rank_plans
 from harness.analysis.judge.predicting import predict
 from harness.analysis.judge.results import Results
 from harness.analysis.spark.inputs import read_run
-from harness.plans import AskedPlacement
+from harness.plans import AskedPlacement, Worker
 from harness.runs import Run
 
 MEASURED_MS = np.array([10.0, 20.0, 20.1, 40.0])
@@ -46,35 +48,46 @@ def test_without_pairs_that_differ_there_is_no_tau() -> None:
 
 @pytest.fixture(scope="module")
 def placed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """Three steps with the same counts; the second one's executors are each in the next worker."""
-    steps = [FakeStep(2, latency_ms=lognormal(m)) for m in (12.0, 9.0, 12.1)]
+    """Five steps for which the same was asked: two by Storm's own scheduler, the others placed.
+
+    Of these the first has each executor in the next worker, the second the same with the slots of each node
+    exchanged, and the third has all in one of the four workers.
+    """
+    steps = [FakeStep(2, latency_ms=lognormal(m)) for m in (12.0, 9.0, 12.1, 9.1, 6.0)]
     path = build(tmp_path_factory.mktemp("placed") / "placed", FakeRun(steps=steps))
-    _turn(Run(path), 1)
+    a, b, c, d = Run(path).plan(0).start.workers
+    assert (a.node, c.node) == (b.node, d.node)
+    _move(Run(path), 1, {a: b, b: c, c: d, d: a})
+    _move(Run(path), 3, {a: a, b: d, c: c, d: b})
+    _move(Run(path), 4, dict.fromkeys((a, b, c, d), a))
     predict(Run(path), ("no-change",))
     return compute(spark, read_run(path))
 
 
-def _turn(run: Run, step: int) -> None:
+def _move(run: Run, step: int, to: Mapping[Worker, Worker]) -> None:
     plan = run.plan(step)
-    workers = plan.start.workers
-    following = dict(zip(workers, workers[1:] + workers[:1], strict=True))
-    everyone = tuple(e.model_copy(update={"worker": following[e.worker]}) for e in plan.start.executors)
+    everyone = tuple(e.model_copy(update={"worker": to[e.worker]}) for e in plan.start.executors)
     there = plan.start.model_copy(update={"executors": everyone})
     asked = AskedPlacement(by="by-test", workers={e.label: e.worker.label for e in everyone})
-    changed = step_plan(there, asked=plan.asked, placement=asked)
+    changed = step_plan(there, placement=asked)
     (run.step_path(step) / "plan.json").write_text(changed.model_dump_json(), encoding="utf-8")
 
 
-def test_plans_of_the_same_counts_are_compared(placed: Results) -> None:
+def test_plans_for_which_the_same_was_asked_are_compared(placed: Results) -> None:
     """The best one first; of a model that says the same of every plan no pair is ranked right or wrong."""
     (group,) = placement_groups(placed)
-    assert [(p.placed_by, p.steps) for p in group.plans] == [("by-test", (1,)), ("Storm's own", (0, 2))]
-    assert group.plans[0].mean_ms < group.plans[1].mean_ms
+    assert group.words == "2 each, 4 workers asked, 50/s"
+    assert [(p.placed_by, p.steps) for p in group.plans] == [
+        ("by-test", (4,)),
+        ("by-test", (1, 3)),
+        ("Storm's own", (0, 2)),
+    ]
+    assert group.plans[1].mean_ms < group.plans[2].mean_ms
     costs = group.plans[0].costs
     assert costs is not None
     assert costs.executors_moved == 0
     ranking = next(r for r in group.rankings if r.model == "no-change")
-    assert (ranking.sources, ranking.tau) == (3, 0.0)
+    assert (ranking.sources, ranking.tau) == (5, 0.0)
 
 
 def test_repeats_of_one_placement_are_no_comparison(results: Results) -> None:
