@@ -148,7 +148,10 @@ class Campaign:
         finished, declined = set(self._run.finished_steps), set(self._run.declined_steps)
         try:
             for step in self._steps:
-                if step.index not in finished | declined and (asked := self._ask_planner(step)):
+                if step.index in finished | declined:
+                    continue
+                self._altered |= self._deployment.restore_nodes()  # however a step that changed them ended
+                if asked := self._ask_planner(step):
                     self._carry_out_step(step, asked, [s for s in self._steps if s.index in finished])
                     finished.add(step.index)
         except ClusterError:
@@ -219,7 +222,6 @@ class Campaign:
                 self._write(
                     self._drain(AttemptSettled(up, outcome, self._deployment.plan(), settled_ns)), periods
                 )
-                self._restore_nodes(step)
                 self._altered |= any(p.asked_batches is not None for p in periods)
                 return
             rejected.append(outcome)
@@ -233,13 +235,6 @@ class Campaign:
     def _adapt(self, step: Step) -> AdaptSpec | None:
         """Return who changes the plan of a step while it is measured; None where it stays."""
         return self._experiment.steps.plan[step.spec].adapt
-
-    def _restore_nodes(self, step: Step) -> None:
-        """Have the nodes again that the cluster began with, after a step in which they came and went."""
-        adapt = self._adapt(step)
-        if adapt is not None and adapt.nodes is not None:
-            self._deployment.restore_nodes()
-            self._altered = True
 
     def _measure(
         self, up: AttemptUp, periods: list[AdaptedPeriod], *, last: bool

@@ -121,8 +121,8 @@ class Deployment(Protocol):
     def end_nodes(self, names: Sequence[str]) -> None:
         """End nodes without executors; raises ClusterError where one has any."""
 
-    def restore_nodes(self) -> None:
-        """Remove the topology, and have the nodes again that the cluster began with."""
+    def restore_nodes(self) -> bool:
+        """Have the nodes again that the cluster began with; True where that removed the topology."""
 
     def check(self) -> None:
         """Raise ClusterError when a server has died."""

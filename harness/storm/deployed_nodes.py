@@ -45,7 +45,16 @@ class NodesOfDeployment:
                 raise ClusterError(f"{node.name} is not empty: it has executors of {self._name}")
         self._cluster.end_nodes(names)
 
-    def restore_nodes(self) -> None:
-        """Remove the topology, and have the nodes again that the cluster began with."""
+    def restore_nodes(self) -> bool:
+        """Have the nodes again that the cluster began with.
+
+        Returns
+        -------
+        bool
+            True where others were there: the topology was removed first.
+        """
+        if self._cluster.nodes == self._cluster.first_nodes:
+            return False
         self._cluster.nimbus.kill(self._name, wait_s=COMMIT_WAIT_S)
         self._cluster.restore_nodes()
+        return True

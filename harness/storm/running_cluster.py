@@ -40,6 +40,10 @@ class RunningCluster(PlanFolder, Protocol):
         """Its worker nodes by now."""
 
     @property
+    def first_nodes(self) -> tuple[WorkerNode, ...]:
+        """Worker nodes that it began with."""
+
+    @property
     def possible_nodes(self) -> tuple[WorkerNode, ...]:
         """Worker nodes that it has or may have, in the order in which they come."""
 
@@ -107,6 +111,11 @@ class FixedNodes:
     """Worker nodes of a cluster to which none comes, and from which none goes."""
 
     nodes: tuple[WorkerNode, ...]
+
+    @property
+    def first_nodes(self) -> tuple[WorkerNode, ...]:
+        """Those that it has."""
+        return self.nodes
 
     @property
     def possible_nodes(self) -> tuple[WorkerNode, ...]:

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 
 import pytest
 from made_runs import placed
-from recorded_world import EXPERIMENT, World, carried_out, measuring, stops_in_the_third
+from recorded_world import EXPERIMENT, STEADY, World, carried_out, measuring, stops_in_the_third
 
-from harness.errors import ClusterError, StepDeclined
+from harness.errors import ClusterError, StepDeclined, StepInvalid
 from harness.experiments import campaign
 from harness.experiments.adapted_periods import NO_PLAN, AdaptedPeriod, AskedChange, PeriodDecision
 from harness.experiments.config import Step
 from harness.experiments.contracts import AskedStep, Progress, unplanned
 from harness.experiments.loading import load
+from harness.experiments.measuring import MeasuredInterval
 from harness.plans import AskedPlacement, Backpressure, BatchSize, Relief, TopologyConfiguration
 from harness.runs import Run
 
@@ -98,18 +99,56 @@ def test_a_placement_that_never_comes_says_what_it_waits_for(
         carried_out(world, run, monkeypatch, planner=second_turned)
 
 
+SCALING = load(
+    "quick",
+    [
+        "steps.plan=[{executors: 1}, {executors: 2, adapt: {scheduler: even, nodes: [2, 3]}}, {executors: 4}]",
+    ],
+)
+
+
+def changes_asked(world: World) -> list[str]:
+    return [a for a in world.asked if a.startswith(("submit", "rebalance", "restore", "plan"))]
+
+
 @pytest.mark.parametrize(
-    ("nodes", "next_step"), [(", nodes: [2, 3]", ["restore nodes", "submit 4"]), ("", ["rebalance 4"])]
+    ("came", "next_step"), [(True, ["restore nodes", "submit 4"]), (False, ["rebalance 4"])]
 )
 def test_after_a_step_whose_nodes_came_and_went_the_next_is_a_submission_of_its_own(
-    world: World, run: Run, monkeypatch: pytest.MonkeyPatch, nodes: str, next_step: list[str]
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch, came: bool, next_step: list[str]
 ) -> None:
-    plan = f"[{{executors: 1}}, {{executors: 2, adapt: {{scheduler: even{nodes}}}}}, {{executors: 4}}]"
-    carried_out(world, run, monkeypatch, experiment=load("quick", [f"steps.plan={plan}"]))
-    changes = [a for a in world.asked if a.startswith(("submit", "rebalance", "restore"))]
-    assert changes == ["submit 1", "rebalance 2", *next_step]
+    def measured(n: int) -> MeasuredInterval:
+        world.other_nodes = came and n == 1
+        return STEADY
+
+    carried_out(world, run, monkeypatch, measured, experiment=SCALING)
+    assert changes_asked(world) == ["submit 1", "rebalance 2", *next_step]
     assert run.quality(1).adaptation is not None
-    assert run.interval(2).submission == ("fresh" if nodes else "rebalance")
+    assert run.interval(2).submission == ("fresh" if came else "rebalance")
+
+
+def test_nodes_are_the_first_ones_again_before_a_step_is_planned_however_the_last_one_ended(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node came in the second step, whose measurements cannot be used; the cluster stays up."""
+
+    def planned(step: Step) -> AskedStep:
+        world.asked.append(f"plan {step.index}")
+        return unplanned(step)
+
+    def unusable_in_the_second(n: int) -> MeasuredInterval:
+        if n == 1:
+            world.other_nodes = True
+            raise StepInvalid("no latency")
+        return STEADY
+
+    with pytest.raises(StepInvalid, match="no latency"):
+        carried_out(world, run, monkeypatch, unusable_in_the_second, experiment=SCALING, planner=planned)
+    assert run.finished_steps == (0,)
+    world.asked.clear()
+    carried_out(world, run, monkeypatch, experiment=SCALING, planner=planned)
+    assert changes_asked(world)[:3] == ["restore nodes", "plan 1", "submit 1"]
+    assert run.finished_steps == (0, 1, 2)
 
 
 BATCHED = {"spout": BatchSize(size=50)}

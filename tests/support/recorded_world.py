@@ -53,6 +53,7 @@ class World:
         self.placement: AskedPlacement | None = None
         self.obeys = True
         self.applies = True
+        self.other_nodes = False
         self._of_step = gathered(rate_tps=100, out_tps=100)
 
     def _apply(self, how: str, configuration: TopologyConfiguration) -> None:
@@ -120,9 +121,12 @@ class World:
     def check_start(self) -> None:
         pass
 
-    def restore_nodes(self) -> None:
-        self.asked.append("restore nodes")
-        self.in_force = None
+    def restore_nodes(self) -> bool:
+        changed, self.other_nodes = self.other_nodes, False
+        if changed:
+            self.asked.append("restore nodes")
+            self.in_force = None
+        return changed
 
     def begin_step(self) -> None:
         self.asked.append("begin")

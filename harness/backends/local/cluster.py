@@ -105,6 +105,11 @@ class LocalCluster:
         return self._nodes.there
 
     @property
+    def first_nodes(self) -> tuple[WorkerNode, ...]:
+        """Worker nodes that it began with."""
+        return self._nodes.first
+
+    @property
     def possible_nodes(self) -> tuple[WorkerNode, ...]:
         """Worker nodes that it has or may have, in the order in which they come."""
         return self._nodes.possible
@@ -140,8 +145,8 @@ class LocalCluster:
 
     def restore_nodes(self) -> None:
         """Have the nodes again that it began with; those that it loses have no workers."""
-        self.end_nodes([node.name for node in self.nodes if node not in self._nodes.first])
-        self.add_nodes([node.name for node in self._nodes.first])
+        self.end_nodes([node.name for node in self.nodes if node not in self.first_nodes])
+        self.add_nodes([node.name for node in self.first_nodes])
 
     @property
     def bootstrap(self) -> str:
