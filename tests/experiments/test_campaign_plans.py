@@ -99,12 +99,8 @@ def test_a_placement_that_never_comes_says_what_it_waits_for(
         carried_out(world, run, monkeypatch, planner=second_turned)
 
 
-SCALING = load(
-    "quick",
-    [
-        "steps.plan=[{executors: 1}, {executors: 2, adapt: {scheduler: even, nodes: [2, 3]}}, {executors: 4}]",
-    ],
-)
+SCALES = "{executors: 2, adapt: {scheduler: even, nodes: [2, 3]}}"
+SCALING = load("quick", [f"steps.plan=[{{executors: 1}}, {SCALES}, {{executors: 4}}]"])
 
 
 def changes_asked(world: World) -> list[str]:

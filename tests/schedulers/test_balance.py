@@ -67,9 +67,15 @@ def test_executors_of_a_node_that_is_gone_move_first() -> None:
     configuration = one_each(TOPOLOGY, 2)
     proposal = make_scheduler("balance").propose(TOPOLOGY, configuration, left, LOPSIDED)
     assert set(where(proposal.plan).values()) == {"node-2", "node-3"}
-    asked = {"name": "balance", "max_migration_cost": 2}
-    with pytest.raises(SchedulerDeclined, match="3 executors are on slots that are gone, and 2 may move"):
-        make_scheduler(asked).propose(TOPOLOGY, configuration, left, LOPSIDED)
+
+
+@pytest.mark.parametrize("name", ["balance", "albic"])
+@pytest.mark.parametrize("budget", [0, 2])
+def test_a_killed_node_with_more_executors_than_may_move_is_infeasible(name: str, budget: int) -> None:
+    asked = {"name": name, "max_migration_cost": budget}
+    words = f"3 executors are on slots that are gone, and {budget} may move"
+    with pytest.raises(SchedulerDeclined, match=words):
+        make_scheduler(asked).propose(TOPOLOGY, one_each(TOPOLOGY, 2), NODES[1:], LOPSIDED)
 
 
 def test_no_budget_and_a_node_over_twice_the_mean_is_infeasible() -> None:

@@ -80,7 +80,9 @@ def test_a_number_that_cannot_be_is_one_line(keys: dict[str, int], words: str) -
 
 
 def test_it_conforms() -> None:
-    assert_scheduler_conforms(make_scheduler({"name": "numbered", "number": 3}), question_of(example().source))
+    assert_scheduler_conforms(
+        make_scheduler({"name": "numbered", "number": 3}), question_of(example().source)
+    )
 
 
 def test_the_experiment_measures_each_of_41_placements() -> None:

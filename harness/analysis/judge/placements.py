@@ -1,9 +1,9 @@
 """Plans with the same counts in different places: how models ranked them, and what their choice costs.
 
 Steps with the same executors and rate, for which as many workers were asked, are one group; steps of it with
-the same placement are one plan. A model ranks a group's plans from each source step by itself. Kendall's tau counts the pairs of plans
-whose measured means differ by more than their noise. The regret is how much slower, measured, the plan is
-that the model would pick than the best measured one.
+the same placement are one plan. A model ranks a group's plans from each source step by itself. Kendall's tau
+counts the pairs of plans whose measured means differ by more than their noise. The regret is how much slower,
+measured, the plan is that the model would pick than the best measured one.
 """
 
 from __future__ import annotations

@@ -75,6 +75,17 @@ class PinnedSchedulerTest {
     }
 
     @Test
+    void aNimbusThatStartsAgainKeepsThePlan() {
+        Passes nimbus = new Passes(folder);
+        nimbus.plan(T, 7, PLAN);
+        Map<String, Map<String, String>> assigned = nimbus.pass(nodes(), topologies(), Map.of());
+        nimbus.restart();
+        assertEquals(assigned, nimbus.pass(nodes(), topologies(), assigned));
+        assertEquals(Set.of(), nimbus.touched);
+        assertEquals(PLACED, nimbus.status(T));
+    }
+
+    @Test
     void aNodeWithoutANameGoesByItsHost() {
         Map<String, Double> resources = Map.of(Config.SUPERVISOR_CPU_CAPACITY, 400.0, Config.SUPERVISOR_MEMORY_CAPACITY_MB, 4096.0);
         List<SupervisorDetails> unnamed = List.of(new SupervisorDetails("s-9", "here", null, List.of(6700), resources));
