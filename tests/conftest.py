@@ -8,6 +8,8 @@ examples are new ones each time, so that somebody who develops finds what nobody
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 from budgets import CIRCLE, belongs, budget
@@ -27,6 +29,12 @@ settings.load_profile({"quick": "quick", "rest": "ci"}.get(CIRCLE, "dev"))
 def _lock_of_these_tests(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Commands of tests are not refused for what else is measured: whether they disturb it is not asked."""
     os.environ[machine_lock.PLACE] = str(tmp_path_factory.mktemp("locks"))
+
+
+@pytest.fixture
+def figure(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Keeps what a test found, for its row in docs/reliability.md (scripts/reliability.py)."""
+    return partial(record_property, "figure")
 
 
 class OneSpark(LoadFileScheduling):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -71,12 +72,13 @@ def test_a_run_goes_on_with_what_it_began_with(stopped: Run) -> None:
     ],
 )
 def test_an_experiment_that_was_changed_is_refused_by_its_key(
-    before: str, after: str, key: str, stopped: Run
+    before: str, after: str, key: str, stopped: Run, figure: Callable[[str], None]
 ) -> None:
     yaml = stopped.path / "experiment.yaml"
     assert before in yaml.read_text()
     yaml.write_text(yaml.read_text().replace(before, after))
     assert f"step 0 was measured with another: experiment: {key}" in refusal(stopped)
+    figure(f"experiment: {key}")
 
 
 def test_models_may_be_asked_that_were_not_before(stopped: Run) -> None:
@@ -93,11 +95,14 @@ def test_models_may_be_asked_that_were_not_before(stopped: Run) -> None:
         ({"code": "0"}, "another: code: the harness's own is another"),
     ],
 )
-def test_another_machine_or_code_is_refused(update: dict[str, object], says: str, stopped: Run) -> None:
+def test_another_machine_or_code_is_refused(
+    update: dict[str, object], says: str, stopped: Run, figure: Callable[[str], None]
+) -> None:
     kept = of_step(stopped.step_path(0))
     assert kept is not None
     (stopped.step_path(0) / PROVENANCE).write_text(kept.model_copy(update=update).model_dump_json())
     assert says in refusal(stopped)
+    figure(says.removeprefix("another: "))
 
 
 def test_a_step_from_before_it_was_kept_is_refused_and_can_be_read(stopped: Run) -> None:

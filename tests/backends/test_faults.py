@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -84,7 +84,9 @@ def test_what_is_stopped_goes_on_and_what_is_killed_is_gone(tmp_path: Path) -> N
             assert killed.wait(30) == -signal.SIGKILL
 
 
-def test_what_is_stopped_goes_on_when_who_stopped_it_is_killed(tmp_path: Path) -> None:
+def test_what_is_stopped_goes_on_when_who_stopped_it_is_killed(
+    tmp_path: Path, figure: Callable[[str], None]
+) -> None:
     asker = """
 import sys
 from harness.backends.faults import done_to
@@ -103,6 +105,7 @@ with done_to(Fault(at_s=0, stop="broker", for_s=1), int(sys.argv[1])) as done:
             until(lambda: seen.status() == psutil.STATUS_STOPPED, "the broker is stopped")
             asking.kill()
         until(lambda: seen.status() != psutil.STATUS_STOPPED, "the broker goes on")
+        figure(f"who stopped it was killed: {seen.status()}")
 
 
 def test_a_process_that_has_ended_cannot_be_stopped() -> None:

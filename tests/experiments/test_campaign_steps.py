@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -72,7 +73,7 @@ def test_what_probes_saw_is_asked_for_once_a_step_when_it_is_over(
 
 
 def test_a_generator_that_left_messages_out_is_measured_again_and_then_invalid(
-    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch, figure: Callable[[str], None]
 ) -> None:
     """It stalls for the last 6 of 40 s until it is told to stop: 100 messages/s make 600."""
     monkeypatch.setattr(step_traffic, "HANDED_OVER_MOST_S", 0.0)
@@ -87,16 +88,18 @@ def test_a_generator_that_left_messages_out_is_measured_again_and_then_invalid(
     assert found is not None
     assert not found.ok
     assert found.detail.startswith(says)
+    figure(says)
 
 
 def test_a_step_whose_clock_was_set_is_measured_again_and_then_invalid(
-    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch, figure: Callable[[str], None]
 ) -> None:
     moved = on_machine(clock_offset_start_ns=10**18, clock_offset_end_ns=10**18 - 6_000_000_000)
     carried_out(world, run, monkeypatch, lambda n: moved if n < 2 else STEADY)
     says = "the time of day was set back by 6000 ms in the interval, and at most 100 ms are allowed"
     (rejected,) = interval(run, 0)["rejected"]
     assert rejected["reason"] == f"clocks: {says}"
+    figure(says)
     assert run.quality(0).clocks == Finding(ok=False, detail=says)
     kept = run.interval(0)
     assert (kept.clock_offset_start_ns, kept.clock_offset_end_ns) == (10**18, 10**18 - 6_000_000_000)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from waiting_world import World
 
@@ -52,7 +54,11 @@ def measured_on(
     ],
 )
 def test_a_worker_that_dies_just_before_the_end_is_named(
-    after_s: float, again_after_s: float, says: str, monkeypatch: pytest.MonkeyPatch
+    after_s: float,
+    again_after_s: float,
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    figure: Callable[[str], None],
 ) -> None:
     """It is silent from then on, and its successor is there seconds after the last look at the interval."""
     whole = measured_on(World(), monkeypatch)
@@ -65,6 +71,7 @@ def test_a_worker_that_dies_just_before_the_end_is_named(
                 measured_on(world, monkeypatch)
         else:
             assert measured_on(world, monkeypatch, tolerant=tolerant).disturbance == says
+    figure(says)
 
 
 def test_where_the_rate_changes_the_interval_begins_at_a_time_that_is_known_before(
@@ -99,15 +106,17 @@ def test_the_time_of_day_is_compared_with_the_monotonic_clock_at_both_ends(
     assert says in found.detail
 
 
-def test_stolen_time_is_that_between_the_readings_at_both_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stolen_time_is_that_between_the_readings_at_both_ends(
+    monkeypatch: pytest.MonkeyPatch, figure: Callable[[str], None]
+) -> None:
     """Of 40 s of two cores in 20 s, 10 s were used and 8 s stolen: 25 % and 20 %."""
     cpu = (CpuTimes(100.0, 1000.0, 50.0), CpuTimes(110.0, 1022.0, 58.0))
     measured = measured_on(World(cpu=cpu), monkeypatch)
     assert (measured.machine.busy_pct, measured.machine.steal_pct) == (25.0, 20.0)
     assert not EXPERIMENT.measure.steal_pct.finding(measured.machine.steal_pct).ok
-    assert machine_faults.shortcoming(measured.machine, EXPERIMENT.measure.steal_pct).startswith(
-        "stolen: 20.0 %"
-    )
+    said = machine_faults.shortcoming(measured.machine, EXPERIMENT.measure.steal_pct)
+    assert said.startswith("stolen: 20.0 %")
+    figure(said.removeprefix("stolen: "))
 
 
 def test_a_cluster_that_came_up_in_the_interval_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,12 +81,13 @@ def taken(wait: bool = False, say: Callable[[str], None] = print) -> MachineLock
 
 @pytest.mark.parametrize("program", [(HOLDER,), (HANDED_ON, HOLDER)], ids=["one process", "handed on"])
 def test_a_second_run_is_refused_by_name_until_the_first_has_measured(
-    start: Callable[..., subprocess.Popen[str]], program: tuple[str, ...]
+    start: Callable[..., subprocess.Popen[str]], program: tuple[str, ...], figure: Callable[[str], None]
 ) -> None:
     first = start(*program)
     with pytest.raises(UsageError) as refused:
         taken()
     assert refused.value.exit_status == 2
+    figure(f"a second one: exit status {refused.value.exit_status}")
     says = f"process {first.pid} is measuring runs/quick/20260102T030405Z on this machine"
     assert refused.value.message == says
     assert "--wait" in refused.value.hint
@@ -96,7 +97,9 @@ def test_a_second_run_is_refused_by_name_until_the_first_has_measured(
     assert first.poll() is None
 
 
-def test_who_waits_says_so_and_measures_next(start: Callable[..., subprocess.Popen[str]]) -> None:
+def test_who_waits_says_so_and_measures_next(
+    start: Callable[..., subprocess.Popen[str]], figure: Callable[[str], None]
+) -> None:
     first = start(HOLDER)
     said: list[str] = []
     waiting, has_it = threading.Event(), threading.Event()
@@ -117,6 +120,7 @@ def test_who_waits_says_so_and_measures_next(start: Callable[..., subprocess.Pop
     assert has_it.wait(60)
     thread.join()
     (line,) = said
+    figure(f"one that waits: {len(said)} line, then the lock")
     assert line.startswith(f"process {first.pid} is measuring runs/quick/20260102T030405Z on this machine: ")
 
 
@@ -148,17 +152,19 @@ def test_a_link_in_its_place_is_not_followed(place: Path, tmp_path: Path) -> Non
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_cluster_that_comes_up_is_seen_in_each_interval_that_it_came_up_in() -> None:
+def test_a_cluster_that_comes_up_is_seen_in_each_interval_that_it_came_up_in(
+    figure: Callable[[str], None],
+) -> None:
     before = time.monotonic_ns()
     assert came_up(0, before) == []
     with coming_up():
         during = time.monotonic_ns()
         assert came_up(before, during) == [os.getpid()]  # it may still be starting
     after = time.monotonic_ns()
-    assert ThisMachine().came_up(before, during) == [os.getpid()]
-    assert ThisMachine().came_up(during, after) == [os.getpid()]
-    assert came_up(after, after + 10**9) == []
-    assert came_up(0, before) == []
+    intervals = ((0, before), (before, during), (during, after), (after, after + 10**9))
+    found = [ThisMachine().came_up(*interval) for interval in intervals]
+    assert found == [[], [os.getpid()], [os.getpid()], []]
+    figure(f"seen in {sum(map(bool, found))} of {len(found)} intervals")
 
 
 def test_what_is_no_cluster_is_left_out(place: Path) -> None:

@@ -79,7 +79,9 @@ def lasted_ms(made: FaultMade) -> float:
     return (made.until_ns - made.at_ns) / 1e6
 
 
-def test_each_step_is_measured_once_with_its_faults_and_is_no_evidence(run: Run) -> None:
+def test_each_step_is_measured_once_with_its_faults_and_is_no_evidence(
+    run: Run, figure: Callable[[str], None]
+) -> None:
     assert run.finished_steps == tuple(range(len(FAULTS)))
     record = read_raw(run.path)
     found = run_checks(record, {s.index: Samples(values=100) for s in record.steps})
@@ -95,6 +97,7 @@ def test_each_step_is_measured_once_with_its_faults_and_is_no_evidence(run: Run)
             assert float(str(asked["at_s"])) <= (made.at_ns - interval.start_ns) / 1e9
             assert made.at_ns < interval.end_ns
             assert made.done in told.detail
+    figure(f"{sum(map(len, FAULTS))} faults in {len(FAULTS)} steps")
 
 
 def crossings(run: Run, step: int) -> list[tuple[int, int]]:
@@ -109,9 +112,7 @@ def crossings(run: Run, step: int) -> list[tuple[int, int]]:
     ]
 
 
-def test_tuples_took_the_slow_link_while_it_was_slow(
-    run: Run, record_property: Callable[[str, object], None]
-) -> None:
+def test_tuples_took_the_slow_link_while_it_was_slow(run: Run, figure: Callable[[str], None]) -> None:
     made = made_in(run, LINK)[SLOW]
     lasted_ms(made)
     assert made.at_ns is not None
@@ -122,14 +123,10 @@ def test_tuples_took_the_slow_link_while_it_was_slow(
     assert len(slow) > RATE_TPS
     assert min(slow) >= DELAY_MS
     assert sorted(before)[len(before) // 2] < DELAY_MS / 2
-    record_property(
-        "figure", f"{len(slow)} tuples, each at least {min(slow):.1f} ms; before {min(before):.1f} ms"
-    )
+    figure(f"{len(slow)} tuples, each at least {min(slow):.1f} ms; before {min(before):.1f} ms")
 
 
-def test_what_stood_still_shows_and_nothing_is_lost(
-    run: Run, record_property: Callable[[str, object], None]
-) -> None:
+def test_what_stood_still_shows_and_nothing_is_lost(run: Run, figure: Callable[[str], None]) -> None:
     stood = lasted_ms(made_in(run, LINK)[STILL_WORKER])
     rows = read_table(run.step_path(LINK) / "latency.parquet")
     latest = max(rows.filter(rows["in_interval"])["scheduled_ms"].to_pylist())
@@ -139,28 +136,32 @@ def test_what_stood_still_shows_and_nothing_is_lost(
     assert quality.plan_unchanged.ok, quality.plan_unchanged.detail
     assert quality.ledger.balanced, quality.ledger
     assert quality.ledger.lost == 0, quality.ledger
-    record_property("figure", f"{stood:.0f} ms: longest {latest:.0f} ms")
+    figure(f"{stood:.0f} ms: longest {latest:.0f} ms")
 
 
-def test_a_hosts_disk_was_full(run: Run, record_property: Callable[[str, object], None]) -> None:
+def test_a_hosts_disk_was_full(run: Run, figure: Callable[[str], None]) -> None:
     (made,) = made_in(run, FILLED)
     assert lasted_ms(made) >= 4000
     quality = run.quality(FILLED)
     node = next(n for n in run.plan(FILLED).start.nodes if n.name == "node-2")
     assert f"{node.address}:" in quality.plan_unchanged.detail
-    record_property("figure", f"{made.done}; {quality.plan_unchanged.detail}")
+    figure(f"{made.done}; {quality.plan_unchanged.detail}")
     assert quality.ledger.balanced, quality.ledger
 
 
-def test_a_worker_that_was_killed_is_named(run: Run) -> None:
+def test_a_worker_that_was_killed_is_named(run: Run, figure: Callable[[str], None]) -> None:
     found = run.quality(KILLED).plan_unchanged
     assert not found.ok
+    figure(found.detail)
     node = next(n for n in run.plan(KILLED).start.nodes if n.name == "node-1")
     assert f"{node.address}:" in found.detail
 
 
-def test_nothing_of_the_faults_stays_on_the_hosts(hosts: Provisioned, run: Run) -> None:
+def test_nothing_of_the_faults_stays_on_the_hosts(
+    hosts: Provisioned, run: Run, figure: Callable[[str], None]
+) -> None:
     assert run.finished_steps == tuple(range(len(FAULTS)))
+    free_mb = {}
     for name in ("node-1", "node-2"):
         links = hosts.in_sandbox("ip", "-netns", name, "-brief", "link")
         assert {line.split()[0].partition("@")[0] for line in links.splitlines()} == {"lo", "eth0"}
@@ -170,5 +171,6 @@ def test_nothing_of_the_faults_stays_on_the_hosts(hosts: Provisioned, run: Run) 
             if psutil.Process(pid).status() == psutil.STATUS_STOPPED
         ]
         assert stopped == []
-        free = hosts.on(name, "df --output=avail -B1M / | tail -1")
-        assert int(free.stdout) > 500
+        free_mb[name] = int(hosts.on(name, "df --output=avail -B1M / | tail -1").stdout)
+        assert free_mb[name] > 500
+    figure("; ".join(f"{name}: no process stopped, {mb} MB free" for name, mb in free_mb.items()))

@@ -30,14 +30,14 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
 
 @pytest.mark.parametrize("part", PARTS)
 def test_a_killed_part_ends_the_run_with_what_it_has_in_one_line(
-    ended: dict[str, Ended], part: str, record_property: Callable[[str, object], None]
+    ended: dict[str, Ended], part: str, figure: Callable[[str], None]
 ) -> None:
     found = ended[part]
     stopped_with_what_it_had(found, ended["zookeeper"]["first"])
     assert error_of(found["said"]).startswith(PARTS[part])
     logs = [f"{part if part == 'zookeeper' else 'node-1'}.log"] if part in ("zookeeper", "supervisor") else []
     assert [Path(path).name for path in found["logs"]] == logs
-    record_property("figure", PARTS[part].removeprefix("error: "))
+    figure(PARTS[part].removeprefix("error: "))
 
 
 def test_the_run_is_completed_after_all_of_them(ended: dict[str, Ended]) -> None:

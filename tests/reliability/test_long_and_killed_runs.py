@@ -56,7 +56,7 @@ def kill_in(process: subprocess.Popen[str], run: Run, most_s: float) -> None:
 
 
 def test_a_run_of_three_steps_that_is_killed_twenty_times(
-    tmp_path: Path, record_property: Callable[[str, object], None]
+    tmp_path: Path, figure: Callable[[str], None]
 ) -> None:
     """Anywhere in a step, and as soon as one is there; what remains is as without any kill."""
     experiment = load("quick", [SIMULATED, "steps.plan=[{executors: 1}, {executors: 2}, {executors: 4}]"])
@@ -81,11 +81,11 @@ def test_a_run_of_three_steps_that_is_killed_twenty_times(
         assert run.quality(step) == whole.quality(step)
     assert list(run.path.rglob("*.partial")) == []
     counts = ", ".join(f"{kept.count(n)} with {n}" for n in range(3))
-    record_property("figure", f"{KILLS} kills ({counts} steps finished), equal tables")
+    figure(f"{KILLS} kills ({counts} steps finished), equal tables")
 
 
 def test_two_hundred_steps_leave_memory_descriptors_and_threads_as_they_were(
-    tmp_path: Path, record_property: Callable[[str, object], None]
+    tmp_path: Path, figure: Callable[[str], None]
 ) -> None:
     experiment = load(
         "quick",
@@ -113,8 +113,7 @@ def test_two_hundred_steps_leave_memory_descriptors_and_threads_as_they_were(
     assert files_1 <= files_0
     assert threads_1 <= threads_0
     assert mb_1 <= 1.1 * mb_0
-    record_property(
-        "figure",
+    figure(
         f"{mb_0:.0f} MiB after {SETTLED} steps, {mb_1:.0f} after {STEPS}; files {files_0:.0f}, {files_1:.0f};"
         f" threads {threads_0:.0f}, {threads_1:.0f}",
     )

@@ -6,6 +6,7 @@ and a full disk, each in its second step, each after the last was resumed; then 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,7 @@ def test_the_run_stops_with_what_it_has_and_says_how_to_go_on(ended: dict[str, E
     ],
 )
 def test_the_one_line_names_what_died_and_its_log(
-    ended: dict[str, Ended], trouble: str, error: str, log: str
+    ended: dict[str, Ended], trouble: str, error: str, log: str, figure: Callable[[str], None]
 ) -> None:
     found = ended[trouble]
     line = error_of(found["said"])
@@ -48,6 +49,7 @@ def test_the_one_line_names_what_died_and_its_log(
     # below it, the log's last lines
     said = found["said"].splitlines()
     assert said[said.index(line) + 1].startswith("    ")
+    figure(line.removeprefix("error: ").partition(": ")[0])
 
 
 def test_a_worker_that_cannot_start_is_explained(ended: dict[str, Ended]) -> None:
@@ -55,10 +57,11 @@ def test_a_worker_that_cannot_start_is_explained(ended: dict[str, Ended]) -> Non
     assert "Address already in use" in error_of(ended["worker"]["said"])
 
 
-def test_a_full_disk_is_named(ended: dict[str, Ended]) -> None:
+def test_a_full_disk_is_named(ended: dict[str, Ended], figure: Callable[[str], None]) -> None:
     line = error_of(ended["disk"]["said"])
     assert line.startswith("error: step 1 cannot be written to ")
     assert line.endswith("/steps: No space left on device")
+    figure(f"{line.partition(' to ')[0].removeprefix('error: ')}: {line.rpartition(': ')[2]}")
 
 
 def test_the_resumed_run_is_completed(ended: dict[str, Ended]) -> None:

@@ -117,11 +117,12 @@ def test_a_rebalance_is_whole_when_its_last_worker_is() -> None:
     assert rebalance.whole(topology("two-executors-each"))
 
 
-def test_another_plan_than_asked_is_never_whole() -> None:
+def test_another_plan_than_asked_is_never_whole(figure: Callable[[str], None]) -> None:
     before = topology("one-executor-each")
     after = topology("two-executors-each")
     assert not Rebalance(before, asked(3, 4), started=0.0).whole(after)
     assert not Rebalance(before, asked(2, 3), started=0.0).whole(after)
+    figure("asked 3 executors each or 3 workers, found 2 and 4")
 
 
 def test_reported_errors_name_worker_and_cause_in_one_line() -> None:
@@ -146,13 +147,16 @@ def test_reported_errors_name_worker_and_cause_in_one_line() -> None:
         ),
     ],
 )
-def test_refusals_are_one_line(answer: str, ask: Callable[[Nimbus], object], message: str) -> None:
+def test_refusals_are_one_line(
+    answer: str, ask: Callable[[Nimbus], object], message: str, figure: Callable[[str], None]
+) -> None:
     with (
         nimbus_that_sends((ANSWERS / f"{answer}.bin").read_bytes()) as nimbus,
         pytest.raises(ClusterError) as e,
     ):
         ask(nimbus)
     assert str(e.value) == f"nimbus at 127.0.0.1:{nimbus.port}: {message}"
+    figure(message)
 
 
 def test_a_nimbus_that_is_not_there_or_hangs_up_is_one_line() -> None:
@@ -167,7 +171,7 @@ def test_a_nimbus_that_is_not_there_or_hangs_up_is_one_line() -> None:
 
 
 def test_a_busy_nimbus_is_asked_again_within_a_stated_time(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, figure: Callable[[str], None]
 ) -> None:
     monkeypatch.setattr(nimbus_module, "ANSWER_TIMEOUT_MS", 50)
     answer = (ANSWERS / "cluster-empty.bin").read_bytes()
@@ -176,6 +180,7 @@ def test_a_busy_nimbus_is_asked_again_within_a_stated_time(
     assert [r.message for r in caplog.records] == [
         f"nimbus at 127.0.0.1:{nimbus.port} does not answer: timed out; asked again"
     ] * 2
+    figure(f"{len(caplog.records)} answers missed")
     monkeypatch.setattr(nimbus_module, "PATIENCE_S", 0.0)
     with nimbus_that_sends(answer, busy_for=1) as nimbus:
         with pytest.raises(NimbusBusy, match="does not answer: timed out"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -86,7 +87,9 @@ def test_a_young_predecessors_frozen_report_is_told_from_a_live_one() -> None:
     assert rebalance.whole(state(("a", 1, A, 5), ("b", 2, B, 4)))
 
 
-def test_reports_of_executors_that_moved_between_workers_are_the_old_workers() -> None:
+def test_reports_of_executors_that_moved_between_workers_are_the_old_workers(
+    figure: Callable[[str], None],
+) -> None:
     """From three workers to two, one task an executor before and after: the old reports are there at once."""
     before = state(("a", 1, A, 40), ("a", 2, B, 41), ("b", 3, C, 40), ("b", 4, A, 40), ("c", 5, B, 41))
     rebalance = Rebalance(before, asked(2, a=2, b=2, c=1), now())
@@ -99,10 +102,13 @@ def test_reports_of_executors_that_moved_between_workers_are_the_old_workers() -
     assert not rebalance.whole(state(*((c, n, slot, told[n]) for c, n, slot in moved)))
     told |= {2: 2, 4: 2}
     assert rebalance.whole(state(*((c, n, slot, told[n]) for c, n, slot in moved)))
+    figure(
+        f"{len(moved)} executors of a task, {len(before.slots())} to {len({s for *_, s in moved})} workers"
+    )
 
 
 def test_workers_of_a_node_that_keeps_all_must_know_where_the_others_went(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, figure: Callable[[str], None]
 ) -> None:
     """Two executors of node B change places; node A's supervisor asks Nimbus every 10 s."""
     other: Slot = (B[0], B[1] + 1)
@@ -113,6 +119,7 @@ def test_workers_of_a_node_that_keeps_all_must_know_where_the_others_went(
     later = now() + KNOWN_BY_S
     monkeypatch.setattr(time, "monotonic", lambda: later)
     assert rebalance.whole(after)
+    figure(f"whole after {KNOWN_BY_S:g} s")
 
 
 def test_while_rebalancing_nothing_is_whole() -> None:

@@ -5,6 +5,7 @@ Expected plans are the scheduler's own answer and the file's text; start lines o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -81,12 +82,15 @@ def test_each_plan_in_force_is_the_asked_one_executor_by_executor(placed: Placed
         assert run.quality(step).plan_unchanged.ok, run.quality(step).plan_unchanged.detail
 
 
-def test_another_placement_restarts_only_workers_whose_executors_change(placed: Placed) -> None:
+def test_another_placement_restarts_only_workers_whose_executors_change(
+    placed: Placed, figure: Callable[[str], None]
+) -> None:
     _, before, in_force, at_the_end = placed.starts[:4]
     changed = {label for label in before if in_force[label] != before[label]}
     assert changed == set(placed.by_hand.values()) - set(placed.kept)
     assert all(in_force[label] == before[label] + 1 for label in changed)
     assert at_the_end == in_force  # no later start of a worker
+    figure(f"{len(changed)} of {len(before)} workers started anew, none later")
 
 
 def test_storms_own_scheduler_gets_the_topology_back(placed: Placed) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -46,7 +47,7 @@ def a_worker() -> psutil.Process:
     )
 
 
-def test_a_killed_worker(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_a_killed_worker(cluster: LocalCluster, tmp_path: Path, figure: Callable[[str], None]) -> None:
     seen: list[Progress] = []
 
     def watch(now: Progress) -> None:
@@ -65,6 +66,7 @@ def test_a_killed_worker(cluster: LocalCluster, tmp_path: Path) -> None:
     # Windows and children: every message's members are accounted for, in windows or at the sink.
     assert quality.ledger.lost == 0
     assert quality.ledger.absorbed + quality.ledger.received == quality.ledger.sent
+    figure(f"attempt {run.interval(0).attempt}: lost {quality.ledger.lost} of {quality.ledger.sent}")
 
 
 QUICKLY = {

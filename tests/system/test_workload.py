@@ -158,7 +158,11 @@ def measured_over(start_ns: int, end_ns: int) -> MeasuredInterval:
 
 
 def test_a_generator_stopped_inside_an_interval_is_told_by_what_it_left_out(
-    kafka_bootstrap: str, topic: str, out: str, monkeypatch: pytest.MonkeyPatch
+    kafka_bootstrap: str,
+    topic: str,
+    out: str,
+    monkeypatch: pytest.MonkeyPatch,
+    figure: Callable[[str], None],
 ) -> None:
     """200 messages/s, from the first one on and for a second after the stall began: one every 5 ms.
 
@@ -187,6 +191,7 @@ def test_a_generator_stopped_inside_an_interval_is_told_by_what_it_left_out(
     assert number - sent > 190  # the stall's second, but for what was under way when it began
     assert not found.ok
     assert found.detail.startswith(f"{sent} of the {number} messages due in the interval were sent")
+    figure(found.detail.partition("; ")[0])
 
 
 def test_a_generator_stalled_for_a_while_sends_all_and_is_late(
@@ -210,7 +215,9 @@ def test_a_generator_stalled_for_a_while_sends_all_and_is_late(
     assert float(found.detail.rsplit("all within ", 1)[1].removesuffix(" ms")) > 900
 
 
-def test_a_trace_that_ends_inside_an_interval_is_told(kafka_bootstrap: str, topic: str, out: str) -> None:
+def test_a_trace_that_ends_inside_an_interval_is_told(
+    kafka_bootstrap: str, topic: str, out: str, figure: Callable[[str], None]
+) -> None:
     trace = Trace(np.arange(100, dtype=np.int64) * 2_000_000)
     with KafkaLoad(kafka_bootstrap, {topic: 1}, out) as load:
         load.start(trace)
@@ -221,9 +228,10 @@ def test_a_trace_that_ends_inside_an_interval_is_told(kafka_bootstrap: str, topi
         found = on_schedule(load.sent(), interval, load.due(interval.start_ns, interval.end_ns))
     assert not found.ok
     assert "the schedule ended in the interval, with 100 messages due until then" in found.detail
+    figure(found.detail.partition("; ")[0])
 
 
-def test_the_start_is_set_when_the_schedule_is_there() -> None:
+def test_the_start_is_set_when_the_schedule_is_there(figure: Callable[[str], None]) -> None:
     """A random schedule taken up late draws all of its past first: a start before that would be late."""
     drawn_ns = []
 
@@ -236,8 +244,9 @@ def test_the_start_is_set_when_the_schedule_is_there() -> None:
     for skip in (0, 50):
         drawn_ns.clear()
         _, due = _due(Begin(Slow(100.0), first_id=0, skip=skip))
-        before = max(drawn_ns)
-        assert next(due) >= before + LEAD_NS
+        first_ns = next(due)
+        assert first_ns >= max(drawn_ns) + LEAD_NS
+        figure(f"{(first_ns - max(drawn_ns)) / 1e6:.0f} ms later")
 
 
 def test_identifiers_only_grow(kafka_bootstrap: str, topic: str) -> None:
@@ -325,7 +334,7 @@ def answer(bootstrap: str, topic: str, out: str, drop: set[int], repeat: set[int
 
 
 def test_the_ledger_sees_exactly_what_was_dropped_and_repeated_in_any_order(
-    kafka_bootstrap: str, topic: str, out: str
+    kafka_bootstrap: str, topic: str, out: str, figure: Callable[[str], None]
 ) -> None:
     with KafkaLoad(kafka_bootstrap, {topic: 1}, out) as load:
         load.start(Constant(300.0))
@@ -342,6 +351,7 @@ def test_the_ledger_sees_exactly_what_was_dropped_and_repeated_in_any_order(
         assert counts == (sent.num_rows, sent.num_rows - len(drop) + len(repeat))
         assert (ledger.sent, ledger.lost, ledger.duplicates) == (sent.num_rows, 4, 3)
         assert set(ledger.lost_ids) == drop
+        figure(f"of {ledger.sent} messages: lost {ledger.lost}, duplicates {ledger.duplicates}")
         assert ledger.balanced, ledger.problems
         assert not ledger.complete
 

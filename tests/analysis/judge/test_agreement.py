@@ -153,14 +153,18 @@ def test_a_simulated_run_that_is_called_measured_is_invalid(tmp_path: Path) -> N
     assert failed(run)["real-cluster", None] == said
 
 
-def test_a_seal_names_the_file_that_was_changed_after_it(tmp_path: Path) -> None:
+def test_a_seal_names_the_file_that_was_changed_after_it(
+    tmp_path: Path, figure: Callable[[str], None]
+) -> None:
     run = copy(RUN, tmp_path)
     for step in run.glob("steps/*"):
         seals.seal(step)
     assert failed(run) == {}
     plan = run / "steps" / "02" / "plan.json"
     plan.write_text(plan.read_text() + "\n")  # what no comparison of the files can find
-    assert failed(run) == {("seal", 2): "plan.json was changed"}
+    found = failed(run)
+    assert found == {("seal", 2): "plan.json was changed"}
+    figure(f"seal: {found['seal', 2]}")
     (run / "steps" / "00" / "notes.txt").write_text("added")
     assert failed(run)["seal", 0] == "notes.txt was added"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -58,12 +59,15 @@ def test_the_buckets_of_a_measured_step_tile_its_interval(step: RawStep) -> None
 
 
 @pytest.mark.parametrize("component", ["spout", "sender"])
-def test_one_bucket_of_one_task_is_missing(step: RawStep, component: str) -> None:
+def test_one_bucket_of_one_task_is_missing(
+    step: RawStep, component: str, figure: Callable[[str], None]
+) -> None:
     task = task_of(step, component)
     gone = ends_of(step, task)[5]
     (found,) = judged_of(step, step.metrics.filter(pc.invert(rows_of(step.metrics, task, [gone]))))
     assert found.startswith(f"{component}:{task}: ")
     assert "no bucket of 2 s for 4.0 s" in found
+    figure(found)
 
 
 def test_one_measurement_of_a_task_is_missing(step: RawStep) -> None:
@@ -108,11 +112,12 @@ def test_the_lost_batches_of_one_worker_name_its_tasks(step: RawStep) -> None:
     assert found[0] in detail
 
 
-def test_a_bucket_that_came_twice(step: RawStep) -> None:
+def test_a_bucket_that_came_twice(step: RawStep, figure: Callable[[str], None]) -> None:
     task = task_of(step, "sender")
     twice = step.metrics.filter(rows_of(step.metrics, task, ends_of(step, task)[5:6]))
     (found,) = judged_of(step, pa.concat_tables([step.metrics, twice]))
     assert found.endswith("1 buckets came twice")
+    figure(found)
     later = with_ends(twice, twice["bucket_end_ms"].to_numpy() + 400)
     (found,) = judged_of(step, pa.concat_tables([step.metrics, later]))
     assert found.startswith(f"sender:{task}: ")
@@ -152,7 +157,9 @@ def test_a_saturated_step_s_ticks_wait_as_its_tuples_do(step: RawStep) -> None:
 
 
 @pytest.mark.parametrize("moved_ms", [6000, -6000])
-def test_a_wall_clock_that_moves_in_the_interval(step: RawStep, moved_ms: int) -> None:
+def test_a_wall_clock_that_moves_in_the_interval(
+    step: RawStep, moved_ms: int, figure: Callable[[str], None]
+) -> None:
     """All tasks' buckets after it are moved; set back, they are squeezed to a millisecond each until the
     clock has caught up, as the wrappers do."""
     ends = step.metrics["bucket_end_ms"].to_numpy().copy()
@@ -169,6 +176,7 @@ def test_a_wall_clock_that_moves_in_the_interval(step: RawStep, moved_ms: int) -
     own = {c.name for c in step.record.plan.start.query_plan.components}
     named = {line.split(":")[0] for line in found}
     assert own <= named
+    figure(f"{moved_ms / 1000:+.0f} s: {len(found)} tasks, such as {found[0]}")
 
 
 def test_a_night_drawn_from_blocks_keeps_what_the_measured_one_had(step: RawStep, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -239,7 +239,9 @@ def loaded(tmp_path: Path, without: tuple[int, ...]) -> dict[int, CheckResult]:
     return {step: found["backlog", step] for step in range(len(without))}
 
 
-def test_a_jar_that_leaves_out_more_at_a_higher_rate_is_not_said_to_keep_up(tmp_path: Path) -> None:
+def test_a_jar_that_leaves_out_more_at_a_higher_rate_is_not_said_to_keep_up(
+    tmp_path: Path, figure: Callable[[str], None]
+) -> None:
     """A filter of one in ten, which sheds half of the load at 300 messages/s."""
     found = loaded(tmp_path, (1000, 1030, 5500))
     assert [found[n].status for n in range(3)] == ["valid", "valid", "unknown"]
@@ -247,6 +249,7 @@ def test_a_jar_that_leaves_out_more_at_a_higher_rate_is_not_said_to_keep_up(tmp_
         "55.0 % of the messages have no output at 300 messages/s, 10.0 % in step 0 at 100:"
     )
     assert verdict(found.values()) == "unknown"
+    figure(found[2].detail.partition(":")[0])
 
 
 @pytest.mark.parametrize("without", [(0, 0, 0), (1000, 1110, 960), (0, 60, 90), (3334, 3300, 3390)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -36,10 +37,14 @@ def test_predictions_of_todays_models_are_kept(run: Run) -> None:
     assert (run.path / "predictions.parquet").read_bytes() == before
 
 
-def test_other_models_predict_anew(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_models_predict_anew(
+    run: Run, monkeypatch: pytest.MonkeyPatch, figure: Callable[[str], None]
+) -> None:
     monkeypatch.setattr(predicted_with, "models_digest", lambda: "another")
-    assert asked(run) == ["jackson, no-change"]
+    (again,) = asked(run)
+    assert again == "jackson, no-change"
     assert asked(run) == []
+    figure(f"{again} asked once more")
 
 
 def test_other_measurements_are_predicted_from_anew(run: Run) -> None:
