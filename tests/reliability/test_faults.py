@@ -5,6 +5,8 @@ Messages come every 25 ms; how long something stood still is what interval.json 
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,23 +15,27 @@ import pytest
 from campaigns import carry_out
 from short_experiments import RATE_TPS, short_experiment, short_measure
 
-from harness.analysis.judge.checks import run_checks
+from harness.analysis.judge.checks import STEP_CHECKS, run_checks
+from harness.analysis.judge.raw_steps import untiled
 from harness.analysis.judge.samples import Samples
 from harness.analysis.spark.inputs import read_raw
 from harness.backends.local.cluster import LocalCluster
+from harness.backends.metrics.rows import MetricRows
 from harness.experiments.contracts import Progress
 from harness.runs import FaultMade, Run, read_table
 
 pytestmark = pytest.mark.system
 
-SETTINGS = short_experiment("faulty", short_measure(4, 8), tasks=2, ackers=1, slots_per_node=1)
-PLAIN, BROKER, GENERATOR, KILLED = range(4)
+MEASURE = {**short_measure(4, 14), "attempts": 1}
+SETTINGS = short_experiment("faulty", MEASURE, tasks=2, ackers=1, slots_per_node=1)
+PLAIN, GENERATOR, LOST, KILLED = range(4)
 FAULTS: dict[int, dict[str, object]] = {
-    BROKER: {"at_s": 2, "stop": "broker", "for_s": 3},
-    GENERATOR: {"at_s": 2, "stop": "generator", "for_s": 3},
-    KILLED: {"at_s": 7.3, "kill": "worker", "node": "node-2"},
+    GENERATOR: {"at_s": 2, "stop": "generator", "for_s": 10},
+    KILLED: {"at_s": 13.3, "kill": "worker", "node": "node-2"},
 }
 """By step; the first has none, as its spouts have to join their consumer group first."""
+LOST_S = 4.0
+"""How long the store of metrics takes all that it is sent, and keeps nothing; from the interval's start."""
 
 
 class Faulty:
@@ -38,12 +44,19 @@ class Faulty:
     def __init__(self, cluster: LocalCluster, folder: Path) -> None:
         faults = [[FAULTS[step]] if step in FAULTS else [] for step in range(KILLED + 1)]
         plan = [{"executors": 1, "workers": 2, "faults": of_step} for of_step in faults]
-        self.again: list[str] = []
-        self.run: Run = carry_out({**SETTINGS, "steps": {"plan": plan}}, cluster, folder, self._watch)
+        self._lost_until_s = 0.0
+        keep = MetricRows.add
+
+        def keep_or_lose(rows: MetricRows, body: str, ns_per_unit: int) -> list[str]:
+            return [] if time.monotonic() < self._lost_until_s else keep(rows, body, ns_per_unit)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(MetricRows, "add", keep_or_lose)
+            self.run: Run = carry_out({**SETTINGS, "steps": {"plan": plan}}, cluster, folder, self._watch)
 
     def _watch(self, now: Progress) -> None:
-        if now.phase == "again" and now.step in FAULTS:
-            self.again.append(now.detail)
+        if now.step == LOST and now.phase == "measure" and not self._lost_until_s:
+            self._lost_until_s = time.monotonic() + LOST_S
 
     def fault(self, step: int) -> FaultMade:
         """The fault that was made in a step."""
@@ -57,10 +70,10 @@ def faulty(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> F
 
 
 def test_each_step_is_measured_once_with_its_fault_at_its_second(faulty: Faulty) -> None:
-    assert faulty.run.finished_steps == (PLAIN, *FAULTS)
-    assert faulty.again == []
-    assert faulty.run.interval(PLAIN).faults == ()
-    assert faulty.run.interval(PLAIN).evidence
+    assert faulty.run.finished_steps == (PLAIN, GENERATOR, LOST, KILLED)
+    for step in (PLAIN, LOST):
+        assert faulty.run.interval(step).faults == ()
+        assert faulty.run.interval(step).evidence
     for step, asked in FAULTS.items():
         interval, made = faulty.run.interval(step), faulty.fault(step)
         assert not interval.evidence
@@ -72,13 +85,13 @@ def test_each_step_is_measured_once_with_its_fault_at_its_second(faulty: Faulty)
     record = read_raw(faulty.run.path)
     found = run_checks(record, {s.index: Samples(values=100) for s in record.steps})
     told = [r.detail for r in found if r.check == "faults"]
-    assert told[PLAIN] == ""
-    assert all(detail.endswith("; no evidence for models") for detail in told[BROKER:])
-    assert "stop broker (process " in told[BROKER]
+    assert told[PLAIN] == told[LOST] == ""
+    assert all(told[step].endswith("; no evidence for models") for step in FAULTS)
+    assert "stop generator (process " in told[GENERATOR]
 
 
 def test_a_generator_that_stands_still_makes_the_step_invalid_with_the_number(
-    faulty: Faulty, record_property: Callable[[str, object], None]
+    faulty: Faulty, figure: Callable[[str], None]
 ) -> None:
     made, found = faulty.fault(GENERATOR), faulty.run.quality(GENERATOR).generator
     assert made.at_ns is not None
@@ -89,11 +102,26 @@ def test_a_generator_that_stands_still_makes_the_step_invalid_with_the_number(
     # a message may be due up to 25 ms after it stood still, and what goes on has to be woken
     stood_ms = (made.until_ns - made.at_ns) / 1e6
     assert latest_ms >= stood_ms - 1000 / RATE_TPS - 20
-    record_property("figure", f"{stood_ms:.0f} ms: {latest_ms:.0f} ms late")
+    figure(f"{stood_ms:.0f} ms: {latest_ms:.0f} ms late")
+
+
+def test_metrics_that_a_store_took_and_lost_are_named(faulty: Faulty, figure: Callable[[str], None]) -> None:
+    """Each task lacks the buckets of that time, but for one that may have been on its way at either end."""
+    record = read_raw(faulty.run.path).steps[LOST]
+    found = untiled(record)
+    own = {c.name for c in record.plan.start.query_plan.components}
+    assert own <= {line.split(":")[0] for line in found}
+    gaps_s = [float(gap) for line in found for gap in re.findall(r"no bucket of 1 s for ([\d.]+) s", line)]
+    assert len(gaps_s) == len(found)
+    assert min(gaps_s) >= LOST_S - 1
+    status, detail = STEP_CHECKS["metrics"](record, Samples(values=100, untiled=found))
+    assert status == "invalid"
+    assert found[0] in detail
+    figure(f"{LOST_S:g} s lost by their store: {len(found)} tasks, such as {found[0]}")
 
 
 def test_a_worker_that_is_killed_in_the_last_second_is_named(
-    faulty: Faulty, record_property: Callable[[str, object], None]
+    faulty: Faulty, figure: Callable[[str], None]
 ) -> None:
     interval, made = faulty.run.interval(KILLED), faulty.fault(KILLED)
     assert made.at_ns is not None
@@ -103,5 +131,5 @@ def test_a_worker_that_is_killed_in_the_last_second_is_named(
     assert not found.ok
     address = next(n for n in faulty.run.plan(KILLED).start.nodes if n.name == "node-2").address
     assert f"{address}:" in found.detail
-    record_property("figure", f"{before_s:.2f} s before the end: {found.detail}")
+    figure(f"{before_s:.2f} s before the end: {found.detail}")
     assert pc.max(read_table(faulty.run.step_path(KILLED) / "latency.parquet")["scheduled_ms"]).as_py() > 0

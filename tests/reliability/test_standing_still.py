@@ -16,24 +16,22 @@ from short_experiments import RATE_TPS, short_experiment, short_measure
 from harness.backends.local.cluster import LocalCluster
 from harness.runs import FaultMade, Run, read_table
 
-STOOD_S = 3.0
-INTERVAL_S = 10.0
+INTERVAL_S = 16.0
 PLAIN, BROKER, WORKER, RECEIVER = range(4)
 STOPPED: dict[int, dict[str, object]] = {
-    BROKER: {"stop": "broker"},
-    WORKER: {"stop": "worker", "node": "node-2"},
-    RECEIVER: {"stop": "receiver"},
+    BROKER: {"stop": "broker", "for_s": 7},
+    WORKER: {"stop": "worker", "node": "node-2", "for_s": 10},
+    RECEIVER: {"stop": "receiver", "for_s": 10},
 }
+"""A broker that is silent for 9 s is gone for its own controller (``broker.session.timeout.ms``): its clients
+would wait for longer than it stood still."""
 NEARLY = 0.05
-WOKEN_MS = 100.0
-"""What goes on has to be woken, and a fetch that it missed to come round again."""
 
 
 @pytest.fixture(scope="module")
 def run(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    fault = {"at_s": 3, "for_s": STOOD_S}
     plan: list[dict[str, object]] = [
-        {"executors": 1, "workers": 2, "faults": [{**fault, **STOPPED[n]}] if n in STOPPED else []}
+        {"executors": 1, "workers": 2, "faults": [{"at_s": 3, **STOPPED[n]}] if n in STOPPED else []}
         for n in range(RECEIVER + 1)
     ]
     measure = short_measure(4, INTERVAL_S)
@@ -67,28 +65,24 @@ def test_every_message_of_the_step_is_accounted_for(run: Run, step: int) -> None
 
 @pytest.mark.parametrize("step", [BROKER, WORKER])
 def test_what_stood_still_shows_in_the_latest_message_and_the_last_hundredth(
-    run: Run, step: int, record_property: Callable[[str, object], None]
+    run: Run, step: int, figure: Callable[[str], None]
 ) -> None:
     """The first message that is due while it stands still waits for all of it, the next 25 ms less.
 
-    Of 400 messages, 120 are due in that time: the 99th percentile is the fourth of them.
+    Of 640 messages, 280 and 400 are due in that time: the 99th percentile is the seventh of them.
     """
     stood, found = stood_ms(run, step), latencies_ms(run, step)
-    base = float(np.percentile(latencies_ms(run, PLAIN), 99))
-    gap = 1000 / RATE_TPS
     most, p99 = float(found.max()), float(np.percentile(found, 99))
     said = f"{stood:.0f} ms: longest {most:.0f} ms, p99 {p99:.0f} ms"
-    record_property("figure", said)
-    assert (1 - NEARLY) * stood - gap <= most <= (1 + NEARLY) * stood + base + WOKEN_MS, said
-    assert (1 - NEARLY) * stood - 5 * gap <= p99 <= most, said
+    figure(said)
+    assert (1 - NEARLY) * stood <= most <= (1 + NEARLY) * stood, said
+    assert (1 - NEARLY) * stood <= p99 <= most, said
 
 
-def test_a_receiver_that_stands_still_moves_no_latency(
-    run: Run, record_property: Callable[[str, object], None]
-) -> None:
-    """Times are those of the sink: what nobody reads for three seconds has left long ago."""
+def test_a_receiver_that_stands_still_moves_no_latency(run: Run, figure: Callable[[str], None]) -> None:
+    """Times are those of the sink: what nobody reads for ten seconds has left long ago."""
     stood, found = stood_ms(run, RECEIVER), latencies_ms(run, RECEIVER)
     said = f"{stood:.0f} ms: longest {found.max():.0f} ms, {latencies_ms(run, PLAIN).max():.0f} without"
-    record_property("figure", said)
+    figure(said)
     assert float(found.max()) < stood / 2, said
     assert run.quality(RECEIVER).receiver is not None
