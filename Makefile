@@ -93,7 +93,7 @@ test-stores: servers setup-dev ## what starts InfluxDB or Neo4j of its own on th
 test-hosts: servers setup-deep ## clusters on namespace hosts, which make a sandbox of their own (needs root)
 	$(PYTEST) -vv tests/hosts $(NAMED)
 
-reliability: servers setup-dev ## the tests of docs/reliability.md, with their figures (at most 40 minutes)
+reliability: servers setup-deep ## the tests of docs/reliability.md, with their figures (at most 40 minutes)
 	@$(PY) scripts/reliability.py
 
 slowest: ## the 25 slowest Python tests of the last test runs, and those that failed

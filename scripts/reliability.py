@@ -1,18 +1,26 @@
 """Runs the tests that docs/reliability.md names, and writes the figures that they gave into its tables.
 
 python scripts/reliability.py [WORD ...]: those whose name holds each word. Without one all of them are run,
-and the rest of tests/reliability, which no other command runs. The last column of a row is the ``figure``
-that its tests recorded; where they record none it stays as it is.
+and the rest of tests/reliability, which no other command runs; the page says how long that took.
+
+A row's last column has the ``figure`` that each of its tests recorded. It stays as it is where one of them
+did not pass, and that test is named at the end. The exit status is then 1, or 4 where tests were only left
+out: nothing is known of their rows.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reliability.md"
@@ -21,68 +29,139 @@ OUTSIDE = f"{FOLDER}/test_host_faults.py"
 """Makes hosts, which have a sandbox of their own: those cannot be made inside another."""
 RESULTS = ROOT / "build" / "tests"
 TEST = re.compile(r"`(tests/[\w/.-]+\.py::\w+)`")
+WHOLE_RUN = re.compile(r"(?<=<!-- whole run -->\n).*(?=\n<!-- end of whole run -->)")
+WORST = ("passed", "skipped", "failed")
+FAILED, UNKNOWN = 1, 4
 
 
-def tests(words: Iterable[str]) -> list[str]:
-    """Return the tests that the page names, in its order, each once; without a word its folder whole."""
-    named = dict.fromkeys(TEST.findall(PAGE.read_text(encoding="utf-8")))
-    if not (wanted := tuple(words)):
-        return [*(test for test in named if not test.startswith(f"{FOLDER}/")), FOLDER]
-    return [test for test in named if all(word in test for word in wanted)]
+class Group(NamedTuple):
+    """Tests that are run by one pytest, in one sandbox with at most one cluster in it."""
+
+    name: str
+    tests: Sequence[str]
+    """What pytest is told."""
+    sandboxed: bool = True
 
 
-def figures(results: Path) -> dict[str, str]:
-    """Return what each test recorded as its figure, by its name in the page."""
-    found: dict[str, str] = {}
+class Outcome(NamedTuple):
+    """Outcome of a test: of all of its parameters the worst, and their figures."""
+
+    status: str = WORST[0]
+    figures: tuple[str, ...] = ()
+
+
+def groups(words: Iterable[str]) -> list[Group]:
+    """Return the tests that the page names, in three groups; without a word its folder whole.
+
+    Each cluster of this machine is at the same ports, so those of tests/system and of the folder, which each
+    have one, are not in one process.
+    """
+    named = sorted(set(TEST.findall(PAGE.read_text(encoding="utf-8"))))  # those of a file together
+    wanted = tuple(words)
+    chosen = [test for test in named if all(word in test for word in wanted)]
+    elsewhere = [test for test in chosen if not test.startswith(f"{FOLDER}/")]
+    outside = [test for test in chosen if test.startswith(OUTSIDE)]
+    inside = [test for test in chosen if test not in {*elsewhere, *outside}]
+    if not wanted:
+        inside, outside = [FOLDER, f"--ignore={OUTSIDE}"], [OUTSIDE]
+    found = (
+        Group("reliability-elsewhere", elsewhere),
+        Group("reliability", inside),
+        Group("reliability-hosts", outside, sandboxed=False),
+    )
+    return [group for group in found if group.tests]
+
+
+def outcomes(results: Path) -> dict[str, Outcome]:
+    """Return the outcome of each test in a JUnit file, by its name in the page."""
+    found: dict[str, Outcome] = {}
     for case in ET.parse(results).iter("testcase"):
         module = "/".join(case.get("classname", "").split(".")) + ".py"
-        name = case.get("name", "").split("[")[0]
-        for prop in case.iter("property"):
-            if prop.get("name") == "figure":
-                told = found.get(f"{module}::{name}")  # of the same test with other parameters
-                found[f"{module}::{name}"] = "; ".join(filter(None, (told, prop.get("value", ""))))
+        test = f"{module}::{case.get('name', '').split('[')[0]}"
+        before = found.get(test, Outcome())  # of the same test with other parameters
+        figures = (p.get("value", "") for p in case.iter("property") if p.get("name") == "figure")
+        tags = {part.tag for part in case}
+        status = "failed" if tags & {"failure", "error"} else "skipped" if "skipped" in tags else "passed"
+        worse = max(before.status, status, key=WORST.index)
+        found[test] = Outcome(worse, (*before.figures, *filter(None, figures)))
     return found
 
 
-def written(text: str, found: Mapping[str, str]) -> str:
-    """Return the page with figures in the last column of their tests' rows.
+def written(text: str, found: Mapping[str, Outcome]) -> str:
+    """Return the page with figures in the last column of the rows whose tests all were run and passed.
 
     Examples
     --------
-    >>> written("| a | `tests/t.py::test_x` | old |", {"tests/t.py::test_x": "7 s"})
-    '| a | `tests/t.py::test_x` | 7 s |'
+    >>> row = "| a | `tests/t.py::test_x`, `tests/t.py::test_y` | old |"
+    >>> told = {"tests/t.py::test_x": Outcome("passed", ("7 s",)), "tests/t.py::test_y": Outcome("passed")}
+    >>> written(row, told)
+    '| a | `tests/t.py::test_x`, `tests/t.py::test_y` | 7 s |'
+    >>> written(row, {**told, "tests/t.py::test_y": Outcome("failed")}) == row
+    True
     """
     return "\n".join(_row(line, found) for line in text.split("\n"))
 
 
-def _row(line: str, found: Mapping[str, str]) -> str:
-    told = [found[test] for test in TEST.findall(line) if test in found]
-    if not line.startswith("| ") or not told:
+def _row(line: str, found: Mapping[str, Outcome]) -> str:
+    tests = [found.get(test, Outcome("skipped")) for test in TEST.findall(line)]
+    figures = dict.fromkeys(figure for test in tests for figure in test.figures)  # each once
+    if not line.startswith("| ") or not figures or any(test.status != WORST[0] for test in tests):
         return line
-    return f"{line.rpartition(' |')[0].rpartition(' |')[0]} | {'; '.join(told)} |"
+    return f"{line.rpartition(' |')[0].rpartition(' |')[0]} | {'; '.join(figures)} |"
+
+
+def counted(found: Mapping[str, Outcome], took_s: float) -> str:
+    """Return how a run ended and how long it took, in a sentence.
+
+    Examples
+    --------
+    >>> counted({"a": Outcome(), "b": Outcome("skipped"), "c": Outcome()}, 1234.0).partition(", on ")[0]
+    '2 tests passed, 0 failed and 1 skipped, in 21 minutes'
+    """
+    of = Counter(test.status for test in found.values())
+    ended = f"{of['passed']} tests passed, {of['failed']} failed and {of['skipped']} skipped"
+    return f"{ended}, in {took_s / 60:.0f} minutes, on {os.cpu_count()} cores"
 
 
 def main(words: list[str]) -> int:
-    """Run them, on one cluster of this machine and on hosts, and write the page."""
-    chosen = tests(words)
-    outside = [test for test in chosen if test.startswith(OUTSIDE)] or [OUTSIDE] * (FOLDER in chosen)
-    sandbox = [sys.executable, "-m", "harness.machine.sandbox", "where-allowed"]
-    inside = [test for test in chosen if not test.startswith(OUTSIDE)]
-    statuses = [_run(sandbox, inside, "reliability"), _run([], outside, "reliability-hosts")]
-    return max(statuses)
-
-
-def _run(before: Sequence[str], chosen: Sequence[str], name: str) -> int:
-    """Run tests, write their figures into the page, and return pytest's status."""
+    """Run them, write the page, and name each test that did not pass."""
+    chosen = groups(words)
     if not chosen:
-        return 0
+        sys.stderr.write(f"error: no test of docs/reliability.md has in its name: {' '.join(words)}\n")
+        return 2
+    began, found, broken = time.monotonic(), dict[str, Outcome](), list[str]()
+    for group in chosen:
+        status, told = run(group)
+        found |= told
+        if status not in (0, FAILED) or not told:  # an interruption, or a sandbox that could not be made
+            broken.append(f"failed: {group.name}: pytest or its sandbox ended with status {status}")
+    ended = counted(found, time.monotonic() - began)
+    text = written(PAGE.read_text(encoding="utf-8"), found)
+    if not words and not broken:
+        today = datetime.now(UTC).date()
+        text = WHOLE_RUN.sub(f"The last run of all of them, of {today:%d %B %Y}: {ended}.", text)
+    PAGE.write_text(text, encoding="utf-8")
+    others = [f"{told.status}: {test}" for test, told in sorted(found.items()) if told.status != WORST[0]]
+    sys.stdout.write("\n".join(["", *others, *broken, ended, ""]))
+    if broken or any(told.status == "failed" for told in found.values()):
+        return FAILED
+    return UNKNOWN if others else 0
+
+
+def run(group: Group) -> tuple[int, Mapping[str, Outcome]]:
+    """Run a group; return pytest's status and the outcomes of its tests."""
     RESULTS.mkdir(parents=True, exist_ok=True)
-    results = RESULTS / f"{name}.xml"
-    command = [*before, sys.executable, "-m", "pytest", "-v", f"--junitxml={results}", *chosen]
-    status = subprocess.run(command, cwd=ROOT, check=False).returncode
-    if results.is_file():
-        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), figures(results)), encoding="utf-8")
-    return status
+    results = RESULTS / f"{group.name}.xml"
+    results.unlink(missing_ok=True)  # of the last time
+    sandbox = [sys.executable, "-m", "harness.machine.sandbox", "where-allowed"] if group.sandboxed else []
+    command = [*sandbox, sys.executable, "-m", "pytest", "-vv", f"--junitxml={results}", *group.tests]
+    with subprocess.Popen(command, cwd=ROOT) as process:
+        try:
+            status = process.wait()
+        except KeyboardInterrupt:  # the tests get it, too: they take down their hosts before they end
+            process.wait()
+            raise
+    return status, outcomes(results) if results.is_file() else {}
 
 
 if __name__ == "__main__":

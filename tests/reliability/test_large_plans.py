@@ -5,32 +5,19 @@ On the real cluster; both inputs are of docs/trust.md (17 and 23).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
 
 import pyarrow.compute as pc
-import pytest
 from campaigns import carry_out
 from short_experiments import short_measure
 
-from harness.app.jars import jars
 from harness.backends.local.cluster import LocalCluster
-from harness.experiments.clusters import Local
-from harness.machine import sandbox, servers
 from harness.runs import Run, read_table
 
 COMPONENTS = 40
 MEASURE = short_measure(5, 8)
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    if not sandbox.inside() and sandbox.obstacle() is None:
-        pytest.fail("it starts servers: run it in the sandbox, as make reliability does", pytrace=False)
-    home, extlib = tmp_path_factory.mktemp("cluster"), (jars() / "instrumentation.jar",)
-    with LocalCluster(servers.install(), home, Local(nodes=3, slots_per_node=1), extlib=extlib) as started:
-        yield started
 
 
 def measured(name: str, more: Mapping[str, object], cluster: LocalCluster, folder: Path) -> Run:
@@ -39,7 +26,7 @@ def measured(name: str, more: Mapping[str, object], cluster: LocalCluster, folde
 
 
 def test_executors_that_move_from_three_workers_to_two_are_up_when_the_new_ones_say_so(
-    cluster: LocalCluster, tmp_path: Path, record_property: Callable[[str, object], None]
+    cluster: LocalCluster, tmp_path: Path, figure: Callable[[str], None]
 ) -> None:
     """Of 26 executors, one a task, many are in both plans; the old workers' last reports name them, too."""
     few, each = {"spout": 2, "multiplier": 3, "window": 5, "sender": 2}, [7, 7, 7, 5]
@@ -51,7 +38,7 @@ def test_executors_that_move_from_three_workers_to_two_are_up_when_the_new_ones_
         {
             "topology": {**topology, "window": {"kind": "count", "length": 5, "slide": 5}},
             "workload": {"rate_tps": 20},
-            "cluster": {"nodes": 3, "slots_per_node": 1},
+            "cluster": {"nodes": 2, "slots_per_node": 2},
             "steps": {"plan": [{"executors": few, "workers": 3}, {"executors": tasks, "workers": 2}]},
         },
         cluster,
@@ -63,11 +50,11 @@ def test_executors_that_move_from_three_workers_to_two_are_up_when_the_new_ones_
         assert run.quality(step).plan_unchanged.ok, run.quality(step).plan_unchanged.detail
     again = [r.reason for r in run.interval(1).rejected]
     assert not any("worker" in reason for reason in again), again
-    record_property("figure", f"{sum(tasks.values())} executors, 3 to 2 workers")
+    figure(f"{sum(tasks.values())} executors, 3 to 2 workers")
 
 
 def test_forty_components_are_measured_and_each_task_reports(
-    cluster: LocalCluster, tmp_path: Path, record_property: Callable[[str, object], None]
+    cluster: LocalCluster, tmp_path: Path, figure: Callable[[str], None]
 ) -> None:
     names = ["in", *(f"b-{n}" for n in range(COMPONENTS - 2)), "out"]
     roles = {"in": "spout", "out": "sender"}
@@ -82,7 +69,7 @@ def test_forty_components_are_measured_and_each_task_reports(
                 "streams": [{"from": a, "to": b, "grouping": "shuffle"} for a, b in pairwise(names)],
             },
             "workload": {"rate_tps": 10},
-            "cluster": {"nodes": 3, "slots_per_node": 1},
+            "cluster": {"nodes": 2, "slots_per_node": 2},
             "steps": {"plan": [{"executors": 2, "workers": 2}]},
         },
         cluster,
@@ -95,4 +82,4 @@ def test_forty_components_are_measured_and_each_task_reports(
     ledger = run.quality(0).ledger
     assert ledger is not None
     assert ledger.lost == 0, ledger
-    record_property("figure", f"{len(tasks)} tasks of {COMPONENTS} components reported")
+    figure(f"{len(tasks)} tasks of {COMPONENTS} components reported")
