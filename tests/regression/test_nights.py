@@ -231,3 +231,14 @@ def test_unchanged_nights_alarm_no_more_often_than_said(between: float) -> None:
         for _ in range(nights)
     )
     assert alarms <= stats.binom.ppf(0.999, nights, limits.alpha), alarms
+
+
+def test_a_run_whose_files_were_changed_is_named_and_fails_unless_it_may_pass() -> None:
+    """What was changed is what the checks of a run's files say, which the replay of an edited copy shows."""
+    line = "step 1: seal: plan.json was changed"
+    new = night("b").model_copy(update={"edited": (line,)})
+    refused, passed = (regress([night("a")], [new], edited=may) for may in (False, True))
+    assert [(o.family, o.detail) for o in refused.worse] == [("data", line)]
+    assert (refused.status, passed.status) == (1, 0)
+    for found in (refused, passed):
+        assert any(note.endswith(f"b: edited: {line}") for note in found.notes), found.notes

@@ -125,6 +125,9 @@ def test_latencies_moved_in_one_step_are_caught_and_named(night_before: RunScore
     run = altered_runs.copy(ALL_IN_ONE, tmp_path)
     altered_runs.slower(run, step=3, factor=1.3)
     moved = rescore([run])[0]
+    (edited,) = moved.edited
+    assert edited.startswith("step 3: agreement: ")
+    assert "the mean is " in edited
 
     archived = regress([night_before], [moved])
     data = [o for o in archived.worse if o.family == "data"]

@@ -146,10 +146,13 @@ def test_what_may_vanish_or_become_several_is_counted(
     assert ledger.repeated == pytest.approx(third, abs=edges)
     assert ledger.foreign >= third - edges  # of the whole step
     assert ledger.lost == ledger.duplicates == 0
-    (check,) = checks(run)["ledger"]
+    found = checks(run)
+    (check,), (kept_up,) = found["ledger"], found["backlog"]
     assert check["status"] == "valid"
     assert f"without output {ledger.without_output}" in str(check["detail"])
     assert f"repeated {ledger.repeated}" in str(check["detail"])
+    assert kept_up["status"] == "unknown"  # one load does not tell whether they were filtered or shed
+    assert "every step has the same load" in str(kept_up["detail"])
 
 
 def test_a_name_that_is_altered_or_no_output_at_all_is_one_line(
