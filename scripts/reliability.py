@@ -116,11 +116,11 @@ def counted(found: Mapping[str, Outcome], took_s: float) -> str:
     Examples
     --------
     >>> counted({"a": Outcome(), "b": Outcome("skipped"), "c": Outcome()}, 1234.0).partition(", on ")[0]
-    '2 tests passed, 0 failed and 1 skipped, in 21 minutes'
+    '2 tests passed, 0 failed and 1 skipped, in 20.6 minutes'
     """
     of = Counter(test.status for test in found.values())
     ended = f"{of['passed']} tests passed, {of['failed']} failed and {of['skipped']} skipped"
-    return f"{ended}, in {took_s / 60:.0f} minutes, on {os.cpu_count()} cores"
+    return f"{ended}, in {took_s / 60:.1f} minutes, on {os.cpu_count()} cores"
 
 
 def main(words: list[str]) -> int:
