@@ -184,6 +184,8 @@ class Measurement:
         self._workers = given.deployment.workers()
         self._tolerant = tolerant
         self._disturbance = ""
+        self._shown: Phase | None = None
+        self._next_ns = 0
 
     def carry_out(self) -> MeasuredInterval:
         """Discard the start, measure, and return what was found.
@@ -266,7 +268,7 @@ class Measurement:
             left = limits.most_s - elapsed + self._measure.interval.most_s
             self._show("burn-in", now, left, verdict.reason)
             to_least = limits.least_s - (time.monotonic_ns() - self._up_ns) / 1e9
-            self._pause(to_least if to_least > 0 else LOOK_EVERY_S)
+            self._pause(min(self._to_next_s(), to_least if to_least > 0 else LOOK_EVERY_S))
 
     def _require_output(self, seen: View) -> None:
         """Refuse to go on when all messages of a jar's topology vanished; a second time, for good."""
@@ -313,7 +315,7 @@ class Measurement:
         """Watch and show until so many seconds after the interval's start."""
         while (elapsed := (time.monotonic_ns() - start_ns) / 1e9) < until_s:
             self._show("measure", self._watched.view(SHOWN_ROWS), most_s - elapsed, "")
-            self._pause(until_s - elapsed)
+            self._pause(min(self._to_next_s(), until_s - elapsed))
 
     def _settle_s(self) -> float:
         """Return how long all but one in a thousand messages of the steady part took to be known."""
@@ -365,7 +367,14 @@ class Measurement:
                 return
             self._pause(REPORTS_EVERY_S)
 
+    def _to_next_s(self) -> float:
+        """Return the time until what is seen is to be shown again."""
+        return max((self._next_ns - time.monotonic_ns()) / 1e9, 0.0)
+
     def _show(self, phase: Phase, now: View, left_s: float, detail: str) -> None:
+        """Show what is seen, unless the phase was shown less than a second ago."""
+        if phase == self._shown and self._to_next_s() > 0:
+            return
         until_ns = time.monotonic_ns()
         if not self._watched.by_message:
             until_ns -= round(self._watched.lag_s * 1e9)
@@ -375,6 +384,8 @@ class Measurement:
         mean = float(now.latency_ms[recent] @ now.weight[recent] / weight) if weight > 0 else None
         rate_tps = now.rate_tps(since_ns, until_ns)
         self._report(phase, rate_tps, mean, max(left_s, 0.0), detail, self._watched.ledger())
+        # counted from when it has been shown: a second line within a second would not be written
+        self._shown, self._next_ns = phase, time.monotonic_ns() + round(LOOK_EVERY_S * 1e9)
 
 
 def difference(

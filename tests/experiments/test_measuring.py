@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from waiting_world import World
 
 from harness.experiments import machine_faults, measuring
 from harness.experiments.config import Experiment, Step
+from harness.experiments.contracts import Phase, Progress
 from harness.experiments.loading import expand_steps, load
 from harness.experiments.measuring import Disturbed, MeasuredInterval, Measurement, StepToMeasure
+from harness.experiments.progress import ProgressFile, ProgressReader
 from harness.experiments.step_faults import NoFaults, StepFaults
 from harness.experiments.workload_settings import RateChange
 from harness.machine.readings import CpuTimes, ThisMachine, shares
@@ -25,9 +29,23 @@ EXPERIMENT = load(
 )
 
 
+THREE_LOOKS = load(
+    "quick",
+    [
+        "measure.burn_in={least_s: 10, most_s: 20}",
+        "measure.interval={least_s: 10, most_s: 20, looks: 3, precision_pct: 0.001}",
+        "steps.plan=[{executors: 1}]",
+    ],
+)
+
+
 CHANGING = EXPERIMENT.model_copy(
     update={"workload": EXPERIMENT.input.model_copy(update={"changes": (RateChange(at_s=5, rate_tps=80),)})}
 )
+
+
+def silent(*_: object) -> None:
+    """Show nothing."""
 
 
 def measured_on(
@@ -36,12 +54,12 @@ def measured_on(
     *,
     tolerant: bool = False,
     experiment: Experiment = EXPERIMENT,
+    report: measuring.Report = silent,
 ) -> MeasuredInterval:
     monkeypatch.setattr(measuring, "time", world)
     step: Step = expand_steps(experiment)[0]
-    silent = lambda *_: None  # noqa: E731
     none = StepFaults((), NoFaults())
-    given = StepToMeasure(experiment, step, world, world, silent, world, none)  # type: ignore[arg-type]
+    given = StepToMeasure(experiment, step, world, world, report, world, none)  # type: ignore[arg-type]
     return Measurement(given, tolerant=tolerant).carry_out()
 
 
@@ -82,6 +100,28 @@ def test_where_the_rate_changes_the_interval_begins_at_a_time_that_is_known_befo
     assert measured.burn_in.seconds == pytest.approx(20, abs=0.01)
     assert (measured.start_ns - 10**12) / 1e9 == pytest.approx(20, abs=0.01)
     assert measured_on(World(), monkeypatch).burn_in.seconds < 15
+
+
+@pytest.mark.parametrize("look_ms", range(0, 250, 10))
+def test_a_line_of_progress_at_least_every_2_s_whatever_a_look_takes(
+    look_ms: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Three looks at the interval, none of them enough; each look at what came out takes its time."""
+    world = World()
+    world.view_s = look_ms / 1e3
+
+    def report(phase: Phase, *_: object) -> None:
+        file(Progress(0, 1, phase, "a:1", epoch_ms=world.time_ns() // 10**6))
+
+    with ProgressFile(tmp_path, 1) as file:
+        measured = measured_on(world, monkeypatch, experiment=THREE_LOOKS, report=report)
+    assert measured.looks == 3
+    events = ProgressReader(tmp_path).read()
+    for phase, least in (("burn-in", 8), ("measure", 14)):
+        times = [e.time for e in events if e.phase == phase]
+        apart_s = [(b - a).total_seconds() for a, b in pairwise(times)]
+        assert len(times) >= least
+        assert all(1.0 <= gap <= 2.0 for gap in apart_s), apart_s
 
 
 @pytest.mark.parametrize(

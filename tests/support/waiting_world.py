@@ -27,6 +27,7 @@ class World:
         self._cpu = iter(cpu or (CpuTimes(0, 0, 0), CpuTimes(1, 1, 0)))
         self._asked = 0
         self.beside: list[int] = []
+        self.view_s = 0.0
         self.silent_from_s = self.again_from_s = math.inf
 
     def monotonic_ns(self) -> int:
@@ -51,6 +52,7 @@ class World:
 
     def view(self, rows: int | None = None) -> View:
         del rows
+        self.sleep(self.view_s)
         at = np.arange(10**12, self._now_ns, 10_000_000, dtype=np.int64)
         latency = np.full(at.size, 5.0) + (at // 10_000_000) % 3
         return View(at, at, latency, latency, np.ones(at.size), np.arange(at.size))
