@@ -120,7 +120,7 @@ nightly: setup ## measure configs/nightly.yaml, compare with the baseline, write
 wheel: setup ## dist/*.whl, with jars, experiments and schemas in it
 	@rm -rf dist && .venv/bin/uv build -q --wheel --out-dir dist . && ls -l dist/*.whl
 
-wheel-try: wheel ## install the wheel into an empty environment and play quick there, away from the checkout
+wheel-try: wheel ## install the wheel into an empty environment, measure quick there and report, away from the checkout
 	@bash scripts/try_wheel.sh dist/*.whl
 
 docs: setup ## the command reference, from --help; lists of modules, measures and metrics
