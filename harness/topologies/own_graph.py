@@ -88,13 +88,14 @@ class GraphStream(Frozen):
     Attributes
     ----------
     source : str
-        The component that emits: the key ``from``.
+        The component that emits.
     target : str
-        The component that subscribes: the key ``to``.
+        The component that subscribes.
     grouping : str
         How its tuples are shared among the tasks of ``to``, as under ``topology.groupings``.
     stream : str
-        Stream of the component that emits; a join emits on the streams that are named here, in their order.
+        Name of the stream. A join emits on those that its subscribers name, in the file's order; all other
+        components emit on ``default`` only.
     """
 
     model_config = ConfigDict(validate_by_name=True, validate_by_alias=True, serialize_by_alias=True)
