@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 MOST_LINES = 40
 MOST_FILES = 3
-RUN = ROOT / "reports" / "runs" / "windowed" / "20261124T042610Z"
+RUN = ROOT / "reports" / "runs" / "windowed" / "20261122T005431Z"
 BLOCK = re.compile(r"`([\w/.-]+\.\w+)`[^`]*?\n\n```(python|diff)\n(.*?)```", re.DOTALL)
 
 

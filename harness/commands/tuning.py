@@ -58,13 +58,13 @@ def tune(
     the composite model's prediction for it.
 
     \b
-    harness tune reports/runs/loaded-ramp/20261124T052131Z --rate 225
-    harness tune reports/runs/loaded-ramp/20261124T052131Z --step 1 --tuner ds2 --set ds2.utilisation=0.7
+    harness tune reports/runs/loaded-ramp/20261122T004256Z --rate 225
+    harness tune reports/runs/loaded-ramp/20261122T004256Z --step 1 --tuner ds2 --set ds2.utilisation=0.7
 
     With --explain each decision of a tuner is shown:
 
     \b
-    harness tune reports/runs/loaded-ramp/20261124T052131Z --tuner aeolus --explain
+    harness tune reports/runs/loaded-ramp/20261122T004256Z --tuner aeolus --explain
     """
     from harness.app.message_costs import measured_parameters
     from harness.runs import Run

@@ -14,7 +14,7 @@ from harness.commands.tuning import tuner_parameters
 from harness.errors import UsageError
 from harness.tuning import TUNERS
 
-RAMP = str(Path(__file__).resolve().parents[2] / "reports" / "runs" / "loaded-ramp" / "20261124T052131Z")
+RAMP = str(Path(__file__).resolve().parents[2] / "reports" / "runs" / "loaded-ramp" / "20261122T004256Z")
 
 
 def tune(*typed: str) -> tuple[int, str, str]:

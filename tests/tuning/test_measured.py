@@ -24,7 +24,7 @@ from harness.tuning.measured import StepReading, tuple_sizes
 from harness.tuning.placement import deal_evenly
 
 RUNS = Path(__file__).resolve().parents[2] / "reports" / "runs"
-RAMP = RUNS / "loaded-ramp" / "20261124T052131Z"
+RAMP = RUNS / "loaded-ramp" / "20261122T004256Z"
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from harness.tuning.model_guided import ModelGuidedTuner, PlanCandidate, PlanSea
 from harness.tuning.side_by_side import TuningTable
 
 RUNS = Path(__file__).resolve().parents[2] / "reports" / "runs"
-RAMP = RUNS / "loaded-ramp" / "20261124T052131Z"
+RAMP = RUNS / "loaded-ramp" / "20261122T004256Z"
 BOLTS = ("bolt-a", "bolt-b", "sender")
 
 
