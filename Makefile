@@ -109,8 +109,8 @@ bench: setup-dev bench-scale ## speed of analysis, models and simulators; what t
 	$(PY) bench/models.py
 	$(PY) bench/instrumentation.py
 
-bench-scale: setup-dev ## the analysis of 50 million samples and 10 million metric rows, in Spark and in DuckDB
-	[ -d build/scale ] || $(PY) bench/scale.py make build/scale --samples 50 --metrics 10
+bench-scale: setup-dev ## the analysis of 50 million samples and 10 million metric rows, and the memory of predictions
+	[ -d build/scale ] || $(PY) bench/scale.py make build/scale --samples 50 --metrics 10 --repeats 5
 	$(PY) bench/scale.py measure build/scale
 	$(PY) bench/scale.py predict build/scale
 

@@ -1,6 +1,6 @@
 """How long the analysis takes for millions of samples: the queries on raw tables in Spark, and in DuckDB.
 
-    python bench/scale.py make DIR/50 --samples 50 --metrics 10      # millions of rows
+    python bench/scale.py make DIR/50 --samples 50 --metrics 10 --repeats 5      # millions of rows, 25 steps
     python bench/scale.py measure DIR/50
     python bench/scale.py predict DIR/50
     python bench/scale.py archive --runs 100 reports/runs/*/*
@@ -9,7 +9,8 @@
 queries in SQL in DuckDB (``scale_sql``), on as many threads; it prints both times side by side, and whether
 both found the same. A query that one engine cannot carry out says why, and the rest stays. It also times the
 whole way from raw tables to error matrices. Times are without Spark's start.
-``predict`` predicts every pair with one model: its tables are those of one source step at a time.
+``predict`` carries out ``harness predict``, whose tables are those of one source step at a time, and fails
+where its processes take more than 4 GiB.
 ``archive`` analyses many small runs in one job.
 """
 
@@ -27,6 +28,7 @@ from typing import Any
 import click
 import pandas as pd
 from large_runs import CHAINS, Size, make
+from process_memory import carry_out, peak_bytes
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from scale_figures import THREADS, WHOLE, Measured, Query, figures, lines
@@ -46,12 +48,10 @@ from scale_sql import (
 
 from harness.analysis.judge.computing import predicted
 from harness.analysis.judge.judging import all_judged
-from harness.analysis.judge.predicting import predict as predict_pairs
 from harness.analysis.judge.summary import matrices, summaries
 from harness.analysis.spark import counters, distribution, latencies, stages, tables, timeline
 from harness.analysis.spark.inputs import Archive, RunRecord, Source, read_run
 from harness.analysis.spark.session import spark_session
-from harness.runs import Run
 
 MEMORY = "2GB"
 """Of DuckDB, as much as Spark's driver may take."""
@@ -122,13 +122,6 @@ def _pace(spark: SparkSession, source: Source) -> pd.DataFrame:
     return found.assign(bucket=(at_ns // width_ns).astype("int64")).drop(columns="at_ns")
 
 
-def rss_mb(process: int | str, peak: bool = True) -> float:
-    """Return a process' memory in MB, at its peak."""
-    field = "VmHWM:" if peak else "VmRSS:"
-    lines = Path(f"/proc/{process}/status").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith(field)).split()[1]) / 1024
-
-
 def warm(run: RunRecord) -> None:
     """Read every file once, so that neither engine waits for the disk where the memory holds them all."""
     for file in {p.stat().st_ino: p for s in run.steps for p in s.folder.glob("*.parquet")}.values():
@@ -146,7 +139,7 @@ def measure_spark(run: RunRecord, asked: Sequence[Query], master: str | None) ->
             measured.add(query.name, lambda query=query: query.spark(spark, run))
         measured.add(WHOLE, lambda: _judge(spark, run))
         gateway = SparkContext._gateway
-        measured.memory_mb["driver"] = rss_mb(gateway.proc.pid) if gateway is not None else 0.0
+        measured.memory_mb["driver"] = peak_bytes(gateway.proc.pid) / 2**20 if gateway is not None else 0.0
     measured.memory_mb["python"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return measured
 
@@ -219,15 +212,18 @@ def measure(path: Path, master: str | None, compared: bool, duckdb_memory: str, 
 
 @main.command()
 @click.argument("path", type=click.Path(path_type=Path, exists=True))
-@click.option("--model", default="no-change", show_default=True, help="The model that predicts.")
-def predict(path: Path, model: str) -> None:
-    """Predict every pair of a run with one model, in this process, and say its time and most memory."""
+@click.option("--model", "models", multiple=True, help="Only this model (repeatable); all by default.")
+@click.option("--most-gib", default=4.0, show_default=True, help="More memory than this fails.")
+def predict(path: Path, models: tuple[str, ...], most_gib: float) -> None:
+    """Carry out harness predict on a run; say its time, and the most memory that its processes took."""
     begun = time.perf_counter()
-    rows = predict_pairs(Run(path), (model,)).num_rows
+    named = [word for model in models for word in ("--model", model)]
+    status, most_bytes = carry_out([sys.executable, "-m", "harness", "predict", str(path), *named])
     click.echo(
-        f"{rows} predictions of {model} in {time.perf_counter() - begun:.1f} s,"
-        f" at most {rss_mb('self'):,.0f} MB resident"
+        f"harness predict with {', '.join(models) or 'all models'}: {time.perf_counter() - begun:.1f} s,"
+        f" at most {most_bytes / 2**30:.2f} GiB resident, {most_gib:g} allowed"
     )
+    sys.exit(status or int(most_bytes > most_gib * 2**30))
 
 
 def _write(out: Path | None, found: dict[str, Any]) -> None:
@@ -264,7 +260,7 @@ def archive(paths: tuple[Path, ...], count: int, master: str | None) -> None:
                 errors, cells = summaries(found.pairs), matrices(found.pairs)
             ended = time.perf_counter()
             gateway = SparkContext._gateway
-            java = rss_mb(gateway.proc.pid) if gateway is not None else 0.0
+            java = peak_bytes(gateway.proc.pid) / 2**20 if gateway is not None else 0.0
     python = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     click.echo(
         f"{count} runs, {sum(len(r.steps) for r in records)} steps, {rows:,} raw rows,"

@@ -53,8 +53,16 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+def read_table(path: Path, columns: Sequence[str] | None = None, *, where: str | None = None) -> pa.Table:
     """Read a table of a run, whole or some of its columns.
+
+    Parameters
+    ----------
+    path : Path
+    columns : sequence of str, optional
+    where : str, optional
+        A column of the table, and among ``columns``: rows in which it is false are left out. They are at no
+        time all in memory.
 
     Raises
     ------
@@ -62,13 +70,25 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         When the file is cut, not Parquet or not there.
     """
     try:
-        return pq.read_table(path, columns=columns)
+        if where is None:
+            return pq.read_table(path, columns=columns)
+        with pq.ParquetFile(path) as file:
+            groups = (file.read_row_group(i, columns) for i in range(file.num_row_groups))
+            kept = [group.filter(group[where]) for group in groups]
+            return pa.concat_tables(kept) if kept else file.read(columns)
     except (OSError, pa.ArrowException) as error:
         raise UsageError(f"{path}: damaged, or no Parquet file", str(error).splitlines()[0]) from None
 
 
-def read_latency(folder: Path, columns: Sequence[str] | None = None) -> pa.Table:
+def read_latency(folder: Path, columns: Sequence[str] | None = None, *, where: str | None = None) -> pa.Table:
     """Read a step's ``latency.parquet``, whole or some of its columns, and compute those it leaves out.
+
+    Parameters
+    ----------
+    folder : Path
+        The step's.
+    columns, where
+        As ``read_table``.
 
     Raises
     ------
@@ -81,8 +101,8 @@ def read_latency(folder: Path, columns: Sequence[str] | None = None) -> pa.Table
     except (OSError, pa.ArrowException):
         dropped = ()  # what is wrong is said where it is read
     if not dropped:
-        return read_table(path, columns)
-    rows = read_table(path, None if columns is None else needed(columns, dropped))
+        return read_table(path, columns, where=where)
+    rows = read_table(path, None if columns is None else needed(columns, dropped), where=where)
     plan = Run(folder.parent.parent).plan(int(folder.name)).start
     named = {task: e.component for task, e in plan.by_task.items()}
     if columns is None:

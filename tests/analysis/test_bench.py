@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 pytest.importorskip("duckdb")
@@ -15,6 +16,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
 import scale
 import scale_figures
 from large_runs import Size, make
+from process_memory import carry_out
 
 from harness.analysis.spark.inputs import read_run
 
@@ -48,3 +50,25 @@ def test_what_duckdb_cannot_do_leaves_the_other_figures(spark: SparkSession, tmp
     said = "\n".join(scale_figures.lines(found | {"whole_s": 1.0}))
     assert said.count("DuckDB failed after") == 2
     assert "in 1MB" in said.splitlines()[0]
+
+
+def test_the_memory_of_a_command_is_that_of_all_its_processes() -> None:
+    """Two hold 50 MB each while the second adds its bytes up; an interpreter has 10 MB or so."""
+    second = "raise SystemExit(sum(bytearray(50_000_000)) + 3)"
+    first = (
+        "import subprocess, sys; held = bytearray(50_000_000);"
+        f" sys.exit(subprocess.call([sys.executable, '-c', '{second}']))"
+    )
+    status, peak_bytes = carry_out([sys.executable, "-c", first])
+    assert status == 3
+    assert 100e6 < peak_bytes < 150e6
+
+
+@pytest.mark.deep
+def test_more_memory_than_is_allowed_fails_the_benchmark(tmp_path: Path) -> None:
+    run = make(tmp_path / "run", Size(20_000, 20_000))
+    done = CliRunner().invoke(scale.main, ["predict", str(run), "--model", "no-change", "--most-gib", "0.01"])
+    assert done.exit_code == 1
+    assert "harness predict with no-change" in done.output
+    assert "GiB resident, 0.01 allowed" in done.output
+    assert (run / "predictions.parquet").is_file()

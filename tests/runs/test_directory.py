@@ -7,6 +7,8 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from made_records import S, interval, ledger, quality, step_plan
 
@@ -14,7 +16,7 @@ from harness.errors import HarnessError, UsageError
 from harness.machine.seals import broken
 from harness.machine.whole_files import folder_atomically, write_atomically
 from harness.plans import Component, PhysicalPlan, QueryPlan, TopologyConfiguration
-from harness.runs import Interval, Rejected, Run, StepFiles
+from harness.runs import Interval, Rejected, Run, StepFiles, read_table
 from harness.schemas import ADAPTATION, LATENCY, METRICS, SCHEMA_VERSION
 
 
@@ -129,6 +131,18 @@ def test_a_damaged_file_of_a_step_is_named(tmp_path: Path, name: str) -> None:
     damaged.write_text("{")
     with pytest.raises(UsageError, match=f"{name}.json: not what a run's {name}.json is: Invalid JSON"):
         getattr(run, name)(0)
+
+
+@pytest.mark.parametrize("rows_a_group", [1, 3, 100])
+def test_rows_that_are_not_asked_for_are_left_out_while_the_file_is_read(
+    rows_a_group: int, tmp_path: Path
+) -> None:
+    """Whatever row groups a file has; in the first of one or three rows none is asked for."""
+    kept = [False, False, False, True, False, True, True]
+    table = pa.table({"kept": kept, "n": range(7)}, pa.schema([("kept", pa.bool_()), ("n", pa.int64())]))
+    for rows in (table, table.slice(0, 0)):
+        pq.write_table(rows, tmp_path / "a.parquet", row_group_size=rows_a_group)
+        assert read_table(tmp_path / "a.parquet", where="kept").equals(rows.filter(rows["kept"]))
 
 
 def test_the_periods_of_a_step_that_adapts_are_sealed_with_its_files(tmp_path: Path) -> None:

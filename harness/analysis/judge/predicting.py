@@ -39,7 +39,7 @@ def observation(run: Run, experiment: Experiment, step: int) -> Observation:
         settings(run, experiment),
         run.interval(step),
         read_table(folder / "metrics.parquet"),
-        read_latency(folder),
+        read_latency(folder, where="in_interval"),
     )
 
 
@@ -57,15 +57,17 @@ def observed(
     # interval's length over the bucket's: the part before the start belongs to the steady burn-in.
     end = metrics["bucket_end_ms"]
     inside = pc.and_(pc.greater(end, interval.start_epoch_ms), pc.less_equal(end, interval.end_epoch_ms))
-    shown = _shown(latency.filter(latency["in_interval"]), interval)
-    del latency  # gigabytes, where there are tens of millions of rows
+    measured = latency["in_interval"]  # the rows can be gigabytes: they are not copied where all are shown
+    shown = _shown(latency if pc.all(measured).as_py() else latency.filter(measured), interval)
+    shown = shown.select(shown.column_names)  # a table of its own, which is taken apart below
+    del latency, measured
     return Observation(
         plan=plan.start,
         settings=_of_step(settings_, plan),
         rate_tps=interval.rate_tps,
         interval_s=(interval.end_epoch_ms - interval.start_epoch_ms) / 1e3,
         metrics=metrics.filter(inside).to_pandas(),
-        latency=shown.to_pandas(types_mapper=_nested, split_blocks=True),
+        latency=shown.to_pandas(types_mapper=_nested, split_blocks=True, self_destruct=True),
         complete_latency_ms={
             name: c.mean_ms for name, c in interval.complete_latency_ms.items() if c.mean_ms is not None
         },

@@ -130,15 +130,15 @@ def _percentiles(measure: str, subjects: list[str], upper: FloatArray, counts: F
 
 def _ground_truth(source: Observation, measured: Measured) -> list[Estimate]:
     latency = source.latency
-    rows = latency[latency["in_interval"].astype(bool)] if len(latency) else latency
-    if not len(rows):
+    inside = np.zeros(0, dtype=bool) if latency.empty else latency["in_interval"].to_numpy(dtype=bool)
+    if not inside.any():
         raise ModelDeclined("no message of the source step's interval reached a sink")
-    values = rows["ground_truth_ms"].to_numpy(dtype=np.float64)
+    values = latency["ground_truth_ms"].to_numpy(dtype=np.float64)[inside]
     if np.isnan(values).any():
         raise ModelDeclined("messages of the source step without ground truth (their ends share no clock)")
     if (values < 0).any():
         raise ModelDeclined(f"a ground-truth latency of the source step is negative ({values.min():g} ms)")
-    sinks = pd.Categorical(rows["sink"])
+    sinks = pd.Categorical(latency["sink"][inside])
     by_subject = {"": values}
     by_subject |= {str(s): values[sinks.codes == i] for i, s in enumerate(sinks.categories)}
     found = []
