@@ -221,23 +221,24 @@ class AdaptingMeasurement(Measurement):
         limit_ns = period.asked_ns + round(APPLY_MOST_S * 1e9)
         while time.monotonic_ns() < limit_ns:
             self._deployment.check()
-            if self._as_asked(change) and self._deployment.whole() and self._resized(change, asked_ms):
+            plan = self._deployment.plan()
+            up = self._as_asked(plan, change) and self._deployment.whole()
+            if up and self._resized(plan, change, asked_ms):
                 period.in_force_ns = time.monotonic_ns()
                 return
             self._show("measure", self._watched.view(), 0.0, f"period {number}: applying a plan")
             time.sleep(POLL_S)
 
-    def _resized(self, change: AskedChange, asked_ms: int) -> bool:
+    def _resized(self, plan: PhysicalPlan, change: AskedChange, asked_ms: int) -> bool:
         """Return True if every task has reported the batch sizes that were asked for."""
         if change.batching is None:
             return True
         rows = self._live.rows(asked_ms, time.time_ns() // 1_000_000)
-        return not not_in_force(rows, self._deployment.plan(), change.batching)
+        return not not_in_force(rows, plan, change.batching)
 
-    def _as_asked(self, change: AskedChange) -> bool:
-        plan, placement = self._deployment.plan(), change.placement
-        if placement is not None:
-            return not placement.differences(plan)
+    def _as_asked(self, plan: PhysicalPlan, change: AskedChange) -> bool:
+        if change.placement is not None:
+            return not change.placement.differences(plan)
         return bool(plan.executors) and plan.configuration() == self._deployment.expected(
             change.configuration
         )
