@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # every command imports this module, and few read anything that pydantic checks
+    from pydantic import ValidationError
+
 MOST_CHARACTERS = 2000
 """Of a message or a hint: the list of all figures fits, and a file may have any number of them in a name."""
+SHOWN = 100
+"""Characters of a value that a message shows."""
 
 
 def one_line(text: str) -> str:
@@ -20,6 +28,46 @@ def one_line(text: str) -> str:
         return text
     spaced = text.replace("\r\n", " ").replace("\n", " ").replace("\t", " ")
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in spaced)
+
+
+def shortened(text: str) -> str:
+    """Return as much of a text as a message shows."""
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+def describe_fault(error: ValidationError, tags: Container[int | str] = ()) -> str:
+    """Return the first thing that pydantic found wrong: its key, the reason, and the value that was given.
+
+    Parameters
+    ----------
+    error : ValidationError
+    tags : container
+        Parts of keys that no file has: pydantic names the alternative there that it took.
+
+    Examples
+    --------
+    >>> from pydantic import BaseModel, ValidationError
+    >>> class Shape(BaseModel, extra="forbid"):
+    ...     nodes: int
+    >>> for given in ({"nodes": "two"}, {"nodes": 1, "node": 2}, {}):
+    ...     try:
+    ...         Shape.model_validate(given)
+    ...     except ValidationError as error:
+    ...         print(describe_fault(error))
+    nodes: Input should be a valid integer, unable to parse string as an integer (it is 'two')
+    unknown key 'node'
+    the key 'nodes' is missing
+    """
+    fault = error.errors()[0]
+    key = shortened(".".join(str(part) for part in fault["loc"] if part not in tags))
+    if fault["type"] == "extra_forbidden":
+        return f"unknown key {key!r}"
+    if fault["type"] == "missing":
+        return f"the key {key!r} is missing"
+    reason = str(fault["msg"]).removeprefix("Value error, ")
+    says_it = fault["type"] in ("value_error", "json_invalid") or isinstance(fault["input"], dict)
+    value = "" if says_it else f" (it is {shortened(repr(fault['input']))})"
+    return f"{key}: {reason}{value}" if key else f"{reason}{value}"
 
 
 class HarnessError(Exception):

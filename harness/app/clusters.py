@@ -19,9 +19,9 @@ from harness.backends.hosts import remote
 from harness.backends.local.opened import local_cluster
 from harness.backends.neo4j.store import PlanGraph
 from harness.backends.running import cluster as running
-from harness.errors import UsageError
+from harness.errors import UsageError, describe_fault
 from harness.experiments.clusters import Local, Provisioned, Running, Simulated
-from harness.experiments.config import Experiment
+from harness.experiments.config import TAGS, Experiment
 from harness.experiments.loading import expand_steps, load
 from harness.machine import sandbox
 from harness.machine.servers import ServerHomes
@@ -188,7 +188,7 @@ def as_found(experiment: Experiment) -> Experiment:
             try:
                 return Experiment.model_validate(given)
             except ValidationError as error:
-                raise UsageError(str(error.errors()[0]["msg"]).removeprefix("Value error, ")) from None
+                raise UsageError(describe_fault(error, TAGS)) from None
         case _:
             return experiment
 

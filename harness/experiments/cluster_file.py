@@ -14,8 +14,8 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from harness.errors import UsageError
-from harness.experiments.yaml_files import read_tree, shortened
+from harness.errors import UsageError, describe_fault
+from harness.experiments.yaml_files import read_tree
 from harness.machine.named_paths import file_at
 from harness.plans import Frozen
 from harness.topologies.bounds import HeapMb, StormValue
@@ -276,6 +276,8 @@ class HetznerHosts(_HostsOfKind):
 
 
 Hosts = Annotated[LocalHosts | ExistingHosts | OpenstackHosts | HetznerHosts, Field(discriminator="kind")]
+KINDS = ("local", "existing", "openstack", "hetzner")
+"""Stand in the places of errors."""
 
 
 class StormSettings(Frozen):
@@ -382,7 +384,7 @@ def load(path: Path) -> ClusterFile:
     try:
         cluster = ClusterFile.model_validate(tree)
     except ValidationError as error:
-        raise UsageError(f"{path}: {_complaint(error)}") from None
+        raise UsageError(f"{path}: {describe_fault(error, KINDS)}") from None
     hosts = cluster.hosts
     if isinstance(hosts, ExistingHosts):
         key = file_at(hosts.ssh_key)
@@ -391,18 +393,3 @@ def load(path: Path) -> ClusterFile:
         if _NOT_IN_PATHS.search(str(key)):
             raise UsageError(f"{path}: hosts.ssh_key: ssh cannot be given the path {str(key)!r}")
     return cluster
-
-
-def _complaint(error: ValidationError) -> str:
-    first = error.errors()[0]
-    kinds = ("local", "existing", "openstack", "hetzner")
-    key = ".".join(str(part) for part in first["loc"] if part not in kinds)
-    if first["type"] == "extra_forbidden":
-        return f"unknown key {key!r}"
-    if first["type"] == "missing":
-        return f"the key {key!r} is missing"
-    message = str(first["msg"]).removeprefix("Value error, ")
-    if first["type"] == "value_error":
-        return message
-    value = "" if isinstance(first["input"], dict) else f" (it is {shortened(repr(first['input']))})"
-    return f"{key}: {message}{value}"

@@ -10,16 +10,15 @@ from pathlib import Path
 
 import numpy as np
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
-from harness.errors import UsageError
+from harness.errors import UsageError, describe_fault
 from harness.experiments.cluster_file import load as load_cluster
 from harness.experiments.config import TAGS, Experiment, Step
 from harness.experiments.placement_file import placement_text
 from harness.experiments.step_settings import StepSpec
-from harness.experiments.yaml_files import read_tree, read_value, shortened
+from harness.experiments.yaml_files import read_tree, read_value
 from harness.machine.masking import SecretMask, masked_keys
 from harness.machine.named_paths import file_at
 from harness.topologies.jar import JarTopology
@@ -56,12 +55,12 @@ def load(source: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Exper
         return Experiment.model_validate(tree)
     except ValidationError as error:
         first = error.errors()[0]
-        where = named = [part for part in first["loc"] if part not in TAGS]
+        where = [part for part in first["loc"] if part not in TAGS]
         if not where:  # a check over the whole experiment starts its message with the key it is about
             key = str(first["msg"]).removeprefix("Value error, ").split(":")[0]
             where = [int(part) if part.isdigit() else part for part in key.split(".")]
         place = _place(path, overrides, tree, where)
-        raise UsageError(f"{place}: {_complaint(first, named)}") from None
+        raise UsageError(f"{place}: {describe_fault(error, TAGS)}") from None
 
 
 def _tree(path: Path, overrides: Sequence[str]) -> CommentedMap:
@@ -182,9 +181,7 @@ def completed(experiment: Experiment, topology: JarTopology) -> Experiment:
     try:
         return Experiment.model_validate(experiment.model_dump() | {"topology": topology.model_dump()})
     except ValidationError as error:
-        first = error.errors()[0]
-        where = [part for part in first["loc"] if part not in TAGS]
-        raise UsageError(f"{experiment.name}: {_complaint(first, where)}", "see: harness check") from None
+        raise UsageError(f"{experiment.name}: {describe_fault(error, TAGS)}", "see: harness check") from None
 
 
 def require_secrets(path: Path, overrides: Sequence[str], needed: bool) -> None:
@@ -357,16 +354,3 @@ def _line(tree: object, where: Sequence[int | str]) -> int:
         except (AttributeError, KeyError, TypeError):  # a value that --set put in has no line
             break
     return line
-
-
-def _complaint(error: ErrorDetails, where: Sequence[int | str]) -> str:
-    key = ".".join(str(p) for p in where)
-    if error["type"] == "extra_forbidden":
-        return f"unknown key {key!r}"
-    if error["type"] == "missing":
-        return f"the key {key!r} is missing"
-    message = str(error["msg"]).removeprefix("Value error, ")
-    value = "" if isinstance(error["input"], dict) else f" (it is {shortened(repr(error['input']))})"
-    if error["type"] == "value_error":
-        value = ""
-    return f"{key}: {message}{value}" if key else message

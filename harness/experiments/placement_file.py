@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.errors import UsageError
-from harness.experiments.yaml_files import read_tree, shortened
+from harness.errors import UsageError, shortened
+from harness.experiments.yaml_files import read_tree
 
 _EXECUTOR = re.compile(r"(?P<component>.+)\[\d+-\d+\]")
 _WORKER = re.compile(r".+:\d+")

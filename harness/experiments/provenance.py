@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 
-from harness.errors import UsageError
+from harness.errors import UsageError, describe_fault
 from harness.experiments.loading import PLACEMENT, TRACE
 from harness.plans import Frozen
 from harness.runs import Run
@@ -127,7 +127,7 @@ def of_step(folder: Path) -> Provenance | None:
     try:
         return Provenance.model_validate_json(path.read_bytes())
     except ValidationError as error:
-        raise UsageError(f"{path}: not readable ({error.errors()[0]['msg']})") from None
+        raise UsageError(f"{path}: not readable ({describe_fault(error)})") from None
 
 
 def kept_with(run: Run, now: Provenance) -> Run:

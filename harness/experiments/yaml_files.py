@@ -9,14 +9,12 @@ from typing import Literal
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from harness.errors import UsageError
+from harness.errors import UsageError, shortened
 
 MOST_BYTES = 1 << 20
 MOST_NODES = 100_000
 """Keys and values, those behind an alias counted wherever it stands: ten lines can stand for a billion."""
 MOST_DEPTH = 40
-SHOWN = 100
-"""Characters of a value that a message shows."""
 _UNREADABLE = (
     YAMLError,
     ValueError,
@@ -80,11 +78,6 @@ def read_value(text: str) -> object:
     if reason := _too_large(value):
         raise ValueError(reason)
     return value
-
-
-def shortened(text: str) -> str:
-    """Return as much of a text as a message shows."""
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 def _problem(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from pydantic import ValidationError
 
-from harness.errors import UsageError
+from harness.errors import UsageError, describe_fault
 
 P = TypeVar("P")
 
@@ -95,10 +95,7 @@ def make(plug_ins: PlugIns[type[P]], name: str, parameters: Mapping[str, object]
     try:
         made: P = factory(**parameters)
     except ValidationError as why:
-        first = why.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        told = f"{key}: {first['msg']} (it is {first['input']!r})" if key else first["msg"]
-        raise UsageError(f"{called}: {told}", see) from why
+        raise UsageError(f"{called}: {describe_fault(why)}", see) from why
     except Exception as why:  # a user's class may fail in any way
         raise UsageError(f"{called} cannot be made: {type(why).__name__}: {why}", see) from why
     if not callable(getattr(made, "propose", None)):

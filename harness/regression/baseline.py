@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from harness.analysis.judge.scores import RunScores
-from harness.errors import UsageError
+from harness.errors import UsageError, describe_fault
 from harness.machine.whole_files import write_atomically
 
 KIND = "harness-baseline"
@@ -48,13 +48,8 @@ def read(path: Path) -> tuple[RunScores, ...]:
     try:
         return tuple(RunScores.model_validate(_untabled(night)) for night in content["nights"])
     except (ValidationError, KeyError, TypeError, ValueError) as error:
-        why = (
-            error.errors()[0]
-            if isinstance(error, ValidationError)
-            else {"loc": ("nights",), "msg": "missing"}
-        )
-        where = ".".join(str(part) for part in why["loc"])
-        raise UsageError(f"{path}: {where}: {why['msg']}", MEND) from None
+        fault = describe_fault(error) if isinstance(error, ValidationError) else "its nights cannot be read"
+        raise UsageError(f"{path}: {fault}", MEND) from None
 
 
 def updated(nights: Sequence[RunScores], now: Sequence[RunScores]) -> tuple[RunScores, ...]:

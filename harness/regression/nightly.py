@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from harness.analysis.judge.scores import RunScores
-from harness.errors import UsageError
+from harness.errors import UsageError, describe_fault
 from harness.plans import Frozen
 from harness.regression.outcomes import Limits, Regression
 from harness.regression.outputs import COLUMNS, table, verdict
@@ -67,9 +67,7 @@ def read(path: Path) -> Nightly:
     except YAMLError as error:
         raise UsageError(f"{path}: not readable as YAML", str(error).splitlines()[0]) from None
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise UsageError(f"{path}: {where}: {first['msg']}") from None
+        raise UsageError(f"{path}: {describe_fault(error)}") from None
 
 
 @dataclass(frozen=True)

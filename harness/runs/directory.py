@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import JsonValue, ValidationError
 
-from harness.errors import HarnessError, UsageError
+from harness.errors import HarnessError, UsageError, describe_fault
 from harness.machine.locks import held
 from harness.machine.seals import seal
 from harness.machine.whole_files import folder_atomically, write_atomically
@@ -304,7 +304,4 @@ def _read(
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        what = f"{where}: {first['msg']}" if where else first["msg"]
-        raise UsageError(f"{path}: not what a run's {path.name} is: {what}") from None
+        raise UsageError(f"{path}: not what a run's {path.name} is: {describe_fault(error)}") from None

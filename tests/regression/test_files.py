@@ -53,8 +53,8 @@ def test_only_valid_runs_become_a_baseline() -> None:
         ("[]", "not a baseline"),
         ('{"kind": "harness-baseline", "version": 99, "nights": []}', "version 99 is newer"),
         ('{"kind": "harness-baseline", "version": 1, "nights": []}', "version 1 is older"),
-        ('{"kind": "harness-baseline", "version": 4}', "nights: missing"),
-        ('{"kind": "harness-baseline", "version": 4, "nights": [{"run": 3}]}', "Field required"),
+        ('{"kind": "harness-baseline", "version": 4}', "its nights cannot be read"),
+        ('{"kind": "harness-baseline", "version": 4, "nights": [{"run": 3}]}', "the key 'experiment'"),
     ],
 )
 def test_a_file_that_is_no_baseline_is_named_in_one_line(
@@ -178,7 +178,7 @@ def test_the_page_says_first_that_a_night_was_noisy() -> None:
         ("experiments: [a]\nlimits: {alpha: 2}", "limits.alpha"),
         ("experiments: [a]\nlimits: {alfa: 0.1}", "limits.alfa"),
         ("experiments: [a", "not readable as YAML"),
-        ("", "the file"),
+        ("", "valid dictionary"),
     ],
 )
 def test_a_wrong_night_is_named(text: str, message: str, tmp_path: Path) -> None:

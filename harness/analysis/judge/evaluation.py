@@ -23,7 +23,7 @@ from harness.analysis.judge.predicting import predict
 from harness.analysis.judge.rescoring import linked_copy
 from harness.analysis.spark.inputs import Archive, RunRecord, check_parquet, read_raw, read_run
 from harness.analysis.spark.session import spark_session
-from harness.errors import UsageError
+from harness.errors import UsageError, describe_fault
 from harness.plans import Frozen
 from harness.runs import Run, read_table
 from harness.schemas import ERRORS, Measure
@@ -89,8 +89,7 @@ def read_split(path: Path) -> Split:
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", "give one with --split") from error
     except (YAMLError, ValidationError) as error:
-        first = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error).splitlines()[0]
-        problem = str(first).removeprefix("Value error, ")
+        problem = describe_fault(error) if isinstance(error, ValidationError) else str(error).splitlines()[0]
         raise UsageError(
             f"{path}: {problem}", "a split has the keys tuning, development and reporting, lists"
         ) from error

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from pydantic import ValidationError
 
-from harness.errors import UsageError
+from harness.errors import UsageError, describe_fault, shortened
 from harness.experiments.clusters import Running
 from harness.experiments.loading import find
-from harness.experiments.yaml_files import read_tree, read_value, shortened
+from harness.experiments.yaml_files import read_tree, read_value
 
 EXAMPLE = "{kind: running, nimbus: HOST:PORT, kafka: HOST:PORT}"
 
@@ -47,7 +47,4 @@ def read_cluster(text: str) -> Running:
     try:
         return Running.model_validate(given)
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        said = str(first["msg"]).removeprefix("Value error, ")
-        raise UsageError(f"{where}: {f'{key}: ' if key else ''}{said}", hint) from None
+        raise UsageError(f"{where}: {describe_fault(error)}", hint) from None

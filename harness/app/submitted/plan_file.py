@@ -9,9 +9,9 @@ from typing import Self
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
-from harness.errors import ModelDeclined, SchedulerDeclined, UsageError
+from harness.errors import ModelDeclined, SchedulerDeclined, UsageError, describe_fault
 from harness.experiments.placement_file import count_executors, placement_text
-from harness.experiments.yaml_files import read_tree, shortened
+from harness.experiments.yaml_files import read_tree
 from harness.plans import AskedPlacement, Frozen, PhysicalPlan, Positive, TopologyConfiguration
 from harness.schedulers.by_hand import place_by_hand
 from harness.tuning.placement import deal_evenly
@@ -96,11 +96,7 @@ def read_plan(path: Path) -> AskedPlan:
     try:
         return AskedPlan.model_validate(tree)
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        said = str(first["msg"]).removeprefix("Value error, ")
-        what = f"{path}: {shortened(key)}: {said}" if key else f"{path}: {said}"
-        raise UsageError(what, f"write {EXAMPLE}") from None
+        raise UsageError(f"{path}: {describe_fault(error)}", f"write {EXAMPLE}") from None
 
 
 def plan_text(asked: AskedPlan) -> str:

@@ -17,9 +17,9 @@ from harness.app.stores import given_graph
 from harness.app.submitted.folder import SubmittedFacts, SubmittedTopology, now_ms
 from harness.backends.running.cluster import FoundCluster, look, require_free
 from harness.backends.running.standing import StandingCluster
-from harness.errors import HarnessError, UsageError
+from harness.errors import HarnessError, UsageError, describe_fault
 from harness.experiments.clusters import Running
-from harness.experiments.config import Experiment
+from harness.experiments.config import TAGS, Experiment
 from harness.experiments.contracts import TopicNames
 from harness.experiments.stores import MetricStore
 from harness.machine import secret_files
@@ -179,10 +179,7 @@ def _validated(given: Mapping[str, object]) -> Experiment:
     try:
         return Experiment.model_validate(given)
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"] if isinstance(part, str) and "-" not in part)
-        said = str(first["msg"]).removeprefix("Value error, ")
-        raise UsageError(f"{key}: {said}" if key else said, "see harness submit --help") from None
+        raise UsageError(describe_fault(error, TAGS), "see harness submit --help") from None
 
 
 def _await(deployment: StormDeployment, cluster: StandingCluster, topology: str) -> PhysicalPlan:

@@ -23,7 +23,7 @@ import psutil
 from pydantic import Field, ValidationError
 
 from harness.backends.local.cluster import LocalCluster
-from harness.errors import ClusterError, HarnessError, UsageError
+from harness.errors import ClusterError, HarnessError, UsageError, describe_fault
 from harness.experiments.clusters import Local
 from harness.machine import sandbox
 from harness.machine.locks import held
@@ -332,8 +332,7 @@ def _cluster(state: DaemonState) -> LocalCluster:
     try:
         local = Local(**state.shape.model_dump(exclude={"extlib"}))
     except ValidationError as error:
-        first = error.errors()[0]
-        raise UsageError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}", "ask for less") from None
+        raise UsageError(describe_fault(error), "ask for less") from None
     return LocalCluster(ServerHomes(state.homes), state.home, local, extlib=state.shape.extlib)
 
 

@@ -52,7 +52,7 @@ STEP = "steps/00/"
         (STEP + "latency.parquet", truncate, "not a whole Parquet file"),
         (STEP + "metrics.parquet", foreign, "no column 'bucket_end_ms'"),
         (STEP + "latency.parquet", retyped, "column 'left_ns' is double"),
-        (STEP + "plan.json", lambda p: p.write_text("{}"), "asked: Field required"),
+        (STEP + "plan.json", lambda p: p.write_text("{}"), "the key 'asked' is missing"),
         (STEP + "interval.json", lambda p: p.write_text("{"), "interval.json"),
         (STEP + "quality.json", Path.unlink, "No such file"),
         ("experiment.yaml", lambda p: p.write_text("a: [1"), "not readable"),
