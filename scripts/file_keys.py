@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from marks import replaced
 from pydantic import BaseModel
 
 from harness.app.file_schemas import SCHEMAS
@@ -84,9 +85,7 @@ def table(found: Iterable[KeyRow]) -> str:
 def page(name: str, text: str) -> str:
     """Return a page with its tables made anew between their markers."""
     for title, (model, prefix, closed) in TABLES[name].items():
-        begin, end = f"<!-- keys: {title} -->\n", f"<!-- end of keys: {title} -->"
-        before, rest = text.split(begin, 1)
-        text = before + begin + table(rows(model, prefix, closed)) + end + rest.split(end, 1)[1]
+        text = replaced(text, f"keys: {title}", table(rows(model, prefix, closed)))
     return text
 
 

@@ -12,6 +12,8 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from marks import replaced
+
 from harness.schemas import JudgedRows, Measure, Metric, MetricField
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -60,9 +62,7 @@ def fields() -> str:
 def page(text: str) -> str:
     """Return the page with its tables made anew between their markers."""
     for name, made in (("measures", measures()), ("metrics", metrics()), ("fields", fields())):
-        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-        before, rest = text.split(begin, 1)
-        text = before + begin + made + end + rest.split(end, 1)[1]
+        text = replaced(text, name, made)
     return text
 
 

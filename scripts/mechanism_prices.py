@@ -10,10 +10,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from marks import replaced
 
 from harness.analysis.judge.evaluation import find_runs, read_split
 from harness.analysis.judge.pricing import price
-from harness.analysis.report.mechanism_tables import BEGIN, END, prices_page
+from harness.analysis.report.mechanism_tables import prices_page
 from harness.models.composite.mechanisms import MECHANISMS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,9 +28,7 @@ def main() -> None:
     tables = prices_page(price(paths, split, MECHANISMS, lambda line: click.echo(line, err=True)))
     newest = max(path.name for path in paths)
     tables = f"Of {len(paths)} archived runs, the newest from {newest}.\n\n{tables}"
-    text = PAGE.read_text(encoding="utf-8")
-    head, rest = text.split(f"{BEGIN}\n")
-    PAGE.write_text(f"{head}{BEGIN}\n{tables}{END}{rest.split(END)[1]}", encoding="utf-8")
+    PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8"), "prices", tables), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -9,9 +9,10 @@ import ast
 import sys
 from pathlib import Path
 
+from marks import replaced
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "architecture.md"
-BEGIN, END = "<!-- modules -->\n", "<!-- end of modules -->\n"
 
 
 def order() -> tuple[str, ...]:
@@ -55,9 +56,7 @@ def index() -> str:
 def main() -> None:
     """Write the page, or with ``--check`` end with 1 when that would change it."""
     text = PAGE.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    after = rest.partition(END)[2]
-    new = before + BEGIN + index() + END + after
+    new = replaced(text, "modules", index())
     if "--check" in sys.argv[1:]:
         raise SystemExit(0 if new == text else "docs/architecture.md: run make docs")
     PAGE.write_text(new, encoding="utf-8")

@@ -12,6 +12,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from marks import replaced
 from ruamel.yaml import YAML
 
 from harness.analysis.judge.evaluation import read_split
@@ -20,7 +21,6 @@ from harness.schemas import Measure
 from harness.topologies.thesis import THESIS
 
 ROOT = Path(__file__).resolve().parent.parent
-BEGIN, END = "<!-- accuracy -->", "<!-- end of accuracy -->"
 RESULTS = """\
 # Results by experiment
 
@@ -157,11 +157,8 @@ def page() -> str:
 
 def readme() -> str:
     """Return README with the rows of docs/accuracy.md between its two marks."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    head, rest = text.split(BEGIN)
-    tail = rest.split(END)[1]
     rows = summary_of((ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8"))
-    return f"{head}{BEGIN}\n{rows}{END}{tail}"
+    return replaced((ROOT / "README.md").read_text(encoding="utf-8"), "accuracy", rows)
 
 
 def main() -> None:

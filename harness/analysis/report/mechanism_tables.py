@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from harness.analysis.judge.pricing import BOTH, PRICED, ErrorChange, MechanismPrice, lines_of
 from harness.models.composite.mechanisms import MECHANISMS
 
-BEGIN, END = "<!-- prices -->", "<!-- end of prices -->"
-"""Marks between which a page has the tables."""
 NOTHING = "–"
 """Stands for what a mechanism does not change."""
 

@@ -11,7 +11,7 @@ import pytest
 import harness.models.composite as composite_room
 from harness.analysis.judge import pricing
 from harness.analysis.judge.predicting import observation
-from harness.analysis.report.mechanism_tables import BEGIN, END, error_table
+from harness.analysis.report.mechanism_tables import error_table
 from harness.errors import UsageError
 from harness.experiments.loading import load
 from harness.models.composite.mechanisms import MECHANISMS, require_known
@@ -85,7 +85,7 @@ def test_lines_are_those_of_modules_and_of_functions_in_them() -> None:
 def test_the_page_prices_each_mechanism_that_there_is_and_no_other() -> None:
     """The page is made by `python scripts/mechanism_prices.py`."""
     page = (RUNS.parents[1] / "docs" / "mechanisms.md").read_text(encoding="utf-8")
-    tables = page.partition(f"{BEGIN}\n")[2].partition(END)[0]
+    tables = page.partition("<!-- prices -->\n")[2].partition("<!-- end of prices -->")[0]
     _, there, priced = (
         [line.split(" | ") for line in t.splitlines()[2:]] for t in tables.strip().split("\n\n")
     )
