@@ -14,19 +14,15 @@ plan with ``predict``, and held against the rules of docs/write-a-model.md with 
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
+
+from harness.machine.version import HARNESS_VERSION as __version__
 
 if TYPE_CHECKING:
     from harness.app.conformance import assert_conforms
     from harness.app.opened_run import OpenedRun, load_run, predict, search_runs
 
 __all__ = ["OpenedRun", "__version__", "assert_conforms", "load_run", "predict", "search_runs"]
-
-try:
-    __version__ = version("storm-harness")
-except PackageNotFoundError:  # run from a checkout that is not installed
-    __version__ = "0+unknown"
 
 _PLACES = dict.fromkeys(("OpenedRun", "load_run", "predict", "search_runs"), "harness.app.opened_run") | {
     "assert_conforms": "harness.app.conformance"

@@ -7,7 +7,6 @@ import sys
 
 import click
 
-from harness import __version__
 from harness.commands import (
     archiving,
     calibrating,
@@ -32,10 +31,11 @@ from harness.commands import (
     watching,
 )
 from harness.commands.common import Commands
+from harness.machine.version import HARNESS_VERSION
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, prog_name="harness")
+@click.version_option(HARNESS_VERSION, prog_name="harness")
 def main() -> None:
     """Measure stream processing topologies on a real cluster, and judge models of their performance."""
     if os.getcwd() not in sys.path:

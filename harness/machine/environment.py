@@ -14,8 +14,8 @@ from pathlib import Path
 
 import psutil
 
-from harness import __version__
 from harness.machine.masking import SecretMask
+from harness.machine.version import HARNESS_VERSION
 from harness.schemas.environment import Environment
 
 PACKAGES = ("kafka-python", "numpy", "pandas", "pyarrow", "pyspark", "scipy", "statsmodels", "thriftpy2")
@@ -38,7 +38,7 @@ def describe(cluster_kind: str, cluster: Mapping[str, object]) -> Environment:
     return {
         "cluster_kind": cluster_kind,
         "cluster": {key: mask.tree(value, key) for key, value in cluster.items()},
-        "harness": __version__,
+        "harness": HARNESS_VERSION,
         "commit": commit(),
         "python": platform.python_version(),
         "packages": _versions(),

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, TypedDict
 
-from harness import __version__
 from harness.errors import UsageError, one_line
+from harness.machine.version import HARNESS_VERSION
 from harness.machine.whole_files import folder_atomically
 from harness.runs import Run
 from harness.schemas import SCHEMA_VERSION
@@ -137,7 +137,7 @@ def bundle(run_path: Path, out: Path | None = None) -> tuple[Path, str]:
         "schema": known["schema"],
         "experiment": experiment,
         "run": run.path.name,
-        "sealed_with": __version__,
+        "sealed_with": HARNESS_VERSION,
         "measured_with": {k: known.get(k) for k in ("harness", "commit", "cluster", "packages")},
         "files": {name: {"sha256": _hash_of(p), "bytes": p.stat().st_size} for name, p in chosen.items()},
     }

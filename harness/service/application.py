@@ -14,10 +14,10 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
-from harness import __version__
 from harness.app.submitted.folder import DEFAULT_FOLDER
 from harness.app.submitted.live_rows import LiveMetrics
 from harness.errors import ClusterError, HarnessError, ModelDeclined
+from harness.machine.version import HARNESS_VERSION
 from harness.service.activity_pages import activity_pages
 from harness.service.builder_pages import builder_pages
 from harness.service.guarding import LoopbackGuard
@@ -64,7 +64,7 @@ def create_application(
     """
     application = FastAPI(
         title="storm-harness",
-        version=__version__,
+        version=HARNESS_VERSION,
         docs_url=None,
         redoc_url=None,
         openapi_url="/openapi.json",

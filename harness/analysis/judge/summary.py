@@ -9,11 +9,11 @@ import pandas as pd
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
-from harness import __version__
 from harness.analysis.judge.judged_rows import judged_column
 from harness.analysis.spark import tables
 from harness.analysis.spark.inputs import STEP_NUMBERS, RunRecord
 from harness.machine.environment import commit
+from harness.machine.version import HARNESS_VERSION
 from harness.protocols import Verdict
 from harness.schemas import LATENCIES, SCHEMA_VERSION, Measure
 
@@ -199,7 +199,7 @@ def summary(run: RunRecord, verdict: Verdict, summaries: list[ErrorSummary]) -> 
     topology = run.experiment.get("topology", {})
     return Summary(
         schema=SCHEMA_VERSION,
-        judged_with=JudgedWith(harness=__version__, commit=commit()),
+        judged_with=JudgedWith(harness=HARNESS_VERSION, commit=commit()),
         experiment=run.name,
         topology=str(topology.get("name") or topology.get("main", ""))
         if isinstance(topology, dict)
