@@ -52,8 +52,8 @@ class RoleTraits:
 
         Examples
         --------
-        >>> [role for role, row in ROLES.items() if row.routing]
-        ['json', 'filter', 'multiplier', 'keyed']
+        >>> ROLES["filter"].routing, ROLES["window"].routing, ROLES["sender"].routing
+        (True, False, False)
         """
         return self.inputs > 0 and not self.windowed and self.emits == "default"
 
