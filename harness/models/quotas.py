@@ -131,7 +131,7 @@ def quota_stretch(
     --------
     >>> asked, tuples = np.array([0.15, 0.15]), (np.array([0.15, 0.15]), np.array([100.0, 100.0]))
     >>> quota_stretch(asked, tuples, np.array([0.3, np.inf]), 100.0).round(3)
-    array([1.006, 1.   ])
+    array([1.06, 1.  ])
     """
     cores, served_tps = tuples
     wait_ms = quota_wait_ms(asked_cores, cores, quota_cores, rate_tps)

@@ -49,11 +49,11 @@ def draw(plan: QueryPlan) -> list[str]:
     ...     streams=tuple(Stream(source=a, target=b, grouping=g) for a, b, g in ways),
     ... )
     >>> print("\n".join(draw(plan)))
-    in:2 -S---------A
-          |         |
-          +-> a:2 --F
-                    |
-                    +-> out:2
+    in:2 -S--------A
+          |        |
+          +-> a:2 -F
+                   |
+                   +-> out:2
     component:tasks; S shuffle, F fields, A all
     """
     used = [g for g in LETTERS if any(s.grouping == g for s in plan.streams)]

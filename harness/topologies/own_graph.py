@@ -129,7 +129,7 @@ def own_graph(
     >>> own_graph("none", ends, ())
     Traceback (most recent call last):
     ...
-    ValueError: streams: out has no input: let it subscribe to a component
+    ValueError: streams: nobody subscribes to in: each way must end at a sender
     """
     roles = {name: c.role for name, c in components.items()}
     for component, role in roles.items():

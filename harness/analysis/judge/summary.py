@@ -137,10 +137,10 @@ def leading(latencies: Set[str]) -> tuple[str, ...]:
 
     Examples
     --------
-    >>> leading({"ack"})
-    ('complete_latency_ms', 'ack_latency_ms')
-    >>> leading({"service"})
-    ('arrival_rate_tps', 'service_time_ms', 'routing_probability')
+    >>> [str(measure) for measure in leading({"ack"})]
+    ['complete_latency_ms', 'ack_latency_ms']
+    >>> [str(measure) for measure in leading({"service"})]
+    ['arrival_rate_tps', 'service_time_ms', 'routing_probability']
     """
     if latencies and latencies <= {"service"}:
         return COUNTED

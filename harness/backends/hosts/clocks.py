@@ -70,8 +70,8 @@ def compared(exchanges: Sequence[Exchange], *, one_kernel: bool) -> HostClock:
 
     Examples
     --------
-    >>> ours, theirs, later = ClockTimes(0, 50), Times(3_000_000, 60), Times(2_000_000, 70)
-    >>> compared([Exchange(ours, theirs, later)], one_kernel=True)
+    >>> before, after = ClockTimes(0, 50), ClockTimes(2_000_000, 70)
+    >>> compared([Exchange(before, ClockTimes(3_000_000, 60), after)], one_kernel=True)
     HostClock(offset_ms=2.0, uncertainty_ms=1.0, shared=True)
     """
     best = min(exchanges, key=lambda e: e.after.monotonic - e.before.monotonic)

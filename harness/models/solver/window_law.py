@@ -62,7 +62,7 @@ def mean_residence(window: Window) -> float:
     Examples
     --------
     >>> mean_residence(Window(kind="count", length=200, slide=200))
-    249.0...
+    249.005
     """
     if window.kind == "time":
         return window.length + window.slide / 2
