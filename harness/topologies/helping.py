@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 
 from harness.plans import Help, QueryPlan
 from harness.topologies.key_groups import goes_by_table
+from harness.topologies.roles import traits
 
 TICKS = "topology.tick.tuple.freq.secs"
 """Storm's setting that gives every bolt a tuple now and then."""
@@ -84,11 +85,11 @@ def _unhelped(name: str, plan: QueryPlan, settings: Mapping[str, object], helped
 
 def _by_name(name: str, plan: QueryPlan) -> str:
     """Say why one of the harness's own bolts cannot be helped: what it does depends on its name."""
-    role = plan.component(name).role
-    if role == "filter":
+    role = traits(plan.component(name).role)
+    if role.key == "keep":
         return "is a filter, which draws by its own name"
     if any(goes_by_table(plan, each) for each in (name, *(s.source for s in plan.inputs(name)))):
         return (
             "or its helper has key groups or sends to some, and a helper's tuples could overtake their tables"
         )
-    return "writes to the output topic in its own name" if role == "sender" else ""
+    return "writes to the output topic in its own name" if role.emits == "nothing" else ""

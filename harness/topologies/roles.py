@@ -29,12 +29,15 @@ class RoleTraits:
         Key of the topology's settings that it needs, and that nothing else may have; empty for none.
     emits : {'default', 'named', 'nothing'}
         On which streams.
+    forwards : bool
+        Whether it may pass on the key of a tuple, by ``forwarded_share``.
     """
 
     inputs: int = 1
     windowed: bool = False
     key: str = ""
     emits: Emits = "default"
+    forwards: bool = False
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -75,10 +78,10 @@ class RoleTraits:
 
 ROLES: Mapping[Role, RoleTraits] = {
     "spout": RoleTraits(inputs=0),
-    "json": RoleTraits(),
+    "json": RoleTraits(forwards=True),
     "filter": RoleTraits(key="keep"),
     "multiplier": RoleTraits(key="multiplier"),
-    "keyed": RoleTraits(key="groups"),
+    "keyed": RoleTraits(key="groups", forwards=True),
     "window": RoleTraits(windowed=True),
     "join": RoleTraits(inputs=2, windowed=True, key="routing", emits="named"),
     "sender": RoleTraits(emits="nothing"),

@@ -107,8 +107,6 @@ class WaitStrategy(Frozen):
         return out
 
 
-FORWARDING = ("json", "keyed")
-"""Roles that may pass on the key of what they get."""
 CONSUMERS_OURS = frozenset(
     {"bootstrap.servers", "group.id", "enable.auto.commit", "key.deserializer", "value.deserializer"}
 )
@@ -408,10 +406,10 @@ class Topology(RewritableTopology):
         for name, component in self._given.items():
             if component.service is not None and ROLES[component.role].spout:
                 raise ValueError(f"components.{name}: a {component.role} has no service time of its own")
-            if component.forwarded_share is not None and component.role not in FORWARDING:
+            if component.forwarded_share is not None and not ROLES[component.role].forwards:
+                forwarding = " and ".join(role for role, row in ROLES.items() if row.forwards)
                 raise ValueError(
-                    f"components.{name}: a {component.role} has no forwarded_share, only"
-                    f" {' and '.join(FORWARDING)} have"
+                    f"components.{name}: a {component.role} has no forwarded_share, only {forwarding} have"
                 )
             if component.output_bytes is not None and ROLES[component.role].emits == "nothing":
                 raise ValueError(f"components.{name}: a {component.role} emits nothing that has output_bytes")

@@ -20,7 +20,8 @@ ROW = re.compile(
 
 def test_the_bolts_have_the_same_table() -> None:
     """Every row of ``Role.java``, read as text: a column that one side changes alone is a difference."""
-    rows = list(ROW.finditer((JAVA / "Role.java").read_text(encoding="utf-8")))
+    text = (JAVA / "Role.java").read_text(encoding="utf-8")
+    rows = list(ROW.finditer(text))
     assert [r["name"] for r in rows] == list(ROLES)
     for row in rows:
         ours = ROLES[row["name"]]
@@ -28,6 +29,8 @@ def test_the_bolts_have_the_same_table() -> None:
         assert (row["windowed"] == "true") == ours.windowed
         assert row["key"].strip('"').replace("null", "") == ours.key
         assert row["emits"].lower() == ours.emits
+    forwarding = re.findall(r"this == ([A-Z_]+)", text.partition("boolean mayForward()")[2].partition(";")[0])
+    assert [name.lower() for name in forwarding] == [name for name, role in ROLES.items() if role.forwards]
 
 
 def test_the_topologies_are_those_of_the_thesis() -> None:
