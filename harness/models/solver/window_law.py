@@ -51,11 +51,6 @@ def chances(slide: int) -> Chances:
     return Chances(np.append(1.0, last[:-1] + 1), last, last)
 
 
-def mean_output_delay(window: Window) -> float:
-    """Return the mean delay of a member's first output, in arrivals (count) or ms (time)."""
-    return (window.slide - 1) / 2 if window.kind == "count" else window.slide / 2
-
-
 def mean_residence(window: Window) -> float:
     """Return the mean time from a member's arrival to its ack, in arrivals (count) or ms (time).
 
