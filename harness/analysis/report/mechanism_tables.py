@@ -9,11 +9,31 @@ from harness.models.composite.mechanisms import MECHANISMS
 
 NOTHING = "–"
 """Stands for what a mechanism does not change."""
+MAY_BE_LOST = 0.2
+"""Points that errors may grow by, for all mechanisms together that are taken out."""
 
 
 def prices_page(prices: Sequence[MechanismPrice]) -> str:
     """Return both tables: mechanisms with their price, and the errors by set that it is of."""
     return f"{mechanism_table(prices)}\n{error_table(prices)}"
+
+
+def cheapest(prices: Sequence[MechanismPrice]) -> str:
+    """Return a sentence on the mechanism with the smallest price of those that act in what decides.
+
+    Examples
+    --------
+    >>> from harness.analysis.judge.pricing import ErrorChange
+    >>> change = ErrorChange(2, (5.0, 5.25), (9.0, 8.0), (90.0, 90.0))
+    >>> cheapest([MechanismPrice("wake-ups", BOTH, ("quick",), {("service_time_ms", "mean"): change})])
+    'The cheapest is `wake-ups`, at 0.250 points: more than the 0.2 that may be lost, so all are kept.'
+    """
+    priced = {p.mechanism: p.points for p in prices if p.part == BOTH and p.points is not None}
+    name = min(priced, key=lambda mechanism: priced[mechanism])
+    kept = priced[name] > MAY_BE_LOST
+    says = "more than the" if kept else "within the"
+    end = ", so all are kept" if kept else ""
+    return f"The cheapest is `{name}`, at {priced[name]:.3f} points: {says} {MAY_BE_LOST} that may be lost{end}."
 
 
 def mechanism_table(prices: Sequence[MechanismPrice]) -> str:
