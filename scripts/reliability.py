@@ -22,6 +22,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from marks import replaced
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reliability.md"
 FOLDER = "tests/reliability"
@@ -29,7 +31,8 @@ OUTSIDE = f"{FOLDER}/test_host_faults.py"
 """Makes hosts, which have a sandbox of their own: those cannot be made inside another."""
 RESULTS = ROOT / "build" / "tests"
 TEST = re.compile(r"`(tests/[\w/.-]+\.py::\w+)`")
-WHOLE_RUN = re.compile(r"(?<=<!-- whole run -->\n).*(?=\n<!-- end of whole run -->)")
+WHOLE_RUN = "whole run"
+"""The part of the page that says how the last run without a word ended."""
 WORST = ("passed", "skipped", "failed")
 FAILED, UNKNOWN = 1, 4
 
@@ -139,7 +142,7 @@ def main(words: list[str]) -> int:
     text = written(PAGE.read_text(encoding="utf-8"), found)
     if not words and not broken:
         today = datetime.now(UTC).date()
-        text = WHOLE_RUN.sub(f"The last run of all of them, of {today:%d %B %Y}: {ended}.", text)
+        text = replaced(text, WHOLE_RUN, f"The last run of all of them, of {today:%d %B %Y}: {ended}.\n")
     PAGE.write_text(text, encoding="utf-8")
     others = [f"{told.status}: {test}" for test, told in sorted(found.items()) if told.status != WORST[0]]
     sys.stdout.write("\n".join(["", *others, *broken, ended, ""]))
