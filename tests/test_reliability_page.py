@@ -70,7 +70,9 @@ def test_only_figures_of_rows_whose_tests_all_passed_are_written(
         page[0].replace("old", "1 ms; 2 ms"),
         *page[1:],
     ]
-    assert reliability.counted(found, 60.0).startswith("2 tests passed, 2 failed and 1 skipped, in 1.0 minutes")
+    assert reliability.counted(found, 60.0).startswith(
+        "2 tests passed, 2 failed and 1 skipped, in 1.0 minutes"
+    )
 
 
 def test_clusters_at_the_same_ports_are_not_in_one_process(reliability: ModuleType) -> None:
