@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def replaced(text: str, part: str, made: str) -> str:
-    """Return a page with a part made anew.
+    r"""Return a page with a part made anew.
 
     Raises
     ------
@@ -13,8 +13,8 @@ def replaced(text: str, part: str, made: str) -> str:
 
     Examples
     --------
-    >>> replaced("a <!-- b -->\\nold<!-- end of b --> c", "b", "new ")
-    'a <!-- b -->\\nnew <!-- end of b --> c'
+    >>> replaced("a <!-- b -->\nold<!-- end of b --> c", "b", "new ")
+    'a <!-- b -->\nnew <!-- end of b --> c'
     """
     begin, end = f"<!-- {part} -->\n", f"<!-- end of {part} -->"
     before, begun, rest = text.partition(begin)

@@ -125,9 +125,9 @@ final class Tried {
         TopologySettings settings = SettingsReader.read(Path.of(args[0]));
         TopologyFactory.build(settings);
         TopologySettings.Component relay = settings.components().get("relay");
-        Workload workload = new Workload(settings.seed(), settings.keys());
+        Workload drawn = new Workload(settings.seed(), settings.keys());
         Fixtures.Prepared bolt =
-                new Fixtures.Prepared(relay.role().bolt(relay, List.of("default"), settings.sink(), workload));
+                new Fixtures.Prepared(relay.role().bolt(relay, List.of("default"), settings.sink(), drawn));
         for (String key : List.of("A", "B", "C")) {
             byte[] members = Members.encode(List.of(Fixtures.member(1, 12, 1000)));
             bolt.bolt.execute(bolt.tuple(1, key, Fixtures.message(1, 12).toJson(), members));

@@ -16,8 +16,8 @@ BUILT_S = 1_000_000.0
 
 def checkout(root: Path) -> tuple[Path, Path]:
     """Return the folders of jars and of sources; all of it was written at the same time."""
-    jars = [f"jars/{name}" for name in JARS]
-    for name in (*jars, SOURCE, "storm-topologies/pom.xml", "storm-topologies/topologies/src/test/java/T.java"):
+    jars, test = [f"jars/{name}" for name in JARS], "storm-topologies/topologies/src/test/java/T.java"
+    for name in (*jars, SOURCE, "storm-topologies/pom.xml", test):
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()

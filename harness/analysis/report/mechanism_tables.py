@@ -31,9 +31,9 @@ def cheapest(prices: Sequence[MechanismPrice]) -> str:
     priced = {p.mechanism: p.points for p in prices if p.part == BOTH and p.points is not None}
     name = min(priced, key=lambda mechanism: priced[mechanism])
     kept = priced[name] > MAY_BE_LOST
-    says = "more than the" if kept else "within the"
-    end = ", so all are kept" if kept else ""
-    return f"The cheapest is `{name}`, at {priced[name]:.3f} points: {says} {MAY_BE_LOST} that may be lost{end}."
+    limit = f"the {MAY_BE_LOST} that may be lost"
+    says = f"more than {limit}, so all are kept" if kept else f"within {limit}"
+    return f"The cheapest is `{name}`, at {priced[name]:.3f} points: {says}."
 
 
 def mechanism_table(prices: Sequence[MechanismPrice]) -> str:
