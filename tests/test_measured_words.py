@@ -52,8 +52,7 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
             *("harness/plans.py", "harness/experiments/feasibility.py", "harness/experiments/preflight.py"),
             *("harness/models/composite/plan/flows.py", "harness/models/composite/source/fan_out.py"),
             *("harness/models/composite/source/hop_times.py", "harness/models/solver/structure.py"),
-            *("harness/models/solver/window_law.py", "harness/models/thesis/windows.py"),
-            "harness/service/building.py",
+            *("harness/models/thesis/windows.py", "harness/service/building.py"),
         ),
         frozenset({"count"}),
     ),
@@ -96,6 +95,7 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
         frozenset({"ack", "service"}),
     ),
     ("a resource of a worker node", ("harness/protocols.py",), frozenset({"cpu"})),
+    ("an outcome of a test", ("scripts/reliability.py",), frozenset({"failed"})),
     (
         "a column of adaptation.parquet",
         ("harness/experiments/adapted_periods.py", "harness/analysis/report/adaptations.py"),

@@ -72,7 +72,7 @@ def test_a_number_beyond_all_is_declined_with_how_many_there_are() -> None:
 
 @pytest.mark.parametrize(
     ("keys", "words"),
-    [({}, "number: Field required"), ({"number": -1}, "number"), ({"number": 10_000}, "number")],
+    [({}, "the key 'number' is missing"), ({"number": -1}, "number"), ({"number": 10_000}, "number")],
 )
 def test_a_number_that_cannot_be_is_one_line(keys: dict[str, int], words: str) -> None:
     with pytest.raises(UsageError, match=words):

@@ -279,7 +279,7 @@ def test_a_users_tuner_is_asked_by_module_and_name(ramp: Observation) -> None:
         ("aeolus", {"flush": 1}, "tuner 'aeolus' has no parameter 'flush': its parameters are "),
         ("aeolus", {"flush_ms": 0}, "tuner 'aeolus': flush_ms: "),
         ("aeolus", {"tuple_bytes": {"spout": -1}}, "tuner 'aeolus': tuple_bytes.spout: "),
-        ("aeolus", {"message": {"n_us": 1}}, "tuner 'aeolus': message.s_ns_per_byte: "),
+        ("aeolus", {"message": {"n_us": 1}}, "tuner 'aeolus': the key 'message.s_ns_per_byte' is missing"),
         ("aeolus", {"most_batch_bytes": 2_000_000_001}, "tuner 'aeolus': most_batch_bytes: "),
         ("ds2", {"utilisation": 1.1}, "tuner 'ds2': utilisation: "),
         ("flink", {"boundary": -0.1}, "tuner 'flink': boundary: "),
