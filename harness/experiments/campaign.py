@@ -154,6 +154,7 @@ class Campaign:
                 if asked := self._ask_planner(step):
                     self._carry_out_step(step, asked, [s for s in self._steps if s.index in finished])
                     finished.add(step.index)
+            self._deployment.restore_nodes()  # the cluster is left as it was found
         except ClusterError:
             self._raise_cause()
             raise

@@ -123,6 +123,18 @@ def test_after_a_step_whose_nodes_came_and_went_the_next_is_a_submission_of_its_
     assert run.interval(2).submission == ("fresh" if came else "rebalance")
 
 
+def test_a_cluster_is_left_with_the_nodes_that_it_had(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measured(n: int) -> MeasuredInterval:
+        world.other_nodes = n == 1
+        return STEADY
+
+    last_scales = load("quick", [f"steps.plan=[{{executors: 1}}, {SCALES}]"])
+    carried_out(world, run, monkeypatch, measured, experiment=last_scales)
+    assert changes_asked(world) == ["submit 1", "rebalance 2", "restore nodes"]
+
+
 def test_nodes_are_the_first_ones_again_before_a_step_is_planned_however_the_last_one_ended(
     world: World, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
