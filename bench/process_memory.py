@@ -12,7 +12,7 @@ import psutil
 LOOK_EVERY_S = 0.02
 
 
-def peak_bytes(process: int | str) -> int:
+def peak_bytes(process: int) -> int:
     """Return the most resident memory that a process has had, as the kernel counts it."""
     lines = Path(f"/proc/{process}/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith("VmHWM:")).split()[1]) * 1024

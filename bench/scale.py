@@ -130,6 +130,12 @@ def warm(run: RunRecord) -> None:
                 pass
 
 
+def driver_mb() -> float:
+    """Return the most memory of Spark's JVM so far; 0 where it is another machine's."""
+    gateway = SparkContext._gateway
+    return peak_bytes(gateway.proc.pid) / 2**20 if gateway is not None else 0.0
+
+
 def measure_spark(run: RunRecord, asked: Sequence[Query], master: str | None) -> Measured:
     """Time every query, then the whole analysis; note the memory of the driver."""
     measured = Measured()
@@ -138,8 +144,7 @@ def measure_spark(run: RunRecord, asked: Sequence[Query], master: str | None) ->
         for query in asked:
             measured.add(query.name, lambda query=query: query.spark(spark, run))
         measured.add(WHOLE, lambda: _judge(spark, run))
-        gateway = SparkContext._gateway
-        measured.memory_mb["driver"] = peak_bytes(gateway.proc.pid) / 2**20 if gateway is not None else 0.0
+        measured.memory_mb["driver"] = driver_mb()
     measured.memory_mb["python"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return measured
 
@@ -259,8 +264,7 @@ def archive(paths: tuple[Path, ...], count: int, master: str | None) -> None:
             with all_judged(spark, Archive.of(records)) as found:
                 errors, cells = summaries(found.pairs), matrices(found.pairs)
             ended = time.perf_counter()
-            gateway = SparkContext._gateway
-            java = peak_bytes(gateway.proc.pid) / 2**20 if gateway is not None else 0.0
+            java_mb = driver_mb()
     python = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     click.echo(
         f"{count} runs, {sum(len(r.steps) for r in records)} steps, {rows:,} raw rows,"
@@ -270,7 +274,7 @@ def archive(paths: tuple[Path, ...], count: int, master: str | None) -> None:
     )
     click.echo(
         f"{ended - started:.1f} s ({(ended - started) / count:.2f} s a run), and Spark's start"
-        f" {started - begun:.1f} s; driver's JVM {java:.0f} MB, Python {python:.0f} MB at their peaks"
+        f" {started - begun:.1f} s; driver's JVM {java_mb:.0f} MB, Python {python:.0f} MB at their peaks"
     )
 
 
