@@ -1,11 +1,13 @@
 """The cost of watching: how busy a machine is with and without clients beside a running experiment.
 
-    python bench/serving.py --pairs 4 --clients 50
+    python bench/serving.py
+    python bench/serving.py --pairs 8 --slice-s 15 --clients 50
 
-A real experiment of two steps a pair, all of one configuration, is measured on this machine. Beside every
-second step the clients follow the run's events and ask for its page again and again, from a process of their
-own. Each step's interval says how busy the machine was. Clients are usually elsewhere, so that the CPU time
-of theirs and of the service is told apart. For a quiet machine; about three minutes a pair.
+One step of a real experiment is measured on this machine, and its interval is cut into slices. In one slice of
+each pair, first and second in turn, the clients follow the run's events and load its page every five seconds,
+from a process of their own. The first seconds of each slice, in which clients come and go, are not counted.
+Clients are usually elsewhere, so that the CPU time of theirs and of the service is told apart. The run is ended
+after the last slice. For a quiet machine; under six minutes.
 """
 
 from __future__ import annotations
@@ -17,65 +19,79 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import click
+import httpx
 import numpy as np
 import psutil
 from scipy import stats
 
 from harness.experiments.progress import ProgressReader
-from harness.runs import Run
+from harness.machine.readings import ThisMachine, shares
 from harness.service.server import listen
 
 EXPERIMENT = "quick"
 ASK_EVERY_S = 5.0
 """A client loads the run's page anew so often."""
-POLL_S = 0.5
-BEGINS_WITHIN_S = 600.0
+SETTLING_S = 3.0
+"""At the beginning of each slice, not counted."""
+POLL_S = 0.2
+ENDING_S = 120.0
+LOADED_WITHIN_S = 300.0
+LIMIT_POINTS = 3.0
+"""What watching may cost at most, in points of the machine's busy share."""
 
 
-async def watch(port: int, path: str) -> None:
-    """Follow a run's events and load its page from time to time, until this process is ended."""
-
-    async def ask(address: str) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+async def ask(port: int, address: str) -> None:
+    """Ask for an address, and read what comes until it ends."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
         writer.write(
             f"GET {address} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n".encode()
         )
         await writer.drain()
-        with suppress(ConnectionError):
-            while await reader.read(65536):
-                pass
+        while await reader.read(65536):
+            pass
+    finally:
         writer.close()
 
-    events = asyncio.create_task(ask(f"/runs/{path}/events"))
-    while True:
-        await ask(f"/runs/{path}")
-        await asyncio.sleep(ASK_EVERY_S)
-        if events.done():
-            events = asyncio.create_task(ask(f"/runs/{path}/events"))
+
+async def watch(port: int, path: str, begin_s: float) -> None:
+    """Follow a run's events and load its page from time to time, until the task is cancelled."""
+    await asyncio.sleep(begin_s)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(ask(port, f"/runs/{path}/events"))
+        while True:
+            await ask(port, f"/runs/{path}")
+            await asyncio.sleep(ASK_EVERY_S)
 
 
-async def watch_together(port: int, path: str, clients: int) -> None:
-    """Let clients watch, begun at moments of their own."""
-
-    async def one(number: int) -> None:
-        await asyncio.sleep(ASK_EVERY_S * number / clients)
-        await watch(port, path)
-
-    await asyncio.gather(*(one(number) for number in range(clients)))
+async def watch_when_told(port: int, path: str, clients: int) -> None:
+    """Let clients watch from a line ``on`` of standard input to a line ``off``, until it closes."""
+    loop = asyncio.get_running_loop()
+    watching: list[asyncio.Task[None]] = []
+    while line := await loop.run_in_executor(None, sys.stdin.readline):
+        if line.strip() == "on":
+            begins_s = (ASK_EVERY_S * number / clients for number in range(clients))
+            watching = [asyncio.create_task(watch(port, path, begin_s)) for begin_s in begins_s]
+        else:
+            for task in watching:
+                task.cancel()
+            ended = await asyncio.gather(*watching, return_exceptions=True)
+            if failed := [e for e in ended if not isinstance(e, asyncio.CancelledError)]:
+                raise SystemExit(f"{len(failed)} of {clients} clients: {failed[0]!r}")
 
 
 @contextmanager
-def process(*command: str) -> Iterator[psutil.Popen]:
-    """Give a process for a block."""
-    started = psutil.Popen([sys.executable, *command], stdout=subprocess.DEVNULL)
+def process(*command: str, **pipes: int) -> Iterator[psutil.Popen]:
+    """Give a process for a block, and end it with the block."""
+    started = psutil.Popen([sys.executable, *command], text=True, **pipes)
     try:
         yield started
     finally:
-        if started.is_running():
-            started.terminate()
-        started.wait(60)
+        started.terminate()
+        started.wait(ENDING_S)
 
 
 def free_port() -> int:
@@ -84,70 +100,47 @@ def free_port() -> int:
         return int(listening.getsockname()[1])
 
 
-def known_runs(runs: Path) -> set[Path]:
-    """Return the runs that there are."""
-    return {found.parent for found in (runs / EXPERIMENT).glob("*/experiment.yaml")}
+def require_running(measured: psutil.Popen) -> None:
+    """Raise where the experiment has ended too early, with what it said."""
+    if measured.poll() is not None:
+        raise click.ClickException(f"the run ended with status {measured.returncode}: see above")
 
 
-def new_run(runs: Path, before: set[Path]) -> Path:
-    """Wait for the run that has begun."""
-    deadline = time.monotonic() + BEGINS_WITHIN_S
-    while time.monotonic() < deadline:
-        if found := known_runs(runs) - before:
-            return found.pop()
+def wait_for_interval(runs: Path, before: set[Path], measured: psutil.Popen) -> Path:
+    """Wait until a new run is in its interval; return its folder."""
+    while not (found := set(known_runs(runs)) - before):
+        require_running(measured)
         time.sleep(POLL_S)
-    raise click.ClickException(f"no run began below {runs}")
+    (run,) = found
+    reader = ProgressReader(run)
+    while not any(event.phase == "measure" for event in reader.read()):
+        require_running(measured)
+        time.sleep(POLL_S)
+    return run
 
 
-class Watchers:
-    """Clients beside every second step, and the CPU seconds that the service and they took in each step."""
+def known_runs(runs: Path) -> list[Path]:
+    """Return the runs that there are."""
+    return [found.parent for found in (runs / EXPERIMENT).glob("*/experiment.yaml")]
 
-    def __init__(self, run: Path, port: int, clients: int, service: psutil.Popen) -> None:
-        path = f"{EXPERIMENT}/{run.name}"
-        self._command = [
-            sys.executable,
-            __file__,
-            "--watch",
-            path,
-            "--port",
-            str(port),
-            "--clients",
-            str(clients),
-        ]
-        self._service = service
-        self._watching: psutil.Popen | None = None
-        self._begun_s = 0.0
-        self._step: int | None = None
-        self.service_s: dict[int, float] = {}
-        self.clients_s: dict[int, float] = {}
 
-    def enter(self, step: int | None) -> None:
-        """Let a step begin; none after the last."""
-        now_s = cpu_s(self._service)
-        if self._step is not None:
-            self.service_s[self._step] = now_s - self._begun_s
-            self.clients_s[self._step] = 0.0 if self._watching is None else cpu_s(self._watching)
-        if self._watching is not None:
-            self._watching.terminate()
-            self._watching.wait(60)
-            self._watching = None
-        self._step, self._begun_s = step, now_s
-        if step is not None and step % 2:
-            self._watching = psutil.Popen(self._command)
+def wait_for_model(port: int) -> None:
+    """Wait until the service has loaded its model, which costs once and not by watching."""
+    limit = time.monotonic() + LOADED_WITHIN_S
+    while time.monotonic() < limit:
+        with suppress(httpx.TransportError):
+            if httpx.get(f"http://127.0.0.1:{port}/health").json()["model"] == "ready":
+                return
+        time.sleep(POLL_S)
+    raise click.ClickException(f"no service with its model within {LOADED_WITHIN_S:g} s")
 
-    def follow(self, run: Path, measured: psutil.Popen) -> None:
-        """Go from step to step until measuring has ended."""
-        reader = ProgressReader(run)
-        try:
-            while measured.poll() is None:
-                for event in reader.read():
-                    if event.event == "end":
-                        return
-                    if event.step is not None and event.step != self._step:
-                        self.enter(event.step)
-                time.sleep(POLL_S)
-        finally:
-            self.enter(None)
+
+class Slice(NamedTuple):
+    """Shares of the machine's CPU time in one slice, in percent."""
+
+    busy_pct: float
+    service_pct: float
+    clients_pct: float
 
 
 def cpu_s(process: psutil.Popen) -> float:
@@ -156,59 +149,93 @@ def cpu_s(process: psutil.Popen) -> float:
     return float(times.user + times.system)
 
 
-def show(run: Run, watchers: Watchers) -> None:
-    """Print the busy share of each pair's steps, and the mean difference with its 95 % interval."""
-    columns = (
-        "pair",
-        "busy alone, %",
-        "busy watched, %",
-        "service alone, s",
-        "service watched, s",
-        "clients, s",
-    )
-    click.echo(f"| {' | '.join(columns)} |")
-    click.echo(f"| {' | '.join('---' for _ in columns)} |")
-    differences = []
-    for step in run.finished_steps:
-        if step % 2 == 0 or step - 1 not in run.finished_steps:
-            continue
-        alone, watched = run.interval(step - 1).machine_busy_pct, run.interval(step).machine_busy_pct
-        if alone is None or watched is None:
-            continue
-        differences.append(watched - alone)
-        taken = (watchers.service_s[step - 1], watchers.service_s[step], watchers.clients_s[step])
-        cells = [f"{value:.1f}" for value in (alone, watched, *taken)]
-        click.echo(f"| {step // 2} | {' | '.join(cells)} |")
-    if len(differences) < 2:
-        raise click.ClickException("fewer than two pairs were measured")
-    mean, n = float(np.mean(differences)), len(differences)
-    half = float(stats.t.ppf(0.975, n - 1) * np.std(differences, ddof=1) / np.sqrt(n))
-    click.echo(f"\ndifference: {mean:+.2f} points of the machine (95 % interval ± {half:.2f}, {n} pairs)")
+def measure_slice(slice_s: float, service: psutil.Popen, clients: psutil.Popen) -> Slice:
+    """Wait for a slice to pass; return what was busy in it."""
+    machine = ThisMachine()
+    time.sleep(SETTLING_S)
+    before, served_s, asked_s = machine.cpu_times(), cpu_s(service), cpu_s(clients)
+    time.sleep(slice_s - SETTLING_S)
+    after = machine.cpu_times()
+    whole_s = after.total_s - before.total_s
+    taken_s = cpu_s(service) - served_s, cpu_s(clients) - asked_s
+    return Slice(shares(before, after).busy_pct, *(100 * s / whole_s for s in taken_s))
+
+
+def tell(clients: psutil.Popen, word: str) -> None:
+    """Let the clients begin or end to watch."""
+    clients.stdin.write(f"{word}\n")
+    clients.stdin.flush()
+
+
+def mean_with_half(values: list[float]) -> tuple[float, float]:
+    """Return a mean and half of its 95 % interval."""
+    half = stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values))
+    return float(np.mean(values)), float(half)
+
+
+def show(pairs: list[tuple[Slice, Slice]]) -> None:
+    """Print the busy share of each pair's slices, and the mean difference with its 95 % interval."""
+    click.echo("| pair | busy alone, % | busy watched, % | service alone, % | service watched, % | clients, % |")
+    click.echo("| --- | --- | --- | --- | --- | --- |")
+    for number, (alone, watched) in enumerate(pairs, 1):
+        values = (alone.busy_pct, watched.busy_pct, alone.service_pct, watched.service_pct, watched.clients_pct)
+        click.echo(f"| {number} | {' | '.join(f'{value:.1f}' for value in values)} |")
+    whole = [watched.busy_pct - alone.busy_pct for alone, watched in pairs]
+    without = [d - watched.clients_pct for d, (_, watched) in zip(whole, pairs, strict=True)]
+    click.echo(f"\nall figures are of the machine's CPU time; {len(pairs)} pairs, 95 % intervals")
+    for what, values in (("with the clients", whole), ("without the clients' own", without)):
+        mean, half = mean_with_half(values)
+        kept = "below" if mean + half < LIMIT_POINTS else "not surely below"
+        click.echo(f"difference {what}: {mean:+.2f} ± {half:.2f} points, {kept} {LIMIT_POINTS:g}")
 
 
 @click.command()
-@click.option("--pairs", default=4, show_default=True, type=click.IntRange(1))
+@click.option("--pairs", default=8, show_default=True, type=click.IntRange(2))
+@click.option("--slice-s", default=15.0, show_default=True, type=click.FloatRange(2 * SETTLING_S))
 @click.option("--clients", default=50, show_default=True, type=click.IntRange(1))
 @click.option("--runs", type=click.Path(path_type=Path), default=Path("build/serving"), show_default=True)
 @click.option("--watch", "path", hidden=True)
 @click.option("--port", type=int, hidden=True)
-def main(pairs: int, clients: int, runs: Path, path: str | None, port: int | None) -> None:
+def main(pairs: int, slice_s: float, clients: int, runs: Path, path: str | None, port: int | None) -> None:
     """Measure what watching costs."""
     if path is not None and port is not None:
-        asyncio.run(watch_together(port, path, clients))
+        asyncio.run(watch_when_told(port, path, clients))
         return
     runs.mkdir(parents=True, exist_ok=True)
-    chosen = free_port()
-    steps = "steps.plan=[{executors: 1, workers: 1}]"
-    measure = ["-m", "harness", "run", EXPERIMENT, "--runs", str(runs), "--set", steps]
-    with process("-m", "harness", "serve", "--runs", str(runs), "--port", str(chosen)) as service:
-        before = known_runs(runs)
-        with process(*measure, "--set", f"steps.repeats={2 * pairs}") as measured:
-            run = new_run(runs, before)
-            watchers = Watchers(run, chosen, clients, service)
-            watchers.follow(run, measured)
-            measured.wait()
-    show(Run(run), watchers)
+    chosen, before = free_port(), set(known_runs(runs))
+    length_s = 2 * pairs * slice_s + 60
+    settings = (
+        "steps.plan=[{executors: 1, workers: 1}]",
+        "measure.burn_in.most_s=20",
+        f"measure.interval.least_s={length_s:g}",
+        f"measure.interval.most_s={length_s:g}",
+        "measure.interval.looks=1",
+    )
+    measure = ["-m", "harness", "run", EXPERIMENT, "--runs", str(runs), *(a for s in settings for a in ("--set", s))]
+    taken: list[tuple[Slice, Slice]] = []
+    with (
+        process("-m", "harness", "serve", "--runs", str(runs), "--port", str(chosen)) as service,
+        process(*measure, stdout=subprocess.DEVNULL) as measured,
+    ):
+        wait_for_model(chosen)
+        run = wait_for_interval(runs, before, measured)
+        address = f"{EXPERIMENT}/{run.name}"
+        asking = [__file__, "--watch", address, "--port", str(chosen), "--clients", str(clients)]
+        with process(*asking, stdin=subprocess.PIPE) as watching:
+            for pair in range(pairs):
+                found: dict[str, Slice] = {}
+                for word in ("off", "on") if pair % 2 == 0 else ("on", "off"):
+                    tell(watching, word)
+                    found[word] = measure_slice(slice_s, service, watching)
+                    require_running(measured)
+                    if watching.poll() is not None:
+                        raise click.ClickException("the clients have ended: see above")
+                tell(watching, "off")
+                taken.append((found["off"], found["on"]))
+            watching.stdin.close()
+            if watching.wait(ENDING_S) != 0:
+                raise click.ClickException("the clients have failed: see above")
+    show(taken)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from harness.service.guarding import LoopbackGuard
 from harness.service.job_rest import TokenNeeded, job_rest
 from harness.service.jobs import Busy, Jobs
 from harness.service.live_pages import live_pages
+from harness.service.model_loading import ModelLoading, health, load_model
 from harness.service.pages import pages
 from harness.service.rest import rest
 from harness.service.run_index import RunIndex, UnknownName
@@ -39,7 +40,7 @@ STATUS: tuple[tuple[type[HarnessError], int], ...] = (
     (HarnessError, 422),
 )
 """Of the first kind that an error is of."""
-QUESTIONS = ("/model/", "/jobs")
+QUESTIONS = ("/model/", "/jobs", "/health")
 """Addresses that are answered in JSON, troubles too."""
 JOBS = ".jobs"
 
@@ -49,7 +50,8 @@ def create_application(
 ) -> FastAPI:
     """Return the application over the runs below some folders.
 
-    ``state.stopping`` is set by whoever serves it, to end the streams of events.
+    ``state.stopping`` is set by whoever serves it, to end the streams of events; they start the loading of
+    ``state.model``, too.
 
     Parameters
     ----------
@@ -77,7 +79,9 @@ def create_application(
     application.state.stopping = False
     application.state.submitted = submitted
     application.state.live = LiveMetrics()
+    application.state.model = ModelLoading(load_model)
     application.include_router(rest)
+    application.include_router(health)
     application.include_router(job_rest)
     application.include_router(pages)
     application.include_router(activity_pages)

@@ -59,7 +59,7 @@ def predict_proposed(run: Run, step: int | None, asked: ProposalAsked) -> dict[s
         observed = observation_of(run.path, chosen)
         if asked.source is not None and (other := differences(asked.source, observed.plan)):
             raise UnusablePlan(f"from: step {chosen} had another plan: {other}", "leave it out")
-        answer = _predict(observed, asked)
+        answer = predict_observed(observed, asked)
     return {"run": address(run), "step": chosen, **answer}
 
 
@@ -73,11 +73,12 @@ def predict_left(topology: SubmittedTopology, rows: LiveRows, asked: ProposalAsk
     """
     running = None if asked.source is None else placed(topology.plan.plan, asked.source, "from")
     with computing:
-        answer = _predict(observe_of(topology, rows, running=running), asked)
+        answer = predict_observed(observe_of(topology, rows, running=running), asked)
     return {"submitted": topology.name, **answer}
 
 
-def _predict(source: Observation, asked: ProposalAsked) -> dict[str, object]:
+def predict_observed(source: Observation, asked: ProposalAsked) -> dict[str, object]:
+    """Predict another plan of what was observed, beside the plan in force."""
     rate_tps = asked.rate_tps or source.rate_tps  # what is asked is above 0
     if asked.tuner is not None:
         current, proposed = _tuned(source, asked.tuner, asked.parameters, rate_tps)

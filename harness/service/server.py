@@ -37,9 +37,10 @@ class LoopbackServer(uvicorn.Server):
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take requests from now on."""
+        """Take requests from now on, and load the model meanwhile."""
         await super().startup(sockets)
         self._ready()
+        self._application.state.model.start()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """End, as a signal asks; a second one does not wait. The signal is not raised again afterwards."""

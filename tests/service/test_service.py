@@ -347,6 +347,7 @@ def test_openapi_is_made_of_the_types(client: httpx.Client) -> None:
         "/model/topology/storm/proposed/{topology}",
         "/model/topology/storm/packingplan/{topology}/current",
         "/model/topology/storm/packingplan/{topology}/future",
+        "/health",
         "/jobs",
         "/jobs/{job}",
         "/jobs/{job}/again",

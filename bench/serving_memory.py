@@ -1,0 +1,106 @@
+"""The memory of ``harness serve`` while its pages and questions are polled.
+
+    python bench/serving_memory.py
+    python bench/serving_memory.py --minutes 5 --runs reports/runs
+
+All pages of the archived runs are asked for again and again, with a question to a forecaster, to the models and
+for a plan every few seconds. Memory is read once a round of all addresses. It is flat where the second half has
+no trend: a line through it gains less than 1 % of the memory. Needs no quiet machine.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import httpx
+import numpy as np
+import psutil
+
+PAUSE_S = 0.2
+"""Between two requests."""
+REPORT_EVERY_S = 300.0
+FLAT_PCT = 1.0
+MIB = 1 << 20
+WITHIN_S = 300.0
+
+
+def addresses(client: httpx.Client) -> list[str]:
+    """Return the addresses of all pages and of questions of each topology."""
+    runs = re.findall(r'href="(runs/([^/"]+)/[^/"]+)"', client.get("/").text)
+    found = ["/", "/activity", "/builder?experiment=quick", "/topologies", "/health", "/jobs"]
+    for run, topology in runs:
+        found += [f"/{run}", f"/{run}/events", f"/{run}/steps", f"/{run}/plan/0"]
+        found.append(f"/model/traffic/storm/{topology}?model=all&future_mins=0.5")
+        found.append(f"/model/topology/storm/current/{topology}")
+        found.append(f"/model/topology/storm/packingplan/{topology}/current")
+    return found
+
+
+def poll(client: httpx.Client, service: psutil.Process, minutes: float) -> list[tuple[float, float]]:
+    """Ask for all addresses in turn; return minutes since the beginning and MiB, once a round."""
+    begun_s, reported_s, asked = time.monotonic(), -REPORT_EVERY_S, 0
+    wanted, taken = addresses(client), []
+    while (passed_s := time.monotonic() - begun_s) < 60 * minutes:
+        for address in wanted:
+            status = client.get(address).status_code
+            if status >= 500:
+                raise click.ClickException(f"{address}: status {status}")
+            asked += 1
+            time.sleep(PAUSE_S)
+        mib = service.memory_info().rss / MIB
+        taken.append((passed_s / 60, mib))
+        if passed_s - reported_s >= REPORT_EVERY_S:
+            reported_s = passed_s
+            click.echo(f"{passed_s / 60:5.1f} min  {asked:6d} requests  {mib:7.1f} MiB")
+    return taken
+
+
+def growth_pct(taken: list[tuple[float, float]]) -> float:
+    """Return by how many percent of its mean a line through the second half rises."""
+    minutes, mib = np.array(taken[len(taken) // 2 :]).T
+    slope, _ = np.polyfit(minutes, mib, 1)
+    return float(100 * slope * (minutes[-1] - minutes[0]) / mib.mean())
+
+
+def wait_until_ready(client: httpx.Client) -> None:
+    """Wait until the service answers and has loaded its model."""
+    limit = time.monotonic() + WITHIN_S
+    while time.monotonic() < limit:
+        try:
+            if client.get("/health").json()["model"] == "ready":
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(PAUSE_S)
+    raise click.ClickException(f"no service with its model within {WITHIN_S:g} s")
+
+
+@click.command()
+@click.option("--minutes", default=60.0, show_default=True, type=click.FloatRange(1))
+@click.option("--runs", type=click.Path(path_type=Path, exists=True), default=Path("reports/runs"), show_default=True)
+@click.option("--port", default=8181, show_default=True)
+def main(minutes: float, runs: Path, port: int) -> None:
+    """Poll a service of its own, and print its memory."""
+    command = [sys.executable, "-m", "harness", "serve", "--runs", str(runs), "--port", str(port)]
+    with subprocess.Popen([*command, "--jobs", "build/serving-jobs"]) as serving:
+        try:
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=WITHIN_S) as client:
+                wait_until_ready(client)
+                taken = poll(client, psutil.Process(serving.pid), minutes)
+        finally:
+            serving.terminate()
+    if len(taken) < 4:
+        raise click.ClickException(f"{len(taken)} rounds are too few: poll for longer")
+    grown = growth_pct(taken)
+    flat = "flat" if abs(grown) < FLAT_PCT else "not flat"
+    first, last = taken[len(taken) // 2][1], taken[-1][1]
+    click.echo(f"second half: {first:.1f} to {last:.1f} MiB, a line gains {grown:+.2f} %: {flat} ({len(taken)} rounds)")
+
+
+if __name__ == "__main__":
+    main()
