@@ -211,7 +211,7 @@ def main(pairs: int, slice_s: float, clients: int, runs: Path, path: str | None,
         f"measure.interval.most_s={length_s:g}",
         "measure.interval.looks=1",
     )
-    measure = ["-m", "harness", "run", EXPERIMENT, "--runs", str(runs), *(a for s in settings for a in ("--set", s))]
+    measure = ["-m", "harness", "run", EXPERIMENT, "--runs", str(runs), "--wait", *(a for s in settings for a in ("--set", s))]
     taken: list[tuple[Slice, Slice]] = []
     with (
         process("-m", "harness", "serve", "--runs", str(runs), "--port", str(chosen)) as service,

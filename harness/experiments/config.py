@@ -43,6 +43,10 @@ AnyTopology = Annotated[
 """One of the harness's topologies, or anybody's: told by the key ``jar``."""
 
 
+_MOST_NAMED = 8
+"""Changes of the rate that are named one by one."""
+
+
 class Step(Frozen):
     """One configuration held for a time: what the campaign carries out."""
 
@@ -102,15 +106,35 @@ class Step(Frozen):
     def rate(self) -> str:
         """The rate in words; empty where the topology makes its own messages."""
         later = "".join(f", {c.rate_tps:g} from {c.at_s:g} s" for c in self.changes)
+        if len(self.changes) > _MOST_NAMED:
+            later = f", {self._rates} until {self.changes[-1].at_s:g} s"
         return "" if self.rate_tps is None else f"{self.rate_tps:g} messages/s{later}"
 
     @property
+    def _rates(self) -> str:
+        """The later rates in short."""
+        rates = [c.rate_tps for c in self.changes]
+        return f"{len(rates)} rates of {min(rates):g} to {max(rates):g}"
+
+    @property
     def label(self) -> str:
-        """The same for repeats of one configuration."""
+        """The same for repeats of one configuration.
+
+        Examples
+        --------
+        >>> given = {"index": 0, "configuration": {"executors": {}, "workers": 1}, "fresh": False, "spec": 0}
+        >>> played = [{"at_s": i, "rate_tps": 100 + i} for i in range(300)]
+        >>> for changes in (played[:2], played):
+        ...     Step.model_validate({**given, "rate_tps": 50, "changes": changes}).label
+        'spec-0/x1@50>100>101'
+        'spec-0/x1@50>300 rates of 100 to 399'
+        """
         counts = sorted(set(self.configuration.executors.values()))
         plan = self.tuned_by or f"{'+'.join(map(str, counts))}x{self.configuration.workers}"
-        rates = [self.rate_tps, *(c.rate_tps for c in self.changes)]
-        rate = "" if self.rate_tps is None else f"@{'>'.join(f'{r:g}' for r in rates)}"
+        later = [f"{c.rate_tps:g}" for c in self.changes]
+        if len(later) > _MOST_NAMED:
+            later = [self._rates]
+        rate = "" if self.rate_tps is None else "@" + ">".join([f"{self.rate_tps:g}", *later])
         by = self.placed_by and f"/{self.placed_by}"
         relief = "+".join(self.relief.parts)
         return f"spec-{self.spec}/{plan}{rate}{by}{relief and f'/{relief}'}"

@@ -106,7 +106,7 @@
     e.seconds = events.length ? (Date.parse(e.time) - events[0].time_ms) / 1000 : 0;
     e.time_ms = Date.parse(e.time);
     events.push(e);
-    text("state", e.event === "end" ? `measuring ended: ${e.detail}` : "being measured now");
+    text("state", e.event === "end" ? `measuring ended: ${e.detail}` : live.dataset.now);
     if (e.phase === "done" && e.event === "phase") steps();
     if (!waiting) { waiting = true; requestAnimationFrame(newest); }
   };
