@@ -1,11 +1,11 @@
 """Throughput and CPU of parallelism 2 to 4, predicted from parallelism 1: appendix D's throughput model.
 
-    python bench/caladrius_ramps.py                 # measures configs/experiments/caladrius-ramps.yaml, 15 minutes
+    python bench/caladrius_ramps.py                 # measures caladrius-ramps, 15 minutes
     python bench/caladrius_ramps.py --run RUN       # of a run that there is
     python bench/caladrius_ramps.py --simulated     # a trial without a cluster
 
-One row a model and proposed step, all predicted from the step of one executor nearest below saturation. CPU is of
-all worker processes together. Tables are Markdown.
+One row a step and each model that predicts throughput, all predicted from the step of one executor nearest
+below saturation. CPU is of all worker processes together. Tables are Markdown.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def whole(errors: pd.DataFrame, measure: Measure, model: str, step: int) -> tupl
 def cells(errors: pd.DataFrame, measure: Measure, model: str, step: int, digits: int) -> list[str]:
     """Return predicted, measured and error in percent as a table has them."""
     predicted, actual = whole(errors, measure, model, step)
-    error_pct = 100 * (predicted / actual - 1)
-    return [f"{predicted:.{digits}f}", f"{actual:.{digits}f}", f"{error_pct:+.1f}"]
+    shown = [f"{predicted:.{digits}f}", f"{actual:.{digits}f}", f"{100 * (predicted / actual - 1):+.1f}"]
+    return ["-" if cell.endswith("nan") else cell for cell in shown]
 
 
 def show(path: Path) -> None:
@@ -46,9 +46,12 @@ def show(path: Path) -> None:
     run = harness.load_run(path)
     errors, steps = run.errors, run.steps
     click.echo(f"{run.path.parent.name}/{run.path.name}, {run.verdict}; predicted from step {SOURCE}\n")
-    click.echo(f"| model | {BOLT} | offered/s | saturated | throughput/s | measured | % | CPU, cores | measured | % |")
+    click.echo(
+        f"| model | {BOLT} | offered/s | saturated | throughput/s | measured | % | CPU cores | measured | % |"
+    )
     click.echo("| --- |" + " ---: |" * 2 + " --- |" + " ---: |" * 6)
-    for model in dict.fromkeys(errors["model"]):
+    answered = errors[(errors["measure"] == Measure.THROUGHPUT) & errors["value"].notna()]
+    for model in dict.fromkeys(answered["model"]):
         for step, row in steps.iterrows():
             number = int(str(step))
             if number == SOURCE:

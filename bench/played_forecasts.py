@@ -1,13 +1,14 @@
-"""Forecasts judged on traffic that was played on the cluster: was back-pressure foreseen? (thesis, D.5)
+"""Forecasts judged on traffic that was played on the cluster, and back-pressure foreseen or not (D.5).
 
     python bench/played_forecasts.py seasonal                 # ten days of two minutes: 25 minutes
+    python bench/played_forecasts.py steep
     python bench/played_forecasts.py bursty
     python bench/played_forecasts.py seasonal --run RUN       # of a run that there is
     python bench/played_forecasts.py seasonal --simulated --days 6    # a trial without a cluster
 
-One step plays a made trace of harness/forecasts/traces.py, and spouts pause as Heron's do. The metrics of the first
-four days say where the topology bends (model caladrius). From then on forecasters see what was sent until each origin.
-Two rules say from a forecast whether there will be back-pressure in the bucket at a horizon:
+One step plays a made trace of harness/forecasts/traces.py, and spouts pause as Heron's do. The metrics of the
+first four days say where the topology bends (model caladrius). From then on forecasters see what was sent
+until each origin. Two rules say from a forecast whether there will be back-pressure at a horizon:
 
     rate      the rate is above the bend with probability 0.5 or more (Caladrius's)
     backlog   or messages still wait then, if the median rate comes and as many go through as the bend says
@@ -31,9 +32,15 @@ from carried_out import carry_out_experiment
 import harness
 from harness.forecasts import FORECASTERS
 from harness.forecasts.answers import LEVELS
-from harness.forecasts.judging import RollingOrigin, exceeding_probability, judge_forecaster, roll_origins, score_horizons
+from harness.forecasts.judging import (
+    RollingOrigin,
+    exceeding_probability,
+    judge_forecaster,
+    roll_origins,
+    score_horizons,
+)
 from harness.forecasts.prophet import prophet_with_trend
-from harness.forecasts.traces import bursty_trace, seasonal_trace
+from harness.forecasts.traces import Day, bursty_trace, seasonal_trace
 from harness.models.baselines.caladrius import first_bend, rate_lines
 from harness.models.contract.answers import observe_for
 from harness.protocols import Forecaster, Observation, RateHistory
@@ -42,8 +49,8 @@ from harness.service.questions import measured_emits_tps
 
 Floats = npt.NDArray[np.float64]
 DAY_S, BUCKET_S = 120.0, 2.0
-MEAN_TPS = {"seasonal": 50.0, "bursty": 40.0}
-"""One executor of bolt-a serves about 54 messages a second: a day's crossing, and bursts'."""
+MEAN_TPS = {"seasonal": 45.0, "steep": 36.0, "bursty": 36.0}
+"""One executor of bolt-a serves about 54 messages a second: days cross that, and bursts do."""
 HORIZONS_S = (10.0, 30.0, 60.0)
 RESTART_S = 10.0
 """About the time of a restart."""
@@ -54,8 +61,9 @@ RIVALS: dict[str, Forecaster] = {**FORECASTERS, "prophet-trend": prophet_with_tr
 
 def trace_of(kind: str, days: int, seed: int) -> RateHistory:
     """Return the traffic to be played."""
-    if kind == "seasonal":
-        return seasonal_trace(seed, days, mean_tps=MEAN_TPS[kind], bucket_s=BUCKET_S)
+    if kind in ("seasonal", "steep"):
+        day = Day(DAY_S, steep=kind == "steep")
+        return seasonal_trace(seed, days, day, mean_tps=MEAN_TPS[kind], bucket_s=BUCKET_S)
     return bursty_trace(seed, days * DAY_S, mean_tps=MEAN_TPS[kind], bucket_s=BUCKET_S)
 
 
@@ -117,16 +125,20 @@ def read_played(path: Path) -> PlayedTraffic:
     buckets = int((interval.end_ns - interval.start_ns) / 1e9 / BUCKET_S)
     ends_s = BUCKET_S * np.arange(1, buckets + 1)
     rows = run.latency(0).drop_duplicates("message_id")
-    sent_s, entered_s = ((rows[name].to_numpy() - interval.start_ns) / 1e9 for name in ("sent_ns", "entered_ns"))
+    sent_s, entered_s = (
+        (rows[name].to_numpy() - interval.start_ns) / 1e9 for name in ("sent_ns", "entered_ns")
+    )
     counts, _ = np.histogram(sent_s, np.concatenate([[0.0], ends_s]))
     waiting = np.searchsorted(np.sort(sent_s), ends_s) - np.searchsorted(np.sort(entered_s), ends_s)
     pressed = paused_share(run.metrics(0), interval.start_epoch_ms, ends_s) >= PAUSED_SHARE
-    click.echo(f"bend: {bend_tps:.1f} messages/s at {component}; back-pressure in {pressed.mean():.0%} of the buckets")
+    click.echo(
+        f"bend: {bend_tps:.1f} messages/s at {component}; back-pressure in {pressed.mean():.0%} of buckets"
+    )
     return PlayedTraffic(RateHistory(counts / BUCKET_S, BUCKET_S), waiting.astype(float), pressed, bend_tps)
 
 
 def bend_of(source: Observation, until_epoch_ms: float) -> tuple[float, str]:
-    """Return the input rate at which a topology bends by what was measured until a moment, and the component."""
+    """Return the input rate at which a topology bends, by what was measured until then, and the component."""
     known = source.metrics[source.metrics["bucket_end_ms"] <= until_epoch_ms]
     seen = replace(source, metrics=known)
     measured, layout = observe_for(seen, seen.plan, seen.rate_tps)
@@ -137,7 +149,7 @@ def bend_of(source: Observation, until_epoch_ms: float) -> tuple[float, str]:
 def paused_share(metrics: pd.DataFrame, start_epoch_ms: float, ends_s: Floats) -> Floats:
     """Return the share of each bucket in which spouts paused; reported buckets are taken as evenly paused."""
     rows = metrics[metrics["measurement"] == Metric.PAUSED]
-    sums = rows.groupby(["field", "bucket_end_ms"], observed=True)["value"].sum().unstack("field").sort_index()
+    sums = rows.pivot_table("value", "bucket_end_ms", "field", aggfunc="sum", observed=True).sort_index()
     at_s = (sums.index.to_numpy(dtype=float) - start_epoch_ms) / 1e3
     edges_s = np.concatenate([[0.0], ends_s])
     paused, watched = (
@@ -192,7 +204,10 @@ def show(path: Path, names: tuple[str, ...], season_s: tuple[float, ...]) -> Non
     click.echo(f"{path.parent.name}/{path.name}, {run.verdict}")
     played = read_played(path)
     head = " | ".join(f"{h:g} s" for h in HORIZONS_S)
-    click.echo(f"\npinball loss (messages/s) by horizon; share within the 90 % interval (%)\n\n| forecaster | {head} | {head} | origins |")
+    click.echo(
+        "\npinball loss (messages/s) by horizon; share within the 90 % interval (%)\n\n"
+        f"| forecaster | {head} | {head} | origins |"
+    )
     click.echo("| --- |" + " ---: |" * (2 * len(HORIZONS_S) + 1))
     told = {}
     for name in names:
@@ -206,7 +221,10 @@ def show(path: Path, names: tuple[str, ...], season_s: tuple[float, ...]) -> Non
         click.echo(f"| {name} | {' | '.join(cells)} | {scores[0].origins} |")
         told[name] = foreseen(played, RIVALS[name], season_s)
     for rule in ("rate", "backlog"):
-        click.echo(f"\nrule {rule}: hits / misses / false alarms / quiet (hits, false alarms)\n\n| forecaster | {head} |")
+        click.echo(
+            f"\nrule {rule}: hits / misses / false alarms / quiet (hits, false alarms)\n\n"
+            f"| forecaster | {head} |"
+        )
         click.echo("| --- |" + " --- |" * len(HORIZONS_S))
         for name, rows in told.items():
             click.echo(f"| {name} | {' | '.join(decisions(rows, rule, h) for h in HORIZONS_S)} |")
@@ -216,12 +234,20 @@ def show(path: Path, names: tuple[str, ...], season_s: tuple[float, ...]) -> Non
 @click.argument("kind", type=click.Choice(list(MEAN_TPS)))
 @click.option("--days", default=10, show_default=True, type=click.IntRange(FIRST_DAYS + 1, 16))
 @click.option("--seed", default=1, show_default=True)
-@click.option("--model", "models", multiple=True, type=click.Choice(list(RIVALS)), help="Only this one (repeatable).")
+@click.option(
+    "--model", "models", multiple=True, type=click.Choice(list(RIVALS)), help="Only this one (repeatable)."
+)
 @click.option("--run", "measured", type=click.Path(path_type=Path, exists=True), help="A run of before.")
 @click.option("--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
 @click.option("--simulated", is_flag=True, help="Played by the simulator, not measured.")
 def main(
-    kind: str, days: int, seed: int, models: tuple[str, ...], measured: Path | None, runs: Path, simulated: bool
+    kind: str,
+    days: int,
+    seed: int,
+    models: tuple[str, ...],
+    measured: Path | None,
+    runs: Path,
+    simulated: bool,
 ) -> None:
     """Play a trace, and judge forecasters on it."""
     if measured is None:

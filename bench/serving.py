@@ -3,11 +3,11 @@
     python bench/serving.py
     python bench/serving.py --pairs 8 --slice-s 15 --clients 50
 
-One step of a real experiment is measured on this machine, and its interval is cut into slices. In one slice of
-each pair, first and second in turn, the clients follow the run's events and load its page every five seconds,
-from a process of their own. The first seconds of each slice, in which clients come and go, are not counted.
-Clients are usually elsewhere, so that the CPU time of theirs and of the service is told apart. The run is ended
-after the last slice. For a quiet machine; under six minutes.
+One step of a real experiment is measured on this machine, and its interval is cut into slices. In one slice
+of each pair, first and second in turn, the clients follow the run's events and load its page every five
+seconds, from a process of their own. The first seconds of each slice, in which clients come and go, are not
+counted. Clients are usually elsewhere, so that the CPU time of theirs and of the service is told apart. The
+run is ended after the last slice. For a quiet machine; under six minutes.
 """
 
 from __future__ import annotations
@@ -175,10 +175,18 @@ def mean_with_half(values: list[float]) -> tuple[float, float]:
 
 def show(pairs: list[tuple[Slice, Slice]]) -> None:
     """Print the busy share of each pair's slices, and the mean difference with its 95 % interval."""
-    click.echo("| pair | busy alone, % | busy watched, % | service alone, % | service watched, % | clients, % |")
+    click.echo(
+        "| pair | busy alone, % | busy watched, % | service alone, % | service watched, % | clients, % |"
+    )
     click.echo("| --- | --- | --- | --- | --- | --- |")
     for number, (alone, watched) in enumerate(pairs, 1):
-        values = (alone.busy_pct, watched.busy_pct, alone.service_pct, watched.service_pct, watched.clients_pct)
+        values = (
+            alone.busy_pct,
+            watched.busy_pct,
+            alone.service_pct,
+            watched.service_pct,
+            watched.clients_pct,
+        )
         click.echo(f"| {number} | {' | '.join(f'{value:.1f}' for value in values)} |")
     whole = [watched.busy_pct - alone.busy_pct for alone, watched in pairs]
     without = [d - watched.clients_pct for d, (_, watched) in zip(whole, pairs, strict=True)]
@@ -211,7 +219,16 @@ def main(pairs: int, slice_s: float, clients: int, runs: Path, path: str | None,
         f"measure.interval.most_s={length_s:g}",
         "measure.interval.looks=1",
     )
-    measure = ["-m", "harness", "run", EXPERIMENT, "--runs", str(runs), "--wait", *(a for s in settings for a in ("--set", s))]
+    measure = [
+        "-m",
+        "harness",
+        "run",
+        EXPERIMENT,
+        "--runs",
+        str(runs),
+        "--wait",
+        *(a for s in settings for a in ("--set", s)),
+    ]
     taken: list[tuple[Slice, Slice]] = []
     with (
         process("-m", "harness", "serve", "--runs", str(runs), "--port", str(chosen)) as service,

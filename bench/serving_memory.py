@@ -3,9 +3,9 @@
     python bench/serving_memory.py
     python bench/serving_memory.py --minutes 5 --runs reports/runs
 
-All pages of the archived runs are asked for again and again, with a question to a forecaster, to the models and
-for a plan every few seconds. Memory is read once a round of all addresses. It is flat where the second half has
-no trend: a line through it gains less than 1 % of the memory. Needs no quiet machine.
+All pages of the archived runs are asked for again and again, with questions to forecasters, to the models
+and for a plan. Memory is read once a round of all addresses. It is flat where the second half has no trend: a
+line through it gains less than 1 % of the memory. Needs no quiet machine.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ def wait_until_ready(client: httpx.Client) -> None:
 
 @click.command()
 @click.option("--minutes", default=60.0, show_default=True, type=click.FloatRange(1))
-@click.option("--runs", type=click.Path(path_type=Path, exists=True), default=Path("reports/runs"), show_default=True)
+@click.option(
+    "--runs", type=click.Path(path_type=Path, exists=True), default=Path("reports/runs"), show_default=True
+)
 @click.option("--port", default=8181, show_default=True)
 def main(minutes: float, runs: Path, port: int) -> None:
     """Poll a service of its own, and print its memory."""
@@ -99,7 +101,9 @@ def main(minutes: float, runs: Path, port: int) -> None:
     grown = growth_pct(taken)
     flat = "flat" if abs(grown) < FLAT_PCT else "not flat"
     first, last = taken[len(taken) // 2][1], taken[-1][1]
-    click.echo(f"second half: {first:.1f} to {last:.1f} MiB, a line gains {grown:+.2f} %: {flat} ({len(taken)} rounds)")
+    click.echo(
+        f"second half: {first:.1f} to {last:.1f} MiB, line {grown:+.2f} %: {flat}, {len(taken)} rounds"
+    )
 
 
 if __name__ == "__main__":

@@ -64,11 +64,11 @@ class ModelLoading:
 
 def load_model() -> None:
     """Predict another plan of the shipped example, by the way that a question takes."""
-    from harness.app.conformance import example
-    from harness.app.submitted.plan_file import labels
-    from harness.service.answers import ProposalAsked
-    from harness.service.proposals import predict_observed
-    from harness.service.questions import computing
+    from harness.app.conformance import example  # noqa: PLC0415 (takes seconds)
+    from harness.app.submitted.plan_file import labels  # noqa: PLC0415 (takes seconds)
+    from harness.service.answers import ProposalAsked  # noqa: PLC0415 (takes seconds)
+    from harness.service.proposals import predict_observed  # noqa: PLC0415 (takes seconds)
+    from harness.service.questions import computing  # noqa: PLC0415 (takes seconds)
 
     with computing:
         case = example()

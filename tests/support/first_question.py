@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pyarrow.compute as pc
+from left_running import STEP, archived, left_running
 from numba.core.dispatcher import Dispatcher
 
 from harness.app.submitted.live_rows import LiveRows
@@ -17,7 +18,6 @@ from harness.runs import read_table
 from harness.service.answers import ProposalAsked
 from harness.service.application import create_application
 from harness.service.model_loading import load_model
-from left_running import STEP, archived, left_running
 
 
 def compiled() -> set[str]:
@@ -37,7 +37,7 @@ def main(folder: Path) -> None:
     rows = read_table(run.step_path(STEP) / "metrics.parquet")
     rows = rows.filter(pc.less_equal(rows["bucket_end_ms"], interval.end_epoch_ms))
     live = LiveRows(rows, RowSpan(interval.start_epoch_ms - 60_000, interval.end_epoch_ms))
-    from harness.service.proposals import predict_left
+    from harness.service.proposals import predict_left  # noqa: PLC0415 (after the model is loaded)
 
     asked = ProposalAsked.model_validate({"from": labels(plan), "placement": labels(plan)})
     answer = predict_left(topology, live, asked)
