@@ -90,7 +90,8 @@ def process(*command: str, **pipes: int) -> Iterator[psutil.Popen]:
     try:
         yield started
     finally:
-        started.terminate()
+        if started.poll() is None:
+            started.terminate()
         started.wait(ENDING_S)
 
 

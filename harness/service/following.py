@@ -51,7 +51,8 @@ async def server_sent(run: Run, skip: int, stopping: Callable[[], bool]) -> Asyn
     Yields
     ------
     str
-        An event a line of ``progress.jsonl``, whose ``id`` is the line's number from 1; last ``over``.
+        The events that are new, one a line of ``progress.jsonl``, with the line's number from 1 as ``id``;
+        last ``over``.
     """
     number, asked_s, live = 0, time.monotonic(), _measured(run)
     written = live or (run.path / PROGRESS).is_file()
@@ -62,10 +63,12 @@ async def server_sent(run: Run, skip: int, stopping: Callable[[], bool]) -> Asyn
         except (HarnessError, OSError):  # of a run that is damaged, or deleted under the page
             yield "event: over\ndata: \n\n"
             return
-        for event in events:
-            number += 1
-            if number > skip:
-                yield f"id: {number}\ndata: {_without_plan(event)}\n\n"
+        lines = [
+            f"id: {n}\ndata: {_without_plan(e)}\n\n" for n, e in enumerate(events, number + 1) if n > skip
+        ]
+        number += len(events)
+        if lines:  # sent at once: a client that is gone is noticed between two sends only
+            yield "".join(lines)
         if not live:
             yield f"event: over\ndata: {'report' if (run.path / 'report.html').is_file() else ''}\n\n"
             return

@@ -94,6 +94,10 @@ def _tokens(text: str) -> list[str]:
     return tokens
 
 
+_NUMBER = ("<mn>", "<mrow><mn>")
+"""How a number begins, without or with a unit."""
+
+
 class _Parser:
     """A formula's tokens, read once from left to right."""
 
@@ -140,8 +144,11 @@ class _Parser:
         while self._next and (self._next in {"(", "*"} or self._next[0].isalnum()):
             if self._next == "*":
                 self._take()
-            parts.append(self._factor())
-        return '<mspace width="0.3em"/>'.join(parts)
+            factor = self._factor()
+            # Beside each other two numbers would read as one.
+            numbers = parts[-1].startswith(_NUMBER) and factor.startswith(_NUMBER)
+            parts += ["<mo>⋅</mo>" if numbers else '<mspace width="0.3em"/>', factor]
+        return "".join(parts)
 
     def _factor(self) -> str:
         token = self._take()

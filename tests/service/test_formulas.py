@@ -38,6 +38,13 @@ def test_numbers_take_the_places_of_their_symbols_with_units() -> None:
     assert "measured" not in text
 
 
+def test_two_numbers_do_not_read_as_one() -> None:
+    """1 times 126.5, while words and symbols stand side by side."""
+    text = "".join(tree(mathml("p = u true_rate / p_now", {"u": 1, "true_rate_tps": 126.5})).itertext())
+    assert text == "p=1⋅126.5 /spnow"
+    assert "⋅" not in mathml("sum of rates")
+
+
 @pytest.mark.parametrize("formula", [ds2.FORMULA, "p given", "ppt + f t s + f n <= l_i (line 4)"])
 def test_formulas_of_words_are_math_too(formula: str) -> None:
     assert tree(mathml(formula)).find(".//mi") is not None
