@@ -104,7 +104,7 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
     ("a column of a page's table", ("harness/analysis/report/paper_tables.py",), frozenset({"service"})),
     (
         "how a job ended",
-        ("harness/service/job_types.py", "harness/service/jobs.py"),
+        ("harness/service/job_types.py", "harness/service/jobs.py", "harness/service/model_loading.py"),
         frozenset({"failed"}),
     ),
     ("settings of Kafka's clients", ("harness/storm/submission.py",), frozenset({"consumer"})),
@@ -119,7 +119,10 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
     ),
     (
         "a key of an experiment's or a topology's file",
-        ("harness/storm/submission.py", "harness/service/building.py", "bench/instrumentation.py"),
+        (
+            *("harness/storm/submission.py", "harness/service/building.py"),
+            *("bench/instrumentation.py", "bench/played_forecasts.py"),
+        ),
         frozenset({"service"}),
     ),
     (
