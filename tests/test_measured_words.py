@@ -103,7 +103,7 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
     ),
     ("a column of a page's table", ("harness/analysis/report/paper_tables.py",), frozenset({"service"})),
     (
-        "how a job ended",
+        "how a job, or loading the model, ended",
         ("harness/service/job_types.py", "harness/service/jobs.py", "harness/service/model_loading.py"),
         frozenset({"failed"}),
     ),
