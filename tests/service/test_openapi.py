@@ -11,6 +11,8 @@ from served import Served
 
 pytestmark = pytest.mark.deep
 TOPOLOGY = "noise-floor"
+ANSWERED_WITHIN_S = 300
+"""On a busy machine; the client's own 10 s are a matter of speed, which is not tested here."""
 
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
@@ -30,10 +32,10 @@ def test_no_question_is_a_server_error(mode: GenerationMode, served: Served) -> 
             suppress_health_check=list(HealthCheck),
         )
         def asked(case: schemathesis.Case) -> None:
-            case.call_and_validate(checks=[not_a_server_error])
+            case.call_and_validate(checks=[not_a_server_error], timeout=ANSWERED_WITHIN_S)
             if "topology" in case.path_parameters:
                 case.path_parameters["topology"] = TOPOLOGY
-                case.call_and_validate(checks=[not_a_server_error])
+                case.call_and_validate(checks=[not_a_server_error], timeout=ANSWERED_WITHIN_S)
 
         if mode.is_positive or operation.query or operation.body:
             asked()
