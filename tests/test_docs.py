@@ -35,6 +35,39 @@ def test_results_and_readmes_rows_are_those_of_the_archived_runs() -> None:
         assert (ROOT / page).read_text(encoding="utf-8") == text, "run scripts/results.py"
 
 
+def test_readme_says_for_whom_in_three_short_sentences_then_commands_picture_and_rows() -> None:
+    """The first screen, in the order in which a newcomer reads."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    sentences = runpy.run_path(str(ROOT / "scripts" / "prose.py"))["sentences"]
+    first = list(sentences(text.split("\n\n")[2]))
+    assert len(first) == 3
+    assert max(len(s.split()) for s in first) <= 25
+    marks = ["\nmake run ", "\nmake test ", "![", "<!-- accuracy -->", "## Before it starts"]
+    places = [text.index(mark) for mark in marks]
+    assert places == sorted(places)
+    (picture,) = re.findall(r"!\[[^]]+\]\(([^)]+)\)", text[: places[-1]])
+    assert (ROOT / picture).is_file()
+    rows = text[places[-2] : places[-1]].split("<!-- end of accuracy -->")[0]
+    assert re.findall(r"^\| ([a-z-]+) \| [0-9.]+ %", rows, flags=re.MULTILINE) == [
+        "composite",
+        "storm-tracer",
+        "jackson",
+        "no-change",
+    ]
+
+
+def test_the_changelog_has_versions_with_dates_newest_first() -> None:
+    """The first version has at most 30 lines."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    unreleased, *released = re.findall(r"^## (.+)$", text, flags=re.MULTILINE)
+    assert unreleased == "Unreleased"
+    dates = [re.fullmatch(r"\d+\.\d+\.\d+ \((\d{4}-\d\d-\d\d)\)", version) for version in released]
+    assert all(dates)
+    days = [date[1] for date in dates if date]
+    assert days == sorted(days, reverse=True)
+    assert len(text[text.index("\n## 0.1.0 ") :].strip().splitlines()) <= 30
+
+
 def test_the_architecture_names_every_module_once() -> None:
     made = runpy.run_path(str(ROOT / "scripts" / "module_index.py"))["index"]()
     assert made in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"), "run make docs"

@@ -6,14 +6,15 @@ Limits are those that were asked of the experiments; measured values are the arc
 from __future__ import annotations
 
 import json
-from itertools import pairwise
+from collections.abc import Iterator
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.experiments.loading import load
-from harness.runs import Run
+from harness.runs import Interval, Run
 from harness.topologies.thesis import THESIS
 
 RUNS = Path(__file__).resolve().parents[1] / "reports" / "runs"
@@ -55,20 +56,19 @@ def test_the_newest_archived_run_is_of_the_shipped_file_and_valid(name: str) -> 
 @pytest.mark.parametrize("name", NAMES)
 def test_executors_workers_and_rate_change_and_a_pair_at_one_rate_moves(name: str) -> None:
     run = newest(name)
-    steps = [(run.interval(i), run.plan(i).asked) for i in range(len(run.finished_steps))]
-    assert len(steps) >= 5
-    for changed in (
-        lambda i, asked: i.rate_tps,
-        lambda i, asked: asked.executors,
-        lambda i, asked: asked.workers,
-    ):
-        assert any(changed(*one) != changed(*other) for one, other in pairwise(steps))
-    moved = [
-        max(a.mean_ms, b.mean_ms) / min(a.mean_ms, b.mean_ms)
-        for (a, _), (b, _) in pairwise(steps)
-        if a.rate_tps == b.rate_tps
-    ]
-    assert max(moved) > 1.15
+    assert len(run.finished_steps) >= 5
+    assert [run.quality(i).saturated for i in run.finished_steps if run.quality(i).saturated] == []
+    intervals = [run.interval(i) for i in run.finished_steps]
+    asked = [run.plan(i).asked for i in run.finished_steps]
+    assert len({i.rate_tps for i in intervals}) > 1
+    assert len({a.workers for a in asked}) > 1
+    assert any(one.executors != other.executors for one, other in pairwise(asked))
+    means_ms = [sorted((one.mean_ms, other.mean_ms)) for one, other in same_rate(intervals)]
+    assert max(high / low for low, high in means_ms) > 1.15
+
+
+def same_rate(intervals: list[Interval]) -> Iterator[tuple[Interval, Interval]]:
+    return ((one, other) for one, other in combinations(intervals, 2) if one.rate_tps == other.rate_tps)
 
 
 @pytest.mark.parametrize("name", NAMES)
