@@ -22,6 +22,7 @@ from harness.models.contract.answers import (
 )
 from harness.models.contract.layout import FloatArray, outputs
 from harness.models.contract.observe import io_label
+from harness.models.delivery import delivered_share
 from harness.models.simulator.loads import Loads, loads
 from harness.models.simulator.simulation import SimulatedRun, simulate
 from harness.plans import PhysicalPlan
@@ -220,7 +221,8 @@ class _PlayedAnswers:
         return found
 
     def capacity(self) -> list[Estimate]:
-        found = [Estimate(Measure.THROUGHPUT, "mean", self.rate_tps)]
+        through_tps = self.rate_tps * delivered_share(self.run.network)
+        found = [Estimate(Measure.THROUGHPUT, "mean", through_tps)]
         return found + self._by_executor(Measure.UTILISATION, self.run.use.utilisation, "")
 
 

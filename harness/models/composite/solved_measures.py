@@ -15,6 +15,7 @@ from harness.models.composite.values import Known, Others, Values, estimated
 from harness.models.contract.answers import Saturated, answer
 from harness.models.contract.layout import BoolArray, FloatArray, component_paths, outputs
 from harness.models.contract.observe import io_label
+from harness.models.delivery import delivered_share
 from harness.models.network import Network
 from harness.models.solver.solve import LEVELS, Latency, Solution
 from harness.plans import Stream, connection_label
@@ -237,7 +238,8 @@ class Answers:
             )
             why = f"bottleneck: {name}"
             found.append(Values(Measure.SUSTAINABLE, "mean", [""], np.array([most]), reason=why))
-            found.append(Values(Measure.THROUGHPUT, "mean", [""], np.array([min(self.rate_tps, most)])))
+            through_tps = min(self.rate_tps, most) * delivered_share(self.network)
+            found.append(Values(Measure.THROUGHPUT, "mean", [""], np.array([through_tps])))
         return found
 
     def cpu(self) -> list[Values]:
