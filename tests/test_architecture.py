@@ -25,7 +25,7 @@ ROOMS = (
 """From the bottom up: a room imports only from itself and from rooms before it (docs/architecture.md)."""
 WITHIN = {
     "models": (
-        *("compiling", "contract", "contention", "quotas", "network"),
+        *("compiling", "contract", "contention", "quotas", "network", "delivery"),
         *("simulator", "solver"),
         *("baselines", "thesis", "composite"),
     ),
