@@ -1,10 +1,11 @@
 """The share of messages that come out: filters leave some out whole.
 
-A message comes out when one tuple or more that goes back to it arrives at a sink. For a tuple with n emits on
-an output, each of which comes out with probability s at one subscriber or more, that is ``1 - (1 - s)^n``. Over
-the distribution of n it is ``1 - G(1 - s)``, G being its generating function (Feller, An Introduction to
-Probability Theory, vol. 1, XI.1 and XII.4). Emits and outputs are taken as independent. A window's rows go
-back to all of its members, so that of n rows one or more come out with at most the probability ``n s``.
+A message comes out when one tuple or more that goes back to it arrives at a sink. For a tuple with n emits
+on an output, each of which comes out with probability s at one subscriber or more, that is
+``1 - (1 - s)^n``. Over the distribution of n it is ``1 - G(1 - s)``, G being its generating function (Feller,
+An Introduction to Probability Theory, vol. 1, XI.1 and XII.4). Emits and outputs are taken as independent. A
+window's rows go back to all of its members: of n rows one or more come out with at most the probability
+``n s``.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def delivered_share(network: Network) -> float:
     of_spout: dict[str, float] = {}
 
     def one_emit(output: Output) -> float:
-        """A copy goes to each subscriber; by the grouping ``all``, to each of its tasks."""
+        """Return what comes out of one emit: a copy goes to each subscriber, or to each of its tasks."""
         subscribed = [s for s in plan.outputs(output.component) if s.stream == output.stream]
         copies = [len(tasks[s.target]) if s.grouping == "all" else 1 for s in subscribed]
         return 1.0 - math.prod((1.0 - comes_out[s]) ** n for s, n in zip(subscribed, copies, strict=True))
