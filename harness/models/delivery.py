@@ -45,7 +45,7 @@ def delivered_share(network: Network) -> float:
     of_spout: dict[str, float] = {}
 
     def one_emit(output: Output) -> float:
-        """Return what comes out of one emit: a copy goes to each subscriber, or to each of its tasks."""
+        """Return the probability that one emit comes out; subscribers get a copy, or each of their tasks."""
         subscribed = [s for s in plan.outputs(output.component) if s.stream == output.stream]
         copies = [len(tasks[s.target]) if s.grouping == "all" else 1 for s in subscribed]
         return 1.0 - math.prod((1.0 - comes_out[s]) ** n for s, n in zip(subscribed, copies, strict=True))
