@@ -87,3 +87,4 @@ def serve(
             err.print(f"serving {', '.join(map(str, given))} at {opened} ; Ctrl-C ends it", highlight=False)
 
         serve_until_told(application, listening, ready)
+    application.state.model.leave()

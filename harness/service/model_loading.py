@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 import threading
 from collections.abc import Callable
 from typing import Literal
@@ -51,6 +53,16 @@ class ModelLoading:
     def join(self) -> None:
         """Wait until it is loaded, or failed."""
         self._thread.join()
+
+    def leave(self) -> None:
+        """End this process if the model is still being loaded.
+
+        Loading cannot be told to stop, and the compiler's lock that it holds would keep the interpreter from
+        ending. To be called last.
+        """
+        if self._thread.is_alive():
+            sys.stderr.flush()
+            os._exit(0)
 
     def _carry_out(self) -> None:
         try:
