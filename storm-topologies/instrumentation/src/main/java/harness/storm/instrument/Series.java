@@ -30,7 +30,7 @@ public final class Series {
     public static final String BUCKET_S = "harness.bucket_s";
 
     /** Streams whose names begin so carry no data: like Storm's own, they are not among arrivals and service times. */
-    public static final String CONTROL = "harness.control/";
+    public static final String CONTROL = "$harness/";
 
     static final String END_MS = "end_ms";
 
