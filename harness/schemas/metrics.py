@@ -287,6 +287,15 @@ class Metric(StrEnum):
         Subject.TASK,
         Reporter.KEYED,
     )
+    KEY_GROUP_SENT = (
+        "key_group_sent",
+        (MetricField.COUNT,),
+        "tuples from a key group to one of a downstream component that has key groups, too",
+        "downstream component",
+        "key groups, as `12>7`",
+        Subject.TASK,
+        Reporter.KEYED,
+    )
     KEY_GROUP_MOVED = (
         "key_group_moved",
         (

@@ -18,7 +18,10 @@ final class GroupReport {
         long wallSumNs;
     }
 
+    private record Way(int from, String component, int to) {}
+
     private final Map<Integer, Load> loads = new TreeMap<>();
+    private final Map<Way, Long> sent = new HashMap<>();
     private final Queue<Moved> moves = new ArrayDeque<>();
 
     /** A tuple of a group was dealt with in so much time. */
@@ -26,6 +29,11 @@ final class GroupReport {
         Load load = loads.computeIfAbsent(group, g -> new Load());
         load.count++;
         load.wallSumNs += wallNs;
+    }
+
+    /** A group's tuple went to a group of another component. */
+    void sent(int from, String component, int to) {
+        sent.merge(new Way(from, component, to), 1L, Long::sum);
     }
 
     /** A group has come. */
@@ -46,6 +54,9 @@ final class GroupReport {
             series.add("key_group", "", String.valueOf(group), fields);
         });
         loads.clear();
+        sent.forEach((way, count) ->
+                series.add("key_group_sent", way.component, way.from + ">" + way.to, Map.of("count", count)));
+        sent.clear();
         Set<Integer> said = new HashSet<>();
         for (Iterator<Moved> each = moves.iterator(); each.hasNext(); ) {
             Moved moved = each.next();

@@ -23,10 +23,16 @@ class JsonBolt extends MessageBolt {
     @Override
     void process(Tuple tuple, Message message, List<Member> members, long receivedNs) {
         String key = key(tuple, message);
+        sends(key);
         String json = workload.output(message, component, task).toJson();
         Hop hop = new Hop(task, receivedNs, System.nanoTime());
         collector.emit(tuple, Tuples.values(key, json, Members.encode(Members.via(members, hop))));
         collector.ack(tuple);
+    }
+
+    /** A tuple with this key is about to be sent. */
+    void sends(String key) {
+        // What becomes of it matters to bolts with key groups only.
     }
 
     private String key(Tuple tuple, Message message) {

@@ -3,6 +3,7 @@ package harness.storm.topologies;
 import harness.storm.instrument.Series;
 import harness.storm.keygroups.GroupKeeper;
 import harness.storm.keygroups.KeyedStreams;
+import harness.storm.keygroups.KeyedTarget;
 import harness.storm.keygroups.Moved;
 import harness.storm.keygroups.RoutingTable;
 import java.io.IOException;
@@ -27,6 +28,8 @@ final class KeyedBolt extends JsonBolt implements GroupKeeper.Work<KeyedBolt.Rec
     private static final long PATIENCE_NS = 30_000_000_000L;
 
     private final int groups;
+    private final List<KeyedTarget> targets;
+    private transient int serving;
     private transient GroupKeeper<Received, GroupState> keeper;
     private transient GroupReport report;
     private transient List<Integer> tasks;
@@ -34,9 +37,16 @@ final class KeyedBolt extends JsonBolt implements GroupKeeper.Work<KeyedBolt.Rec
     /** A tuple with what was read of it. */
     record Received(Tuple tuple, Message message, List<Member> members, long receivedNs) {}
 
-    KeyedBolt(Workload workload, ServiceTime service, Double forwardedShare, int groups) {
+    /**
+     * Creates the bolt.
+     *
+     * @param targets components with key groups that subscribe to it
+     */
+    KeyedBolt(
+            Workload workload, ServiceTime service, Double forwardedShare, int groups, List<KeyedTarget> targets) {
         super(workload, service, forwardedShare);
         this.groups = groups;
+        this.targets = List.copyOf(targets);
     }
 
     @Override
@@ -93,9 +103,17 @@ final class KeyedBolt extends JsonBolt implements GroupKeeper.Work<KeyedBolt.Rec
     @Override
     public void process(int group, GroupState state, Received received) {
         long startedNs = System.nanoTime();
+        serving = group;
         state.add(received.tuple.getStringByField(Tuples.KEY), received.message.payload());
         serve(received.tuple, received.message, received.members, received.receivedNs);
         report.served(group, System.nanoTime() - startedNs);
+    }
+
+    @Override
+    void sends(String key) {
+        for (KeyedTarget target : targets) {
+            report.sent(serving, target.component(), RoutingTable.group(key, target.groups()));
+        }
     }
 
     @Override

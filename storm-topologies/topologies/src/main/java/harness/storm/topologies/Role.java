@@ -1,6 +1,7 @@
 package harness.storm.topologies;
 
 import com.fasterxml.jackson.annotation.JsonProperty;
+import harness.storm.keygroups.KeyedTarget;
 import harness.storm.topologies.TopologySettings.Component;
 import harness.storm.topologies.TopologySettings.Sink;
 import java.util.Arrays;
@@ -14,29 +15,29 @@ enum Role {
     @JsonProperty("spout")
     SPOUT(0, false, null, Emits.DEFAULT, null),
     @JsonProperty("json")
-    JSON(1, false, null, Emits.DEFAULT, (c, streams, sink, w) -> new JsonBolt(w, c.service(), c.forwardedShare())),
+    JSON(1, false, null, Emits.DEFAULT, (c, outlets, sink, w) -> new JsonBolt(w, c.service(), c.forwardedShare())),
     @JsonProperty("filter")
-    FILTER(1, false, "keep", Emits.DEFAULT, (c, streams, sink, w) -> new FilterBolt(w, c.service(), c.keep())),
+    FILTER(1, false, "keep", Emits.DEFAULT, (c, outlets, sink, w) -> new FilterBolt(w, c.service(), c.keep())),
     @JsonProperty("multiplier")
     MULTIPLIER(
             1,
             false,
             "multiplier",
             Emits.DEFAULT,
-            (c, streams, sink, w) -> new MultiplierBolt(w, c.service(), c.multiplier())),
+            (c, outlets, sink, w) -> new MultiplierBolt(w, c.service(), c.multiplier())),
     @JsonProperty("keyed")
     KEYED(
             1,
             false,
             "groups",
             Emits.DEFAULT,
-            (c, streams, sink, w) -> new KeyedBolt(w, c.service(), c.forwardedShare(), c.groups())),
+            (c, outlets, sink, w) -> new KeyedBolt(w, c.service(), c.forwardedShare(), c.groups(), outlets.keyed())),
     @JsonProperty("window")
-    WINDOW(1, true, null, Emits.DEFAULT, (c, streams, sink, w) -> windowed(c, streams, w)),
+    WINDOW(1, true, null, Emits.DEFAULT, (c, outlets, sink, w) -> windowed(c, outlets.streams(), w)),
     @JsonProperty("join")
-    JOIN(2, true, "routing", Emits.NAMED, (c, streams, sink, w) -> windowed(c, streams, w)),
+    JOIN(2, true, "routing", Emits.NAMED, (c, outlets, sink, w) -> windowed(c, outlets.streams(), w)),
     @JsonProperty("sender")
-    SENDER(1, false, null, Emits.NOTHING, (c, streams, sink, w) -> new SenderBolt(w, c.service(), sink));
+    SENDER(1, false, null, Emits.NOTHING, (c, outlets, sink, w) -> new SenderBolt(w, c.service(), sink));
 
     /** On which streams a component emits. */
     enum Emits {
@@ -47,9 +48,17 @@ enum Role {
         NOTHING
     }
 
-    /** Makes the bolt of a component that emits on some streams. */
+    /**
+     * Where a component's tuples go.
+     *
+     * @param streams that it emits on
+     * @param keyed components with key groups that subscribe to it
+     */
+    record Outlets(List<String> streams, List<KeyedTarget> keyed) {}
+
+    /** Makes the bolt of a component. */
     private interface Maker {
-        IRichBolt make(Component component, List<String> streams, Sink sink, Workload workload);
+        IRichBolt make(Component component, Outlets outlets, Sink sink, Workload workload);
     }
 
     private final int inputs;
@@ -107,8 +116,8 @@ enum Role {
         return emits;
     }
 
-    IRichBolt bolt(Component component, List<String> streams, Sink sink, Workload workload) {
-        return maker.make(component, streams, sink, workload);
+    IRichBolt bolt(Component component, Outlets outlets, Sink sink, Workload workload) {
+        return maker.make(component, outlets, sink, workload);
     }
 
     /** Its name in the settings. */

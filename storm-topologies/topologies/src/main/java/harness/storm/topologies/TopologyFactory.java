@@ -42,7 +42,10 @@ final class TopologyFactory {
                     .setNumTasks(component.tasks());
             return;
         }
-        IRichBolt bolt = routing(name, component.role().bolt(component, graph.emitted(name), settings.sink(), own));
+        List<KeyedTarget> keyed = graph.keyedTargets(name).stream().map(this::target).toList();
+        Role.Outlets outlets = new Role.Outlets(graph.emitted(name), keyed);
+        IRichBolt plain = component.role().bolt(component, outlets, settings.sink(), own);
+        IRichBolt bolt = keyed.isEmpty() ? plain : new RoutingBolt(plain, keyed);
         BoltDeclarer declarer = builder.setBolt(name, bolt, component.executors());
         declarer.setNumTasks(component.tasks());
         for (Stream stream : graph.inputs(name)) {
@@ -51,12 +54,6 @@ final class TopologyFactory {
         if (component.groups() != null) {
             declarer.directGrouping(name, KeyedStreams.STATES);
         }
-    }
-
-    /** A bolt to which keyed components subscribe routes by their tables. */
-    private IRichBolt routing(String name, IRichBolt bolt) {
-        List<KeyedTarget> targets = graph.keyedTargets(name).stream().map(this::target).toList();
-        return targets.isEmpty() ? bolt : new RoutingBolt(bolt, targets);
     }
 
     private KeyedTarget target(String keyed) {

@@ -8,6 +8,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import harness.storm.instrument.Series;
 import harness.storm.keygroups.KeyedStreams;
+import harness.storm.keygroups.KeyedTarget;
 import harness.storm.keygroups.RoutingTable;
 import java.io.IOException;
 import java.io.InputStream;
@@ -40,13 +41,14 @@ class KeyedBoltTest {
     private static final int SENDER = 5;
     private static final int GROUPS = 8;
     private static final int BUCKET_S = 2;
+    private static final KeyedTarget TOTAL = new KeyedTarget("total", 6, new HashMap<>(), "run-total");
 
     private final List<Task> tasks = new ArrayList<>();
     private final Map<Integer, Map<Integer, Map<String, IMetric>>> metrics = new HashMap<>();
     private StormTopology topology;
 
     private final class Task extends Fixtures.Recorder {
-        final KeyedBolt bolt = new KeyedBolt(Fixtures.WORKLOAD, null, null, GROUPS);
+        final KeyedBolt bolt = new KeyedBolt(Fixtures.WORKLOAD, null, 1.0, GROUPS, List.of(TOTAL));
         final TopologyContext context;
         private final int id;
 
@@ -115,7 +117,7 @@ class KeyedBoltTest {
         Tuple sent = tasks.get(0).message(keyOn(0), 12);
         assertEquals(List.of(sent), tasks.get(0).acked);
         List<Object> values = tasks.get(0).emitted.get(0).values();
-        assertEquals(Fixtures.KEYS.of(Fixtures.SEED, Fixtures.message(1, 12)), values.get(0));
+        assertEquals(keyOn(0), values.get(0)); // forwarded_share is 1
         assertEquals(Fixtures.message(1, 12).via("count", 7).toJson(), values.get(1));
     }
 
@@ -145,13 +147,15 @@ class KeyedBoltTest {
         aMessageWaitsForItsGroup();
         List<String> reported = reported(8);
         Set<String> names = reported.stream().map(line -> line.substring(0, line.indexOf(','))).collect(Collectors.toSet());
-        assertEquals(Set.of("key_group", "key_group_moved"), names);
+        assertEquals(Set.of("key_group", "key_group_moved", "key_group_sent"), names);
         assertEquals(4, reported.stream().filter(line -> line.startsWith("key_group_moved,peer=")).count());
         String group = String.valueOf(RoutingTable.group(keyOn(0), GROUPS));
         String moved = reported.stream()
                 .filter(line -> line.startsWith("key_group_moved,peer=" + group + " "))
                 .findFirst()
                 .orElseThrow();
+        String way = group + ">" + RoutingTable.group(keyOn(0), TOTAL.groups());
+        assertTrue(reported.contains("key_group_sent,stream=total,peer=" + way + " count=1i"), reported.toString());
         long bytes = 4 + 4 + keyOn(0).length() + 8 + 4 + "text".length();
         assertTrue(moved.contains("table_version=1i") && moved.contains("held=1i"), moved);
         assertTrue(moved.contains("state_bytes=" + bytes + "i"), moved);
