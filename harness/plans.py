@@ -356,6 +356,8 @@ class Relief(Frozen):
 
 Batching = Mapping[str, BatchSize]
 """By component, for all of its streams, or by ``component:stream``, which goes first."""
+RoutingTables = Mapping[str, tuple[int, ...]]
+"""By component with key groups: the position of each group's task among the component's tasks."""
 
 
 def batched_streams(plan: QueryPlan, batching: Batching) -> dict[Stream, BatchSize]:

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import numpy as np
 from pydantic import Field
 
 from harness.plans import PositiveFloat, QueryPlan, TopologyConfiguration, WorkerNode
 from harness.protocols import Observation, Proposal
 from harness.schedulers.balancing import empty_leaving
 from harness.schedulers.collocation import CollocationLimits, collocate_groups, collocation_factor
-from harness.schedulers.executor_groups import (
-    ExecutorBalancer,
-    ExecutorGroups,
-    group_executors,
-    plan_of_allocation,
-)
-from harness.schedulers.loads import IntArray, overload_notes
+from harness.schedulers.executor_groups import ExecutorBalancer, group_executors, plan_of_allocation
+from harness.schedulers.groups import GroupMoves, SendingGroups, count_downstream
+from harness.schedulers.loads import overload_notes
 from harness.schedulers.traffic import task_traffic
 
 
@@ -63,43 +58,44 @@ class AlbicScheduler(ExecutorBalancer):
         """
         groups = group_executors(query_plan, configuration, nodes, source, self.terms())
         assert source is not None
-        traffic_tps = task_traffic(source).between_executors(groups.executors)
-        problem = groups.problem
+        sending = SendingGroups(
+            problem=groups.problem,
+            traffic_tps=task_traffic(source).between_executors(groups.executors),
+            downstream=count_downstream(query_plan, [e.component for e in groups.executors]),
+            labels=tuple(e.label for e in groups.executors),
+        )
+        allocation, said = self.move_groups(sending)
+        plan, notes = plan_of_allocation(groups, query_plan, nodes, allocation, configuration.workers)
+        return Proposal(plan, notes + said + overload_notes(plan, source))
+
+    def move_groups(self, groups: SendingGroups) -> GroupMoves:
+        """Bring one more pair of groups together, and balance.
+
+        Raises
+        ------
+        SchedulerDeclined
+            Where no allocation satisfies the constraints.
+        """
+        problem, traffic_tps = groups.problem, groups.traffic_tps
         limits = CollocationLimits(
             score_factor=self.score_factor,
             max_partition_load=self.max_partition_load or problem.mean / 2,
             max_load_distance=self.max_load_distance,
             seed=self.seed,
         )
-        outcome = collocate_groups(problem, traffic_tps, _downstream(query_plan, groups), limits)
+        outcome = collocate_groups(problem, traffic_tps, groups.downstream, limits)
         allocation = empty_leaving(problem, outcome.allocation)
-        plan, notes = plan_of_allocation(groups, query_plan, nodes, allocation, configuration.workers)
-        labels = [e.label for e in groups.executors]
-        pair = "no pair" if outcome.pair is None else " and ".join(labels[g] for g in outcome.pair)
+        pair = "no pair" if outcome.pair is None else " and ".join(groups.labels[g] for g in outcome.pair)
         factors = [collocation_factor(traffic_tps, a) for a in (problem.allocation, allocation)]
-        notes += (
+        before, after = (problem.load_distance(a) for a in (problem.allocation, allocation))
+        notes = (
             f"brings together {pair}: {factors[0]:.1%} -> {factors[1]:.1%} of traffic stays on a node",
-            _distance_note(
-                problem.load_distance(problem.allocation), problem.load_distance(allocation), self
-            ),
+            _distance_note(before, after, self),
         )
-        return Proposal(plan, notes + overload_notes(plan, source))
+        return GroupMoves(allocation, notes)
 
 
 def _distance_note(before: float, after: float, scheduler: AlbicScheduler) -> str:
     limit = scheduler.max_load_distance
     above = f", above the {limit:g} asked for" if after > limit else ""
     return f"load distance {before:.2f} -> {after:.2f} points{above}"
-
-
-def _downstream(query_plan: QueryPlan, groups: ExecutorGroups) -> IntArray:
-    """Executors of the components that subscribe to each executor's component."""
-    number = {c.name: 0 for c in query_plan.components}
-    for e in groups.executors:
-        if e.component in number:
-            number[e.component] += 1
-    to = {
-        name: sum(number[target] for target in {s.target for s in query_plan.outputs(name)})
-        for name in number
-    }
-    return np.array([to.get(e.component, 0) for e in groups.executors], dtype=np.int64)

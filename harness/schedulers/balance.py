@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Self
 
 from pydantic import model_validator
@@ -9,7 +10,13 @@ from pydantic import model_validator
 from harness.plans import PositiveFloat, QueryPlan, TopologyConfiguration, WorkerNode
 from harness.protocols import Observation, Proposal
 from harness.schedulers.balancing import BalanceWeights, balance_groups, empty_leaving
-from harness.schedulers.executor_groups import ExecutorBalancer, group_executors, plan_of_allocation
+from harness.schedulers.executor_groups import (
+    BalanceTerms,
+    ExecutorBalancer,
+    group_executors,
+    plan_of_allocation,
+)
+from harness.schedulers.groups import GroupMoves, GroupProblem, SendingGroups
 from harness.schedulers.loads import overload_notes
 
 
@@ -55,17 +62,33 @@ class BalanceScheduler(ExecutorBalancer):
         SchedulerDeclined
             Without a source or its loads, or where no allocation satisfies the constraints.
         """
-        groups = group_executors(query_plan, configuration, nodes, source, self.terms(self.round_mean))
-        problem = groups.problem
-        balanced = balance_groups(problem, BalanceWeights(self.w1, self.w2))
-        allocation = empty_leaving(problem, balanced.allocation)
+        groups = group_executors(query_plan, configuration, nodes, source, self.terms())
+        allocation, said = self._even_out(groups.problem)
         plan, notes = plan_of_allocation(groups, query_plan, nodes, allocation, configuration.workers)
-        before, after = (problem.load_distance(a) for a in (problem.allocation, allocation))
-        notes += (
-            f"load distance {before:.2f} -> {after:.2f} points, none below {balanced.bound:.2f} is possible",
-        )
+        notes += said
         for at, node in enumerate(groups.nodes):
             left = int((allocation == at).sum())
             if node.name in self.leaving and left:
                 notes += (f"{node.name} is to leave and still has {left} executors",)
         return Proposal(plan, notes + overload_notes(plan, source))
+
+    def terms(self) -> BalanceTerms:
+        """Return its terms of balancing."""
+        return replace(super().terms(), round_mean=self.round_mean)
+
+    def move_groups(self, groups: SendingGroups) -> GroupMoves:
+        """Even out the loads of groups.
+
+        Raises
+        ------
+        SchedulerDeclined
+            Where no allocation satisfies the constraints.
+        """
+        return self._even_out(groups.problem)
+
+    def _even_out(self, problem: GroupProblem) -> GroupMoves:
+        balanced = balance_groups(problem, BalanceWeights(self.w1, self.w2))
+        allocation = empty_leaving(problem, balanced.allocation)
+        before, after = (problem.load_distance(a) for a in (problem.allocation, allocation))
+        possible = f"none below {balanced.bound:.2f} is possible"
+        return GroupMoves(allocation, (f"load distance {before:.2f} -> {after:.2f} points, {possible}",))

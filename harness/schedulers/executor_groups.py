@@ -11,7 +11,7 @@ from pydantic import Field
 from harness.errors import MeasurementsNeeded, SchedulerDeclined
 from harness.plans import Frozen, PhysicalPlan, QueryPlan, TopologyConfiguration, Worker, WorkerNode
 from harness.protocols import NodeAmounts, Observation, Resource
-from harness.schedulers.groups import GroupProblem
+from harness.schedulers.groups import GroupProblem, mark_leaving
 from harness.schedulers.loads import BoolArray, FloatArray, IntArray
 from harness.schedulers.placement import UnplacedExecutor, join_slots, unplaced_executors
 from harness.schedulers.resource_loads import executor_loads, resource_capacity
@@ -51,7 +51,7 @@ class BalanceTerms:
     Attributes
     ----------
     max_migration_cost : float
-        Executors that may move.
+        Executors, or key groups, that may move.
     leaving : tuple of str
         Nodes marked for removal.
     round_mean : bool
@@ -75,8 +75,8 @@ class ExecutorBalancer(Frozen):
     Attributes
     ----------
     max_migration_cost : float
-        Executors that may move (maxMigrCost). The paper gives no value. The default is the number of
-        migrations a period that it reports of ALBIC.
+        Executors, or key groups, that may move (maxMigrCost). The paper gives no value. The default is the
+        number of migrations a period that it reports of ALBIC.
     leaving : tuple of str
         Worker nodes marked for removal, which are emptied as far as the budget allows.
     resource : Resource
@@ -96,9 +96,11 @@ class ExecutorBalancer(Frozen):
         both = tuple(dict.fromkeys((*self.leaving, *leaving)))
         return self.model_copy(update={"leaving": both, "resource": resource, "amounts": amounts})
 
-    def terms(self, round_mean: bool = False) -> BalanceTerms:
+    def terms(self) -> BalanceTerms:
         """Return its terms of balancing."""
-        return BalanceTerms(self.max_migration_cost, self.leaving, round_mean, self.resource, self.amounts)
+        return BalanceTerms(
+            self.max_migration_cost, self.leaving, resource=self.resource, amounts=self.amounts
+        )
 
 
 def group_executors(
@@ -128,9 +130,7 @@ def group_executors(
     if not usable:
         raise SchedulerDeclined("no slot is free")
     names = [n.name for n in usable]
-    for name in terms.leaving:
-        if name not in names:
-            raise SchedulerDeclined(f"{name} is marked for removal and is no worker node with slots")
+    marked = mark_leaving(names, terms.leaving)
     free = {(n.name, p) for n in usable for p in n.slots}
     by_task = source.plan.by_task
     workers = [by_task[e.first_task].worker for e in executors]
@@ -138,9 +138,6 @@ def group_executors(
     home = np.array([names.index(w.node) if w is not None else -1 for w in now], dtype=np.int64)
     loads = executor_loads(terms.resource, source, executors)
     capacity = resource_capacity(terms.resource, usable, terms.amounts)
-    marked = np.array([name in terms.leaving for name in names])
-    if marked.all():
-        raise SchedulerDeclined("every worker node is marked for removal")
     used = [names[i] for i in np.unique(home[home >= 0])]
     keep = _limit_nodes(usable, marked, capacity, used, configuration.workers)
     usable = tuple(n for n, kept in zip(usable, keep, strict=True) if kept)

@@ -7,11 +7,15 @@ node's capacity.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from harness.errors import SchedulerDeclined
+from harness.plans import QueryPlan
 from harness.schedulers.loads import BoolArray, FloatArray, IntArray
 
 
@@ -92,6 +96,84 @@ class GroupProblem:
                 f"no migrations of {self.max_migration_cost:g} keep every node below twice the mean load"
                 f" (constraint 5): the largest deviation is {distance:.3g}, the mean {self.mean:.3g}"
             )
+
+
+@dataclass(frozen=True)
+class SendingGroups:
+    """A problem whose groups send to each other.
+
+    Attributes
+    ----------
+    problem : GroupProblem
+    traffic_tps : array (groups, groups)
+        Tuples a second from group (row) to group (column).
+    downstream : array of int (groups)
+        Groups of the components that subscribe to each group's (``count_downstream``).
+    labels : tuple of str (groups)
+        Names for notes.
+    """
+
+    problem: GroupProblem
+    traffic_tps: FloatArray
+    downstream: IntArray
+    labels: tuple[str, ...]
+
+
+class GroupMoves(NamedTuple):
+    """A proposed allocation.
+
+    Attributes
+    ----------
+    allocation : array of int (groups)
+    notes : tuple of str
+        Its traffic and load beside those of now, a line each.
+    """
+
+    allocation: IntArray
+    notes: tuple[str, ...]
+
+
+def count_downstream(query_plan: QueryPlan, components: Sequence[str]) -> IntArray:
+    """Return the number of groups in the components that subscribe to each group's component.
+
+    Parameters
+    ----------
+    components : sequence of str (groups)
+        Component of each group; one that is not in the query plan has no subscribers.
+
+    Examples
+    --------
+    >>> from harness.plans import Component, Stream
+    >>> ends = tuple(Component(name=c, role="other", tasks=1) for c in "ab")
+    >>> way = Stream(source="a", target="b", grouping="shuffle")
+    >>> count_downstream(QueryPlan(name="two", components=ends, streams=(way,)), ["a", "b", "b"]).tolist()
+    [2, 0, 0]
+    """
+    groups = Counter(components)
+    targets = {c.name: {s.target for s in query_plan.outputs(c.name)} for c in query_plan.components}
+    return np.array([sum(groups[t] for t in targets.get(c, ())) for c in components], dtype=np.int64)
+
+
+def mark_leaving(names: Sequence[str], leaving: Sequence[str]) -> BoolArray:
+    """Return which nodes are marked for removal.
+
+    Raises
+    ------
+    SchedulerDeclined
+        When a marked node is none of these, or all of them are marked.
+
+    Examples
+    --------
+    >>> mark_leaving(["node-1", "node-2"], ["node-2"]).tolist()
+    [False, True]
+    """
+    for name in leaving:
+        if name not in names:
+            raise SchedulerDeclined(f"{name} is marked for removal and is no worker node with slots")
+    marked = np.array([name in leaving for name in names])
+    if marked.all():
+        raise SchedulerDeclined("every worker node is marked for removal")
+    return marked
 
 
 def equal_nodes(
