@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from harness.analysis.judge.predicting import settings
+from harness.app.key_group_adapting import decide_key_groups, key_group_mover
 from harness.app.message_costs import measured_parameters
 from harness.app.scaling import amounts_of, decide_scaled
 from harness.app.tuned_steps import proposal_fault, tuner_of
@@ -60,6 +61,8 @@ class StepAdapter:
         try:
             if asked.scheduler is None:
                 decided = self._tuned(asked, seen, source)
+            elif asked.moves == "key-groups":
+                decided = decide_key_groups(asked, key_group_mover(asked.scheduler), seen, source)
             elif asked.nodes is not None:
                 decided = decide_scaled(self._experiment, asked, seen, source, most_used)
             else:

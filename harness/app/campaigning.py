@@ -16,6 +16,7 @@ from harness.app.adapting import StepAdapter
 from harness.app.clusters import access, isolation
 from harness.app.homes import temporary_home
 from harness.app.jars import jars
+from harness.app.key_group_routes import routes_of
 from harness.app.loads import load_of
 from harness.app.planning import StepPlanner
 from harness.app.store_sender import require_given
@@ -248,8 +249,14 @@ def carry_out_on(
         deployment = StormDeployment(experiment, cluster, submitter, target, jars(), folder)
         stack.enter_context(giving_way())  # to generator and receiver, which run by now
         planner = StepPlanner(experiment, run, lambda: cluster.nodes, lambda: cluster.lost)
+        routes = stack.enter_context(routes_of(experiment, cluster, submitter.topology, topics))
         world = OutsideWorld(
-            deployment, load, metrics, cluster.round_trips, faults=cluster.faults(load.processes)
+            deployment,
+            load,
+            metrics,
+            cluster.round_trips,
+            faults=cluster.faults(load.processes),
+            routes=routes,
         )
         Campaign(experiment, run, world, watcher, planner, StepAdapter(experiment, run)).carry_out()
     return submitter.topology

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from harness.analysis.judge.predicting import observation
+from harness.app.key_group_adapting import key_group_mover
 from harness.app.tuned_steps import ask_tuner, tuner_of
 from harness.errors import ClusterError, MeasurementsNeeded, SchedulerDeclined, StepDeclined, UsageError
 from harness.experiments.config import Experiment, Step
@@ -138,6 +139,8 @@ def _check(experiment: Experiment, spec: StepSpec) -> None:
     scheduler = None if spec.scheduler is None else make_scheduler(spec.scheduler)
     if spec.adapt is not None and spec.adapt.scheduler is not None:
         asked = make_scheduler(spec.adapt.scheduler)
+        if spec.adapt.moves == "key-groups":
+            key_group_mover(spec.adapt.scheduler)
         if spec.adapt.nodes is not None and isinstance(asked, BudgetingScheduler):
             raise UsageError(
                 f"adapt: {spec.adapt.by} may choose numbers of workers itself",

@@ -12,8 +12,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.experiments.key_group_moves import MovedGroup
 from harness.experiments.live_batches import ReportedSizes, sizes_text
-from harness.plans import AskedPlacement, Batching, BatchSize, PhysicalPlan, TopologyConfiguration, WorkerNode
+from harness.plans import (
+    AskedPlacement,
+    Batching,
+    BatchSize,
+    PhysicalPlan,
+    RoutingTables,
+    TopologyConfiguration,
+    WorkerNode,
+)
 from harness.quality import Adaptation, Finding, Ledger
 from harness.schemas import ADAPTATION
 
@@ -25,7 +34,7 @@ AROUND_S = 5.0
 """A message is a decision's if it was due from so much before it was asked for to so much after it was in
 force: it was in a worker that ended, or on its way to one that began."""
 MOST_UNEXPLAINED_SHARE = 0.001
-"""Of the messages sent, what may be lost or repeated with no decision near it."""
+"""Of the messages sent, what may be lost or repeated with no restart near it."""
 ADAPTED = dict.fromkeys(
     ("plan-unchanged", "steady", "burn-in", "precision", "ledger", "samples", "metrics", "backlog"),
     "the step adapts its plan while it is measured",
@@ -46,11 +55,19 @@ class AskedChange(NamedTuple):
         None leaves executors to Storm's own scheduler.
     batching : mapping of str to BatchSize, optional
         Sizes of all streams that may be batched, by ``component:stream``; None where they stay.
+    tables : mapping of str to tuple of int, optional
+        Routing tables of all components with key groups; None where the groups stay.
     """
 
     configuration: TopologyConfiguration
     placement: AskedPlacement | None = None
     batching: Batching | None = None
+    tables: RoutingTables | None = None
+
+    @property
+    def live(self) -> bool:
+        """True where batch sizes or key groups change: only a fresh submission has the first ones again."""
+        return self.batching is not None or self.tables is not None
 
     @classmethod
     def pinned(cls, plan: PhysicalPlan, by: str, step: int) -> AskedChange:
@@ -191,26 +208,45 @@ class AdaptedPeriod:
     """Those that are marked for removal when the decision is carried out."""
     batches: ReportedSizes = field(default_factory=dict)
     """Batch sizes that tasks reported last by its end, of streams that may be batched."""
+    moved: tuple[MovedGroup, ...] = ()
+    """Key groups that came to other tasks by the decision."""
 
     @property
     def applied(self) -> bool:
-        """True where a plan or batch sizes were asked for."""
-        return self.asked_ns > 0
+        """True where a change was asked for."""
+        return self.asked is not None
+
+    @property
+    def asked(self) -> AskedChange | None:
+        """The change that was asked for at its end; None where there was none."""
+        return self.decided.change if self.asked_ns else None
 
     @property
     def asked_batches(self) -> Batching | None:
         """The batch sizes that were asked for at its end; None where they stayed."""
-        return self.decided.change.batching if self.applied and self.decided.change else None
+        return self.asked.batching if self.asked else None
 
-    def holds(self, at_ns: TimesNs, waited_ns: int = 0) -> npt.NDArray[np.bool_]:
-        """Return which times are near the change of the plan.
+    @property
+    def restarted(self) -> bool:
+        """True where another plan was asked for: batch sizes and key groups change without a restart."""
+        if self.asked is None:
+            return False
+        return self.asked.placement is not None or self.asked.configuration != self.configuration
+
+    def explains(self, astray_ns: TimesNs, waited_ns: int) -> npt.NDArray[np.bool_]:
+        """Return which lost or repeated messages are the decision's: those near a restart of workers.
 
         Parameters
         ----------
-        at_ns : ndarray of int64
+        astray_ns : ndarray of int64
+            When they were due.
         waited_ns : int
-            How long messages were on their way when it was asked for.
+            How long messages were on their way when the change was asked for.
         """
+        return self.near(astray_ns, waited_ns) & self.restarted
+
+    def near(self, at_ns: TimesNs, waited_ns: int = 0) -> npt.NDArray[np.bool_]:
+        """Return which times are near the change; none where no change was asked for."""
         if not self.applied:
             return np.zeros(at_ns.size, dtype=bool)
         around_ns = round(AROUND_S * 1e9)
@@ -274,8 +310,8 @@ def adaptation_table(
                 "asked_ns": p.asked_ns or None,
                 "in_force_ns": p.in_force_ns or None,
                 "pause_ms": _pause_ms(p, left_ns),
-                "lost": int(p.holds(times.lost_ns, waited_ns).sum()),
-                "repeated": int(p.holds(times.twice_ns, waited_ns).sum()),
+                "lost": int(p.explains(times.lost_ns, waited_ns).sum()),
+                "repeated": int(p.explains(times.twice_ns, waited_ns).sum()),
                 "latency_mean_ms": float(latency_ms.mean()) if latency_ms.size else None,
                 "latency_p95_ms": float(np.quantile(latency_ms, 0.95)) if latency_ms.size else None,
                 "rate_tps": p.rate_tps,
@@ -288,6 +324,9 @@ def adaptation_table(
                 "batches": sizes_text(p.batches),
                 "batches_asked": None if p.asked_batches is None else sizes_text(p.asked_batches),
                 "bottleneck": first.bottleneck or None,
+                "groups_moved": len(p.moved) or None,
+                "moved_state_bytes": sum(m.state_bytes for m in p.moved) if p.moved else None,
+                "group_pause_ms": max((m.pause_ms for m in p.moved), default=None),
                 "over_target_s": None if target_p95_ms is None else times.seconds_over(target_p95_ms, *span),
                 **first.figures,
             }
@@ -296,8 +335,8 @@ def adaptation_table(
 
 
 def _pause_ms(period: AdaptedPeriod, left_ns: TimesNs) -> float | None:
-    """Return the longest time without an output around a decision; None where no plan was asked for."""
-    near = left_ns[period.holds(left_ns)]
+    """Return the longest time without an output around a decision; None where nothing was asked for."""
+    near = left_ns[period.near(left_ns)]
     return float(np.diff(near).max() / 1e6) if near.size > 1 else None
 
 
@@ -340,13 +379,13 @@ def judged_adaptation(
     times = AdaptedMessages.of(sent, received)
     unexplained = []
     for astray_ns in (times.lost_ns, times.twice_ns):
-        near = np.zeros(astray_ns.size, dtype=bool)
+        explained = np.zeros(astray_ns.size, dtype=bool)
         for p in applied:
-            near |= p.holds(astray_ns, p.waited_ns(times))
-        unexplained.append(int((~near).sum()))
+            explained |= p.explains(astray_ns, p.waited_ns(times))
+        unexplained.append(int((~explained).sum()))
     text = (
         f"of {sent.num_rows} messages {times.lost_ns.size} lost and {times.twice_ns.size} repeated,"
-        f" {unexplained[0]} and {unexplained[1]} of them with no decision near"
+        f" {unexplained[0]} and {unexplained[1]} of them with no restart near"
     )
     held = 0 if ledger is None else ledger.absorbed  # by windows: they are not lost
     unexplained[0] = max(unexplained[0] - held, 0)
@@ -356,7 +395,7 @@ def judged_adaptation(
         applied=len(applied),
         plan_as_decided=Finding(
             ok=not late and not others,
-            detail=f"{len(applied)} plans applied in {len(periods)} periods"
+            detail=f"{len(applied)} changes applied in {len(periods)} periods"
             + (f"; not in force after {APPLY_MOST_S:g} s in period {', '.join(late)}" if late else "")
             + (f"; {others}" if others else ""),
         ),

@@ -1,6 +1,7 @@
 """A step whose plan changes while it is measured: each period somebody is asked, and the answer is applied.
 
-A scheduler answers with a plan, a tuner with numbers of executors and workers and with batch sizes.
+A scheduler answers with a plan or with routing tables of key groups, a tuner with numbers of executors and
+workers and with batch sizes.
 
 Messages flow on meanwhile. Each period is a row of ``adaptation.parquet``, with its measurements and its
 decision. Messages that were lost or came out twice are counted by the decision that restarted their workers;
@@ -27,10 +28,11 @@ from harness.experiments.adapted_periods import (
 )
 from harness.experiments.config import Step
 from harness.experiments.contracts import Metrics, WorkerSeen
+from harness.experiments.key_group_moves import GroupMove, KeyGroupRoutes, moved_groups
 from harness.experiments.live_batches import not_in_force, reported_sizes, sizes_by_stream
 from harness.experiments.measuring import Measurement, StepToMeasure
 from harness.experiments.schedule import Due
-from harness.plans import Batching, PhysicalPlan, WorkerNode
+from harness.plans import Batching, PhysicalPlan, RoutingTables, WorkerNode
 
 LAG_S = 2.0
 """Metrics of a bucket are with the harness at most so much after its end."""
@@ -65,7 +67,7 @@ class PeriodSeen(NamedTuple):
     plan : PhysicalPlan
         In force.
     rate_tps : float
-        Messages a second to plan for.
+        Messages a second that were due in the period.
     start_epoch_ms, end_epoch_ms : int
         The period from when the plan was in force, shifted by what metrics take to arrive.
     metrics : Table
@@ -73,6 +75,8 @@ class PeriodSeen(NamedTuple):
     nodes : NodesSeen
     batching : mapping of str to BatchSize
         In force, of all streams that may be batched, by ``component:stream``.
+    tables : mapping of str to tuple of int
+        Routing tables in force, of all components with key groups.
     """
 
     step: Step
@@ -83,17 +87,11 @@ class PeriodSeen(NamedTuple):
     metrics: pa.Table
     nodes: NodesSeen = NodesSeen()
     batching: Batching = MappingProxyType({})
+    tables: RoutingTables = MappingProxyType({})
 
 
 Adapter = Callable[[PeriodSeen], PeriodDecision]
 """Decides on the next plan."""
-PlannedRate = Callable[[float], float]
-"""From the rate of the last period to the one that is planned for; here they are the same."""
-
-
-def last_rate(rate_tps: float) -> float:
-    """Return the last period's rate."""
-    return rate_tps
 
 
 def no_adapter(seen: PeriodSeen) -> PeriodDecision:
@@ -113,12 +111,12 @@ class AdaptingMeasurement(Measurement):
         Where the wrappers' metrics arrive.
     due : callable
         Counts the messages that were due in a span.
+    routes : KeyGroupRoutes
+        By which key groups move.
     adapter : callable
     period_s : float
     periods : list of AdaptedPeriod
         Gets each period.
-    planned_rate : callable
-        The rate to plan for.
     """
 
     def __init__(
@@ -126,18 +124,18 @@ class AdaptingMeasurement(Measurement):
         given: StepToMeasure,
         metrics: Metrics,
         due: Callable[[int, int], Due],
+        routes: KeyGroupRoutes,
         adapter: Adapter,
         period_s: float,
         periods: list[AdaptedPeriod],
-        planned_rate: PlannedRate = last_rate,
     ) -> None:
         super().__init__(given, tolerant=True)
         self._measure = self._measure.whole
         self._live = metrics
         self._due = due
+        self._routes = routes
         self._adapter = adapter
         self._period_s = period_s
-        self._planned_rate = planned_rate
         self._next_s = period_s
         self._sizes = sizes_by_stream(given.experiment.topology.query_plan(), given.step.batching)
         self.periods = periods
@@ -171,12 +169,13 @@ class AdaptingMeasurement(Measurement):
             seen = PeriodSeen(
                 step=self._step,
                 plan=plan,
-                rate_tps=self._planned_rate(rate_tps),
+                rate_tps=rate_tps,
                 start_epoch_ms=now_ms - round((now_ns - seen_ns) / 1e6),
                 end_epoch_ms=now_ms - round(LAG_S * 1e3),
                 metrics=metrics,
                 nodes=nodes,
                 batching=self._sizes,
+                tables=self._routes.tables(),
             )
             decided = self._adapter(seen)
         if last and (decided.change is not None or decided.nodes != NodeChange()):
@@ -206,14 +205,17 @@ class AdaptingMeasurement(Measurement):
             self._deployment.add_nodes(change.added)
 
     def _apply(self, period: AdaptedPeriod, change: AskedChange, number: int) -> None:
-        """Ask for batch sizes and a plan, and wait until they are in force or may no longer take.
+        """Ask for a change, and wait until it is in force or may no longer take.
 
-        Sizes come first: workers that a plan starts begin with them. Sizes alone restart no worker.
+        Batch sizes come first: workers that a plan starts begin with them. Only a plan restarts workers.
         """
         period.asked_ns, asked_ms = time.monotonic_ns(), time.time_ns() // 1_000_000
+        moves: frozenset[GroupMove] = frozenset()
         if change.batching is not None:
             self._deployment.resize(change.batching)
             self._sizes = dict(change.batching)
+        if change.tables is not None:
+            moves = self._routes.move(change.tables)
         if change.placement is not None:
             self._deployment.place(change.configuration, change.placement)
         elif change.configuration != period.configuration:
@@ -223,18 +225,20 @@ class AdaptingMeasurement(Measurement):
             self._deployment.check()
             plan = self._deployment.plan()
             up = self._as_asked(plan, change) and self._deployment.whole()
-            if up and self._resized(plan, change, asked_ms):
+            if up and (not change.live or self._reported(period, plan, moves, asked_ms)):
                 period.in_force_ns = time.monotonic_ns()
                 return
             self._show("measure", self._watched.view(), 0.0, f"period {number}: applying a plan")
             time.sleep(POLL_S)
 
-    def _resized(self, plan: PhysicalPlan, change: AskedChange, asked_ms: int) -> bool:
-        """Return True if every task has reported the batch sizes that were asked for."""
-        if change.batching is None:
-            return True
+    def _reported(
+        self, period: AdaptedPeriod, plan: PhysicalPlan, moves: frozenset[GroupMove], asked_ms: int
+    ) -> bool:
+        """Return True if tasks have reported the batch sizes and key groups that were asked for."""
         rows = self._live.rows(asked_ms, time.time_ns() // 1_000_000)
-        return not not_in_force(rows, plan, change.batching)
+        period.moved = tuple(m for m in moved_groups(rows) if m.move in moves)
+        sizes = period.asked_batches
+        return len(period.moved) == len(moves) and (sizes is None or not not_in_force(rows, plan, sizes))
 
     def _as_asked(self, plan: PhysicalPlan, change: AskedChange) -> bool:
         if change.placement is not None:

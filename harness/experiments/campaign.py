@@ -39,6 +39,7 @@ from harness.experiments.contracts import (
     unprobed,
 )
 from harness.experiments.expected_members import expected_members
+from harness.experiments.key_group_moves import KeyGroupRoutes, NoKeyGroups
 from harness.experiments.loading import expand_steps
 from harness.experiments.measuring import MeasuredInterval, Measurement, Report, StepToMeasure
 from harness.experiments.recording import (
@@ -87,6 +88,8 @@ class OutsideWorld:
         The machine that the campaign runs on.
     faults : FaultMaker
         Makes the faults of its steps.
+    routes : KeyGroupRoutes
+        By which key groups move.
     """
 
     deployment: Deployment
@@ -95,6 +98,7 @@ class OutsideWorld:
     probes: Probes = unprobed
     machine: MachineReadings = field(default_factory=ThisMachine)
     faults: FaultMaker = field(default_factory=NoFaults)
+    routes: KeyGroupRoutes = field(default_factory=NoKeyGroups)
 
 
 class Campaign:
@@ -133,7 +137,7 @@ class Campaign:
         self._traffic = step_traffic(experiment, world.deployment, world.load, world.metrics)
         self._steps = expand_steps(experiment)
         self._submitted: tuple[Batching, Relief] | None = None  # rewritten so since the last submission
-        self._altered = False  # whether it was removed with nodes that had come, or has other batch sizes
+        self._altered = False  # removed with nodes that had come, or changed live
         self._logged: tuple[int, Phase, str] | None = None
         self._left = ""  # what has not come out when the next measurement begins
 
@@ -223,7 +227,7 @@ class Campaign:
                 self._write(
                     self._drain(AttemptSettled(up, outcome, self._deployment.plan(), settled_ns)), periods
                 )
-                self._altered |= any(p.asked_batches is not None for p in periods)
+                self._altered |= any(p.asked is not None and p.asked.live for p in periods)
                 return
             rejected.append(outcome)
             log.warning("step %d, attempt %d: %s", step.index, number, outcome.reason)
@@ -256,7 +260,13 @@ class Campaign:
             measurement = Measurement(given, tolerant=last)
         else:
             measurement = AdaptingMeasurement(
-                given, self._world.metrics, self._load.due, self._adapter, adapt.period_s, periods
+                given,
+                self._world.metrics,
+                self._load.due,
+                self._world.routes,
+                self._adapter,
+                adapt.period_s,
+                periods,
             )
         try:
             measured = measurement.carry_out()

@@ -377,6 +377,10 @@ class Experiment(Frozen):
                 raise ValueError(f"steps.plan.{i}: adapt: {self.cluster.without_adapting}")
             if not (self.measure.instrument and self.topology.traffic().hop_records):
                 raise ValueError(f"steps.plan.{i}: adapt: needs a topology of the harness, and its metrics")
+            if spec.adapt.moves == "key-groups" and not self.topology.key_groups:
+                raise ValueError(
+                    f"steps.plan.{i}: adapt.moves: no component has role keyed, with groups to move"
+                )
             if spec.adapt.nodes is None:
                 continue
             if self.cluster.without_scaling:

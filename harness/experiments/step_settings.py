@@ -82,6 +82,9 @@ class AdaptSpec(Frozen):
         In place of a scheduler: proposes numbers of executors and workers, which Storm's own scheduler
         places, and sizes of batches, for streams that ``batching`` names; a name, or
         ``{name, PARAMETER: VALUE}`` (docs/tuning.md).
+    moves : {'executors', 'key-groups'}
+        Units that a scheduler moves: executors; with ``balance`` and ``albic`` also key groups of ``keyed``
+        components (docs/key-groups.md).
     period_s : float
         Seconds from one question to the next.
     improvement_pct : float
@@ -98,6 +101,7 @@ class AdaptSpec(Frozen):
 
     scheduler: AskedPlugIn | None = None
     tuner: AskedPlugIn | None = None
+    moves: Literal["executors", "key-groups"] = "executors"
     period_s: Annotated[float, Field(ge=5, le=3600)] = 30.0
     improvement_pct: Annotated[float, Field(ge=0, lt=100)] = 0.0
     target_p95_ms: PositiveFloat | None = None
@@ -120,6 +124,12 @@ class AdaptSpec(Frozen):
     def _asks_one(self) -> Self:
         if (self.scheduler is None) == (self.tuner is None):
             raise ValueError("give either scheduler or tuner")
+        return self
+
+    @model_validator(mode="after")
+    def _moves_groups(self) -> Self:
+        if self.moves == "key-groups" and (self.scheduler is None or self.nodes is not None):
+            raise ValueError("moves: key-groups needs a scheduler, and no nodes beside it")
         return self
 
     @model_validator(mode="after")
@@ -166,9 +176,9 @@ class StepSpec(Frozen):
         In place of ``executors`` and ``workers``: proposes them and batch sizes for the step's rate from the
         step that ``from`` names; a name, or ``{name, PARAMETER: VALUE}`` (docs/tuning.md).
     adapt : mapping
-        The plan changes while the step is measured: ``{scheduler, period_s, improvement_pct, nodes, scale}``
-        or ``{tuner, period_s}``. Such a step is as long as ``measure.interval.most_s``, and no source for
-        models.
+        The plan changes while the step is measured: ``{scheduler, moves, period_s, improvement_pct, nodes,
+        scale}`` or ``{tuner, period_s}``. Such a step is as long as ``measure.interval.most_s``, and no
+        source for models.
     batching : mapping
         What travels in batches in this step, as ``topology.batching`` says it; by default that. Where it is
         not the step's before, the topology is submitted anew.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from adapted_steps import CHANGED, KEPT, S, judged, messages
+from adapted_steps import CHANGED, KEPT, S, changed, judged, messages
 
-from harness.experiments.adapted_periods import AdaptedMessages, adaptation_table
+from harness.experiments.adapted_periods import NO_PLAN, AdaptedMessages, AskedChange, adaptation_table
 from harness.experiments.workload_tables import RECEIVED, SENT
+from harness.plans import BatchSize
 from harness.schemas import ADAPTATION
 
 
@@ -52,9 +53,9 @@ def test_a_queue_that_a_restart_empties_is_the_decision_s() -> None:
     rows = [{"message_id": i, "child": 0, "left_ns": (i + 40) * S, "sink": "s"} for i in range(60)]
     times = AdaptedMessages.of(pa.Table.from_pylist(sent, SENT), pa.Table.from_pylist(rows, RECEIVED))
     assert CHANGED.waited_ns(times) == 40 * S
-    assert CHANGED.holds(times.lost_ns, 40 * S).all()
+    assert CHANGED.explains(times.lost_ns, 40 * S).all()
     assert times.lost_ns.min() == 60 * S
-    assert CHANGED.holds(np.array([54 * S, 55 * S]), 40 * S).tolist() == [False, True]
+    assert CHANGED.explains(np.array([54 * S, 55 * S]), 40 * S).tolist() == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -87,5 +88,23 @@ def test_of_many_messages_in_a_second_the_95th_percentile_counts() -> None:
         assert times.seconds_over(5.0, 0, 0, 10 * S) == over_s
 
 
-def test_times_near_no_decision_are_not_held() -> None:
-    assert not KEPT.holds(np.array([150 * S])).any()
+def test_nothing_is_near_a_change_that_was_not_asked_for() -> None:
+    assert not KEPT.near(np.array([150 * S])).any()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        AskedChange(NO_PLAN, tables={"count": (1, 0)}),
+        AskedChange(NO_PLAN, batching={"a:s": BatchSize(size=9)}),
+    ],
+)
+def test_a_change_without_a_restart_explains_no_loss_and_has_its_pause(change: AskedChange) -> None:
+    """The plan stays ``NO_PLAN``. A message that is due meanwhile is lost, another comes out twice."""
+    periods = [changed(change), KEPT]
+    assert judged(periods, lost=(), twice=()).losses_explained.ok
+    assert not judged(periods, lost=(104,), twice=()).losses_explained.ok
+    assert not judged(periods, lost=(), twice=(104,)).losses_explained.ok
+    row = adaptation_table(periods, *messages(lost=(104,), twice=(111,))).to_pylist()[0]
+    assert (row["lost"], row["repeated"]) == (0, 0)
+    assert row["pause_ms"] == pytest.approx(5995)

@@ -1,25 +1,24 @@
 """A plan that changes while a step is measured: when it is asked for, and what is lost by it.
 
-A world in which time passes only while somebody waits stands for the cluster.
+A world in which time passes only while somebody waits stands for the cluster (``adapted_world``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from adapted_steps import KEPT, S, judged, messages
+from adapted_world import EXPERIMENT, AdaptedWorld, adapted_on, size_rows
 from hypothesis import given
 from hypothesis import strategies as st
 from made_runs import placed
 from pydantic import ValidationError
 from scheduling import nodes_of
-from waiting_world import World
 
 from harness.errors import UsageError
-from harness.experiments import adapting, measuring
 from harness.experiments.adapted_periods import (
     NO_PLAN,
     AdaptedPeriod,
@@ -29,116 +28,14 @@ from harness.experiments.adapted_periods import (
     adaptation_table,
     components_of,
 )
-from harness.experiments.adapting import Adapter, AdaptingMeasurement, PeriodSeen
+from harness.experiments.adapting import PeriodSeen
 from harness.experiments.config import Experiment
 from harness.experiments.live_batches import not_in_force, reported_sizes
-from harness.experiments.loading import expand_steps, load
-from harness.experiments.measuring import StepToMeasure
-from harness.experiments.schedule import BegunSchedule, Changing, Constant
-from harness.experiments.step_faults import NoFaults, StepFaults
-from harness.plans import AskedPlacement, Batching, BatchSize, PhysicalPlan, TopologyConfiguration, WorkerNode
-from harness.schemas import METRICS
-
-EXPERIMENT = load(
-    "quick",
-    [
-        "measure.burn_in={least_s: 10, most_s: 20}",
-        "measure.interval={least_s: 10, most_s: 30, looks: 3}",
-        "steps.plan=[{executors: 1, adapt: {scheduler: even, period_s: 10}}]",
-    ],
+from harness.experiments.loading import load
+from harness.plans import (
+    AskedPlacement,
+    BatchSize,
 )
-
-
-class AdaptedWorld(World):
-    """Puts a plan into force some seconds after it is asked for."""
-
-    def __init__(self, takes_s: float) -> None:
-        super().__init__()
-        self._takes_ns = round(takes_s * S)
-        self._in_force = placed(EXPERIMENT.topology.query_plan(), 1)
-        self._after = self._in_force
-        self._asked_ns = 0
-        self.counts: TopologyConfiguration | None = None
-        self._spare = nodes_of([2] * 3)[2:]
-        self.there: tuple[WorkerNode, ...] = nodes_of([2] * 3)[:2]
-        self.done: list[str] = []
-        self.sizes: dict[str, BatchSize] = {}
-        self._resized: tuple[int, dict[str, BatchSize]] = (0, {})
-
-    def came_up(self, start_ns: int, end_ns: int) -> list[int]:
-        del start_ns, end_ns
-        return []
-
-    def clock_offset_ns(self) -> int:
-        return 0
-
-    def place(self, configuration: TopologyConfiguration, placement: AskedPlacement) -> None:
-        where = {w.label: w for w in self._in_force.workers}
-        executors = tuple(
-            e.model_copy(update={"worker": where[placement.workers[e.label]]})
-            for e in self._in_force.executors
-        )
-        self._begin(configuration, self._in_force.model_copy(update={"executors": executors}))
-
-    def rebalance(self, configuration: TopologyConfiguration) -> None:
-        (executors,) = set(configuration.executors.values())
-        self._begin(configuration, placed(EXPERIMENT.topology.query_plan(), executors))
-
-    def _begin(self, configuration: TopologyConfiguration, after: PhysicalPlan) -> None:
-        self.counts, self._after, self._asked_ns = configuration, after, self.monotonic_ns()
-
-    def expected(self, configuration: TopologyConfiguration) -> TopologyConfiguration:
-        own = {k: v for k, v in self._in_force.configuration().executors.items() if k.startswith("__")}
-        return configuration.model_copy(update={"executors": {**configuration.executors, **own}})
-
-    def plan(self) -> PhysicalPlan:
-        there = self._asked_ns and self.monotonic_ns() >= self._asked_ns + self._takes_ns
-        return self._after if there else self._in_force
-
-    def whole(self) -> bool:
-        return True
-
-    def nodes(self) -> tuple[WorkerNode, ...]:
-        return self.there
-
-    def spare_nodes(self) -> tuple[WorkerNode, ...]:
-        return tuple(n for n in self._spare if n not in self.there)
-
-    def add_nodes(self, names: Sequence[str]) -> None:
-        self.sleep(2)
-        self.done.append(f"add {', '.join(names)}")
-        self.there += tuple(n for n in self._spare if n.name in names)
-
-    def end_nodes(self, names: Sequence[str]) -> None:
-        self.done.append(f"end {', '.join(names)}")
-        self.there = tuple(n for n in self.there if n.name not in names)
-
-    def resize(self, batching: Batching) -> None:
-        self._resized = self.monotonic_ns(), dict(batching)
-        self.done.append("resize")
-
-    def rows(self, since_ms: int, until_ms: int) -> pa.Table:
-        """Every task reports its batch sizes just now; others are so some seconds after they are told."""
-        told_ns, told = self._resized
-        if told and self.monotonic_ns() >= told_ns + self._takes_ns:
-            self.sizes |= told
-        rows = size_rows({(name, task): b for name, b in self.sizes.items() for task in self._tasks(name)})
-        return rows if since_ms < until_ms else METRICS.empty_table()
-
-    def _tasks(self, name: str) -> list[int]:
-        of = self.plan().of(name.partition(":")[0])
-        return [task for e in of for task in range(e.first_task, e.last_task + 1)]
-
-
-def size_rows(reported: Mapping[tuple[str, int], BatchSize], end_ms: int = 0) -> pa.Table:
-    """Return what tasks report of the batches of their streams, by ``component:stream`` and task."""
-    rows = [
-        {"bucket_end_ms": end_ms, "measurement": "batch", "task": task, "field": field, "value": float(value)}
-        | dict(zip(("component", "stream"), name.split(":"), strict=True))
-        for (name, task), size in reported.items()
-        for field, value in (*size.model_dump().items(), ("messages", 7))
-    ]
-    return pa.Table.from_pylist(rows, METRICS)
 
 
 def gathers(seen: PeriodSeen) -> PeriodDecision:
@@ -160,31 +57,10 @@ def doubles(seen: PeriodSeen) -> PeriodDecision:
     return PeriodDecision("applied", f"{seen.rate_tps:g}", AskedChange(two), {})
 
 
-def adapted_on(
-    world: AdaptedWorld,
-    monkeypatch: pytest.MonkeyPatch,
-    adapter: Adapter = gathers,
-    experiment: Experiment = EXPERIMENT,
-) -> list[AdaptedPeriod]:
-    """100 messages a second are due, and 200 from 24 s on: 12 s after a burn-in of 12 s."""
-    for module in (measuring, adapting):
-        monkeypatch.setattr(module, "time", world)
-    periods: list[AdaptedPeriod] = []
-    silent = lambda *_: None  # noqa: E731
-    step, faults = expand_steps(experiment)[0], StepFaults((), NoFaults())
-    given = StepToMeasure(experiment, step, world, world, silent, world, faults)  # type: ignore[arg-type]
-    due = BegunSchedule(Changing(Constant(100), ((24 * S, 200.0),)), 0, world.monotonic_ns()).due
-    measurement = AdaptingMeasurement(given, world, due, adapter, 10.0, periods)  # type: ignore[arg-type]
-    measured = measurement.carry_out()
-    assert measured.end_ns - measured.start_ns == 30 * S
-    assert measured.disturbance == ""
-    return periods
-
-
 def test_a_plan_is_applied_while_messages_flow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Asked for after 10 s, in force 7 s later, and left alone afterwards; workers are the plan's."""
     world = AdaptedWorld(7.0)
-    periods = adapted_on(world, monkeypatch)
+    periods = adapted_on(world, monkeypatch, gathers)
     assert [p.decided.decision for p in periods] == ["applied", "stays", "stays"]
     first = periods[0]
     assert first.end_ns - first.start_ns == pytest.approx(10 * S, abs=S)
@@ -214,7 +90,7 @@ def test_a_plan_that_came_late_is_left_to_show_what_it_does(monkeypatch: pytest.
 
 
 def test_a_plan_that_does_not_come_into_force_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    periods = adapted_on(AdaptedWorld(1000.0), monkeypatch)
+    periods = adapted_on(AdaptedWorld(1000.0), monkeypatch, gathers)
     assert (periods[0].applied, periods[0].in_force_ns) == (True, 0)
     found = judged(periods, lost=(), twice=())
     assert not found.plan_as_decided.ok

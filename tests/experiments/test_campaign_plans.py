@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 from made_runs import placed
 from recorded_world import EXPERIMENT, STEADY, World, carried_out, measuring, stops_in_the_third
@@ -162,16 +160,18 @@ def test_nodes_are_the_first_ones_again_before_a_step_is_planned_however_the_las
 BATCHED = {"spout": BatchSize(size=50)}
 
 
-@pytest.mark.parametrize(("sizes", "next_step"), [(BATCHED, "submit 4"), (None, "rebalance 4")])
-def test_after_a_step_whose_batch_sizes_changed_the_next_is_a_submission_of_its_own(
-    world: World,
-    run: Run,
-    monkeypatch: pytest.MonkeyPatch,
-    sizes: Mapping[str, BatchSize] | None,
-    next_step: str,
+@pytest.mark.parametrize(
+    ("change", "next_step"),
+    [
+        (AskedChange(NO_PLAN, batching=BATCHED), "submit 4"),
+        (AskedChange(NO_PLAN, tables={"count": (1, 0)}), "submit 4"),
+        (AskedChange(NO_PLAN), "rebalance 4"),
+    ],
+)
+def test_after_a_step_that_changed_live_the_next_is_a_submission_of_its_own(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch, change: AskedChange, next_step: str
 ) -> None:
-    """Its workers would begin with the sizes that were asked for last."""
-    change = AskedChange(NO_PLAN, batching=sizes)
+    """Its workers would begin with the batch sizes and routing tables that were asked for last."""
     decided = PeriodDecision("applied", "", change, {})
     periods = [AdaptedPeriod(0, 1, decided, asked_ns=1, in_force_ns=2)]
     plan = "[{executors: 1}, {executors: 2, adapt: {tuner: aeolus}}, {executors: 4}]"

@@ -7,14 +7,23 @@ from collections.abc import Sequence
 import pyarrow as pa
 from made_records import ledger
 
-from harness.experiments.adapted_periods import AdaptedPeriod, PeriodDecision, judged_adaptation
+from harness.experiments.adapted_periods import AdaptedPeriod, AskedChange, PeriodDecision, judged_adaptation
 from harness.experiments.workload_tables import RECEIVED, SENT
+from harness.plans import TopologyConfiguration
 from harness.quality import Adaptation
+from harness.schemas import METRICS
 
 S = 10**9
-CHANGED = AdaptedPeriod(
-    0, 100 * S, PeriodDecision("applied", "", None, {"load_distance_pct": 3.0}), 100 * S, 107 * S
-)
+TWO_WORKERS = AskedChange(TopologyConfiguration(executors={}, workers=2))
+
+
+def changed(change: AskedChange) -> AdaptedPeriod:
+    """A period whose change is asked for at 100 s and in force at 107 s."""
+    decided = PeriodDecision("applied", "", change, {"load_distance_pct": 3.0})
+    return AdaptedPeriod(0, 100 * S, decided, 100 * S, 107 * S)
+
+
+CHANGED = changed(TWO_WORKERS)
 KEPT = AdaptedPeriod(100 * S, 200 * S, PeriodDecision("stays", "", None, {}))
 
 
@@ -33,3 +42,15 @@ def judged(
 ) -> Adaptation:
     """The findings about such messages, some of them lost or repeated."""
     return judged_adaptation(ledger(balanced=balanced), periods, *messages(lost, twice))
+
+
+def move_rows(*groups: int, version: int) -> pa.Table:
+    """What a task reports of key groups of ``count`` that came: 7 ms, and 100 bytes and 10 more by number."""
+    fields = {"table_version": version, "pause_ns": 7_000_000, "serialise_ns": 5, "held": 3}
+    rows = [
+        {"bucket_end_ms": 1, "measurement": "key_group_moved", "component": "count", "task": 4, "worker": "w"}
+        | {"stream": "", "peer": str(group), "field": field, "value": float(value)}
+        for group in groups
+        for field, value in {**fields, "state_bytes": 100 + 10 * group}.items()
+    ]
+    return pa.Table.from_pylist(rows, METRICS)

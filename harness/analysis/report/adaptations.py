@@ -23,6 +23,8 @@ class PeriodRow(NamedTuple):
         From when the cluster was asked for the plan until every executor was in its place.
     bottleneck : str
         The resource that was used most, and how much of it.
+    groups_moved, moved_state_bytes, group_pause_ms : float, optional
+        Key groups that moved, the size of their states, and the longest that one was held back.
     nodes_changed : str
         Worker nodes that came, left or were marked for removal by the decision.
     batches : str
@@ -49,6 +51,9 @@ class PeriodRow(NamedTuple):
     workers: float | None
     over_target_s: float | None
     nodes: float | None
+    groups_moved: float | None
+    moved_state_bytes: float | None
+    group_pause_ms: float | None
     bottleneck: str = ""
     nodes_changed: str = ""
     batches: str = ""
@@ -115,6 +120,7 @@ _AS_THEY_ARE = (
     *("executors_moved", "workers_restarted", "pause_ms", "lost", "repeated"),
     *("latency_mean_ms", "latency_p95_ms", "between_nodes_tps", "load_distance_pct"),
     *("rate_tps", "executors", "workers", "over_target_s", "nodes"),
+    *("groups_moved", "moved_state_bytes", "group_pause_ms"),
 )
 
 

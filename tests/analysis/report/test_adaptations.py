@@ -27,6 +27,9 @@ ROWS = [
         "in_force_ns": 127 * S,
         "executors_moved": 5,
         "workers_restarted": 2,
+        "groups_moved": 4,
+        "moved_state_bytes": 1234,
+        "group_pause_ms": 17.5,
         "pause_ms": 5995.0,
         "lost": 3,
         "repeated": 0,
@@ -84,6 +87,8 @@ def test_rows_are_those_of_the_file(run_path: Path, tmp_path: Path) -> None:
     assert (first.nodes, first.bottleneck) == (2, "cpu 91 %")
     assert first.nodes_changed == "node-3 comes, node-1 is to leave"
     assert first.batches == "fan:default 3/50 ms, in:default 1"
+    assert (first.groups_moved, first.moved_state_bytes, first.group_pause_ms) == (4, 1234, 17.5)
+    assert (second.groups_moved, second.moved_state_bytes, second.group_pause_ms) == (None, None, None)
     assert (second.nodes, second.bottleneck, second.nodes_changed, second.batches) == (None, "", "", "")
 
 
