@@ -1,4 +1,4 @@
-"""Steps that change while messages flow, carried out on the cluster: plan and nodes, and batch sizes."""
+"""Steps that change while messages flow, on the cluster: plan and nodes, batch sizes, and key groups."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from harness.analysis.spark.inputs import read_raw
 from harness.backends.local.cluster import LocalCluster
 from harness.experiments.contracts import unwatched
 from harness.schedulers.plan_costs import executors_moved
+from harness.topologies.key_groups import first_table, key_group
 
 pytestmark = pytest.mark.system
 
@@ -118,3 +119,83 @@ def test_batch_sizes_change_and_no_worker_restarts(
     fields = sent.pivot_table(index="bucket_end_ms", columns="field", values="value", aggfunc="sum")
     assert (fields["tuples"] == fields["messages"])[fields["size"] == 1].iloc[0]
     assert (fields["tuples"] > fields["messages"])[fields["size"] > 1].any()
+
+
+GROUPS = {"count": 8, "total": 6}
+ON_ONE_TASK = [key for key in map(str, range(60)) if all(key_group(key, n) % 2 == 0 for n in GROUPS.values())]
+"""Keys whose groups the first table deals to the first of two tasks, so to one node."""
+BUSY = {"kind": "cpu", "distribution": "exponential", "mean_ms": 3}
+KEYED_SETTINGS = {
+    **short_experiment(
+        "moved-groups", {"attempts": 1, **short_measure(1, 5, 20)}, tasks=2, ackers=1, slots_per_node=1
+    ),
+    "topology": {
+        "load_aware": False,
+        "ackers": 1,
+        "tasks": 2,
+        "components": {
+            "in": {"role": "spout"},
+            "parse": {"role": "json"},
+            "count": {"role": "keyed", "groups": GROUPS["count"], "forwarded_share": 1, "service": BUSY},
+            "total": {"role": "keyed", "groups": GROUPS["total"], "service": BUSY},
+            "out": {"role": "sender"},
+        },
+        "streams": [
+            {"from": "in", "to": "parse", "grouping": "shuffle"},
+            {"from": "parse", "to": "count", "grouping": "fields"},
+            {"from": "count", "to": "total", "grouping": "fields"},
+            {"from": "total", "to": "out", "grouping": "shuffle"},
+        ],
+    },
+    "workload": {"rate_tps": 40, "keys": dict.fromkeys(ON_ONE_TASK, 1)},
+    "steps": {
+        "plan": [
+            {
+                "executors": 2,
+                "workers": 2,
+                "adapt": {"scheduler": "albic", "moves": "key-groups", "period_s": 6},
+            }
+        ]
+    },
+}
+
+
+def test_key_groups_move_and_no_message_goes_astray(
+    cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """All groups with keys are on the first task of two. Those that are said to move serve on the other."""
+    run = carry_out(KEYED_SETTINGS, cluster, tmp_path_factory.mktemp("moved"), unwatched)
+    rows = pq.read_table(run.step_path(0) / "adaptation.parquet").to_pylist()
+    applied = [row for row in rows if row["decision"] == "applied"]
+    assert applied, [row["reason"] for row in rows]
+    for row in applied:
+        assert row["asked_ns"] < row["in_force_ns"]
+        assert min(row["groups_moved"], row["moved_state_bytes"], row["group_pause_ms"]) > 0
+        assert (row["executors_moved"], row["workers_restarted"]) == (0, 0)
+    plan, quality = run.plan(0), run.quality(0)
+    assert executors_moved(plan.start, plan.end) == 0
+    assert quality.adaptation is not None
+    assert quality.adaptation.plan_as_decided.ok, quality.adaptation.plan_as_decided.detail
+    assert quality.adaptation.losses_explained.ok, quality.adaptation.losses_explained.detail
+    ledger = quality.ledger
+    assert ledger is not None
+    assert ledger.balanced, ledger.problems
+    assert (ledger.received, ledger.lost, ledger.duplicates) == (ledger.sent, 0, 0)
+
+    metrics = pq.read_table(run.step_path(0) / "metrics.parquet").to_pandas()
+    moves = metrics[(metrics["measurement"] == "key_group_moved") & (metrics["field"] == "table_version")]
+    assert sum(row["groups_moved"] for row in applied) == len(moves)
+    came = moves.sort_values("value").groupby(["component", "peer"], observed=True)["task"].last().to_dict()
+    serves = metrics[metrics["measurement"] == "key_group"]
+    for name, groups in GROUPS.items():
+        own = serves[serves["component"] == name]
+        tasks = [task for e in plan.end.of(name) for task in e.tasks]
+        begun = first_table(groups, len(tasks))
+        for group in {key_group(key, groups) for key in ON_ONE_TASK}:
+            told = own[own["peer"] == str(group)]
+            rows_of = told.pivot_table(index=["bucket_end_ms", "task"], columns="field", values="value")
+            served = rows_of[rows_of["count"] > 0]
+            assert served.index[0][1] == tasks[begun[group]] == tasks[0]
+            assert served.index[-1][1] == came.get((name, str(group)), tasks[0])
+            state = rows_of["state_tuples"]  # it goes along: each tuple is counted in it once
+            assert state.loc[served.index[-1]] - state.loc[served.index[0]] == served["count"].iloc[1:].sum()
