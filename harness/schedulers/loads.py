@@ -114,13 +114,24 @@ def _service_cpu_ns(source: Observation) -> Mapping[int, float]:
         sums[MetricField.COUNT], sums[MetricField.CPU_COUNT], out=np.zeros(len(sums)), where=timed
     )
     total = (sums[MetricField.CPU_SUM_NS] * share).groupby(level="task").sum()
-    received = (
-        read_counts(source, Metric.RECEIVED, MetricField.COUNT).groupby("task", observed=True)["value"].sum()
-    )
-    for task, number in received.items():
-        if number > 0 and not sums[MetricField.COUNT].groupby(level="task").sum().get(task, 0.0) > 0:
+    served = sums[MetricField.COUNT].groupby(level="task").sum()
+    for task, number in _received(source).items():
+        if number > 0 and not served.get(task, 0.0) > 0:
             raise SchedulerDeclined(f"metric service of task {task} is missing from the source step")
     return {int(task): float(ns) for task, ns in total.items()}  # type: ignore[call-overload]
+
+
+def _received(source: Observation) -> Mapping[int, float]:
+    """Return the tuples that each task received on the query plan's streams: ticks and tables are none."""
+    data = {(s.target, s.source, s.stream) for s in source.plan.query_plan.streams}
+    rows = read_counts(source, Metric.RECEIVED, MetricField.COUNT)
+    keys = ["component", "peer", "stream", "task"]
+    sums = rows.groupby(keys, observed=True)["value"].sum().reset_index()
+    found: dict[int, float] = {}
+    for *way, task, number in zip(*(sums[c] for c in (*keys, "value")), strict=True):
+        if tuple(way) in data:
+            found[int(task)] = found.get(int(task), 0.0) + float(number)
+    return found
 
 
 def sum_of_tasks(tasks: Mapping[int, float], executors: Iterable[Executor | UnplacedExecutor]) -> FloatArray:

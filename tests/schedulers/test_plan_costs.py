@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pandas as pd
 import pytest
 from scheduling import nodes_of, observation, placed, topology
 
+from harness.errors import SchedulerDeclined
+from harness.protocols import Observation
 from harness.schedulers.loads import overload_notes, task_cores
 from harness.schedulers.plan_costs import cost_plan, plan_shape, same_as
 
@@ -28,6 +33,23 @@ def moved(**elsewhere: str) -> object:
 
 def test_cpu_of_tasks_is_read_exactly_spouts_from_the_rest_of_their_process() -> None:
     assert task_cores(SOURCE) == pytest.approx(CORES)
+
+
+def without_service(task: int, **received: str) -> Observation:
+    """The source, but what a task received came another way, and no service of it was timed."""
+    own = SOURCE.metrics["task"] == task
+    rows = SOURCE.metrics[~own | (SOURCE.metrics["measurement"] != "service")]
+    got = rows[(rows["task"] == task) & (rows["measurement"] == "received")]
+    others = rows.drop(got.index)
+    return replace(SOURCE, metrics=pd.concat([others, got.assign(**received)], ignore_index=True))
+
+
+def test_a_task_that_receives_ticks_and_tables_alone_uses_no_cpu() -> None:
+    """Measured of a task without keys: its ticks are in `received`, and in no service."""
+    for way in ({"peer": "__system", "stream": "__tick"}, {"peer": "a", "stream": "$harness/tables"}):
+        assert task_cores(without_service(2, **way)) == pytest.approx(CORES | {2: 0.0})
+    with pytest.raises(SchedulerDeclined, match="service of task 2 is missing"):
+        task_cores(without_service(2, peer="a", stream="default"))
 
 
 def test_the_plan_in_force_moves_nothing() -> None:

@@ -89,7 +89,8 @@ def observation(
         executor = plan.by_task[task]
         processes[executor.worker.label] = processes.get(executor.worker.label, 0.0) + used
         if executor.component in bolts:
-            add("received", task, "count", 100.0)
+            sender = plan.query_plan.inputs(executor.component)[0].source
+            add("received", task, "count", 100.0, peer=sender)
             add("service", task, "count", 100.0)
             add("service", task, "cpu_count", 50.0)
             add("service", task, "cpu_sum_ns", used * interval_s * 1e9 / 2)
