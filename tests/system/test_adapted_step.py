@@ -127,7 +127,7 @@ ON_ONE_TASK = [key for key in map(str, range(60)) if all(key_group(key, n) % 2 =
 BUSY = {"kind": "cpu", "distribution": "exponential", "mean_ms": 3}
 KEYED_SETTINGS = {
     **short_experiment(
-        "moved-groups", {"attempts": 1, **short_measure(1, 5, 20)}, tasks=2, ackers=1, slots_per_node=1
+        "moved-groups", {"attempts": 1, **short_measure(1, 5, 32)}, tasks=2, ackers=1, slots_per_node=1
     ),
     "topology": {
         "load_aware": False,
