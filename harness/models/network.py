@@ -227,6 +227,11 @@ class Network:
     notes: tuple[str, ...] = field(default=())
 
     @property
+    def batched(self) -> bool:
+        """True if tuples wait for batches, Storm's own or the rewriting layer's."""
+        return bool(self.row_batches) or max(self.batch, self.transfer_batch) > 1
+
+    @property
     def by_quota(self) -> FloatArray:
         """``quota_cores`` of every host."""
         return np.full(self.cores.size, np.inf) if self.quota_cores is None else self.quota_cores

@@ -233,7 +233,7 @@ MECHANISMS: Mapping[str, Mechanism] = {
     "storm-batches": Mechanism("Storm's own batches are of one tuple", of_network=_one_by_one),
     "row-batches": Mechanism(
         "the rewriting layer's batches are of one tuple",
-        ("played", "plan.row_batches", "source.row_costs"),
+        ("plan.row_batches", "source.row_costs"),
         of_network=_rows_alone,
     ),
     ANCHORING: Mechanism("without hop records, latencies are as predicted", ("anchoring",)),

@@ -23,7 +23,6 @@ from harness.models.composite.source.hop_times import squared
 from harness.models.composite.task_routing import asks_where_executors_are
 from harness.models.contract.layout import FloatArray, Layout, moved
 from harness.models.network import Atoms
-from harness.models.solver.holding import has_batches
 from harness.models.solver.neighbours import Neighbours, neighbours
 from harness.models.solver.solve import Latency, Solution
 from harness.plans import Executor, Worker
@@ -172,9 +171,7 @@ class Neighbourhood:
     def _linear(self) -> Neighbours | None:
         """Linear parts of the solution around the plan; None where no move is small."""
         traffic, own = self.builder.traffic, self.solution
-        if asks_where_executors_are(traffic.query_plan, traffic.settings) or has_batches(own.flat):
-            return None
-        if own.network.row_batches:
+        if asks_where_executors_are(traffic.query_plan, traffic.settings) or own.network.batched:
             return None
         if own.overloaded or own.loads.max() > MOST_LOAD:
             return None

@@ -1,8 +1,10 @@
-"""Plans whose tuples travel in batches of the rewriting layer: rates and loads solved, latencies played.
+"""Plans whose tuples travel in batches, Storm's or the rewriting layer's: loads solved, latencies played.
 
 How long a tuple waits for its batch depends on how the batch before filled, and its rows come to the next
 queue together. The solver has no law for either, so the simulator plays the same network, from a fixed seed.
-What batches have no part in is the solver's: rates, services, contention, loads, capacity.
+What batches have no part in is the solver's: rates, services, contention, loads, capacity. Acks fill Storm's
+batches, too, and are played with the tuples; a batch of the rewriting layer is acked as a whole, which no
+model has.
 """
 
 from __future__ import annotations
@@ -14,7 +16,13 @@ from typing import ClassVar
 import numpy as np
 
 from harness.errors import ModelDeclined
-from harness.models.composite.simulated import NOT_ACKED_ALONE, VISITS, play_long_enough
+from harness.models.composite.simulated import (
+    NOT_ACKED_ALONE,
+    VISITS,
+    by_spout,
+    play_long_enough,
+    same_node_ms,
+)
 from harness.models.contract.layout import BoolArray, FloatArray, IntArray
 from harness.models.network import Network
 from harness.models.simulator.loads import loads
@@ -27,13 +35,13 @@ FEWER_VISITS = 60_000
 
 @dataclass(frozen=True)
 class PlayedSolution(Solution):
-    """Answers for a network with batches of the rewriting layer."""
+    """Answers for a network with batches."""
 
     reason: ClassVar[str] = "simulated from a fixed seed: tuples travel in batches"
 
     @cached_property
     def run(self) -> SimulatedRun:
-        """The network, played without acks.
+        """The network, played; without acks where batches of the rewriting layer are.
 
         Raises
         ------
@@ -41,7 +49,8 @@ class PlayedSolution(Solution):
             When something is overloaded.
         """
         self.require_steady()
-        expected = loads(replace(self.network, acks=False))
+        acks = self.network.acks and not self.network.row_batches
+        expected = loads(replace(self.network, acks=acks))
         return play_long_enough(expected, VISITS if self.size is None else FEWER_VISITS)
 
     def ground_truth(self, through: FloatArray | None = None) -> dict[str, Latency]:
@@ -61,24 +70,47 @@ class PlayedSolution(Solution):
         return found | {order[c]: _latency(latency_ms[sink == c]) for c in np.unique(sink)}
 
     def complete_mean_ms(self) -> dict[str, float]:
-        """Decline: a batch is acked as a whole.
+        """Return the mean complete latency; as ``Solution.complete_mean_ms``.
 
         Raises
         ------
-        ModelDeclined
-            Always.
+        Saturated, ModelDeclined
+            As there, and where batches of the rewriting layer are acked as a whole.
         """
-        raise ModelDeclined(NOT_ACKED_ALONE)
+        run = self._acked()
+        return {name: float(v.mean()) for name, v in by_spout(run, run.complete_latency_ms).items()}
 
     def ack(self) -> dict[str, Latency]:
-        """Decline: a batch is acked as a whole.
+        """Return the time from emit to ack at the spout; as ``Solution.ack``.
 
         Raises
         ------
-        ModelDeclined
-            Always.
+        Saturated, ModelDeclined
+            As ``complete_mean_ms``.
         """
-        raise ModelDeclined(NOT_ACKED_ALONE)
+        run = self._acked()
+        return {name: _latency(v) for name, v in by_spout(run, run.ack_latency_ms).items()}
+
+    def same_node_mean_ms(self) -> float:
+        """Return the mean over rows that begin and end on one worker node; as ``Solution`` does.
+
+        Raises
+        ------
+        Saturated, ModelDeclined
+            As there.
+        """
+        cut_ms = self.complete_mean_ms()[""]
+        values_ms = same_node_ms(self.run)
+        below_ms = values_ms[values_ms < cut_ms]
+        if not below_ms.size:
+            raise ModelDeclined(f"no path within one worker node is below the cut of {cut_ms:.3g} ms")
+        return float(below_ms.mean())
+
+    def _acked(self) -> SimulatedRun:
+        if self.network.row_batches:
+            raise ModelDeclined(NOT_ACKED_ALONE)
+        self.require_acked()
+        return self.run
 
     def stage_means(self) -> tuple[dict[str, float], dict[str, float]]:
         """Return means over the rows of components, in ms; as ``Solution.stage_means``."""
@@ -134,9 +166,9 @@ def answered(network: Network, size: int | None = None) -> Solution:
     ModelDeclined
         When the network is not in order.
     """
-    if not network.row_batches:
+    if not network.batched:
         return solve(network, size)
-    alone = solve(replace(network, row_batches={}), size)
+    alone = solve(replace(network, row_batches={}, batch=1, transfer_batch=1, flush_ms=0.0), size)
     known = {f.name: getattr(alone, f.name) for f in fields(alone)}
     return PlayedSolution(**{**known, "network": network})
 

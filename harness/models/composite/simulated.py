@@ -110,8 +110,41 @@ def play_long_enough(expected: Loads, visits: int = VISITS) -> SimulatedRun:
     told = expected.acker_tps * (layout.ackers.stop - layout.ackers.start)
     slowest_s = expected.slowest_window_s()
     wanted_s = max(visits / (expected.visits_per_s + told), WINDOWS * slowest_s, LEAST_S)
-    warm_up_s = max(2.0, 2 * slowest_s + expected.longest_batch_s)
+    warm_up_s = max(2.0, 2 * slowest_s + expected.slowest_batches_s)
     return simulate(expected.network, min(wanted_s, MOST_S), warm_up_s, SEED)
+
+
+def same_node_ms(run: SimulatedRun) -> FloatArray:
+    """Return the ground truth of the interval's rows that begin and end on one worker node."""
+    steps, first = run.paths.visits, run.paths.first
+    node = run.world.executors["node"][run.world.tasks["executor"][run.visits["task"]]]
+    mine = node[steps[first[:-1]]] == node[steps[first[1:] - 1]]
+    mine &= run.in_interval[run.all_latencies.message]
+    return run.all_latencies.ground_truth_ms[mine]
+
+
+def by_spout(run: SimulatedRun, values: FloatArray) -> dict[str, FloatArray]:
+    """Return values of the interval's messages, whole (key empty) and by spout executor's label.
+
+    Parameters
+    ----------
+    values : array (messages)
+        NaN of messages whose trees are open: these have none yet.
+
+    Raises
+    ------
+    ModelDeclined
+        When there is no value, or tuples are acked by batches.
+    """
+    if run.network.row_batches:
+        raise ModelDeclined(NOT_ACKED_ALONE)
+    known = ~np.isnan(values)
+    if not known.any():
+        raise ModelDeclined("no message's tree was complete in the simulated time")
+    owner = run.world.tasks["executor"][run.messages["task"][run.in_interval]]
+    labels = run.network.layout.labels
+    each = {labels[e]: values[known & (owner == e)] for e in np.unique(owner[known])}
+    return {"": values[known], **each}
 
 
 @dataclass(frozen=True)
@@ -187,15 +220,12 @@ class _PlayedAnswers:
 
     def _same_node(self) -> Estimate:
         """Return the mean over rows that begin and end on one worker node."""
-        run, measure, statistic = self.run, Measure.GROUND_TRUTH, STATISTICS[Measure.GROUND_TRUTH][1]
-        steps, first = run.paths.visits, run.paths.first
-        node = run.world.executors["node"][run.world.tasks["executor"][run.visits["task"]]]
-        mine = node[steps[first[:-1]]] == node[steps[first[1:] - 1]]
-        mine &= run.in_interval[run.all_latencies.message]
-        if not mine.any():
+        measure, statistic = Measure.GROUND_TRUTH, STATISTICS[Measure.GROUND_TRUTH][1]
+        values_ms = same_node_ms(self.run)
+        if not values_ms.size:
             why = "no path begins and ends on one worker node"
             return Estimate(measure, statistic, None, status="declined", reason=why)
-        return Estimate(measure, statistic, float(run.all_latencies.ground_truth_ms[mine].mean()))
+        return Estimate(measure, statistic, float(values_ms.mean()))
 
     def complete(self) -> list[Estimate]:
         why = "the simulator follows messages, not paths between executors"
@@ -206,18 +236,9 @@ class _PlayedAnswers:
         return self._by_spout(Measure.ACK, self.run.ack_latency_ms)
 
     def _by_spout(self, measure: str, values: FloatArray) -> list[Estimate]:
-        """Return the whole topology's and each spout executor's; open trees have no latency yet."""
-        if self.run.network.row_batches:
-            raise ModelDeclined(NOT_ACKED_ALONE)
-        known = ~np.isnan(values)
-        if not known.any():
-            raise ModelDeclined("no message's tree was complete in the simulated time")
-        run = self.run
-        owner = run.world.tasks["executor"][run.messages["task"][run.in_interval]]
-        found = _statistics(measure, "", values[known])
-        for executor in np.unique(owner[known]):
-            label = run.network.layout.executors[executor].label
-            found += _statistics(measure, label, values[known & (owner == executor)])
+        found: list[Estimate] = []
+        for label, latencies in by_spout(self.run, values).items():
+            found += _statistics(measure, label, latencies)
         return found
 
     def capacity(self) -> list[Estimate]:

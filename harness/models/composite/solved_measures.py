@@ -197,7 +197,8 @@ class Answers:
             raise
         except ModelDeclined as why:
             unknown = str(why)
-        return [Values(Measure.GROUND_TRUTH, "mean_same_node", [""], np.array([value]), unknown)]
+        named = Measure.GROUND_TRUTH, "mean_same_node", [""]
+        return [Values(*named, np.array([value]), unknown, self.solution.reason)]
 
     def complete(self) -> list[Values]:
         """Return the mean complete latency, whole and by spout executor."""
@@ -205,21 +206,22 @@ class Answers:
         values = np.array(list(means.values()))
         plain = values.copy()
         plain[0] = values[1:].mean()
+        why = self.solution.reason
         return [
-            Values(Measure.COMPLETE, "mean", list(means), values),
-            Values(Measure.COMPLETE, "p90_paths", list(means), plain),
+            Values(Measure.COMPLETE, "mean", list(means), values, reason=why),
+            Values(Measure.COMPLETE, "p90_paths", list(means), plain, reason=why),
         ]
 
     def ack(self) -> list[Values]:
         """Return the time from emit to ack, whole and by spout executor."""
-        return _latencies(Measure.ACK, self.solution.ack())
+        return _latencies(Measure.ACK, self.solution.ack(), self.solution.reason)
 
     def stages(self) -> list[Values]:
         """Return the mean delays of rows in each component: way and queue, and a window's hold."""
         if self.solution.overloaded:
             return []
         return [
-            Values(measure, "mean", list(means), np.array(list(means.values())))
+            Values(measure, "mean", list(means), np.array(list(means.values())), reason=self.solution.reason)
             for measure, means in zip(
                 (Measure.QUEUE_WAIT, Measure.RESIDENCE), self.solution.stage_means(), strict=True
             )

@@ -228,7 +228,7 @@ def simulate(
     if tail_s is None:
         build(network)  # names what is missing, before rates are worked out
         expected = loads(network)
-        longest_s = 2 * expected.slowest_window_s() + expected.longest_batch_s
+        longest_s = 2 * expected.slowest_window_s() + expected.slowest_batches_s
         tail_s = max(LEAST_TAIL_S, min(longest_s, duration_s))
     interval = (1000 * warm_up_s, 1000 * (warm_up_s + duration_s))
     messages = generate(network, interval[1] + 1000 * tail_s, seed)

@@ -31,7 +31,7 @@ from harness.models.solver.spectrum import ComplexArray, add_hop
 from harness.models.solver.stages import Stages
 from harness.models.solver.structure import COUNT_WINDOW, SPOUT
 from harness.models.solver.variability import SCALES_MS
-from harness.models.solver.waiting import Batches, waiting_law
+from harness.models.solver.waiting import waiting_law
 
 
 class Around(NamedTuple):
@@ -240,9 +240,8 @@ def _look_on(
 @inner
 def fill_wait(stages: Stages, executor: int, index: FloatArray, law: FloatArray) -> None:
     """Fill in the waiting law of an executor that gets arrivals of an index."""
-    come = Batches(0.0, 1.0, 1.0, 1.0)
     load, idle_ms = stages.service.load[executor], stages.net.executors[executor].idle_ms
-    waiting_law(load, stages.service.hold[executor], index, idle_ms, come, law)
+    waiting_law(load, stages.service.hold[executor], index, idle_ms, law)
 
 
 @inner

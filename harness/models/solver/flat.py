@@ -19,9 +19,9 @@ _ONE = np.array([0.0, 1.0])
 
 
 def _require_solved(network: Network) -> None:
-    """Decline what the rewriting layer does."""
-    if network.row_batches:
-        raise ModelDeclined("batches of the rewriting layer are not solved, only played")
+    """Decline what is beyond the solver's domain."""
+    if network.batched:
+        raise ModelDeclined("batches are not solved, only played")
     if network.relief.parts or network.most_pending:
         raise ModelDeclined("helping, pauses and limits of pending messages are not solved, only played")
 
@@ -116,17 +116,14 @@ def flatten(network: Network) -> tuple[Structure, Flat]:
         last_atom=int(first[-1]),
         input_scv=float(network.input_scv),
         input_in_turn=int(network.in_turn),
-        batch=int(network.batch),
-        transfer_batch=int(network.transfer_batch),
-        flush_ms=float(network.flush_ms),
     )
     _shares(net)
     return names, net
 
 
 def _rows(stream: Records, executors: IntArray, routes: list[FloatArray]) -> list[FloatArray]:
-    """Fill in where each stream's routes, shares and connections are; return the rows that are kept."""
-    senders, receivers = executors[stream["source"][:-1]], executors[stream["target"][:-1]]
+    """Fill in where each stream's routes and shares are; return the rows that are kept."""
+    receivers = executors[stream["target"][:-1]]
     alike = [r.strides[0] == 0 or bool((r == r[:1]).all()) for r in routes]
     rows = [r[:1] if same else r for r, same in zip(routes, alike, strict=True)]
     stream["alike"][:-1] = alike
@@ -134,7 +131,6 @@ def _rows(stream: Records, executors: IntArray, routes: list[FloatArray]) -> lis
     stream["share_step"][:-1] = np.where(np.array(alike, dtype=bool), 0, receivers)
     stream["first_route"][1:] = np.cumsum([r.size for r in rows])
     stream["first_share"][1:] = np.cumsum(np.array([len(r) for r in rows], dtype=np.int64) * receivers)
-    stream["first_link"][1:] = np.cumsum(senders * receivers)
     return rows
 
 

@@ -19,15 +19,6 @@ import numpy as np
 from harness.models.contract.layout import FloatArray
 from harness.models.solver.compiled import bare, compiled, inner
 from harness.models.solver.entering import enter
-from harness.models.solver.holding import (
-    batched,
-    come_together,
-    gather,
-    no_holds,
-    reply_holds,
-    send_holds,
-    sender_of,
-)
 from harness.models.solver.indices import (
     ackers_of,
     cell_at,
@@ -54,7 +45,7 @@ def flow(net: Flat, rates: Rates, service: ServiceMoments, loop: SpoutLoop) -> F
     scales = SCALES_MS.size
     arrivals, ports = np.ones((net.first_acker, scales)), np.ones((net.outputs["first_port"][-1], scales))
     law = np.zeros((net.executors.size, NUMBERS))
-    found = Flow(arrivals, ports, law, no_holds(net, rates))
+    found = Flow(arrivals, ports, law)
     _flow(Stages(net, rates, service, found), loop)
     return found
 
@@ -76,31 +67,24 @@ def _flow(stages: Stages, loop: SpoutLoop) -> None:
             rejoin(stages, component, blur, joint)
         for executor in executors_of(net, component):
             if net.components[component].kind == SPOUT:
-                leaving[:] = 1.0  # acks come to it
-                gather(stages, executor, found.holds.far_in[executor], 1, leaving)
                 leaving[:] = found.arrivals[executor]
             else:
-                _wait(stages, component, executor, leaving)
+                _wait(stages, executor, leaving)
             if net.components[component].kind >= COUNT_WINDOW:
                 _fire(stages, component, executor, leaving)
             else:
                 _emit(stages, component, executor, leaving)
-            if batched(net):
-                sender = sender_of(stages, loop, component, executor)
-                send_holds(stages, component, executor, sender, leaving)
         _pass_on(stages, component, joint[component])
-    _acks(stages, loop)
+    _acks(stages)
 
 
 @bare
-def _wait(stages: Stages, component: int, executor: int, leaving: FloatArray) -> None:
+def _wait(stages: Stages, executor: int, leaving: FloatArray) -> None:
     """Fill in the waiting law of an executor of bolts, and the index of what leaves it."""
     service, index = stages.service, stages.flow.arrivals[executor]
     hold, rate = service.hold[executor], service.rate[executor]
     idle_ms = stages.net.executors[executor].idle_ms
-    together = come_together(stages, component, executor) if stages.flow.holds.gather.shape[0] else 1
-    come = gather(stages, executor, rate, together, index)
-    waiting_law(service.load[executor], hold, index, idle_ms, come, stages.flow.law[executor])
+    waiting_law(service.load[executor], hold, index, idle_ms, stages.flow.law[executor])
     scv = max(hold[1] / hold[0] ** 2 - 1, 0.0) if hold[0] > 0 else 0.0
     departures(index, min(service.load[executor], 1.0), hold[0], scv, idle_ms, rate, leaving)
 
@@ -109,7 +93,7 @@ def _wait(stages: Stages, component: int, executor: int, leaving: FloatArray) ->
 def _pass_on(stages: Stages, component: int, joint: FloatArray) -> None:
     """Let what a component's flows have in common fade by the times that tuples stay; windows end it."""
     net, service, law = stages.net, stages.service, stages.flow.law
-    if net.components[component].kind >= COUNT_WINDOW or batched(net):
+    if net.components[component].kind >= COUNT_WINDOW:
         joint[:] = 0.0
     if net.components[component].kind != BOLT:
         return
@@ -178,7 +162,7 @@ def _fire(stages: Stages, component: int, executor: int, leaving: FloatArray) ->
 
 
 @inner
-def _acks(stages: Stages, loop: SpoutLoop) -> None:
+def _acks(stages: Stages) -> None:
     """Acks come to the ackers in bursts: one for each message that a tuple, or a window's end, acks."""
     net, service, law = stages.net, stages.service, stages.flow.law
     ackers = law.shape[0] - net.first_acker
@@ -188,11 +172,8 @@ def _acks(stages: Stages, loop: SpoutLoop) -> None:
     burst = _acks_together(net, stages.rates)
     for acker in ackers_of(net):
         index[:] = 1 + (burst / stages.rates.acks / ackers if stages.rates.acks > 0 else 0.0)
-        come = gather(stages, acker, service.rate[acker], 1, index)
         idle_ms = net.executors[acker].idle_ms
-        waiting_law(service.load[acker], service.hold[acker], index, idle_ms, come, law[acker])
-        if batched(net):
-            reply_holds(stages, acker, sender_of(stages, loop, -1, acker))
+        waiting_law(service.load[acker], service.hold[acker], index, idle_ms, law[acker])
 
 
 @bare

@@ -7,20 +7,16 @@ no path is ever listed. Means are exact given the stages' delays.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from harness.models.contract.layout import FloatArray
 from harness.models.solver.compiled import compiled, inlined, inner
-from harness.models.solver.holding import batched, hold_mean, hold_second, whole_batches
 from harness.models.solver.indices import (
     cell_at,
     classes_of,
     executor_count,
     fan_at,
     hop_between,
-    link_at,
     outputs_of,
     port_at,
     receiver_at,
@@ -96,21 +92,17 @@ def _then(now: FloatArray, first: float, second: float) -> None:
 
 @inlined
 def _hop(stages: Stages, stream: int, sender: int, receiver: int, now: FloatArray) -> None:
-    """Add batch and hop from a sender to a receiver of a stream."""
+    """Add the hop from a sender to a receiver of a stream."""
     net = stages.net
     here, there = sender_at(net, stream, sender), receiver_at(net, stream, receiver)
     hop = stages.service.hop[hop_between(net, here, there)]
     _then(now, hop[0], hop[1])
-    if batched(net):
-        link, holds = link_at(net, stream, sender, receiver), stages.flow.holds
-        mean, second = hold_mean(net, holds, here, there, link), hold_second(net, holds, here, there, link)
-        _then(now, mean, second)
 
 
 @inner
 def _come(stages: Stages, stream: int, through: FloatArray, ports: FloatArray, arrived: FloatArray) -> None:
     net = stages.net
-    if net.streams[stream].alike and not batched(net):
+    if net.streams[stream].alike:
         _come_alike(stages, stream, through, ports, arrived)
         return
     now = np.zeros(3)
@@ -187,10 +179,9 @@ def _fire(stages: Stages, component: int, tasks: FloatArray, ports: FloatArray, 
             if one.kind == TIME_WINDOW:
                 _then(tasks[task], one.slide / 2, one.slide * one.slide / 3)
             else:
-                gap, step = 1 / rates.task[TUPLES, task], window_step(stages, component, task)
-                index = window_index(stages, component, task)
-                many = (one.slide - step) / 2
-                square = many * (2 * one.slide - step) / 3
+                gap, index = 1 / rates.task[TUPLES, task], window_index(stages, component, task)
+                many = (one.slide - 1) / 2
+                square = many * (2 * one.slide - 1) / 3
                 _then(tasks[task], many * gap, (square + index * many) * gap * gap)
             place = net.tasks[task].executor
             found[one.first_executor + place] += tasks[task]
@@ -205,21 +196,7 @@ def mean_output(stages: Stages, component: int, task: int) -> float:
     one = stages.net.components[component]
     if one.kind == TIME_WINDOW:
         return float(one.slide / 2)
-    return float((one.slide - window_step(stages, component, task)) / 2 / stages.rates.task[TUPLES, task])
-
-
-@inlined
-def window_step(stages: Stages, component: int, task: int) -> int:
-    """Return the places of a slide that a member's place is a multiple of: 1 but where batches keep step.
-
-    A task that gets nothing but batches from other workers gets them whole: places that have no common
-    divisor with a batch's size but 1 are all alike.
-    """
-    net, holds = stages.net, stages.flow.holds
-    executor = net.components[component].first_executor + net.tasks[task].executor
-    if not whole_batches(holds, executor, stages.rates.task[TUPLES, task]):
-        return 1
-    return math.gcd(int(net.components[component].slide), net.batch)
+    return float((one.slide - 1) / 2 / stages.rates.task[TUPLES, task])
 
 
 @inner

@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from harness.models.contract.layout import FloatArray
-from harness.models.solver.batching import times_hold
 from harness.models.solver.compiled import compiled, inner
-from harness.models.solver.forward import window_index, window_step
-from harness.models.solver.holding import batched, near
+from harness.models.solver.forward import window_index
 from harness.models.solver.indices import (
     cell_at,
     chance,
@@ -16,7 +14,6 @@ from harness.models.solver.indices import (
     executor_count,
     fan_at,
     hop_between,
-    link_at,
     outputs_of,
     place_of,
     port_at,
@@ -83,7 +80,7 @@ def fill_spectra(
         for cls in classes_of(net, component):
             if window:
                 here = np.zeros(tasks.shape, dtype=np.complex128)
-                _come(stages, net.classes[cls].stream, step, ports, hops, here)
+                _come(stages, net.classes[cls].stream, ports, hops, here)
                 _serve(stages, cls, step, waits, here)
                 tasks += here
                 continue
@@ -92,7 +89,7 @@ def fill_spectra(
                 for i in range(arrived.shape[0]):
                     arrived[i] += stages.rates.cell[ROWS, cell_at(net, cls, i)] * waits[i]
             else:
-                _come(stages, net.classes[cls].stream, step, ports, hops, arrived)
+                _come(stages, net.classes[cls].stream, ports, hops, arrived)
                 _serve(stages, cls, step, waits, arrived)
             _leave(stages, cls, arrived, ports, found)
         if window:
@@ -107,18 +104,16 @@ def fill_spectra(
 
 @inner
 def _come(
-    stages: Stages, stream: int, step: float, ports: ComplexArray, hops: ComplexArray, arrived: ComplexArray
+    stages: Stages, stream: int, ports: ComplexArray, hops: ComplexArray, arrived: ComplexArray
 ) -> None:
     """Add what comes over a stream, by the target's executors, or by its tasks where these hold windows."""
     net = stages.net
-    if net.streams[stream].alike and not batched(net):
+    if net.streams[stream].alike:
         _come_alike(stages, stream, ports, hops, arrived)
         return
     target = net.streams[stream].target
-    seats, size = arrived.shape
-    holds, held = stages.flow.holds, np.zeros(size, dtype=np.complex128)
+    seats = arrived.shape[0]
     hopped = np.zeros(hops.shape, dtype=np.complex128)
-    gathered = np.zeros((seats if holds.gather.shape[0] else 0, size), dtype=np.complex128)
     for i in senders_of(net, stream):
         port, sender = port_at(net, stream, i), sender_at(net, stream, i)
         if not stages.rates.port[TUPLES, port] > 0:
@@ -128,26 +123,11 @@ def _come(
             probability = chance(net, stream, i, j)
             if not probability > 0:
                 continue
-            place = place_of(net, target, j)
-            receiver = receiver_at(net, stream, place)
-            kind, here = hop_between(net, sender, receiver), near(net, sender, receiver)
+            kind = hop_between(net, sender, receiver_at(net, stream, place_of(net, target, j)))
             if not known[kind]:
                 hopped[kind] = ports[port] * hops[kind]
-                if holds.out.shape[0] and not here:
-                    times_hold(holds.out[sender], step, hopped[kind])
                 known[kind] = True
-            way = hopped[kind]
-            into = gathered[j] if holds.gather.shape[0] and not here else arrived[j]
-            if holds.link.shape[0] and here:
-                held[:] = way
-                times_hold(holds.link[link_at(net, stream, i, place)], step, held)
-                way = held
-            add_scaled(probability, way, into)
-    for j in range(gathered.shape[0]):
-        if gathered[j, 0].real > 0:
-            receiver = receiver_at(net, stream, place_of(net, target, j))
-            times_hold(holds.gather[receiver], step, gathered[j])
-            arrived[j] += gathered[j]
+            add_scaled(probability, hopped[kind], arrived[j])
 
 
 @inner
@@ -244,8 +224,7 @@ def times_output(stages: Stages, component: int, task: int, step: float, found: 
     if stages.net.components[component].kind == TIME_WINDOW:
         times_uniform(slide, step, found)
         return
-    index, places = window_index(stages, component, task), window_step(stages, component, task)
-    rate = stages.rates.task[TUPLES, task]
+    rate, index = stages.rates.task[TUPLES, task], window_index(stages, component, task)
     for k in range(1, found.size):
         gap = gap_log(rate, index, k * step)
-        found[k] *= (1 - complex_exp(gap * slide)) / (1 - complex_exp(gap * places)) * places / slide
+        found[k] *= (1 - complex_exp(gap * slide)) / (1 - complex_exp(gap)) / slide

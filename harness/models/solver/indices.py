@@ -112,13 +112,6 @@ def route_at(net: Flat, stream: int, sender: int, task: int) -> float:
 
 
 @index
-def link_at(net: Flat, stream: int, sender: int, receiver: int) -> int:
-    """Return the connection of a sender and a receiver."""
-    edge = net.streams[stream]
-    return int(edge.first_link + sender * executor_count(net, edge.target) + receiver)
-
-
-@index
 def cell_at(net: Flat, cls: int, place: int) -> int:
     """Return the cell of a class at one of its component's executors."""
     return int(net.classes[cls].first_cell + place)

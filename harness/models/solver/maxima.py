@@ -10,12 +10,11 @@ from harness.models.contract.layout import FloatArray, IntArray
 from harness.models.solver.cdf import mend
 from harness.models.solver.compiled import inlined, inner
 from harness.models.solver.groups import hit
-from harness.models.solver.holding import batched
 from harness.models.solver.indices import chance, fan_at, kind_of, seat_count, senders_of
 from harness.models.solver.products import add_product, add_scaled
 from harness.models.solver.records import Flat
 from harness.models.solver.spectrum import ComplexArray
-from harness.models.solver.trees import Back, times_holds
+from harness.models.solver.trees import Back
 
 _SAMPLES = 4
 """Numbers of children that stand for their distribution."""
@@ -27,7 +26,7 @@ def one_of(back: Back, stream: int, found: ComplexArray, mean: FloatArray) -> No
     """Fill in the times until one tuple on a stream is acked, by sender: mixtures over targets."""
     net, cls = back.stages.net, back.stages.net.streams[stream].klass
     first, seats = back.first_seat[cls], seat_count(back.first_seat, cls)
-    ways, held = back.hops, np.zeros(back.grid.size, dtype=np.complex128)
+    ways = back.hops
     to = np.zeros(ways.shape, dtype=np.complex128)
     for i in senders_of(net, stream):
         to[:] = 0.0
@@ -35,12 +34,7 @@ def one_of(back: Back, stream: int, found: ComplexArray, mean: FloatArray) -> No
             probability = chance(net, stream, i, j)
             if probability > 0:
                 kind = kind_of(net, stream, i, j)
-                source, target = back.rest[first + j], to[kind]
-                if batched(net):
-                    held[:] = source
-                    mean[i] += probability * times_holds(back, stream, i, j, held)
-                    source = held
-                add_scaled(probability, source, target)
+                add_scaled(probability, back.rest[first + j], to[kind])
                 mean[i] += probability * (back.rest_mean[first + j] + back.stages.service.hop[kind, 0])
         for kind in range(ways.shape[0]):
             found[i] += to[kind] * ways[kind]
@@ -51,22 +45,18 @@ def tabulate(back: Back, stream: int, table: FloatArray) -> None:
     """Fill in distribution functions of one tuple on a stream, by kind of hop and target seat."""
     net, cls = back.stages.net, back.stages.net.streams[stream].klass
     first, seats = back.first_seat[cls], seat_count(back.first_seat, cls)
-    sender = np.full((back.hops.shape[0], seats), -1)
+    used = np.zeros(back.hops.shape[0], dtype=np.bool_)
     for i in senders_of(net, stream):
         for j in range(seats):
             if chance(net, stream, i, j) > 0:
-                sender[kind_of(net, stream, i, j), j] = i
-    ways, held = back.hops, np.zeros(back.grid.size, dtype=np.complex128)
+                used[kind_of(net, stream, i, j)] = True
+    ways = back.hops
     real = np.zeros((seats, back.grid.size))
     for kind in range(ways.shape[0]):
-        if not (sender[kind] >= 0).any():
+        if not used[kind]:
             continue
         for j in range(seats):
             source, by = back.rest[first + j], ways[kind]
-            if batched(net) and sender[kind, j] >= 0:
-                held[:] = source
-                times_holds(back, stream, sender[kind, j], j, held)
-                source = held
             for k in range(back.grid.size):
                 real[j, k] = source[k].real * by[k].real - source[k].imag * by[k].imag
         add_product(real, back.grid.to_cdf, table[kind, :seats])

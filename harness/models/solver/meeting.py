@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.models.contract.layout import FloatArray
-from harness.models.solver.compiled import inlined, inner
-from harness.models.solver.holding import batched, let_go, link_rate, near, round_size
+from harness.models.solver.compiled import index, inlined, inner
 from harness.models.solver.indices import (
     atoms_of,
     classes_of,
@@ -23,6 +22,7 @@ from harness.models.solver.indices import (
     sender_at,
     senders_of,
     share_at,
+    task_count,
 )
 from harness.models.solver.rates import TUPLES
 from harness.models.solver.records import Flat
@@ -51,21 +51,15 @@ class SplitFlow(NamedTuple):
     weight: float
 
 
-class OneBatch(NamedTuple):
-    """The batch that a connection's tuples wait in.
-
-    Attributes
-    ----------
-    filled : float
-        Rate of all that fills it; 0 where there is none.
-    limit : int
-        Tuples that it holds.
-    flush_ms : float
-    """
-
-    filled: float
-    limit: int
-    flush_ms: float
+@index
+def round_size(net: Flat, stream: int, sender: int) -> int:
+    """Return how many tasks a sender of a stream deals to in turn; 0 where it draws them."""
+    edge, found = net.streams[stream], 0
+    if edge.in_turn:
+        row = edge.first_route + sender * edge.route_step
+        for i in range(task_count(net, edge.target)):
+            found += net.route[row + i] > 0
+    return found
 
 
 @inner
@@ -94,7 +88,7 @@ def meet(stages: Stages, component: int, fade: FloatArray) -> None:
     flow.arrivals[first : first + executor_count(net, component)] = 0.0
     for cls in classes_of(net, component):
         stream = net.classes[cls].stream
-        if net.streams[stream].alike and not batched(net):
+        if net.streams[stream].alike:
             _meet_alike(stages, stream, fade)
             continue
         for i in senders_of(net, stream):
@@ -105,15 +99,10 @@ def meet(stages: Stages, component: int, fade: FloatArray) -> None:
             for j in receivers_of(net, stream):
                 share, receiver = share_at(net, stream, i, j), receiver_at(net, stream, j)
                 if share > 0:
-                    at_once = near(net, sender, receiver)
-                    filled, limit = 0.0, net.batch if at_once else net.transfer_batch
-                    if limit > 1:
-                        filled = link_rate(stages, stream, i, j) if at_once else flow.holds.far_out[sender]
                     weight = rate * share / stages.service.rate[receiver]
                     part = SplitFlow(rate, share, dealt_to, weight)
-                    batch = OneBatch(filled, limit, net.flush_ms)
                     by_hop = fade[hop_between(net, sender, receiver)]
-                    join(part, batch, flow.ports[port], by_hop, flow.arrivals[receiver])
+                    join(part, flow.ports[port], by_hop, flow.arrivals[receiver])
 
 
 @inner
@@ -153,8 +142,8 @@ def _meet_alike(stages: Stages, stream: int, fade: FloatArray) -> None:
 
 
 @inlined
-def join(flow: SplitFlow, batch: OneBatch, index: FloatArray, fade: FloatArray, found: FloatArray) -> None:
-    """Add one connection's flow to what arrives: split off, gathered in batches, blurred by the hop.
+def join(flow: SplitFlow, index: FloatArray, fade: FloatArray, found: FloatArray) -> None:
+    """Add one connection's flow to what arrives: split off, blurred by the hop.
 
     Parameters
     ----------
@@ -168,9 +157,6 @@ def join(flow: SplitFlow, batch: OneBatch, index: FloatArray, fade: FloatArray, 
         part = drawn(index[k], share)
         if flow.round_size > 0 and share < 1:
             part = dealt(index[k], share, rate * time_ms / flow.round_size)
-        if batch.filled > 0:
-            added = let_go(batch.filled, batch.limit, batch.flush_ms, index[k], time_ms)
-            part += rate * share / batch.filled * added
         found[k] += flow.weight * (1 + (part - 1) * fade[k])
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from harness.models.contract.layout import FloatArray
 from harness.models.solver.around import Around, arrive, fill_wait, holder, is_used, onward, stay_at
 from harness.models.solver.compiled import bare, compiled, inner
-from harness.models.solver.holding import round_size
 from harness.models.solver.indices import (
     classes_of,
     port_at,
@@ -21,7 +20,7 @@ from harness.models.solver.indices import (
     share_at,
     streams_of,
 )
-from harness.models.solver.meeting import OneBatch, SplitFlow, join
+from harness.models.solver.meeting import SplitFlow, join, round_size
 from harness.models.solver.products import add_scaled
 from harness.models.solver.rates import TUPLES
 from harness.models.solver.service import fill_service
@@ -33,7 +32,6 @@ from harness.models.solver.waiting import NUMBERS
 
 _TINY = 1e-9
 """Size of a transform that is taken as 0."""
-_NO_BATCH = OneBatch(0.0, 1, 0.0)
 
 
 class Move(NamedTuple):
@@ -176,8 +174,8 @@ def _rejoin(stages: Stages, stream: int, ends: StreamEnds, fades: Fades, index: 
     whole = stages.service.rate[receiver_at(net, stream, ends.receiver)]
     if share > 0 and rate > 0 and whole > 0:
         weight, sent = rate * share / whole, stages.flow.ports[port]
-        join(SplitFlow(rate, share, ends.round_size, weight), _NO_BATCH, sent, fades.now, index)
-        join(SplitFlow(rate, share, ends.round_size, -weight), _NO_BATCH, sent, fades.before, index)
+        join(SplitFlow(rate, share, ends.round_size, weight), sent, fades.now, index)
+        join(SplitFlow(rate, share, ends.round_size, -weight), sent, fades.before, index)
 
 
 @inner

@@ -7,19 +7,13 @@ import math
 import numpy as np
 
 from harness.models.contract.layout import FloatArray, IntArray
-from harness.models.solver.batching import FIRST
-from harness.models.solver.compiled import compiled, inlined, inner
+from harness.models.solver.compiled import compiled, inner
 from harness.models.solver.forward import window_index
-from harness.models.solver.holding import hold_mean
 from harness.models.solver.indices import (
     chance,
     classes_of,
     executor_count,
-    link_at,
-    place_of,
-    receiver_at,
     seat_count,
-    sender_at,
     streams_of,
     tasks_of,
 )
@@ -77,33 +71,19 @@ def _onward(
             longest = kind
     hop_mean = stages.service.hop[longest, 0]
     hop_variance = max(stages.service.hop[longest, 1] - hop_mean**2, 0.0)
-    holds, executor = stages.flow.holds, net.components[component].first_executor + place
-    held = holds.out[executor, FIRST] if holds.out.shape[0] else 0.0
-    held += holds.ack[executor, FIRST] if holds.ack.shape[0] else 0.0
-    best, mean = 0.0, hop_mean + held + stages.service.send[component, 0]
-    variance = hop_variance + held * held + stages.service.send[component, 1]
+    best, mean = 0.0, hop_mean + stages.service.send[component, 0]
+    variance = hop_variance + stages.service.send[component, 1]
     for i in streams_of(net, component):
         stream = net.subscribers[i]
         cls = net.streams[stream].klass
         for j in range(seat_count(first_seat, cls)):
             seat = first_seat[cls] + j
             if chance(net, stream, place, j) > _RARE:
-                held = _held(stages, stream, place, j)
-                length = held + way[seat, 0] + 5 * math.sqrt(way[seat, 1] + held * held / 2)
+                length = way[seat, 0] + 5 * math.sqrt(way[seat, 1])
                 if length > best:
                     best = length
-                    mean, variance = hop_mean + held + way[seat, 0], hop_variance + way[seat, 1]
-                    variance += held * held / 2
+                    mean, variance = hop_mean + way[seat, 0], hop_variance + way[seat, 1]
     return mean, variance
-
-
-@inlined
-def _held(stages: Stages, stream: int, sender: int, seat: int) -> float:
-    """Return the mean wait for batches from a sender to one of the target's seats."""
-    net = stages.net
-    place = place_of(net, net.streams[stream].target, seat)
-    here, there = sender_at(net, stream, sender), receiver_at(net, stream, place)
-    return hold_mean(net, stages.flow.holds, here, there, link_at(net, stream, sender, place))
 
 
 @inner

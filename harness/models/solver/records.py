@@ -34,12 +34,10 @@ OUTPUT = np.dtype([(name, _WHOLE) for name in ("component", "first_subscriber", 
 
 STREAM = np.dtype([(name, _WHOLE) for name in (
     "source", "target", "output", "klass", "copies", "in_turn", "alike", "first_route", "first_share",
-    "route_step", "share_step", "first_link",
-)])  # fmt: skip
+    "route_step", "share_step")])  # fmt: skip
 """``copies``: each tuple goes to every task. ``in_turn``: tasks are served in rounds, none drawn. ``alike``:
 all sources route alike, so that what they send can be added up before it is shared out; one row of
-routes and shares is kept then, and the steps from row to row are 0. ``first_link``: connections of executors,
-row after row."""
+routes and shares is kept then, and the steps from row to row are 0."""
 
 TASK = np.dtype([("executor", _WHOLE), ("input_tpms", _REAL)])
 """``executor``: number within the component."""
@@ -97,6 +95,3 @@ class Flat(NamedTuple):
     last_atom: int
     input_scv: float
     input_in_turn: int
-    batch: int
-    transfer_batch: int
-    flush_ms: float

@@ -24,7 +24,7 @@ from harness.models.solver.groups import first_seats, group_sizes
 from harness.models.solver.rates import Rates, rates
 from harness.models.solver.reach import reach
 from harness.models.solver.records import Flat
-from harness.models.solver.replies import Gathered, gathered, reply_ms, times_end
+from harness.models.solver.replies import reply_ms, times_end
 from harness.models.solver.service import ServiceMoments, service, service_levels
 from harness.models.solver.spectrum import ComplexArray, grid, mean_below, quantiles
 from harness.models.solver.spout_loop import SpoutLoop, spout_loop
@@ -136,6 +136,18 @@ class Solution:
         """
         if self.overloaded:
             raise Saturated(f"overloaded: {', '.join(self.overloaded)}")
+
+    def require_acked(self) -> None:
+        """Refuse latencies of acks where there are none, or something is overloaded.
+
+        Raises
+        ------
+        Saturated, ModelDeclined
+            With the reason.
+        """
+        if not self.network.acks or self.flat.first_acker == self.flat.executors.size:
+            raise ModelDeclined("tuples are not acked, or the plan has no acker: no complete latency")
+        self.require_steady()
 
     def host_name(self, number: int) -> str:
         """Return a host's name."""
@@ -295,17 +307,11 @@ class Solution:
     @cached_property
     def _trees(self) -> tuple[float, Trees, Back]:
         """Span, trees, and what was known on the way back from the acks."""
-        network = self.network
-        if not network.acks or self.flat.first_acker == self.flat.executors.size:
-            raise ModelDeclined("tuples are not acked, or the plan has no acker: no complete latency")
-        self.require_steady()
+        self.require_acked()
         seats = first_seats(self.flat)
         sizes = group_sizes(self.flat, self.rates, seats)
         span = reach(self.stages, seats, sizes) + 4 * float(
-            self.loop.empty_ms.max()
-            + self.queue_wait_ms.max()
-            + self._replies_ms.max()
-            + self._gathered.mean_ms
+            self.loop.empty_ms.max() + self.queue_wait_ms.max() + self._replies_ms.max()
         )
         known = back(self.stages, grid(self.frequencies), span, seats, sizes)
         return span, trees(known), known
@@ -314,9 +320,8 @@ class Solution:
     def _complete_ms(self) -> dict[str, float]:
         _, tree, known = self._trees
         spouts = self._emitting
-        at_acker = self._gathered.mean_ms * (self._gathered.last - self._gathered.first)[spouts]
         way_ms = known.way.mean_ms[known.way.of[spouts]]
-        return self._by_spout(spouts, tree.mean_ms[spouts] + at_acker - way_ms)
+        return self._by_spout(spouts, tree.mean_ms[spouts] - way_ms)
 
     def complete_mean_ms(self) -> dict[str, float]:
         """Return the mean complete latency, whole (key empty) and by spout executor's label.
@@ -343,10 +348,6 @@ class Solution:
         return spouts[self.service.rate[spouts] > 0]
 
     @cached_property
-    def _gathered(self) -> Gathered:
-        return gathered(self.stages)
-
-    @cached_property
     def _replies_ms(self) -> FloatArray:
         return reply_ms(self.stages)
 
@@ -361,15 +362,13 @@ class Solution:
         span, tree, _ = self._trees
         net, spouts = self.flat, self._emitting
         cf = tree.cf[spouts]
-        last = self._gathered.last
-        times_end(self.stages, self.loop, spouts, np.pi / span, last, cf)
+        times_end(self.stages, self.loop, spouts, np.pi / span, cf)
         in_empty = self.loop.in_empty[spouts]
         read = in_empty * self.loop.empty_ms[spouts] / 2 + (1 - in_empty) * self.loop.used_ms[spouts] / 2
         at_acker = float(
             np.mean(self.queue_wait_ms[net.first_acker :] + self.service.hold[net.first_acker :, 0])
         )
-        mean = tree.mean_ms[spouts] + at_acker + self._gathered.mean_ms * last[spouts]
-        mean += self._replies_ms[spouts] + read
+        mean = tree.mean_ms[spouts] + at_acker + self._replies_ms[spouts] + read
         means = self._by_spout(spouts, mean)
         rate = self.service.rate[spouts]
         share = rate / rate.sum()

@@ -9,10 +9,8 @@ import numpy as np
 from harness.models.contract.layout import FloatArray
 from harness.models.solver.compiled import compiled
 from harness.models.solver.forward import mean_output
-from harness.models.solver.holding import batched, hold_mean
 from harness.models.solver.indices import (
     hop_between,
-    link_at,
     port_at,
     receiver_at,
     receivers_of,
@@ -40,7 +38,7 @@ def stage_means(stages: Stages, names: Sequence[str]) -> tuple[dict[str, float],
     Returns
     -------
     waits : dict
-        From the emit upstream to the start of service: batch, hop and queue. Bolts that rows come to.
+        From the emit upstream to the start of service: hop and queue. Bolts that rows come to.
     holds : dict
         From a member's arrival in its window to the window's output. Components with windows.
     """
@@ -67,9 +65,6 @@ def _add(stages: Stages, waits: FloatArray, holds: FloatArray, rows: FloatArray)
                 receiver, probability = receiver_at(net, stream, j), share_at(net, stream, i, j)
                 kind = hop_between(net, sender, receiver)
                 wait = stages.service.hop[kind, 0] + law[receiver, MEAN] + law[receiver, SLEEP] / 2
-                if batched(net):
-                    link = link_at(net, stream, i, j)
-                    wait += hold_mean(net, stages.flow.holds, sender, receiver, link)
                 waits[target] += rates.port[ROWS, port] * probability * wait
                 rows[target] += rates.port[ROWS, port] * probability
     for component in range(net.components.size - 1):

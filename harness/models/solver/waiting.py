@@ -30,7 +30,6 @@ The power of u that x grows with, 1 for arrivals at random, shortens the parts' 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 from harness.models.contract.layout import FloatArray
 from harness.models.solver.compiled import inlined, inner
@@ -42,27 +41,6 @@ it is exponential, how far the two means are apart that it then has, and the hal
 mean, within which it is even otherwise; first and second moment of the wait without the sleep; length of a
 sleep."""
 NUMBERS = 9
-
-
-class Batches(NamedTuple):
-    """Batches of one size among the tuples that come to an executor.
-
-    Attributes
-    ----------
-    share : float
-        0 where there are none: what comes together is then in the index only.
-    size : float
-        Of a batch.
-    alone : float
-        Tuples that come together in what is not batched.
-    even : float
-        Index of dispersion of batches, over the time that a few are served.
-    """
-
-    share: float
-    size: float
-    alone: float
-    even: float
 
 
 _LEAST_SCV = 1e-3
@@ -166,44 +144,7 @@ def mean_wait(
 
 
 @inner
-def _batch_law(load: float, first: float, second: float, come: Batches, law: FloatArray) -> None:
-    """Fill in the law where tuples come in batches: those wait, and a tuple then for those before it.
-
-    A batch waits as one customer whose service is that of all its tuples. A tuple, one of its batch's at
-    random, waits on for the (X - 1) / 2 before it (Burke 1975; Chaudhry and Templeton 1983, chapter 3).
-    Batches that come more evenly than at random meet each other less: their part is that of heavy traffic,
-    times the factor of Kraemer and Langenbach-Belz (1976). Tuples that come by themselves see the queue as at
-    any time. Its mean work is rho_i (W_i + the rest of a service) summed over both kinds (Brumelle 1971).
-    Exact for batches and single tuples that all come at random, of services with any distribution.
-    """
-    share, size, alone, even = come.share, come.size, come.alone, come.even
-    variance = second - first * first
-    before = (share * (size - 1) + (1 - share) * (alone - 1)) / 2
-    pairs = share * (size - 1) * (2 * size - 1) / 6 + (1 - share) * (alone - 1) * (2 * alone - 1) / 6
-    inside, inside_second = before * first, pairs * first * first + before * variance
-    batch, scv = size * first, variance / (size * first * first)
-    of_batches = share * load * batch * (1 + scv) / 2
-    of_others = (1 - share) * load * (alone * first + variance / first) / 2
-    among = share * load * batch * (even + scv) / 2
-    if even < 1:
-        among *= math.exp(-2 * (1 - load) * (1 - even) ** 2 / (3 * load * (even + scv)))
-    wait_batch = (of_others + among) / (1 - load)
-    wait_alone = (share * load * wait_batch + of_batches + of_others) / (1 - (1 - share) * load)
-    wait = share * wait_batch + (1 - share) * wait_alone
-    law[MEAN] = wait + inside
-    law[SECOND] = 2 * wait * wait / load + 2 * wait * inside + inside_second
-    batches = share / size + (1 - share) / alone
-    rest = (share * batch + (1 - share) * alone * first + variance / first) / 2
-    more = 1 - batches * (1 - min(load, wait / (wait + rest)))
-    law[PROBABILITY] = more
-    waiting = law[MEAN] / more
-    _parts(waiting, law[SECOND] / (law[MEAN] * waiting) - 1, law)
-
-
-@inner
-def waiting_law(
-    load: float, hold: FloatArray, index: FloatArray, sleep_ms: float, come: Batches, law: FloatArray
-) -> None:
+def waiting_law(load: float, hold: FloatArray, index: FloatArray, sleep_ms: float, law: FloatArray) -> None:
     """Fill in the law of waiting at an executor.
 
     Parameters
@@ -214,16 +155,11 @@ def waiting_law(
         Moments of the time that a tuple holds the executor.
     index : array
         Of dispersion of arrivals.
-    come : Batches
-        Of which the index holds what comes together, too.
     """
     first, second, third = hold[0], hold[1], hold[2]
     law[:] = 0.0
     law[SLEEP] = sleep_ms
     if not (0 < load < 1 and first > 0):
-        return
-    if come.share > 0:
-        _batch_law(load, first, second, come, law)
         return
     scv = max(second / (first * first) - 1, 0.0)
     work = _work(load, first, scv, index, 1.0)

@@ -1,12 +1,14 @@
-"""Plans with batches of the rewriting layer: what is solved, what is played, and what is declined.
+"""Plans with batches, the rewriting layer's and Storm's own: what is solved, played and declined.
 
-Expected waits are those of ``tests/models/simulator/test_row_batches.py``, by hand. Where a network is
+Expected waits for the first are those of ``tests/models/simulator/test_row_batches.py``, by hand. Where a network is
 compared with runs of other seeds, the tolerance is five standard errors of these.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -17,11 +19,13 @@ from synthetic import deploy
 
 from harness.errors import ModelDeclined
 from harness.models.composite.played import PlayedSolution, answered
+from harness.models.composite.solved_measures import predicted
 from harness.models.contract.answers import Saturated
 from harness.models.network import Network, constant
 from harness.models.simulator import simulate
 from harness.models.solver.solve import LEVELS, solve
-from harness.plans import BatchSize
+from harness.plans import BatchSize, PhysicalPlan, Window
+from harness.schemas import Measure
 
 DIAMOND = [("spout", "a"), ("spout", "b"), ("a", "sink"), ("b", "sink")]
 
@@ -133,6 +137,91 @@ def test_stages_of_a_played_network_are_those_of_the_solved_one_where_batches_ho
     solved, _ = solve(made).stage_means()
     assert played["a"] == pytest.approx(solved["a"] + 1.0, abs=1e-6)
     assert played["sink"] == pytest.approx(solved["sink"], abs=1e-6)
+
+
+def placed(plan: PhysicalPlan, workers: Mapping[str, int]) -> PhysicalPlan:
+    """The plan with components' executors on these workers, all others on the first."""
+    executors = tuple(
+        e.model_copy(update={"worker": plan.workers[workers.get(e.component, 0)]}) for e in plan.executors
+    )
+    return plan.model_copy(update={"executors": executors})
+
+
+def apart(window: Window | None = None) -> Network:
+    """A spout of 100 messages a second, a bolt in its worker and one in another; batches of 12; no acks."""
+    query = query_plan(
+        [("spout", "near"), ("near", "far")], windows={} if window is None else {"far": window}
+    )
+    plan = placed(deploy(query, 1, nodes=2, workers_per_node=1, ackers=1), {"far": 1})
+    return replace(network(plan, 100.0), acks=False, batch=12, flush_ms=1.0)
+
+
+def line(rate_tps: float, batch: int, ackers: int = 1, made: int = 1) -> Network:
+    """Four components in workers of their own, the second of which makes so many tuples of one."""
+    names = ("spout", "one", "two", "three")
+    plan = deploy(query_plan(list(pairwise(names))), 1, nodes=2, workers_per_node=2, ackers=ackers)
+    plan = placed(plan, {name: k for k, name in enumerate(names)})
+    workers = iter(plan.workers)
+    executors = tuple(
+        e.model_copy(update={"worker": next(workers)}) if e.component == "__acker" else e
+        for e in plan.executors
+    )
+    found = network(plan.model_copy(update={"executors": executors}), rate_tps,
+                    fanout={"one": [0.0] * made + [1.0]})  # fmt: skip
+    return replace(found, batch=batch)
+
+
+def test_what_is_in_storms_batches_is_played_and_says_so() -> None:
+    made = apart()
+    told = [predicted(answered(made), [], 100.0, {}) for _ in range(2)]
+    assert told[0] == told[1]
+    means = {e.measure: e for e in told[0].estimates if (e.statistic, e.subject) == ("mean", "")}
+    assert means[Measure.GROUND_TRUTH].reason.startswith("simulated from a fixed seed")
+    assert means[Measure.ACK].reason.startswith("tuples are not acked")
+
+
+def test_what_comes_from_other_workers_waits_until_the_next_batch_begins() -> None:
+    """Any of 1 to 12 more arrivals, at 100 a second; the flush of 1 ms empties only the spout's own batch."""
+    waits, _ = answered(apart()).stage_means()
+    assert waits["far"] == pytest.approx(13 / 2 * 10, rel=0.02)
+    assert waits["near"] == pytest.approx(0.5, rel=0.1)
+
+
+@pytest.mark.parametrize("made", [1, 2, 3])
+def test_behind_one_another_all_batches_hold_the_same_messages(made: int) -> None:
+    """A line over four workers, 100 messages a second: a batch of 8 waits for the whole of the next one.
+
+    That is 80 ms, for the last 8 of the 8 x ``made`` tuples that come of a batch; the others do not wait.
+    Measured of loaded-batching, 100 at 50 and at 150 a second: 1.96 and 2.02 s, 0.63 and 0.68 s.
+    """
+    waits, _ = answered(replace(line(100.0, 8, made=made), acks=False, flush_ms=1.0)).stage_means()
+    found = [waits[name] for name in ("one", "two", "three")]
+    assert found == pytest.approx([45.0, 80.0 / made, 80.0 / made], rel=0.03)
+
+
+def test_a_window_fed_by_whole_batches_of_its_size_waits_for_nothing() -> None:
+    """Tumbling of 6, from another worker by 12: both windows of a batch are full when it comes."""
+    _, holds = answered(apart(Window(kind="count", length=6, slide=6))).stage_means()
+    assert holds["far"] == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("rate_tps", "complete_ms", "ack_ms"), [(50.0, 5052.0, 7329.0), (150.0, 1702.0, 2701.0)]
+)
+def test_acks_wait_for_storms_batches_as_measured(rate_tps: float, complete_ms: float, ack_ms: float) -> None:
+    """Loaded-batching: a line over four workers, an acker in each, batches of 100; as measured."""
+    found = answered(replace(line(rate_tps, 100, ackers=4), flush_ms=1000.0))
+    assert found.complete_mean_ms()[""] == pytest.approx(complete_ms, rel=0.1)
+    assert found.ack()[""].mean_ms == pytest.approx(ack_ms, rel=0.1)
+
+
+def test_what_comes_with_a_flush_just_misses_the_next_one() -> None:
+    """One worker: half a period of 10 ms to the bolt, a whole one to the acker, a whole one back."""
+    plan = deploy(query_plan([("spout", "bolt")]), 1, nodes=1, workers_per_node=1, ackers=1)
+    made = replace(network(plan, 50.0, cpu={"bolt": constant(0.1)}), batch=20, flush_ms=10.0)
+    found = answered(made)
+    assert found.ack()[""].mean_ms == pytest.approx(25.0, rel=0.02)
+    assert found.same_node_mean_ms() < found.complete_mean_ms()[""]
 
 
 @pytest.mark.deep

@@ -22,6 +22,7 @@ from harness.errors import ModelDeclined
 from harness.models.composite.atoms import even
 from harness.models.contract.answers import Saturated
 from harness.models.network import Network, constant
+from harness.models.simulator import simulate
 from harness.models.solver.solve import LEVELS, Solution, solve
 from harness.models.solver.waiting import APART, MEAN, SECOND
 from harness.models.solver.window_law import mean_residence
@@ -280,10 +281,28 @@ def test_a_network_with_a_number_that_is_none_is_declined() -> None:
         solve(replace(net, service=service))
 
 
-def test_batches_wait_for_the_flush() -> None:
-    # One tuple in a long while: it waits for the next flush of a period of 10 ms, 5 ms on average.
-    alone = station(0.001, constant(0.0))
-    assert mean(solve(replace(alone, batch=100, flush_ms=10.0))) == pytest.approx(5.0, rel=0.01)
+def multiplied(rate_tps: float, fanout: list[float], load: float) -> Network:
+    """Messages at random, each making several tuples at once, which one queue serves (exponential)."""
+    mean = float(np.arange(len(fanout)) @ fanout)
+    plan = deploy(
+        query_plan([("spout", "many"), ("many", "queue")]), 1, nodes=1, workers_per_node=1, ackers=1
+    )
+    cpu = {"queue": exponential(1000 * load / rate_tps / mean, 400)}
+    return network(plan, rate_tps, cpu=cpu, fanout={"many": fanout})
+
+
+@pytest.mark.parametrize("load", [0.2, 0.6, 0.85])
+@pytest.mark.parametrize("fanout", [[0.0, 0.0, 0.0, 0.0, 1.0], [0.0, 0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.5]])
+def test_what_comes_together_waits_as_in_an_m_x_m_1_queue(fanout: list[float], load: float) -> None:
+    # Chaudhry and Templeton, Bulk Queues (1983), chapter 3: the mean number in an M^[X]/M/1 system is
+    # load (1 + E X^2 / E X) / (2 (1 - load)); by Little's law the time there, over the rate of tuples.
+    net = multiplied(100.0, fanout, load)
+    k, p = np.arange(len(fanout)), np.array(fanout)
+    mean, square = float(k @ p), float(k**2 @ p)
+    expected = 10 / mean * load * (1 + square / mean) / (2 * (1 - load))
+    assert solve(net).ground_truth()[""].mean_ms == pytest.approx(expected, rel=0.02)
+    run = simulate(net, 400.0, 20.0, 1)
+    assert run.latencies.ground_truth_ms.mean() == pytest.approx(expected, rel=0.08)
 
 
 def test_hops_are_added_by_how_far_they_go() -> None:
