@@ -101,6 +101,8 @@ class PlayedSolution(Solution):
         """
         cut_ms = self.complete_mean_ms()[""]
         values_ms = same_node_ms(self.run)
+        if not values_ms.size:
+            raise ModelDeclined("no path begins and ends on one worker node")
         below_ms = values_ms[values_ms < cut_ms]
         if not below_ms.size:
             raise ModelDeclined(f"no path within one worker node is below the cut of {cut_ms:.3g} ms")

@@ -1,7 +1,7 @@
 """Plans with batches, the rewriting layer's and Storm's own: what is solved, played and declined.
 
-Expected waits for the first are those of ``tests/models/simulator/test_row_batches.py``, by hand. Where a network is
-compared with runs of other seeds, the tolerance is five standard errors of these.
+Expected waits for the first are those of ``tests/models/simulator/test_row_batches.py``, by hand. Where a
+network is compared with runs of other seeds, the tolerance is five standard errors of these.
 """
 
 from __future__ import annotations
