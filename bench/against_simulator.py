@@ -2,7 +2,7 @@
 
     python bench/against_simulator.py --seeds 60
 
-The generator is ``harness.models.simulator.random_networks``. Deviations are in percent, solver against
+The generator is ``tests/support/random_networks.py``. Deviations are in percent, solver against
 simulator; a simulation has noise of its own, about a percent of a mean and several of a p99, and deviations
 hold it too. A simulation also draws once at which phases windows tick and sources of equal gaps send, which
 the solver takes any way alike: with ``--draws`` each network is simulated several times, and compared with
@@ -12,14 +12,19 @@ is not out at its end is in no mean. Networks with batches, which are not solved
 
 from __future__ import annotations
 
+import sys
 import time
+from pathlib import Path
 
 import click
 import numpy as np
 import pandas as pd
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
+
+from random_networks import random_network
+
 from harness.models.simulator.loads import loads
-from harness.models.simulator.random_networks import random_network
 from harness.models.simulator.simulation import SimulatedRun, simulate
 from harness.models.solver.solve import LEVELS, solve
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from random_plans import PlanLimits, random_plan
 from synthetic import SETTINGS, Truth, deploy, fields_to_fields, join_split, observation
 
 from harness.analysis.judge.predicting import observation as observed
@@ -19,7 +20,6 @@ from harness.models.composite.plan.network_builder import network_builder
 from harness.models.composite.proposal import prepare
 from harness.models.contract.answers import Saturated
 from harness.models.contract.layout import lay_out, moved
-from harness.models.simulator.random_plans import PlanLimits, random_plan
 from harness.models.solver.forward_spectra import spectra
 from harness.models.solver.solve import Latency, Solution
 from harness.models.solver.spectrum import grid, quantiles

@@ -7,12 +7,12 @@ import pytest
 from budgets import budget
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from random_networks import NetworkLimits, random_network
 
 from harness.models.contract.layout import Output
 from harness.models.network import Input
 from harness.models.simulator import simulate
 from harness.models.simulator.loads import loads
-from harness.models.simulator.random_networks import NetworkLimits, random_network
 
 pytestmark = pytest.mark.deep
 

@@ -14,6 +14,7 @@ import pytest
 from budgets import budget
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_networks import NetworkLimits, random_network
 from simulated_networks import batch_means, network, plan, waiting
 
 from harness.models.composite.played import answered
@@ -21,7 +22,6 @@ from harness.models.contract.layout import FloatArray, Output, lay_out
 from harness.models.network import Atoms, Hops, Input, Network, Service, constant
 from harness.models.simulator import SimulatedRun, simulate
 from harness.models.simulator.distributions import exponential
-from harness.models.simulator.random_networks import NetworkLimits, random_network
 from harness.models.solver.solve import solve
 from harness.plans import PhysicalPlan, Stream, Window
 

@@ -39,12 +39,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from random_plans import PlanLimits, pick, random_plan
 
 from harness.models.contract.layout import FloatArray, Layout, Output, lay_out, outputs
 from harness.models.network import Atoms, Hops, Input, Network, Service, constant
 from harness.models.simulator.distributions import exponential, lognormal, scaled, uniform
 from harness.models.simulator.loads import loads
-from harness.models.simulator.random_plans import PlanLimits, pick, random_plan
 from harness.plans import Stream
 
 MOST_VISITS, MOST_TOLD = 100.0, 2000.0
