@@ -59,10 +59,11 @@ def require_known(names: Iterable[str]) -> frozenset[str]:
     >>> sorted(require_known(["coldness"]))
     ['coldness']
     """
-    for name in names:
+    asked = tuple(names)
+    for name in asked:
         if name not in MECHANISMS:
             raise UsageError(f"composite has no mechanism {name!r}", f"use one of {', '.join(MECHANISMS)}")
-    return frozenset(names)
+    return frozenset(asked)
 
 
 def without_estimates(estimates: SourceEstimates, names: frozenset[str]) -> SourceEstimates:

@@ -99,6 +99,7 @@ def test_the_page_prices_each_mechanism_that_there_is_and_no_other() -> None:
 def test_an_unknown_mechanism_is_named() -> None:
     with pytest.raises(UsageError, match="composite has no mechanism 'warmth'"):
         require_known(["coldness", "warmth"])
+    assert require_known(name for name in ("coldness", "starts")) == {"coldness", "starts"}
 
 
 def test_with_everything_on_a_prediction_is_the_same_bit_for_bit() -> None:
