@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from random_networks import NetworkLimits, random_network
 from scipy.stats import binomtest
 from simulated_networks import network, plan
 
 from harness.models.delivery import delivered_share
 from harness.models.simulator import simulate
-from harness.models.simulator.random_networks import NetworkLimits, random_network
 from harness.plans import Window
 
 LINE = [("spout", "few"), ("few", "sink")]
