@@ -120,7 +120,7 @@ def same_node_ms(run: SimulatedRun) -> FloatArray:
     node = run.world.executors["node"][run.world.tasks["executor"][run.visits["task"]]]
     mine = node[steps[first[:-1]]] == node[steps[first[1:] - 1]]
     mine &= run.in_interval[run.all_latencies.message]
-    return run.all_latencies.ground_truth_ms[mine]
+    return np.asarray(run.all_latencies.ground_truth_ms[mine])
 
 
 def by_spout(run: SimulatedRun, values: FloatArray) -> dict[str, FloatArray]:
