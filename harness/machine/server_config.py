@@ -131,7 +131,7 @@ KAFKA: Mapping[str, object] = {
     "group.initial.rebalance.delay.ms": 0,
     "auto.create.topics.enable": "false",
     "broker.heartbeat.interval.ms": 500,
-    "broker.session.timeout.ms": 9000,
+    "broker.session.timeout.ms": 15_000,  # no other could take its place: it may stand still for longer
     "num.network.threads": 2,
     "num.io.threads": 4,
 }
