@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from waiting_world import World
@@ -16,8 +18,10 @@ from harness.experiments.loading import expand_steps, load
 from harness.experiments.measuring import Disturbed, MeasuredInterval, Measurement, StepToMeasure
 from harness.experiments.progress import ProgressFile, ProgressReader
 from harness.experiments.step_faults import NoFaults, StepFaults
+from harness.experiments.step_traffic import MAX_PENDING, ReportedMessages
 from harness.experiments.workload_settings import RateChange
 from harness.machine.readings import CpuTimes, ThisMachine, shares
+from harness.runs.records import Latency
 
 EXPERIMENT = load(
     "quick",
@@ -182,3 +186,17 @@ def test_readings_of_this_machine() -> None:
     assert 0 <= shares(CpuTimes(0, 0, 0), first).busy_pct <= 100
     assert shares(first, first) == (0.0, 0.0)
     assert abs(here.clock_offset_ns() - here.clock_offset_ns()) < 100_000_000
+
+
+@pytest.mark.parametrize(("latency", "advised"), [("ack", True), ("service", False)])
+def test_a_limit_of_pending_messages_is_advised_only_where_spouts_track_them(
+    latency: Latency, advised: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Storm applies the limit to tuples with an identifier alone; without one, service times are watched."""
+    measured = measured_on(World(), monkeypatch)
+    unsteady = replace(measured.steadiness, steady=False, reason="latency grows")
+    own = SimpleNamespace(measure=EXPERIMENT.measure, storm_settings=dict)  # which sets no limit
+    traffic = ReportedMessages(own, World(), World())  # type: ignore[arg-type]
+    said = traffic.shortcoming(replace(measured, latency=latency, steadiness=unsteady))
+    assert said.startswith("interval: latency grows")
+    assert (f"{MAX_PENDING} has no limit" in said) == advised
