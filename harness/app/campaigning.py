@@ -245,6 +245,7 @@ def carry_out_on(
         target, metrics, watcher = stack.enter_context(measuring)
         topics = TopicNames.of(name, experiment.topology.entrances, experiment.topology.key_groups)
         load = stack.enter_context(load_of(experiment, cluster, name, topics, submission.first_id))
+        stack.enter_context(cluster.movable_clocks(experiment.skewed_nodes))
         submitter = submitter_of(experiment, name, cluster.broker, topics, jars(), folder)
         deployment = StormDeployment(experiment, cluster, submitter, target, jars(), folder)
         stack.enter_context(giving_way())  # to generator and receiver, which run by now

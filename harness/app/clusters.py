@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from harness.app.jars import jars
 from harness.app.stores import Stores, hosted_graph
+from harness.backends import worker_clocks
 from harness.backends.hosts import remote
 from harness.backends.local.opened import local_cluster
 from harness.backends.neo4j.store import PlanGraph
@@ -65,7 +66,8 @@ class LocalAccess:
         return {"isolation": isolation()}
 
     def check(self) -> None:
-        """Pass: it is made when it is opened."""
+        """Raise MissingTool where clocks shall be moved, and nothing here does: the rest is made later."""
+        _require_clocks(self.experiment)
 
     def stores(self) -> Stores:
         """Return the stores of this machine."""
@@ -100,6 +102,7 @@ class ProvisionedAccess:
     def check(self) -> None:
         """Raise HarnessError where it is not provisioned, or otherwise than the experiment's file says."""
         remote.require_provisioned(self.shape, jars())
+        _require_clocks(self.experiment)
 
     def stores(self) -> Stores:
         """Return the stores of its hosts."""
@@ -212,6 +215,11 @@ def access(experiment: Experiment) -> ClusterAccess:
             raise UsageError(f"{experiment.name}: cluster.kind: there are no servers in a simulation")
         case unknown:
             assert_never(unknown)
+
+
+def _require_clocks(experiment: Experiment) -> None:
+    if experiment.skewed_nodes:
+        worker_clocks.library()
 
 
 def isolation() -> str:

@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import psutil
 
+from harness.backends import worker_clocks
 from harness.errors import ClusterError
 from harness.experiments.step_faults import Fault
+from harness.machine.keeper import kept
 from harness.plans import WorkerNode
 
 WORKER = "org.apache.storm.daemon.worker.Worker"
 DAEMONS = {"broker": "kafka", "nimbus": "nimbus", "zookeeper": "zookeeper"}
 """The names under which a local cluster starts its servers; a supervisor's is its node's."""
-KEEPER = 'kill -STOP "$1" && echo stopped && cat > /dev/null; kill -CONT "$1"'
-"""Stops a process until its own standard input ends: so what is stopped goes on, however who asked ends."""
 
 Commands = Iterable[tuple[int, Sequence[str]]]
 """Processes, each with the words of its command line."""
@@ -39,6 +38,8 @@ class LocalFaults:
     nodes : sequence of WorkerNode
     own : mapping of str to int
         Processes of the harness itself by what they are: ``generator``, ``receiver``.
+    clocks : mapping of str to Path
+        Folder of each node that moves its workers' clocks (``harness.backends.worker_clocks``).
 
     Examples
     --------
@@ -48,14 +49,21 @@ class LocalFaults:
     """
 
     def __init__(
-        self, hosts: Path, nodes: Sequence[WorkerNode], own: Mapping[str, int] | None = None
+        self,
+        hosts: Path,
+        nodes: Sequence[WorkerNode],
+        own: Mapping[str, int] | None = None,
+        clocks: Mapping[str, Path] | None = None,
     ) -> None:
         self._hosts = f"-Djdk.net.hosts.file={hosts}"
         self._slots = {node.name: node.slots for node in nodes}
         self._own = dict(own or {})
+        self._clocks = dict(clocks or {})
 
     def made(self, fault: Fault) -> AbstractContextManager[str]:
-        """Make a fault for a block, and give what was done to which process."""
+        """Make a fault for a block, and give what was done to what."""
+        if fault.skew_clock:
+            return clock_moved(fault, self._clocks[fault.skew_clock], self._workers(fault.skew_clock))
         return done_to(fault, self.find(fault))
 
     def find(self, fault: Fault) -> int:
@@ -69,9 +77,12 @@ class LocalFaults:
         if fault.part in self._own:
             return self._own[fault.part]
         if fault.part == "worker":
-            return first(fault, workers(self._commands(), self._slots.get(fault.node or "", ())))
+            return first(fault, self._workers(fault.node or ""))
         name = f"-Ddaemon.name={DAEMONS.get(fault.part or '', fault.node)}"
         return first(fault, (pid for pid, command in self._commands() if name in command))
+
+    def _workers(self, node: str) -> list[int]:
+        return workers(self._commands(), self._slots.get(node, ()))
 
     def _commands(self) -> Commands:
         processes = psutil.process_iter(["cmdline"])
@@ -107,6 +118,23 @@ def first(fault: Fault, found: Iterable[int]) -> int:
 
 
 @contextmanager
+def clock_moved(fault: Fault, folder: Path, pids: Sequence[int]) -> Iterator[str]:
+    """Move the time of day of a node's workers while the block lasts; give what was done in words.
+
+    Raises
+    ------
+    ClusterError
+        When there are none, or one was started with a clock that cannot be moved.
+    """
+    first(fault, pids)
+    for pid in pids:
+        if worker_clocks.LIBRARY not in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8"):
+            raise ClusterError(f"{fault.what}: process {pid} was started with a clock that cannot be moved")
+    with worker_clocks.moved(folder, fault.by_s or 0):
+        yield f"{fault.what} (process {', '.join(map(str, pids))})"
+
+
+@contextmanager
 def done_to(fault: Fault, pid: int) -> Iterator[str]:
     """Kill a process, or keep it stopped while the block lasts; give what was done in words.
 
@@ -122,16 +150,5 @@ def done_to(fault: Fault, pid: int) -> Iterator[str]:
         os.kill(pid, signal.SIGKILL)
         yield done
         return
-    with subprocess.Popen(
-        ["sh", "-c", KEEPER, "sh", str(pid)],
-        stdin=subprocess.PIPE,  # the keeper ends with it: when the block ends, or this process
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,  # what ends who asks must not end it in the middle
-    ) as keeper:
-        assert keeper.stdout is not None
-        assert keeper.stderr is not None
-        if keeper.stdout.readline() != "stopped\n":
-            raise ClusterError(f"{done}: it cannot be stopped: {keeper.stderr.readline().strip()}")
+    with kept('kill -STOP "$1"', 'kill -CONT "$1"', str(pid), otherwise=f"{done}: it cannot be stopped"):
         yield done

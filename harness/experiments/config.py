@@ -265,6 +265,12 @@ class Experiment(Frozen):
         """Return the experiment with another place of its trace."""
         return self.model_copy(update={"workload": self.input.model_copy(update={"trace": trace})})
 
+    @property
+    def skewed_nodes(self) -> tuple[str, ...]:
+        """Nodes whose workers' clocks are moved in a step."""
+        faults = (fault for spec in self.steps.plan for fault in spec.faults)
+        return tuple(sorted({fault.skew_clock for fault in faults if fault.skew_clock}))
+
     def overrides(self) -> dict[str, StormValue]:
         """Return the Storm settings of the submission that the experiment decides."""
         return {

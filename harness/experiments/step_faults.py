@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Literal, Protocol, Self
 
@@ -18,7 +18,7 @@ from pydantic import ConfigDict, Field, model_validator
 from harness.errors import HarnessError
 from harness.plans import Frozen, NotNegative, PositiveFloat
 from harness.runs import FaultMade
-from harness.topologies.bounds import DelayMs
+from harness.topologies.bounds import DelayMs, SkewS
 
 Part = Literal["worker", "supervisor", "broker", "nimbus", "zookeeper", "generator", "receiver"]
 """What may be stopped."""
@@ -26,12 +26,8 @@ OF_A_NODE: tuple[Part, ...] = ("worker", "supervisor")
 """Parts of which each worker node has its own."""
 OF_THE_LOAD: tuple[Part, ...] = ("generator", "receiver")
 """Parts that are there only where the harness sends the messages."""
-KEYS = ("kill", "stop", "slow-link", "fill-disk")
+KEYS = ("kill", "stop", "slow-link", "fill-disk", "skew-clock")
 """A fault has one of them; all but a kill last for some time."""
-NO_SKEW = (
-    "skew-clock: no clock is moved; hosts of one machine have one, and a library that moves it for a process"
-    " slows each of its calls for the time"
-)
 JOIN_S = 60.0
 """How long the end of faults may take: a killed process is looked for, a stopped one goes on."""
 
@@ -56,6 +52,11 @@ class Fault(Frozen):
     fill_disk : str
         The node whose disk has no room left for ``for_s``; on hosts of kind ``local``, each of which has
         one of ``hosts.disk_mb`` in memory.
+    skew_clock : str
+        The node whose workers have another time of day for ``for_s``. Their monotonic clocks, and all other
+        processes, keep theirs.
+    by_s : int
+        With ``skew-clock``: the seconds by which the time of day is ahead, behind where negative.
     for_s : float
         How long it lasts, if it is no kill.
     node : str
@@ -77,6 +78,8 @@ class Fault(Frozen):
     slow_link: str | None = Field(default=None, alias="slow-link")
     delay_ms: DelayMs | None = None
     fill_disk: str | None = Field(default=None, alias="fill-disk")
+    skew_clock: str | None = Field(default=None, alias="skew-clock")
+    by_s: SkewS | None = None
     for_s: PositiveFloat | None = None
     node: str | None = None
 
@@ -89,7 +92,7 @@ class Fault(Frozen):
     def nodes(self) -> tuple[str, ...]:
         """The worker nodes that it names."""
         ends = self.slow_link.split("~") if self.slow_link else ()
-        return (*ends, *filter(None, (self.fill_disk, self.node)))
+        return (*ends, *filter(None, (self.fill_disk, self.skew_clock, self.node)))
 
     @property
     def what(self) -> str:
@@ -98,6 +101,8 @@ class Fault(Frozen):
             return f"slow-link {self.slow_link} by {self.delay_ms:g} ms"
         if self.fill_disk:
             return f"fill-disk {self.fill_disk}"
+        if self.skew_clock:
+            return f"skew-clock {self.skew_clock} by {self.by_s:+d} s"
         return " ".join(filter(None, ("kill" if self.kill else "stop", self.part, self.node)))
 
     @property
@@ -120,14 +125,7 @@ class Fault(Frozen):
 
     @property
     def _values(self) -> tuple[str | None, ...]:
-        return self.kill, self.stop, self.slow_link, self.fill_disk
-
-    @model_validator(mode="before")
-    @classmethod
-    def _no_clock(cls, given: object) -> object:
-        if isinstance(given, Mapping) and "skew-clock" in given:
-            raise ValueError(NO_SKEW)
-        return given
+        return self.kill, self.stop, self.slow_link, self.fill_disk, self.skew_clock
 
     @model_validator(mode="after")
     def _one_thing(self) -> Self:
@@ -137,6 +135,8 @@ class Fault(Frozen):
             raise ValueError("for_s says how long a fault lasts: all but kill have it")
         if (self.slow_link is None) != (self.delay_ms is None):
             raise ValueError("delay_ms says how slow a link is: it goes with slow-link, only there")
+        if bool(self.skew_clock) != bool(self.by_s):
+            raise ValueError("by_s says how far a clock is moved, not 0: it goes with skew-clock, only there")
         if (self.part in OF_A_NODE) != bool(self.node):
             raise ValueError(f"node: {', '.join(OF_A_NODE)} have one, nothing else has")
         if self.slow_link and not len(set(self.nodes)) == len(self.nodes) == 2:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -105,6 +106,9 @@ class RunningCluster(PlanFolder, Protocol):
 
     def faults(self, own: Mapping[str, int], /) -> FaultMaker:
         """Return what makes faults on it; given are the harness's own processes, by what they are."""
+
+    def movable_clocks(self, nodes: Sequence[str], /) -> AbstractContextManager[None]:
+        """Let workers of nodes that start in the block have a clock that faults can move."""
 
 
 class FixedNodes:

@@ -29,6 +29,8 @@ Seconds = Annotated[float, Field(ge=0, le=604_800, allow_inf_nan=False)]
 Percent = Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)]
 Milliseconds = Annotated[int, Field(ge=1, le=3_600_000)]
 """An hour at most."""
+SkewS = Annotated[int, Field(ge=-3600, le=3600)]
+"""Of a clock: an hour at most, either way."""
 DelayMs = Annotated[float, Field(gt=0, le=10_000)]
 """Of packets on a link: ten seconds at most."""
 Weight = Annotated[float, Field(ge=1e-9, le=1e9, allow_inf_nan=False)]

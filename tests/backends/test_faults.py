@@ -71,6 +71,22 @@ def test_each_part_is_found_and_nothing_of_another_cluster(tmp_path: Path) -> No
                 faults.made(Fault.model_validate({"at_s": 0, "stop": part, "node": node, "for_s": 1}))
 
 
+def test_a_worker_that_was_started_without_a_movable_clock_is_refused(tmp_path: Path) -> None:
+    skew = Fault.model_validate({"at_s": 0, "skew-clock": "node-1", "by_s": 6, "for_s": 1})
+    faults = LocalFaults(tmp_path, NODES, clocks={"node-1": tmp_path / "clock"})
+    with (
+        pytest.raises(ClusterError, match=r"node-1 by \+6 s: there is no such"),
+        faults.made(skew),
+    ):
+        pass
+    with (
+        running(tmp_path, *worker(6700)) as plain,
+        pytest.raises(ClusterError, match=f"process {plain.pid} was started with a clock that cannot"),
+        faults.made(skew),
+    ):
+        pass
+
+
 def test_what_is_stopped_goes_on_and_what_is_killed_is_gone(tmp_path: Path) -> None:
     hosts = tmp_path / "hosts"
     with running(hosts, "-Ddaemon.name=kafka") as broker, running(hosts, *worker(6700)) as killed:

@@ -19,6 +19,7 @@ from harness.experiments.step_faults import Fault, StepFaults
 KILL = "{at_s: 10, kill: worker, node: node-2}"
 STOP = "{at_s: 20, stop: broker, for_s: 10}"
 SLOW = "{at_s: 10, slow-link: node-1~node-3, delay_ms: 20, for_s: 5}"
+SKEW = "{at_s: 10, skew-clock: node-2, by_s: -6, for_s: 5}"
 FILL = "{at_s: 10, fill-disk: node-2, for_s: 5}"
 CLUSTERS = Path(__file__).parents[2] / "configs" / "clusters"
 FOUR = CLUSTERS / "namespaces-4.yaml"
@@ -41,6 +42,19 @@ def test_a_step_has_its_faults_and_is_no_evidence_unless_asked_to() -> None:
         load("quick", with_faults("[], judge: true"))
 
 
+def test_workers_have_a_movable_clock_only_where_a_step_moves_it(tmp_path: Path) -> None:
+    assert load("quick", with_faults(f"[{STOP}]")).skewed_nodes == ()
+    experiment = load("quick", with_faults(f"[{SKEW}, {STOP}]"))
+    assert experiment.skewed_nodes == ("node-2",)
+    assert [fault.what for fault in experiment.steps.plan[0].faults] == [
+        "skew-clock node-2 by -6 s",
+        "stop broker",
+    ]
+    again = tmp_path / "again.yaml"
+    again.write_text(dump(experiment))
+    assert load(again) == experiment
+
+
 @pytest.mark.parametrize(
     ("faults", "says"),
     [
@@ -51,17 +65,26 @@ def test_a_step_has_its_faults_and_is_no_evidence_unless_asked_to() -> None:
         ("[{at_s: 10, stop: broker, for_s: 5, node: node-1}]", "nothing else has"),
         ("[{at_s: 10, kill: worker, node: node-3}]", "steps.plan.0.faults.0: there is no node 'node-3'"),
         ("[{at_s: 25, stop: broker, for_s: 10}]", "over at 35 s, and the interval may end at 30 s"),
-        ("[{at_s: 10}]", "give one of kill, stop, slow-link, fill-disk"),
+        ("[{at_s: 10}]", "give one of kill, stop, slow-link, fill-disk, skew-clock"),
         (
             "[{at_s: 10, stop: broker, fill-disk: node-1, for_s: 5}]",
-            "give one of kill, stop, slow-link, fill-disk",
+            "give one of kill, stop, slow-link, fill-disk, skew-clock",
         ),
-        ("[{at_s: 10, fill-disk: '', for_s: 5}]", "give one of kill, stop, slow-link, fill-disk"),
+        ("[{at_s: 10, fill-disk: '', for_s: 5}]", "give one of kill, stop"),
         ("[{at_s: 10, fill-disk: node-1, for_s: 5}]", "fill-disk: a local cluster has this machine's disk"),
         ("[{at_s: 10, slow-link: node-1~node-2, for_s: 5}]", "delay_ms says how slow"),
         ("[{at_s: 10, fill-disk: node-1, delay_ms: 5, for_s: 5}]", "delay_ms says how slow"),
         (f"[{SLOW}]", "slow-link: a local cluster has no links"),
-        ("[{at_s: 10, skew-clock: node-1, for_s: 5}]", "skew-clock: no clock is moved; hosts of one machine"),
+        ("[{at_s: 10, skew-clock: node-1, for_s: 5}]", "by_s says how far a clock is moved"),
+        ("[{at_s: 10, skew-clock: node-1, by_s: 0, for_s: 5}]", "by_s says how far a clock is moved"),
+        ("[{at_s: 10, skew-clock: node-1, by_s: 1.5, for_s: 5}]", "by_s"),
+        ("[{at_s: 10, skew-clock: node-1, by_s: 6}]", "for_s says how long"),
+        ("[{at_s: 10, stop: broker, by_s: 6, for_s: 5}]", "by_s says how far a clock is moved"),
+        ("[{at_s: 10, skew-clock: node-3, by_s: 6, for_s: 5}]", "there is no node 'node-3'"),
+        (
+            f"[{SKEW}, {{at_s: 14, skew-clock: node-2, by_s: 6, for_s: 5}}]",
+            "faults.1.at_s: skew-clock node-2 by -6 s lasts until 15 s",
+        ),
         (f"[{STOP}, {{at_s: 15, stop: broker, for_s: 6}}]", "faults.1.at_s: stop broker lasts until 30 s"),
         ("[{at_s: 10, stop: broker, for_s: 5, how: hard}]", "how"),
         ("[{at_s: -1, stop: broker, for_s: 5}]", "at_s"),

@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 from campaigns import carry_out
+from movable_clocks import clocks_obstacle
 from short_experiments import RATE_TPS, short_experiment, short_measure
 
 from harness.analysis.judge.checks import STEP_CHECKS, run_checks
@@ -28,12 +29,16 @@ pytestmark = pytest.mark.system
 
 MEASURE = {**short_measure(4, 14), "attempts": 1}
 SETTINGS = short_experiment("faulty", MEASURE, tasks=2, ackers=1, slots_per_node=1)
-PLAIN, GENERATOR, LOST, KILLED = range(4)
+PLAIN, GENERATOR, LOST, SKEWED, KILLED = range(5)
+BEHIND_S = 6
 FAULTS: dict[int, dict[str, object]] = {
     GENERATOR: {"at_s": 2, "stop": "generator", "for_s": 10},
+    SKEWED: {"at_s": 2, "skew-clock": "node-2", "by_s": -BEHIND_S, "for_s": 6},
     KILLED: {"at_s": 13.3, "kill": "worker", "node": "node-2"},
 }
 """By step; the first has none, as its spouts have to join their consumer group first."""
+if no_clocks := clocks_obstacle():
+    del FAULTS[SKEWED]
 LOST_S = 4.0
 """How long the store of metrics takes all that it is sent, and keeps nothing; from the interval's start."""
 
@@ -70,8 +75,9 @@ def faulty(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> F
 
 
 def test_each_step_is_measured_once_with_its_fault_at_its_second(faulty: Faulty) -> None:
-    assert faulty.run.finished_steps == (PLAIN, GENERATOR, LOST, KILLED)
-    for step in (PLAIN, LOST):
+    assert faulty.run.finished_steps == (PLAIN, GENERATOR, LOST, SKEWED, KILLED)
+    plain = set(faulty.run.finished_steps) - set(FAULTS)
+    for step in plain:
         assert faulty.run.interval(step).faults == ()
         assert faulty.run.interval(step).evidence
     for step, asked in FAULTS.items():
@@ -85,7 +91,7 @@ def test_each_step_is_measured_once_with_its_fault_at_its_second(faulty: Faulty)
     record = read_raw(faulty.run.path)
     found = run_checks(record, {s.index: Samples(values=100) for s in record.steps})
     told = [r.detail for r in found if r.check == "faults"]
-    assert told[PLAIN] == told[LOST] == ""
+    assert {told[step] for step in plain} == {""}
     assert all(told[step].endswith("; no evidence for models") for step in FAULTS)
     assert "stop generator (process " in told[GENERATOR]
 
@@ -118,6 +124,43 @@ def test_metrics_that_a_store_took_and_lost_are_named(faulty: Faulty, figure: Ca
     assert status == "invalid"
     assert found[0] in detail
     figure(f"{LOST_S:g} s lost by their store: {len(found)} tasks, such as {found[0]}")
+
+
+@pytest.mark.skipif(bool(no_clocks), reason=no_clocks)
+def test_a_worker_whose_time_of_day_is_moved_is_named_and_its_latency_is_not(
+    faulty: Faulty, figure: Callable[[str], None]
+) -> None:
+    """Buckets are named by the time of day of their worker, times of messages by its monotonic clock.
+
+    Had one of a message's times been taken 6 s early, they would not be in the order of its way. Had
+    something waited by the time of day that was set back, the first message since would have waited for 6 s.
+    """
+    made, record = faulty.fault(SKEWED), read_raw(faulty.run.path).steps[SKEWED]
+    assert made.until_ns is not None
+    node = {task: e.worker.node for task, e in record.plan.start.by_task.items()}
+    moved = {task for task in record.reporting_tasks if node[task] == "node-2"}
+    assert 0 < len(moved) < len(record.reporting_tasks)
+    found = untiled(record)
+    assert {int(line.split(":")[1]) for line in found} == moved
+    status, detail = STEP_CHECKS["metrics"](record, Samples(values=100, untiled=found))
+    assert status == "invalid"
+    assert found[0] in detail
+    assert record.quality.plan_unchanged.ok, record.quality.plan_unchanged.detail
+    assert record.quality.ledger.lost == 0, record.quality.ledger
+    latest_ms = {}
+    for step in (PLAIN, SKEWED):
+        rows = read_table(faulty.run.step_path(step) / "latency.parquet")
+        rows = rows.filter(rows["in_interval"])
+        latest_ms[step] = pc.max(rows["scheduled_ms"]).as_py()
+        for row in rows.select(["scheduled_ns", "entered_ns", "left_ns", "hops"]).to_pylist():
+            way = [t for hop in row["hops"] for t in (hop["received_ns"], hop["emitted_ns"])]
+            times = [row["scheduled_ns"], row["entered_ns"], *way, row["left_ns"]]
+            assert times == sorted(times), row
+    assert latest_ms[SKEWED] < BEHIND_S * 1000 - 1000 / RATE_TPS
+    figure(
+        f"node-2 by -{BEHIND_S} s: {len(found)} tasks, such as {found[0]};"
+        f" longest latency {latest_ms[SKEWED]:.0f} ms, {latest_ms[PLAIN]:.0f} without"
+    )
 
 
 def test_a_worker_that_is_killed_in_the_last_second_is_named(

@@ -13,9 +13,11 @@ from itertools import pairwise
 import psutil
 import pytest
 from hosts import Provisioned, cluster_file, harness, obstacle
+from movable_clocks import clocks_obstacle
 from short_experiments import RATE_TPS, short_experiment, short_measure
 
 from harness.analysis.judge.checks import run_checks
+from harness.analysis.judge.raw_steps import untiled
 from harness.analysis.judge.samples import Samples
 from harness.analysis.spark.inputs import read_raw
 from harness.runs import FaultMade, Run, read_table
@@ -24,8 +26,9 @@ pytestmark = pytest.mark.system
 
 NAME = "faulty-hosts"
 DELAY_MS = 50.0
-LINK, FILLED, KILLED = range(3)
+LINK, FILLED, SKEWED, KILLED = range(4)
 SLOW, STILL_SUPERVISOR, STILL_WORKER = range(3)
+no_clocks = clocks_obstacle()
 FAULTS: list[list[dict[str, object]]] = [
     [
         {"at_s": 1, "slow-link": "node-1~node-2", "delay_ms": DELAY_MS, "for_s": 3},
@@ -33,6 +36,7 @@ FAULTS: list[list[dict[str, object]]] = [
         {"at_s": 5, "stop": "worker", "node": "node-2", "for_s": 3},
     ],
     [{"at_s": 1, "fill-disk": "node-2", "for_s": 4}],
+    [] if no_clocks else [{"at_s": 1, "skew-clock": "node-2", "by_s": 6, "for_s": 5}],
     [{"at_s": 3, "kill": "worker", "node": "node-1"}],
 ]
 """By step."""
@@ -88,9 +92,9 @@ def test_each_step_is_measured_once_with_its_faults_and_is_no_evidence(
     for step, told in enumerate(r for r in found if r.check == "faults"):
         interval = run.interval(step)
         assert interval.attempt == 1
-        assert not interval.evidence
         assert told.status == "valid", told.detail
-        assert told.detail.endswith("; no evidence for models")
+        assert interval.evidence == (not FAULTS[step])
+        assert told.detail.endswith("; no evidence for models") != interval.evidence
         for asked, made in zip(FAULTS[step], interval.faults, strict=True):
             assert made.problem == ""
             assert made.at_ns is not None
@@ -147,6 +151,20 @@ def test_a_hosts_disk_was_full(run: Run, figure: Callable[[str], None]) -> None:
     assert f"{node.address}:" in quality.plan_unchanged.detail
     figure(f"{made.done}; {quality.plan_unchanged.detail}")
     assert quality.ledger.balanced, quality.ledger
+
+
+@pytest.mark.skipif(bool(no_clocks), reason=no_clocks)
+def test_a_worker_whose_time_of_day_was_moved_is_named(run: Run, figure: Callable[[str], None]) -> None:
+    (made,) = made_in(run, SKEWED)
+    assert lasted_ms(made) >= 5000
+    record = read_raw(run.path).steps[SKEWED]
+    node = {task: e.worker.node for task, e in record.plan.start.by_task.items()}
+    found = untiled(record)
+    on_node = {task for task in record.reporting_tasks if node[task] == "node-2"}
+    assert {int(line.split(":")[1]) for line in found} == on_node
+    assert record.quality.plan_unchanged.ok, record.quality.plan_unchanged.detail
+    assert record.quality.ledger.lost == 0, record.quality.ledger
+    figure(f"node-2 by +6 s: {len(found)} tasks, such as {found[0]}")
 
 
 def test_a_worker_that_was_killed_is_named(run: Run, figure: Callable[[str], None]) -> None:

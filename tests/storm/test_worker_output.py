@@ -110,3 +110,33 @@ def test_the_java_of_workers_notes_each_start_and_keeps_the_output(tmp_path: Pat
         assert (done.returncode, done.stdout, done.stderr) == (3, b"", b"")
     found = starts((tmp_path / f"worker-{PORT}.log").read_text())
     assert [s.output for s in found] == [(f"got -Dworker.port={PORT} Worker", "failed")] * 2
+
+
+def test_only_workers_of_a_node_whose_clock_may_be_moved_are_started_with_what_moves_it(
+    tmp_path: Path,
+) -> None:
+    """The library is an empty file here: the loader says so, and goes on."""
+    script = files("harness") / "assets" / "servers" / "storm" / "java-of-workers.sh"
+    java, clock = tmp_path / "java", tmp_path / "clock"
+    java.write_text(
+        '#!/bin/sh\necho "preloaded ${LD_PRELOAD:-nothing}, moved by ${FAKETIME_TIMESTAMP_FILE:-nothing}"\n'
+    )
+    java.chmod(0o755)
+    given = {"HARNESS_JAVA": str(java), "HARNESS_WORKER_OUTPUT": str(tmp_path)}
+    environment = {**os.environ, **given, "HARNESS_WORKER_CLOCK": str(clock)}
+
+    def said(*words: str) -> str:
+        done = subprocess.run(
+            ["sh", str(script), *words], env=environment, capture_output=True, text=True, check=True
+        )
+        log = tmp_path / f"worker-{PORT}.log"
+        lines = (done.stdout + (log.read_text() if log.exists() else "")).splitlines()
+        return [line for line in lines if line.startswith("preloaded")][-1]
+
+    assert said(f"-Dworker.port={PORT}") == "preloaded nothing, moved by nothing"
+    clock.mkdir()
+    (clock / "moved_s").touch()
+    moved = f"preloaded {clock}/libfaketimeMT.so.1, moved by {clock}/moved_s"
+    assert said(f"-Dworker.port={PORT}") == moved
+    (tmp_path / f"worker-{PORT}.log").unlink()
+    assert said("-version") == "preloaded nothing, moved by nothing"

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import psutil
 
-from harness.backends.faults import Commands, done_to, first, workers
+from harness.backends.faults import Commands, clock_moved, done_to, first, workers
 from harness.backends.hosts.full_disk import filled
 from harness.backends.hosts.host_network import HostNetwork
 from harness.backends.hosts.slow_link import LinkEnd, slowed
 from harness.backends.hosts.state import ProvisionedState
+from harness.backends.hosts.variables import CLOCK_FOLDER
 from harness.experiments.cluster_file import ClusterFile, ClusterRole, LocalHosts
 from harness.experiments.step_faults import Fault, FaultMaker, NoFaults
 from harness.plans import WorkerNode
@@ -72,6 +74,10 @@ class HostFaults:
             root, disk_mb = self._network.root(fault.fill_disk), self._disk_mb[fault.fill_disk]
             with filled(fault.fill_disk, root, disk_mb) as taken:
                 yield f"{fault.what} ({taken >> 20} of {disk_mb} MB were free)"
+        elif fault.skew_clock:
+            folder = clock_folder(self._network, fault.skew_clock)
+            with clock_moved(fault, folder, self._workers(fault.skew_clock)) as done:
+                yield done
         else:
             with done_to(fault, self.find(fault)) as done:
                 yield done
@@ -88,14 +94,28 @@ class HostFaults:
         if part in self._own:
             return self._own[part]
         if part == "worker":
-            return first(fault, workers(self._commands(node), self._slots[node]))
+            return first(fault, self._workers(node))
         host, word = (node, SUPERVISOR) if part == "supervisor" else self._servers[part]
         return first(fault, (pid for pid, command in self._commands(host) if word in command))
+
+    def _workers(self, node: str) -> list[int]:
+        return workers(self._commands(node), self._slots[node])
 
     def _commands(self, host: str) -> Commands:
         for pid in self._network.processes(host):
             with suppress(psutil.NoSuchProcess):
                 yield pid, psutil.Process(pid).cmdline()
+
+
+def clock_folder(network: HostNetwork, node: str) -> Path:
+    """Return the folder that moves the clocks of a host's workers, as seen from outside.
+
+    Raises
+    ------
+    ClusterError
+        When the host is gone.
+    """
+    return network.root(node) / CLOCK_FOLDER.removeprefix("/")
 
 
 def faults_of(

@@ -12,6 +12,7 @@ import shutil
 import uuid
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from importlib.resources import files
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +20,7 @@ from typing import Self
 
 import pyarrow as pa
 
+from harness.backends import worker_clocks
 from harness.backends.faults import LocalFaults
 from harness.backends.local.local_nodes import LocalNodes
 from harness.errors import ClusterError, UsageError
@@ -271,7 +273,24 @@ class LocalCluster:
 
     def faults(self, own: Mapping[str, int], /) -> LocalFaults:
         """Return what makes faults on it."""
-        return LocalFaults(self.hosts, self.nodes, own)
+        return LocalFaults(self.hosts, self.nodes, own, self._clocks)
+
+    def movable_clocks(self, nodes: Sequence[str], /) -> AbstractContextManager[None]:
+        """Let workers of nodes that start in the block have a clock that faults can move.
+
+        Raises
+        ------
+        MissingTool
+            When this machine has nothing that moves clocks.
+        """
+        return worker_clocks.movable(self._clocks, nodes)
+
+    @property
+    def _clocks(self) -> Mapping[str, Path]:
+        return {node.name: self._clock(node.name) for node in self.possible_nodes}
+
+    def _clock(self, name: str) -> Path:
+        return self.home / "clocks" / name
 
     def stop(self) -> None:
         """End every server and worker; nothing is left running."""
@@ -371,6 +390,7 @@ class LocalCluster:
             "JAVA_HOME": str(self.home / "java"),
             "HARNESS_JAVA": shutil.which("java") or "java",
             "HARNESS_WORKER_OUTPUT": str(self.logs),
+            "HARNESS_WORKER_CLOCK": str(self._clock(name)),
             "HARNESS_DIES_WITH_PARENT": "" if sandbox.inside() else shutil.which("setpriv") or "",
         }
         return self._run(name, command, environment)

@@ -11,8 +11,8 @@ import logging
 import platform
 import socket
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -287,6 +287,10 @@ class RunningElsewhere(FixedNodes):
     def faults(self, _own: Mapping[str, int], /) -> NoFaults:
         """Return what makes none: it is not ours."""
         return NoFaults()
+
+    def movable_clocks(self, _nodes: Sequence[str], /) -> AbstractContextManager[None]:
+        """Move none: it is not ours."""
+        return nullcontext()
 
     def _left(self) -> Left:
         try:

@@ -14,17 +14,30 @@ for word in "$@"; do
     break
   fi
 done
+worker=no
 for word in "$@"; do
   case "$word" in
     -Dworker.port=*)
       exec >> "$HARNESS_WORKER_OUTPUT/worker-${word#*=}.log" 2>&1
       echo "worker started $(date '+%Y-%m-%d %H:%M:%S') process $$"
+      worker=yes
       break
       ;;
   esac
 done
+# where a fault of this run may move the time of day of the node's workers (harness/backends/worker_clocks.py)
+if [ "$worker" = yes ] && [ -f "${HARNESS_WORKER_CLOCK:-}/moved_s" ]; then
+  # the library would end here if one that was killed as the process of this number had left these
+  rm -f "/dev/shm/sem.faketime_sem_$$" "/dev/shm/faketime_shm_$$"
+  # without the fix: it moves what a thread waits for on the monotonic clock, too
+  set -- env "LD_PRELOAD=$HARNESS_WORKER_CLOCK/libfaketimeMT.so.1" \
+    "FAKETIME_TIMESTAMP_FILE=$HARNESS_WORKER_CLOCK/moved_s" FAKETIME_CACHE_DURATION=0 \
+    FAKETIME_DONT_FAKE_MONOTONIC=1 FAKETIME_FORCE_MONOTONIC_FIX=0 NO_FAKE_STAT=1 "$HARNESS_JAVA" "$@"
+else
+  set -- "$HARNESS_JAVA" "$@"
+fi
 # where no sandbox ends a worker together with its supervisor, Linux does
 if [ "$HARNESS_DIES_WITH_PARENT" != "" ]; then
-  exec "$HARNESS_DIES_WITH_PARENT" --pdeathsig KILL "$HARNESS_JAVA" "$@"
+  exec "$HARNESS_DIES_WITH_PARENT" --pdeathsig KILL "$@"
 fi
-exec "$HARNESS_JAVA" "$@"
+exec "$@"
