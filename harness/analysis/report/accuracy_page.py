@@ -33,7 +33,7 @@ MEANING = {
     "development": "Of the models' numbers only\nthe costs of a hop were fitted to this set. But the"
     " set was looked at while the models were made. The reporting\nset, which nobody has looked at, is empty"
     " yet.",
-    "reporting": "Nobody had looked at it when the models were made.",
+    "reporting": "No model was fitted to it, or changed for what it showed.",
 }
 SECTIONS = (
     (Measure.GROUND_TRUTH, "mean", "Ground-truth latency, mean"),
