@@ -18,6 +18,8 @@ from harness.analysis.judge.scores import Accuracy, RunScores
 from harness.analysis.spark.inputs import read_raw, read_run
 from harness.analysis.spark.session import spark_session
 from harness.models import resolve
+from harness.regression.outputs import lines
+from harness.regression.regress import regress
 from harness.runs import Run
 
 MODELS = ("storm-tracer", "no-change")
@@ -164,3 +166,10 @@ def test_an_answer_that_no_source_could_give_is_not_lost() -> None:
     served = [a for a in scorer.score(night).accuracy if a.measure == "service_time_ms"]
     assert {a.model for a in served} == set(MODELS)
     assert not any(a.unanswered for a in served)
+
+
+def test_one_archived_run_is_as_good_as_the_baseline_says(scored: RunScores, night_before: RunScores) -> None:
+    """Within the limits of docs/regression.md; ``make test-deep`` does so for all runs (test_replay)."""
+    found = regress([night_before], [scored])
+    assert found.status == 0, "\n".join(lines(found))
+    assert found.tested > 20
