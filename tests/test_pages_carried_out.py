@@ -126,8 +126,9 @@ final class Tried {
         TopologyFactory.build(settings);
         TopologySettings.Component relay = settings.components().get("relay");
         Workload drawn = new Workload(settings.seed(), settings.keys());
+        Role.Outlets outlets = new Role.Outlets(List.of("default"), List.of());
         Fixtures.Prepared bolt =
-                new Fixtures.Prepared(relay.role().bolt(relay, List.of("default"), settings.sink(), drawn));
+                new Fixtures.Prepared(relay.role().bolt(relay, outlets, settings.sink(), drawn));
         for (String key : List.of("A", "B", "C")) {
             byte[] members = Members.encode(List.of(Fixtures.member(1, 12, 1000)));
             bolt.bolt.execute(bolt.tuple(1, key, Fixtures.message(1, 12).toJson(), members));
