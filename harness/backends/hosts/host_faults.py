@@ -6,12 +6,13 @@ fault, and also when this process is killed: the hosts outlive a run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import psutil
 
+from harness.backends import worker_clocks
 from harness.backends.faults import Commands, clock_moved, done_to, first, workers
 from harness.backends.hosts.full_disk import filled
 from harness.backends.hosts.host_network import HostNetwork
@@ -125,3 +126,24 @@ def faults_of(
     if not isinstance(cluster.hosts, LocalHosts):
         return NoFaults()
     return HostFaults(HostNetwork(state.hosts), cluster, cluster.hosts, nodes, own)
+
+
+def clocks_of(
+    state: ProvisionedState,
+    cluster: ClusterFile,
+    nodes: Sequence[WorkerNode],
+    skewed: Sequence[str],
+    alive: Callable[[str], bool],
+) -> AbstractContextManager[None]:
+    """Let workers of skewed nodes have a movable clock in a block; no clock moves where no faults are made.
+
+    Raises
+    ------
+    HarnessError
+        When the host of a skewed node is gone, or this machine has nothing that moves clocks.
+    """
+    if not isinstance(cluster.hosts, LocalHosts):
+        return nullcontext()
+    network = HostNetwork(state.hosts)
+    there = [n.name for n in nodes if n.name in skewed or alive(n.name)]
+    return worker_clocks.movable({name: clock_folder(network, name) for name in there}, skewed)

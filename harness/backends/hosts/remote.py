@@ -17,17 +17,15 @@ import shlex
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 import pyarrow as pa
 
-from harness.backends import worker_clocks
 from harness.backends.hosts import clocks, probing
 from harness.backends.hosts.clocks import HostClock
 from harness.backends.hosts.data_servers import login_of, named, require_named
-from harness.backends.hosts.host_faults import clock_folder, faults_of
-from harness.backends.hosts.host_network import HostNetwork
+from harness.backends.hosts.host_faults import clocks_of, faults_of
 from harness.backends.hosts.provision import broker_answers, broker_of, network, nimbus_of
 from harness.backends.hosts.reach import Reach, reached
 from harness.backends.hosts.state import ProvisionedState, known
@@ -283,11 +281,7 @@ class RemoteCluster(FixedNodes):
         HarnessError
             When a host is gone, or this machine has nothing that moves clocks.
         """
-        if not isinstance(self._cluster.hosts, LocalHosts):
-            return nullcontext()  # these have no faults
-        network = HostNetwork(self._state.hosts)
-        there = [n.name for n in self.nodes if n.name in nodes or self._hosts.host_alive(n.name)]
-        return worker_clocks.movable({name: clock_folder(network, name) for name in there}, nodes)
+        return clocks_of(self._state, self._cluster, self.nodes, nodes, self._hosts.host_alive)
 
     def fetch_logs(self) -> None:
         """Copy the hosts' logs here, as far as they can be had."""
