@@ -77,9 +77,11 @@ stamp() { cat "$@" 2>/dev/null | sha256sum | cut -d' ' -f1; }
 lock=requirements.lock
 [ "$layer" = run ] || lock=requirements-dev.lock
 installed=$(stamp $lock pyproject.toml)
-if ! grep -qs "$installed" .venv/.stamp; then
+here=$PWD/.venv/bin/python  # commands name it: an environment that was moved or copied is made anew
+if ! grep -qs "$installed" .venv/.stamp || ! grep -qsF "$here" .venv/bin/harness; then
   say "virtual environment in .venv from $lock"
-  [ -x .venv/bin/pip ] || "$PYTHON" -m venv --clear .venv  # anew, where a first try was cut short
+  # anew, too, where a first try was cut short
+  grep -qsF "$here" .venv/bin/pip || "$PYTHON" -m venv --clear .venv
   sed -n '/^uv==/,/^[^ ]/p' requirements-dev.lock | sed '1n; /^[^ ]/d' > .venv/uv.lock
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r .venv/uv.lock
   VIRTUAL_ENV=.venv .venv/bin/uv pip install --quiet --require-hashes -r $lock
