@@ -6,7 +6,6 @@ this process's own may be made.
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 import uuid
@@ -20,8 +19,6 @@ PERIOD_US = 100_000
 """Period over which a quota is counted, the kernel's default."""
 PREFIX = "storm-harness-"
 _STALE_S = 60.0
-_REFUSED_S = 5.0
-_PAUSE_S = 0.01
 
 
 class CpuQuotas:
@@ -89,23 +86,17 @@ class CpuQuotas:
         Raises
         ------
         ClusterError
-            When the kernel refuses the process, and goes on to.
+            When the kernel refuses the process, as it does with one of real-time priority.
         """
         if node not in self._groups:
             return
-        until_s = time.monotonic() + _REFUSED_S
-        while True:
-            try:
-                _write(self._groups[node] / "cgroup.procs", str(pid))
-                return
-            except ProcessLookupError:
-                return
-            except OSError as e:
-                # no thread may have a real-time priority, not even for a moment
-                if e.errno != errno.EINVAL or time.monotonic() > until_s:
-                    reason = f"process {pid} of {node} cannot be put under its CPU quota: {e.strerror}"
-                    raise ClusterError(reason) from e
-                time.sleep(_PAUSE_S)
+        try:
+            _write(self._groups[node] / "cgroup.procs", str(pid))
+        except ProcessLookupError:
+            return
+        except OSError as e:
+            reason = f"process {pid} of {node} cannot be put under its CPU quota: {e.strerror}"
+            raise ClusterError(reason) from e
 
     def release(self) -> None:
         """Take processes that go on from under their quotas, and remove the groups."""

@@ -11,6 +11,7 @@ import pytest
 from hosts import ROOT, Provisioned
 
 from harness.backends.hosts.host_quotas import limited
+from harness.backends.hosts.slow_link import slowed
 from harness.errors import ClusterError
 from harness.machine import cgroups
 
@@ -47,8 +48,15 @@ def groups_of(provisioned: Provisioned, host: str) -> set[str]:
 
 
 def test_a_host_gets_no_more_than_its_quota_and_others_are_as_they_were(provisioned: Provisioned) -> None:
-    """The kernel counts by periods of 100 ms: in 3 s at most one more than the quota has."""
-    with limited(provisioned.network, {"node-1": QUOTA_CORES}):
+    """The kernel counts by periods of 100 ms: in 3 s at most one more than the quota has.
+
+    What slows a link is in the host's network, may have a real-time priority, and is not the host's.
+    """
+    ends = provisioned.end("node-1"), provisioned.end("node-2")
+    with (
+        slowed(provisioned.network, *ends, 1.0),
+        limited(provisioned.network, {"node-1": QUOTA_CORES}),
+    ):
         assert share_of_a_core(provisioned, "node-1") <= QUOTA_CORES * (1 + 1 / 30) + 0.01
         assert len(groups_of(provisioned, "node-1")) == 1
         assert groups_of(provisioned, "node-2") == set()
@@ -69,6 +77,7 @@ import sys
 from pathlib import Path
 from harness.backends.hosts.host_network import HostNetwork
 from harness.backends.hosts.host_quotas import limited
+from harness.backends.hosts.slow_link import slowed
 
 with limited(HostNetwork(Path(sys.argv[1])), {"node-1": 0.5}):
     print("limited", flush=True)

@@ -55,31 +55,6 @@ def test_a_process_that_ended_needs_no_quota() -> None:
 
 
 @pytest.mark.skipif(cgroups.obstacle() is not None, reason=f"no quotas: {cgroups.obstacle()}")
-def test_a_process_of_real_time_priority_comes_under_its_quota_once_it_has_none(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The kernel refuses it (EINVAL): a run of 42 steps once ended at its start by such a moment."""
-    quotas = CpuQuotas({"node-1": 0.5})
-    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as raised:
-        try:
-            os.sched_setscheduler(raised.pid, os.SCHED_FIFO, os.sched_param(1))
-        except PermissionError:
-            pytest.skip("no real-time priorities for this user")
-        pauses = []
-
-        def pause(pause_s: float) -> None:
-            pauses.append(pause_s)
-            os.sched_setscheduler(raised.pid, os.SCHED_OTHER, os.sched_param(0))
-
-        monkeypatch.setattr(cgroups.time, "sleep", pause)
-        quotas.add("node-1", raised.pid)
-        raised.kill()
-    assert pauses == [cgroups._PAUSE_S]
-    while quotas._folder.exists():
-        quotas.remove()
-
-
-@pytest.mark.skipif(cgroups.obstacle() is not None, reason=f"no quotas: {cgroups.obstacle()}")
 def test_a_quota_that_the_kernel_refuses_leaves_nothing() -> None:
     before = groups()
     with pytest.raises(UsageError, match="cpu_quota_cores"):

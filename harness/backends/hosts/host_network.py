@@ -74,23 +74,17 @@ class HostNetwork:
         return _held(self.folder / "hosts" / f"{name}.lock")
 
     def processes(self, name: str) -> tuple[int, ...]:
-        """Return a host's processes, as seen from outside: those in its network.
+        """Return a host's processes, as seen from outside: those that it started.
+
+        Others in its network, such as what slows a link, are not the host's.
 
         Raises
         ------
         ClusterError
             When the host or the sandbox is gone.
         """
-        try:
-            inside = Path(f"/proc/{self.pid}/root/run/netns/{name}").stat().st_ino
-        except OSError:
-            raise ClusterError(f"host {name} is gone", "harness provision makes it anew") from None
-        found = []
-        for folder in Path("/proc").glob("[0-9]*"):
-            with suppress(OSError):  # it ended
-                if (folder / "ns" / "net").stat().st_ino == inside:
-                    found.append(int(folder.name))
-        return tuple(found)
+        own = _namespace(self._first(name), "pid")
+        return tuple(pid for pid in self._in_network(name) if _namespace(pid, "pid") == own)
 
     def root(self, name: str) -> Path:
         """Return a host's root folder, as seen from outside.
@@ -100,13 +94,24 @@ class HostNetwork:
         ClusterError
             When the host or the sandbox is gone.
         """
-        for pid in self.processes(name):
+        return Path(f"/proc/{self._first(name)}/root")
+
+    def _first(self, name: str) -> int:
+        """Return a host's first process: it alone is of this program, those that look in are of others."""
+        for pid in self._in_network(name):
             with suppress(OSError):  # it ended
-                if (
-                    Path(f"/proc/{pid}/comm").read_text() == "runsvdir\n"
-                ):  # other programs look in from outside
-                    return Path(f"/proc/{pid}/root")
+                if Path(f"/proc/{pid}/comm").read_text() == "runsvdir\n":
+                    return pid
         raise ClusterError(f"host {name} is gone", "harness provision makes it anew")
+
+    def _in_network(self, name: str) -> Iterator[int]:
+        try:
+            inside = Path(f"/proc/{self.pid}/root/run/netns/{name}").stat().st_ino
+        except OSError:
+            raise ClusterError(f"host {name} is gone", "harness provision makes it anew") from None
+        for folder in Path("/proc").glob("[0-9]*"):
+            if _namespace(int(folder.name), "net") == inside:
+                yield int(folder.name)
 
     def dead(self, names: list[str]) -> list[str]:
         """Return the Terraform resources of what is dead among the sandbox and the named hosts.
@@ -144,6 +149,14 @@ class HostNetwork:
                 _set_network(before)
         finally:
             os.close(before)
+
+
+def _namespace(pid: int, kind: str) -> int | None:
+    """Return a process's namespace by its inode, or None once the process has ended."""
+    try:
+        return Path(f"/proc/{pid}/ns/{kind}").stat().st_ino
+    except OSError:
+        return None
 
 
 def _held(lock: Path) -> bool:
