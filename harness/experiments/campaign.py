@@ -344,7 +344,7 @@ class Campaign:
         raise ClusterError(
             f"the plan was not in force after {PLAN_TIMEOUT_S:g} s:"
             f" asked {configuration_text(wanted)}, found {configuration_text(found)}",
-            self._deployment.scheduling()
+            self._deployment.waits_for()
             or (errors[-1] if errors else "look at the logs of nimbus, supervisors and workers"),
         )
 

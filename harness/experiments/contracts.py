@@ -94,8 +94,8 @@ class Deployment(Protocol):
     def whole(self) -> bool:
         """Return True if every executor of the plan last read is up, and where a placement has it."""
 
-    def scheduling(self) -> str:
-        """Return the cluster's words on the placement that was asked for; empty without one."""
+    def waits_for(self) -> str:
+        """Return why the plan that was read last is not whole, in words; empty where that is not known."""
 
     def expected(self, configuration: TopologyConfiguration) -> TopologyConfiguration:
         """Return the configuration with Storm's own executors (ackers, metrics consumers) added."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol, assert_never
 
@@ -264,7 +264,7 @@ class StormDeployment(NodesOfDeployment):
         self._jars = jars
         self._folder = folder
         self._query_plan = experiment.topology.query_plan()
-        self._whole: Callable[[TopologyState], bool] = _is_up
+        self._change: Rebalance | None = None
         self._state: TopologyState | None = None
         self._starts = WorkerStarts()
         self._workers = 0
@@ -320,7 +320,7 @@ class StormDeployment(NodesOfDeployment):
         self._cluster.remember("topology", self.submitted.topology)  # main's own choice may be another
         self._submitter.check(self.submitted)
         self._configuration = configuration
-        self._begin(_is_up)
+        self._begin(None)
 
     def _take_name(self, nimbus: Nimbus) -> None:
         """Remember what will be submitted before it is: this process may be killed at any time."""
@@ -334,7 +334,7 @@ class StormDeployment(NodesOfDeployment):
         self._cluster.worker_output.mark()
         self._pinning.ask(None)
         self._configuration = configuration
-        self._begin(self._cluster.nimbus.rebalance(self._name, configuration).whole)
+        self._begin(self._cluster.nimbus.rebalance(self._name, configuration))
 
     def place(self, configuration: TopologyConfiguration, placement: AskedPlacement) -> None:
         """Ask for a configuration with every executor on the worker that a placement says.
@@ -352,18 +352,25 @@ class StormDeployment(NodesOfDeployment):
         else:
             change = nimbus.rebalance(self._name, configuration)
         self._configuration = configuration
-        self._begin(change.whole)
+        self._begin(change)
 
     def resize(self, batching: Batching) -> None:
         """Ask for batch sizes by ``component:stream``, while messages flow; no worker restarts for it."""
         self._cluster.nimbus.give(self._name, {LIVE_SIZES: live_sizes(batching)})
 
-    def _begin(self, whole: Callable[[TopologyState], bool]) -> None:
-        self._whole, self._state, self._starts = whole, None, WorkerStarts()
+    def _begin(self, change: Rebalance | None) -> None:
+        self._change, self._state, self._starts = change, None, WorkerStarts()
 
-    def scheduling(self) -> str:
-        """Return the scheduling status by Nimbus' scheduler; empty without a placement."""
-        return "" if self._pinning.placement is None else self._cluster.nimbus.topology(self._name).scheduling
+    def waits_for(self) -> str:
+        """Return the status that Nimbus' scheduler gives; without a placement, who has not reported yet."""
+        if self._pinning.placement is not None:
+            return self._cluster.nimbus.topology(self._name).scheduling
+        state = self._state
+        if state is None:
+            return ""
+        unheard = state.not_up() if self._change is None else self._change.unheard(state)
+        slots = " and ".join(f"{address}:{port}" for address, port in sorted(unheard))
+        return f"no report of a new worker at {slots}" if slots else ""
 
     def plan(self) -> PhysicalPlan:
         """Read the physical plan now in force; one without executors while no plan is in force."""
@@ -384,7 +391,9 @@ class StormDeployment(NodesOfDeployment):
             return False
         if not self._pinning.in_force(self._state.scheduling, self._read_plan):
             return False  # which workers are new is told from states in which the placement is in force
-        return self._whole(self._state)
+        if self._change is not None:
+            return self._change.whole(self._state)
+        return self._state.status == "ACTIVE" and self._state.all_up
 
     def expected(self, configuration: TopologyConfiguration) -> TopologyConfiguration:
         """Return the configuration with Storm's own executors (ackers, metrics consumers) added."""
@@ -449,7 +458,3 @@ def storms_own(experiment: Experiment, configuration: TopologyConfiguration) -> 
         own[METRICS_CONSUMER] = experiment.topology.metrics_consumers
     own |= experiment.topology.others
     return configuration.model_copy(update={"executors": {**configuration.executors, **own}})
-
-
-def _is_up(state: TopologyState) -> bool:
-    return state.status == "ACTIVE" and state.all_up

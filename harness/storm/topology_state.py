@@ -109,6 +109,10 @@ class TopologyState:
         """True if there are executors and each has been reported."""
         return bool(self.executors) and all(e.up for e in self.executors)
 
+    def not_up(self) -> set[Slot]:
+        """Return the workers with an executor that has not been reported."""
+        return {e.slot for e in self.executors if not e.up}
+
 
 def physical_plan(state: TopologyState, query_plan: QueryPlan, nodes: Sequence[WorkerNode]) -> PhysicalPlan:
     """Return the plan that a topology's state shows.
@@ -180,6 +184,10 @@ class Rebalance:
             if slots[slot] == self._slots.get(slot) or self._is_fresh(slot, executors, now_s):
                 self._fresh.add(slot)
         return state.all_up and self._fresh >= slots.keys() and self._all_know(slots, now_s)
+
+    def unheard(self, state: TopologyState) -> set[Slot]:
+        """Return the workers of which nothing new was heard; none where the plan is not the asked one."""
+        return state.slots().keys() - self._fresh if self._as_asked(state) else set()
 
     def _as_asked(self, state: TopologyState) -> bool:
         counts: dict[str, int] = {}

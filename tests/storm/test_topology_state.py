@@ -64,8 +64,10 @@ def test_the_old_workers_report_is_not_the_new_ones() -> None:
     before = state(("a", 1, A, 500), ("b", 2, A, 500))
     rebalance = Rebalance(before, asked(2, a=1, b=1), now())
     assert not rebalance.whole(state(("a", 1, A, 500), ("b", 2, B, None)))
-    assert not rebalance.whole(state(("a", 1, A, 500), ("b", 2, B, 3)))
-    assert rebalance.whole(state(("a", 1, A, 2), ("b", 2, B, 4)))
+    assert not rebalance.whole(half := state(("a", 1, A, 500), ("b", 2, B, 3)))
+    assert rebalance.unheard(half) == {A}  # executor b is of a worker younger than the old one
+    assert rebalance.whole(after := state(("a", 1, A, 2), ("b", 2, B, 4)))
+    assert rebalance.unheard(after) == rebalance.unheard(before) == set()
 
 
 def test_a_new_worker_once_seen_stays_new() -> None:

@@ -81,7 +81,7 @@ class World:
         self._apply("place", configuration)
         self.placement = placement
 
-    def scheduling(self) -> str:
+    def waits_for(self) -> str:
         return "" if self.placement is None else "plan 1 waits: node-2 is gone"
 
     def _placed(self, configuration: TopologyConfiguration) -> PhysicalPlan:

@@ -198,7 +198,7 @@ class StandingTopology:
             if found.executors and self._deployment.whole():
                 break
             if time.monotonic() > deadline:
-                said = self._deployment.scheduling() or "look at the log of nimbus"
+                said = self._deployment.waits_for() or "look at the log of nimbus"
                 raise ClusterError(f"the plan was not in force after {PLAN_WITHIN_S:g} s", said)
             time.sleep(POLL_S)
         self._keep(seen, found)
