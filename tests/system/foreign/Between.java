@@ -63,8 +63,11 @@ public class Between {
 
     /** Waits for three milliseconds a text. */
     public static class Capitals extends BaseBasicBolt {
+        private static final int MOST_A_SECOND = 50;
         private final String how;
         private long seen;
+        private long second;
+        private int inIt;
 
         Capitals(String how) {
             this.how = how;
@@ -79,11 +82,21 @@ public class Between {
             if (how.equals("silent") || (how.equals("freely") && number % 3 == 0)) {
                 return;
             }
+            if (how.equals("sheds") && tooMany()) {
+                return;
+            }
             collector.emit(new Values(how.equals("misnamed") ? "request " + request : request, text));
             if (how.equals("freely") && number % 3 == 1) {
                 collector.emit(new Values(request, text));
                 collector.emit(new Values("a total", "0"));
             }
+        }
+
+        private boolean tooMany() {
+            long now = System.nanoTime() / 1_000_000_000L;
+            inIt = now == second ? inIt + 1 : 1;
+            second = now;
+            return inIt > MOST_A_SECOND;
         }
 
         @Override
