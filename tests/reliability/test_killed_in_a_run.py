@@ -1,11 +1,13 @@
 """``harness run`` on the real cluster when a part of it is killed inside the interval of the second step.
 
-One run meets a killed ZooKeeper, supervisor, generator and receiver, each after the last was resumed, and is
-then resumed to its end. Kafka, Nimbus and a worker are in tests/reliability/test_run_trouble.py.
+One run meets a killed ZooKeeper, supervisor, generator and receiver, each after the last was resumed. Then it
+is killed itself, with the receiver of metrics that is in its own process, and resumed to its end. Kafka,
+Nimbus and a worker are in tests/reliability/test_run_trouble.py.
 """
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,7 +27,7 @@ PARTS = {
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
     servers.install()
-    return troubled(tmp_path_factory.mktemp("killed"), *PARTS, "none")
+    return troubled(tmp_path_factory.mktemp("killed"), *PARTS, "run", "none")
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -38,6 +40,17 @@ def test_a_killed_part_ends_the_run_with_what_it_has_in_one_line(
     logs = [f"{part if part == 'zookeeper' else 'node-1'}.log"] if part in ("zookeeper", "supervisor") else []
     assert [Path(path).name for path in found["logs"]] == logs
     figure(PARTS[part].removeprefix("error: "))
+
+
+def test_a_run_that_is_killed_with_its_receiver_of_metrics_keeps_what_it_has(
+    ended: dict[str, Ended], figure: Callable[[str], None]
+) -> None:
+    found = ended["run"]
+    assert found["status"] == -signal.SIGKILL, found["said"]
+    assert found["steps"] == ["00"]
+    assert found["first"] == ended["zookeeper"]["first"]
+    assert found["left"] == []
+    figure(f"the run ended with signal SIGKILL in step 2, {len(found['first'])} files of step 1 as they were")
 
 
 def test_the_run_is_completed_after_all_of_them(ended: dict[str, Ended]) -> None:

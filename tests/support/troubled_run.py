@@ -19,8 +19,11 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
+
+from harness.machine import sandbox
 
 WAIT_S = 300.0
 Ended = dict[str, object]
@@ -71,6 +74,27 @@ def kill_own(part: str) -> None:
     os.kill({"receiver": receiver, "generator": generator}[part], signal.SIGKILL)
 
 
+def kill_whole(run: subprocess.Popen[bytes]) -> None:
+    """End the run itself, with the receiver of metrics in it; its own sandbox ends with it."""
+    run.kill()
+    until(lambda: not servers_left(), "its servers end")
+
+
+def servers_left() -> list[list[str]]:
+    """Return the commands of all that still run."""
+    found = psutil.process_iter(["cmdline", "name"])
+    return [p.info["cmdline"] for p in found if "java" in p.info["name"]]
+
+
+class Trouble(NamedTuple):
+    """What is done to a run, when it has said that this phase of its second step is there."""
+
+    phase: str
+    make: Callable[[subprocess.Popen[bytes]], None]
+    own_sandbox: bool = False
+    """As it has for a user; else the run is in this process's, where its ports can be taken."""
+
+
 def listening(port: int) -> bool:
     with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
         return True
@@ -112,18 +136,20 @@ def take_the_free_slot(taken: list[socket.socket]) -> None:
     taken.append(other)
 
 
-def carry_out(folder: Path, begun: list[str], name: str, moment: str, trouble: Callable[[], None]) -> Ended:
-    """Run the command, make trouble when it has said that the moment is there, and tell how it ended."""
-    log = folder / f"{name}.log"
+def carry_out(folder: Path, begun: list[str], name: str, step: str, trouble: Trouble) -> Ended:
+    """Run the command, make trouble when its moment is there, and tell how it ended."""
+    log, moment = folder / f"{name}.log", f"{step} {trouble.phase}"
+    outside = {k: v for k, v in os.environ.items() if k != sandbox.MARK}
     with log.open("w") as out:
         harness = subprocess.Popen(
             [sys.executable, "-m", "harness", "run", *begun, "--json"],
             stdout=out,
             stderr=subprocess.STDOUT,
             cwd=folder,
+            env=outside if trouble.own_sandbox else None,
         )
     until(lambda: moment in log.read_text() or harness.poll() is not None, f"{name}: {moment}")
-    trouble()
+    trouble.make(harness)
     harness.wait(WAIT_S)
     (run,) = folder.glob("disk/troubled/*")
     said = log.read_text()
@@ -138,9 +164,7 @@ def carry_out(folder: Path, begun: list[str], name: str, moment: str, trouble: C
             p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted((run / "steps/00").iterdir())
         },
         "logs": [path for path in named if (folder / path).is_file()],
-        "left": [
-            p.info["cmdline"] for p in psutil.process_iter(["cmdline", "name"]) if "java" in p.info["name"]
-        ],
+        "left": servers_left(),
     }
 
 
@@ -153,21 +177,21 @@ def main() -> None:
     begun = [str(folder / "troubled.yaml"), "--runs", str(disk.folder)]
     second = "step 2/2 spec-1/2x2@50"
     zookeeper = "org.apache.storm.shade.org.apache.zookeeper.server.quorum.QuorumPeerMain"
-    troubles: dict[str, tuple[str, Callable[[], None]]] = {
-        "kafka": ("measure", lambda: kill("kafka.Kafka")),
-        "nimbus": ("rebalance", lambda: kill("org.apache.storm.daemon.nimbus.Nimbus")),
-        "worker": ("submit", lambda: take_the_free_slot(taken)),
-        "disk": ("measure", disk.fill),
-        "zookeeper": ("measure", lambda: kill(zookeeper)),
-        "supervisor": ("measure", lambda: kill("org.apache.storm.daemon.supervisor.Supervisor")),
-        "generator": ("measure", lambda: kill_own("generator")),
-        "receiver": ("measure", lambda: kill_own("receiver")),
-        "none": ("measure", lambda: None),
+    troubles = {
+        "kafka": Trouble("measure", lambda _: kill("kafka.Kafka")),
+        "nimbus": Trouble("rebalance", lambda _: kill("org.apache.storm.daemon.nimbus.Nimbus")),
+        "worker": Trouble("submit", lambda _: take_the_free_slot(taken)),
+        "disk": Trouble("measure", lambda _: disk.fill()),
+        "zookeeper": Trouble("measure", lambda _: kill(zookeeper)),
+        "supervisor": Trouble("measure", lambda _: kill("org.apache.storm.daemon.supervisor.Supervisor")),
+        "generator": Trouble("measure", lambda _: kill_own("generator")),
+        "receiver": Trouble("measure", lambda _: kill_own("receiver")),
+        "run": Trouble("measure", kill_whole, own_sandbox=True),
+        "none": Trouble("measure", lambda _: None),
     }
     ended = []
     for name in sys.argv[2:]:
-        phase, trouble = troubles[name]
-        ended.append(carry_out(folder, begun, name, f"{second} {phase}", trouble))
+        ended.append(carry_out(folder, begun, name, second, troubles[name]))
         begun = ["--resume", str(folder / str(ended[0]["run"]))]
         disk.free()
         while taken:
