@@ -5,7 +5,10 @@ Messages come every 25 ms; how long something stood still is what interval.json 
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +26,7 @@ from harness.analysis.spark.inputs import read_raw
 from harness.backends.local.cluster import LocalCluster
 from harness.backends.metrics.rows import MetricRows
 from harness.experiments.contracts import Progress
+from harness.machine import servers
 from harness.runs import FaultMade, Run, read_table
 
 pytestmark = pytest.mark.system
@@ -39,8 +43,36 @@ FAULTS: dict[int, dict[str, object]] = {
 """By step; the first has none, as its spouts have to join their consumer group first."""
 if no_clocks := clocks_obstacle():
     del FAULTS[SKEWED]
+BESIDE = GENERATOR
+"""The step beside which a cluster comes up; what it is about is a process that stands still anyway."""
 LOST_S = 4.0
 """How long the store of metrics takes all that it is sent, and keeps nothing; from the interval's start."""
+
+
+class ClusterBeside:
+    """``harness cluster up`` beside a run, with a cache of its own: it is nobody's cluster."""
+
+    def __init__(self, folder: Path) -> None:
+        cache = folder / "cache" / servers.cache_folder().name
+        cache.mkdir(parents=True)
+        (cache / "servers").symlink_to(servers.cache_folder() / "servers")
+        self._environment = {**os.environ, "XDG_CACHE_HOME": str(cache.parent)}
+        self.pid = 0
+
+    def start(self) -> None:
+        """Begin to bring it up, if that was not done."""
+        if not self.pid:
+            self._up = self._harness("up", "--nodes", "1", "--slots-per-node", "1")
+            self.pid = self._up.pid
+
+    def end(self) -> None:
+        """Wait until it is up, and take it down."""
+        assert self._up.wait() == 0
+        assert self._harness("down").wait() == 0
+
+    def _harness(self, *words: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "harness", "cluster", *words]
+        return subprocess.Popen(command, env=self._environment)
 
 
 class Faulty:
@@ -50,6 +82,7 @@ class Faulty:
         faults = [[FAULTS[step]] if step in FAULTS else [] for step in range(KILLED + 1)]
         plan = [{"executors": 1, "workers": 2, "faults": of_step} for of_step in faults]
         self._lost_until_s = 0.0
+        self.beside = ClusterBeside(folder)
         keep = MetricRows.add
 
         def keep_or_lose(rows: MetricRows, body: str, ns_per_unit: int) -> list[str]:
@@ -62,6 +95,10 @@ class Faulty:
     def _watch(self, now: Progress) -> None:
         if now.step == LOST and now.phase == "measure" and not self._lost_until_s:
             self._lost_until_s = time.monotonic() + LOST_S
+        if now.step == BESIDE and now.phase == "burn-in":
+            self.beside.start()  # four servers take longer than the burn-in
+        if now.step == BESIDE and now.phase == "done":
+            self.beside.end()
 
     def fault(self, step: int) -> FaultMade:
         """The fault that was made in a step."""
@@ -109,6 +146,18 @@ def test_a_generator_that_stands_still_makes_the_step_invalid_with_the_number(
     stood_ms = (made.until_ns - made.at_ns) / 1e6
     assert latest_ms >= stood_ms - 1000 / RATE_TPS - 20
     figure(f"{stood_ms:.0f} ms: {latest_ms:.0f} ms late")
+
+
+def test_a_cluster_that_comes_up_beside_a_run_makes_its_step_invalid(
+    faulty: Faulty, figure: Callable[[str], None]
+) -> None:
+    """``harness cluster up``, which no lock refuses, as it measures nothing."""
+    steps = read_raw(faulty.run.path).steps
+    told = {s.index: STEP_CHECKS["alone"](s, Samples(values=100)) for s in steps}
+    said = f"another cluster came up on this machine in the interval (process {faulty.beside.pid})"
+    assert told[BESIDE] == ("invalid", said)
+    assert {status for step, (status, _) in told.items() if step != BESIDE} == {"valid"}
+    figure(f"one of {len(told)} steps: {said.partition(' (')[0]}")
 
 
 def test_metrics_that_a_store_took_and_lost_are_named(faulty: Faulty, figure: Callable[[str], None]) -> None:
