@@ -18,11 +18,22 @@ from harness.storm import capturing
 
 def carry_out(settings: Mapping[str, object], cluster: LocalCluster, folder: Path, watch: Watcher) -> Run:
     """Measure every step and return the run."""
+    experiment, run = begun(settings, cluster, folder)
+    go_on(experiment, run, cluster, NamedSubmission(experiment.name, folder / "submission", 0), watch)
+    return run
+
+
+def begun(settings: Mapping[str, object], cluster: LocalCluster, folder: Path) -> tuple[Experiment, Run]:
+    """Return an experiment and its run, of which nothing is measured yet."""
     experiment = capturing.known(Experiment.model_validate(settings), cluster.homes, jars())
-    name = experiment.name
-    run = measured_with.kept(Run.create(folder, name, files(experiment), environment()), experiment)
+    run = Run.create(folder, experiment.name, files(experiment), environment())
+    return experiment, measured_with.kept(run, experiment)
+
+
+def go_on(
+    experiment: Experiment, run: Run, cluster: LocalCluster, submission: NamedSubmission, watch: Watcher
+) -> None:
+    """Measure the steps that a run does not have yet; its topology stays where one cannot be measured."""
     stores = access(experiment).stores()
-    submission = NamedSubmission(name, folder / "submission", first_id=0)
     topology = carry_out_on(experiment, run, cluster, submission, stores, watch)
     cluster.nimbus.kill(topology)
-    return run
