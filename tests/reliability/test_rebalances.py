@@ -95,7 +95,7 @@ def test_a_rebalance_that_is_half_applied_names_the_worker_that_never_came(
         ended = troubled.meets(stop_the_other_supervisor)
         plan, after = troubled.plan(), count_starts(cluster)
         (came,) = (label for label, starts in after.items() if starts > before[label])
-        (never,) = ({worker.label for worker in plan.workers} - {came})
+        (never,) = {worker.label for worker in plan.workers} - {came}
         assert (after[came], after[never]) == (before[came] + 1, before[never])
     cluster.nimbus.kill(troubled.name)
     node, port = never.split(":")
