@@ -19,6 +19,7 @@ import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
 from types import FrameType
@@ -135,7 +136,10 @@ shared_loopback_option = click.option(
     help="Without a private network, run all the same: every user of this machine can reach Nimbus.",
 )
 step_option = click.option(
-    "--step", type=int, metavar="N", help="The measured step to start from (default: the first)."
+    "--step",
+    type=int,
+    metavar="N",
+    help="The measured step to start from (default: the one nearest to what is proposed).",
 )
 """This option and ``rate_option`` are of ``open_measured_step``."""
 rate_option = click.option(
@@ -184,33 +188,65 @@ def require_tools() -> None:
             raise MissingTool(f"{finding.name}: {finding.detail}", finding.mend)
 
 
-def open_measured_step(path: Path, step: int | None, rate: float | None) -> tuple[int, Observation, float]:
-    """Return the step of a run that proposals start from, as a model sees it, and the rate to propose for.
+@dataclass(frozen=True)
+class OpenedStep:
+    """A measured step that proposals start from.
+
+    Attributes
+    ----------
+    number : int
+    source : Observation
+        The step as a model sees it.
+    rate_tps : float
+        Messages a second to propose for.
+    chosen : mapping, optional
+        How it was chosen, as ``--json`` has it; None where it was asked for.
+    """
+
+    number: int
+    source: Observation
+    rate_tps: float
+    chosen: Mapping[str, object] | None
+
+
+def open_measured_step(
+    path: Path, step: int | None, rate: float | None, workers: int | None = None
+) -> OpenedStep:
+    """Return the step of a run that proposals start from; where it is chosen here, it is named.
 
     Parameters
     ----------
     path : Path
         Run directory.
     step : int, optional
-        Default: the first that is finished.
+        Default: the one nearest to what is proposed, the first of several.
     rate : float, optional
         Messages a second; default: the step's.
+    workers : int, optional
+        That are proposed.
 
     Raises
     ------
     UsageError
         When it is no run, no step or not that one is finished, or the rate is no number.
     """
+    from harness.app.nearest_step import choose_step, usable_steps
     from harness.app.opened_run import load_run
+    from harness.schedulers.plan_distance import PlanWanted
 
     if rate is not None and not math.isfinite(rate):
         raise UsageError(f"--rate {rate}: not a number of messages a second")
     run = load_run(path)
     if run.steps.empty:
         raise UsageError(f"{path}: no finished step", "measure it with harness run --resume")
-    step = int(run.steps.index[0]) if step is None else step
+    chosen = None
+    if step is None:
+        wanted = PlanWanted(workers=workers, rate_tps=rate)
+        choice = choose_step(run.run, dict.fromkeys(usable_steps(run.run), wanted))
+        err.print(choice.text, highlight=False, soft_wrap=True)
+        step, chosen = choice.step, choice.as_json()
     source = run.observation(step)
-    return step, source, source.rate_tps if rate is None else rate
+    return OpenedStep(step, source, source.rate_tps if rate is None else rate, chosen)
 
 
 def rounded(value: float | None) -> str:

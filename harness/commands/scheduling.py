@@ -109,18 +109,19 @@ def schedule(  # noqa: PLR0913 (an argument an option)
     }
     if write is not None and len(schedulers) != 1:
         raise UsageError("--write takes the plan of one scheduler", "name it with --scheduler")
-    step, source, rate_tps = open_measured_step(run_path, step, rate)
+    opened = open_measured_step(run_path, step, rate, workers)
+    source = opened.source
     configuration = source.plan.configuration()
     if workers is not None:
         configuration = configuration.model_copy(update={"workers": workers})
     there = source.plan.nodes if nodes is None else _nodes_of(nodes)
-    table = PlacementTable(source, configuration, there, rate_tps, executors, workers)
+    table = PlacementTable(source, configuration, there, opened.rate_tps, executors, workers)
     err.print(f"asking {', '.join(schedulers)}", highlight=False, soft_wrap=True)
     proposals = table.propose(schedulers)
     as_it_is = table.as_measured()
     latency = as_it_is.latency.removesuffix("_ms").replace("_", " ")
     shown = Table(
-        title=f"step {step} at {table.rate_tps:.4g} messages/s; {latency} as the composite model predicts it",
+        title=f"step {opened.number} at {table.rate_tps:.4g} messages/s; {latency} as the composite model predicts it",
         title_justify="left",
         box=None,
         pad_edge=False,
@@ -139,7 +140,8 @@ def schedule(  # noqa: PLR0913 (an argument an option)
             raise UsageError(f"--write {write}: {only.scheduler} has no plan: {only.reason}")
         write.write_text(placement_text(only.placement))
         click.echo(f"written: {write}")
-    finish(as_json, {"step": step, "proposals": [p.as_json() for p in proposals]})
+    said = {"step": opened.number, "nearest": opened.chosen}
+    finish(as_json, {**said, "proposals": [p.as_json() for p in proposals]})
 
 
 @click.command()
@@ -190,19 +192,21 @@ def advise(  # noqa: PLR0913 (an argument an option)
     from harness.schedulers.side_by_side import PlacementTable
 
     target = _target(wanted)
-    step, source, rate_tps = open_measured_step(run_path, step, rate)
-    table = PlacementTable(source, source.plan.configuration(), source.plan.nodes, rate_tps)
+    opened = open_measured_step(run_path, step, rate)
+    plan = opened.source.plan
+    table = PlacementTable(opened.source, plan.configuration(), plan.nodes, opened.rate_tps)
     schedulers = {name: make_scheduler(name) for name in SCHEDULERS}
     err.print(f"searching counts, then asking {', '.join(schedulers)}", highlight=False, soft_wrap=True)
     try:
         found = advising.advise(table, target, schedulers, max_executors, max_workers)
     except SchedulerDeclined as why:
-        raise UsageError(f"step {step} of {run_path} cannot be advised on: {why}") from None
+        raise UsageError(f"step {opened.number} of {run_path} cannot be advised on: {why}") from None
     _advise(found)
     if write is not None:
         write.write_text(placement_text(found.best.proposal.placement))
         click.echo(f"written: {write}")
-    finish(as_json, {"step": step, **found.as_json()}, status=0 if found.best.keeps else 3)
+    said = {"step": opened.number, "nearest": opened.chosen}
+    finish(as_json, {**said, **found.as_json()}, status=0 if found.best.keeps else 3)
 
 
 def _target(text: str) -> LatencyTarget:

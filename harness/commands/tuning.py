@@ -75,10 +75,11 @@ def tune(
     parameters = tuner_parameters(options, asked)
     for name in asked:
         make_tuner(name, parameters[name])  # a mistake is said before a run is read
-    step, source, rate_tps = open_measured_step(run_path, step, rate)
+    opened = open_measured_step(run_path, step, rate)
+    step, source = opened.number, opened.source
     known = measured_parameters(Run(run_path), source.settings)
     tuners = {name: make_tuner(name, {**known.get(name, {}), **parameters[name]}) for name in asked}
-    table = TuningTable(source, rate_tps)
+    table = TuningTable(source, opened.rate_tps)
     proposals = []
     for name, tuner in tuners.items():
         err.print(f"asking {name}", highlight=False)
@@ -122,7 +123,7 @@ def tune(
                 click.echo(f"{p.proposal.tuner}: {shortened(reason)}")
     for p in proposals if explain else ():
         _explain(p.proposal)
-    finish(as_json, {"step": step, "proposals": [p.as_json() for p in proposals]})
+    finish(as_json, {"step": step, "nearest": opened.chosen, "proposals": [p.as_json() for p in proposals]})
 
 
 def tuner_parameters(options: Iterable[str], tuners: Iterable[str]) -> dict[str, dict[str, object]]:

@@ -190,8 +190,11 @@ class Jobs:
                 raise UnknownName(kind, name, list(known))
         experiment, _, start = asked.run.rpartition("/")
         run = self._index.run(experiment, start)
-        step = _finished(run, asked.step)
-        command = _harness(asked.kind, str(run.path), "--step", str(step), "--json")
+        finished = run.finished_steps
+        if not finished or (asked.step is not None and asked.step not in finished):
+            raise UnknownName("step", str(asked.step), [str(n) for n in finished])
+        command = _harness(asked.kind, str(run.path), "--json")
+        command += [] if asked.step is None else ["--step", str(asked.step)]
         for name in names:
             command += [f"--{kind}", name]
         return [*command, "--rate", repr(asked.rate_tps)] if asked.rate_tps else command
@@ -234,14 +237,6 @@ def shipped() -> dict[str, Path]:
         for path in sorted(folder.rglob("*.yaml")):
             found.setdefault(str(path.relative_to(folder).with_suffix("")), path)
     return found
-
-
-def _finished(run: Run, step: int | None) -> int:
-    finished = run.finished_steps
-    chosen = finished[-1] if step is None and finished else step
-    if chosen not in finished:
-        raise UnknownName("step", str(chosen), [str(n) for n in finished])
-    return int(str(chosen))
 
 
 def _harness(*arguments: str) -> list[str]:

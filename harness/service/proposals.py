@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from harness.app.nearest_step import choose_step, usable_steps
 from harness.app.submitted.folder import SubmittedTopology
 from harness.app.submitted.live_rows import LiveRows
 from harness.app.submitted.plan_file import differences
@@ -12,6 +13,7 @@ from harness.plans import Executor, PhysicalPlan, Worker
 from harness.protocols import Observation, Proposal
 from harness.runs import Run
 from harness.schedulers import SCHEDULERS, make_scheduler
+from harness.schedulers.plan_distance import PlanWanted
 from harness.schedulers.side_by_side import PlacementTable
 from harness.service.answers import ForecastRate, FutureAsked, PackingPlan, ProposalAsked
 from harness.service.live_topology import observe_of
@@ -54,13 +56,43 @@ def predict_proposed(run: Run, step: int | None, asked: ProposalAsked) -> dict[s
     UnusablePlan
         When the placement is no plan of the topology, or it is asked from another plan than the step's.
     """
-    chosen = step_of(run, step)
+    if step is None:
+        choice = choose_step(run, _possible(run, asked))
+        chosen, named = choice.step, choice.as_json()
+    else:
+        chosen, named = step_of(run, step), None
     with computing:
         observed = observation_of(run.path, chosen)
         if asked.source is not None and (other := differences(asked.source, observed.plan)):
             raise UnusablePlan(f"from: step {chosen} had another plan: {other}", "leave it out")
         answer = predict_observed(observed, asked)
-    return {"run": address(run), "step": chosen, **answer}
+    return {"run": address(run), "step": chosen, "nearest": named, **answer}
+
+
+def _possible(run: Run, asked: ProposalAsked) -> dict[int, PlanWanted]:
+    """Return the steps that a proposal may be predicted from, the last first, and what is proposed.
+
+    Raises
+    ------
+    UnusablePlan
+        When a placement is no plan of any of them, or none had the plan that is asked from; of the last.
+    """
+    possible: dict[int, PlanWanted] = {}
+    refusals: list[UnusablePlan] = []
+    for step in reversed(usable_steps(run)):
+        plan = run.plan(step).start
+        if asked.source is not None and (other := differences(asked.source, plan)):
+            refusals.append(UnusablePlan(f"from: step {step} had another plan: {other}", "leave it out"))
+            continue
+        try:
+            there = None if asked.placement is None else placed(plan, asked.placement)
+        except UnusablePlan as refusal:
+            refusals.append(refusal)
+        else:
+            possible[step] = PlanWanted(placed=there, rate_tps=asked.rate_tps)
+    if not possible:
+        raise refusals[0]
+    return possible
 
 
 def predict_left(topology: SubmittedTopology, rows: LiveRows, asked: ProposalAsked) -> dict[str, object]:

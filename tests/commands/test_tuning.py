@@ -29,7 +29,7 @@ def last(stdout: str) -> dict[str, Any]:
 
 
 def test_proposals_stand_side_by_side_and_the_last_line_has_all_of_them() -> None:
-    status, stdout, stderr = tune(RAMP, "--rate", "225", "--json")
+    status, stdout, stderr = tune(RAMP, "--step", "0", "--rate", "225", "--json")
     assert status == 0
     assert "step 0 for 225 messages/s" in stdout
     assert stderr.splitlines() == [f"asking {name}" for name in TUNERS]
@@ -37,8 +37,8 @@ def test_proposals_stand_side_by_side_and_the_last_line_has_all_of_them() -> Non
     assert "spout:2 bolt-a:3 bolt-b:1 sender:1" in row
     assert "saturated" in next(line for line in stdout.splitlines() if line.startswith("(step 0 as it is)"))
     found = last(stdout)
-    assert list(found) == ["exit_status", "step", "proposals"]
-    assert (found["exit_status"], found["step"]) == (0, 0)
+    assert list(found) == ["exit_status", "step", "nearest", "proposals"]
+    assert (found["exit_status"], found["step"], found["nearest"]) == (0, 0, None)
     assert [p["tuner"] for p in found["proposals"]] == ["aeolus", "ds2", "flink", "model-guided"]
     for proposal in found["proposals"]:
         assert list(proposal) == [
@@ -61,6 +61,16 @@ def test_proposals_stand_side_by_side_and_the_last_line_has_all_of_them() -> Non
         assert proposal["predicted"]["throughput_tps"] == 225
     by_tuner = {p["tuner"]: p["predicted"]["mean_ms"] for p in found["proposals"]}
     assert by_tuner["model-guided"] < by_tuner["ds2"]
+
+
+def test_without_a_step_the_one_nearest_to_the_rate_is_taken_and_named() -> None:
+    """Step 1 was measured at 150 messages/s, its neighbours at 100 and 185."""
+    status, stdout, stderr = tune(RAMP, "--rate", "150", "--tuner", "ds2", "--json")
+    assert status == 0
+    found = last(stdout)
+    assert (found["step"], found["nearest"]["step"]) == (1, 1)
+    assert found["nearest"]["distance"] == found["nearest"]["rate"] < 0.01
+    assert stderr.splitlines()[0] == found["nearest"]["why"]
 
 
 def test_decisions_are_explained_one_by_one() -> None:
