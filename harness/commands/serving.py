@@ -36,13 +36,20 @@ ARCHIVE = Path("reports/runs")
     show_default=True,
     help="Where folders of submitted topologies are.",
 )
+@click.option(
+    "--cluster",
+    "cluster_named",
+    metavar="FILE|MAPPING",
+    help="{kind: running, ...}: its Nimbus is asked for plans in force, and who nobody here knows.",
+)
 @click.option("--notify", metavar="URL", help="Gets each alert of a submitted topology, once an event.")
 @click.option("--demo", is_flag=True, help="A simulated run, live, beside the runs that there are.")
-def serve(
+def serve(  # noqa: PLR0913 (an argument an option)
     folders: tuple[Path, ...],
     port: int,
     jobs: Path | None,
     submitted: Path,
+    cluster_named: str | None,
     notify: str | None,
     demo: bool,
 ) -> None:
@@ -54,6 +61,7 @@ def serve(
     \b
     harness serve
     harness serve --runs runs --port 9000
+    harness serve --cluster cluster.yaml
     harness serve --demo
     """
     for folder in folders:  # before imports that take seconds
@@ -62,6 +70,12 @@ def serve(
     from harness.service.server import HOST, listen
     from harness.service.server import serve as serve_until_told
 
+    cluster = None
+    if cluster_named is not None:
+        from harness.app.submitted.asked_cluster import AskedCluster
+        from harness.app.submitted.cluster_named import read_cluster
+
+        cluster = AskedCluster(read_cluster(cluster_named))
     given = list(folders) or [Path("runs"), ARCHIVE]
     with ExitStack() as stack:
         listening = stack.enter_context(listen(port))
@@ -74,7 +88,7 @@ def serve(
             given.append(place)
         address = f"http://{HOST}:{listening.getsockname()[1]}/"
 
-        application = create_application(given, jobs, submitted=submitted)
+        application = create_application(given, jobs, submitted=submitted, cluster=cluster)
         if notify is not None:
             from harness.service.notifying import Notifier
 

@@ -80,18 +80,21 @@ SpoutTraffic = dict[str, dict[str, Annotated[float, Field(ge=0, allow_inf_nan=Fa
 
 
 class CurrentAnswer(BaseModel):
-    """Performance of a topology in a measured step, or at another rate.
+    """Performance of a topology in a measured step or its last minutes, or at another rate.
 
     Attributes
     ----------
+    run, step, submitted : optional
+        A step of a run, or a submitted topology.
     rate_tps : float
         Messages a second that the answer is for.
     measured_mean_ms : float, optional
-        Of the step; None at another rate.
+        Of a step its leading latency, of a submitted topology from emit to ack; None at another rate.
     """
 
-    run: str
-    step: int
+    run: str | None = None
+    step: int | None = None
+    submitted: str | None = None
     rate_tps: float
     tasks: list[TaskPerformance]
     latency: list[LatencyAnswer]
@@ -174,8 +177,8 @@ class PackingPlan(BaseModel):
 
     Attributes
     ----------
-    run : str
-    step : int
+    run, step, submitted : optional
+        A step of a run, or a submitted topology.
     rate_tps : float
         Messages a second that the plan is proposed for.
     forecast : ForecastRate, optional
@@ -183,8 +186,9 @@ class PackingPlan(BaseModel):
     current, proposed : mapping
     """
 
-    run: str
-    step: int
+    run: str | None = None
+    step: int | None = None
+    submitted: str | None = None
     rate_tps: float
     forecast: ForecastRate | None = None
     current: dict[str, object]

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -30,6 +31,9 @@ from harness.service.rest import rest
 from harness.service.run_index import RunIndex, UnknownName
 from harness.service.templates import error_page
 
+if TYPE_CHECKING:
+    from harness.app.submitted.asked_cluster import AskedCluster
+
 logger = logging.getLogger(__name__)
 
 STATUS: tuple[tuple[type[HarnessError], int], ...] = (
@@ -46,7 +50,11 @@ JOBS = ".jobs"
 
 
 def create_application(
-    folders: Sequence[Path], jobs: Path | None = None, token: str = "", submitted: Path = DEFAULT_FOLDER
+    folders: Sequence[Path],
+    jobs: Path | None = None,
+    token: str = "",
+    submitted: Path = DEFAULT_FOLDER,
+    cluster: AskedCluster | None = None,
 ) -> FastAPI:
     """Return the application over the runs below some folders.
 
@@ -63,6 +71,8 @@ def create_application(
         What a request that starts something has to bring; drawn where it is empty.
     submitted : Path
         Where folders of submitted topologies are; one that is not there yet holds none.
+    cluster : AskedCluster, optional
+        Asked for topologies that nobody here knows, and for the plans in force of those submitted to it.
     """
     application = FastAPI(
         title="storm-harness",
@@ -79,6 +89,7 @@ def create_application(
     application.state.stopping = False
     application.state.submitted = submitted
     application.state.live = LiveMetrics()
+    application.state.cluster = cluster
     application.state.model = ModelLoading(load_model)
     application.include_router(rest)
     application.include_router(health)

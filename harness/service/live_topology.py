@@ -110,7 +110,7 @@ def view_live(topology: SubmittedTopology, live: LiveRows) -> LiveView:
     newest_ms = int(pc.max(rows["bucket_end_ms"]).as_py())
     if live.span.until_ms - newest_ms > SILENT_S * 1e3:
         troubles.append(f"no metrics for {(live.span.until_ms - newest_ms) / 1e3:.0f} s: is it active?")
-    if _moved(kept.plan, rows, newest_ms):
+    if moved_elsewhere(kept.plan, rows, newest_ms):
         troubles.append("executors are not where the kept plan has them: somebody changed it")
     bucket_s = float(topology.experiment.measure.bucket_s)
     span = RowSpan(max(live.span.since_ms, kept.at_epoch_ms), newest_ms)
@@ -248,7 +248,7 @@ def _last_elsewhere_ms(plan: PhysicalPlan, table: pa.Table) -> int:
     return int(rows["bucket_end_ms"][elsewhere].max()) if elsewhere.any() else 0
 
 
-def _moved(plan: PhysicalPlan, rows: pa.Table, newest_ms: int) -> bool:
+def moved_elsewhere(plan: PhysicalPlan, rows: pa.Table, newest_ms: int) -> bool:
     """Return True where the newest reports come from other workers than a plan's."""
     newest = _of_span(rows, RowSpan(newest_ms - round(SILENT_S * 1e3), newest_ms)).sort_by("bucket_end_ms")
     tasks, workers = newest["task"].to_pylist(), newest["worker"].cast(pa.string()).to_pylist()

@@ -1,4 +1,4 @@
-"""Plans proposed for a topology that runs here know: a client's, a scheduler's, a tuner's."""
+"""Plans proposed for a topology: a client's, a scheduler's, a tuner's."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from harness.schedulers import SCHEDULERS, make_scheduler
 from harness.schedulers.plan_distance import PlanWanted
 from harness.schedulers.side_by_side import PlacementTable
 from harness.service.answers import ForecastRate, FutureAsked, PackingPlan, ProposalAsked
+from harness.service.asked import AskedTopology
 from harness.service.live_topology import observe_of
 from harness.service.questions import (
     address,
@@ -95,15 +96,23 @@ def _possible(run: Run, asked: ProposalAsked) -> dict[int, PlanWanted]:
     return possible
 
 
-def predict_left(topology: SubmittedTopology, rows: LiveRows, asked: ProposalAsked) -> dict[str, object]:
+def predict_left(
+    topology: SubmittedTopology, rows: LiveRows, asked: ProposalAsked, running: PhysicalPlan | None = None
+) -> dict[str, object]:
     """Answer the same of a submitted topology, from its last minutes.
+
+    Parameters
+    ----------
+    running : PhysicalPlan, optional
+        The plan in force, where it is not the kept one; who asks may say another.
 
     Raises
     ------
     UsageError
         When its spouts emitted nothing in them, or a placement is no plan of it.
     """
-    running = None if asked.source is None else placed(topology.plan.plan, asked.source, "from")
+    if asked.source is not None:
+        running = placed(topology.plan.plan, asked.source, "from")
     with computing:
         answer = predict_observed(observe_of(topology, rows, running=running), asked)
     return {"submitted": topology.name, **answer}
@@ -153,13 +162,12 @@ class NoForecast(HarnessError):
     """There is no forecast of a topology's traffic, so that no plan fits it."""
 
 
-def pack_current(run: Run, step: int | None, tuner: str) -> PackingPlan:
+def pack_current(topology: AskedTopology, tuner: str) -> PackingPlan:
     """Propose a plan for the rate that was measured."""
-    said = predict_proposed(run, step, ProposalAsked.model_validate({"tuner": tuner}))
-    return PackingPlan.model_validate(said)
+    return _pack(topology, topology.observe(), ProposalAsked(tuner=tuner))
 
 
-def pack_future(run: Run, step: int | None, tuner: str, future: FutureAsked) -> PackingPlan:
+def pack_future(topology: AskedTopology, tuner: str, future: FutureAsked) -> PackingPlan:
     """Propose a plan for a quantile of the traffic that is forecast.
 
     Raises
@@ -167,9 +175,8 @@ def pack_future(run: Run, step: int | None, tuner: str, future: FutureAsked) -> 
     NoForecast
         When the forecaster declines.
     """
-    chosen = step_of(run, step)
     answers = forecast_traffic(
-        run, chosen, [future.model], future.source_hours, future.future_mins, future.bucket_s
+        topology, [future.model], future.source_hours, future.future_mins, future.bucket_s
     )
     answer = answers[future.model]
     level = "median" if future.quantile_pct == 50 else f"{future.quantile_pct}-quantile"
@@ -178,17 +185,24 @@ def pack_future(run: Run, step: int | None, tuner: str, future: FutureAsked) -> 
     )
     if not emitted_tps > 0:
         raise NoForecast(f"{future.model}: {answer.reason or 'it foresees no traffic'}")
+    source = topology.observe()
     with computing:
-        source = observation_of(run.path, chosen)
         rate_tps = source.rate_tps * emitted_tps / measured_emits_tps(source)
-    said = predict_proposed(run, chosen, ProposalAsked(tuner=tuner, rate_tps=rate_tps))
     made = ForecastRate(
         model=future.model,
         quantile_pct=future.quantile_pct,
         future_mins=future.future_mins,
         rate_tps=rate_tps,
     )
-    return PackingPlan.model_validate({**said, "forecast": made})
+    return _pack(topology, source, ProposalAsked(tuner=tuner, rate_tps=rate_tps), made)
+
+
+def _pack(
+    topology: AskedTopology, source: Observation, asked: ProposalAsked, forecast: ForecastRate | None = None
+) -> PackingPlan:
+    with computing:
+        said = predict_observed(source, asked)
+    return PackingPlan.model_validate({**topology.named, **said, "forecast": forecast})
 
 
 _DIGITS = 10

@@ -1,4 +1,4 @@
-"""Caladrius's questions of a topology that runs here know: its traffic to come, and how it performs."""
+"""Caladrius's questions of a topology: its traffic to come, and how it performs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from types import MappingProxyType
 import numpy as np
 
 from harness.analysis.judge.predicting import ask, observation, reader
-from harness.app.forecasting import read_subjects
 from harness.errors import UsageError
 from harness.experiments.loading import load
 from harness.forecasts import FORECASTERS
@@ -30,6 +29,7 @@ from harness.service.answers import (
     TaskPerformance,
     TrafficForecast,
 )
+from harness.service.asked import AskedTopology
 from harness.service.run_index import UnknownName
 
 ALL = "all"
@@ -76,21 +76,18 @@ def step_of(run: Run, step: int | None) -> int:
 
 
 def forecast_traffic(
-    run: Run,
-    step: int | None,
+    topology: AskedTopology,
     models: Sequence[str],
     source_hours: float,
     future_mins: float,
     bucket_s: float,
 ) -> dict[str, TrafficForecast]:
     """Forecast what each spout component and task will emit into each stream."""
-    chosen = step_of(run, step)
-    subjects = [_latest(s, source_hours * 3600) for s in read_subjects(run.path, chosen, (), bucket_s)]
+    subjects = [_latest(s, source_hours * 3600) for s in topology.histories(source_hours, bucket_s)]
     details: dict[str, str | int | float] = {
-        "run": address(run),
-        "step": chosen,
+        **topology.named,
         "history_s": max(len(s.history.rate_tps) * s.history.bucket_s for s in subjects),
-        "bucket_s": bucket_s,
+        "bucket_s": subjects[0].history.bucket_s,
         "future_mins": future_mins,
     }
     levels = tuple(p / 100 for p in PERCENTS)
@@ -135,26 +132,25 @@ def _summarise(made: Sequence[SubjectForecast], details: dict[str, str | int | f
     return answer
 
 
-def assess_current(run: Run, step: int | None, model: str) -> CurrentAnswer:
-    """Answer how a topology performs in a measured step, with the latency that a model predicts for it."""
-    chosen = step_of(run, step)
+def assess_current(topology: AskedTopology, model: str) -> CurrentAnswer:
+    """Answer how a topology performs, with the latency that a model predicts for it."""
+    source = topology.observe()
     with computing:
-        source = observation_of(run.path, chosen)
         answer = _ask(model, source, source.rate_tps)
         tasks = assess_tasks(source)
-    mean_ms = run.interval(chosen).mean_ms
-    return CurrentAnswer(
-        run=address(run),
-        step=chosen,
-        rate_tps=source.rate_tps,
-        tasks=tasks,
-        latency=_latencies(answer),
-        measured_mean_ms=mean_ms if np.isfinite(mean_ms) else None,
+    return CurrentAnswer.model_validate(
+        {
+            **topology.named,
+            "rate_tps": source.rate_tps,
+            "tasks": tasks,
+            "latency": _latencies(answer),
+            "measured_mean_ms": topology.measured_mean_ms(source),
+        }
     )
 
 
-def assess_traffic(run: Run, step: int | None, model: str, traffic: SpoutTraffic) -> CurrentAnswer:
-    """Answer how a measured step's plan would perform if its spouts emitted something else.
+def assess_traffic(topology: AskedTopology, model: str, traffic: SpoutTraffic) -> CurrentAnswer:
+    """Answer how the plan in force would perform if its spouts emitted something else.
 
     Tuples go on as measured, as Caladrius takes them to; the model says how long they are served.
 
@@ -163,19 +159,19 @@ def assess_traffic(run: Run, step: int | None, model: str, traffic: SpoutTraffic
     UnusableTraffic
         When a task is no spout's, a stream is not one of its, or nothing is emitted at all.
     """
-    chosen = step_of(run, step)
+    source = topology.observe()
     with computing:
-        source = observation_of(run.path, chosen)
         times = _times(source, traffic)
         answer = _ask(model, source, source.rate_tps * times)
         tasks = assess_tasks(source, times, _service_ms(answer))
-    return CurrentAnswer(
-        run=address(run),
-        step=chosen,
-        rate_tps=source.rate_tps * times,
-        tasks=tasks,
-        latency=_latencies(answer),
-        measured_mean_ms=None,
+    return CurrentAnswer.model_validate(
+        {
+            **topology.named,
+            "rate_tps": source.rate_tps * times,
+            "tasks": tasks,
+            "latency": _latencies(answer),
+            "measured_mean_ms": None,
+        }
     )
 
 

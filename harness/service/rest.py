@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BeforeValidator
 
 from harness.app.submitted.folder import SubmittedTopology, known
+from harness.errors import HarnessError
 from harness.runs import Run
 from harness.service.answers import (
     CurrentAnswer,
@@ -19,7 +22,11 @@ from harness.service.answers import (
     TrafficForecast,
     Troubles,
 )
+from harness.service.asked import AskedTopology
 from harness.service.run_index import RunIndex, UnknownName
+
+if TYPE_CHECKING:
+    from harness.app.submitted.asked_cluster import AskedCluster
 
 TROUBLE: dict[int | str, dict[str, object]] = {
     404: {"model": Troubles, "description": "Unknown topology, model, run or step, and those that there are"},
@@ -30,42 +37,83 @@ TROUBLE: dict[int | str, dict[str, object]] = {
 rest = APIRouter(prefix="/model", responses=TROUBLE)
 
 
-def runs_of(request: Request, topology: str) -> list[Run]:
-    """Return the runs of a topology; asked before all else, so that an unknown one is 404 in any case."""
+@dataclass(frozen=True)
+class Found:
+    """A topology that somebody knows by its name.
+
+    Attributes
+    ----------
+    name : str
+    left : SubmittedTopology, optional
+    runs : sequence of Run
+        Newest first; not looked for where the topology was submitted.
+    """
+
+    name: str
+    left: SubmittedTopology | None = None
+    runs: Sequence[Run] = ()
+
+
+class NotMeasured(HarnessError):
+    """A topology that runs, and reports no metrics to anything that is known here."""
+
+
+def find(request: Request, topology: str) -> Found:
+    """Return who knows a topology, by Storm's name too; first of all, so that an unknown one is always 404.
+
+    Raises
+    ------
+    UnknownName
+        When neither runs, nor submitted topologies, nor the cluster's Nimbus know it.
+    NotMeasured
+        When only Nimbus does.
+    ClusterError
+        When Nimbus is away.
+    """
+    submitted = known(request.app.state.submitted)
+    for name, left in submitted.items():
+        if topology in (name, left.facts.topology):
+            return Found(topology, left)
     index: RunIndex = request.app.state.index
-    return index.of_topology(topology)
+    measured = index.by_topology()
+    if topology in measured:
+        return Found(topology, runs=measured[topology])
+    cluster: AskedCluster | None = request.app.state.cluster
+    running = () if cluster is None else cluster.topologies()
+    if cluster is not None and topology in running:
+        raise NotMeasured(
+            f"topology {topology} runs on the cluster of nimbus at {cluster.address}, and reports nothing here",
+            "leave it there with harness submit, which instruments it",
+        )
+    raise UnknownName("topology", topology, sorted({*measured, *submitted, *running}))
 
 
-def run_of(
-    runs: Annotated[list[Run], Depends(runs_of)],
-    run: Annotated[str, Query(description="A run's start; the topology's newest by default.")] = "",
-) -> Run:
-    """Return the run that is asked."""
+def pick(
+    request: Request,
+    found: Annotated[Found, Depends(find)],
+    run: Annotated[
+        str, Query(description="A run's start; by default a submitted topology, or the newest run.")
+    ] = "",
+    step: Annotated[int | None, Query(description="A finished step of a run; the last by default.")] = None,
+) -> AskedTopology:
+    """Return the submitted topology of a name, or else the step that is asked."""
+    if found.left is not None and not run:
+        from harness.service.left_topology import LeftTopology
+
+        if step is not None:
+            raise UnknownName("step", str(step), ())
+        return LeftTopology(found.left, request.app.state.live, request.app.state.cluster)
+    from harness.service.measured_topology import MeasuredTopology
+
+    index: RunIndex = request.app.state.index
+    runs = found.runs or index.by_topology().get(found.name, [])
     for one in runs:
         if run in ("", one.path.name):
-            return one
+            return MeasuredTopology(one, step)
     raise UnknownName("run", run, [one.path.name for one in runs])
 
 
-def subject_of(
-    request: Request,
-    topology: str,
-    run: Annotated[
-        str, Query(description="A run's start; a submitted topology, or the newest, by default.")
-    ] = "",
-) -> Run | SubmittedTopology:
-    """Return the submitted topology of a name, which may be Storm's, or else the run that is asked."""
-    left = known(request.app.state.submitted)
-    if not run:
-        for name, one in left.items():
-            if topology in (name, one.facts.topology):
-                return one
-    return run_of(runs_of(request, topology), run)
-
-
-RunAsked = Annotated[Run, Depends(run_of)]
-SubjectAsked = Annotated[Run | SubmittedTopology, Depends(subject_of)]
-StepAsked = Annotated[int | None, Query(alias="step", description="A finished step; the last by default.")]
+TopologyAsked = Annotated[AskedTopology, Depends(pick)]
 Hours = Annotated[float, Query(gt=0, le=24 * 365, description="Of history.")]
 Minutes = Annotated[float, Query(gt=0, le=60, description="To forecast.")]
 Seconds = Annotated[float, Query(ge=1, le=3600, description="Length of a bucket.")]
@@ -107,69 +155,64 @@ def list_topology_models() -> list[ModelInfo]:
 
 @rest.get("/traffic/storm/{topology}")
 def forecast(
-    run: RunAsked,
+    topology: TopologyAsked,
     model: ModelsAsked = None,
     source_hours: Hours = 24,
     future_mins: Minutes = 30,
     metrics_sample_period: Seconds = 2,
-    step: StepAsked = None,
 ) -> dict[str, TrafficForecast]:
-    """Forecast a topology's traffic by spout component, task and stream, from a step that was measured."""
+    """Forecast a topology's traffic by spout component, task and stream, from what was measured."""
     from harness.forecasts import DEFAULT, FORECASTERS
     from harness.service import questions
 
     models = questions.named(model or [], FORECASTERS, "model", DEFAULT)
-    return questions.forecast_traffic(run, step, models, source_hours, future_mins, metrics_sample_period)
+    return questions.forecast_traffic(topology, models, source_hours, future_mins, metrics_sample_period)
 
 
 @rest.get("/topology/storm/current/{topology}")
-def assess(run: RunAsked, model: ModelsAsked = None, step: StepAsked = None) -> dict[str, CurrentAnswer]:
+def assess(topology: TopologyAsked, model: ModelsAsked = None) -> dict[str, CurrentAnswer]:
     """Say how a topology performs: service time, arrival rate and capacity by task, latencies by path."""
     from harness.models import MODELS
     from harness.service import questions
 
     models = questions.named(model or [], MODELS, "model", "composite")
-    return {name: questions.assess_current(run, step, name) for name in models}
+    return {name: questions.assess_current(topology, name) for name in models}
 
 
 @rest.post("/topology/storm/current/{topology}")
 def assess_with(
-    run: RunAsked, traffic: SpoutTraffic, model: ModelsAsked = None, step: StepAsked = None
+    topology: TopologyAsked, traffic: SpoutTraffic, model: ModelsAsked = None
 ) -> dict[str, CurrentAnswer]:
     """Say how the plan in force would perform if its spouts emitted something else, by task and stream."""
     from harness.models import MODELS
     from harness.service import questions
 
     models = questions.named(model or [], MODELS, "model", "composite")
-    return {name: questions.assess_traffic(run, step, name, traffic) for name in models}
+    return {name: questions.assess_traffic(topology, name, traffic) for name in models}
 
 
 @rest.post("/topology/storm/proposed/{topology}")
-def propose(
-    request: Request, subject: SubjectAsked, asked: ProposalAsked, step: StepAsked = None
-) -> dict[str, object]:
-    """Predict another plan of a topology, a client's or a proposed one; nothing is changed anywhere."""
-    from harness.service import proposals
+def propose(topology: TopologyAsked, asked: ProposalAsked) -> dict[str, object]:
+    """Predict another plan of a topology, a client's or a proposed one; nothing is changed anywhere.
 
-    if isinstance(subject, SubmittedTopology):
-        return proposals.predict_left(subject, request.app.state.live.rows(subject), asked)
-    return proposals.predict_proposed(subject, step, asked)
+    Of a run, where no step is asked for, the one nearest to the proposal is taken and named.
+    """
+    return topology.predict(asked)
 
 
 @rest.get("/topology/storm/packingplan/{topology}/current")
-def pack_now(run: RunAsked, tuner: TunerAsked = "ds2", step: StepAsked = None) -> PackingPlan:
+def pack_now(topology: TopologyAsked, tuner: TunerAsked = "ds2") -> PackingPlan:
     """Propose a plan for the traffic that was measured."""
     from harness.service import proposals
 
-    return proposals.pack_current(run, step, tuner)
+    return proposals.pack_current(topology, tuner)
 
 
 @rest.get("/topology/storm/packingplan/{topology}/future")
 def pack_ahead(
-    run: RunAsked,
+    topology: TopologyAsked,
     future: Annotated[FutureAsked, Depends(future_of)],
     tuner: TunerAsked = "ds2",
-    step: StepAsked = None,
 ) -> PackingPlan:
     """Propose a plan for a quantile of the traffic that is forecast."""
     from harness.forecasts import FORECASTERS
@@ -177,4 +220,4 @@ def pack_ahead(
 
     if future.model not in FORECASTERS:
         raise UnknownName("model", future.model, list(FORECASTERS))
-    return proposals.pack_future(run, step, tuner, future)
+    return proposals.pack_future(topology, tuner, future)

@@ -102,20 +102,16 @@ class RunIndex:
             raise UnknownName("run", f"{experiment}/{start}", ["/".join(name) for name in runs])
         return runs[experiment, start]
 
-    def of_topology(self, topology: str) -> list[Run]:
-        """Return the runs of a topology that have a finished step, newest first.
+    def by_topology(self) -> dict[str, list[Run]]:
+        """Return the runs that have a finished step by their topology, newest first.
 
         A topology goes by its experiment's name, as it does on a cluster.
-
-        Raises
-        ------
-        UnknownName
-            When no run is of it.
         """
-        runs = [(name, run) for (name, _), run in self.runs().items() if run.finished_steps]
-        if not (mine := [run for name, run in runs if name == topology]):
-            raise UnknownName("topology", topology, sorted({name for name, _ in runs}))
-        return mine
+        found: dict[str, list[Run]] = {}
+        for (experiment, _), run in self.runs().items():
+            if run.finished_steps:
+                found.setdefault(experiment, []).append(run)
+        return found
 
     def rows(self) -> Iterator[RunRow]:
         """Yield the table of runs, newest first; of a damaged run, what can be read."""

@@ -97,6 +97,8 @@ class Nimbus:
         How its certificate is known, and which one it is shown; without, it speaks plain Thrift.
     java_settings : Path, optional
         File of the settings of Storm's by which Java programs of this machine do the same.
+    patience_s : float
+        How long a question waits for its answer, put again meanwhile.
 
     Raises
     ------
@@ -117,11 +119,13 @@ class Nimbus:
         port: int = 6627,
         trust: Trust | None = None,
         java_settings: Path | None = None,
+        patience_s: float = PATIENCE_S,
     ) -> None:
         self.host = host
         self.port = port
         self.java_settings = java_settings
         self._trust = trust
+        self._patience_s = patience_s
 
     def cluster_summary(self) -> ClusterState:
         """Return version, supervisors and topologies."""
@@ -250,10 +254,11 @@ class Nimbus:
 
     def _question(self, ask: Callable[[NimbusService], Answer], topology: str = "") -> Answer:
         """Ask for something that may be asked twice; again, where Nimbus is too busy to answer in time."""
-        limit = time.monotonic() + PATIENCE_S
+        limit = time.monotonic() + self._patience_s
+        most_ms = min(ANSWER_TIMEOUT_MS, round(self._patience_s * 1e3))
         while True:
             try:
-                return self._ask(ask, topology, most_ms=ANSWER_TIMEOUT_MS)
+                return self._ask(ask, topology, most_ms=most_ms)
             except NimbusBusy as busy:
                 if time.monotonic() >= limit:
                     raise

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from fastapi.testclient import TestClient
-from left_running import STEP, archived, left_running
+from left_running import STEP, archived, left_running, live
 
 from harness.app.submitted.folder import KeptPlan, SubmittedTopology
 from harness.app.submitted.live_rows import LiveRows
@@ -33,14 +33,6 @@ from harness.service.proposals import UnusablePlan, predict_left, predict_propos
 @pytest.fixture(scope="module")
 def topology(tmp_path_factory: pytest.TempPathFactory) -> SubmittedTopology:
     return left_running(tmp_path_factory.mktemp("submitted"))
-
-
-def live() -> LiveRows:
-    run = archived()
-    interval = run.interval(STEP)
-    table = read_table(run.step_path(STEP) / "metrics.parquet")
-    known = pc.less_equal(table["bucket_end_ms"], interval.end_epoch_ms)  # what came after is not there yet
-    return LiveRows(table.filter(known), RowSpan(interval.start_epoch_ms - 60_000, interval.end_epoch_ms))
 
 
 def load(component: str, busy_pct: float) -> ExecutorLoad:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from harness.app.submitted.folder import SubmittedFacts, SubmittedTopology
+from harness.app.submitted.live_rows import LiveRows
+from harness.app.submitted.observing import RowSpan
 from harness.experiments.clusters import FoundNode, Running
 from harness.experiments.config import Experiment
 from harness.experiments.loading import load
-from harness.runs import Run
+from harness.runs import Run, read_table
+from harness.schemas import METRICS, Metric
 
 ARCHIVE = Path(__file__).resolve().parents[2] / "reports" / "runs"
 STEP = 0
@@ -42,3 +50,44 @@ def left_running(folder: Path, name: str = "words", url: str = "http://127.0.0.1
         settings=experiment.storm_settings(),
     )
     return SubmittedTopology.create(folder / name, experiment, facts, plan)
+
+
+def live() -> LiveRows:
+    """Return the step's metrics as the last minutes of the topology at the end of its interval."""
+    run = archived()
+    interval = run.interval(STEP)
+    table = read_table(run.step_path(STEP) / "metrics.parquet")
+    known = pc.less_equal(table["bucket_end_ms"], interval.end_epoch_ms)  # what came after is not there yet
+    return LiveRows(table.filter(known), RowSpan(interval.start_epoch_ms - 60_000, interval.end_epoch_ms))
+
+
+class ArchivedMetrics:
+    """The step's metrics in the place of ``LiveMetrics``."""
+
+    def rows(self, topology: SubmittedTopology) -> LiveRows:
+        del topology
+        return live()
+
+    def emitted(
+        self,
+        topology: SubmittedTopology,
+        components: Sequence[str],
+        since_ms: int,
+        until_ms: int,
+        bucket_s: float,
+    ) -> pa.Table:
+        del topology
+        return summed_emits(live().table, components, since_ms, until_ms, round(bucket_s * 1e3))
+
+
+def summed_emits(
+    table: pa.Table, components: Sequence[str], since_ms: int, until_ms: int, bucket_ms: int
+) -> pa.Table:
+    """Sum what components emitted over longer buckets, as ``InfluxStore.emitted`` has to."""
+    rows = table.to_pandas().astype({"component": str, "worker": str, "stream": str})
+    inside = (since_ms < rows["bucket_end_ms"]) & (rows["bucket_end_ms"] <= until_ms)
+    rows = rows[inside & (rows["measurement"] == Metric.EMITTED) & rows["component"].isin(components)]
+    rows = rows.assign(bucket_end_ms=-(-rows["bucket_end_ms"] // bucket_ms) * bucket_ms, peer="")
+    key = [name for name in METRICS.names if name != "value"]
+    summed: pd.DataFrame = rows.astype({"measurement": str, "field": str}).groupby(key)["value"].sum()
+    return pa.Table.from_pandas(summed.reset_index()[METRICS.names], METRICS, preserve_index=False)

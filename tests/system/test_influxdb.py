@@ -16,8 +16,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.compute as pc
 import pytest
 from influx_rows import EXPERIMENT, FAR_MS, SINCE_MS, bucket_of, frame, store_of
+from left_running import STEP, archived, live, summed_emits
 from ports import free_port
 
 from harness.app.campaigning import environment
@@ -96,6 +98,20 @@ def test_rows_and_texts_are_those_of_the_embedded_store(influx_server: InfluxSer
                 found_texts = sorted(store.texts(measurement, since), key=str)
                 assert found_texts == sorted(embedded.texts(measurement, since), key=str)
         assert store.texts("service", first) == []
+
+
+def test_emitted_tuples_are_summed_over_longer_buckets(influx_server: InfluxServer) -> None:
+    """Of an archived step, whose tasks report at moments of their own."""
+    table, spouts = live().table, archived().plan(STEP).start.query_plan.spouts
+    last_ms = pc.max(table["bucket_end_ms"]).as_py()
+    until_ms = last_ms - last_ms % 5_000
+    since_ms = until_ms - 40_000
+    with store_of(influx_server, "summed") as store:
+        store.write_rows(table)
+        found = store.emitted(spouts, since_ms, until_ms, 5_000)
+    expected = summed_emits(table, spouts, since_ms, until_ms, 5_000)
+    assert found.num_rows >= 8
+    pd.testing.assert_frame_equal(frame(found), frame(expected))
 
 
 def test_another_night_adds_no_series(influx_server: InfluxServer) -> None:

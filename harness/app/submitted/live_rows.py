@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -70,3 +71,23 @@ class LiveMetrics:
             while len(self._kept) > MOST_TOPOLOGIES:
                 self._kept.popitem(last=False)
             return found
+
+    def emitted(
+        self,
+        topology: SubmittedTopology,
+        components: Sequence[str],
+        since_ms: int,
+        until_ms: int,
+        bucket_s: float,
+    ) -> pa.Table:
+        """Return what components emitted in a span that may be long, summed over buckets.
+
+        Raises
+        ------
+        UsageError
+            When there is no token, or the server refuses it.
+        ClusterError
+            When the server does not answer.
+        """
+        with given_store(topology.experiment.metrics, topology.name, PATIENCE_S) as store:
+            return store.emitted(components, since_ms, until_ms, round(bucket_s * 1e3))

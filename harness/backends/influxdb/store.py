@@ -221,6 +221,39 @@ class InfluxStore:
         answer = self._query.query_raw(query, dialect=Dialect(header=True, delimiter=",", annotations=[]))
         return _table(bytes(answer.data))
 
+    def emitted(
+        self, components: Sequence[str], since_ms: int, until_ms: int, bucket_ms: int
+    ) -> pa.Table:
+        """Return the tuples that components emitted, summed over longer buckets: few rows of a long time.
+
+        Parameters
+        ----------
+        components : sequence of str
+            Whose.
+        since_ms, until_ms : int
+            As of ``rows``.
+        bucket_ms : int
+            Buckets end at whole multiples of it since the epoch.
+
+        Returns
+        -------
+        Table
+            Of schema ``harness.schemas.METRICS``, by task, worker and stream; ``peer`` is empty.
+        """
+        named = " or ".join(f"r.component == {_flux(name)}" for name in components)
+        key = ["_measurement", "_field", "component", "task", "host", "port", "stream"]
+        query = f"""
+            {self._from(since_ms, until_ms)}
+            |> filter(fn: (r) => r._measurement == {_flux(Metric.EMITTED)})
+            |> filter(fn: (r) => r._field == {_flux(MetricField.COUNT)} and ({named}))
+            |> toFloat() |> timeShift(duration: -1ms) |> group(columns: {json.dumps(key)})
+            |> aggregateWindow(every: {bucket_ms}ms, fn: sum, createEmpty: false)
+            |> group() |> keep(columns: {json.dumps(_COLUMNS)})
+            """
+        dialect = Dialect(header=True, delimiter=",", annotations=[])
+        ask = partial(self._query.query_raw, query, dialect=dialect)
+        return _table(bytes(self._patiently("read metrics", ask).data))
+
     def texts(self, measurement: str, since_ms: int) -> list[Mapping[str, object]]:
         """Return the text fields of a measurement in buckets that end after ``since_ms``, by time.
 

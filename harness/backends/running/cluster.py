@@ -32,7 +32,7 @@ from harness.machine.servers import ServerHomes
 from harness.machine.whole_files import write_atomically
 from harness.plans import WorkerNode
 from harness.schemas import METRICS
-from harness.storm.nimbus import ClusterState, Nimbus
+from harness.storm.nimbus import PATIENCE_S, ClusterState, Nimbus
 from harness.storm.running_cluster import FixedNodes, Kind, Left, UnwatchedStarts
 
 log = logging.getLogger(__name__)
@@ -68,10 +68,10 @@ class FoundCluster:
     others: tuple[str, ...]
 
 
-def nimbus_of(shape: Running) -> Nimbus:
+def nimbus_of(shape: Running, patience_s: float = PATIENCE_S) -> Nimbus:
     """Return a client of the cluster's Nimbus."""
     host, _, port = shape.nimbus.rpartition(":")
-    return Nimbus(host, int(port))
+    return Nimbus(host, int(port), patience_s=patience_s)
 
 
 def look(shape: Running, *, broker: bool = True) -> FoundCluster:

@@ -1,0 +1,119 @@
+"""A topology that was submitted to stay, answered for from what its InfluxDB has of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.app.submitted.asked_cluster import AskedCluster
+from harness.app.submitted.folder import SubmittedTopology, now_ms
+from harness.app.submitted.live_rows import LiveMetrics, LiveRows
+from harness.app.submitted.observing import RowSpan, mean_ack_ms
+from harness.app.submitted.plan_file import differences, labels
+from harness.errors import UsageError
+from harness.experiments import records
+from harness.experiments.watching import REPORTED_S
+from harness.forecasts.histories import SubjectHistory, histories_of_metrics
+from harness.plans import PhysicalPlan
+from harness.protocols import Observation
+from harness.service.answers import ProposalAsked
+from harness.service.live_topology import moved_elsewhere, observe_of
+from harness.service.proposals import predict_left
+from harness.service.questions import computing
+from harness.service.run_index import UnknownName
+
+MOST_BUCKETS = 3600
+"""Buckets of a history; a longer time has longer ones."""
+
+
+class LeftTopology:
+    """A submitted topology (``harness.service.asked.AskedTopology``).
+
+    Parameters
+    ----------
+    topology : SubmittedTopology
+    metrics : LiveMetrics
+        Where its rows are read.
+    cluster : AskedCluster, optional
+        Its cluster, asked for the plan in force; without, that is the kept plan.
+    """
+
+    def __init__(
+        self, topology: SubmittedTopology, metrics: LiveMetrics, cluster: AskedCluster | None
+    ) -> None:
+        self._topology = topology
+        self._metrics = metrics
+        self._cluster = cluster
+
+    @property
+    def named(self) -> Mapping[str, str | int]:
+        """The folder's name."""
+        return {"submitted": self._topology.name}
+
+    def observe(self) -> Observation:
+        """Return the last minutes of the plan in force.
+
+        Raises
+        ------
+        UnknownName
+            When its cluster does not run it any more.
+        UsageError
+            When spouts emitted nothing, or somebody changed the plan and no cluster is asked for it.
+        ClusterError
+            When InfluxDB or Nimbus is away.
+        """
+        rows, running = self._in_force()
+        with computing:
+            return observe_of(self._topology, rows, running=running)
+
+    def measured_mean_ms(self, source: Observation) -> float | None:
+        """Return the mean time from emit to ack."""
+        return mean_ack_ms(pa.Table.from_pandas(source.metrics[["measurement", "field", "value"]]))
+
+    def histories(self, source_hours: float, bucket_s: float) -> Sequence[SubjectHistory]:
+        """Return what spouts emitted since the topology is up, at most so many hours.
+
+        Buckets are whole multiples of those that are reported, and longer than asked where there would be
+        more than ``MOST_BUCKETS``.
+        """
+        topology, reported_s = self._topology, float(self._topology.experiment.measure.bucket_s)
+        until_ms = now_ms() - round((reported_s + REPORTED_S) * 1e3)
+        since_ms = max(until_ms - round(source_hours * 3_600_000), topology.facts.at_epoch_ms)
+        least_s = max(bucket_s, (until_ms - since_ms) / 1e3 / MOST_BUCKETS)
+        bucket_s = reported_s * math.ceil(least_s / reported_s)
+        until_ms -= until_ms % round(bucket_s * 1e3)
+        spouts = topology.plan.plan.query_plan.spouts
+        rows = self._metrics.emitted(topology, spouts, since_ms, until_ms, bucket_s)
+        return histories_of_metrics(rows.to_pandas(), spouts, since_ms, until_ms, bucket_s)
+
+    def predict(self, asked: ProposalAsked) -> dict[str, object]:
+        """Predict another plan from the last minutes of the one in force."""
+        if asked.source is not None:
+            return predict_left(self._topology, self._metrics.rows(self._topology), asked)
+        rows, running = self._in_force()
+        return predict_left(self._topology, rows, asked, running)
+
+    def _in_force(self) -> tuple[LiveRows, PhysicalPlan | None]:
+        """Return the rows of the plan in force, and that plan where it is not the kept one."""
+        topology, kept = self._topology, self._topology.plan.plan
+        live = self._metrics.rows(topology)
+        if self._cluster is not None and self._cluster.runs(topology):
+            running = self._cluster.topologies()
+            if topology.facts.topology not in running:
+                raise UnknownName("running topology", topology.facts.topology, sorted(running))
+            found = self._cluster.in_force(topology)
+            if not differences(labels(kept), found.plan):
+                return live, None
+            later = live.table.filter(pc.greater(live.table["bucket_end_ms"], found.at_epoch_ms))
+            span = RowSpan(max(live.span.since_ms, found.at_epoch_ms), live.span.until_ms)
+            return LiveRows(later, span), found.plan
+        rows = records.metrics(live.table, kept.nodes)
+        if rows.num_rows and moved_elsewhere(kept, rows, int(pc.max(rows["bucket_end_ms"]).as_py())):
+            raise UsageError(
+                f"executors of {topology.name} are not where the kept plan has them: somebody changed it",
+                f"start harness serve with --cluster, whose nimbus is at {topology.facts.cluster.nimbus}",
+            )
+        return live, None
