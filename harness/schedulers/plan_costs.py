@@ -50,8 +50,17 @@ class PlanCosts:
         return {"executors_moved": self.executors_moved, "workers_restarted": self.workers_restarted}
 
 
-def cost_plan(plan: PhysicalPlan, source: Observation) -> PlanCosts:
-    """Compare a plan with the source's by what the source's metrics say."""
+def cost_plan(
+    plan: PhysicalPlan, source: Observation, running: PhysicalPlan | None = None
+) -> PlanCosts:
+    """Compare a plan with the one in force by what the source's metrics say.
+
+    Parameters
+    ----------
+    running : PhysicalPlan, optional
+        The plan in force; by default the source's.
+    """
+    running = source.plan if running is None else running
     crossing: tuple[float | None, float | None] = (None, None)
     try:
         crossing = crossing_traffic_tps(plan, source)
@@ -65,8 +74,8 @@ def cost_plan(plan: PhysicalPlan, source: Observation) -> PlanCosts:
         between_workers_tps=crossing[0],
         between_nodes_tps=crossing[1],
         load_distance_pct=distance,
-        executors_moved=executors_moved(source.plan, plan),
-        workers_restarted=workers_restarted(source.plan, plan),
+        executors_moved=executors_moved(running, plan),
+        workers_restarted=workers_restarted(running, plan),
     )
 
 

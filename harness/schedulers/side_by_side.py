@@ -142,6 +142,8 @@ class PlacementTable:
         Messages a second.
     max_executors, max_workers : int, optional
         A budget for schedulers that choose the counts.
+    running : PhysicalPlan, optional
+        The plan in force that executors would move from; by default the source's.
     """
 
     source: Observation
@@ -150,6 +152,7 @@ class PlacementTable:
     rate_tps: float
     max_executors: int | None = None
     max_workers: int | None = None
+    running: PhysicalPlan | None = None
 
     def as_measured(self) -> SchedulerProposal:
         """Return the plan in force, as if it were proposed."""
@@ -187,7 +190,7 @@ class PlacementTable:
 
     def _judged(self, name: str, proposal: Proposal) -> SchedulerProposal:
         plan, notes = proposal.plan, "; ".join(proposal.notes)
-        costs = cost_plan(plan, self.source)
+        costs = cost_plan(plan, self.source, self.running)
         try:
             answers = self._prepared.predict(plan, self.source.settings, self.rate_tps).estimates
         except ModelDeclined as why:

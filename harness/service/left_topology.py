@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.app.submitted.asked_cluster import AskedCluster
 from harness.app.submitted.folder import SubmittedTopology, now_ms
 from harness.app.submitted.live_rows import LiveMetrics, LiveRows
 from harness.app.submitted.observing import RowSpan, mean_ack_ms
@@ -21,9 +21,13 @@ from harness.plans import PhysicalPlan
 from harness.protocols import Observation
 from harness.service.answers import ProposalAsked
 from harness.service.live_topology import moved_elsewhere, observe_of
+from harness.service.nearest_plan import predict_nearest
 from harness.service.proposals import predict_left
 from harness.service.questions import computing
 from harness.service.run_index import UnknownName
+
+if TYPE_CHECKING:
+    from harness.app.submitted.asked_cluster import AskedCluster
 
 MOST_BUCKETS = 3600
 """Buckets of a history; a longer time has longer ones."""
@@ -90,11 +94,17 @@ class LeftTopology:
         return histories_of_metrics(rows.to_pandas(), spouts, since_ms, until_ms, bucket_s)
 
     def predict(self, asked: ProposalAsked) -> dict[str, object]:
-        """Predict another plan from the last minutes of the one in force."""
+        """Predict another plan from the last minutes of the one in force, a placement from the nearest one.
+
+        Where who asks says the plan in force, it is that one.
+        """
         if asked.source is not None:
             return predict_left(self._topology, self._metrics.rows(self._topology), asked)
         rows, running = self._in_force()
-        return predict_left(self._topology, rows, asked, running)
+        if asked.placement is None:
+            return predict_left(self._topology, rows, asked, running)
+        answer = predict_nearest(self._topology, self._metrics, rows, running, asked)
+        return {**self.named, **answer}
 
     def _in_force(self) -> tuple[LiveRows, PhysicalPlan | None]:
         """Return the rows of the plan in force, and that plan where it is not the kept one."""

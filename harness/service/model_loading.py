@@ -78,6 +78,7 @@ def load_model() -> None:
     """Predict another plan of the shipped example, by the way that a question takes."""
     from harness.app.conformance import example  # noqa: PLC0415 (takes seconds)
     from harness.app.submitted.plan_file import labels  # noqa: PLC0415 (takes seconds)
+    from harness.service import left_topology  # noqa: F401, PLC0415 (who asks about a submitted one waits)
     from harness.service.answers import ProposalAsked  # noqa: PLC0415 (takes seconds)
     from harness.service.proposals import predict_observed  # noqa: PLC0415 (takes seconds)
     from harness.service.questions import computing  # noqa: PLC0415 (takes seconds)

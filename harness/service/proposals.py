@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from harness.app.nearest_step import choose_step, usable_steps
 from harness.app.submitted.folder import SubmittedTopology
 from harness.app.submitted.live_rows import LiveRows
 from harness.app.submitted.plan_file import differences
-from harness.errors import HarnessError, UsageError
-from harness.plans import Executor, PhysicalPlan, Worker
+from harness.errors import HarnessError
+from harness.plans import PhysicalPlan
 from harness.protocols import Observation, Proposal
 from harness.runs import Run
 from harness.schedulers import SCHEDULERS, make_scheduler
@@ -18,6 +19,7 @@ from harness.schedulers.side_by_side import PlacementTable
 from harness.service.answers import ForecastRate, FutureAsked, PackingPlan, ProposalAsked
 from harness.service.asked import AskedTopology
 from harness.service.live_topology import observe_of
+from harness.service.placing import UnusablePlan, placed
 from harness.service.questions import (
     address,
     computing,
@@ -118,13 +120,22 @@ def predict_left(
     return {"submitted": topology.name, **answer}
 
 
-def predict_observed(source: Observation, asked: ProposalAsked) -> dict[str, object]:
-    """Predict another plan of what was observed, beside the plan in force."""
-    rate_tps = asked.rate_tps or source.rate_tps  # what is asked is above 0
+def predict_observed(
+    source: Observation, asked: ProposalAsked, now: Observation | None = None
+) -> dict[str, object]:
+    """Predict another plan of what was observed, beside the plan in force.
+
+    Parameters
+    ----------
+    now : Observation, optional
+        Of the plan in force, where a placement is predicted from another one; by default the source.
+    """
+    now = source if now is None else now
+    rate_tps = asked.rate_tps or now.rate_tps  # what is asked is above 0
     if asked.tuner is not None:
         current, proposed = _tuned(source, asked.tuner, asked.parameters, rate_tps)
     else:
-        current, proposed = _scheduled(source, asked, rate_tps)
+        current, proposed = _scheduled(source, now, asked, rate_tps)
     return {"rate_tps": rate_tps, "current": current, "proposed": proposed}
 
 
@@ -144,7 +155,7 @@ def _tuned(
 
 
 def _scheduled(
-    source: Observation, asked: ProposalAsked, rate_tps: float
+    source: Observation, now: Observation, asked: ProposalAsked, rate_tps: float
 ) -> tuple[dict[str, object], dict[str, object]]:
     if asked.placement is not None:
         name, scheduler = "placement", PlanGiven(placed(source.plan, asked.placement))
@@ -153,9 +164,10 @@ def _scheduled(
         if name not in SCHEDULERS:
             raise UnknownName("scheduler", name, list(SCHEDULERS))
         scheduler = make_scheduler({**asked.parameters, "name": name})  # type: ignore[assignment]
-    table = PlacementTable(source, source.plan.configuration(), source.plan.nodes, rate_tps)
+    current = PlacementTable(now, now.plan.configuration(), now.plan.nodes, rate_tps)
+    table = current if source is now else replace(current, source=source, running=now.plan)
     (proposal,) = table.propose({name: scheduler})
-    return table.as_measured().as_json(), proposal.as_json()
+    return current.as_measured().as_json(), proposal.as_json()
 
 
 class NoForecast(HarnessError):
@@ -203,55 +215,3 @@ def _pack(
     with computing:
         said = predict_observed(source, asked)
     return PackingPlan.model_validate({**topology.named, **said, "forecast": forecast})
-
-
-_DIGITS = 10
-"""A task's number of so many digits is none."""
-
-
-class UnusablePlan(UsageError):
-    """A placement that is no plan of the topology."""
-
-
-def placed(plan: PhysicalPlan, placement: Mapping[str, str], key: str = "placement") -> PhysicalPlan:
-    """Return a plan of the same query plan with executors where they are asked.
-
-    Storm's own executors stay where they are if they are not named.
-
-    Parameters
-    ----------
-    placement : mapping
-        ``NODE:PORT`` by executor label.
-    key : str
-        By which a client gave it.
-
-    Raises
-    ------
-    UnusablePlan
-        When a label or a slot cannot be, a task is twice or nowhere.
-    """
-    tasks = {t: e.component for e in plan.executors for t in e.tasks}
-    slots = {f"{n.name}:{port}": Worker(node=n.name, port=port) for n in plan.nodes for port in n.slots}
-    executors: list[Executor] = []
-    for label, slot in placement.items():
-        component, _, span = label.removesuffix("]").rpartition("[")
-        first, _, last = span.partition("-")
-        if not (label.endswith("]") and first.isdecimal() and last.isdecimal()):
-            raise UnusablePlan(f"{key}: {label!r} is no executor", "write COMPONENT[FIRST-LAST]")
-        if slot not in slots:
-            raise UnusablePlan(f"{key}: {label!r}: no slot {slot!r}", f"there are {', '.join(slots)}")
-        ends = [int(end) for end in (first, last) if len(end) < _DIGITS]
-        if len(ends) < 2 or not set(ends) <= tasks.keys() or ends[0] > ends[1]:
-            raise UnusablePlan(f"{key}: {label[:80]!r} has no such tasks")
-        executor = Executor(component=component, first_task=ends[0], last_task=ends[1], worker=slots[slot])
-        if wrong := next((t for t in executor.tasks if tasks.get(t) != component), None):
-            raise UnusablePlan(f"{key}: {label!r}: task {wrong} is not one of {component!r}")
-        executors.append(executor)
-    seen = [t for e in executors for t in e.tasks]
-    if len(seen) != len(set(seen)):
-        raise UnusablePlan(f"{key}: a task is in two executors")
-    names = {c.name for c in plan.query_plan.components} | {tasks[t] for t in seen}
-    if missing := sorted(t for t, c in tasks.items() if c in names and t not in set(seen)):
-        raise UnusablePlan(f"{key}: task {missing[0]} of {tasks[missing[0]]!r} is nowhere")
-    own = [e for e in plan.executors if e.component not in names]
-    return plan.model_copy(update={"executors": tuple(executors + own)})

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from fastapi.testclient import TestClient
 from left_running import STEP, ArchivedMetrics, archived, left_running, live
@@ -12,11 +14,17 @@ from recorded_nimbus import ANSWERS, nimbus_that_sends
 
 from harness.app.submitted.asked_cluster import AskedCluster
 from harness.app.submitted.folder import KeptPlan, SubmittedTopology
-from harness.app.submitted.observing import mean_ack_ms
+from harness.app.submitted.live_rows import LiveRows
+from harness.app.submitted.observing import RowSpan, mean_ack_ms
 from harness.app.submitted.plan_file import labels
 from harness.experiments.clusters import Running
+from harness.runs import read_table
+from harness.schedulers.plan_costs import executors_moved
+from harness.service.answers import ProposalAsked
 from harness.service.application import create_application
+from harness.service.left_topology import LeftTopology
 from harness.service.measured_topology import MeasuredTopology
+from harness.service.proposals import predict_observed
 from harness.service.questions import assess_current
 
 NAME = "words"
@@ -97,6 +105,55 @@ def test_a_plan_that_somebody_changed_is_not_taken_for_the_kept_one(
     for answer in (client.get(CURRENT), client.get(f"{PACKING}/current"), client.post(address, json=asked)):
         assert answer.status_code == 422
         assert "somebody changed it: start harness serve with --cluster" in answer.json()["errors"][0]["error"]
+
+
+class TwoPlans(ArchivedMetrics):
+    """Metrics of the step that followed now, and of the step before."""
+
+    def __init__(self, kept: bool) -> None:
+        self._kept = kept
+
+    def rows(self, topology: SubmittedTopology) -> LiveRows:
+        del topology
+        run, span = archived(), span_of(STEP + 1)
+        return LiveRows(cut(read_table(run.step_path(STEP + 1) / "metrics.parquet"), span), span)
+
+    def before(self, topology: SubmittedTopology, span: RowSpan) -> LiveRows:
+        del topology
+        table = cut(read_table(archived().step_path(STEP) / "metrics.parquet"), span_of(STEP))
+        return LiveRows(table if self._kept else table.slice(0, 0), span)
+
+
+def span_of(step: int) -> RowSpan:
+    interval = archived().interval(step)
+    return RowSpan(interval.start_epoch_ms, interval.end_epoch_ms)
+
+
+def cut(table: pa.Table, span: RowSpan) -> pa.Table:
+    end = table["bucket_end_ms"]
+    return table.filter(pc.and_(pc.greater(end, span.since_ms), pc.less_equal(end, span.until_ms)))
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_placement_is_predicted_from_the_plan_that_is_nearest(kept: bool, tmp_path: Path) -> None:
+    """The plan that ran before is asked for again; where nothing of it is kept, the plan in force answers."""
+    topology, (first, second) = left_running(tmp_path), (archived().plan(n).start for n in (STEP, STEP + 1))
+    topology.keep_plan(KeptPlan(at_epoch_ms=span_of(STEP + 1).since_ms, seen="applied", plan=second))
+    asked = ProposalAsked(placement=labels(first))
+    answer = LeftTopology(topology, TwoPlans(kept), None).predict(asked)  # type: ignore[arg-type]
+    found, current, proposed = (answer[key] for key in ("nearest", "current", "proposed"))
+    assert current["placement"] == labels(second)
+    assert proposed["placement"] == labels(first)
+    assert proposed["executors_moved"] == executors_moved(second, first) > 0
+    if kept:
+        assert (found["distance"], found["until_epoch_ms"]) == (0, span_of(STEP + 1).since_ms)
+        assert found["why"].startswith("the plan that ran until 20")
+        assert "the nearest of 2" in found["why"]
+    else:
+        assert found["distance"] > 0
+        assert found["why"].startswith("the plan in force is the nearest of 1 that have metrics")
+        now = LeftTopology(topology, TwoPlans(kept), None).observe()  # type: ignore[arg-type]
+        assert proposed == predict_observed(now, asked)["proposed"]
 
 
 def test_a_step_or_run_of_it_nobody_knows(client: TestClient) -> None:

@@ -27,7 +27,8 @@ from harness.service.answers import ProposalAsked
 from harness.service.application import create_application
 from harness.service.charts import Band, line_chart
 from harness.service.live_topology import ExecutorLoad, pressure_alerts, view_live
-from harness.service.proposals import UnusablePlan, predict_left, predict_proposed
+from harness.service.placing import UnusablePlan
+from harness.service.proposals import predict_left, predict_proposed
 
 
 @pytest.fixture(scope="module")

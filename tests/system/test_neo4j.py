@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from ports import free_port
 
 from harness.analysis.plan_answers import RunPlans, answers, difference
 from harness.backends.neo4j import store as neo4j_backend
-from harness.backends.neo4j.plan_rows import GRAPH_VERSION, run_id
+from harness.backends.neo4j.plan_rows import GRAPH_VERSION, RanPlan, physical_plan_id, run_id
 from harness.backends.neo4j.server import Neo4jServer
 from harness.backends.neo4j.store import PlanGraph, set_first_password
 from harness.cli import main
@@ -135,6 +135,24 @@ def test_a_plan_is_there_whole_or_not_at_all(
     with pytest.raises(ClusterError, match=r"cannot write the plans of step 0: .*/ by zero"):
         graph.add(run)
     assert everything(graph) == before
+
+
+def test_plans_that_ran_come_back_with_their_times(graph: PlanGraph, tmp_path: Path) -> None:
+    """One of them twice; of another cluster, or another query plan of that name, nothing comes."""
+    run = made(tmp_path, "windowed")
+    plans = [run.plan(step).start for step in (0, 1, 0)]
+    ran = [RanPlan(1_000 + n, "applied", plan) for n, plan in enumerate(plans)]
+    other = made(tmp_path, "join-split").plan(0).start
+    for one in (*ran, RanPlan(1_009, "applied", other)):
+        assert graph.add_ran(one, "kept-here", "one:6627")
+        assert not graph.add_ran(one, "kept-here", "one:6627")
+    found = graph.ran("kept-here", "one:6627", plans[0].query_plan)
+
+    def named(plans: Iterable[RanPlan]) -> list[tuple[int, str, str]]:
+        return [(one.at_epoch_ms, one.seen, physical_plan_id(one.plan)) for one in plans]
+
+    assert named(found) == named(ran)
+    assert graph.ran("kept-here", "another:6627", plans[0].query_plan) == ()
 
 
 def test_two_runs_of_one_name_are_not_mixed(graph: PlanGraph, tmp_path: Path) -> None:

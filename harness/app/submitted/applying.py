@@ -14,7 +14,8 @@ from harness.app.store_sender import given_store
 from harness.app.submitted.folder import KeptPlan, Seen, SubmittedTopology, TrackRecord, now_ms
 from harness.app.submitted.observing import Outlook, RowSpan, look_ahead
 from harness.app.submitted.plan_file import AskedPlan, differences, labels
-from harness.app.submitted.submitting import configuration_of, keep_in_graph
+from harness.app.submitted.recorded_plans import keep_in_graph
+from harness.app.submitted.submitting import configuration_of
 from harness.backends.influxdb.store import InfluxStore
 from harness.backends.running.standing import StandingCluster
 from harness.errors import ClusterError, HarnessError, UsageError
@@ -204,8 +205,9 @@ class StandingTopology:
         self._keep(seen, found)
 
     def _keep(self, seen: Seen, plan: PhysicalPlan) -> None:
-        self._topology.keep_plan(KeptPlan(at_epoch_ms=now_ms(), seen=seen, plan=plan))
-        keep_in_graph(plan)
+        kept = KeptPlan(at_epoch_ms=now_ms(), seen=seen, plan=plan)
+        self._topology.keep_plan(kept)
+        keep_in_graph(self._topology.facts, kept)
 
     def _measure(self, plan: PhysicalPlan, report: Report) -> MeasuredInterval:
         spouts = plan.query_plan.spouts

@@ -72,6 +72,18 @@ class LiveMetrics:
                 self._kept.popitem(last=False)
             return found
 
+    def before(self, topology: SubmittedTopology, span: RowSpan) -> LiveRows:
+        """Return the last minutes of a span that is over.
+
+        Raises
+        ------
+        UsageError, ClusterError
+            As ``rows``.
+        """
+        last = RowSpan(max(span.since_ms, span.until_ms - round(WINDOW_S * 1e3)), span.until_ms)
+        with given_store(topology.experiment.metrics, topology.name, PATIENCE_S) as store:
+            return LiveRows(store.read(*last), last)
+
     def emitted(
         self,
         topology: SubmittedTopology,

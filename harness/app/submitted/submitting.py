@@ -15,6 +15,7 @@ from harness.app.jars import jars
 from harness.app.store_sender import TOKEN, require_given
 from harness.app.stores import given_graph
 from harness.app.submitted.folder import SubmittedFacts, SubmittedTopology, now_ms
+from harness.app.submitted.recorded_plans import keep_in_graph
 from harness.backends.running.cluster import FoundCluster, look, require_free
 from harness.backends.running.standing import StandingCluster
 from harness.errors import HarnessError, UsageError, describe_fault
@@ -119,7 +120,7 @@ def submit_to_stay(
                 unwrapped=experiment.topology.unwrapped,
             )
             submitted = SubmittedTopology.create(path, experiment, facts, plan)
-            keep_in_graph(plan)
+            keep_in_graph(facts, submitted.plan)
         except BaseException:
             if deployment.submitted is not None:  # else somebody else's topology may have the name
                 cluster.nimbus.kill(deployment.submitted.topology)
@@ -131,14 +132,6 @@ def write_url(metrics: MetricStore) -> str:
     """Return the address that lines are posted to, timestamps in nanoseconds."""
     where = {"org": metrics.org, "bucket": metrics.bucket, "precision": "ns"}
     return f"{str(metrics.url).rstrip('/')}/api/v2/write?{urlencode(where)}"
-
-
-def keep_in_graph(plan: PhysicalPlan) -> None:
-    """Write a plan into the Neo4j that the environment names, where it names one."""
-    graph = given_graph()
-    if graph is not None:
-        with graph:
-            graph.add_plan(plan)
 
 
 def _token() -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from harness.plans import PhysicalPlan, QueryPlan, Window
 from harness.runs import Run
@@ -29,6 +30,23 @@ LABELS = (
     "Step",
 )
 """Kinds of nodes that have a unique ``id``."""
+
+class RanPlan(NamedTuple):
+    """A plan that a topology ran with.
+
+    Attributes
+    ----------
+    at_epoch_ms : int
+        Since when; until the next one's.
+    seen : str
+        How it came into force.
+    plan : PhysicalPlan
+    """
+
+    at_epoch_ms: int
+    seen: str
+    plan: PhysicalPlan
+
 
 Rows = Sequence[Mapping[str, object]]
 
@@ -89,9 +107,26 @@ _STEP = """
 """
 
 
-def plan_statements(plan: PhysicalPlan) -> Iterator[tuple[str, Rows]]:
-    """Yield the statements that write one plan, without the run and step that had it."""
-    yield from _plan_statements(plan, physical_plan_id(plan))
+def ran_statements(ran: RanPlan, topology: str, nimbus: str) -> Iterator[tuple[str, Rows]]:
+    """Yield the statements that write a plan of a topology that no run measured, and since when it ran."""
+    physical = physical_plan_id(ran.plan)
+    yield from _plan_statements(ran.plan, physical)
+    row = {"topology": topology, "nimbus": nimbus, "plan": physical}
+    yield _RAN, [{**row, "at_epoch_ms": ran.at_epoch_ms, "seen": ran.seen}]
+
+
+_RAN = """
+    UNWIND $rows AS row
+    MERGE (t:Topology {id: row.topology})
+    WITH row, t
+    MATCH (p:PhysicalPlan {id: row.plan})
+    MERGE (t)-[r:RAN {nimbus: row.nimbus, at_epoch_ms: row.at_epoch_ms}]->(p) ON CREATE SET r.seen = row.seen
+"""
+
+
+def query_plan_id(plan: QueryPlan) -> str:
+    """Return the name that a query plan has by its contents."""
+    return _digest(plan.model_dump(mode="json"))
 
 
 def physical_plan_id(plan: PhysicalPlan) -> str:
@@ -101,7 +136,7 @@ def physical_plan_id(plan: PhysicalPlan) -> str:
 
 
 def _plan_statements(plan: PhysicalPlan, physical: str) -> Iterator[tuple[str, Rows]]:
-    query = _digest(plan.query_plan.model_dump(mode="json"))
+    query = query_plan_id(plan.query_plan)
     logical = _digest([query, sorted(e.label for e in plan.executors)])
     yield from _query_plan_statements(plan.query_plan, query)
     yield _LOGICAL_PLAN, [{"id": logical, "query_plan": query}]

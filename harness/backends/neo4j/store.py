@@ -25,14 +25,16 @@ from harness.analysis.plan_answers import (
 from harness.backends.neo4j.plan_rows import (
     GRAPH_VERSION,
     LABELS,
+    RanPlan,
     Rows,
     fingerprint,
-    plan_statements,
+    query_plan_id,
+    ran_statements,
     run_id,
     step_statements,
 )
 from harness.errors import ClusterError, UsageError
-from harness.plans import PhysicalPlan
+from harness.plans import Executor, PhysicalPlan, QueryPlan, WorkerNode
 from harness.runs import Run
 
 BATCH = 2_000
@@ -193,11 +195,36 @@ class PlanGraph:
         with _one_line(self.uri, f"write the plans of step {step}"), self._driver.session() as session:
             return bool(session.execute_write(_write_all, statements))
 
-    def add_plan(self, plan: PhysicalPlan) -> bool:
-        """Write a plan that no step of a run had, in one transaction; return whether anything was new."""
-        statements = [*plan_statements(plan)]
+    def add_ran(self, ran: RanPlan, topology: str, nimbus: str) -> bool:
+        """Write a plan of a topology on a cluster, in one transaction; return whether anything was new."""
+        statements = [*ran_statements(ran, topology, nimbus)]
         with _one_line(self.uri, "write a plan"), self._driver.session() as session:
             return bool(session.execute_write(_write_all, statements))
+
+    def ran(self, topology: str, nimbus: str, query_plan: QueryPlan) -> tuple[RanPlan, ...]:
+        """Return the plans that a topology ran with on a cluster, oldest first.
+
+        Parameters
+        ----------
+        query_plan : QueryPlan
+            Plans of another one, of a topology that had the name before, are left out.
+        """
+        rows = self._read(
+            """
+            MATCH (:Topology {id: $topology})-[r:RAN {nimbus: $nimbus}]->(p)
+            MATCH (p)-[:PLACES]->()-[:REALISES]->(:QueryPlan {id: $query_plan})
+            MATCH (p)-[:USES]->(w:Worker)-[:RUNS]->(e:Executor)
+            WITH r, p, collect({component: e.component, first_task: e.first_task, last_task: e.last_task,
+                                worker: {node: w.node, port: w.port}}) AS executors
+            MATCH (p)-[:HAS]->(n:WorkerNode)
+            RETURN r.at_epoch_ms AS at, r.seen AS seen, executors, collect(properties(n)) AS nodes
+            ORDER BY at
+            """,
+            topology=topology,
+            nimbus=nimbus,
+            query_plan=query_plan_id(query_plan),
+        )
+        return tuple(RanPlan(row["at"], row["seen"], _plan(row, query_plan)) for row in rows)
 
     def plans(self, run: Run) -> GraphPlans:
         """Return the plans of a run that was added, as a source of answers about them."""
@@ -355,3 +382,14 @@ _CONNECTIONS = """
     MATCH (b)<-[:RUNS]-(v:Worker)<-[:USES]-(p)
 """
 """In three parts, as within one no relationship is walked twice: both ends may be on one worker."""
+
+
+def _plan(row: Record, query_plan: QueryPlan) -> PhysicalPlan:
+    """Return a physical plan from its nodes in the graph."""
+    nodes = [WorkerNode.model_validate({k: v for k, v in n.items() if k != "id"}) for n in row["nodes"]]
+    executors = [Executor.model_validate(e) for e in row["executors"]]
+    return PhysicalPlan(
+        query_plan=query_plan,
+        nodes=tuple(sorted(nodes, key=lambda n: n.name)),
+        executors=tuple(sorted(executors, key=lambda e: e.first_task)),
+    )
