@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import click
 import numpy as np
 
 from harness.app.nearest_step import usable_steps
@@ -61,7 +62,7 @@ def main() -> None:
         try:
             found = compare(load_run(path))
         except HarnessError as why:
-            print(f"{path}: {why}")
+            click.echo(f"{path}: {why}")
             continue
         if found:
             show(f"{path.parent.name}/{path.name}", found)
@@ -75,7 +76,7 @@ def show(name: str, found: list[tuple[float, list[float], float, float]]) -> Non
     best = np.mean([n <= min(errors) for n, errors in zip(near, every, strict=True)])
     medians = [np.median(near), np.median(np.concatenate(every)), np.median(first), np.median(far)]
     text = "  ".join(f"{m:6.1f}" for m in medians)
-    print(f"{name:45} {len(found):4} predicted: {text}; nearest is best {100 * best:.0f} %", flush=True)
+    click.echo(f"{name:45} {len(found):4} predicted: {text}; nearest is best {100 * best:.0f} %")
 
 
 if __name__ == "__main__":

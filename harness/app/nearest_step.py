@@ -43,7 +43,9 @@ class ChosenStep:
             which = f": each of {self.considered} is as near" if self.considered > 1 else " is the only one"
             near = " to what is proposed" if self.considered > 1 else ""
             return f"step {self.step}{which}{near} ({self.distance.text})"
-        return f"step {self.step} is the nearest of {self.considered} to what is proposed ({self.distance.text})"
+        return (
+            f"step {self.step} is the nearest of {self.considered} to what is proposed ({self.distance.text})"
+        )
 
     def as_json(self) -> dict[str, object]:
         """Return it as answers have it."""

@@ -121,7 +121,8 @@ def schedule(  # noqa: PLR0913 (an argument an option)
     as_it_is = table.as_measured()
     latency = as_it_is.latency.removesuffix("_ms").replace("_", " ")
     shown = Table(
-        title=f"step {opened.number} at {table.rate_tps:.4g} messages/s; {latency} as the composite model predicts it",
+        title=f"step {opened.number} at {table.rate_tps:.4g} messages/s;"
+        f" {latency} as the composite model predicts it",
         title_justify="left",
         box=None,
         pad_edge=False,

@@ -44,7 +44,7 @@ ARCHIVE = Path("reports/runs")
 )
 @click.option("--notify", metavar="URL", help="Gets each alert of a submitted topology, once an event.")
 @click.option("--demo", is_flag=True, help="A simulated run, live, beside the runs that there are.")
-def serve(  # noqa: PLR0913 (an argument an option)
+def serve(
     folders: tuple[Path, ...],
     port: int,
     jobs: Path | None,

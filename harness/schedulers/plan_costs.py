@@ -50,9 +50,7 @@ class PlanCosts:
         return {"executors_moved": self.executors_moved, "workers_restarted": self.workers_restarted}
 
 
-def cost_plan(
-    plan: PhysicalPlan, source: Observation, running: PhysicalPlan | None = None
-) -> PlanCosts:
+def cost_plan(plan: PhysicalPlan, source: Observation, running: PhysicalPlan | None = None) -> PlanCosts:
     """Compare a plan with the one in force by what the source's metrics say.
 
     Parameters

@@ -19,7 +19,6 @@ from harness.errors import HarnessError
 from harness.experiments.loading import shipped_folders
 from harness.machine.locks import is_held, take
 from harness.machine.whole_files import write_atomically
-from harness.runs import Run
 from harness.schedulers import SCHEDULERS
 from harness.service.job_process import COMMAND, ENDED, LOG, RESULT
 from harness.service.job_types import JobAsked, JobInfo, JobState, RunAsked, ScheduleAsked, TuneAsked

@@ -80,7 +80,7 @@ def predict_nearest(
 
     with computing:
         now = observe_of(topology, live, running=running)
-    known = [(now.plan, None), *recorded_plans(topology)]
+    known: list[tuple[PhysicalPlan, RowSpan | None]] = [(now.plan, None), *recorded_plans(topology)]
     ran = _by_distance(known, asked.placement or {})
     for rejected, one in enumerate(ran):
         source = now if one.span is None else _observed(topology, metrics, one.plan, one.span)

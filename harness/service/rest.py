@@ -82,7 +82,7 @@ def find(request: Request, topology: str) -> Found:
     running = () if cluster is None else cluster.topologies()
     if cluster is not None and topology in running:
         raise NotMeasured(
-            f"topology {topology} runs on the cluster of nimbus at {cluster.address}, and reports nothing here",
+            f"topology {topology} runs on the cluster of nimbus at {cluster.address}; it reports nothing",
             "leave it there with harness submit, which instruments it",
         )
     raise UnknownName("topology", topology, sorted({*measured, *submitted, *running}))

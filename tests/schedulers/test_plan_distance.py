@@ -37,9 +37,7 @@ def test_a_connection_of_another_kind_counts_as_its_share_of_a_stream() -> None:
 
 def test_nodes_and_workers_of_other_names_are_the_same_plan() -> None:
     other = {"node-1": "node-2", "node-2": "node-1"}
-    mirrored = chain(
-        **{e.label: f"{other[e.worker.node]}:{13401 - e.worker.port}" for e in NOW.executors}
-    )
+    mirrored = chain(**{e.label: f"{other[e.worker.node]}:{13401 - e.worker.port}" for e in NOW.executors})
     assert plan_distance(PlanWanted(placed=mirrored), NOW) == PlanDistance()
 
 

@@ -285,6 +285,12 @@ def test_a_plan_and_a_scheduler_are_predicted(served: Served, client: httpx.Clie
     assert given["proposed"]["placement"] == as_it_is
     assert given["proposed"]["predicted"] == given["current"]["predicted"]
     assert given["proposed"]["executors_moved"] == 0
+    assert given["nearest"] is None  # the step was asked for
+    (nearest,) = {client.post(address, json={"placement": as_it_is}).json()["nearest"]["step"]}
+    assert run.plan(nearest).configuration() == run.plan(0).configuration()
+    rate = {"scheduler": "even", "rate_tps": 2 * by_scheduler["rate_tps"]}
+    doubled = client.post(address, json=rate).json()["nearest"]
+    assert (doubled["step"], doubled["rate"]) == (3, pytest.approx(1))  # the last of four at one rate
     one_worker = {label: run.plan(0).workers[0].label for label in as_it_is}
     moved = client.post(address, json={"placement": one_worker}, params={"step": 0}).json()
     assert moved["proposed"]["traffic_tps"]["between_nodes"] == 0

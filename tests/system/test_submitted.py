@@ -194,11 +194,14 @@ def test_a_plan_that_somebody_else_changed_is_kept_first(place: Place, tmp_path:
 
 
 def require_answered(place: Place) -> None:
-    """Fail unless Caladrius's questions are answered of the plan that Nimbus has, which is not the kept one."""
+    """Fail unless Caladrius's questions are answered of the plan that Nimbus has, not the kept one."""
     kept = place.topology.plan.plan
     running = place.nimbus.physical_plan(NAME, kept.query_plan, kept.nodes)
     receiving = {e.label for e in running.executors if e.component in ("twice", "sum")}
-    with serving(*folders(place), "--cluster", CLUSTER) as url, httpx.Client(base_url=url, timeout=120) as ask:
+    with (
+        serving(*folders(place), "--cluster", CLUSTER) as url,
+        httpx.Client(base_url=url, timeout=120) as ask,
+    ):
         current = f"/model/topology/storm/current/{NAME}"
         until(lambda: ask.get(current).status_code == 200, "the new plan has reported")
         (answer,) = ask.get(current).json().values()

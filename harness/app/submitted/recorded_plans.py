@@ -1,7 +1,8 @@
-"""Plans that a submitted topology ran with: kept in its folder, and in the Neo4j that the environment names."""
+"""Plans that a submitted topology ran with: in its folder, and in the Neo4j that the environment names."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 from harness.app.stores import given_graph
@@ -42,6 +43,5 @@ def recorded_plans(topology: SubmittedTopology) -> tuple[RecordedPlan, ...]:
         with graph:
             found = graph.ran(facts.topology, facts.cluster.nimbus, query_plan)
         ran |= {one.at_epoch_ms: one.plan for one in found if one.at_epoch_ms >= facts.at_epoch_ms}
-    starts_ms = sorted(ran)
-    spans = zip(starts_ms, starts_ms[1:], strict=False)
+    spans = pairwise(sorted(ran))
     return tuple(RecordedPlan(ran[since], RowSpan(since, until)) for since, until in spans)[::-1]

@@ -221,9 +221,7 @@ class InfluxStore:
         answer = self._query.query_raw(query, dialect=Dialect(header=True, delimiter=",", annotations=[]))
         return _table(bytes(answer.data))
 
-    def emitted(
-        self, components: Sequence[str], since_ms: int, until_ms: int, bucket_ms: int
-    ) -> pa.Table:
+    def emitted(self, components: Sequence[str], since_ms: int, until_ms: int, bucket_ms: int) -> pa.Table:
         """Return the tuples that components emitted, summed over longer buckets: few rows of a long time.
 
         Parameters

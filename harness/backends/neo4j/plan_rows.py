@@ -31,6 +31,7 @@ LABELS = (
 )
 """Kinds of nodes that have a unique ``id``."""
 
+
 class RanPlan(NamedTuple):
     """A plan that a topology ran with.
 
