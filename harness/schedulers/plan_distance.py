@@ -5,10 +5,10 @@ leaves open how similar two plans are. Here the distance is
 
     d = sum over c of abs(log2(p_c / q_c)) + abs(log2(W / V)) + abs(log2(R / Q)) + s,
 
-with executors p_c and q_c of component c, workers W and V, and rates R and Q, proposed and recorded. s is the
-share of connections between tasks that are of another kind: within a worker, between workers of a node, or
-between nodes (the types of C.4.2), the mean over streams. Thus a component with twice the executors, twice
-the workers, twice the rate, and all connections of another kind are each as far.
+with executors p_c and q_c of component c, workers W and V, and rates R and Q, proposed and recorded. The
+share s is that of connections between tasks which are of another kind, the mean over streams. The kinds are
+within a worker, between workers of a node, and between nodes (the types of C.4.2). Thus a component with
+twice the executors, twice the workers, twice the rate, and all connections of another kind are each as far.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PlanWanted:
 
 @dataclass(frozen=True)
 class PlanDistance:
-    """How far a recorded plan is from a proposal; 0 where nothing else is wanted.
+    """Distance of a recorded plan from a proposal, by parts; 0 where nothing else is wanted.
 
     Attributes
     ----------

@@ -21,7 +21,7 @@ class AskedTopology(Protocol):
         ...
 
     def observe(self) -> Observation:
-        """Return the plan in force and what was measured of it."""
+        """Return the plan in force with its metrics."""
         ...
 
     def measured_mean_ms(self, source: Observation) -> float | None:

@@ -1,4 +1,4 @@
-"""A topology that was submitted to stay, answered for from what its InfluxDB has of it."""
+"""A topology that was submitted to stay, answered for from its metrics in InfluxDB."""
 
 from __future__ import annotations
 
