@@ -22,7 +22,7 @@ RUNNER_FETCHED = $(MAVEN) -q test -pl instrumentation -Dtest=HistogramTest
 .PHONY: setup setup-dev setup-deep servers storms run test test-deep test-measured test-beside test-units test-first-run test-java test-python test-tutorial
 .PHONY: test-system test-alone test-storms test-stores test-hosts reliability slowest lint bench bench-scale lock docs nightly audit sbom pins wheel wheel-try
 
-setup: ## what every command needs but provisioning, tests and benches; quick when nothing changed
+setup: ## what every command needs but forecasts, provisioning, tests and benches; quick when nothing changed
 	@bash scripts/setup.sh
 
 setup-dev: ## and what tests, lint and benches need

@@ -3,7 +3,7 @@
     python bench/forecasts.py
     python bench/forecasts.py --seeds 2 --model fourier-ar --model seasonal-naive
 
-Every forecaster sees the same origins of the same traces (harness/forecasts/traces.py), all of the past up to
+Every forecaster sees the same origins of the same traces (tests/support/made_traffic.py), all of the past up to
 each, and the length of a day. ``prophet-trend`` is Prophet with its default trend, as Caladrius uses it. The
 limits are multiples of the traces' mean rate. Tables are Markdown; mstl and prophet need the extra
 ``forecast-rivals``.
@@ -12,16 +12,21 @@ limits are multiples of the traces' mean rate. Tables are Markdown; mstl and pro
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import click
 import numpy as np
 import pandas as pd
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
+
+from forecast_scores import HorizonScore, RollingOrigin, judge_forecaster, score_horizons
+from made_traffic import Day, bursty_trace, seasonal_trace
+
 from harness.forecasts import FORECASTERS
-from harness.forecasts.judging import HorizonScore, RollingOrigin, judge_forecaster, score_horizons
 from harness.forecasts.prophet import prophet_with_trend
-from harness.forecasts.traces import Day, bursty_trace, seasonal_trace
 from harness.protocols import Forecaster, RateForecast, RateHistory
 
 DAY_S = 120.0

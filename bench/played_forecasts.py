@@ -6,7 +6,7 @@
     python bench/played_forecasts.py seasonal --run RUN       # of a run that there is
     python bench/played_forecasts.py seasonal --simulated --days 6    # a trial without a cluster
 
-One step plays a made trace of harness/forecasts/traces.py, and spouts pause as Heron's do. The metrics of the
+One step plays a made trace of tests/support/made_traffic.py, and spouts pause as Heron's do. The metrics of the
 first four days say where the topology bends (model caladrius). From then on forecasters see what was sent
 until each origin. Two rules say from a forecast whether there will be back-pressure at a horizon:
 
@@ -19,6 +19,7 @@ There was back-pressure in a bucket when spouts paused for a tenth of it or more
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,20 +28,18 @@ import click
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
+
 from carried_out import carry_out_experiment
+from forecast_scores import RollingOrigin, judge_forecaster, roll_origins, score_horizons
+from made_traffic import Day, bursty_trace, seasonal_trace
 
 import harness
 from harness.forecasts import FORECASTERS
 from harness.forecasts.answers import LEVELS
-from harness.forecasts.judging import (
-    RollingOrigin,
-    exceeding_probability,
-    judge_forecaster,
-    roll_origins,
-    score_horizons,
-)
+from harness.forecasts.foreseeing import exceeding_probability
 from harness.forecasts.prophet import prophet_with_trend
-from harness.forecasts.traces import Day, bursty_trace, seasonal_trace
 from harness.models.baselines.caladrius import first_bend, rate_lines
 from harness.models.contract.answers import observe_for
 from harness.protocols import Forecaster, Observation, RateHistory

@@ -22,10 +22,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 
+from balancing_baselines import both_choices_node_loads, cola_allocation, flux_allocation
 from synthetic import Truth, deploy, fields_to_fields, observation
 
 from harness.schedulers.balancing import balance_groups
-from harness.schedulers.balancing_baselines import both_choices_node_loads, cola_allocation, flux_allocation
 from harness.schedulers.band_search import search_allocation
 from harness.schedulers.collocation import CollocationLimits, collocate_groups, collocation_factor
 from harness.schedulers.groups import GroupProblem, distance_bound, equal_nodes

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Make this checkout ready, in layers; idempotent, quick when nothing changed.
 #
-#   scripts/setup.sh        what every harness command needs, but for provisioning, tests and benches
+#   scripts/setup.sh        what every harness command needs, but for forecasts, provisioning, tests and benches
 #   scripts/setup.sh dev    and what tests, lint and benches need
 #   scripts/setup.sh deep   and the programs that only make test-deep and harness provision use
 set -euo pipefail

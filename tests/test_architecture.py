@@ -218,6 +218,15 @@ def test_only_the_console_prints(path: Path) -> None:
     assert not any(isinstance(c.func, ast.Name) and c.func.id == "print" for c in calls)
 
 
+MOST_LINES = 500
+
+
+def test_no_module_is_long() -> None:
+    """A longer one has parts that change for different reasons."""
+    lengths = {p.relative_to(HARNESS).as_posix(): len(p.read_text("utf-8").splitlines()) for p in sources()}
+    assert {place: lines for place, lines in lengths.items() if lines > MOST_LINES} == {}
+
+
 MOST_MODULES, MOST_CLIMBS = 25, 2
 """Of the path of a rate: its modules, and those in a higher room than the module before."""
 ROW = re.compile(r"^\| (\d+) \| `([\w/]+\.py)` \| `(\w+)` \| .+ \|$", re.MULTILINE)

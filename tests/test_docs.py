@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import runpy
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click import Command, Group
 
+from harness.cli import main
 from harness.models.contract.conformance import CHECKS
 from harness.schemas import ADAPTATION, LATENCY, MEASURES, METRICS, Metric, MetricField
 
@@ -18,6 +21,29 @@ ROOT = Path(__file__).resolve().parent.parent
 def test_the_command_reference_is_what_help_says() -> None:
     made = runpy.run_path(str(ROOT / "scripts" / "command_reference.py"))["reference"]()
     assert (ROOT / "docs" / "commands.md").read_text(encoding="utf-8") == made, "run make docs"
+
+
+def commands(group: Group, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Command]]:
+    """Yield all commands by their words, those of groups included."""
+    for name, command in group.commands.items():
+        yield (*words, name), command
+        if isinstance(command, Group):
+            yield from commands(command, (*words, name))
+
+
+def test_options_in_the_documents_are_those_of_their_commands() -> None:
+    """In each line that names a command, and only up to what a pipe, a comment or a quotation ends."""
+    known = {words: {o for p in c.params for o in (*p.opts, *p.secondary_opts)} for words, c in commands(main)}
+    asked = 0
+    for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("infra/**/*.md"), ROOT / "reports" / "headlines.md"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            for said in re.findall(r"(?<![\w./-])harness ([a-z][^`|#;]*)", line):
+                words = tuple(w for w in said.split() if re.fullmatch(r"[a-z-]+", w) and w[0] != "-")
+                found = next((known[words[:n]] for n in (2, 1) if words[:n] in known), None)
+                for option in re.findall(r"(?<!\S)--[a-z][a-z-]+", said) if found is not None else ():
+                    asked += 1
+                    assert option in found or option == "--help", f"{path.name}: {line}"
+    assert asked > 50
 
 
 def test_lists_of_measures_and_metrics_are_made_from_their_types() -> None:

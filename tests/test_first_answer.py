@@ -6,6 +6,7 @@ Limits are those that were asked of the experiments; measured values are the arc
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -78,3 +79,15 @@ def test_a_guess_errs_and_the_composite_model_does_not(name: str) -> None:
     assert median_pct(run, "no-change", "ground_truth_latency_ms") > least
     assert median_pct(run, "no-change", "complete_latency_ms") > least
     assert median_pct(run, "composite", "ground_truth_latency_ms") < 10
+
+
+def test_a_graph_of_eight_components_was_measured_and_every_model_answered() -> None:
+    """Two spouts, a join and two sinks; each model answers what it answers at all (docs/experiments.md)."""
+    run, shipped = newest("two-inputs"), load("two-inputs")
+    components = load(run.path / "experiment.yaml").topology.query_plan().components
+    roles = Counter(component.role for component in components)
+    assert len(components) == 8
+    assert (roles["spout"], roles["join"], roles["sender"]) == (2, 1, 2)
+    said = summary(run)
+    assert (said["verdict"], said["cluster_kind"]) == ("valid", "local")
+    assert {e["model"] for e in said["errors"] if e["judged"]} == set(shipped.models)

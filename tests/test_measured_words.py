@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -190,6 +191,21 @@ def exempt(module: str, word: str) -> bool:
 def test_no_measured_word_is_spelt_outside_schemas(path: Path) -> None:
     module = path.relative_to(ROOT).as_posix()
     spelt = [(n.lineno, n.value) for n in constants(tree_of(path)) if n.value in WORDS - ORDINARY]
+    assert [(line, word) for line, word in spelt if not exempt(module, str(word))] == []
+
+
+NAMED = "|".join(m for m in MEASURES if "_" in m)
+"""Measures whose names are no words of any text: all but utilisation."""
+WITHIN = re.compile(rf"(?<![\w.])(?:(?:{'|'.join(Metric)})\.(?:{'|'.join(MetricField)})|{NAMED})(?!\w|\.\w)")
+"""A measure, or a metric with its field, in a longer text."""
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in sources() if p.parts[len(ROOT.parts)] == "harness"], ids=lambda p: p.relative_to(ROOT).as_posix()
+)
+def test_no_text_of_the_harness_spells_one_within(path: Path) -> None:
+    spelt = [(n.lineno, n.value) for n in constants(tree_of(path)) if WITHIN.search(str(n.value))]
+    module = path.relative_to(ROOT).as_posix()
     assert [(line, word) for line, word in spelt if not exempt(module, str(word))] == []
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -78,9 +79,13 @@ def harness(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_page_is_short_and_its_changes_fit(page: str, tmp_path: Path) -> None:
+def test_every_page_is_short_its_changes_fit_and_its_words_pass_the_lint(page: str, tmp_path: Path) -> None:
     assert len((ROOT / "docs" / page).read_text(encoding="utf-8").splitlines()) <= MOST_LINES
-    carry_out(page, tmp_path)
+    made = [tmp_path / name for name in carry_out(page, tmp_path) if not (ROOT / name).exists()]
+    lint = runpy.run_path(str(ROOT / "scripts" / "prose.py"))
+    for text in (t for path in made if path.suffix == ".py" for t in lint["docstrings"](path)):
+        assert [*lint["faults"](text)] == []
+        assert not lint["FIRST_WORDS"].match(text), text
 
 
 def test_the_pages_are_of_all_that_the_house_is_added_to() -> None:

@@ -21,9 +21,17 @@ SHORT_FORMS: Mapping[type[BaseModel], Mapping[str, object]] = {
                 "type": "object",
                 "description": "The same, with quotas and slowed links while the run goes on.",
                 "properties": {
-                    "file": {"type": "string"},
-                    "cpu_quota_cores": {"type": "object", "additionalProperties": {"type": "number"}},
-                    "links": {"type": "object", "additionalProperties": {"$ref": "#/$defs/LinkDelay"}},
+                    "file": {"type": "string", "description": "File of the provisioned cluster."},
+                    "cpu_quota_cores": {
+                        "type": "object",
+                        "additionalProperties": {"type": "number"},
+                        "description": "Cores that a worker node may use, by node.",
+                    },
+                    "links": {
+                        "type": "object",
+                        "additionalProperties": {"$ref": "#/$defs/LinkDelay"},
+                        "description": "Slowed links between two worker nodes, as `node-1~node-2`.",
+                    },
                 },
                 "required": ["file"],
                 "additionalProperties": False,

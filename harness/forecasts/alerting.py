@@ -9,8 +9,8 @@ import numpy as np
 
 from harness.errors import UsageError
 from harness.forecasts.answers import LEVELS, count_buckets, require_levels
+from harness.forecasts.foreseeing import foresee
 from harness.forecasts.histories import SubjectHistory
-from harness.forecasts.judging import foresee
 from harness.protocols import Forecaster, RateForecast
 
 

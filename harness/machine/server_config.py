@@ -8,6 +8,7 @@ heartbeat is no failure, and a restart would spoil the step that is being measur
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,16 @@ C1_FLAG = "-XX:TieredStopAtLevel=1"
 """Only the quick compiler: daemons never earn back what the optimising one costs at their start."""
 ADD_OPENS = tuple(f"--add-opens=java.base/java.{p}=ALL-UNNAMED" for p in ("lang", "nio", "util"))
 """Kryo and the serialisers of Storm reflect on these packages, which JDK 17 closes."""
+
+
+def jar_with(class_name: str, jars: Sequence[Path]) -> Path | None:
+    """Return the first jar that has a class; None where no jar has it."""
+    wanted = class_name.replace(".", "/") + ".class"
+    for jar in jars:
+        with zipfile.ZipFile(jar) as opened:
+            if wanted in opened.namelist():
+                return jar
+    return None
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,8 @@ def _loads(source: Observation, names: tuple[GroupName, ...], cores: Mapping[int
     """
     rows = read_counts(source, Metric.KEY_GROUP, MetricField.WALL_SUM_NS)
     if not rows["value"].sum() > 0:
-        raise SchedulerDeclined("metric key_group.wall_sum_ns is missing from the period")
+        field = f"{Metric.KEY_GROUP}.{MetricField.WALL_SUM_NS}"
+        raise SchedulerDeclined(f"metric {field} is missing from the period")
     of_task_ns = rows.groupby("task")["value"].sum().to_dict()
     loads = dict.fromkeys(names, 0.0)
     columns = (rows["task"], rows["component"], rows["peer"], rows["value"])

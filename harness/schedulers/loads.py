@@ -108,7 +108,8 @@ def _service_cpu_ns(source: Observation) -> Mapping[int, float]:
     }
     sums = pd.DataFrame(columns).fillna(0.0)
     if not sums[MetricField.CPU_SUM_NS].sum() > 0:
-        raise SchedulerDeclined("metric service.cpu_sum_ns is missing from the source step")
+        field = f"{Metric.SERVICE}.{MetricField.CPU_SUM_NS}"
+        raise SchedulerDeclined(f"metric {field} is missing from the source step")
     timed = sums[MetricField.CPU_COUNT].to_numpy() > 0
     share = np.divide(
         sums[MetricField.COUNT], sums[MetricField.CPU_COUNT], out=np.zeros(len(sums)), where=timed

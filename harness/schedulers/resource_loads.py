@@ -35,7 +35,8 @@ def task_heap_mb(source: Observation) -> dict[int, float]:
     """
     rows = read_counts(source, Metric.WORKER, MetricField.HEAP_BYTES)
     if rows.empty:
-        raise SchedulerDeclined("metric worker.heap_bytes is missing from the source step")
+        field = f"{Metric.WORKER}.{MetricField.HEAP_BYTES}"
+        raise SchedulerDeclined(f"metric {field} is missing from the source step")
     least = rows.groupby("worker", observed=True)["value"].min()
     by_task = source.plan.by_task
     kept: dict[int, float] = {}
@@ -55,7 +56,7 @@ def task_sent_bytes_s(source: Observation) -> dict[int, float]:
     """
     rows = read_counts(source, Metric.BATCH, MetricField.BYTES)
     if rows.empty:
-        raise SchedulerDeclined("metric batch.bytes is missing from the source step")
+        raise SchedulerDeclined(f"metric {Metric.BATCH}.{MetricField.BYTES} is missing from the source step")
     total = rows.groupby("task", observed=True)["value"].sum()
     return {t: float(total.get(t, 0.0)) / source.interval_s for t in source.plan.by_task}
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 
 from pydantic import JsonValue
 
-JsonObject = dict[str, JsonValue]
 FIRST = 1
 """The number of every run directory from before schema 2."""
 

@@ -18,7 +18,6 @@ import numpy.typing as npt
 from scipy import optimize, stats
 
 from harness.errors import UsageError
-from harness.tuning.dataflow import MessageCost, rational
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -75,12 +74,6 @@ class FittedMessageCost(NamedTuple):
         costs = {"overhead_us": self.overhead_us, "per_byte_ns": self.per_byte_ns, "ppt_us": self.ppt_us}
         fitted = {name: cost._asdict() for name, cost in costs.items()}
         return {**fitted, "worst_error_pct": self.worst_error_pct, "rows": self.rows}
-
-    def message_cost(self, origin: str) -> MessageCost:
-        """Return n and s as the optimizer takes them."""
-        return MessageCost(
-            rational(self.overhead_us.value) / 10**6, rational(self.per_byte_ns.value) / 10**9, origin
-        )
 
 
 def fit_message_cost(rows: Sequence[ThroughputRow], level: float = 0.95) -> FittedMessageCost:

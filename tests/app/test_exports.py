@@ -139,7 +139,13 @@ def test_wrong_input_is_one_line_and_makes_nothing(tmp_path: Path, words: tuple[
 
 
 @pytest.mark.parametrize(
-    "write", [exports.write_csv, lambda run, path: exports.write_histogram(run, 0, path)]
+    "write",
+    [
+        exports.write_csv,
+        lambda run, path: exports.write_histogram(run, 0, path),
+        lambda run, path: exports.write_junit(run, "noise-floor", path),
+        lambda run, path: exports.write_crate(run, "noise-floor", path),
+    ],
 )
 def test_what_exists_is_not_written_over(tmp_path: Path, write: object) -> None:
     (tmp_path / "there").write_text("mine")

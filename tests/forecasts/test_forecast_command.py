@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
+from made_traffic import seasonal_trace, send_times_s
 from matplotlib.image import imread
 
 from harness.analysis.figures.forecast_figure import ForecastPanel, draw_forecasts
@@ -20,7 +21,6 @@ from harness.forecasts import FORECASTERS
 from harness.forecasts.alerting import find_alerts, forecast_subjects, read_limits
 from harness.forecasts.histories import SubjectHistory, histories_of_metrics, history_of_trace
 from harness.forecasts.seasonal_naive import seasonal_naive
-from harness.forecasts.traces import seasonal_trace, send_times_s
 from harness.protocols import RateHistory
 from harness.runs import Run
 

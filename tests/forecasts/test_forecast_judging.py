@@ -8,24 +8,17 @@ from dataclasses import astuple
 import numpy as np
 import pandas as pd
 import pytest
+from forecast_scores import RollingOrigin, judge_forecaster, pinball_loss, roll_origins, score_horizons
 from hypothesis import given
 from hypothesis import strategies as st
+from made_traffic import Day, bursty_trace, seasonal_trace, send_times_s
 from scipy import stats
 
 from harness.errors import UsageError
 from harness.experiments.schedule import Trace
 from harness.forecasts.answers import LEVELS, count_buckets
-from harness.forecasts.judging import (
-    RollingOrigin,
-    exceeding_probability,
-    foresee,
-    judge_forecaster,
-    pinball_loss,
-    roll_origins,
-    score_horizons,
-)
+from harness.forecasts.foreseeing import exceeding_probability, foresee
 from harness.forecasts.seasonal_naive import seasonal_naive
-from harness.forecasts.traces import Day, bursty_trace, seasonal_trace, send_times_s
 from harness.protocols import RateForecast, RateHistory
 
 

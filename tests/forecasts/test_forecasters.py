@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from budgets import budget
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_traffic import seasonal_trace
 from scipy import stats
 
 from harness.errors import UsageError
@@ -18,7 +20,6 @@ from harness.forecasts.fourier_ar import fourier_ar
 from harness.forecasts.prophet import prophet, prophet_with_trend
 from harness.forecasts.seasonal_naive import seasonal_naive
 from harness.forecasts.stats_summary import stats_summary
-from harness.forecasts.traces import seasonal_trace
 from harness.protocols import Forecaster, RateForecast, RateHistory
 
 PURE = ("fourier-ar", "seasonal-naive", "stats-summary")
@@ -42,7 +43,7 @@ def histories(draw: st.DrawFn) -> RateHistory:
 
 
 @pytest.mark.parametrize("name", PURE)
-@settings(max_examples=60)
+@settings(max_examples=budget(60))
 @given(past=histories(), ahead=st.integers(1, 30), scale=st.sampled_from([0.001, 0.5, 3.0, 1e4]))
 def test_quantiles_rise_repeat_and_follow_the_scale(
     name: str, past: RateHistory, ahead: int, scale: float

@@ -6,14 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from balancing_baselines import both_choices_node_loads, cola_allocation, flux_allocation
 from scheduling import nodes_of, observation, one_each, placed, topology
 
 from harness.schedulers import make_scheduler
-from harness.schedulers.balancing_baselines import (
-    both_choices_node_loads,
-    cola_allocation,
-    flux_allocation,
-)
 from harness.schedulers.band_search import SearchEffort
 from harness.schedulers.collocation import (
     CollocationLimits,

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from budgets import budget
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scheduling import nodes_of, observation, placed, topology
@@ -136,7 +137,7 @@ def questions(draw: st.DrawFn) -> tuple[GroupProblem, dict[str, float], ScaleLim
     return problem, spare, ScaleLimits(out_pct, in_pct, least, draw(st.integers(nodes, nodes + 2)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=budget(60), deadline=None)
 @given(question=questions())
 def test_whatever_is_decided_keeps_its_limits(
     question: tuple[GroupProblem, dict[str, float], ScaleLimits],
@@ -162,7 +163,7 @@ def test_whatever_is_decided_keeps_its_limits(
         assert problem.loads.sum() / rest <= limits.out_pct * (1 + 1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=budget(60), deadline=None)
 @given(question=questions())
 def test_leaving_nodes_are_emptied_within_the_budget(
     question: tuple[GroupProblem, dict[str, float], ScaleLimits],

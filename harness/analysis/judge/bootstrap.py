@@ -38,11 +38,6 @@ class ConfidenceInterval:
     low: float | None
     high: float | None
 
-    @property
-    def excludes_zero(self) -> bool:
-        """True where the interval leaves 0 out."""
-        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
-
 
 def median(pairs: pd.DataFrame, column: str) -> ConfidenceInterval:
     """Return the median over pairs with its interval.

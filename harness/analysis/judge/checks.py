@@ -16,6 +16,7 @@ from harness.experiments.clusters import MEASURED_KINDS
 from harness.experiments.precision import MOST_MISSED_FACTOR, precision_words
 from harness.protocols import CheckResult, Verdict
 from harness.quality import Finding
+from harness.schemas import Measure
 
 UNSTEADY = ("steady", "burn-in")
 """Checks whose failure makes a step's pairs ``unsteady``; any other failure makes them ``invalid``."""
@@ -263,7 +264,7 @@ MEASURED = {
     "ground-truth": "from the spout's emit to the sink's send (ground truth)",
     "topics": "from the append to the input topic to the append to the output topic (ground truth; in whole"
     " milliseconds)",
-    "ack": "from the spout's emit to the ack (ack_latency_ms); there is no ground truth",
+    "ack": f"from the spout's emit to the ack ({Measure.ACK}); there is no ground truth",
     "service": "none: no spout tracks its messages and there is no ground truth; judged are rates, routing,"
     " I/O ratios and service times",
 }

@@ -10,7 +10,6 @@ import platform
 import secrets
 import shutil
 import uuid
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib.resources import files
@@ -227,7 +226,7 @@ class LocalCluster:
         self._require_free_ports(own | self._ports_of(self.nodes))
         if not sandbox.inside():
             self._loopback_jar = self._require_loopback_jar()
-        self._scheduler_jar = self._jar_with(config.PINNED_SCHEDULER)
+        self._scheduler_jar = config.jar_with(config.PINNED_SCHEDULER, self.extlib)
         progress("preparing the servers' folders")
         self._write_configuration()
         if self._shape.cpu_quota_cores:
@@ -471,21 +470,13 @@ class LocalCluster:
         )
 
     def _require_loopback_jar(self) -> Path:
-        jar = self._jar_with(config.LOOPBACK_TRANSPORT)
+        jar = config.jar_with(config.LOOPBACK_TRANSPORT, self.extlib)
         if jar is None:
             raise UsageError(
                 "outside a sandbox nimbus would listen on every address of this machine",
                 "give LocalCluster the instrumentation jar as extlib",
             )
         return jar
-
-    def _jar_with(self, class_name: str) -> Path | None:
-        wanted = class_name.replace(".", "/") + ".class"
-        for jar in self.extlib:
-            with zipfile.ZipFile(jar) as opened:
-                if wanted in opened.namelist():
-                    return jar
-        return None
 
     def _ports_of(self, nodes: Sequence[WorkerNode]) -> dict[str, list[int]]:
         base = self.ports.supervisor_base

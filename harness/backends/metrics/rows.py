@@ -228,12 +228,6 @@ class MetricRows:
             self._chunks = [c for c in kept if len(c.value)]
             self._texts = [t for t in self._texts if t.bucket_end_ms > until_ms]
 
-    @property
-    def held_rows(self) -> int:
-        """Rows in memory."""
-        with self._lock:
-            return sum(len(c.value) for c in self._chunks)
-
 
 Number = TypeVar("Number", np.int32, np.int64, np.float64)
 

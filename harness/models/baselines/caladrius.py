@@ -252,7 +252,8 @@ def tuple_cpu_ms(source: Observation, measured: Measured) -> tuple[Mapping[str, 
         read = float(rows.of(Metric.SERVICE, name, field=MetricField.CPU_COUNT)["value"].sum())
         cpu_ns = float(rows.of(Metric.SERVICE, name, field=MetricField.CPU_SUM_NS)["value"].sum())
         if arrivals_tps > 0 and not read > 0:
-            raise ModelDeclined(f"metric service.cpu_sum_ns of {name} is missing from the source step")
+            field = f"{Metric.SERVICE}.{MetricField.CPU_SUM_NS}"
+            raise ModelDeclined(f"metric {field} of {name} is missing from the source step")
         tuple_ms[name] = cpu_ns / 1e6 / read if read > 0 else 0.0
         executes_cores += tuple_ms[name] * arrivals_tps / 1000
         tuples_tps += arrivals_tps
@@ -264,7 +265,8 @@ def _process_cores(source: Observation) -> float:
     """Return how many cores the source's worker processes used, all together."""
     metrics = source.metrics
     mine = metrics[(metrics["measurement"] == Metric.WORKER) & (metrics["field"] == MetricField.CPU_NS)]
-    require_counts(mine["value"].to_numpy(), "worker.cpu_ns")
+    field = f"{Metric.WORKER}.{MetricField.CPU_NS}"
+    require_counts(mine["value"].to_numpy(), field)
     cores = 0.0
     for _, of_worker in mine.groupby("worker", observed=True):
         ends = np.unique(of_worker["bucket_end_ms"].to_numpy())
@@ -272,5 +274,5 @@ def _process_cores(source: Observation) -> float:
             covered_ms = float(np.median(np.diff(ends))) * len(ends)
             cores += float(of_worker["value"].sum()) / 1e6 / covered_ms
     if not cores > 0:
-        raise ModelDeclined("metric worker.cpu_ns is missing from the source step")
+        raise ModelDeclined(f"metric {field} is missing from the source step")
     return cores

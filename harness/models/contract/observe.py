@@ -288,7 +288,7 @@ def round_trips(metrics: pd.DataFrame) -> RoundTrips:
     """
     mine = metrics[(metrics["measurement"] == Metric.ROUND_TRIP) & (metrics["field"] == MetricField.RTT_MS)]
     values = mine["value"].to_numpy(dtype=np.float64)
-    require_counts(values, "round_trip.rtt_ms")
+    require_counts(values, f"{Metric.ROUND_TRIP}.{MetricField.RTT_MS}")
     found: dict[NodePair, list[float]] = {}
     for one, other, ms in zip(mine["stream"], mine["peer"], values.tolist(), strict=True):
         found.setdefault(node_pair(one, other), []).append(ms)

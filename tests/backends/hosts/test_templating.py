@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from budgets import budget
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -108,7 +109,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=budget(200), deadline=None)
 @given(
     st.dictionaries(
         st.text('abc.\u00e9{"\\', max_size=5),

@@ -132,7 +132,6 @@ def test_rows_are_those_of_the_span_and_can_be_forgotten(
     left = {(ms, task) for ms, task in buckets if ms > until}
     assert {(r["bucket_end_ms"], r["task"]) for r in rows.rows(-1, 100).to_pylist()} == left
     assert {(t["bucket_end_ms"], t["task"]) for t in rows.texts("m", -1)} == left
-    assert rows.held_rows == sum(ms > until for ms, _ in buckets)
 
 
 def test_topologies_can_be_told_apart() -> None:
@@ -169,7 +168,7 @@ def test_seconds_that_no_millisecond_can_hold_are_refused() -> None:
     assert "timestamp 10000000000000000 is not" in rows.add(line(time=str(10**16)), 10**9)[0]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=budget(500), deadline=None)
 @given(
     garbage=st.text(max_size=200).map(lambda t: t.replace("\n", " ").replace("\0", " "))
     | st.builds(

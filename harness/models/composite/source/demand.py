@@ -18,6 +18,7 @@ from harness.models.composite.atoms import from_histogram, merged, scaled
 from harness.models.composite.source.evidence import Evidence, Histogram, ServiceSums
 from harness.models.contract.layout import FloatArray
 from harness.models.network import Atoms, constant
+from harness.schemas import Metric, MetricField
 
 MOSTLY = 0.5
 """Share of waiting in the service from which its shape is the wall clock's."""
@@ -86,7 +87,8 @@ def demands(
         if not timed.sum() > 0 or not (sums.wall_ms @ weights).sum() > 0:
             raise ModelDeclined(f"metric service of {name} is missing from the source step")
         if not sums.cpu_ms.sum() > 0:
-            raise ModelDeclined(f"metric service.cpu_sum_ns of {name} is missing from the source step")
+            field = f"{Metric.SERVICE}.{MetricField.CPU_SUM_NS}"
+            raise ModelDeclined(f"metric {field} of {name} is missing from the source step")
         found[name] = _demand(sums, weights, stretched, before_end_ms.get(name))
     return found
 

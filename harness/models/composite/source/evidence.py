@@ -207,7 +207,7 @@ def _worker_cores(metrics: pd.DataFrame, layout: Layout, part: _Part, blocks: in
     if rows.empty:
         return None
     value = rows["value"].to_numpy()
-    require_counts(value, "worker.cpu_ns")
+    require_counts(value, f"{Metric.WORKER}.{MetricField.CPU_NS}")
     worker = np.asarray(rows["worker"].map(number), dtype=np.int64)
     ends = rows["bucket_end_ms"].to_numpy()
     steps = np.concatenate([np.diff(np.unique(ends[worker == w])) for w in np.unique(worker)])

@@ -1,7 +1,7 @@
 """Forecasts judged by what came: rolling origin, pinball loss, coverage, and the decision that rests on them.
 
 From each origin a forecaster sees the history up to there and nothing later. The decision is that of an
-alert: back-pressure is foreseen where the rate is likelier above a limit than below.
+alert: back-pressure is foreseen where the rate is likelier above a limit than below. Tests and bench/ use it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pandas as pd
 
 from harness.errors import UsageError
 from harness.forecasts.answers import LEVELS, FloatArray, count_buckets
+from harness.forecasts.foreseeing import exceeding_probability
 from harness.protocols import Forecaster, RateForecast, RateHistory
 
 ALERT_PROBABILITY = 0.5
@@ -33,45 +34,6 @@ def pinball_loss(actual: FloatArray, quantile: FloatArray, level: float | FloatA
     """
     above = np.asarray(actual) - quantile
     return np.asarray(np.maximum(level * above, (level - 1) * above), dtype=float)
-
-
-def exceeding_probability(forecast: RateForecast, limit_tps: float) -> FloatArray:
-    """Return the probability that the rate is above a limit, in each bucket.
-
-    Between two quantiles the probability is interpolated. Beyond the outermost it is theirs, since a forecast
-    says nothing of the tails; it is never below ``1 - levels[-1]`` nor above ``1 - levels[0]``.
-
-    Returns
-    -------
-    ndarray, shape (h,)
-
-    Examples
-    --------
-    >>> forecast = RateForecast(np.array([1.0]), (0.1, 0.5, 0.9), np.array([[10.0, 20.0, 40.0]]))
-    >>> [round(float(exceeding_probability(forecast, limit)[0]), 3) for limit in (5, 20, 30, 99)]
-    [0.9, 0.5, 0.3, 0.1]
-    """
-    levels = np.asarray(forecast.levels)
-    at_most = [np.interp(limit_tps, quantiles, levels) for quantiles in forecast.rate_tps]
-    return 1 - np.asarray(at_most, dtype=float)
-
-
-def foresee(forecast: RateForecast, limit_tps: float, probability: float) -> tuple[float, float] | None:
-    """Return when the rate is first above a limit with at least a probability, and that probability.
-
-    Examples
-    --------
-    >>> forecast = RateForecast(np.array([1.0, 2.0]), (0.1, 0.9), np.array([[10.0, 20.0], [20.0, 30.0]]))
-    >>> foresee(forecast, 22.0, 0.5)
-    (2.0, 0.74)
-    >>> foresee(forecast, 35.0, 0.5) is None
-    True
-    """
-    chances = exceeding_probability(forecast, limit_tps)
-    sure = np.flatnonzero(chances >= probability)
-    if not len(sure):
-        return None
-    return float(forecast.time_s[sure[0]]), round(float(chances[sure[0]]), 6)
 
 
 @dataclass(frozen=True)
