@@ -6,8 +6,8 @@
     python bench/played_forecasts.py seasonal --run RUN       # of a run that there is
     python bench/played_forecasts.py seasonal --simulated --days 6    # a trial without a cluster
 
-One step plays a made trace of tests/support/made_traffic.py, and spouts pause as Heron's do. The metrics of the
-first four days say where the topology bends (model caladrius). From then on forecasters see what was sent
+One step plays a made trace of tests/support/made_traffic.py, and spouts pause as Heron's do. The metrics of
+the first four days say where the topology bends (model caladrius). From then on forecasters see what was sent
 until each origin. Two rules say from a forecast whether there will be back-pressure at a horizon:
 
     rate      the rate is above the bend with probability 0.5 or more (Caladrius's)

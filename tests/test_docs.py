@@ -33,9 +33,16 @@ def commands(group: Group, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[
 
 def test_options_in_the_documents_are_those_of_their_commands() -> None:
     """In each line that names a command, and only up to what a pipe, a comment or a quotation ends."""
-    known = {words: {o for p in c.params for o in (*p.opts, *p.secondary_opts)} for words, c in commands(main)}
+    known = {
+        words: {o for p in c.params for o in (*p.opts, *p.secondary_opts)} for words, c in commands(main)
+    }
     asked = 0
-    for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("infra/**/*.md"), ROOT / "reports" / "headlines.md"):
+    for path in (
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("infra/**/*.md"),
+        ROOT / "reports" / "headlines.md",
+    ):
         for line in path.read_text(encoding="utf-8").splitlines():
             for said in re.findall(r"(?<![\w./-])harness ([a-z][^`|#;]*)", line):
                 words = tuple(w for w in said.split() if re.fullmatch(r"[a-z-]+", w) and w[0] != "-")

@@ -201,7 +201,9 @@ WITHIN = re.compile(rf"(?<![\w.])(?:(?:{'|'.join(Metric)})\.(?:{'|'.join(MetricF
 
 
 @pytest.mark.parametrize(
-    "path", [p for p in sources() if p.parts[len(ROOT.parts)] == "harness"], ids=lambda p: p.relative_to(ROOT).as_posix()
+    "path",
+    [p for p in sources() if p.parts[len(ROOT.parts)] == "harness"],
+    ids=lambda p: p.relative_to(ROOT).as_posix(),
 )
 def test_no_text_of_the_harness_spells_one_within(path: Path) -> None:
     spelt = [(n.lineno, n.value) for n in constants(tree_of(path)) if WITHIN.search(str(n.value))]

@@ -149,7 +149,9 @@ def test_a_stream_without_end_is_left_at_the_limit(target: Path, kind: bytes) ->
     assert sum(len(contents) for contents in everything(target).values()) <= 1 << 20
 
 
-@settings(max_examples=budget(150), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=budget(150), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
 @given(changes=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(1, 255)), max_size=8))
 def test_a_damaged_stream_raises_nothing_and_leaves_the_folder(
     changes: list[tuple[float, int]], tmp_path_factory: pytest.TempPathFactory
