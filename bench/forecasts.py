@@ -4,8 +4,8 @@
     python bench/forecasts.py --seeds 2 --model fourier-ar --model seasonal-naive
 
 Every forecaster sees the same origins of the same traces (tests/support/made_traffic.py), all of the past up
-to each, and the length of a day. ``prophet-trend`` is Prophet with its default trend, as Caladrius uses it. The
-limits are multiples of the traces' mean rate. Tables are Markdown; mstl and prophet need the extra
+to each, and the length of a day. ``prophet-trend`` is Prophet with its default trend, as Caladrius uses it.
+The limits are multiples of the traces' mean rate. Tables are Markdown; mstl and prophet need the extra
 ``forecast-rivals``.
 """
 
