@@ -19,7 +19,7 @@ MAVEN := mvn -B -Dstyle.color=never -f storm-topologies/pom.xml
 # Maven fetches its test runner on first use only; one small test outside the sandbox does that.
 RUNNER_FETCHED = $(MAVEN) -q test -pl instrumentation -Dtest=HistogramTest
 
-.PHONY: setup setup-dev setup-deep servers storms run test test-deep test-measured test-beside test-units test-first-run test-java test-python test-tutorial
+.PHONY: setup setup-dev setup-deep servers storms published run test test-deep test-measured test-beside test-units test-first-run test-java test-python test-tutorial
 .PHONY: test-system test-alone test-storms test-stores test-hosts reliability slowest lint bench bench-scale lock docs nightly audit sbom pins wheel wheel-try
 
 setup: ## what every command needs but forecasts, provisioning, tests and benches; quick when nothing changed
@@ -36,6 +36,9 @@ servers: setup ## what not every run needs: InfluxDB (is built once, some minute
 
 storms: setup-dev ## older Storms, for the test that measures on clusters of them
 	@$(PY) tests/support/other_storms.py
+
+published: setup-dev ## topologies that others published, for the test that batches and helps them
+	@$(PY) tests/support/published_jars.py
 
 run: setup ## measure EXPERIMENT (default: all-in-one) and judge the models on it
 	@.venv/bin/harness run $(EXPERIMENT)
@@ -75,7 +78,7 @@ test-java: setup-dev
 test-python: setup-dev ## what needs no cluster and the quick circle left out; a file's tests share what they start
 	HARNESS_TESTS=rest $(SANDBOX) $(PYTEST) -n 2 --dist loadfile --ignore=tests/system --ignore=tests/hosts --ignore=tests/reliability $(NAMED)
 
-test-system: servers setup-dev ## what shares one cluster of this machine, one test after the other
+test-system: servers setup-dev published ## what shares one cluster of this machine, one test after the other
 	$(SANDBOX) $(PYTEST) -vv tests/system $(addprefix --ignore=,$(ALONE) $(STORES) $(FIRST_RUN) $(TUTORIAL)) $(NAMED)
 
 test-tutorial: setup-dev ## the tutorial's page, command by command

@@ -20,7 +20,8 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -141,13 +142,12 @@ def fill(bench: Bench, messages: int) -> None:
     bench.generator.stop()
 
 
-def one(bench: Bench, plan: Plan, name: str, *, instrument: bool) -> Found:
+def one(bench: Bench, setup: Experiment, backlog: int, name: str) -> Found:
     """Submit, work off the backlog, measure the latency, and remove the topology again."""
     ends = bench.topics.end_offsets(INPUT)
-    bench.topics.commit(name, INPUT, (ends - plan.backlog // ends.size).clip(min=0))
-    backlog = plan.backlog // ends.size * ends.size
+    bench.topics.commit(name, INPUT, (ends - backlog // ends.size).clip(min=0))
+    backlog = backlog // ends.size * ends.size
     before = bench.outputs()
-    setup = experiment(plan.service_ms, instrument=instrument)
     with tempfile.TemporaryDirectory() as folder:
         topics = TopicNames(dict.fromkeys(setup.topology.entrances, bench.input_topic), bench.output_topic)
         submitter = submitter_of(setup, name, bench.cluster.bootstrap, topics, jars(), Path(folder))
@@ -213,22 +213,21 @@ def ratio(on: NDArray[np.float64], off: NDArray[np.float64]) -> Mean:
     return Mean(float(np.exp(logs.value)), ends[0], ends[1])
 
 
-def measure(bench: Bench, plan: Plan) -> dict[str, Any]:
-    """Measure the pairs of one service time."""
-    found: dict[bool, list[Found]] = {True: [], False: []}
+def measure(bench: Bench, plan: Plan, setups: Mapping[str, Experiment]) -> dict[str, Any]:
+    """Measure pairs of two experiments, ``on`` and ``off``; which is first alternates."""
+    found: dict[str, list[Found]] = {"on": [], "off": []}
     for pair in range(plan.pairs):
-        for instrument in (pair % 2 == 0, pair % 2 != 0):
-            how = "on" if instrument else "off"
+        for how in ("on", "off") if pair % 2 == 0 else ("off", "on"):
             name = f"bench-{plan.service_ms * 1000:g}us-{pair}-{how}"
-            now = one(bench, plan, name, instrument=instrument)
-            found[instrument].append(now)
+            now = one(bench, setups[how], plan.backlog, name)
+            found[how].append(now)
             console.print(
                 f"{plan.service_ms:g} ms, pair {pair + 1}/{plan.pairs}, {how:3}:"
                 f" {now.throughput_tps:6.0f} messages/s, {now.latency_ms:6.3f} ms",
                 highlight=False,
             )
-    rates = [np.array([f.throughput_tps for f in found[i]]) for i in (True, False)]
-    times = [np.array([f.latency_ms for f in found[i]]) for i in (True, False)]
+    rates = [np.array([f.throughput_tps for f in found[how]]) for how in ("on", "off")]
+    times = [np.array([f.latency_ms for f in found[how]]) for how in ("on", "off")]
     return {
         "service_ms": plan.service_ms,
         "pairs": plan.pairs,
@@ -240,6 +239,23 @@ def measure(bench: Bench, plan: Plan) -> dict[str, Any]:
         "throughput_ratio": vars(ratio(*rates)),
         "latency_difference_ms": vars(mean(times[0] - times[1])),
     }
+
+
+@contextmanager
+def opened(shape: Experiment, backlog: int) -> Iterator[Bench]:
+    """Start the servers of an experiment's cluster, and fill the input topic."""
+    with (
+        tempfile.TemporaryDirectory() as home,
+        local_cluster(shape.cluster, servers.install(), Path(home), jars(), lambda _: None) as cluster,
+        MetricsReceiver(hand_out=cluster.hand_out) as metrics,
+        Topics(cluster.bootstrap) as topics,
+    ):
+        for topic in (INPUT, OUTPUT):
+            topics.create(topic)
+        with Generator(cluster.bootstrap, {INPUT: 1}, OwnWire("x" * 64)) as generator:
+            bench = Bench(cluster, metrics, topics, generator)
+            fill(bench, backlog)
+            yield bench
 
 
 def page(results: Sequence[dict[str, Any]], where: dict[str, Any]) -> str:
@@ -282,20 +298,15 @@ def main(pairs: int, backlog: int, out: Path) -> None:
     # the longer service time needs fewer messages for as long a measurement
     plans = [Plan(0.05, pairs, backlog), Plan(0.2, max(pairs - 2, 1), backlog * 2 // 5)]
     where = environment()
-    with (
-        tempfile.TemporaryDirectory() as home,
-        local_cluster(
-            experiment(0.05, instrument=True).cluster, servers.install(), Path(home), jars(), lambda _: None
-        ) as cluster,
-        MetricsReceiver(hand_out=cluster.hand_out) as metrics,
-        Topics(cluster.bootstrap) as topics,
-    ):
-        for topic in (INPUT, OUTPUT):
-            topics.create(topic)
-        with Generator(cluster.bootstrap, {INPUT: 1}, OwnWire("x" * 64)) as generator:
-            bench = Bench(cluster, metrics, topics, generator)
-            fill(bench, backlog)
-            results = [measure(bench, plan) for plan in plans]
+    with opened(experiment(0.05, instrument=True), backlog) as bench:
+        results = [
+            measure(
+                bench,
+                plan,
+                {how: experiment(plan.service_ms, instrument=how == "on") for how in ("on", "off")},
+            )
+            for plan in plans
+        ]
     out.mkdir(parents=True, exist_ok=True)
     write_atomically(
         out / "instrumentation.json", json.dumps({"environment": where, "results": results}, indent=1) + "\n"

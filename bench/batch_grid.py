@@ -1,0 +1,236 @@
+"""Aeolus's batch sizes and parallelism against a measured grid of both, and latency with and without its batches.
+
+    harness measure-messages            # n and s of this machine, 4 minutes; without it the shipped ones are used
+    python bench/batch_grid.py          # 13 minutes
+    python bench/batch_grid.py --short  # a try, 5 minutes
+    python bench/batch_grid.py --from RUN RUN
+
+`fan` waits 4 ms and makes 30 tuples of a message, `pick` waits for each and passes one on. In a first run one
+executor of `fan` has more messages than it can take, with batches of 1 and of 20. The rate of all that follows is
+half way between the two throughputs, on a scale of ratios: only batches or a second executor can keep up with it.
+Aeolus proposes from the second of these steps, since there ppt, of which emits are part, has the least of n in it.
+
+A second run measures all combinations at that rate, each submitted anew, then the proposal, and at half the rate
+the proposal with and without its batches. Throughput is what fan was done with, messages a second.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from itertools import product
+from math import sqrt
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import pyarrow.parquet as pq
+import yaml
+from carried_out import carry_out_experiment
+
+from harness.runs import Run
+from harness.schemas import Metric, MetricField
+
+FAN_OUT = 30
+FAN_MS, PICK_MS = 4.0, 0.12
+OVERLOAD_TPS = 300.0
+"""More than the 250/s that an executor of fan could take if a message cost nothing else."""
+FLUSH_MS = 20
+NOISE = 0.01
+"""Of throughputs between which nothing is chosen but the executors."""
+WITHIN = 0.05
+Cell = tuple[int, int, int]
+"""Executors of fan, executors of pick, batch size of what fan sends."""
+
+
+class Measured(NamedTuple):
+    """What was measured of one step."""
+
+    executors: Mapping[str, int]
+    batching: Mapping[str, int]
+    throughput_tps: float
+    mean_ms: float
+    half_width_ms: float
+
+    @property
+    def all(self) -> int:
+        """Executors of all components."""
+        return sum(self.executors.values())
+
+    def __str__(self) -> str:
+        counts = " ".join(f"{name}:{n}" for name, n in self.executors.items())
+        sizes = " ".join(f"{name}:{size}" for name, size in self.batching.items() if size > 1)
+        return f"{counts}, batches {sizes or 'none'}"
+
+
+def experiment(steps: Sequence[Mapping[str, Any]], rate_tps: float, short: bool) -> dict[str, Any]:
+    """Return the experiment with these steps, each submitted anew."""
+    wait = {"kind": "wait", "distribution": "constant"}
+    seconds = 6 if short else 10
+    return {
+        "name": "batch-grid",
+        "topology": {
+            "load_aware": False,
+            "ackers": 1,
+            "max_spout_pending": 60,
+            "spout": {"poll_timeout_ms": 5},
+            "waiting": {"strategy": "progressive", "level1_count": 1, "level2_count": 1, "sleep_ms": 2},
+            "components": {
+                "in": {"role": "spout", "tasks": 1},
+                "fan": {
+                    "role": "multiplier",
+                    "tasks": 2,
+                    "multiplier": {"min": FAN_OUT, "max": FAN_OUT, "mean": FAN_OUT, "sd": 0},
+                    "service": {**wait, "mean_ms": FAN_MS},
+                },
+                "pick": {
+                    "role": "filter",
+                    "tasks": 3,
+                    "keep": 1 / FAN_OUT,
+                    "service": {**wait, "mean_ms": PICK_MS},
+                },
+                "out": {"role": "sender", "tasks": 1},
+            },
+            "streams": [
+                {"from": a, "to": b, "grouping": "shuffle"}
+                for a, b in (("in", "fan"), ("fan", "pick"), ("pick", "out"))
+            ],
+        },
+        "workload": {"rate_tps": rate_tps, "arrivals": "constant", "seed": 27},
+        "cluster": {"kind": "local", "nodes": 2, "slots_per_node": 1},
+        "measure": {
+            "bucket_s": 1,
+            "attempts": 1,
+            "burn_in": {"least_s": seconds, "most_s": seconds, "drift_pct": 1000},
+            "interval": {"precision_pct": 1000, "least_s": seconds, "most_s": seconds, "looks": 1},
+        },
+        "steps": {"plan": [{"workers": 2, "fresh": True, **step} for step in steps]},
+        "models": ["no-change"],
+    }
+
+
+def step_of(cell: Cell) -> dict[str, Any]:
+    """Return a cell's step."""
+    fan, pick, batch = cell
+    batches = {"fan": {"size": batch, "flush_ms": FLUSH_MS}}
+    return {"executors": {"in": 1, "fan": fan, "pick": pick, "out": 1}, "batching": batches}
+
+
+def run_of(steps: Sequence[Mapping[str, Any]], rate_tps: float, runs: Path, short: bool) -> Run:
+    """Measure steps at a rate."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "batch-grid.yaml"
+        file.write_text(yaml.safe_dump(experiment(steps, rate_tps, short), sort_keys=False))
+        return Run(carry_out_experiment(str(file), runs, simulated=False))
+
+
+def measured(run: Run) -> list[Measured]:
+    """Return what was measured of each step.
+
+    Raises
+    ------
+    ClickException
+        When a step was declined.
+    """
+    if run.declined_steps:
+        raise click.ClickException("; ".join(step.reason for step in run.declined_steps.values()))
+    found = []
+    for index in run.finished_steps:
+        plan, interval = run.plan(index), run.interval(index)
+        sizes = {name: rule.size for name, rule in (plan.batching or {}).items()}
+        throughput_tps = done_tps(run, index, "fan")
+        found.append(
+            Measured(
+                plan.asked.executors, sizes, throughput_tps, interval.mean_ms, interval.half_width_ms
+            )
+        )
+    return found
+
+
+def done_tps(run: Run, index: int, component: str) -> float:
+    """Return tuples a second that a component was done with, from whole buckets."""
+    table = pq.read_table(run.step_path(index) / "metrics.parquet").to_pandas()
+    rows = table[
+        (table["measurement"] == Metric.SERVICE)
+        & (table["component"] == component)
+        & (table["field"] == MetricField.COUNT)
+    ]
+    rates = []
+    for _, of_task in rows.sort_values("bucket_end_ms").groupby("task", observed=True):
+        ends = of_task["bucket_end_ms"].to_numpy()
+        if ends.size > 1:  # of the first bucket nothing says when it began
+            rates.append(1000 * float(of_task["value"].to_numpy()[1:].sum()) / float(ends[-1] - ends[0]))
+    return sum(rates)
+
+
+def proposal(run: Run, rate_tps: float) -> dict[str, Any]:
+    """Return what Aeolus proposes for a rate from the run's second step."""
+    asked = ["tune", str(run.path), "--step", "1", "--tuner", "aeolus", "--rate", f"{rate_tps:.6g}"]
+    command = [sys.executable, "-m", "harness", *asked, "--set", f"aeolus.flush_ms={FLUSH_MS}", "--json"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    (said,) = json.loads(done.stdout.splitlines()[-1])["proposals"]
+    if said["status"] == "declined":
+        raise click.ClickException(f"aeolus declined: {said['reason']}")
+    return dict(said)
+
+
+def show(first: Run, second: Run) -> None:
+    """Print the grid, and the row for reports/headlines.md."""
+    slow, fast = measured(first)
+    *cells, ours, with_batches, without = measured(second)
+    rate_tps = second.interval(0).rate_tps
+    click.echo(
+        f"one executor of fan: {slow.throughput_tps:.1f}/s with batches of 1, {fast.throughput_tps:.1f}/s of 20;"
+        f" from here on {rate_tps:.1f}/s are sent\n"
+    )
+    click.echo("| executors | batch | messages/s | mean ms |\n| --- | ---: | ---: | ---: |")
+    for cell in cells:
+        counts = " ".join(f"{name}:{n}" for name, n in cell.executors.items())
+        click.echo(f"| {counts} | {cell.batching['fan']} | {cell.throughput_tps:.1f} | {cell.mean_ms:.2f} |")
+    top_tps = max(cell.throughput_tps for cell in cells)
+    best = min(
+        (cell for cell in cells if cell.throughput_tps >= (1 - NOISE) * top_tps),
+        key=lambda cell: (cell.all, -cell.throughput_tps),
+    )
+    origin = {d["values"].get("n_s_from") for d in proposal(first, rate_tps)["decisions"]} - {None}
+    share = ours.throughput_tps / top_tps
+    met = share >= 1 - WITHIN and ours.all <= best.all
+    click.echo(f"\nn, s: {'; '.join(map(str, origin)) or 'no batches were considered'}")
+    click.echo(f"best of the grid: {top_tps:.1f}/s; fewest executors within {NOISE:.0%} of it: {best}")
+    click.echo(f"aeolus: {ours}: {ours.throughput_tps:.1f}/s\n")
+    click.echo("| at /s | best of the grid | its executors | aeolus | executors | % of the best | met |")
+    click.echo("| ---: | ---: | ---: | ---: | ---: | ---: | --- |")
+    click.echo(
+        f"| {rate_tps:.1f} | {top_tps:.1f} | {best.all} | {ours.throughput_tps:.1f} | {ours.all} |"
+        f" {100 * share:.1f} | {'yes' if met else 'no'} |"
+    )
+    click.echo(f"\n| at {rate_tps / 2:.1f}/s | mean ms |\n| --- | ---: |")
+    for name, step in (("with its batches", with_batches), ("without", without)):
+        click.echo(f"| {name} | {step.mean_ms:.2f} +- {step.half_width_ms:.2f} |")
+
+
+@click.command()
+@click.option("--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@click.option("--short", is_flag=True, help="Four cells of six seconds each.")
+@click.option("--from", "before", nargs=2, type=click.Path(path_type=Path, exists=True), help="Runs of before.")
+def main(runs: Path, short: bool, before: tuple[Path, Path] | None) -> None:
+    """Measure the grid, and print how far Aeolus's proposal is from its best cell."""
+    if before is not None:
+        show(*map(Run, before))
+        return
+    first = run_of([step_of((1, 3, batch)) for batch in (1, 20)], OVERLOAD_TPS, runs, short)
+    slow, fast = measured(first)
+    rate_tps = round(sqrt(slow.throughput_tps * fast.throughput_tps), 1)
+    said = proposal(first, rate_tps)
+    ours = {"executors": said["executors"], "batching": said["batching"]}
+    cells = list(product((1, 2), (1, 2) if not short else (2,), (1, 5, 20) if not short else (1, 20)))
+    half = {"rate_tps": rate_tps / 2}
+    steps = [*map(step_of, cells), ours, {**ours, **half}, {**ours, **half, "batching": {}}]
+    show(first, run_of(steps, rate_tps, runs, short))
+
+
+if __name__ == "__main__":
+    main()
