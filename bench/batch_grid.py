@@ -1,17 +1,17 @@
-"""Aeolus's batch sizes and parallelism against a measured grid of both, and latency with and without its batches.
+"""Aeolus's batch sizes and executors against a measured grid of both, and latency with and without batches.
 
-    harness measure-messages            # n and s of this machine, 4 minutes; without it the shipped ones are used
+    harness measure-messages            # n and s of this machine, 4 minutes; else the shipped ones are used
     python bench/batch_grid.py          # 13 minutes
     python bench/batch_grid.py --short  # a try, 5 minutes
     python bench/batch_grid.py --from RUN RUN
 
 `fan` waits 4 ms and makes 30 tuples of a message, `pick` waits for each and passes one on. In a first run one
-executor of `fan` has more messages than it can take, with batches of 1 and of 20. The rate of all that follows is
-half way between the two throughputs, on a scale of ratios: only batches or a second executor can keep up with it.
-Aeolus proposes from the second of these steps, since there ppt, of which emits are part, has the least of n in it.
+executor of `fan` has more messages than it can take, with batches of 1 and of 20. The rate of what follows
+is the geometric mean of the two throughputs: only batches or a second executor can keep up with it.
+Aeolus proposes from the second of these steps. Emits are part of ppt, and there they have the least of n.
 
-A second run measures all combinations at that rate, each submitted anew, then the proposal, and at half the rate
-the proposal with and without its batches. Throughput is what fan was done with, messages a second.
+A second run measures all combinations at that rate, each submitted anew, then the proposal, and at half the
+rate the proposal with and without its batches. Throughput is what fan was done with, messages a second.
 """
 
 from __future__ import annotations
@@ -143,9 +143,7 @@ def measured(run: Run) -> list[Measured]:
         sizes = {name: rule.size for name, rule in (plan.batching or {}).items()}
         throughput_tps = done_tps(run, index, "fan")
         found.append(
-            Measured(
-                plan.asked.executors, sizes, throughput_tps, interval.mean_ms, interval.half_width_ms
-            )
+            Measured(plan.asked.executors, sizes, throughput_tps, interval.mean_ms, interval.half_width_ms)
         )
     return found
 
@@ -183,8 +181,8 @@ def show(first: Run, second: Run) -> None:
     *cells, ours, with_batches, without = measured(second)
     rate_tps = second.interval(0).rate_tps
     click.echo(
-        f"one executor of fan: {slow.throughput_tps:.1f}/s with batches of 1, {fast.throughput_tps:.1f}/s of 20;"
-        f" from here on {rate_tps:.1f}/s are sent\n"
+        f"one executor of fan: {slow.throughput_tps:.1f}/s with batches of 1,"
+        f" {fast.throughput_tps:.1f}/s of 20; from here on {rate_tps:.1f}/s are sent\n"
     )
     click.echo("| executors | batch | messages/s | mean ms |\n| --- | ---: | ---: | ---: |")
     for cell in cells:
@@ -215,7 +213,9 @@ def show(first: Run, second: Run) -> None:
 @click.command()
 @click.option("--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
 @click.option("--short", is_flag=True, help="Four cells of six seconds each.")
-@click.option("--from", "before", nargs=2, type=click.Path(path_type=Path, exists=True), help="Runs of before.")
+@click.option(
+    "--from", "before", nargs=2, type=click.Path(path_type=Path, exists=True), help="Runs of before."
+)
 def main(runs: Path, short: bool, before: tuple[Path, Path] | None) -> None:
     """Measure the grid, and print how far Aeolus's proposal is from its best cell."""
     if before is not None:

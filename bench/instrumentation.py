@@ -150,7 +150,7 @@ def one(bench: Bench, setup: Experiment, backlog: int, name: str) -> Found:
     before = bench.outputs()
     with tempfile.TemporaryDirectory() as folder:
         topics = TopicNames(dict.fromkeys(setup.topology.entrances, bench.input_topic), bench.output_topic)
-        submitter = submitter_of(setup, name, bench.cluster.bootstrap, topics, jars(), Path(folder))
+        submitter = submitter_of(setup, name, bench.cluster.broker, topics, jars(), Path(folder))
         deployment = StormDeployment(setup, bench.cluster, submitter, bench.metrics, jars(), Path(folder))
         deployment.submit(expand_steps(setup)[0].configuration)
     throughput_tps = throughput(bench, before, backlog)

@@ -3,12 +3,10 @@
     python bench/layer.py                            # about 9 minutes
     python bench/layer.py --pairs 1 --backlog 20000  # a try, 2 minutes
 
-A chain of two bolts with 50 us of CPU time each, shuffled, in one worker and instrumented. With the layer all of
-its streams have batches of 1, and the second bolt may be helped by the first at a mark that no queue comes to.
-New submissions in pairs as bench/instrumentation.py has them: the order alternates, each works off the same
-backlog and then gets 200 messages/s.
-
-Prints the ratio of the throughputs, by which issue and docs/rewriting.md speak of the layer's overhead.
+A chain of two bolts with 50 us of CPU time each, shuffled, in one worker and instrumented. With the layer
+all of its streams have batches of 1, and the second bolt may be helped by the first at a mark that no queue
+comes to. New submissions in pairs as bench/instrumentation.py has them: the order alternates, each works off
+the same backlog and then gets 200 messages/s. Prints the ratio of the throughputs.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Executors and batches with the lowest predicted latency within a budget: a search over the composite model.
 
 From DS2's counts, local search. A step is one executor more or fewer, or moved from a component to another.
-Where none is better, it is the next size or flush of a component's batches. Of all such plans the one with
-the lowest latency is taken, until none is better. A plan that the model calls saturated is worse than every
-other; of two of them the one that sustains a higher rate is better. Plans are placed as Storm's default
-scheduler places them.
+Where none is better, it is the next size or flush of a component's batches, or the next size of all. Rows
+that come in one batch fill the next one, so one component's smaller size alone may gain nothing. Of all such
+plans the one with the lowest latency is taken, until none is better. A plan that the model calls saturated is
+worse than every other; of two of them the one that sustains a higher rate is better. Plans are placed as
+Storm's default scheduler places them.
 """
 
 from __future__ import annotations
@@ -274,7 +275,7 @@ class PlanSearch:
                 yield losing.name, {**counts, losing.name: counts[losing.name] - 1}
 
     def _batches_near(self, batching: Batching) -> Iterator[tuple[str, Batching]]:
-        """Yield batches with the next size or flush of one component, or of one stream that has its own."""
+        """Yield batches with the next size or flush of one component or stream, or the next size of all."""
         sizes, flushes = self.tuner.batch_sizes, self.tuner.flush_ms
         if len(sizes) < 2:
             return
@@ -289,6 +290,15 @@ class PlanSearch:
             if rule.size > 1 and batched_streams(plan, {name: rule}):
                 for flush_ms in _beside(flushes, rule.flush_ms):
                     yield name, {**others, name: BatchSize(size=rule.size, flush_ms=flush_ms)}
+        for towards in (0, 1) if len(batching) > 1 else ():
+            every = {n: self._next(rule, towards) for n, rule in batching.items()}
+            yield ", ".join(batching), {n: rule for n, rule in every.items() if rule.size > 1}
+
+    def _next(self, rule: BatchSize, towards: Literal[0, 1]) -> BatchSize:
+        """Return batches of the next lower or higher size; those at the ladder's end stay."""
+        sizes = self.tuner.batch_sizes
+        sides = [s for s in sizes if s < rule.size][-1:], [s for s in sizes if s > rule.size][:1]
+        return BatchSize(size=(sides[towards] or [rule.size])[0], flush_ms=rule.flush_ms)
 
     def _within_budget(self, counts: Counts) -> dict[str, int] | None:
         """Take executors off, the bolt with the most first, until the budget holds; None where it cannot."""

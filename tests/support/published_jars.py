@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from harness.machine.servers import cache_folder, only_one
 
-COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
+GET = "org.apache.maven.plugins:maven-dependency-plugin:2.8:get"
+"""The last version that can copy a jar whose parent pom nobody published, as flux-core's."""
 
 
 class Published(NamedTuple):
@@ -38,8 +39,18 @@ class Published(NamedTuple):
         return cache_folder() / "jars" / f"{self.artifact}-{self.version}.jar"
 
 
-STORM_STARTER = Published("org.apache.storm", "storm-starter", "1.2.2", "STARTER_SHA")
-FLUX = Published("org.apache.storm", "flux-core", "2.8.3", "6e769c763908387e3e72d2580941aebd3b071d9df75f7b9576619b8ef2e49b8d")
+STORM_STARTER = Published(
+    "org.apache.storm",
+    "storm-starter",
+    "1.2.2",
+    "53c4a1bd914743bbfdb4f4d55d47587987e28dc45df99c4907890af62c4a79cc",
+)
+FLUX = Published(
+    "org.apache.storm",
+    "flux-core",
+    "2.8.3",
+    "6e769c763908387e3e72d2580941aebd3b071d9df75f7b9576619b8ef2e49b8d",
+)
 
 
 def install(jar: Published) -> Path:
@@ -56,8 +67,8 @@ def install(jar: Published) -> Path:
 def _fetch(jar: Published) -> None:
     named = f"{jar.group}:{jar.artifact}:{jar.version}"
     with tempfile.TemporaryDirectory(dir=jar.file.parent) as folder:
-        command = ["mvn", "-q", "--batch-mode", "--strict-checksums", COPY]
-        subprocess.run([*command, f"-Dartifact={named}", f"-DoutputDirectory={folder}"], check=True)
+        command = ["mvn", "-q", "--batch-mode", "--strict-checksums", GET, "-Dtransitive=false"]
+        subprocess.run([*command, f"-Dartifact={named}", f"-Ddest={folder}"], check=True)
         shutil.move(Path(folder) / jar.file.name, jar.file)
 
 

@@ -41,8 +41,8 @@ def starter() -> dict[str, Any]:
 def flux() -> dict[str, Any]:
     """Return an experiment on the topology that Flux makes of a file.
 
-    Two spout tasks have at most 8 batches of 5 under way each. So 4 come to each of pass's tasks and 40 of 2 to
-    serve's one, whose mark is at 16 of 64.
+    Two spout tasks have at most 8 batches of 5 under way each. So 4 come to each of pass's tasks, and 40
+    of 2 to serve's one, whose mark is at 16 of 64.
     """
     return {
         "topology": {
@@ -76,7 +76,7 @@ def flux() -> dict[str, Any]:
         pytest.param(flux, "pass", "serve", 2 * 8 * 5, id="flux"),
     ],
 )
-def test_a_published_jar_is_batched_and_helped(  # noqa: PLR0913, PLR0917 (what a case is made of, and fixtures)
+def test_a_published_jar_is_batched_and_helped(
     made: Any, helper: str, helped: str, under_way: int, cluster: LocalCluster, tmp_path: Path
 ) -> None:
     settings = made() | {"name": f"published-{uuid.uuid4().hex[:8]}", "measure": short_measure(8, 12)}

@@ -211,6 +211,17 @@ def test_batches_are_looked_at_size_by_size_and_flush_by_flush(ramp: Observation
     assert list(none._batches_near({"spout": BatchSize(size=2)})) == []
 
 
+def test_sizes_are_looked_at_all_together_too(ramp: Observation) -> None:
+    """From 5 and 2 to 2 and none, or to 10 and 5; the flush of each stays."""
+    search = PlanSearch(ModelGuidedTuner(), composite.prepare(ramp), ramp, 100.0, 8)
+    now = {"spout": BatchSize(size=5, flush_ms=20), "bolt-a": BatchSize(size=2)}
+    together = [dict(b) for name, b in search._batches_near(now) if name == "spout, bolt-a"]
+    assert together == [
+        {"spout": BatchSize(size=2, flush_ms=20)},
+        {"spout": BatchSize(size=10, flush_ms=20), "bolt-a": BatchSize(size=5)},
+    ]
+
+
 def test_a_shorter_percentile_can_be_the_goal(ramp: Observation) -> None:
     mean, p99 = (
         make_tuner("model-guided", {"statistic": s}).propose(ramp, 225.0).decisions[0].result
