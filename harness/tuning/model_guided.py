@@ -290,15 +290,16 @@ class PlanSearch:
             if rule.size > 1 and batched_streams(plan, {name: rule}):
                 for flush_ms in _beside(flushes, rule.flush_ms):
                     yield name, {**others, name: BatchSize(size=rule.size, flush_ms=flush_ms)}
-        for towards in (0, 1) if len(batching) > 1 else ():
-            every = {n: self._next(rule, towards) for n, rule in batching.items()}
+        for larger in (False, True) if len(batching) > 1 else ():
+            every = {n: self._next(rule, larger=larger) for n, rule in batching.items()}
             yield ", ".join(batching), {n: rule for n, rule in every.items() if rule.size > 1}
 
-    def _next(self, rule: BatchSize, towards: Literal[0, 1]) -> BatchSize:
-        """Return batches of the next lower or higher size; those at the ladder's end stay."""
+    def _next(self, rule: BatchSize, *, larger: bool) -> BatchSize:
+        """Return batches of the next size on the ladder; those at its end stay."""
         sizes = self.tuner.batch_sizes
-        sides = [s for s in sizes if s < rule.size][-1:], [s for s in sizes if s > rule.size][:1]
-        return BatchSize(size=(sides[towards] or [rule.size])[0], flush_ms=rule.flush_ms)
+        lower, higher = (s for s in sizes if s < rule.size), (s for s in sizes if s > rule.size)
+        size = min(higher, default=rule.size) if larger else max(lower, default=rule.size)
+        return BatchSize(size=size, flush_ms=rule.flush_ms)
 
     def _within_budget(self, counts: Counts) -> dict[str, int] | None:
         """Take executors off, the bolt with the most first, until the budget holds; None where it cannot."""
