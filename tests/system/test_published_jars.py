@@ -71,8 +71,8 @@ def flux() -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("made", "helper", "helped", "under_way"),
     [
-        # averages: what printer's queue takes, and those of two batches
-        pytest.param(starter, "tumblingavg", "printer", 128 + 2 * 20, id="storm-starter"),
+        # averages that come while printer parks, twice
+        pytest.param(starter, "tumblingavg", "printer", 20, id="storm-starter"),
         pytest.param(flux, "pass", "serve", 2 * 8 * 5, id="flux"),
     ],
 )
@@ -101,9 +101,10 @@ def test_a_published_jar_is_batched_and_helped(
     assert set(served.index.droplevel("field")) == {(helper, helped)}
     offered, by_helper = (served[helper, helped, f] for f in (MetricField.OFFERED, MetricField.TUPLES))
     assert 0 < by_helper < offered
-    # Leron's own check (section 6.2): what the helper made is what it served and what the helped bolt got
+    # Leron's own check (section 6.2): what the helper made is what it served and what the helped bolt got,
+    # but for what is under way, and less than a second of twelve or more: each reports when its own second ends
     got = total(table, Metric.RECEIVED, ["component", "peer"])[helped, helper]
-    assert abs(offered - by_helper - got) <= under_way
+    assert abs(offered - by_helper - got) <= under_way + offered / 12
 
 
 def metrics(run: Run) -> pd.DataFrame:
