@@ -101,7 +101,7 @@ def test_a_published_jar_is_batched_and_helped(
     assert set(served.index.droplevel("field")) == {(helper, helped)}
     offered, by_helper = (served[helper, helped, f] for f in (MetricField.OFFERED, MetricField.TUPLES))
     assert 0 < by_helper < offered
-    # Leron's own check (section 6.2): what the helper made is what it served and what the helped bolt got, but
+    # Leron's own check (section 6.2): what the helper made is what it served and the helped bolt got, but
     # for what is under way, and a second of twelve or more at most: each reports when its own second ends
     got = total(table, Metric.RECEIVED, ["component", "peer"])[helped, helper]
     assert abs(offered - by_helper - got) <= under_way + offered / 12
