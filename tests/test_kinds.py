@@ -31,6 +31,7 @@ DECIDING = {"topologies/jar.py", "experiments/config.py"}
 """Modules that may ask whether an experiment has one of these: they say it in other words to all others."""
 OF_OTHERS = {
     ("commands/console.py", "rate_tps"): "a rate that was seen, or none yet",
+    ("schedulers/plan_distance.py", "rate_tps"): "a proposed rate, and a recorded one, where they are known",
     ("app/opened_run.py", "rate_tps"): "an argument, left out for the measured rate",
     ("storm/capturing.py", "captured"): "a run that goes on has it from its experiment",
 }
