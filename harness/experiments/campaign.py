@@ -23,6 +23,7 @@ from harness.errors import ClusterError, StepDeclined, StepInvalid
 from harness.experiments import machine_faults, records
 from harness.experiments.adapted_periods import AdaptedPeriod, nodes_of
 from harness.experiments.adapting import Adapter, AdaptingMeasurement, no_adapter
+from harness.experiments.arriving_rows import ArrivingRows
 from harness.experiments.config import Experiment, Step
 from harness.experiments.contracts import (
     AskedStep,
@@ -221,14 +222,14 @@ class Campaign:
             up = AttemptUp(asked, submission, plan, time.monotonic_ns(), time.time_ns() // 1_000_000)
             self._traffic.begin(step)
             periods: list[AdaptedPeriod] = []
-            outcome = self._measure(up, periods, last=number == attempts)
-            if isinstance(outcome, MeasuredInterval):
-                settled_ns = time.monotonic_ns()
-                self._write(
-                    self._drain(AttemptSettled(up, outcome, self._deployment.plan(), settled_ns)), periods
-                )
-                self._altered |= any(p.asked is not None and p.asked.live for p in periods)
-                return
+            with ArrivingRows(self._run.path, self._world.metrics, step.index, up.at_epoch_ms) as arriving:
+                outcome = self._measure(up, periods, arriving, last=number == attempts)
+                if isinstance(outcome, MeasuredInterval):
+                    settled_ns = time.monotonic_ns()
+                    settled = AttemptSettled(up, outcome, self._deployment.plan(), settled_ns)
+                    self._write(self._drain(settled), periods)
+                    self._altered |= any(p.asked is not None and p.asked.live for p in periods)
+                    return
             rejected.append(outcome)
             log.warning("step %d, attempt %d: %s", step.index, number, outcome.reason)
             self._show(step, "again", detail=outcome.reason)
@@ -242,7 +243,7 @@ class Campaign:
         return self._experiment.steps.plan[step.spec].adapt
 
     def _measure(
-        self, up: AttemptUp, periods: list[AdaptedPeriod], *, last: bool
+        self, up: AttemptUp, periods: list[AdaptedPeriod], arriving: ArrivingRows, *, last: bool
     ) -> MeasuredInterval | Rejected:
         """Measure an attempt; one that will not be kept is returned as its record, unless it is the last."""
         step = up.asked.step
@@ -252,7 +253,7 @@ class Campaign:
             step,
             self._traffic.watched(up.plan, up.at_ns, up.at_epoch_ms),
             self._deployment,
-            self._reporter(step),
+            self._reporter(step, arriving),
             self._world.machine,
             StepFaults(step.faults, self._world.faults),
         )
@@ -373,7 +374,7 @@ class Campaign:
         detail = f"{found}; {twice}" if twice else found
         self._show(step, "done", detail=detail, ledger=files.quality.ledger_counts)
 
-    def _reporter(self, step: Step) -> Report:
+    def _reporter(self, step: Step, arriving: ArrivingRows) -> Report:
         rest = self._steps[self._steps.index(step) + 1 :]
         measure = self._experiment.measure
         a_step = REBALANCE_EXPECTED_S + measure.burn_in.least_s + measure.interval.most_s
@@ -386,6 +387,7 @@ class Campaign:
             detail: str,
             ledger: Mapping[str, int],
         ) -> None:
+            arriving.keep()
             total = None if left is None else left + len(rest) * a_step
             self._tell(
                 Progress(

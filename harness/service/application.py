@@ -21,6 +21,7 @@ from harness.errors import ClusterError, HarnessError, ModelDeclined
 from harness.machine.version import HARNESS_VERSION
 from harness.service.activity_pages import activity_pages
 from harness.service.builder_pages import builder_pages
+from harness.service.decision_pages import decision_pages
 from harness.service.guarding import LoopbackGuard
 from harness.service.job_rest import TokenNeeded, job_rest
 from harness.service.jobs import Busy, Jobs
@@ -30,6 +31,7 @@ from harness.service.pages import pages
 from harness.service.rest import rest
 from harness.service.run_index import RunIndex, UnknownName
 from harness.service.templates import error_page
+from harness.service.together_pages import together_pages
 
 if TYPE_CHECKING:
     from harness.app.submitted.asked_cluster import AskedCluster
@@ -96,6 +98,8 @@ def create_application(
     application.include_router(job_rest)
     application.include_router(pages)
     application.include_router(activity_pages)
+    application.include_router(decision_pages)
+    application.include_router(together_pages)
     application.include_router(builder_pages)
     application.include_router(live_pages)
     application.add_middleware(LoopbackGuard)

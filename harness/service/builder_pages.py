@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal, get_args
 
 from fastapi import APIRouter, Depends, Request
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, PlainTextResponse
 from markupsafe import Markup
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -13,10 +13,12 @@ from harness.errors import HarnessError, UsageError
 from harness.service import building
 from harness.service.job_rest import require_token
 from harness.service.jobs import shipped
+from harness.service.proposal_pages import tuned_file
 from harness.service.run_index import UnknownName
 from harness.service.templates import page
 from harness.topologies.own_graph import GraphStream
 from harness.topologies.roles import ROLES
+from harness.tuning import TUNERS
 
 builder_pages = APIRouter(prefix="/builder", include_in_schema=False)
 START = "fields-to-fields"
@@ -52,7 +54,10 @@ def show_builder(request: Request, experiment: str = START) -> HTMLResponse:
     if experiment not in known:
         raise UnknownName("experiment", experiment, list(known))
     text = building.opened(known[experiment])
-    return page("builder.html.j2", "", experiments=list(known), chosen=experiment, **_parts(text))
+    tuners = list(TUNERS)
+    return page(
+        "builder.html.j2", "", experiments=list(known), chosen=experiment, tuners=tuners, **_parts(text)
+    )
 
 
 @builder_pages.post("/parts", dependencies=[Depends(require_token)])
@@ -76,6 +81,15 @@ def predict(edit: Edit) -> HTMLResponse:
         return page("builder_prediction.html.j2", "", rows=try_out(edit.text), problem="")
     except HarnessError as error:
         return page("builder_prediction.html.j2", "", rows=[], problem=str(error))
+
+
+@builder_pages.post("/optimised", dependencies=[Depends(require_token)])
+def optimise(edit: Edit) -> PlainTextResponse:
+    """Return the file that measures the first step, and then a named tuner's proposal for it."""
+    tuner = edit.arguments[0] if edit.arguments else ""
+    if tuner not in TUNERS:  # a client cannot name code to load
+        raise UnknownName("tuner", tuner, list(TUNERS))
+    return PlainTextResponse(tuned_file(building.checked(edit.text), tuner))
 
 
 def _apply(tree: building.Tree, edit: Edit) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import pyarrow.compute as pc
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
-from markupsafe import Markup
 
 from harness.app.submitted.folder import SubmittedTopology, known
 from harness.app.submitted.live_rows import LiveMetrics
 from harness.app.submitted.plan_file import AskedPlan, labels, plan_text
+from harness.experiments.plan_traffic import TrafficByMoment
 from harness.protocols import RateForecast
 from harness.service.charts import Band, line_chart
+from harness.service.plan_traffic_view import View, plan_parts
 from harness.service.run_index import UnknownName
 from harness.service.templates import page
 
@@ -37,7 +40,6 @@ def show_topologies(request: Request) -> HTMLResponse:
 @live_pages.get("/{name}")
 def show_topology(request: Request, name: str) -> HTMLResponse:
     """Show one topology live; the page asks for its parts again and again."""
-    from harness.analysis.figures import plan_drawing
     from harness.tuning import TUNERS
 
     topology = _topology(request, name)
@@ -47,16 +49,15 @@ def show_topology(request: Request, name: str) -> HTMLResponse:
         topology=topology,
         facts=topology.facts,
         tuners=list(TUNERS),
-        drawing=Markup(plan_drawing.draw(topology.plan.plan)),  # it escapes all names
-        **_live(request, topology),
+        **_live(request, topology, "compact"),
     )
 
 
 @live_pages.get("/{name}/live")
-def show_live(request: Request, name: str) -> HTMLResponse:
+def show_live(request: Request, name: str, view: View = "compact") -> HTMLResponse:
     """Show the parts of a topology's page that change, for a page that is open already."""
     topology = _topology(request, name)
-    return page("topology_live.html.j2", "../../", **_live(request, topology))
+    return page("topology_live.html.j2", "../../", **_live(request, topology, view))
 
 
 @live_pages.get("/{name}/proposal")
@@ -104,7 +105,7 @@ def foreseen_tps(view: LiveView) -> float:
     return sum(float(f.asked.rate_tps[:, -1].max()) for f in view.forecasts if f.asked.status == "ok")
 
 
-def _live(request: Request, topology: SubmittedTopology) -> dict[str, object]:
+def _live(request: Request, topology: SubmittedTopology, shown: View) -> dict[str, object]:
     from harness.service.live_topology import HORIZON_S, view_live
     from harness.service.questions import computing
 
@@ -112,7 +113,10 @@ def _live(request: Request, topology: SubmittedTopology) -> dict[str, object]:
     rows = metrics.rows(topology)
     with computing:
         view = view_live(topology, rows)
-    join_s = 1.5 * float(topology.experiment.measure.bucket_s)  # a bucket without a report is a gap
+    bucket_s = float(topology.experiment.measure.bucket_s)
+    in_force = rows.table.filter(pc.greater(rows.table["bucket_end_ms"], view.kept.at_epoch_ms))
+    traffic = TrafficByMoment(in_force, view.kept.plan, bucket_s).at(math.inf)
+    join_s = 1.5 * bucket_s  # a bucket without a report is a gap
     bands = {(f.subject.component, f.subject.stream): _band(f.asked) for f in view.forecasts}
     charts = [
         (
@@ -128,7 +132,8 @@ def _live(request: Request, topology: SubmittedTopology) -> dict[str, object]:
         for s in view.rates
     ]
     return {
-        "view": view,
+        "live": view,
+        **plan_parts(view.kept.plan, traffic, shown),
         "charts": charts,
         "latency": line_chart("latency", "latencies", view.latency, join_s),
         "declined": sorted({f.fine.reason for f in view.forecasts if f.fine.status != "ok"}),

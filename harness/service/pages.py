@@ -9,13 +9,13 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import FileResponse, HTMLResponse, Response, StreamingResponse
-from markupsafe import Markup
 
 from harness.errors import UsageError
 from harness.plans import QueryPlan
 from harness.runs import Run
 from harness.service.following import plan_of, server_sent
 from harness.service.guarding import REPORT_POLICY
+from harness.service.plan_traffic_view import View, plan_parts, traffic_at
 from harness.service.run_index import ModelError, RunIndex, RunRow, UnknownName, run_row
 from harness.service.templates import page
 
@@ -23,7 +23,9 @@ pages = APIRouter(include_in_schema=False)
 
 FILES = {
     "page.css": "text/css",
+    "charts.js": "text/javascript",
     "run.js": "text/javascript",
+    "together.js": "text/javascript",
     "work.js": "text/javascript",
     "builder.js": "text/javascript",
     "topology.js": "text/javascript",
@@ -85,15 +87,21 @@ async def follow_run(
 
 
 @pages.get("/runs/{experiment}/{start}/plan/{step}")
-def draw_plan(request: Request, experiment: str, start: str, step: int) -> HTMLResponse:
-    """Draw a step's physical plan with its legend, for a page that is open already."""
-    from harness.analysis.figures import plan_drawing  # noqa: PLC0415 (takes a second)
-
-    plan = plan_of(_index(request).run(experiment, start), step)
+def draw_plan(
+    request: Request,
+    experiment: str,
+    start: str,
+    step: int,
+    view: View = "whole",
+    at: float | None = None,
+) -> HTMLResponse:
+    """Draw a step's physical plan as it ran at a moment (epoch ms), for a page that is open already."""
+    run = _index(request).run(experiment, start)
+    plan = plan_of(run, step)
     if plan is None:
         raise UnknownName("step", str(step), [])
-    drawing = Markup(plan_drawing.draw(plan))  # it escapes all names
-    return page("plan.html.j2", "../../../", drawing=drawing, legend=plan_drawing.legend(plan))
+    traffic = None if at is None else traffic_at(run, step, plan, at)
+    return page("plan.html.j2", "../../../", **plan_parts(plan, traffic, view))
 
 
 @pages.get("/runs/{experiment}/{start}/steps")
@@ -157,6 +165,7 @@ def step_rows(run: Run) -> list[dict[str, object]]:
 class ComparedStep:
     """A step of a run that is shown beside one of another run."""
 
+    step: int
     latency: str
     query_plan: QueryPlan
     saturated: str
@@ -195,6 +204,7 @@ def _by_configuration(run: Run) -> dict[tuple[str, float, int], ComparedStep]:
             continue
         before = sum(key[:2] == (interval.configuration, interval.rate_tps) for key in found)
         found[interval.configuration, interval.rate_tps, before] = ComparedStep(
+            step=step,
             latency=interval.latency,
             query_plan=run.plan(step).start.query_plan,
             saturated=quality.saturated,

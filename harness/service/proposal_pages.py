@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel
 
+from harness.errors import UsageError
 from harness.experiments.config import Experiment
 from harness.experiments.loading import dump, expand_steps, load
 from harness.experiments.step_settings import StepSpec
 from harness.plans import BatchSize
 from harness.protocols import TuningDecision
-from harness.runs import Run
+from harness.runs import Run, StepTuning
+
+MOST_NAME = 60
+"""So much is kept of an experiment's name where a proposal's is appended."""
 
 
 class PredictedOfTuner(BaseModel):
@@ -36,9 +41,15 @@ class TunerAnswer(BaseModel):
     predicted: PredictedOfTuner | None
     decisions: tuple[TuningDecision, ...]
 
-    def step(self, now: Mapping[str, object]) -> dict[str, object]:
-        """Return the keys of a step as proposed, given those of the step as measured."""
-        return {**now, "executors": self.executors, "workers": self.workers}
+    @property
+    def name(self) -> str:
+        """The tuner's."""
+        return self.tuner
+
+    def step(self, now: Mapping[str, object]) -> tuple[Mapping[str, object], bool]:
+        """Return the keys of a step as proposed, given those of the step as measured; it stands alone."""
+        sized = {"batching": self.batching} if self.batching or "batching" in now else {}
+        return {**now, "executors": self.executors, "workers": self.workers, **sized}, True
 
     def row(self) -> dict[str, object]:
         """Return the proposal in words, with its predicted mean latency."""
@@ -83,9 +94,14 @@ class SchedulerAnswer(BaseModel):
     executors_moved: int | None
     workers_restarted: int | None
 
-    def step(self, now: Mapping[str, object]) -> dict[str, object]:
-        """Return the keys of a step as proposed, given those of the step as measured."""
-        return {**now, "scheduler": self.scheduler, "from": 0}
+    @property
+    def name(self) -> str:
+        """The scheduler's."""
+        return self.scheduler
+
+    def step(self, now: Mapping[str, object]) -> tuple[Mapping[str, object], bool]:
+        """Return the keys of a step as proposed; it reads the first of its run: not alone."""
+        return {**now, "scheduler": self.scheduler, "from": 0}, False
 
     def row(self) -> dict[str, object]:
         """Return the proposal in words, with its predicted mean latency."""
@@ -124,28 +140,67 @@ class ProposalsAnswer(BaseModel):
         return {p.tuner: p.decisions for p in self.proposals if isinstance(p, TunerAnswer)}
 
 
-def original_and_proposed(
-    run: Run, step: int, rate_tps: float | None, proposal: TunerAnswer | SchedulerAnswer
-) -> str:
-    """Return an experiment file that measures a step's configuration and then what was proposed for it.
+def tuned_step(run: Run, step: int) -> TunerAnswer | None:
+    """Return the tuner's answer that a finished step was measured with; None where no tuner was asked."""
+    path = run.step_path(step) / "tuning.json"
+    if not path.is_file():
+        return None
+    return TunerAnswer.model_validate(StepTuning.model_validate_json(path.read_bytes()).proposals[0])
 
-    Batch sizes are those of the run: the file has them for all of its steps.
+
+def measuring_files(
+    run: Run, step: int, rate_tps: float | None, proposal: TunerAnswer | SchedulerAnswer
+) -> tuple[str, ...]:
+    """Return experiment files that measure a step's configuration and what was proposed for it.
+
+    Returns
+    -------
+    tuple of str
+        A file that has both, one after the other. Then, unless the proposal is made of what is measured of
+        the original, one of the original and one of the proposal, to be measured at once.
     """
     experiment = load(run.path / "experiment.yaml")
-    asked = run.plan(step).asked
-    measured = expand_steps(experiment)[step]
+    plan, measured = run.plan(step), expand_steps(experiment)[step]
+    components = {c.name for c in plan.start.query_plan.components}
     now: dict[str, object] = {
-        "executors": dict(asked.executors),
-        "workers": asked.workers,
+        "executors": {name: count for name, count in plan.asked.executors.items() if name in components},
+        "workers": plan.asked.workers,
         "rate_tps": measured.rate_tps and (rate_tps or measured.rate_tps),
     }
-    return dump(_with_steps(experiment, now, proposal.step(now)))
+    if plan.batching:
+        now["batching"] = plan.batching
+    proposed, alone = proposal.step(now)
+    both = _file(experiment, proposal.name, (now, proposed))
+    if not alone:
+        return (both,)
+    return both, _file(experiment, "original", (now,)), _file(experiment, proposal.name, (proposed,))
 
 
-def _with_steps(experiment: Experiment, *plan: Mapping[str, object]) -> Experiment:
+def tuned_file(experiment: Experiment, tuner: str) -> str:
+    """Return an experiment file that measures the first step, and then a tuner's proposal for it.
+
+    Raises
+    ------
+    UsageError
+        When the first step says no numbers of executors.
+    """
+    first = experiment.steps.plan[0]
+    if first.executors is None:
+        raise UsageError("steps.plan.0: it says no executors", "a tuner begins with numbers of executors")
+    said = {"rate_tps": first.rate_tps, "relief": first.relief}
+    now = {"executors": first.executors, "workers": first.workers, "batching": first.batching, **said}
+    return _file(experiment, tuner, (now, {"tuner": tuner, "from": 0, **said}))
+
+
+def _file(experiment: Experiment, name: str, plan: Sequence[Mapping[str, object]]) -> str:
+    """Return the file of an experiment with other steps, which is named after what is new in it.
+
+    Two runs of one name cannot begin in the same second.
+    """
     specs = tuple(StepSpec.model_validate(spec) for spec in plan)
     steps = experiment.steps.model_copy(update={"plan": specs, "order": "listed", "repeats": 1})
-    return experiment.model_copy(update={"steps": steps})
+    named = f"{experiment.name[:MOST_NAME]}-{re.sub('[^a-z0-9.]+', '-', name.lower())}"
+    return dump(experiment.model_copy(update={"steps": steps, "name": named}))
 
 
 def decided_notes(decisions: Sequence[TuningDecision], upto: int) -> dict[str, list[str]]:

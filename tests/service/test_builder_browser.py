@@ -70,6 +70,42 @@ def test_decisions_are_stepped_forward_back_and_played(
     context.close()
 
 
+def test_original_and_proposal_are_played_at_once_in_one_chart(
+    browser: Browser, served: Served, decided: str
+) -> None:
+    context = browser.new_context()
+    watched = watch(context, served)
+    page = watched.page
+    page.goto(decided)
+    page.get_by_role("button", name="Run the original and the proposal of ds2").click()
+    expect(page.locator("h1")).to_have_text("Two steps in one chart", timeout=SLOW_MS)
+    assert page.url.count("step=") == 2
+    for kind in ("first", "second"):
+        expect(page.locator(f"#latency_ms path.{kind}")).to_have_count(1, timeout=SLOW_MS)
+    expect(page.get_by_text("Whole interval")).to_have_count(2, timeout=SLOW_MS)
+    assert watched.serious() == []
+    assert watched.wrong == []
+    context.close()
+
+
+def test_a_graph_is_optimised_and_run(browser: Browser, served: Served) -> None:
+    context = browser.new_context()
+    watched = watch(context, served)
+    page = watched.page
+    page.goto(f"{served.url}/builder?experiment=quick")
+    page.locator("#optimise select").select_option("ds2")
+    page.get_by_role("button", name="Optimise and run").click()
+    expect(page.get_by_text("Whole interval")).to_have_count(2, timeout=SLOW_MS)
+    for kind in ("first", "second"):
+        expect(page.locator(f"#latency_ms path.{kind}")).to_have_count(1)
+    page.get_by_role("link", name="decisions").click()
+    expect(page.locator("h1")).to_contain_text("ds2, decision 1 of")
+    page.get_by_role("link", name="The run").click()
+    expect(page.locator("h1")).to_have_text("quick-ds2")
+    assert watched.wrong == []
+    context.close()
+
+
 def test_a_graph_is_edited_predicted_saved_and_run(browser: Browser, served: Served, tmp_path: Path) -> None:
     context = browser.new_context()
     watched = watch(context, served)

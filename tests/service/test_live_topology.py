@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from left_running import STEP, archived, left_running, live
 
 from harness.app.submitted.folder import KeptPlan, SubmittedTopology
-from harness.app.submitted.live_rows import LiveRows
+from harness.app.submitted.live_rows import LiveMetrics, LiveRows
 from harness.app.submitted.observing import RowSpan, mean_ack_ms
 from harness.app.submitted.plan_file import labels
 from harness.forecasts import DEFAULT
@@ -180,6 +180,31 @@ def test_a_store_that_is_away_is_said_with_its_address(client: TestClient) -> No
     assert answer.status_code == 503
     assert "influxdb at http://127.0.0.1:9" in answer.text
     assert "words-of-storm" in client.get("/topologies").text
+
+
+class Archived(LiveMetrics):
+    """The rows of an archived step in place of a store's."""
+
+    def rows(self, topology: SubmittedTopology) -> LiveRows:
+        del topology
+        return live()
+
+
+def test_the_page_shows_the_plan_as_it_runs(tmp_path: Path) -> None:
+    """Each of the chain's components takes as many tuples as messages were sent."""
+    left_running(tmp_path / "submitted", name="words")
+    application = create_application([tmp_path], submitted=tmp_path / "submitted")
+    application.state.live = Archived()
+    interval, plan = archived().interval(STEP), archived().plan(STEP).start
+    with TestClient(application, base_url="http://127.0.0.1") as client:
+        page = client.get("/topologies/words").text
+        whole = client.get("/topologies/words/live", params={"view": "whole"}).text
+    rates = re.findall(r'scope="row">(\S+)</th><td class="r">\d+</td><td class="r">([0-9.]+)<', page)
+    receiving = {s.target for s in plan.query_plan.streams}
+    assert {name for name, _ in rates} == receiving
+    assert [float(rate) for _, rate in rates] == pytest.approx([interval.rate_tps] * len(rates), rel=0.1)
+    assert page.count('class="query-plan"') == 1
+    assert whole.count('class="executor"') == len(plan.executors)
 
 
 def test_names_are_looked_up_never_opened(client: TestClient) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from served import HOSTILE, Served
+from watched_page import keep_picture
 
 from harness.experiments.contracts import Progress
 from harness.experiments.progress import ProgressFile
@@ -91,11 +91,22 @@ def test_an_ended_run_is_replayed(visit: Visit) -> None:
         expect(page.locator(f"{chart} rect.measure")).to_have_count(2)  # two steps
         assert page.locator(f"{chart} path.line").get_attribute("d").startswith("M")  # type: ignore[union-attr]
     executors = len(Run(visit.served.runs / visit.served.simulated).plan(1).start.executors)
-    expect(page.locator("#plan svg title")).to_have_count(executors)
+    expect(page.locator("#plan svg g.executor")).to_have_count(executors, timeout=60_000)  # imports first
+    for tile in ("#rate", "#latency", "#ledger", "#step"):  # what was seen last stays
+        expect(page.locator(tile)).to_be_visible()
+        expect(page.locator(tile)).not_to_be_empty()
+    expect(page.locator("#plan path.connection").first).to_be_attached()
+    expect(page.locator("#plan")).to_contain_text("Rates of the last 10 s")
+    page.get_by_label("compact").check()
+    expect(page.locator("#plan svg.query-plan")).to_be_visible()
+    expect(page.get_by_role("region", name="Connections").locator("tbody tr")).to_have_count(3)
+    page.get_by_label("every executor").check()
+    expect(page.locator("#plan svg g.executor")).to_have_count(executors)
     moment = page.locator("#moment")
     moment.focus()
     page.keyboard.press("Home")
     expect(page.locator("#phase")).to_have_text("begin")
+    expect(page.locator("#rate")).to_be_hidden()  # nothing is known of it yet
     for _ in range(8):
         page.keyboard.press("ArrowRight")
     expect(page.locator("#step")).to_contain_text("1 of 2")
@@ -105,6 +116,24 @@ def test_an_ended_run_is_replayed(visit: Visit) -> None:
     expect(page.get_by_role("button", name="Pause")).to_be_visible()
     expect(page.locator("#plan-of")).to_have_text("of step 1", timeout=30_000)
     expect(page.get_by_role("button", name="Play")).to_be_visible(timeout=30_000)
+
+
+def test_two_steps_are_watched_in_one_chart(visit: Visit) -> None:
+    page = visit.go(f"/runs/{visit.served.simulated}")
+    page.get_by_role("button", name="In one chart").click()
+    expect(page.locator("#state")).to_have_text("both have ended")
+    for chart in ("#latency_ms", "#rate_tps"):
+        for kind in ("first", "second"):
+            expect(page.locator(f"{chart} path.{kind}")).to_have_count(1)
+    expect(page.locator("svg.query-plan")).to_have_count(2)
+    expect(page.locator("[data-tile=latency]").last).to_contain_text("ms")
+    moment = page.locator("#moment")
+    moment.focus()
+    page.keyboard.press("Home")
+    expect(page.locator("[data-tile=phase]").first).to_have_text("burn-in")
+    page.get_by_role("button", name="Play").press("Enter")
+    expect(page.locator("[data-tile=phase]").first).to_have_text("measure", timeout=30_000)
+    page.get_by_role("button", name="Pause").press("Enter")
 
 
 def test_a_hostile_name_is_text_and_its_report_is_there(visit: Visit) -> None:
@@ -136,7 +165,7 @@ def test_a_live_run_shows_what_is_written_now(visit: Visit) -> None:
                 page = visit.go(f"/runs/live/{run.path.name}")
                 expect(page.locator("#state")).to_have_text("being measured now")
                 file(Progress(0, 1, "burn-in", "first", epoch_ms=1000, plan=plan))
-                expect(page.locator("#plan svg title")).to_have_count(len(plan.executors))
+                expect(page.locator("#plan svg g.executor")).to_have_count(len(plan.executors))
                 said = {"ledger": {"sent": 400, "received": 399}, "epoch_ms": 2000}
                 file(Progress(0, 1, "measure", "first", 49.5, 12.25, 30.0, **said))  # type: ignore[arg-type]
                 expect(page.locator("#latency")).to_have_text("12.25 ms")
@@ -153,7 +182,6 @@ def test_a_live_run_shows_what_is_written_now(visit: Visit) -> None:
 def test_pages_fit_the_screen_and_are_kept_as_pictures(
     screen: str, browser: Browser, served: Served, tmp_path: Path
 ) -> None:
-    kept = Path(os.environ.get("PAGES_TO", tmp_path))
     context = browser.new_context(**SCREENS[screen])  # type: ignore[arg-type]
     visiting = Visit(context, served)
     compared = f"run={quote(served.simulated)}&run={quote(served.archived)}"
@@ -161,14 +189,17 @@ def test_pages_fit_the_screen_and_are_kept_as_pictures(
         ("runs", "/"),
         ("run", f"/runs/{served.archived}"),
         ("compare", f"/compare?{compared}"),
+        ("together", f"/together?step={quote(served.simulated)}/0&step={quote(served.simulated)}/1"),
     ):
         page = visiting.go(path)
         if name == "run":
             expect(page.locator("#state")).to_contain_text("measuring ended")
             expect(page.locator("#plan svg")).to_be_visible()
+        if name == "together":
+            expect(page.locator("#state")).to_have_text("both have ended")
+            expect(page.locator(".side svg")).to_have_count(2)
         assert visiting.fits(), name
-        page.screenshot(path=kept / f"{name}-{screen}.png", full_page=True)
-        assert (kept / f"{name}-{screen}.png").stat().st_size < 250_000
+        assert keep_picture(page, f"{name}-{screen}", tmp_path, whole=True).stat().st_size < 250_000
     context.close()
     assert visiting.errors == []
     assert visiting.elsewhere == []

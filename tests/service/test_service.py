@@ -10,16 +10,20 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import quote
 
 import httpx
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from harness_command import started
-from served import HOSTILE, Served
+from served import ARCHIVE, HOSTILE, Served
 
 from harness.app.opened_run import load_run
+from harness.experiments.arriving_rows import ArrivingRows
 from harness.experiments.contracts import Progress
 from harness.experiments.progress import ProgressFile
 from harness.forecasts import FORECASTERS
@@ -96,11 +100,78 @@ def test_a_report_is_served_apart_from_the_service(served: Served, client: httpx
 
 def test_a_plan_is_drawn_with_all_its_executors(served: Served, client: httpx.Client) -> None:
     plan = load_run(served.runs / served.archived).plan(1)
-    drawing = client.get(f"/runs/{served.archived}/plan/1")
-    assert drawing.text.startswith("<svg")
-    assert drawing.text.count("<title>") == len(plan.executors)
-    assert all(f": {c.name}</span>" in drawing.text for c in plan.query_plan.components)
+    drawing = client.get(f"/runs/{served.archived}/plan/1").text
+    assert drawing.count("<title>") == drawing.count('class="executor"') == len(plan.executors)
+    assert all(e.label in drawing for e in plan.executors)
+    assert "tuples/s" not in drawing  # of no moment
+    compact = client.get(f"/runs/{served.archived}/plan/1", params={"view": "compact"}).text
+    assert all(f"<title>{c.name}: " in compact for c in plan.query_plan.components)
     assert client.get(f"/runs/{served.archived}/plan/9").status_code == 404
+    assert client.get(f"/runs/{served.archived}/plan/1", params={"view": "none"}).status_code == 422
+
+
+def test_a_plan_as_it_ran_has_its_traffic(served: Served, client: httpx.Client) -> None:
+    """Every message is one tuple of this chain: each component executes as many as were sent."""
+    interval = Run(served.runs / served.simulated).interval(1)
+    moment = {"at": interval.start_epoch_ms + (interval.end_ns - interval.start_ns) // 10**6}
+    whole = client.get(f"/runs/{served.simulated}/plan/1", params=moment).text
+    assert "Rates of the last 10 s" in whole
+    assert whole.count('class="connection"') == whole.count("<tr><td>") > 3
+    rates = re.findall(r'scope="row">bolt-a</th><td class="r">\d+</td><td class="r">([0-9.]+)<', whole)
+    assert [float(rate) for rate in rates] == [pytest.approx(interval.rate_tps, rel=0.1)]
+    assert "batch fill" not in whole  # nothing travels in batches
+    assert "bytes" not in whole
+    compact = client.get(f"/runs/{served.simulated}/plan/1", params={**moment, "view": "compact"}).text
+    assert compact.count("<tr><td>") == 3
+    early = client.get(f"/runs/{served.archived}/plan/1", params={"at": 0}).text
+    assert "Rates of" not in early
+
+
+def test_batches_show_their_bytes_and_fill(client: httpx.Client, served: Served) -> None:
+    """A bucket of its step 3 has 49,664 bytes for 400 tuples of the spout, in full batches."""
+    archived = ARCHIVE / "batched-chain" / "20261127T071333Z"
+    shutil.copytree(archived, served.runs / "batched-chain" / archived.name)
+    try:
+        run = Run(archived)
+        moment = {"at": run.interval(3).start_epoch_ms + 20_000, "view": "compact"}
+        page = client.get(f"/runs/batched-chain/{archived.name}/plan/3", params=moment).text
+    finally:
+        shutil.rmtree(served.runs / "batched-chain")
+    assert "24.8 kB/s" in page  # 200 tuples a second
+    assert '<td class="r">100</td>' in page  # fill
+    assert '<td class="r">124.2</td>' in page
+
+
+def test_two_steps_are_watched_together(served: Served, client: httpx.Client) -> None:
+    two = {"step": [f"{served.simulated}/0", f"{served.simulated}/1"]}
+    page = client.get("/together", params=two).text
+    assert page.count("data-events=") == page.count("Whole interval") == 2
+    for step in (0, 1):
+        assert f"{Run(served.runs / served.simulated).interval(step).mean_ms:.2f} ±" in page
+    assert client.get("/together", params={"step": two["step"][:1]}).status_code == 422
+    assert client.get("/together", params={"step": ["a/b/0", "a/b/1"]}).status_code == 404
+    assert client.get("/together", params={"step": ["a/b/x", "a/b/1"]}).status_code == 422
+    assert client.get("/together", params={"job": "none"}).status_code == 404
+    nobody = client.get(f"/runs/{served.simulated}/decisions/1/1")
+    assert (nobody.status_code, "unknown tuned step" in nobody.text) == (404, True)
+
+
+class Arrived:
+    """Metrics of a store that has them all."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def rows(self, since_ms: int, until_ms: int) -> pa.Table:
+        ends = self._table["bucket_end_ms"]
+        return self._table.filter(pc.and_(pc.greater(ends, since_ms), pc.less_equal(ends, until_ms)))
+
+    def texts(self, measurement: str, since_ms: int) -> list[Mapping[str, object]]:
+        del measurement, since_ms
+        return []
+
+    def forget(self, until_ms: int) -> None:
+        del until_ms
 
 
 # -- events --------------------------------------------------------------------------------------
@@ -151,6 +222,17 @@ def test_a_live_run_is_followed_and_a_plan_not_yet_written_is_drawn(
                 assert '"planned":true' in next(line for line in lines if '"step":0' in line)
             drawing = client.get(f"/runs/live/{run.path.name}/plan/0").text
             assert drawing.count("<title>") == len(plan.executors)
+            arrived = Arrived(pq.read_table(source.step_path(0) / "metrics.parquet"))
+            end_ms = source.interval(0).start_epoch_ms + 9_000
+            with ArrivingRows(run.path, arrived, 0, 0, lambda: end_ms / 1e3) as arriving:
+                arriving.keep()
+                moment = {"at": end_ms}
+                now = client.get(f"/runs/live/{run.path.name}/plan/0", params=moment).text
+            ends_ms = arrived.rows(0, end_ms - 2000)["bucket_end_ms"]  # of those that came by then
+            last = {"at": pc.max(ends_ms).as_py()}
+            then = client.get(f"/runs/{served.simulated}/plan/0", params=last).text
+            assert "Rates of the last 10 s" in now
+            assert now == then  # what arrives is what is written
         assert "No step is finished yet" in client.get(f"/runs/live/{run.path.name}").text
     finally:
         shutil.rmtree(served.runs / "live")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from io import BytesIO
 from pathlib import Path
 
 from axe_playwright_python.sync_playwright import Axe
+from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 SCREENS: dict[str, dict[str, object]] = {
@@ -19,6 +21,14 @@ WIDE = "document.documentElement.scrollWidth <= document.documentElement.clientW
 def screen_of(browser: Browser, screen: str) -> BrowserContext:
     """Open a context as large and as bright as a screen by its name."""
     return browser.new_context(**SCREENS[screen])  # type: ignore[arg-type]
+
+
+def keep_picture(page: Page, name: str, otherwise: Path, *, whole: bool = False) -> Path:
+    """Keep what a page looks like in 256 colours, which it has no more of, and return the file."""
+    path = Path(os.environ.get("PAGES_TO", otherwise)) / f"{name}.png"
+    with Image.open(BytesIO(page.screenshot(full_page=whole))) as seen:
+        seen.convert("RGB").quantize(256).save(path, optimize=True)
+    return path
 
 
 class WatchedPage:
@@ -56,4 +66,4 @@ class WatchedPage:
         self.page.wait_for_load_state("load")  # a heading may be there before the style sheet is
         expect(self.page.locator("h1")).to_be_visible()
         assert self.page.evaluate(WIDE), name
-        self.page.screenshot(path=Path(os.environ.get("PAGES_TO", otherwise)) / f"{name}.png")
+        keep_picture(self.page, name, otherwise)

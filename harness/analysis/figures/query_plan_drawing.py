@@ -8,6 +8,8 @@ from html import escape
 from harness.plans import QueryPlan
 
 _WIDTH, _HEAD, _LINE, _ACROSS, _DOWN, _PAD = 150, 34, 14, 70, 22, 6
+_LABELLED = 100
+"""Space between columns where streams have lines of text."""
 
 
 def columns(plan: QueryPlan) -> list[list[str]]:
@@ -45,6 +47,7 @@ def draw(
     notes: Mapping[str, Sequence[str]] | None = None,
     highlighted: str = "",
     link: str = "",
+    labels: Mapping[tuple[str, str, str], Sequence[str]] | None = None,
 ) -> str:
     """Return the drawing.
 
@@ -56,8 +59,11 @@ def draw(
         The component that is framed.
     link : str
         What leads from a component to what is said of it, its name appended; no links where it is empty.
+    labels : mapping, optional
+        Lines to be written on streams, by source, target and stream, in place of their groupings.
     """
     notes = notes or {}
+    across = _ACROSS if labels is None else _LABELLED
     levels = columns(plan)
     height = {n: _HEAD + _LINE * len(notes.get(n, ())) for level in levels for n in level}
     tall = max((sum(height[n] + _DOWN for n in level) - _DOWN for level in levels), default=0)
@@ -65,11 +71,11 @@ def draw(
     for i, level in enumerate(levels):
         y = (tall - sum(height[n] + _DOWN for n in level) + _DOWN) / 2 + _PAD
         for name in level:
-            corner[name] = (_PAD + i * (_WIDTH + _ACROSS), y)
+            corner[name] = (_PAD + i * (_WIDTH + across), y)
             y += height[name] + _DOWN
-    wide = len(levels) * (_WIDTH + _ACROSS) - _ACROSS + 2 * _PAD
+    wide = len(levels) * (_WIDTH + across) - across + 2 * _PAD
     role = "group" if link else "img"
-    streams = "".join(_stream(plan, i, corner, height) for i in range(len(plan.streams)))
+    streams = "".join(_stream(plan, i, corner, height, labels) for i in range(len(plan.streams)))
     boxes = []
     for c in plan.components:
         box = _box(
@@ -106,23 +112,37 @@ def _cut(text: str) -> str:
 
 
 def _stream(
-    plan: QueryPlan, index: int, corner: Mapping[str, tuple[float, float]], height: Mapping[str, float]
+    plan: QueryPlan,
+    index: int,
+    corner: Mapping[str, tuple[float, float]],
+    height: Mapping[str, float],
+    labels: Mapping[tuple[str, str, str], Sequence[str]] | None,
 ) -> str:
-    """Return one stream's curve with its grouping on it; those that leave one component are spread."""
+    """Return one stream's curve with its label on it; those that leave one component are spread."""
     stream = plan.streams[index]
     out, into = plan.outputs(stream.source), plan.inputs(stream.target)
     (x0, y0), (x1, y1) = corner[stream.source], corner[stream.target]
     x0 += _WIDTH
     y0 += height[stream.source] * (out.index(stream) + 1) / (len(out) + 1)
     y1 += height[stream.target] * (into.index(stream) + 1) / (len(into) + 1)
-    bend = _ACROSS / 2
+    bend = (_ACROSS if labels is None else _LABELLED) / 2
     named = stream.grouping if stream.stream == "default" else f"{stream.grouping}, {stream.stream}"
+    lines = [named if len(named) < 16 else stream.grouping]
+    if labels is not None:
+        lines = list(labels.get((stream.source, stream.target, stream.stream), ()))
     return (
         f'<path d="M{x0:g} {y0:g}C{x0 + bend:g} {y0:g} {x1 - bend:g} {y1:g} {x1:g} {y1:g}"'
         ' fill="none"'
         f' stroke="#555"><title>{escape(stream.label)}: {escape(named)}</title></path>'
         f'<path d="M{x1 - 7:g} {y1 - 3.5:g}L{x1:g} {y1:g}L{x1 - 7:g} {y1 + 3.5:g}z" fill="#555"/>'
-        f'<text x="{(x0 + x1) / 2:g}" y="{(y0 + y1) / 2 - 4:g}" text-anchor="middle" fill="#444"'
-        ' font-size="9">'
-        f"{escape(named if len(named) < 16 else stream.grouping)}</text>"
+        f"{_on_stream(lines, (x0 + x1) / 2, (y0 + y1) / 2 - 4)}"
+    )
+
+
+def _on_stream(lines: Sequence[str], x: float, y: float) -> str:
+    """Return lines of text about the middle of a stream: the first above it, all others below."""
+    return "".join(
+        f'<text x="{x:g}" y="{y + (i and 4) + 10 * i:g}" text-anchor="middle" fill="#444"'
+        f' font-size="9">{escape(line)}</text>'
+        for i, line in enumerate(lines)
     )

@@ -4,13 +4,20 @@
   const at = (id) => document.getElementById(id);
   let waiting = 0, asked = 0;
 
-  async function ask(address, body) {
+  async function post(address, body) {
     const headers = { "content-type": "application/json", authorization: `Bearer ${localStorage.getItem("token") || ""}` };
     const answer = await fetch(address, { method: "POST", headers, body: JSON.stringify(body) });
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    if (answer.ok) { at("said").textContent = ""; return [...page.body.childNodes]; }
-    at("said").textContent = page.querySelector("main p")?.textContent || `the service answered ${answer.status}`;
+    const text = await answer.text();
+    if (answer.ok) { at("said").textContent = ""; return text; }
+    at("said").textContent = nodes(text).querySelector("main p")?.textContent || `the service answered ${answer.status}`;
     return null;
+  }
+
+  const nodes = (text) => new DOMParser().parseFromString(text, "text/html").body;
+
+  async function ask(address, body) {
+    const text = await post(address, body);
+    return text === null ? null : [...nodes(text).childNodes];
   }
 
   async function edit(action, given, text = at("text").value) {
@@ -53,6 +60,12 @@
     link.download = "experiment.yaml";
     link.click();
     URL.revokeObjectURL(link.href);
+  });
+  at("optimise").addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const fields = event.target.elements;
+    const file = await post("builder/optimised", { text: at("text").value, arguments: [fields.tuner.value] });
+    if (file !== null) window.harness.together("together", [file], fields.simulated.checked);
   });
   at("run").addEventListener("submit", () => { at("run-file").value = at("text").value; }, true);
 })();

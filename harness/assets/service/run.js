@@ -1,73 +1,63 @@
 // A run's events, shown as they come; when nobody measures any more, any moment of them can be shown again.
 "use strict";
 (() => {
+  const { draw, parts, plans } = window.harnessCharts;
   const live = document.getElementById("live"), here = live.dataset.here;
   const at = (id) => document.getElementById(id);
-  const events = [];
-  let following = true, drawn = null, playing = 0, over = false, waiting = false;
+  const events = [], showPlan = plans(at("plan"));
+  let following = true, playing = 0, over = false, waiting = false;
 
   const text = (id, value) => { at(id).textContent = value; };
-  const duration = (s) => s == null ? "–" : s >= 90 ? `about ${Math.round(s / 60)} min` : `about ${Math.round(s)} s`;
+  const duration = (s) => s >= 90 ? `about ${Math.round(s / 60)} min` : `about ${Math.round(s)} s`;
 
-  function svg(name, attributes, content) {
-    const node = document.createElementNS("http://www.w3.org/2000/svg", name);
-    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-    if (content !== undefined) node.textContent = content;
-    return node;
+  function tile(id, value) {  // a number that is not known at a moment is not shown
+    at(id).parentElement.hidden = value == null || value === "";
+    text(id, value ?? "");
+  }
+
+  // When a step has been measured, its last number stays until the next step begins.
+  function last(index, key, given) {
+    if (given(events[index][key])) return events[index][key];
+    const after = events[index].event === "end" || ["drain", "done"].includes(events[index].phase), of = step(index);
+    for (let i = index; after && i >= 0; i--) {
+      if (events[i].step != null && events[i].step !== of) break;
+      if (given(events[i][key])) return events[i][key];
+    }
+    return null;
+  }
+
+  function step(index) {
+    for (let i = index; i >= 0; i--) if (events[i].step != null) return events[i].step;
+    return null;
   }
 
   function spans(upTo) {
     const found = [];
     for (let i = 0; i <= upTo; i++) {
-      const e = events[i], last = found[found.length - 1];
-      if (last && last.open) last.until = e.seconds;
-      if (last && last.step === e.step && last.phase === e.phase) continue;
-      if (last) last.open = false;
-      found.push({ step: e.step, phase: e.phase, since: e.seconds, until: e.seconds, open: true });
+      const e = events[i], before = found[found.length - 1];
+      if (before && before.open) before.until = e.seconds;
+      if (before && before.step === e.step && before.kind === e.phase) continue;
+      if (before) before.open = false;
+      found.push({ step: e.step, kind: e.phase, since: e.seconds, until: e.seconds, open: true, text: e.phase === "burn-in" ? `step ${e.step}` : "" });
     }
-    return found;
+    return found.filter((span) => span.kind === "burn-in" || span.kind === "measure");
   }
 
   function chart(id, key, upTo) {
-    const box = at(id), width = box.clientWidth || 600, height = box.clientHeight || 170;
-    const left = 46, top = 10, bottom = height - 22, right = width - 8;
-    const end = Math.max(events[events.length - 1].seconds, 1), values = events.map((e) => e[key]).filter((v) => v != null);
-    const most = Math.max(...values, 1e-9) * 1.1;
-    const x = (s) => left + (right - left) * s / end, y = (v) => bottom - (bottom - top) * v / most;
-    const parts = [];
-    for (const span of spans(upTo)) {
-      if (span.phase !== "burn-in" && span.phase !== "measure") continue;
-      parts.push(svg("rect", { class: span.phase, x: x(span.since), y: top, width: Math.max(x(span.until) - x(span.since), 1), height: bottom - top }));
-      if (span.phase === "burn-in") parts.push(svg("text", { x: x(span.since) + 3, y: top + 11 }, `step ${span.step}`));
-    }
-    for (const share of [0, 0.5, 1]) {
-      const value = most / 1.1 * share;
-      parts.push(svg("line", { class: "grid", x1: left, x2: right, y1: y(value), y2: y(value) }));
-      parts.push(svg("text", { x: left - 5, y: y(value) + 4, "text-anchor": "end" }, value >= 100 ? value.toFixed(0) : value.toPrecision(2)));
-    }
-    parts.push(svg("text", { x: right, y: height - 6, "text-anchor": "end" }, `${Math.round(end)} s`), svg("text", { x: left, y: height - 6 }, "0 s"));
-    let path = "", before = null;
+    const stretches = [];
+    let before = null;
     for (let i = 0; i <= upTo; i++) {
       const e = events[i];
       if (e[key] == null) { if (e.step !== before) before = null; continue; }
-      path += `${e.step === before ? "L" : "M"}${x(e.seconds).toFixed(1)} ${y(e[key]).toFixed(1)}`;
+      if (e.step !== before) stretches.push([]);
+      stretches[stretches.length - 1].push([e.seconds, e[key]]);
       before = e.step;
     }
-    if (path) parts.push(svg("path", { class: "line", d: path }));
-    parts.push(svg("line", { class: "at", x1: x(events[upTo].seconds), x2: x(events[upTo].seconds), y1: top, y2: bottom }));
-    box.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    box.replaceChildren(...parts);
-  }
-
-  const parts = async (answer) => new DOMParser().parseFromString(await answer.text(), "text/html").body.childNodes;
-
-  async function plan(step) {
-    if (step === drawn) return;
-    drawn = step;
-    const answer = await fetch(`${here}/plan/${step}`);
-    if (!answer.ok || drawn !== step) return;
-    at("plan").replaceChildren(...await parts(answer));
-    text("plan-of", `of step ${step}`);
+    const values = events.map((e) => e[key]).filter((v) => v != null);
+    draw(at(id), {
+      lines: [{ kind: key, stretches }], spans: spans(upTo), most: Math.max(...values, 1e-9),
+      end: Math.max(events[events.length - 1].seconds, 1), at: events[upTo].seconds,
+    });
   }
 
   async function steps() {
@@ -76,20 +66,27 @@
   }
 
   function show(index) {
-    const e = events[index];
-    text("step", e.step == null ? "–" : `${e.step} (${e.step + 1} of ${e.steps}): ${e.label}`);
-    text("phase", (e.phase || e.event) + (e.phase && e.detail ? `: ${e.detail}` : ""));
-    text("left", e.event === "end" ? "none" : duration(e.left_s));
-    text("rate", e.rate_tps == null ? "–" : `${e.rate_tps.toFixed(1)} messages/s`);
-    text("latency", e.latency_ms == null ? "–" : `${e.latency_ms.toFixed(2)} ms`);
-    text("ledger", Object.entries(e.ledger).filter((n) => n[1]).map((n) => n.join(" ")).join(", ") || "–");
+    const e = events[index], number = (v) => v != null, counts = (v) => v != null && Object.keys(v).length > 0;
+    const of = step(index), label = of == null ? null : events.findLast((one, i) => i <= index && one.step === of);
+    const rate = last(index, "rate_tps", number), latency = last(index, "latency_ms", number), ledger = last(index, "ledger", counts);
+    tile("step", label && `${of} (${of + 1} of ${label.steps}): ${label.label}`);
+    tile("phase", (e.phase || e.event) + (e.phase && e.detail ? `: ${e.detail}` : ""));
+    tile("left", e.left_s == null ? null : duration(e.left_s));
+    tile("rate", rate == null ? null : `${rate.toFixed(1)} messages/s`);
+    tile("latency", latency == null ? null : `${latency.toFixed(2)} ms`);
+    tile("ledger", ledger && Object.entries(ledger).filter((n) => n[1]).map((n) => n.join(" ")).join(", "));
     chart("latencies", "latency_ms", index);
     chart("rates", "rate_tps", index);
-    let planned = null;
-    for (let i = 0; i <= index; i++) if (events[i].planned) planned = events[i].step;
-    if (planned != null) plan(planned);
+    plan(index);
     at("moment").value = index;
     at("moment").setAttribute("aria-valuetext", `${Math.round(e.seconds)} s, ${e.phase || e.event}`);
+  }
+
+  function plan(index) {
+    const of = events.findLast((e, i) => i <= index && e.planned);
+    if (!of) return;
+    text("plan-of", `of step ${of.step}`);
+    showPlan(`${here}/plan/${of.step}`, events[index].time_ms, document.querySelector("input[name=view]:checked").value);
   }
 
   function newest() {  // once a frame, however many events came
@@ -114,8 +111,8 @@
     source.close();
     over = true;
     if (message.data === "report") at("report").hidden = false;
-    const last = events[events.length - 1];
-    text("state", !last ? "nothing was measured yet" : last.event === "end" ? `measuring ended: ${last.detail}` : "measuring ended without a word: it was killed");
+    const end = events[events.length - 1];
+    text("state", !end ? "nothing was measured yet" : end.event === "end" ? `measuring ended: ${end.detail}` : "measuring ended without a word: it was killed");
   });
   source.onerror = () => { if (!over) text("state", "the service does not answer; asking again"); };
 
@@ -131,5 +128,6 @@
       if (++index >= events.length) { stop(); following = true; }
     }, 80);
   });
+  for (const view of document.querySelectorAll("input[name=view]")) view.addEventListener("change", () => { if (events.length) plan(+at("moment").value); });
   addEventListener("resize", () => { if (events.length) show(+at("moment").value); });
 })();

@@ -36,6 +36,24 @@
       if (trouble) say(trouble); else location.assign(`${form.dataset.work}/${said.id}`);
     });
   }
+  // The first file has original and proposal; all others have one of them, to be played at once.
+  window.harness.together = async (page, files, simulated) => {
+    const jobs = [];
+    for (const file of simulated && files.length > 1 ? files.slice(1) : files.slice(0, 1)) {
+      const { said, trouble } = await send(`${page}/../jobs`, { kind: "run", file, simulated });
+      if (trouble) return say(trouble);
+      jobs.push(`job=${encodeURIComponent(said.id)}`);
+    }
+    location.assign(`${page}?${jobs.join("&")}`);
+  };
+  for (const form of document.querySelectorAll("form[data-together]")) {
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      say("asking");
+      const files = [...form.querySelectorAll("input[name=file]")].map((field) => field.value);
+      window.harness.together(form.dataset.together, files, form.elements.simulated.checked);
+    });
+  }
   for (const button of document.querySelectorAll("button[data-post]")) {
     button.addEventListener("click", async () => {
       say("asking");
