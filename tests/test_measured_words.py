@@ -70,7 +70,7 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
         (
             "harness/topologies/component_settings.py",
             "harness/service/building.py",
-            "bench/instrumentation.py",
+            *("bench/instrumentation.py", "bench/layer.py"),
         ),
         frozenset({"cpu"}),
     ),
@@ -123,6 +123,7 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
         (
             *("harness/storm/submission.py", "harness/service/building.py"),
             *("bench/instrumentation.py", "bench/played_forecasts.py"),
+            *("bench/batch_grid.py", "bench/layer.py"),
         ),
         frozenset({"service"}),
     ),
