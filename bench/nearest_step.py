@@ -19,8 +19,9 @@ from harness.app.nearest_step import usable_steps
 from harness.app.opened_run import OpenedRun, load_run, predict, readable_runs
 from harness.errors import HarnessError
 from harness.schedulers.plan_distance import PlanWanted, nearest, plan_distance
+from harness.schemas import Measure
 
-LATENCY = ("ground_truth_latency_ms", "mean", "")
+LATENCY = (Measure.GROUND_TRUTH, "mean", "")
 
 
 def error_pct(run: OpenedRun, source: int, proposed: int) -> float | None:
