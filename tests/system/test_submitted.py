@@ -183,6 +183,7 @@ def test_a_plan_that_somebody_else_changed_is_kept_first(place: Place, tmp_path:
     own = configuration_of(topology.plan.plan)
     asked = own.model_copy(update={"executors": {**own.executors, "sum": 3}})
     place.nimbus.wait_rebalanced(NAME, place.nimbus.rebalance(NAME, asked), timeout_s=240)
+    require_answered(place)
     plan = tmp_path / "plan.yaml"
     plan.write_text("{executors: {sum: 2}}")
     where = ["--topology", NAME, "--submitted", str(topology.path.parent)]
@@ -190,6 +191,32 @@ def test_a_plan_that_somebody_else_changed_is_kept_first(place: Place, tmp_path:
     assert status == 2
     assert f"somebody changed the plan of {NAME}" in str(result["error"])
     assert (topology.plan.seen, configuration_of(topology.plan.plan)) == ("found", asked)
+
+
+def require_answered(place: Place) -> None:
+    """Fail unless Caladrius's questions are answered of the plan that Nimbus has, not the kept one."""
+    kept = place.topology.plan.plan
+    running = place.nimbus.physical_plan(NAME, kept.query_plan, kept.nodes)
+    receiving = {e.label for e in running.executors if e.component in ("twice", "sum")}
+    with (
+        serving(*folders(place), "--cluster", CLUSTER) as url,
+        httpx.Client(base_url=url, timeout=120) as ask,
+    ):
+        current = f"/model/topology/storm/current/{NAME}"
+        until(lambda: ask.get(current).status_code == 200, "the new plan has reported")
+        (answer,) = ask.get(current).json().values()
+        assert answer["submitted"] == NAME
+        assert {row["executor"] for row in answer["tasks"]} == receiving
+        query = {"model": "stats-summary", "source_hours": 0.05, "future_mins": 0.5}
+        traffic = ask.get(f"/model/traffic/storm/{NAME}", params=query).json()["stats-summary"]
+        assert traffic["components"]["max"]["numbers"]["default"] > 0, traffic  # workers have just started
+        packing = f"/model/topology/storm/packingplan/{NAME}"
+        for address, more in ((f"{packing}/current", {}), (f"{packing}/future", query)):
+            packed = ask.get(address, params=more)
+            assert packed.status_code == 200, packed.text
+            assert packed.json()["current"]["executors"] == running.configuration().executors
+        unknown = ask.get("/model/traffic/storm/never")
+        assert (unknown.status_code, NAME in unknown.json()["errors"][0]["known"]) == (404, True)
 
 
 def folders(place: Place) -> list[str]:
