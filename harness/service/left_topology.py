@@ -118,6 +118,11 @@ class LeftTopology:
             if not differences(labels(kept), found.plan):
                 return live, None
             later = live.table.filter(pc.greater(live.table["bucket_end_ms"], found.at_epoch_ms))
+            if not later.num_rows:
+                raise UsageError(
+                    f"the plan in force of {topology.name} has not reported yet: its workers are new",
+                    "ask again in some seconds",
+                )
             span = RowSpan(max(live.span.since_ms, found.at_epoch_ms), live.span.until_ms)
             return LiveRows(later, span), found.plan
         rows = records.metrics(live.table, kept.nodes)
