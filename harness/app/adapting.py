@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from harness.analysis.judge.predicting import settings
+from harness.app.foreseeing import RatePlanner, require_forecasts
 from harness.app.key_group_adapting import decide_key_groups, key_group_mover
 from harness.app.message_costs import measured_parameters
 from harness.app.scaling import amounts_of, decide_scaled
@@ -49,11 +50,17 @@ class StepAdapter:
         self._run = run
         self._settings = settings(run, experiment)
         self._first_cores: dict[int, float] = {}
+        self._rate_to_plan_for = RatePlanner()
+        for spec in experiment.steps.plan:
+            if spec.adapt is not None:
+                require_forecasts(spec.adapt)
 
     def __call__(self, seen: PeriodSeen) -> PeriodDecision:
         """Return what the step's scheduler or tuner proposes, where it is another or better by enough."""
         asked = self._experiment.steps.plan[seen.step.spec].adapt
         assert asked is not None  # only such steps ask
+        planned = self._rate_to_plan_for(asked, seen)
+        seen = seen._replace(rate_tps=planned.rate_tps)
         source = self._observation(seen)
         use_pct = self._use_pct(asked, seen, source)
         figures = self._figures(seen, source) | {f"{r}_use_pct": used for r, used in use_pct.items()}
@@ -71,7 +78,9 @@ class StepAdapter:
             decided = PeriodDecision("declined", str(why), None, {})
         except Exception as why:  # a scheduler may raise anything; the step goes on with its plan
             decided = PeriodDecision("declined", f"failed with {type(why).__name__}: {why}", None, {})
-        return decided._replace(figures=figures | decided.figures, bottleneck=str(most_used or ""))
+        return decided._replace(
+            figures=figures | decided.figures, bottleneck=str(most_used or ""), planned=planned
+        )
 
     def _use_pct(self, asked: AdaptSpec, seen: PeriodSeen, source: Observation) -> dict[Resource, float]:
         """Return the use of each resource of the nodes that are not marked; empty where nothing says it."""

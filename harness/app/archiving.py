@@ -103,6 +103,7 @@ def archive(run: Run, folder: Path) -> Path:
 def _kept(path: Path) -> Iterator[Path]:
     yield from (path / name for name in KEPT if (path / name).is_file())
     yield from path.glob("placement-*.yaml")
+    yield from path.glob("history-*.txt")
     yield from path.glob("declined/*.json")
 
 

@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from harness.analysis.judge.predicting import observation
+from harness.app.foreseeing import require_forecasts
 from harness.app.key_group_adapting import key_group_mover
 from harness.app.tuned_steps import ask_tuner, tuner_of
 from harness.errors import ClusterError, MeasurementsNeeded, SchedulerDeclined, StepDeclined, UsageError
 from harness.experiments.config import Experiment, Step
 from harness.experiments.contracts import AskedStep, unplanned
 from harness.experiments.loading import expand_steps
-from harness.experiments.step_settings import StepSpec
+from harness.experiments.step_settings import AdaptSpec, StepSpec
 from harness.plans import ACKER, AskedPlacement, PhysicalPlan, QueryPlan, TopologyConfiguration, WorkerNode
 from harness.protocols import BudgetingScheduler, Proposal
 from harness.runs import Run
@@ -137,15 +138,8 @@ def _check(experiment: Experiment, spec: StepSpec) -> None:
         key = "placement" if spec.scheduler is None else "scheduler"
         raise UsageError(f"{key}: a cluster that others run places executors itself", f"leave {key} out")
     scheduler = None if spec.scheduler is None else make_scheduler(spec.scheduler)
-    if spec.adapt is not None and spec.adapt.scheduler is not None:
-        asked = make_scheduler(spec.adapt.scheduler)
-        if spec.adapt.moves == "key-groups":
-            key_group_mover(spec.adapt.scheduler)
-        if spec.adapt.nodes is not None and isinstance(asked, BudgetingScheduler):
-            raise UsageError(
-                f"adapt: {spec.adapt.by} may choose numbers of workers itself",
-                "leave nodes out, or name another scheduler",
-            )
+    if spec.adapt is not None:
+        _check_adapted(spec.adapt)
     for tuner in (spec.tuner, spec.adapt.tuner if spec.adapt is not None else None):
         if tuner is not None:
             tuner_of(tuner)
@@ -162,6 +156,24 @@ def _check(experiment: Experiment, spec: StepSpec) -> None:
             raise
         except Exception:  # the nodes' cores are not known yet: the step itself says what is wrong
             return
+
+
+def _check_adapted(adapt: AdaptSpec) -> None:
+    """Check who changes a step's plan while it is measured, and by which forecast."""
+    if adapt.scheduler is not None:
+        asked = make_scheduler(adapt.scheduler)
+        if adapt.forecast is not None and not isinstance(asked, BudgetingScheduler):
+            raise UsageError(
+                f"adapt.forecast: {adapt.by} plans for no rate", "name model-guided, or give a tuner"
+            )
+        if adapt.moves == "key-groups":
+            key_group_mover(adapt.scheduler)
+        if adapt.nodes is not None and isinstance(asked, BudgetingScheduler):
+            raise UsageError(
+                f"adapt: {adapt.by} may choose numbers of workers itself",
+                "leave nodes out, or name another scheduler",
+            )
+    require_forecasts(adapt)
 
 
 def own_executors(experiment: Experiment, configuration: TopologyConfiguration) -> TopologyConfiguration:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from harness.experiments.key_group_moves import MovedGroup
 from harness.experiments.live_batches import ReportedSizes, sizes_text
+from harness.experiments.planned_rates import PlannedRate
 from harness.plans import (
     AskedPlacement,
     Batching,
@@ -112,6 +113,8 @@ class PeriodDecision(NamedTuple):
     nodes : NodeChange
     bottleneck : str
         The resource that was used most; empty where nothing says it.
+    planned : PlannedRate, optional
+        The rate that the plan was made for; None where nobody was asked for one.
     """
 
     decision: Decision
@@ -120,6 +123,7 @@ class PeriodDecision(NamedTuple):
     figures: dict[str, float]
     nodes: NodeChange = NodeChange()
     bottleneck: str = ""
+    planned: PlannedRate | None = None
 
     def unchanged(self, why: str) -> PeriodDecision:
         """Return the decision with nothing to be done, for a reason that goes before its own."""
@@ -315,6 +319,7 @@ def adaptation_table(
                 "latency_mean_ms": float(latency_ms.mean()) if latency_ms.size else None,
                 "latency_p95_ms": float(np.quantile(latency_ms, 0.95)) if latency_ms.size else None,
                 "rate_tps": p.rate_tps,
+                **(first.planned.columns if first.planned else {}),
                 "executors": sum(p.configuration.executors.values()) or None,
                 "workers": p.configuration.workers if p.configuration.executors else None,
                 "nodes": len(p.nodes) or None,

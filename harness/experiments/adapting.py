@@ -31,7 +31,9 @@ from harness.experiments.contracts import Metrics, WorkerSeen
 from harness.experiments.key_group_moves import GroupMove, KeyGroupRoutes, moved_groups
 from harness.experiments.live_batches import not_in_force, reported_sizes, sizes_by_stream
 from harness.experiments.measuring import Measurement, StepToMeasure
+from harness.experiments.planned_rates import NO_RATES, DueRates, RatesSeen
 from harness.experiments.schedule import Due
+from harness.experiments.step_settings import AdaptSpec
 from harness.plans import Batching, PhysicalPlan, RoutingTables, WorkerNode
 
 LAG_S = 2.0
@@ -67,7 +69,7 @@ class PeriodSeen(NamedTuple):
     plan : PhysicalPlan
         In force.
     rate_tps : float
-        Messages a second that were due in the period.
+        Messages a second to plan for; those that were due in the period, unless a forecast is asked.
     start_epoch_ms, end_epoch_ms : int
         The period from when the plan was in force, shifted by what metrics take to arrive.
     metrics : Table
@@ -77,6 +79,8 @@ class PeriodSeen(NamedTuple):
         In force, of all streams that may be batched, by ``component:stream``.
     tables : mapping of str to tuple of int
         Routing tables in force, of all components with key groups.
+    rates : RatesSeen
+        Messages a second that were due since the interval began, up to the decision.
     """
 
     step: Step
@@ -88,6 +92,7 @@ class PeriodSeen(NamedTuple):
     nodes: NodesSeen = NodesSeen()
     batching: Batching = MappingProxyType({})
     tables: RoutingTables = MappingProxyType({})
+    rates: RatesSeen = NO_RATES
 
 
 Adapter = Callable[[PeriodSeen], PeriodDecision]
@@ -114,7 +119,8 @@ class AdaptingMeasurement(Measurement):
     routes : KeyGroupRoutes
         By which key groups move.
     adapter : callable
-    period_s : float
+    asked : AdaptSpec
+        The step's periods and buckets of traffic.
     periods : list of AdaptedPeriod
         Gets each period.
     """
@@ -126,7 +132,7 @@ class AdaptingMeasurement(Measurement):
         due: Callable[[int, int], Due],
         routes: KeyGroupRoutes,
         adapter: Adapter,
-        period_s: float,
+        asked: AdaptSpec,
         periods: list[AdaptedPeriod],
     ) -> None:
         super().__init__(given, tolerant=True)
@@ -135,8 +141,10 @@ class AdaptingMeasurement(Measurement):
         self._due = due
         self._routes = routes
         self._adapter = adapter
-        self._period_s = period_s
-        self._next_s = period_s
+        self._period_s = asked.period_s
+        self._bucket_s = asked.bucket_s
+        self._next_s = asked.period_s
+        self._rates: DueRates | None = None
         self._sizes = sizes_by_stream(given.experiment.topology.query_plan(), given.step.batching)
         self.periods = periods
 
@@ -159,6 +167,8 @@ class AdaptingMeasurement(Measurement):
         lag_ns = round(LAG_S * 1e9)
         seen_ns = max(begun_ns - lag_ns, in_force_ns)
         rate_tps = self._due(begun_ns, now_ns).messages / ((now_ns - begun_ns) / 1e9)
+        self._rates = self._rates or DueRates(self._due, start_ns, self._bucket_s)
+        rates = self._rates.until(now_ns)
         plan, marked = self._deployment.plan(), self.periods[-1].marked if self.periods else ()
         nodes = NodesSeen(self._deployment.nodes(), marked, self._deployment.spare_nodes())
         metrics = self._live.rows(self._up_epoch_ms, now_ms)
@@ -176,6 +186,7 @@ class AdaptingMeasurement(Measurement):
                 nodes=nodes,
                 batching=self._sizes,
                 tables=self._routes.tables(),
+                rates=rates,
             )
             decided = self._adapter(seen)
         if last and (decided.change is not None or decided.nodes != NodeChange()):

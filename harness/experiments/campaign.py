@@ -266,7 +266,7 @@ class Campaign:
                 self._load.due,
                 self._world.routes,
                 self._adapter,
-                adapt.period_s,
+                adapt,
                 periods,
             )
         try:

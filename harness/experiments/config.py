@@ -7,6 +7,7 @@ that ``--set`` takes (``--set workload.rate_tps=100``).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from filecmp import cmp
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Self
@@ -261,6 +262,22 @@ class Experiment(Frozen):
         )
         return self.model_copy(update={"steps": self.steps.model_copy(update={"plan": plan})})
 
+    @property
+    def histories(self) -> Mapping[int, Path]:
+        """The files of earlier traffic that forecasts know, by position in ``steps.plan``."""
+        adapted = ((i, spec.adapt) for i, spec in enumerate(self.steps.plan) if spec.adapt is not None)
+        return {i: adapt.history for i, adapt in adapted if adapt.history is not None}
+
+    def with_histories(self, histories: Mapping[int, Path]) -> Self:
+        """Return the experiment with other places of its earlier traffic."""
+        plan = tuple(
+            spec.model_copy(update={"adapt": spec.adapt.model_copy(update={"history": histories[i]})})
+            if spec.adapt is not None and i in histories
+            else spec
+            for i, spec in enumerate(self.steps.plan)
+        )
+        return self.model_copy(update={"steps": self.steps.model_copy(update={"plan": plan})})
+
     def with_trace(self, trace: Path) -> Self:
         """Return the experiment with another place of its trace."""
         return self.model_copy(update={"workload": self.input.model_copy(update={"trace": trace})})
@@ -383,6 +400,9 @@ class Experiment(Frozen):
                 raise ValueError(f"steps.plan.{i}: adapt: {self.cluster.without_adapting}")
             if not (self.measure.instrument and self.topology.traffic().hop_records):
                 raise ValueError(f"steps.plan.{i}: adapt: needs a topology of the harness, and its metrics")
+            if spec.adapt.history is not None and self._is_played(spec.adapt.history):
+                played = f"{spec.adapt.history} is the trace that is sent"
+                raise ValueError(f"steps.plan.{i}: adapt.history: {played}: a forecast knows none of it")
             if spec.adapt.moves == "key-groups" and not self.topology.key_groups:
                 raise ValueError(
                     f"steps.plan.{i}: adapt.moves: no component has role keyed, with groups to move"
@@ -396,6 +416,10 @@ class Experiment(Frozen):
                 nodes = f"the cluster begins with {self.cluster.nodes}, not with {least} to {most}"
                 raise ValueError(f"steps.plan.{i}: adapt.nodes: {nodes}")
         return self
+
+    def _is_played(self, history: Path) -> bool:
+        """Return True if earlier traffic is the workload's trace, or a copy of it."""
+        return self.trace is not None and cmp(history.expanduser(), self.trace.expanduser(), shallow=False)
 
     @model_validator(mode="after")
     def _batches_can_be(self) -> Self:

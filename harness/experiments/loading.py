@@ -28,6 +28,9 @@ TRACE = "trace.txt"
 PLACEMENT = "placement-{}.yaml"
 """The name of a placement's copy in a run directory, by position in ``steps.plan``."""
 
+HISTORY = "history-{}.txt"
+"""The same of the earlier traffic that a step's forecasts know."""
+
 BESIDE_FILE = {"file", "cpu_quota_cores", "links"}
 """Keys that an experiment may give of a provisioned cluster."""
 NAMED_BY_OTHERS = ("topology.storm", "topology.producer", "topology.spout.consumer")
@@ -219,6 +222,9 @@ def files(experiment: Experiment) -> dict[str, str]:
     for i, name in names.items():
         copies[name] = placement_text(experiment.steps.plan[i].placed)
     kept = experiment.with_placements({i: Path(name) for i, name in names.items()})
+    for i, path in experiment.histories.items():
+        copies[HISTORY.format(i)] = path.read_text(encoding="utf-8")
+    kept = kept.with_histories({i: Path(HISTORY.format(i)) for i in experiment.histories})
     if (trace := experiment.trace) is not None:
         copies[TRACE] = trace.read_text(encoding="utf-8")
         kept = kept.with_trace(Path(TRACE))
@@ -250,8 +256,13 @@ def _beside(tree: CommentedMap, path: Path) -> None:
     steps = tree.get("steps")
     plan = steps.get("plan") if isinstance(steps, CommentedMap) else None
     for step in plan if isinstance(plan, CommentedSeq) else ():
-        if isinstance(step, CommentedMap) and isinstance(named := step.get("placement"), str):
-            step["placement"] = str(path.resolve().parent / _at_home(named))
+        for part, key in ((step, "placement"), (_below(step, "adapt"), "history")):
+            if isinstance(part, CommentedMap) and isinstance(named := part.get(key), str):
+                part[key] = str(path.resolve().parent / _at_home(named))
+
+
+def _below(node: object, key: str) -> object:
+    return node.get(key) if isinstance(node, CommentedMap) else None
 
 
 def _at_home(named: str) -> Path:

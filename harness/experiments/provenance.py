@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from harness.errors import UsageError, describe_fault
-from harness.experiments.loading import PLACEMENT, TRACE
+from harness.experiments.loading import HISTORY, PLACEMENT, TRACE
 from harness.plans import Frozen
 from harness.runs import Run
 
@@ -93,7 +93,8 @@ def experiment_digests(files: Mapping[str, str]) -> dict[str, str]:
 
 def kept_files(run_path: Path) -> dict[str, str]:
     """Return the files that a run keeps of its experiment, as they are now, by name."""
-    names = ("experiment.yaml", TRACE, *(p.name for p in run_path.glob(PLACEMENT.format("*"))))
+    of_steps = [p.name for kept in (PLACEMENT, HISTORY) for p in run_path.glob(kept.format("*"))]
+    names = ("experiment.yaml", TRACE, *of_steps)
     there = (run_path / name for name in names)
     return {path.name: path.read_text(encoding="utf-8") for path in there if path.is_file()}
 

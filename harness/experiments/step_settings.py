@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
+from harness.experiments.forecast_settings import ForecastSettings
 from harness.experiments.placement_file import count_executors, read_placement
 from harness.experiments.step_faults import Fault
 from harness.experiments.workload_settings import RateChanges, RateTps, Seed
@@ -71,7 +72,7 @@ class ScaleSpec(Frozen):
         return self
 
 
-class AdaptSpec(Frozen):
+class AdaptSpec(ForecastSettings):
     """A scheduler or tuner that is asked again and again while a step is measured.
 
     Attributes
@@ -127,6 +128,16 @@ class AdaptSpec(Frozen):
         return self
 
     @model_validator(mode="after")
+    def _plans_ahead(self) -> Self:
+        if self.horizon_s is not None and self.horizon_s < self.period_s:
+            ends = f"ends before the next question, after period_s {self.period_s:g}"
+            raise ValueError(f"horizon_s {self.horizon_s:g} {ends}: give a longer one")
+        if self.forecast is not None and self.bucket_s > self.period_s:
+            longer = f"bucket_s {self.bucket_s:g} is longer than period_s {self.period_s:g}"
+            raise ValueError(f"{longer}: a period would tell nothing new")
+        return self
+
+    @model_validator(mode="after")
     def _moves_groups(self) -> Self:
         if self.moves == "key-groups" and (self.scheduler is None or self.nodes is not None):
             raise ValueError("moves: key-groups needs a scheduler, and no nodes beside it")
@@ -177,8 +188,8 @@ class StepSpec(Frozen):
         step that ``from`` names; a name, or ``{name, PARAMETER: VALUE}`` (docs/tuning.md).
     adapt : mapping
         The plan changes while the step is measured: ``{scheduler, moves, period_s, improvement_pct, nodes,
-        scale}`` or ``{tuner, period_s}``. Such a step is as long as ``measure.interval.most_s``, and no
-        source for models.
+        scale}`` or ``{tuner, period_s}``, each with ``{forecast, horizon_s}`` where it plans for a rate. Such
+        a step is as long as ``measure.interval.most_s``, and no source for models.
     batching : mapping
         What travels in batches in this step, as ``topology.batching`` says it; by default that. Where it is
         not the step's before, the topology is submitted anew.

@@ -111,6 +111,30 @@ def history_of_trace(offsets_ns: npt.NDArray[np.int64], bucket_s: float) -> Subj
     return SubjectHistory(TRACE, None, "default", RateHistory(counts / bucket_s, bucket_s))
 
 
+def history_before_last(offsets_ns: npt.NDArray[np.int64], bucket_s: float) -> RateHistory:
+    """Return the rate of a trace's messages in whole buckets up to its last message, where time 0 is.
+
+    Raises
+    ------
+    UsageError
+        When the trace is shorter than a bucket.
+
+    Examples
+    --------
+    >>> offsets = np.array([0, 1_000_000_000, 2_100_000_000, 5_000_000_000])
+    >>> history = history_before_last(offsets, bucket_s=2.0)
+    >>> history.start_s, history.rate_tps.tolist()
+    (-4.0, [1.0, 0.5])
+    """
+    width_ns, last_ns = round(bucket_s * _NS_PER_S), int(offsets_ns[-1])
+    whole = last_ns // width_ns
+    if not whole:
+        raise UsageError(f"no history: the trace is shorter than a bucket of {bucket_s:g} s")
+    ages = (last_ns - offsets_ns) // width_ns
+    counts = np.bincount(ages, minlength=whole)[:whole][::-1]
+    return RateHistory(counts / bucket_s, bucket_s, start_s=-whole * bucket_s)
+
+
 def _common_grid(
     ends_ms: Sequence[FloatArray], start_ms: float, end_ms: float, bucket_s: float
 ) -> FloatArray:

@@ -18,6 +18,7 @@ from harness.experiments.adapted_periods import NodeChange, PeriodDecision
 from harness.experiments.adapting import NodesSeen, PeriodSeen
 from harness.experiments.config import Experiment
 from harness.experiments.loading import expand_steps, files, load
+from harness.experiments.planned_rates import PlannedRate
 from harness.machine.environment import describe
 from harness.plans import BatchSize, TopologyConfiguration
 from harness.runs import Run
@@ -218,6 +219,32 @@ def test_a_scheduler_with_a_target_chooses_numbers_and_places_them(waits: Run) -
     assert found.change.placement.by == "model-guided"
     assert "for 130.0 messages/s; keeps a p95 of 200 ms" in found.reason
     assert answered(waits, 60, adapt).decision == "stays"
+
+
+@pytest.mark.parametrize("by", ["tuner: ds2", "scheduler: {name: model-guided, objective: {p95_ms: 200}}"])
+def test_a_plan_is_made_for_the_traffic_that_is_foreseen(waits: Run, tmp_path: Path, by: str) -> None:
+    """60 messages/s were due, and the earlier traffic has 130 all the time: two executors of bolt-a."""
+    (tmp_path / "earlier.txt").write_text("\n".join(f"{i / 130:.9f}" for i in range(130 * 100)) + "\n")
+    foreseen = f"{by}, forecast: stats-summary, horizon_s: 60, history: '{tmp_path / 'earlier.txt'}'"
+    found = answered(waits, 60, f"{{{foreseen}}}")
+    assert found.planned is not None
+    assert (found.planned.forecast, found.planned.declined) == ("stats-summary", "")
+    assert found.planned.rate_tps == pytest.approx(130, rel=0.01)
+    assert found.decision == "applied", found.reason
+    assert found.change is not None
+    assert found.change.configuration.executors["bolt-a"] == 2
+    assert f"for {found.planned.rate_tps:.1f} messages/s" in found.reason
+
+
+def test_a_plan_is_made_for_the_last_period_s_rate_where_no_forecast_is_had(waits: Run) -> None:
+    found = answered(waits, 60, "{tuner: ds2, forecast: stats-summary, horizon_s: 60}")
+    assert found.decision == "stays"
+    assert found.planned == PlannedRate(
+        60.0, "stats-summary", 0.95, 60.0, "the history has 0 buckets, 8 are needed"
+    )
+    plain = answered(waits, 60, "{tuner: ds2}")
+    assert plain.planned == PlannedRate(60.0)
+    assert plain.reason == found.reason
 
 
 @pytest.mark.parametrize(

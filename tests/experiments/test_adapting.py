@@ -32,6 +32,7 @@ from harness.experiments.adapting import PeriodSeen
 from harness.experiments.config import Experiment
 from harness.experiments.live_batches import not_in_force, reported_sizes
 from harness.experiments.loading import load
+from harness.experiments.planned_rates import PlannedRate
 from harness.plans import (
     AskedPlacement,
     BatchSize,
@@ -80,6 +81,31 @@ def test_numbers_change_with_the_rate_that_was_seen(monkeypatch: pytest.MonkeyPa
     assert periods[1].in_force_ns - periods[1].asked_ns == pytest.approx(3 * S, abs=S)
     assert [set(p.configuration.executors.values()) for p in periods] == [{1}, {1}, {2}]
     assert world.counts == periods[2].configuration
+
+
+def test_the_rates_so_far_are_seen_and_the_one_planned_for_is_recorded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In buckets of 5 s from the interval's begin, 12 s after the first message: 200/s from 12 s of it on.
+
+    The third bucket has 2 s of 100/s and 3 s of 200/s.
+    """
+    seen_so_far: list[tuple[list[float], float]] = []
+
+    def looks(seen: PeriodSeen) -> PeriodDecision:
+        seen_so_far.append((seen.rates.history.rate_tps.tolist(), seen.rates.now_s))
+        planned = PlannedRate(123.0, "made", 0.9, 20.0, "a reason")
+        return PeriodDecision("stays", "", None, {}, planned=planned)
+
+    periods = adapted_on(AdaptedWorld(1.0), monkeypatch, looks)
+    rates, now_s = seen_so_far[-1]
+    assert now_s == pytest.approx(30, abs=1)
+    assert rates == pytest.approx([100, 100, 160, 200, 200, 200], rel=0.1)
+    assert [len(known) for known, _ in seen_so_far] == [2, 4, 6]
+    row = adaptation_table(periods, *messages()).to_pylist()[0]
+    assert (row["planned_tps"], row["forecast"], row["forecast_declined"]) == (123.0, "made", "a reason")
+    assert (row["quantile"], row["horizon_s"]) == (0.9, 20.0)
+    assert row["rate_tps"] == pytest.approx(100, rel=0.02)
 
 
 def test_a_plan_that_came_late_is_left_to_show_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from harness.experiments.config import Experiment
 from harness.experiments.key_group_moves import GroupMove
 from harness.experiments.loading import expand_steps, load
 from harness.experiments.measuring import StepToMeasure
-from harness.experiments.schedule import BegunSchedule, Changing, Constant
+from harness.experiments.schedule import BegunSchedule, Changing, Constant, Due
 from harness.experiments.step_faults import NoFaults, StepFaults
 from harness.plans import (
     AskedPlacement,
@@ -158,8 +158,15 @@ def adapted_on(
     silent = lambda *_: None  # noqa: E731
     step, faults = expand_steps(experiment)[0], StepFaults((), NoFaults())
     given = StepToMeasure(experiment, step, world, world, silent, world, faults)  # type: ignore[arg-type]
-    due = BegunSchedule(Changing(Constant(100), ((24 * S, 200.0),)), 0, world.monotonic_ns()).due
-    measurement = AdaptingMeasurement(given, world, due, world, adapter, 10.0, periods)  # type: ignore[arg-type]
+    schedule = BegunSchedule(Changing(Constant(100), ((24 * S, 200.0),)), 0, world.monotonic_ns())
+
+    def due(start_ns: int, end_ns: int) -> Due:
+        assert end_ns <= world.monotonic_ns(), "asked for messages that are due after now"
+        return schedule.due(start_ns, end_ns)
+
+    asked = experiment.steps.plan[0].adapt
+    assert asked is not None
+    measurement = AdaptingMeasurement(given, world, due, world, adapter, asked, periods)  # type: ignore[arg-type]
     measured = measurement.carry_out()
     assert measured.end_ns - measured.start_ns == 30 * S
     assert measured.disturbance == ""

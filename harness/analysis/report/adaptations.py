@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from harness.analysis.spark.inputs import RunRecord
+from harness.experiments.forecast_settings import LATEST
 
 
 class PeriodRow(NamedTuple):
@@ -29,6 +30,10 @@ class PeriodRow(NamedTuple):
         Worker nodes that came, left or were marked for removal by the decision.
     batches : str
         Batch sizes in force at its end.
+    planned_tps : float, optional
+        Messages a second that the decision's plan is made for.
+    forecast_declined : str
+        Why that is the last period's rate, where a forecaster was asked.
     """
 
     period: int
@@ -54,9 +59,11 @@ class PeriodRow(NamedTuple):
     groups_moved: float | None
     moved_state_bytes: float | None
     group_pause_ms: float | None
+    planned_tps: float | None
     bottleneck: str = ""
     nodes_changed: str = ""
     batches: str = ""
+    forecast_declined: str = ""
 
 
 class AdaptedStep(NamedTuple):
@@ -68,12 +75,15 @@ class AdaptedStep(NamedTuple):
         Name of its scheduler or tuner.
     target_p95_ms : float, optional
         For which seconds are counted.
+    planned_for : str
+        Rate that its plans are made for, in words.
     """
 
     step: int
     rows: tuple[PeriodRow, ...]
     by: str = ""
     target_p95_ms: float | None = None
+    planned_for: str = LATEST
 
     @property
     def reconfigurations(self) -> int:
@@ -120,7 +130,7 @@ _AS_THEY_ARE = (
     *("executors_moved", "workers_restarted", "pause_ms", "lost", "repeated"),
     *("latency_mean_ms", "latency_p95_ms", "between_nodes_tps", "load_distance_pct"),
     *("rate_tps", "executors", "workers", "over_target_s", "nodes"),
-    *("groups_moved", "moved_state_bytes", "group_pause_ms"),
+    *("groups_moved", "moved_state_bytes", "group_pause_ms", "planned_tps"),
 )
 
 
@@ -131,7 +141,7 @@ def adapted_steps(run: RunRecord) -> list[AdaptedStep]:
         path = step.folder / "adaptation.parquet"
         if path.exists():
             asked = step.asked.adapt if step.asked else None
-            words = (asked.by, asked.target_p95_ms) if asked else ("", None)
+            words = (asked.by, asked.target_p95_ms, asked.planned_for) if asked else ("", None, LATEST)
             found.append(AdaptedStep(step.index, _periods(path), *words))
     return found
 
@@ -156,6 +166,7 @@ def _periods(path: Path) -> tuple[PeriodRow, ...]:
                 bottleneck=_most_used(row),
                 nodes_changed=_nodes_changed(row),
                 batches=_batches(row),
+                forecast_declined=_words(row.get("forecast_declined")),
                 **known,
             )
         )
@@ -165,6 +176,11 @@ def _periods(path: Path) -> tuple[PeriodRow, ...]:
 def _most_used(row: Mapping[Hashable, object]) -> str:
     name = row.get("bottleneck")
     return f"{name} {row[f'{name}_use_pct']:.0f} %" if isinstance(name, str) else ""
+
+
+def _words(cell: object) -> str:
+    """Return a cell's text; none of a null, or where an older run has no such column."""
+    return cell if isinstance(cell, str) else ""
 
 
 def _batches(row: Mapping[Hashable, object]) -> str:

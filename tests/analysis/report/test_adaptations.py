@@ -36,6 +36,10 @@ ROWS = [
         "latency_mean_ms": 12.5,
         "latency_p95_ms": 31.0,
         "rate_tps": 70.0,
+        "planned_tps": 95.5,
+        "forecast": "fourier-ar",
+        "quantile": 0.95,
+        "horizon_s": 40.0,
         "executors": 4,
         "workers": 1,
         "nodes": 2,
@@ -55,6 +59,8 @@ ROWS = [
         "end_ns": 147 * S,
         "decision": "declined",
         "reason": "it has seen too little",
+        "planned_tps": 60.0,
+        "forecast_declined": "the history has 3 buckets, 12 are needed",
         "lost": 0,
         "repeated": 1,
         "executors": 6,
@@ -89,6 +95,9 @@ def test_rows_are_those_of_the_file(run_path: Path, tmp_path: Path) -> None:
     assert first.batches == "fan:default 3/50 ms, in:default 1"
     assert (first.groups_moved, first.moved_state_bytes, first.group_pause_ms) == (4, 1234, 17.5)
     assert (second.groups_moved, second.moved_state_bytes, second.group_pause_ms) == (None, None, None)
+    assert (first.planned_tps, first.forecast_declined) == (95.5, "")
+    assert (second.planned_tps, second.forecast_declined) == (60, "the history has 3 buckets, 12 are needed")
+    assert found.planned_for == "the last period"
     assert (second.nodes, second.bottleneck, second.nodes_changed, second.batches) == (None, "", "", "")
 
 
@@ -96,10 +105,11 @@ def test_a_file_of_before_numbers_changed_has_no_totals(run_path: Path, tmp_path
     run = with_adaptation(run_path, tmp_path / "run", 1)
     path = run / "steps" / "01" / "adaptation.parquet"
     later = ["rate_tps", "executors", "workers", "over_target_s", "nodes", "nodes_added", "bottleneck"]
-    later += ["batches", "batches_asked"]
+    later += ["batches", "batches_asked", "planned_tps", "forecast_declined"]
     pq.write_table(pq.read_table(path).drop_columns(later), path)
     (found,) = adapted_steps(read_run(run))
     assert (found.over_target_s, found.executor_seconds, found.reconfigurations) == (None, None, 1)
+    assert {(row.planned_tps, row.forecast_declined) for row in found.rows} == {(None, "")}
 
 
 def test_the_page_has_the_section_where_there_is_something_to_say(results: Results, tmp_path: Path) -> None:
@@ -112,3 +122,6 @@ def test_the_page_has_the_section_where_there_is_something_to_say(results: Resul
     section = page[page.index('id="adaptations"') : page.index('id="matrices"')]
     assert "traffic between nodes 150 -&gt; 60 tuples/s &lt;&amp;&gt;" in section
     assert section.count("<tr><td>") == 1 + len(ROWS)
+    assert "<td>95.5</td>" in section
+    assert "it has seen too little; no forecast: the history has 3 buckets" in section
+    assert '<td class="l">the last period</td>' in section
