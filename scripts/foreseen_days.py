@@ -2,7 +2,7 @@
 
     python scripts/foreseen_days.py
 
-The days are those of harness/forecasts/traces.py, at a mean of 45 messages a second. The earlier traffic ends
+The days are the steep ones of harness/forecasts/traces.py, an office's, at a mean of 45 messages a second. The earlier traffic ends
 with the third day. The file that is played begins 20 s before that, with the burn-in, so that the interval
 begins with the fourth day. The same release of numpy writes the same files.
 """
@@ -27,7 +27,7 @@ KNOWN_S = 250.0
 
 def days() -> dict[Path, str]:
     """Return the files' texts by path."""
-    trace = seasonal_trace(SEED, DAYS, Day(DAY_S), mean_tps=MEAN_TPS)
+    trace = seasonal_trace(SEED, DAYS, Day(DAY_S, steep=True), mean_tps=MEAN_TPS)
     sent_s = send_times_s(trace, SEED)
     now_s = EARLIER_DAYS * DAY_S
     spans = {

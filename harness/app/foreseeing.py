@@ -90,7 +90,8 @@ def require_forecasts(asked: ForecastSettings) -> None:
     earlier_traffic(asked)
     longest_s = SEASONS * max(asked.season_s, default=0.0)
     buckets = max(LEAST_BUCKETS, round(longest_s / asked.bucket_s))
-    made = RateHistory(100.0 + np.arange(buckets) % 7, asked.bucket_s)  # traffic that changes, as all does
+    changing = np.asarray(100.0 + np.arange(buckets) % 7, dtype=np.float64)  # as all traffic does
+    made = RateHistory(changing, asked.bucket_s)
     try:
         highest_rate_tps(forecaster, made, made.time_s[-1], asked.horizon_s, asked.season_s, asked.quantile)
     except ForecastDeclined as why:

@@ -256,9 +256,9 @@ def _beside(tree: CommentedMap, path: Path) -> None:
     steps = tree.get("steps")
     plan = steps.get("plan") if isinstance(steps, CommentedMap) else None
     for step in plan if isinstance(plan, CommentedSeq) else ():
-        for part, key in ((step, "placement"), (_below(step, "adapt"), "history")):
-            if isinstance(part, CommentedMap) and isinstance(named := part.get(key), str):
-                part[key] = str(path.resolve().parent / _at_home(named))
+        for node, name in ((step, "placement"), (_below(step, "adapt"), "history")):
+            if isinstance(node, CommentedMap) and isinstance(named := node.get(name), str):
+                node[name] = str(path.resolve().parent / _at_home(named))
 
 
 def _below(node: object, key: str) -> object:

@@ -124,7 +124,7 @@ def history_before_last(offsets_ns: npt.NDArray[np.int64], bucket_s: float) -> R
     >>> offsets = np.array([0, 1_000_000_000, 2_100_000_000, 5_000_000_000])
     >>> history = history_before_last(offsets, bucket_s=2.0)
     >>> history.start_s, history.rate_tps.tolist()
-    (-4.0, [1.0, 0.5])
+    (-4.0, [0.5, 0.5])
     """
     width_ns, last_ns = round(bucket_s * _NS_PER_S), int(offsets_ns[-1])
     whole = last_ns // width_ns
