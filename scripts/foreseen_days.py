@@ -2,9 +2,9 @@
 
     python scripts/foreseen_days.py
 
-The days are the steep ones of harness/forecasts/traces.py, an office's, at a mean of 45 messages a second. The earlier traffic ends
-with the third day. The file that is played begins 20 s before that, with the burn-in, so that the interval
-begins with the fourth day. The same release of numpy writes the same files.
+The days are the steep ones of harness/forecasts/traces.py, an office's, at a mean of 45 messages a second. The
+earlier traffic ends with the third day. The file that is played begins 20 s before that, with the burn-in, so
+that the interval begins with the fourth day. The same release of numpy writes the same files.
 """
 
 from __future__ import annotations

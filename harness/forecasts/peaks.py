@@ -43,12 +43,12 @@ def highest_rate_tps(
 
     Examples
     --------
-    Rates of 2, 4, 6, 2, 4, 6; 2 and 4 come within the next 2 s, and 6 after it.
+    Rates of 2, 4, 6 three times; 2 and 4 come within the next 2 s, and 6 after that.
 
     >>> import numpy as np
     >>> from harness.forecasts.seasonal_naive import seasonal_naive
-    >>> past = RateHistory(np.array([2.0, 4.0, 6.0] * 2), bucket_s=1.0)
-    >>> highest_rate_tps(seasonal_naive, past, 6.0, 2.0, (3.0,), 0.95)
+    >>> past = RateHistory(np.array([2.0, 4.0, 6.0] * 3), bucket_s=1.0)
+    >>> highest_rate_tps(seasonal_naive, past, 9.0, 2.0, (3.0,), 0.95)
     4.0
     """
     end_s = history.start_s + history.bucket_s * len(history.rate_tps)
