@@ -2,7 +2,7 @@
 
     python scripts/foreseen_days.py
 
-The days are the steep ones of harness/forecasts/traces.py, an office's, at a mean of 45 messages a second. The
+The days are the steep ones of harness/forecasts/traces.py, an office's, with a mean of 45 messages/s. The
 earlier traffic ends with the third day. The file that is played begins 20 s before that, with the burn-in, so
 that the interval begins with the fourth day. The same release of numpy writes the same files.
 """
