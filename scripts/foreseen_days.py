@@ -2,21 +2,25 @@
 
     python scripts/foreseen_days.py
 
-The days are the steep ones of harness/forecasts/traces.py, an office's, with a mean of 45 messages/s. The
+The days are the steep ones of tests/support/made_traffic.py, an office's, with a mean of 45 messages/s. The
 earlier traffic ends with the third day. The file that is played begins 20 s before that, with the burn-in, so
 that the interval begins with the fourth day. The same release of numpy writes the same files.
 """
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.forecasts.traces import Day, seasonal_trace, send_times_s
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
 
-FOLDER = Path(__file__).resolve().parents[1] / "configs" / "experiments"
+from made_traffic import Day, seasonal_trace, send_times_s
+
+FOLDER = ROOT / "configs" / "experiments"
 EARLIER, PLAYED = FOLDER / "adapt-foreseen-earlier.txt", FOLDER / "adapt-foreseen-played.txt"
 SEED, MEAN_TPS = 28, 45.0
 DAY_S, DAYS, EARLIER_DAYS = 120.0, 6, 3
