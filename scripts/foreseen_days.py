@@ -18,7 +18,7 @@ import numpy.typing as npt
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
-from made_traffic import Day, seasonal_trace, send_times_s
+from made_traffic import Day, seasonal_trace, send_times_s  # noqa: E402 (after its folder)
 
 FOLDER = ROOT / "configs" / "experiments"
 EARLIER, PLAYED = FOLDER / "adapt-foreseen-earlier.txt", FOLDER / "adapt-foreseen-played.txt"
