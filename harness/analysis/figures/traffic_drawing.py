@@ -13,6 +13,7 @@ from html import escape
 from harness.analysis.figures import query_plan_drawing, style
 from harness.experiments.plan_traffic import ComponentTraffic, ConnectionTraffic, PlanTraffic
 from harness.plans import METRICS_CONSUMER_PREFIX, Executor, PhysicalPlan, Worker
+from harness.schemas import Metric
 
 _BOX, _TALL, _ACROSS, _GAP, _PAD, _HEAD = 118, 32, 64, 5, 8, 16
 _CUT = 16
@@ -37,7 +38,7 @@ def component_words(part: ComponentTraffic) -> list[str]:
     ['executed 4.00/s']
     """
     found = []
-    for word, rate_tps in (("executed", part.executed_tps), ("emitted", part.emitted_tps)):
+    for word, rate_tps in (("executed", part.executed_tps), (Metric.EMITTED, part.emitted_tps)):
         if rate_tps is not None:
             found.append(f"{word} {style.number(rate_tps)}/s")
     if part.tuple_bytes is not None:
