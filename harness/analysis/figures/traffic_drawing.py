@@ -35,10 +35,10 @@ def component_words(part: ComponentTraffic) -> list[str]:
     Examples
     --------
     >>> component_words(ComponentTraffic("bolt", None, 40.0, None, 4.0, None))
-    ['executed 4.00/s']
+    ['executed 4/s']
     """
     found = []
-    for word, rate_tps in (("executed", part.executed_tps), (Metric.EMITTED, part.emitted_tps)):
+    for word, rate_tps in (("executed", part.executed_tps), (Metric.EMITTED.value, part.emitted_tps)):
         if rate_tps is not None:
             found.append(f"{word} {style.number(rate_tps)}/s")
     if part.tuple_bytes is not None:
