@@ -88,8 +88,14 @@ def opened(path: Path) -> str:
     tree = read(path.read_text(encoding="utf-8"))
     experiment = load(path)
     for spec, asked in zip(_listed(_below(tree, "steps"), "plan"), experiment.steps.plan, strict=True):
-        if asked.placement and isinstance(spec, dict):
+        if not isinstance(spec, dict):
+            continue
+        if asked.placement:
             spec["placement"] = str(asked.placement)
+        if asked.adapt and asked.adapt.history:
+            _below(spec, "adapt")["history"] = str(asked.adapt.history)
+    if experiment.trace is not None:
+        _below(tree, "workload")["trace"] = str(experiment.trace)
     cluster = tree.get("cluster")
     if isinstance(cluster, dict) and "file" in cluster:
         cluster["file"] = str(path.resolve().parent / Path(cluster["file"]).expanduser())

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
 from harness.errors import UsageError
+from harness.experiments.loading import load
 from harness.experiments.progress import PROGRESS
 from harness.runs import Run
 from harness.service.job_rest import JobsHere
@@ -55,7 +56,7 @@ class FollowedStep:
     @property
     def simulated(self) -> bool:
         """True where it was played."""
-        return self.run.environment.get("cluster_kind") == "simulator"
+        return not load(self.run.path / "experiment.yaml").cluster.measured
 
     @property
     def declined(self) -> str:

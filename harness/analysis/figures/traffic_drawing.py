@@ -38,9 +38,9 @@ def component_words(part: ComponentTraffic) -> list[str]:
     ['executed 4/s']
     """
     found = []
-    for word, rate_tps in (("executed", part.executed_tps), (Metric.EMITTED.value, part.emitted_tps)):
-        if rate_tps is not None:
-            found.append(f"{word} {style.number(rate_tps)}/s")
+    for word, passed_tps in (("executed", part.executed_tps), (Metric.EMITTED.value, part.emitted_tps)):
+        if passed_tps is not None:
+            found.append(f"{word} {style.number(passed_tps)}/s")
     if part.tuple_bytes is not None:
         found.append(f"{style.number(part.tuple_bytes)} bytes a tuple")
     return found
