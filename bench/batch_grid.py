@@ -5,13 +5,13 @@
     python bench/batch_grid.py --short  # a try, 5 minutes
     python bench/batch_grid.py --from RUN RUN
 
-`fan` waits 4 ms and makes 30 tuples of a message, `pick` waits for each and passes one on. In a first run one
-executor of `fan` has more messages than it can take, with batches of 1 and of 20. The rate of what follows
-is the geometric mean of the two throughputs: only batches or a second executor can keep up with it.
-Aeolus proposes from the second of these steps. Emits are part of ppt, and there they have the least of n.
+`fan` waits 8 ms and makes 20 tuples of a message, `pick` waits for each and passes one on. In a first run one
+executor of `fan` has more messages than it can take, with batches of 20. Emits are part of ppt, and there they
+have the least of n. From this step Aeolus proposes for half as much again as the executor was done with.
 
-A second run measures all combinations at that rate, each submitted anew, then the proposal, and at half the
-rate the proposal with and without its batches. Throughput is what fan was done with, messages a second.
+A second run measures all combinations at that rate, each submitted anew, then the proposal. At half the rate
+it measures the proposal's executors with batches of 20 and without. Throughput is what fan was done with,
+messages a second.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from itertools import product
-from math import sqrt
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,13 +30,16 @@ import pyarrow.parquet as pq
 import yaml
 from carried_out import carry_out_experiment
 
+from harness.experiments.loading import load
 from harness.runs import Run
 from harness.schemas import Metric, MetricField
 
-FAN_OUT = 30
-FAN_MS, PICK_MS = 4.0, 0.12
-OVERLOAD_TPS = 300.0
-"""More than the 250/s that an executor of fan could take if a message cost nothing else."""
+FAN_OUT = 20
+FAN_MS, PICK_MS = 8.0, 0.3
+OVERLOAD_TPS = 150.0
+"""More than the 125/s that an executor of fan could take if it did nothing but wait."""
+MORE = 1.5
+"""Of what one executor of fan takes: two are busy for three quarters of the time."""
 FLUSH_MS = 20
 NOISE = 0.01
 """Of throughputs between which nothing is chosen but the executors."""
@@ -69,7 +71,7 @@ class Measured(NamedTuple):
 def experiment(steps: Sequence[Mapping[str, Any]], rate_tps: float, short: bool) -> dict[str, Any]:
     """Return the experiment with these steps, each submitted anew."""
     wait = {"kind": "wait", "distribution": "constant"}
-    seconds = 6 if short else 10
+    burn_in_s, interval_s = (6, 6) if short else (14, 10)
     return {
         "name": "batch-grid",
         "topology": {
@@ -104,8 +106,8 @@ def experiment(steps: Sequence[Mapping[str, Any]], rate_tps: float, short: bool)
         "measure": {
             "bucket_s": 1,
             "attempts": 1,
-            "burn_in": {"least_s": seconds, "most_s": seconds, "drift_pct": 1000},
-            "interval": {"precision_pct": 1000, "least_s": seconds, "most_s": seconds, "looks": 1},
+            "burn_in": {"least_s": burn_in_s, "most_s": burn_in_s, "drift_pct": 1000},
+            "interval": {"precision_pct": 1000, "least_s": interval_s, "most_s": interval_s, "looks": 1},
         },
         "steps": {"plan": [{"workers": 2, "fresh": True, **step} for step in steps]},
         "models": ["no-change"],
@@ -133,17 +135,20 @@ def measured(run: Run) -> list[Measured]:
     Raises
     ------
     ClickException
-        When a step was declined.
+        When a step is missing.
     """
-    if run.declined_steps:
-        raise click.ClickException("; ".join(step.reason for step in run.declined_steps.values()))
+    planned = len(load(run.path / "experiment.yaml").steps.plan)
+    if len(run.finished_steps) < planned:
+        reasons = "; ".join(step.reason for step in run.declined_steps.values())
+        raise click.ClickException(f"{run.path}: {planned} steps are not all measured {reasons}")
     found = []
     for index in run.finished_steps:
         plan, interval = run.plan(index), run.interval(index)
         sizes = {name: rule.size for name, rule in (plan.batching or {}).items()}
+        executors = {name: n for name, n in plan.asked.executors.items() if not name.startswith("__")}
         throughput_tps = done_tps(run, index, "fan")
         found.append(
-            Measured(plan.asked.executors, sizes, throughput_tps, interval.mean_ms, interval.half_width_ms)
+            Measured(executors, sizes, throughput_tps, interval.mean_ms, interval.half_width_ms)
         )
     return found
 
@@ -165,8 +170,8 @@ def done_tps(run: Run, index: int, component: str) -> float:
 
 
 def proposal(run: Run, rate_tps: float) -> dict[str, Any]:
-    """Return what Aeolus proposes for a rate from the run's second step."""
-    asked = ["tune", str(run.path), "--step", "1", "--tuner", "aeolus", "--rate", f"{rate_tps:.6g}"]
+    """Return what Aeolus proposes for a rate from the run's step."""
+    asked = ["tune", str(run.path), "--step", "0", "--tuner", "aeolus", "--rate", f"{rate_tps:.6g}"]
     command = [sys.executable, "-m", "harness", *asked, "--set", f"aeolus.flush_ms={FLUSH_MS}", "--json"]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     (said,) = json.loads(done.stdout.splitlines()[-1])["proposals"]
@@ -177,13 +182,10 @@ def proposal(run: Run, rate_tps: float) -> dict[str, Any]:
 
 def show(first: Run, second: Run) -> None:
     """Print the grid, and the row for reports/headlines.md."""
-    slow, fast = measured(first)
+    (source,) = measured(first)
     *cells, ours, with_batches, without = measured(second)
     rate_tps = second.interval(0).rate_tps
-    click.echo(
-        f"one executor of fan: {slow.throughput_tps:.1f}/s with batches of 1,"
-        f" {fast.throughput_tps:.1f}/s of 20; from here on {rate_tps:.1f}/s are sent\n"
-    )
+    click.echo(f"one executor of fan takes {source.throughput_tps:.1f}/s; {rate_tps:.1f}/s are sent\n")
     click.echo("| executors | batch | messages/s | mean ms |\n| --- | ---: | ---: | ---: |")
     for cell in cells:
         counts = " ".join(f"{name}:{n}" for name, n in cell.executors.items())
@@ -206,7 +208,7 @@ def show(first: Run, second: Run) -> None:
         f" {100 * share:.1f} | {'yes' if met else 'no'} |"
     )
     click.echo(f"\n| at {rate_tps / 2:.1f}/s | mean ms |\n| --- | ---: |")
-    for name, step in (("with its batches", with_batches), ("without", without)):
+    for name, step in (("its executors, batches of 20", with_batches), ("without", without)):
         click.echo(f"| {name} | {step.mean_ms:.2f} +- {step.half_width_ms:.2f} |")
 
 
@@ -221,14 +223,14 @@ def main(runs: Path, short: bool, before: tuple[Path, Path] | None) -> None:
     if before is not None:
         show(*map(Run, before))
         return
-    first = run_of([step_of((1, 3, batch)) for batch in (1, 20)], OVERLOAD_TPS, runs, short)
-    slow, fast = measured(first)
-    rate_tps = round(sqrt(slow.throughput_tps * fast.throughput_tps), 1)
+    first = run_of([step_of((1, 3, 20))], OVERLOAD_TPS, runs, short)
+    rate_tps = round(MORE * measured(first)[0].throughput_tps, 1)
     said = proposal(first, rate_tps)
     ours = {"executors": said["executors"], "batching": said["batching"]}
-    cells = list(product((1, 2), (1, 2) if not short else (2,), (1, 5, 20) if not short else (1, 20)))
-    half = {"rate_tps": rate_tps / 2}
-    steps = [*map(step_of, cells), ours, {**ours, **half}, {**ours, **half, "batching": {}}]
+    cells = product((1, 2), (2,), (1, 20)) if short else product((1, 2), (1, 2, 3), (1, 20))
+    half = {"executors": said["executors"], "rate_tps": rate_tps / 2}
+    pair = [{**half, "batching": step_of((1, 1, 20))["batching"]}, {**half, "batching": {}}]
+    steps = [*map(step_of, cells), ours, *pair]
     show(first, run_of(steps, rate_tps, runs, short))
 
 
