@@ -5,9 +5,9 @@
     python bench/batch_grid.py --short  # a try, 5 minutes
     python bench/batch_grid.py --from RUN RUN
 
-`fan` waits 8 ms and makes 20 tuples of a message, `pick` waits for each and passes one on. In a first run one
-executor of `fan` has more messages than it can take, with batches of 20. Emits are part of ppt, and there they
-have the least of n. From this step Aeolus proposes for half as much again as the executor was done with.
+`fan` waits 8 ms and makes 20 tuples of a message, `pick` waits for each and passes one on. In a first run
+one executor of `fan` has more messages than it can take, with batches of 20. Emits are part of ppt, and there
+they have the least of n. From this step Aeolus proposes for half as much again as the executor was done with.
 
 A second run measures all combinations at that rate, each submitted anew, then the proposal. At half the rate
 it measures the proposal's executors with batches of 20 and without. Throughput is what fan was done with,
@@ -147,9 +147,7 @@ def measured(run: Run) -> list[Measured]:
         sizes = {name: rule.size for name, rule in (plan.batching or {}).items()}
         executors = {name: n for name, n in plan.asked.executors.items() if not name.startswith("__")}
         throughput_tps = done_tps(run, index, "fan")
-        found.append(
-            Measured(executors, sizes, throughput_tps, interval.mean_ms, interval.half_width_ms)
-        )
+        found.append(Measured(executors, sizes, throughput_tps, interval.mean_ms, interval.half_width_ms))
     return found
 
 
