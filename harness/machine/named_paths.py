@@ -32,7 +32,7 @@ def user_folder(variable: str, default: str) -> Path:
     Raises
     ------
     UsageError
-        When no folder can have the name.
+        When no folder can have the name, or it depends on the folder that a command is started in.
     """
     named = os.environ.get(variable, "")
     if not named:
@@ -40,4 +40,6 @@ def user_folder(variable: str, default: str) -> Path:
     name_bytes = [len(os.fsencode(part)) for part in Path(named).parts]
     if max(name_bytes, default=0) > MOST_NAME_BYTES or sum(name_bytes) > MOST_PATH_BYTES:
         raise UsageError(f"{variable}: no folder can have so long a name")
+    if not Path(named).is_absolute():
+        raise UsageError(f"{variable}: {named!r} is no absolute path", "begin it with /")
     return Path(named)

@@ -61,7 +61,8 @@ def folder(package: str, modules: Sequence[str] = ()) -> str:
     digest = blake2b(digest_size=8)
     for file in read:
         digest.update(code_of(file.read_text(encoding="utf-8")).encode())
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    cache = named if named.is_absolute() else Path.home() / ".cache"  # its specification: others are ignored
     return str(cache / "storm-harness" / "compiled" / f"{package}-{digest.hexdigest()}")
 
 

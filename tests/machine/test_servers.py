@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from harness.backends.optional_servers import NEO4J_ASSEMBLIES
-from harness.errors import HarnessError, MissingTool
+from harness.errors import HarnessError, MissingTool, UsageError
 from harness.machine import servers
 from harness.machine.class_archive import select
 from harness.machine.server_pins import pinned, require_pinned
@@ -151,6 +151,9 @@ def test_without_maven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_cache_folder_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert servers.cache_folder() == tmp_path / "storm-harness"
+    monkeypatch.setenv("XDG_CACHE_HOME", "here")
+    with pytest.raises(UsageError, match="XDG_CACHE_HOME: 'here' is no absolute path: begin it with /"):
+        servers.cache_folder()
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert servers.cache_folder() == tmp_path / ".cache" / "storm-harness"

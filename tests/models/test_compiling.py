@@ -41,6 +41,15 @@ def test_the_folder_is_in_the_users_cache_and_named_after_the_code(
     assert Path(compiling.folder(package.name)) != before
 
 
+def test_a_folder_below_where_a_command_was_started_is_not_used(
+    package: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The specification of base directories: a relative path is ignored."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", "NaN")
+    assert Path(compiling.folder(package.name)).is_relative_to(tmp_path / ".cache" / "storm-harness")
+
+
 def test_only_the_named_modules_count(package: Path) -> None:
     before = compiling.folder(package.name, ("one",))
     (package / "other.py").write_text("mended = 1\n")

@@ -24,9 +24,10 @@ def archive_path() -> Path | None:
         return None
     java = Path(found).resolve()
     key = f"{java}:{java.stat().st_mtime_ns}:{pyspark.__file__}:{pyspark.__version__}"
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    base = named if named.is_absolute() else Path.home() / ".cache"
     name = f"spark-{pyspark.__version__}-{hashlib.sha256(key.encode()).hexdigest()[:12]}.jsa"
-    return Path(base) / "storm-harness" / "classes" / name
+    return base / "storm-harness" / "classes" / name
 
 
 def use(path: Path | None) -> str:
