@@ -503,7 +503,7 @@ def test_the_demonstration_plays_live_and_leaves_nothing(served: Served) -> None
         limit = time.monotonic() + 120
         address = None
         while address is None and time.monotonic() < limit:
-            address = re.search(r'href="(runs/quick/[^"]*)"', httpx.get(f"{url}/").text)
+            address = re.search(r'href="(runs/quick/[^"]*)"', httpx.get(f"{url}/", timeout=60).text)
         assert address
         with httpx.stream("GET", f"{url}/{address[1]}/events", timeout=120) as stream:
             assert any('"phase":"burn-in"' in line for line in stream.iter_lines())
