@@ -26,7 +26,8 @@ Counts = Annotated[
 """One number for all components, or one by component: a mistake is named with its component."""
 Seconds = Annotated[float, Field(ge=0, le=604_800, allow_inf_nan=False)]
 """A week at most."""
-Percent = Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)]
+Percent = Annotated[float, Field(ge=1e-6, le=1000, allow_inf_nan=False)]
+"""So small at least that the messages which a precision needs are a number."""
 Milliseconds = Annotated[int, Field(ge=1, le=3_600_000)]
 """An hour at most."""
 SkewS = Annotated[int, Field(ge=-3600, le=3600)]

@@ -407,6 +407,11 @@ def test_changes_of_the_rate_that_cannot_be_are_refused(good: Path, option: str,
         load(good, [option])
 
 
+def test_a_precision_that_no_number_of_messages_reaches_is_refused(good: Path) -> None:
+    with pytest.raises(UsageError, match=r"measure\.interval\.precision_pct"):
+        load(good, ["measure.interval.precision_pct=1e-300"])
+
+
 def test_a_trace_has_its_own_rate(good: Path) -> None:
     trace = good.with_name("trace.txt")
     trace.write_text("0\n1\n")
