@@ -99,8 +99,8 @@ test-hosts: servers setup-deep ## clusters on namespace hosts, which make a sand
 reliability: servers setup-deep ## the tests of docs/reliability.md, with their figures (at most 40 minutes)
 	@$(PY) scripts/reliability.py
 
-slowest: ## the 25 slowest Python tests of the last test runs, and those that failed
-	@$(PY) scripts/slowest_tests.py $(RESULTS)
+slowest: ## the 25 slowest tests of the last test runs, and those that failed
+	@$(PY) scripts/slowest_tests.py $(RESULTS) $(wildcard storm-topologies/*/target/surefire-reports)
 
 lint: setup-dev
 	.venv/bin/ruff check .

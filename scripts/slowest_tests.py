@@ -1,12 +1,12 @@
-"""Writes the slowest tests of the JUnit files in a folder, slowest first, then those that failed and why.
+"""Writes the slowest tests of the JUnit files in folders, slowest first, then those that failed and why.
 
-python scripts/slowest_tests.py build/tests
+python scripts/slowest_tests.py FOLDER...
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -15,9 +15,9 @@ MOST_FAILED = 12
 WIDTH = 300
 
 
-def cases(folder: Path) -> Iterator[tuple[str, ElementTree.Element]]:
-    """Give the group and the element of each test."""
-    for file in sorted(folder.glob("*.xml")):
+def cases(folders: Iterable[Path]) -> Iterator[tuple[str, ElementTree.Element]]:
+    """Give the group and the element of each test; those that a folder does not have are none."""
+    for file in sorted(file for folder in folders for file in folder.glob("*.xml")):
         for case in ElementTree.parse(file).iter("testcase"):
             yield f"{file.stem}: {case.get('classname')}::{case.get('name')}", case
 
@@ -32,9 +32,9 @@ def reason(case: ElementTree.Element) -> str:
     return " | ".join(line[:WIDTH] for line in [*filter(None, lines[:1]), *causes[-1:]])
 
 
-def main(folder: Path) -> None:
+def main(folders: Iterable[Path]) -> None:
     """Write one line a test: seconds or the word failed, group and name."""
-    found = list(cases(folder))
+    found = list(cases(folders))
     for seconds, name in sorted(((float(case.get("time", "0")), name) for name, case in found), reverse=True)[
         :MOST
     ]:
@@ -47,4 +47,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(map(Path, sys.argv[1:]))

@@ -20,7 +20,6 @@ import java.util.function.BooleanSupplier;
 import java.util.function.Predicate;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
-import org.apache.storm.Config;
 import org.apache.storm.generated.Credentials;
 import org.apache.storm.generated.KillOptions;
 import org.apache.storm.thrift.TException;
@@ -34,6 +33,8 @@ import org.junit.jupiter.api.io.TempDir;
 @Tag("deep")
 class BatchedTopologyTest {
     private static final Map<String, Integer> BATCH = Map.of("size", 20, "flush_ms", 5);
+    /** Groupings by which each emit arrives once. */
+    private static final List<String> ONCE = List.of("fields", "first", "partial", "shuffle", "local", "none");
 
     @TempDir
     static Path folder;
@@ -96,13 +97,12 @@ class BatchedTopologyTest {
                 // a failed row's outer tuple has 20 messages at most, and 20 roots of further batches behind it
                 assertTrue(notes.fails.get() <= 400L * failures, notes.fails + " fails");
             }
-            for (String grouping : List.of("fields", "first", "partial", "shuffle", "local", "none")) {
+            for (String grouping : ONCE) {
                 assertEquals(notes.emits.get(), notes.count(grouping), "each emit arrives once, by " + grouping);
             }
             assertEquals(2 * notes.emits.get(), notes.count("all"));
-            long relayed = OrderedTopology.GROUPINGS.stream().mapToLong(notes::count).sum() - notes.refusals.get();
-            assertEquals(relayed, notes.count("end"));
-            assertEquals(relayed, notes.count("straight"));
+            assertEquals(relayed(notes), notes.count("end"));
+            assertEquals(relayed(notes), notes.count("straight"));
         }
     }
 
@@ -214,14 +214,25 @@ class BatchedTopologyTest {
             return notes.acked.size() == OrderedTopology.MESSAGES;
         });
         long[] before = new long[1];
-        await(() -> { // tuples of attempts that had failed already are nobody's to wait for
+        await(() -> { // no ack waits for the tuples of attempts that had failed already
             long now = notes.received.values().stream().mapToLong(List::size).sum();
             boolean still = now == before[0];
             before[0] = now;
-            return still;
+            return still && haveArrived(notes);
         });
         kill(name);
         return notes;
+    }
+
+    /** Whether each emit has come to each grouping that does not choose how often, and all that they passed on to its end. */
+    private static boolean haveArrived(Notes notes) {
+        long emits = notes.emits.get();
+        return ONCE.stream().allMatch(grouping -> notes.count(grouping) == emits) && notes.count("all") == 2 * emits
+            && notes.count("end") == relayed(notes) && notes.count("straight") == relayed(notes);
+    }
+
+    private static long relayed(Notes notes) {
+        return OrderedTopology.GROUPINGS.stream().mapToLong(notes::count).sum() - notes.refusals.get();
     }
 
     /** Gives a running topology other batch sizes for the default streams of components. */
@@ -253,12 +264,7 @@ class BatchedTopologyTest {
         }
     }
 
-    /**
-     * Submits with Storm's look for back-pressure, which none of these topologies has, made rare: a worker whose timer fires as
-     * it is shut down ends the JVM (Storm 2.8.3), and that timer fires twenty times a second.
-     */
     private static Map<String, Object> submit(Map<String, Object> settings) throws Exception {
-        settings.put("storm", Map.of(Config.TOPOLOGY_BACKPRESSURE_CHECK_MILLIS, 10_000));
         Submission.Exit exit = submission.submit(settings);
         assertEquals(0, exit.status(), exit.toString());
         return Submit.object(exit.answer());

@@ -12,7 +12,6 @@ import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.stream.LongStream;
-import org.apache.storm.Config;
 import org.apache.storm.generated.KillOptions;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
@@ -71,7 +70,6 @@ class HelpedTopologyTest {
         settings.put("args", List.of(name));
         settings.put("helping", helping);
         settings.put("backpressure", MARKS);
-        settings.put("storm", Map.of(Config.TOPOLOGY_BACKPRESSURE_CHECK_MILLIS, 10_000)); // see BatchedTopologyTest
         Submission.Exit exit = submission.submit(settings);
         assertEquals(0, exit.status(), exit.toString());
         long giveUpNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(Receiver.PATIENCE_MS);

@@ -20,6 +20,10 @@ final class Submission implements AutoCloseable {
     final int nimbusPort;
     private final Path folder;
 
+    static {
+        NoExit.install();
+    }
+
     /** @param supervisors with two worker slots each; workers talk over Netty, so that everything is serialised */
     Submission(int supervisors, Path folder) throws Exception {
         this.folder = folder;
