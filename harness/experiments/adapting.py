@@ -40,7 +40,7 @@ LAG_S = 2.0
 """Metrics of a bucket are with the harness at most so much after its end."""
 POLL_S = 0.25
 LEAST_SEEN_S = 4.0
-"""A plan that has been in force for less by the end of a period stays: its metrics tell too little."""
+"""A plan that can be seen for less by the end of a period stays: its metrics tell too little."""
 
 
 class NodesSeen(NamedTuple):
@@ -71,7 +71,7 @@ class PeriodSeen(NamedTuple):
     rate_tps : float
         Messages a second to plan for; those that were due in the period, unless a forecast is asked.
     start_epoch_ms, end_epoch_ms : int
-        The period from when the plan was in force, shifted by what metrics take to arrive.
+        The period from when the plan had settled, shifted by what metrics take to arrive.
     metrics : Table
         Rows since the step began; workers by address.
     nodes : NodesSeen
@@ -143,6 +143,8 @@ class AdaptingMeasurement(Measurement):
         self._adapter = adapter
         self._period_s = asked.period_s
         self._bucket_s = asked.bucket_s
+        self._to_settle_s = asked.settle_s
+        self._shown_ns = 0
         self._next_s = asked.period_s
         self._rates: DueRates | None = None
         self._sizes = sizes_by_stream(given.experiment.topology.query_plan(), given.step.batching)
@@ -162,10 +164,9 @@ class AdaptingMeasurement(Measurement):
         """Let a period be decided on; after the last one of a step nothing changes."""
         number = len(self.periods)
         begun_ns = self.periods[-1].end_ns if self.periods else start_ns
-        in_force_ns = self.periods[-1].in_force_ns if self.periods else 0
         now_ns, now_ms = time.monotonic_ns(), time.time_ns() // 1_000_000
         lag_ns = round(LAG_S * 1e9)
-        seen_ns = max(begun_ns - lag_ns, in_force_ns)
+        seen_ns = max(begun_ns - lag_ns, self._shown_ns)
         rate_tps = self._due(begun_ns, now_ns).messages / ((now_ns - begun_ns) / 1e9)
         self._rates = self._rates or DueRates(self._due, start_ns, self._bucket_s)
         rates = self._rates.until(now_ns)
@@ -173,8 +174,7 @@ class AdaptingMeasurement(Measurement):
         nodes = NodesSeen(self._deployment.nodes(), marked, self._deployment.spare_nodes())
         metrics = self._live.rows(self._up_epoch_ms, now_ms)
         if now_ns - lag_ns - seen_ns < LEAST_SEEN_S * 1e9:
-            words = f"the plan has been in force for {(now_ns - in_force_ns) / 1e9:.0f} s only"
-            decided = PeriodDecision("stays", words, None, {})
+            decided = PeriodDecision("stays", self._words_of_a_new_plan(now_ns), None, {})
         else:
             seen = PeriodSeen(
                 step=self._step,
@@ -205,6 +205,12 @@ class AdaptingMeasurement(Measurement):
         self._change_nodes(decided.nodes, number)
         if period.decided.change is not None:
             self._apply(period, period.decided.change, number)
+
+    def _words_of_a_new_plan(self, now_ns: int) -> str:
+        in_force_ns = next(p.in_force_ns for p in reversed(self.periods) if p.in_force_ns)
+        words = f"the plan has been in force for {(now_ns - in_force_ns) / 1e9:.0f} s only"
+        to_settle_s = (self._shown_ns - in_force_ns) / 1e9
+        return f"{words}, of which {to_settle_s:g} s are to settle" if to_settle_s else words
 
     def _change_nodes(self, change: NodeChange, number: int) -> None:
         """End nodes that are empty, and start others; return when Nimbus knows them."""
@@ -237,7 +243,9 @@ class AdaptingMeasurement(Measurement):
             plan = self._deployment.plan()
             up = self._as_asked(plan, change) and self._deployment.whole()
             if up and (not change.live or self._reported(period, plan, moves, asked_ms)):
-                period.in_force_ns = time.monotonic_ns()
+                period.in_force_ns = self._shown_ns = time.monotonic_ns()
+                if change.placement is not None or change.configuration != period.configuration:
+                    self._shown_ns += round(self._to_settle_s * 1e9)  # workers restarted
                 return
             self._show("measure", self._watched.view(), 0.0, f"period {number}: applying a plan")
             time.sleep(POLL_S)

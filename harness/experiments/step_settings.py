@@ -88,6 +88,9 @@ class AdaptSpec(ForecastSettings):
         components (docs/key-groups.md).
     period_s : float
         Seconds from one question to the next.
+    settle_s : float
+        After a plan that restarted workers, seconds that are not shown to who is asked: the workers are
+        cold, and catch up with what gathered.
     improvement_pct : float
         Where a scheduler keeps the numbers, the plan in force stays unless traffic between nodes falls by
         more than this, or the load distance by as many points.
@@ -104,6 +107,7 @@ class AdaptSpec(ForecastSettings):
     tuner: AskedPlugIn | None = None
     moves: Literal["executors", "key-groups"] = "executors"
     period_s: Annotated[float, Field(ge=5, le=3600)] = 30.0
+    settle_s: Annotated[float, Field(ge=0, le=3600)] = 15.0
     improvement_pct: Annotated[float, Field(ge=0, lt=100)] = 0.0
     target_p95_ms: PositiveFloat | None = None
     nodes: tuple[NodeCount, NodeCount] | None = None

@@ -115,6 +115,45 @@ def test_a_plan_that_came_late_is_left_to_show_what_it_does(monkeypatch: pytest.
     assert periods[2].decided.decision == "stays"
 
 
+SETTLING = load(
+    "quick",
+    [
+        "measure.burn_in={least_s: 10, most_s: 20}",
+        "measure.interval={least_s: 10, most_s: 30, looks: 3}",
+        "steps.plan=[{executors: 1, adapt: {scheduler: even, period_s: 10, settle_s: 6}}]",
+    ],
+)
+
+
+def test_what_workers_do_that_have_just_started_is_shown_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In force 2 s after the first question: 8 s before the second one, 18 s before the third, with 6 to settle.
+
+    What is seen ends 2 s before a question, as metrics take to arrive: 2 s are too few, then all 10.
+    """
+    spans = []
+
+    def looks(seen: PeriodSeen) -> PeriodDecision:
+        spans.append((seen.end_epoch_ms - seen.start_epoch_ms) / 1e3)
+        return gathers(seen)
+
+    periods = adapted_on(AdaptedWorld(2.0), monkeypatch, looks, SETTLING)
+    assert [p.decided.decision for p in periods] == ["applied", "stays", "stays"]
+    assert periods[1].decided.reason == "the plan has been in force for 8 s only, of which 6 s are to settle"
+    assert spans == pytest.approx([10, 10], abs=0.5)
+
+
+def test_a_change_that_restarts_no_worker_has_nothing_to_settle(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {"spout:default": BatchSize(size=5, flush_ms=5.0)}
+
+    def resizes(seen: PeriodSeen) -> PeriodDecision:
+        asked = AskedChange(components_of(seen.plan), batching=sizes)
+        stays = PeriodDecision("stays", "as asked", None, {})
+        return stays if seen.batching == sizes else PeriodDecision("applied", "more rows", asked, {})
+
+    periods = adapted_on(AdaptedWorld(2.0), monkeypatch, resizes, SETTLING)
+    assert [p.decided.reason for p in periods] == ["more rows", "as asked", "as asked"]
+
+
 def test_a_plan_that_does_not_come_into_force_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     periods = adapted_on(AdaptedWorld(1000.0), monkeypatch, gathers)
     assert (periods[0].applied, periods[0].in_force_ns) == (True, 0)

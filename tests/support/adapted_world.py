@@ -36,7 +36,7 @@ EXPERIMENT = load(
     [
         "measure.burn_in={least_s: 10, most_s: 20}",
         "measure.interval={least_s: 10, most_s: 30, looks: 3}",
-        "steps.plan=[{executors: 1, adapt: {scheduler: even, period_s: 10}}]",
+        "steps.plan=[{executors: 1, adapt: {scheduler: even, period_s: 10, settle_s: 0}}]",
     ],
 )
 

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.system
 ADAPT = {
     "scheduler": "even",
     "period_s": 8,
+    "settle_s": 0,
     "nodes": [2, 3],
     # any worker that lives uses more than a hundredth of a core
     "scale": {"out_pct": 0.5, "in_pct": 0},
@@ -88,6 +89,7 @@ BATCHED = {
                         "message": {"n_us": 30_000, "s_ns_per_byte": 0, "origin": "this test"},
                     },
                     "period_s": 6,
+                    "settle_s": 0,
                 },
             }
         ]
