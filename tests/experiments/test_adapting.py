@@ -126,7 +126,7 @@ SETTLING = load(
 
 
 def test_what_workers_do_that_have_just_started_is_shown_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In force 2 s after the first question: 8 s before the second one, 18 s before the third, with 6 to settle.
+    """In force 2 s after the first question, so 8 s before the second and 18 s before the third; 6 s settle.
 
     What is seen ends 2 s before a question, as metrics take to arrive: 2 s are too few, then all 10.
     """
