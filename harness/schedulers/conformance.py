@@ -67,13 +67,6 @@ def check_scheduler(scheduler: Scheduler, question: SchedulingQuestion) -> tuple
     return tuple(outcomes)
 
 
-def assert_scheduler_conforms(scheduler: Scheduler, question: SchedulingQuestion) -> None:
-    """Raise AssertionError with every check that a scheduler fails; for a scheduler's own tests."""
-    failed = [f"{o.check}: {o.problem}" for o in check_scheduler(scheduler, question) if o.problem]
-    if failed:
-        raise AssertionError("; ".join(failed))
-
-
 def answer_faults(proposal: object, question: SchedulingQuestion) -> str:
     """Return what makes an answer useless: executors missing or twice, slots not free, another plan."""
     return next(_faults(proposal, question), "")

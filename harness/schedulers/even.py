@@ -6,8 +6,6 @@ when it is submitted, and in the pass of a rebalance. Ackers and metrics consume
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from harness.plans import Frozen, PhysicalPlan, QueryPlan, TopologyConfiguration, WorkerNode
 from harness.protocols import Observation, Proposal
 from harness.schedulers.loads import overload_notes
@@ -15,7 +13,6 @@ from harness.schedulers.placement import (
     UnplacedExecutor,
     choose_slots,
     join_slots,
-    number_executors,
     unplaced_executors,
 )
 
@@ -30,23 +27,6 @@ def deal_evenly(
     slots, notes = choose_slots(nodes, workers)
     places = [slots[i % len(slots)] for i in range(len(executors))]
     return join_slots(query_plan, nodes, executors, places), notes
-
-
-def place_submitted(
-    query_plan: QueryPlan,
-    configuration: TopologyConfiguration,
-    own_tasks: Mapping[str, int],
-    nodes: tuple[WorkerNode, ...],
-) -> PhysicalPlan:
-    """Return the plan that Storm gives a topology which is submitted with these tasks of its own components.
-
-    Raises
-    ------
-    SchedulerDeclined
-        When no slot is free, or the configuration does not fit the query plan.
-    """
-    executors = number_executors(query_plan, configuration, own_tasks)
-    return deal_evenly(query_plan, nodes, executors, configuration.workers)[0]
 
 
 class EvenScheduler(Frozen):

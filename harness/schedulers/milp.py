@@ -53,14 +53,6 @@ class MoveColumns:
     targets: IntArray
 
 
-def all_columns(problem: GroupProblem) -> MoveColumns:
-    """Return every move of a group that can be paid to another node that stays."""
-    nodes = np.arange(problem.capacity.size)
-    elsewhere = (problem.allocation[:, None] != nodes[None, :]) & ~problem.leaving[None, :]
-    groups, targets = np.nonzero(elsewhere & _payable(problem)[:, None])
-    return MoveColumns(groups.astype(np.int64), targets.astype(np.int64))
-
-
 def downhill_columns(problem: GroupProblem, most: int) -> MoveColumns:
     """Return the moves from nodes above the mean, or leaving, to nodes below it that stay.
 

@@ -170,21 +170,6 @@ def sort_slots(nodes: Iterable[WorkerNode]) -> list[Worker]:
     return [slot for turn in zip_longest(*ports) for slot in turn if slot is not None]
 
 
-def without_used(nodes: Iterable[WorkerNode], used: Iterable[Worker]) -> tuple[WorkerNode, ...]:
-    """Return the nodes without the slots that other topologies use.
-
-    Examples
-    --------
-    >>> one = WorkerNode(name="a", address="", host="h", cores=1, slots=(1, 2))
-    >>> without_used([one], [Worker(node="a", port=1)])[0].slots
-    (2,)
-    """
-    taken = {(w.node, w.port) for w in used}
-    return tuple(
-        n.model_copy(update={"slots": tuple(p for p in n.slots if (n.name, p) not in taken)}) for n in nodes
-    )
-
-
 def choose_slots(nodes: tuple[WorkerNode, ...], workers: int) -> tuple[list[Worker], tuple[str, ...]]:
     """Return the first free slots, as many as workers are asked for, and a note where they are fewer.
 

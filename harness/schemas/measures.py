@@ -233,18 +233,6 @@ class Measure(StrEnum):
         """The unit, empty for a ratio."""
         return unit_of(self)
 
-    def judged_by(self, subject: str) -> bool:
-        """Say whether the measure is judged by its rows of a subject.
-
-        Examples
-        --------
-        >>> Measure.ACK.judged_by(""), Measure.ACK.judged_by("spout[1-1]")
-        (True, False)
-        >>> Measure.WORKER_CPU.judged_by("node-1:6700"), Measure.SERVICE.judged_by("bolt-a")
-        (True, False)
-        """
-        return self.rows.include(subject)
-
 
 MEASURES: Mapping[str, Measure] = {str(measure): measure for measure in Measure}
 """Measures by name."""

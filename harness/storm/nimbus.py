@@ -211,13 +211,17 @@ class Nimbus:
         check : callable
             Called between requests; raises when it is no use to wait (a server has died).
         """
-        return self._wait(name, lambda s: s.status == "ACTIVE" and s.all_up, timeout_s, check)
-
-    def wait_rebalanced(
-        self, name: str, rebalance: Rebalance, timeout_s: float = 120.0, check: Callable[[], None] = _nothing
-    ) -> TopologyState:
-        """Wait until the configuration that was asked for is in force with every executor up."""
-        return self._wait(name, rebalance.whole, timeout_s, check)
+        deadline = time.monotonic() + timeout_s
+        while not ((state := self.topology(name)).status == "ACTIVE" and state.all_up):
+            check()
+            if time.monotonic() > deadline:
+                missing = sorted({f"{e.address}:{e.port}" for e in state.executors if not e.up})
+                what = f"no report from {', '.join(missing)}" if missing else f"it is {state.status}"
+                if errors := self.topology(name, errors=True).errors:
+                    what += f"; {errors[-1].text}"
+                raise ClusterError(f"topology {name} is not up after {timeout_s:g} s: {what}")
+            time.sleep(POLL_S)
+        return state
 
     def kill(self, name: str, wait_s: int = 0, timeout_s: float = 60.0) -> None:
         """Kill a topology and wait until Nimbus has forgotten it; none of that name is fine.
@@ -236,21 +240,6 @@ class Nimbus:
             if time.monotonic() > deadline:
                 raise ClusterError(f"topology {name} is still there {timeout_s:g} s after it was killed")
             time.sleep(POLL_S)
-
-    def _wait(
-        self, name: str, done: Callable[[TopologyState], bool], timeout_s: float, check: Callable[[], None]
-    ) -> TopologyState:
-        deadline = time.monotonic() + timeout_s
-        while not done(state := self.topology(name)):
-            check()
-            if time.monotonic() > deadline:
-                missing = sorted({f"{e.address}:{e.port}" for e in state.executors if not e.up})
-                what = f"no report from {', '.join(missing)}" if missing else f"it is {state.status}"
-                if errors := self.topology(name, errors=True).errors:
-                    what += f"; {errors[-1].text}"
-                raise ClusterError(f"topology {name} is not up after {timeout_s:g} s: {what}")
-            time.sleep(POLL_S)
-        return state
 
     def _question(self, ask: Callable[[NimbusService], Answer], topology: str = "") -> Answer:
         """Ask for something that may be asked twice; again, where Nimbus is too busy to answer in time."""

@@ -45,20 +45,6 @@ def required_executors(ppt_s: Fraction, rate_tps: Fraction) -> int:
     return floor(ppt_s * rate_tps) + 1  # eq. 2: dop > ppt r_i
 
 
-def output_rate_tps(
-    gap_s: Fraction, batch: int, ppt_s: Fraction, message: MessageCost, tuple_bytes: Fraction
-) -> Fraction:
-    """Return one executor's output rate with batches of one size, one tuple out for each tuple in (eq. 3).
-
-    Parameters
-    ----------
-    gap_s : Fraction
-        Time between two tuples that arrive: the paper's l_i.
-    """
-    sending_s = message.overhead_s + batch * (ppt_s + tuple_bytes * message.per_byte_s)
-    return batch / max(batch * gap_s, sending_s)  # eq. 3
-
-
 def required_batch(gap_s: Fraction, ppt_s: Fraction, overhead_s: Fraction, sending_s: Fraction) -> int | None:
     """Return the least batch size that lets an executor keep up with its input (eq. 4).
 

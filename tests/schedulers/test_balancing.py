@@ -14,7 +14,7 @@ from harness.errors import SchedulerDeclined
 from harness.schedulers.balancing import balance_groups
 from harness.schedulers.band_search import SearchEffort, search_allocation
 from harness.schedulers.groups import GroupProblem, distance_bound, equal_nodes
-from harness.schedulers.milp import all_columns, downhill_columns, solve_milp
+from harness.schedulers.milp import MoveColumns, downhill_columns, solve_milp
 
 W1, W2 = 100.0, 1.0
 QUICK = SearchEffort(bands=8, steps=20_000, rounds=2)
@@ -23,6 +23,13 @@ NO_LIMIT = {"most_nodes": 100_000, "most_iterations": 1_000_000}
 
 def on_the_first(budget: float, loads: tuple[float, ...] = (4, 3, 2, 1), nodes: int = 2) -> GroupProblem:
     return equal_nodes(np.array(loads, dtype=float), np.zeros(len(loads), dtype=np.int64), nodes, budget)
+
+
+def all_columns(problem: GroupProblem) -> MoveColumns:
+    """Every move of a group that can be paid to another node that stays."""
+    elsewhere = problem.allocation[:, None] != np.arange(problem.capacity.size)[None, :]
+    payable = problem.costs <= problem.max_migration_cost
+    return MoveColumns(*np.nonzero(elsewhere & ~problem.leaving[None, :] & payable[:, None]))
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,14 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scheduling import nodes_of, one_each, topology
+from scheduling import evenly_placed, nodes_of, one_each, topology, without_used
 
 from harness.app.simulated.placing import place, worker_nodes
 from harness.errors import SchedulerDeclined
 from harness.plans import TopologyConfiguration, Worker, WorkerNode
 from harness.schedulers import make_scheduler
 from harness.schedulers.conformance import SchedulingQuestion, answer_faults
-from harness.schedulers.even import place_submitted
-from harness.schedulers.placement import sort_slots, without_used
+from harness.schedulers.placement import sort_slots
 
 CHAIN = (("a", "b"), ("b", "c"))
 
@@ -61,7 +60,7 @@ def test_even_is_where_the_simulator_puts_executors(
     configuration = TopologyConfiguration(executors=executors, workers=workers)
     where = worker_nodes(nodes, slots, 2.0)
     expected = place(query_plan, configuration, own, where)
-    assert place_submitted(query_plan, configuration, own, where) == expected
+    assert evenly_placed(query_plan, configuration, own, where) == expected
 
 
 @given(

@@ -16,7 +16,7 @@ from harness.errors import SchedulerDeclined, UsageError
 from harness.experiments.loading import expand_steps, load
 from harness.plans import Worker
 from harness.schedulers import make_scheduler
-from harness.schedulers.conformance import assert_scheduler_conforms, question_of
+from harness.schedulers.conformance import check_scheduler, question_of
 from harness.schedulers.numbered import different_placements
 from harness.schedulers.plan_costs import plan_shape
 
@@ -80,9 +80,8 @@ def test_a_number_that_cannot_be_is_one_line(keys: dict[str, int], words: str) -
 
 
 def test_it_conforms() -> None:
-    assert_scheduler_conforms(
-        make_scheduler({"name": "numbered", "number": 3}), question_of(example().source)
-    )
+    scheduler, question = make_scheduler({"name": "numbered", "number": 3}), question_of(example().source)
+    assert [o for o in check_scheduler(scheduler, question) if o.problem] == []
 
 
 def test_the_experiment_measures_each_of_41_placements() -> None:

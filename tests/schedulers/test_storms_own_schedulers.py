@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scheduling import evenly_placed, without_used
 
 from harness.errors import SchedulerDeclined
 from harness.machine.servers import install
@@ -21,8 +22,6 @@ from harness.plans import (
     Worker,
     WorkerNode,
 )
-from harness.schedulers.even import place_submitted
-from harness.schedulers.placement import without_used
 from harness.schedulers.r_storm import RStormScheduler
 
 INSTRUMENTATION = Path(__file__).resolve().parents[2] / "storm-topologies" / "instrumentation"
@@ -133,7 +132,7 @@ def test_even_is_where_storms_default_scheduler_puts_executors_of_200_random_top
     for case, expected in zip(cases, ask_storm(cases, "default"), strict=True):
         free = without_used(case.nodes, case.used)
         try:
-            plan = place_submitted(case.query_plan, case.configuration, case.own_tasks, free)
+            plan = evenly_placed(case.query_plan, case.configuration, case.own_tasks, free)
         except SchedulerDeclined:
             assert expected == {}, case.seed
             continue

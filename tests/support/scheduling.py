@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
@@ -17,6 +17,8 @@ from harness.plans import (
     WorkerNode,
 )
 from harness.protocols import Observation, Settings
+from harness.schedulers.even import deal_evenly
+from harness.schedulers.placement import number_executors
 
 SLIDES = (("C1", "C3"), ("C3", "C4"), ("C4", "C6"), ("C2", "C5"), ("C5", "C6"))
 """Edges of the topology of Aniello's slides 15 to 26 and 31 to 39, one task each."""
@@ -50,6 +52,25 @@ def nodes_of(slots: Sequence[int], cores: Sequence[float] | None = None) -> tupl
         )
         for i, number in enumerate(slots)
     )
+
+
+def without_used(nodes: Iterable[WorkerNode], used: Iterable[Worker]) -> tuple[WorkerNode, ...]:
+    """The nodes without the slots that other topologies use."""
+    taken = {(w.node, w.port) for w in used}
+    return tuple(
+        n.model_copy(update={"slots": tuple(p for p in n.slots if (n.name, p) not in taken)}) for n in nodes
+    )
+
+
+def evenly_placed(
+    query_plan: QueryPlan,
+    configuration: TopologyConfiguration,
+    own_tasks: Mapping[str, int],
+    nodes: tuple[WorkerNode, ...],
+) -> PhysicalPlan:
+    """Storm's plan of a topology that is submitted with these tasks of its own components."""
+    executors = number_executors(query_plan, configuration, own_tasks)
+    return deal_evenly(query_plan, nodes, executors, configuration.workers)[0]
 
 
 def observation(

@@ -18,18 +18,35 @@ from harness.experiments.config import Experiment
 from harness.experiments.contracts import TopicNames
 from harness.plans import ACKER, TopologyConfiguration
 from harness.storm.deployment import MAIN
+from harness.storm.nimbus import Nimbus
 from harness.storm.submission import MainOfAJar, MetricsAddress, submit_settings, topology_settings
 from harness.storm.submitter import submit
+from harness.storm.topology_state import TopologyState
 
 WAIT_S = 120.0
 NOBODY = "http://127.0.0.1:9/api/v2/write"  # the discard port: metrics are not looked at here
 
 
-def until(done: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_S
+def until(done: Callable[[], bool], what: str, within_s: float = WAIT_S) -> None:
+    deadline = time.monotonic() + within_s
     while not done():
-        assert time.monotonic() < deadline, f"not within {WAIT_S:g} s: {what}"
+        assert time.monotonic() < deadline, f"not within {within_s:g} s: {what}"
         time.sleep(0.1)
+
+
+def rebalanced(
+    nimbus: Nimbus, topology: str, configuration: TopologyConfiguration, within_s: float = WAIT_S
+) -> TopologyState:
+    """The state of a topology once a configuration that it is given is in force, every executor up."""
+    states: list[TopologyState] = []
+    rebalance = nimbus.rebalance(topology, configuration)
+
+    def whole() -> bool:
+        states.append(nimbus.topology(topology))
+        return rebalance.whole(states[-1])
+
+    until(whole, f"{topology} is rebalanced", within_s)
+    return states[-1]
 
 
 def asked(executors: int, workers: int, experiment: Experiment) -> TopologyConfiguration:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import psutil
 import pytest
-from submitted import WAIT_S, asked, submitted_topology, until, workers_of
+from submitted import asked, rebalanced, submitted_topology, until, workers_of
 
 from harness.backends.local.cluster import LocalCluster
 from harness.errors import ClusterError
@@ -76,8 +76,7 @@ def test_the_plan_is_the_configuration_that_was_asked_for(
     assert len(pids) == 2
 
     second = asked(4, 2, experiment)
-    rebalance = nimbus.rebalance(topology, second)
-    state = nimbus.wait_rebalanced(topology, rebalance, WAIT_S, cluster.check)
+    state = rebalanced(nimbus, topology, second)
     assert state.status == "ACTIVE"
     assert state.all_up
     plan = nimbus.physical_plan(topology, query_plan, cluster.nodes)
@@ -96,14 +95,12 @@ def test_old_reports_are_not_taken_for_new_workers(
 ) -> None:
     """From one worker to two: the last report of the one holds every executor of its successor."""
     before = {p.pid for p in workers_of(topology)}
-    rebalance = cluster.nimbus.rebalance(topology, asked(1, 1, experiment))
-    state = cluster.nimbus.wait_rebalanced(topology, rebalance, WAIT_S, cluster.check)
+    state = rebalanced(cluster.nimbus, topology, asked(1, 1, experiment))
     assert len(state.slots()) == 1
     until(lambda: before.isdisjoint(p.pid for p in workers_of(topology)), "the old workers ended")
 
     before = {p.pid for p in workers_of(topology)}
-    rebalance = cluster.nimbus.rebalance(topology, asked(1, 2, experiment))
-    state = cluster.nimbus.wait_rebalanced(topology, rebalance, WAIT_S, cluster.check)
+    state = rebalanced(cluster.nimbus, topology, asked(1, 2, experiment))
     assert len(state.slots()) == 2
     after = {p.pid for p in workers_of(topology)}
     assert before.isdisjoint(after)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import pytest
-from submitted import WAIT_S, asked, submitted_topology, until
+from submitted import asked, rebalanced, submitted_topology, until
 from worker_starts import count_starts
 
 from harness.backends.local.cluster import LocalCluster
 from harness.experiments.config import Experiment
 from harness.experiments.loading import load
-from harness.plans import TopologyConfiguration
 from harness.storm.pinned_plans import placement, plan_status, plan_text, write_plan
 
 pytestmark = pytest.mark.system
@@ -114,10 +113,7 @@ def test_a_rebalance_with_its_plan_there_first_restarts_each_worker_once(
     before = pinned.starts()
     pinned.ask(5, plan)
     until(lambda: "plan 5 waits: the topology has no executor" in pinned.scheduling(), "plan 5 waits")
-    nimbus = pinned.cluster.nimbus
-    configuration: TopologyConfiguration = asked(2, 2, experiment)
-    rebalance = nimbus.rebalance(pinned.name, configuration)
-    nimbus.wait_rebalanced(pinned.name, rebalance, WAIT_S, pinned.cluster.check)
+    rebalanced(pinned.cluster.nimbus, pinned.name, asked(2, 2, experiment))
     assert pinned.in_force(5, plan)
     assert pinned.starts() == {**before, FIRST: before[FIRST] + 1, THIRD: before[THIRD] + 1}
 

@@ -15,7 +15,7 @@ from foreign_jars import compiled
 from harness_command import harness, serving
 from influx_rows import bucket_of
 from playwright.sync_api import Browser, expect
-from submitted import workers_of
+from submitted import rebalanced, workers_of
 from watched_page import SCREENS, WatchedPage, screen_of
 
 from harness.app.jars import jars
@@ -182,7 +182,7 @@ def test_a_plan_that_somebody_else_changed_is_kept_first(place: Place, tmp_path:
     topology = place.topology
     own = configuration_of(topology.plan.plan)
     asked = own.model_copy(update={"executors": {**own.executors, "sum": 3}})
-    place.nimbus.wait_rebalanced(NAME, place.nimbus.rebalance(NAME, asked), timeout_s=240)
+    rebalanced(place.nimbus, NAME, asked, within_s=240)
     require_answered(place)
     plan = tmp_path / "plan.yaml"
     plan.write_text("{executors: {sum: 2}}")

@@ -75,11 +75,6 @@ class Parts:
     inputs_by_number: list[Input] = field(default_factory=list)
     boxes: int = 0
 
-    @property
-    def contended(self) -> bool:
-        """True if executors can wait for cores."""
-        return bool(self.executors["shared"].any())
-
 
 def build(network: Network) -> Parts:
     """Lay a network out.

@@ -1,7 +1,16 @@
 """From a member's arrival in its window to its last ack.
 
-The member is acked when it falls out of the window (``window_law``) or when what the last window that had it
-made is acked, whichever is later.
+The member is acked when it falls out of the window or when what the last window that had it made is acked,
+whichever is later.
+
+Storm's ``WindowManager`` fires a count window at every ``slide``-th arrival at its task. When the window
+fires, it evicts, and so acks, members older than ``length`` arrivals. So as not to grow too long, it also
+evicts them at arrivals 99, 199, 299, ... since it last fired. A time window's reference time moves only when
+the window fires, so it evicts only then.
+
+Take a member for which the arrival ``length`` arrivals later falls at place r = 1 .. slide of a slide. The
+last window that has the member fires length - r arrivals after it. The member is acked at the first chance at
+or after r, counted from that firing. All r are alike.
 """
 
 from __future__ import annotations
@@ -17,8 +26,9 @@ from harness.models.solver.rates import TUPLES
 from harness.models.solver.spectrum import ComplexArray, complex_exp, gap_log, times_shift, times_uniform
 from harness.models.solver.structure import TIME_WINDOW
 from harness.models.solver.trees import Back
-from harness.models.solver.window_law import THRESHOLD
 
+THRESHOLD = 100
+"""``WindowManager.EXPIRE_EVENTS_THRESHOLD``."""
 _SURE = 0.999
 """Where what the window made is acked before the member falls out with this probability, it does not
 count."""

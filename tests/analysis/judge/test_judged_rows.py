@@ -25,7 +25,7 @@ JUDGED_ALONE = {
 
 @pytest.mark.parametrize(("subject", "measures"), JUDGED_ALONE.items())
 def test_subjects_without_a_bracket_judge_few_measures(subject: str, measures: set[Measure]) -> None:
-    assert {m for m in Measure if m.judged_by(subject)} == measures
+    assert {m for m in Measure if m.rows.include(subject)} == measures
     assert not is_judged(OF_A_USER, subject)
 
 
@@ -33,7 +33,7 @@ def test_subjects_without_a_bracket_judge_few_measures(subject: str, measures: s
 def test_executors_and_connections_judge_what_is_not_of_the_whole_topology(subject: str) -> None:
     whole = {m for m in Measure if m.rows is JudgedRows.TOPOLOGY}
     assert whole == {*LATENCIES, Measure.THROUGHPUT, Measure.SUSTAINABLE}
-    assert {m for m in Measure if m.judged_by(subject)} == set(Measure) - whole
+    assert {m for m in Measure if m.rows.include(subject)} == set(Measure) - whole
     assert is_judged(OF_A_USER, subject)
 
 
