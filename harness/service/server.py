@@ -43,11 +43,13 @@ class LoopbackServer(uvicorn.Server):
         self._application.state.model.start()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """End, as a signal asks; a second one does not wait. The signal is not raised again afterwards."""
+        """End, as a signal asks; a second one asks nothing more. None is raised again afterwards.
+
+        uvicorn would leave the application as it is at a second one, with a traceback for its lifespan.
+        """
         del sig, frame
         self._application.state.stopping = True
         self._application.state.jobs.interrupt()
-        self.force_exit = self.should_exit
         self.should_exit = True
 
 
