@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import quote
@@ -19,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from harness_command import started
 from served import ARCHIVE, HOSTILE, Served
 
 from harness.app.opened_run import load_run
@@ -444,7 +438,7 @@ def test_openapi_is_made_of_the_types(client: httpx.Client) -> None:
     assert "placement" in said["components"]["schemas"]["ProposalAsked"]["properties"]
 
 
-# -- who may ask, and the command ----------------------------------------------------------------
+# -- who may ask ---------------------------------------------------------------------------------
 
 
 def test_other_hosts_and_origins_are_refused(served: Served, client: httpx.Client) -> None:
@@ -463,62 +457,3 @@ def test_other_hosts_and_origins_are_refused(served: Served, client: httpx.Clien
     assert client.get("/", headers={"origin": served.url}).status_code == 200
     for path in ("/static/..%2f..%2fpage.css", "/runs/../../etc/passwd", "/runs/..%2f..%2f/etc/report"):
         assert client.get(path).status_code == 404
-
-
-@pytest.mark.parametrize(
-    "numbers",
-    [
-        (signal.SIGTERM, signal.SIGINT),
-        pytest.param((signal.SIGTERM,), marks=pytest.mark.deep),
-        pytest.param((signal.SIGINT,), marks=pytest.mark.deep),
-    ],
-)
-def test_signals_end_it_quietly_with_a_page_open(numbers: tuple[int, ...], served: Served) -> None:
-    run = Run.create(served.runs, "held", {"experiment.yaml": ""}, {})
-    process, url = started("--runs", str(served.runs))
-    try:
-        with (
-            run.exclusively(),
-            ProgressFile(run.path, 1),
-            httpx.stream("GET", f"{url}/runs/held/{run.path.name}/events", timeout=60) as stream,
-        ):
-            assert "id: 1" in next(stream.iter_lines())
-            for number in numbers:
-                process.send_signal(number)
-            assert process.wait(timeout=15) == 0
-        assert process.stderr is not None
-        assert process.stderr.read() == ""
-    finally:
-        process.kill()
-        shutil.rmtree(served.runs / "held")
-
-
-def test_a_port_that_is_taken_and_a_folder_that_is_not_there_are_named(served: Served) -> None:
-    for arguments, said in (
-        (["--port", served.url.rpartition(":")[2]], "give another with --port"),
-        (["--runs", str(served.runs / "never")], "no such folder"),
-    ):
-        command = [sys.executable, "-m", "harness", "serve", *arguments]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        assert (ended.returncode, said in ended.stderr) == (2, True)
-        assert len(ended.stderr.splitlines()) == 1
-
-
-@pytest.mark.deep
-def test_the_demonstration_plays_live_and_leaves_nothing(served: Served) -> None:
-    process, url = started("--demo", "--runs", str(served.runs))
-    try:
-        limit = time.monotonic() + 120
-        address = None
-        while address is None and time.monotonic() < limit:
-            address = re.search(r'href="(runs/quick/[^"]*)"', httpx.get(f"{url}/", timeout=60).text)
-        assert address
-        with httpx.stream("GET", f"{url}/{address[1]}/events", timeout=120) as stream:
-            assert any('"phase":"burn-in"' in line for line in stream.iter_lines())
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        assert len(children) == 1
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=20) == 0
-        assert not [pid for pid in children if os.path.exists(f"/proc/{pid}")]
-    finally:
-        process.kill()
