@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pyspark
 
+from harness.machine.servers import cache_folder
+
 
 def archive_path() -> Path | None:
     """Return where the archive of this java and PySpark is or would be; None where there is no java."""
@@ -24,10 +26,8 @@ def archive_path() -> Path | None:
         return None
     java = Path(found).resolve()
     key = f"{java}:{java.stat().st_mtime_ns}:{pyspark.__file__}:{pyspark.__version__}"
-    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    base = named if named.is_absolute() else Path.home() / ".cache"
     name = f"spark-{pyspark.__version__}-{hashlib.sha256(key.encode()).hexdigest()[:12]}.jsa"
-    return base / "storm-harness" / "classes" / name
+    return cache_folder() / "classes" / name
 
 
 def use(path: Path | None) -> str:
