@@ -26,6 +26,7 @@ import org.apache.storm.utils.ObjectReader;
  */
 final class BoltOutputs implements IOutputCollector {
     private final IOutputCollector collector;
+    private final TopologyContext hidden;
     private final TopologyContext context;
     private final Outgoing<Delivery> outgoing;
     private final Map<String, Helper> helpers = new HashMap<>();
@@ -36,6 +37,7 @@ final class BoltOutputs implements IOutputCollector {
     private long timedForNs;
     private boolean closed;
     private volatile RuntimeException failure;
+    private Offers signals;
 
     /**
      * @param context with hidden streams
@@ -45,6 +47,7 @@ final class BoltOutputs implements IOutputCollector {
             TopologyContext plain, IOutputCollector collector) {
         this.collector = collector;
         this.context = plain;
+        this.hidden = context;
         this.outgoing = new Outgoing<>(sizes, context, this::send);
         helpers.forEach(helper -> this.helpers.put(helper.stream(), helper));
         this.stormBatches = ObjectReader.getInt(conf.get(Config.TOPOLOGY_PRODUCER_BATCH_SIZE), 1) > 1
@@ -317,14 +320,19 @@ final class BoltOutputs implements IOutputCollector {
         }
     }
 
-    /** Tells other workers. Nobody waits for it to be acked. */
+    /** From now on {@link #signal} tells other workers. */
+    void connect() {
+        signals = new Offers(collector, hidden, HiddenStreams.SIGNAL);
+    }
+
+    /** Tells other workers. Nobody waits for it to be acked, and it waits for no room. */
     void signal(Signal signal) {
         try {
             synchronized (this) {
                 if (closed) {
                     return;
                 }
-                collector.emit(HiddenStreams.SIGNAL, null, signal.values());
+                signals.offer(signal.values());
             }
             if (stormBatches) {
                 collector.flush();

@@ -57,6 +57,7 @@ public final class RewrittenBolt implements IBolt, ICredentialsListener {
         if (watched()) {
             relief.watch(task, component);
             if (!context.getThisWorkerTasks().containsAll(context.getTaskToComponent().keySet())) {
+                outputs.connect();
                 relief.connect(task, outputs::signal);
             }
         }

@@ -18,7 +18,8 @@ import org.apache.storm.tuple.Tuple;
 
 /**
  * Leron's topology (section 6.2), which notes in this JVM what became of each message: word, two of compute, exclam1, which
- * waits 2 ms for each, and exclam2. As many messages are under way as exclam1's queue has room for.
+ * waits 2 ms for each, and exclam2. As many messages are under way as exclam1's queue has
+ * room for, unless it is flooded.
  */
 public final class HelpedTopology {
     static final int MESSAGES = 1500;
@@ -41,16 +42,19 @@ public final class HelpedTopology {
         final ConcurrentLinkedQueue<Long> received = new ConcurrentLinkedQueue<>();
     }
 
+    /** @param args the topology's name, and {@code flooded}: two workers, and all messages are under way at once */
     public static void main(String[] args) throws Exception {
+        boolean flooded = List.of(args).contains("flooded");
         TopologyBuilder builder = new TopologyBuilder();
         builder.setSpout("word", new Word(args[0]), 1);
         builder.setBolt("compute", new Passing(args[0]), 2).shuffleGrouping("word");
         builder.setBolt("exclam1", new Passing(args[0]), 1).shuffleGrouping("compute");
         builder.setBolt("exclam2", new Passing(args[0]), 1).shuffleGrouping("exclam1");
         Config conf = new Config();
-        conf.setNumWorkers(1);
+        conf.setNumWorkers(flooded ? 2 : 1);
         conf.setNumAckers(1);
-        conf.setMaxSpoutPending(ROOM - 2);
+        conf.setMessageTimeoutSecs(600); // no message may time out, however busy the machine
+        conf.setMaxSpoutPending(flooded ? MESSAGES : ROOM - 2);
         conf.put(Config.TOPOLOGY_EXECUTOR_RECEIVE_BUFFER_SIZE, ROOM);
         StormSubmitter.submitTopology(args[0], conf, builder.createTopology());
     }

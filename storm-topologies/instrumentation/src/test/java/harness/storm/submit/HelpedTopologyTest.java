@@ -12,6 +12,7 @@ import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.stream.LongStream;
+import java.util.stream.Stream;
 import org.apache.storm.generated.KillOptions;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
@@ -62,12 +63,22 @@ class HelpedTopologyTest {
         }
     }
 
-    private static Notes run(String name, Receiver receiver, Map<String, Object> helping) throws Exception {
+    /** What workers tell each other finds no room then, and must not wait for it: the bolt that has no room would wait, too. */
+    @Test
+    void queuesThatAreFullBeforeAnybodyLooksAreServed() throws Exception {
+        try (Receiver receiver = new Receiver()) {
+            run("flooded", receiver, Map.of(), "flooded");
+            receiver.await(lines -> lines.stream().map(Line::parse).anyMatch(line ->
+                line.measurement().equals("paused") && (Long) line.fields().get("paused_ns") > 0));
+        }
+    }
+
+    private static Notes run(String name, Receiver receiver, Map<String, Object> helping, String... how) throws Exception {
         Notes notes = new Notes();
         HelpedTopology.NOTES.put(name, notes);
         Map<String, Object> settings = submission.settings(name, receiver.url());
         settings.put("main", HelpedTopology.class.getName());
-        settings.put("args", List.of(name));
+        settings.put("args", Stream.concat(Stream.of(name), Stream.of(how)).toList());
         settings.put("helping", helping);
         settings.put("backpressure", MARKS);
         Submission.Exit exit = submission.submit(settings);
