@@ -24,7 +24,14 @@ import pyarrow as pa
 import pytest
 from made_steps import measured
 
-from harness.backends.kafka.client import NO_COORDINATOR_YET, Consumer, Producer, Record, Topics
+from harness.backends.kafka.client import (
+    NO_COORDINATOR_YET,
+    Consumer,
+    Producer,
+    Record,
+    Topics,
+    _PatientClient,
+)
 from harness.errors import ClusterError
 from harness.experiments.assemble import assemble
 from harness.experiments.ledger import LedgerEvidence, settle
@@ -39,6 +46,8 @@ from harness.workload.wire import Hop, Member, OwnWire, encode
 pytestmark = pytest.mark.system
 
 WAIT_S = 60.0
+RECORDS = 20
+"""Sent while the broker stands still, one every 100 ms."""
 
 
 def until(done: Callable[[], bool], what: str) -> None:
@@ -213,6 +222,42 @@ def test_a_generator_stalled_for_a_while_sends_all_and_is_late(
     assert not found.ok
     assert "messages due" not in found.detail
     assert float(found.detail.rsplit("all within ", 1)[1].removesuffix(" ms")) > 900
+
+
+def test_a_producer_waits_for_a_broker_that_does_not_answer(
+    kafka_bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch, figure: Callable[[str], None]
+) -> None:
+    """Five requests may be under way; kafka-python's own sender asks again some thousand times a second."""
+    asked: list[float] = []
+    delay_of = _PatientClient.connection_delay
+
+    def noted(client: _PatientClient, node: int | str) -> float:
+        asked.append(delay := delay_of(client, node))
+        return delay
+
+    monkeypatch.setattr(_PatientClient, "connection_delay", noted)
+    producer = Producer(kafka_bootstrap, topic)
+    producer.send(0, b"connected", 0)
+    until(lambda: bool(producer.deliveries()), "an answer")
+    port = int(kafka_bootstrap.rpartition(":")[2])
+    broker = next(
+        c.pid for c in psutil.net_connections("tcp") if c.status == "LISTEN" and c.laddr.port == port
+    )
+    os.kill(broker, signal.SIGSTOP)
+    try:
+        stopped_ns = time.monotonic_ns()
+        asked.clear()
+        for number in range(RECORDS):
+            producer.send(number % producer.partitions, b"late", number)
+            until(lambda: time.monotonic_ns() > stopped_ns + (number + 1) * 100_000_000, "its time")  # noqa: B023
+        assert producer.unanswered == RECORDS
+    finally:
+        os.kill(broker, signal.SIGCONT)
+    answered = producer.flush(WAIT_S)
+    producer.close()
+    assert [delivery.error for delivery in answered] == [None] * RECORDS
+    assert 0 < len(asked) <= 2 * RECORDS
+    figure(f"asked {len(asked)} times in {RECORDS / 10:g} s, with {RECORDS} records to send")
 
 
 def test_a_trace_that_ends_inside_an_interval_is_told(

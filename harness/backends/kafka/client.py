@@ -7,6 +7,7 @@ The only module that imports ``kafka``. Whatever goes wrong there leaves as one 
 from __future__ import annotations
 
 import logging
+import math
 import socket
 import time
 from collections import deque
@@ -24,6 +25,7 @@ from kafka.errors import (
     NoError,
     NotCoordinatorError,
 )
+from kafka.net.compat import KafkaNetClient
 from kafka.structs import OffsetAndMetadata
 
 from harness.errors import ClusterError
@@ -244,6 +246,18 @@ class SendFuture(Protocol):
     value: Stored
 
 
+class _PatientClient(KafkaNetClient):  # type: ignore[misc]
+    """The client's connections, of which one with as many requests under way as it may have is waited for.
+
+    The client's own (kafka-python 3.0.12) says that it can be asked again at once. So the sending thread asks
+    for as long as the broker is slow to answer, and takes most of a core from whoever makes the broker slow.
+    """
+
+    def connection_delay(self, node_id: int | str) -> float:
+        """Return how long to wait before the connection is asked for again; an answer ends the wait anyway."""
+        return math.inf if self.connected(node_id) else float(super().connection_delay(node_id))
+
+
 class Producer:
     """Sends each record at once and keeps it until its fate is known.
 
@@ -282,6 +296,7 @@ class Producer:
                 enable_idempotence=True,
                 allow_auto_create_topics=False,
                 metrics_enabled=False,
+                kafka_client=_PatientClient,
                 **_security(trust),
             )
         self._places = [TopicPartition(t, p) for t in topics for p in range(self._partitions_of(t))]

@@ -4,7 +4,6 @@ import java.lang.reflect.Field;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
-import java.util.stream.Collectors;
 import org.apache.storm.executor.ExecutorTransfer;
 import org.apache.storm.task.IOutputCollector;
 import org.apache.storm.task.TopologyContext;
@@ -38,7 +37,7 @@ final class Offers {
         Set<Integer> here = new HashSet<>(context.getThisWorkerTasks());
         this.tasks = context.getTargets(context.getThisComponentId()).get(stream).keySet().stream()
             .flatMap(component -> context.getComponentTasks(component).stream())
-            .filter(task -> !here.contains(task)).sorted().collect(Collectors.toList());
+            .filter(task -> !here.contains(task)).toList();
     }
 
     /** By any thread. Nobody is told whether it went. */

@@ -18,8 +18,7 @@ import org.apache.storm.tuple.Tuple;
 
 /**
  * Leron's topology (section 6.2), which notes in this JVM what became of each message: word, two of compute, exclam1, which
- * waits 2 ms for each, and exclam2. As many messages are under way as exclam1's queue has
- * room for, unless it is flooded.
+ * waits 2 ms for each, and exclam2. As many messages are under way as exclam1's queue has room for, unless it is flooded.
  */
 public final class HelpedTopology {
     static final int MESSAGES = 1500;
