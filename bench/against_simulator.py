@@ -26,11 +26,12 @@ from random_networks import random_network
 
 from harness.models.simulator.loads import loads
 from harness.models.simulator.simulation import SimulatedRun, simulate
-from harness.models.solver.solve import LEVELS, solve
+from harness.models.solver.solve import solve
+from harness.schemas import PERCENTILES
 
 VISITS = 400_000
 LEAST_S, MOST_S = 20.0, 900.0
-OUTCOMES = ("mean", *LEVELS, "complete", "ack")
+OUTCOMES = ("mean", *PERCENTILES, "complete", "ack")
 
 
 def deviations(seed: int, draws: int = 1) -> dict[str, float]:
@@ -67,7 +68,7 @@ def deviations(seed: int, draws: int = 1) -> dict[str, float]:
 def _played(run: SimulatedRun) -> list[float]:
     """Return what a simulation says of the outcomes."""
     times = run.latencies.ground_truth_ms
-    levels = np.quantile(times, list(LEVELS.values()))
+    levels = np.quantile(times, list(PERCENTILES.values()))
     return [times.mean(), *levels, np.nanmean(run.complete_latency_ms), np.nanmean(run.ack_latency_ms)]
 
 

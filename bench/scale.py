@@ -52,10 +52,11 @@ from harness.analysis.judge.summary import matrices, summaries
 from harness.analysis.spark import counters, distribution, latencies, stages, tables, timeline
 from harness.analysis.spark.inputs import Archive, RunRecord, Source, read_run
 from harness.analysis.spark.session import spark_session
+from harness.schemas import PERCENTILES as FRACTION_OF
 
 MEMORY = "2GB"
 """Of DuckDB, as much as Spark's driver may take."""
-FRACTIONS = list(distribution.PERCENTILES.values())
+FRACTIONS = list(FRACTION_OF.values())
 
 
 def _sums(spark: SparkSession, source: Source) -> pd.DataFrame:

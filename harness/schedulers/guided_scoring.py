@@ -15,11 +15,12 @@ from harness.models.composite.played import answered
 from harness.models.composite.uncertainty import Z
 from harness.models.contract.answers import Saturated, first_latency
 from harness.models.contract.layout import lay_out
-from harness.models.solver.solve import LEVELS, Latency, Solution
+from harness.models.solver.solve import Latency, Solution
 from harness.plans import PhysicalPlan, Worker
 from harness.protocols import Estimate, Settings
 from harness.schedulers.placement import UnplacedExecutor
 from harness.schedulers.plan_costs import executor_sets
+from harness.schemas import PERCENTILES
 
 LatencyStatistic = Literal["mean", "p50", "p90", "p95", "p99"]
 _DIGITS = 7
@@ -143,7 +144,7 @@ def statistic_ms(latency: Latency, statistic: LatencyStatistic) -> float:
     """Return one statistic of a latency."""
     if statistic == "mean":
         return float(latency.mean_ms)
-    return float(latency.percentiles_ms[list(LEVELS).index(statistic)])
+    return float(latency.percentiles_ms[list(PERCENTILES).index(statistic)])
 
 
 def _rounded(value: float) -> float:

@@ -4,7 +4,16 @@
 are made from them, and Java's tests read the same list.
 """
 
-from harness.schemas.measures import LATENCIES, MEASURES, JudgedRows, Measure, Subject, rows_judged, unit_of
+from harness.schemas.measures import (
+    LATENCIES,
+    MEASURES,
+    PERCENTILES,
+    JudgedRows,
+    Measure,
+    Subject,
+    rows_judged,
+    unit_of,
+)
 from harness.schemas.metrics import Clock, Metric, MetricField, Reporter
 from harness.schemas.tables import ADAPTATION, ERRORS, HOP, LATENCY, METRICS, PREDICTIONS, SCHEMA_VERSION
 
@@ -16,6 +25,7 @@ __all__ = [
     "LATENCY",
     "MEASURES",
     "METRICS",
+    "PERCENTILES",
     "PREDICTIONS",
     "SCHEMA_VERSION",
     "Clock",

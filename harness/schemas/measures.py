@@ -238,6 +238,8 @@ MEASURES: Mapping[str, Measure] = {str(measure): measure for measure in Measure}
 """Measures by name."""
 LATENCIES = (Measure.GROUND_TRUTH, Measure.COMPLETE, Measure.ACK)
 """Measures of a whole topology that a saturated step does not have."""
+PERCENTILES: Mapping[str, float] = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
+"""Statistics of a latency beside its mean, and the share of the messages that is below each."""
 
 
 def rows_judged(measure: str) -> JudgedRows:

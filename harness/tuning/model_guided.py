@@ -20,7 +20,6 @@ from pydantic import Field
 from harness.errors import ModelDeclined
 from harness.models.composite.model import Composite, Prepared
 from harness.models.contract.message_costs import SHIPPED_TIMES, MessageTimes
-from harness.models.solver.solve import LEVELS
 from harness.plans import (
     Batching,
     BatchSize,
@@ -31,6 +30,7 @@ from harness.plans import (
     batched_streams,
 )
 from harness.protocols import Observation, Scalar, Settings, TuningDecision, TuningProposal
+from harness.schemas import PERCENTILES
 from harness.tuning.ds2 import scale
 from harness.tuning.measured import StepReading
 from harness.tuning.placement import Placement, deal_evenly
@@ -216,7 +216,7 @@ class PlanSearch:
         latency = solution.ground_truth()[""]
         if self.tuner.statistic == "mean":
             return PlanScore(False, float(latency.mean_ms))
-        return PlanScore(False, float(latency.percentiles_ms[list(LEVELS).index(self.tuner.statistic)]))
+        return PlanScore(False, float(latency.percentiles_ms[list(PERCENTILES).index(self.tuner.statistic)]))
 
     def _sustained_tps(self, plan: PhysicalPlan, settings: Settings) -> float:
         """Return the highest rate at which a plan is not overloaded, to 1 % of the rate asked for."""

@@ -19,8 +19,7 @@ from harness.analysis.figures.measured_figures import milliseconds, values
 from harness.analysis.judge.distance import distances
 from harness.analysis.judge.ranking import ranking
 from harness.analysis.judge.results import WITHIN_NOISE, Results
-from harness.analysis.spark.distribution import PERCENTILES
-from harness.schemas import LATENCIES, Measure
+from harness.schemas import LATENCIES, PERCENTILES, Measure
 
 RANKED = (
     (Measure.GROUND_TRUTH, "mean"),

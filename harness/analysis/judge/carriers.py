@@ -16,11 +16,10 @@ import pandas as pd
 
 from harness.analysis.judge.raw_steps import RawStep, blocks, latency_blocks, metric_blocks
 from harness.errors import ModelDeclined
-from harness.models.contract.measured_answers import PERCENTILES
 from harness.models.contract.observe import numbers
 from harness.models.contract.thesis_protocol import same_node_rows
 from harness.protocols import Observation
-from harness.schemas import Measure, Metric, MetricField
+from harness.schemas import PERCENTILES, Measure, Metric, MetricField
 
 NS_PER_MS = 1e6
 Floats = npt.NDArray[np.float64]

@@ -24,10 +24,9 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
 from harness.analysis.spark import tables
-from harness.analysis.spark.distribution import PERCENTILES
 from harness.analysis.spark.inputs import Source
 from harness.analysis.spark.noise import ratio
-from harness.schemas import Clock, Measure, Metric, MetricField
+from harness.schemas import PERCENTILES, Clock, Measure, Metric, MetricField
 
 BATCHES = 10
 """Parts of equal time of an interval, for the error within it."""

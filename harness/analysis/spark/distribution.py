@@ -34,8 +34,6 @@ MISSING, NOT_A_NUMBER, NEGATIVE, ZERO = -4, -3, -2, -1
 MOST_BINS = 20_000
 """A step's bins of all batches, on average over the steps of many runs: the archived ones have 3,500."""
 
-PERCENTILES = {"p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
-
 Integers = npt.NDArray[np.int64]
 
 

@@ -14,7 +14,6 @@ from pyspark.sql import functions as sf
 from harness.analysis.spark import tables
 from harness.analysis.spark.distribution import (
     BATCHES,
-    PERCENTILES,
     Counts,
     batch_of,
     exact_quantiles,
@@ -23,7 +22,7 @@ from harness.analysis.spark.distribution import (
 )
 from harness.analysis.spark.inputs import Source, StepRecord
 from harness.analysis.spark.noise import batches_for, quantile_error
-from harness.schemas import Measure
+from harness.schemas import PERCENTILES, Measure
 
 OUTPUT = ["step", "output_partition", "output_offset"]
 """What tells the outputs of sinks apart."""

@@ -254,7 +254,7 @@ class _PatientClient(KafkaNetClient):  # type: ignore[misc]
     """
 
     def connection_delay(self, node_id: int | str) -> float:
-        """Return how long to wait before the connection is asked for again; an answer ends the wait anyway."""
+        """Return how long to wait before the connection is asked for again; an answer ends that."""
         return math.inf if self.connected(node_id) else float(super().connection_delay(node_id))
 
 

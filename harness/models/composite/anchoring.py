@@ -17,9 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from harness.models.contract.measured_answers import PERCENTILES
 from harness.protocols import Estimate, Prediction
-from harness.schemas import LATENCIES, Measure
+from harness.schemas import LATENCIES, PERCENTILES, Measure
 
 CARRIED = "no hop records: what hops take is carried over from the source"
 """Said of every latency that was anchored."""

@@ -27,7 +27,8 @@ from harness.models.contract.layout import BoolArray, FloatArray, IntArray
 from harness.models.network import Network
 from harness.models.simulator.loads import loads
 from harness.models.simulator.simulation import SimulatedRun
-from harness.models.solver.solve import LEVELS, Latency, Solution, solve
+from harness.models.solver.solve import Latency, Solution, solve
+from harness.schemas import PERCENTILES
 
 FEWER_VISITS = 60_000
 """Services that are simulated where fewer frequencies would do: of replicates, which are compared."""
@@ -176,4 +177,4 @@ def answered(network: Network, size: int | None = None) -> Solution:
 
 
 def _latency(values_ms: FloatArray) -> Latency:
-    return Latency(float(values_ms.mean()), np.quantile(values_ms, list(LEVELS.values())))
+    return Latency(float(values_ms.mean()), np.quantile(values_ms, list(PERCENTILES.values())))

@@ -27,7 +27,7 @@ from harness.models.simulator.loads import Loads, loads
 from harness.models.simulator.simulation import SimulatedRun, simulate
 from harness.plans import PhysicalPlan
 from harness.protocols import Estimate, Observation, Prediction, Settings
-from harness.schemas import Measure
+from harness.schemas import PERCENTILES, Measure
 
 NOTES = """\
 The composite model's network of the proposed plan (harness.models.composite.proposal), played by discrete
@@ -43,7 +43,6 @@ LEAST_S, MOST_S = 20.0, 1200.0
 WINDOWS = 20
 """Of the slowest windows, so many in an interval, if the longest allows."""
 NOT_ACKED_ALONE = "tuples are acked by whole batches of the rewriting layer, which no model of acks has"
-PERCENTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 
 
 def simulator(source: Observation, proposed: PhysicalPlan, settings: Settings, rate_tps: float) -> Prediction:

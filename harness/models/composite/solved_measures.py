@@ -17,10 +17,10 @@ from harness.models.contract.layout import BoolArray, FloatArray, component_path
 from harness.models.contract.observe import io_label
 from harness.models.delivery import delivered_share
 from harness.models.network import Network
-from harness.models.solver.solve import LEVELS, Latency, Solution
+from harness.models.solver.solve import Latency, Solution
 from harness.plans import Stream, connection_label
 from harness.protocols import Estimate, Prediction
-from harness.schemas import Measure
+from harness.schemas import PERCENTILES, Measure
 
 
 class Limit(NamedTuple):
@@ -169,7 +169,7 @@ class Answers:
             by_level = np.array(list(levels.values())).T
             found += [
                 Values(Measure.SERVICE, name, list(levels), values)
-                for name, values in zip(LEVELS, by_level, strict=True)
+                for name, values in zip(PERCENTILES, by_level, strict=True)
             ]
         return found
 
@@ -263,7 +263,7 @@ def _latencies(measure: str, found: Mapping[str, Latency], reason: str = "") -> 
     levels = np.array([(v.mean_ms, *v.percentiles_ms) for v in found.values()])
     return [
         Values(measure, name, subjects, column, reason=reason)
-        for name, column in zip(("mean", *LEVELS), levels.T, strict=True)
+        for name, column in zip(("mean", *PERCENTILES), levels.T, strict=True)
     ]
 
 

@@ -23,9 +23,7 @@ from harness.models.contract.service import executor_mean_ms
 from harness.models.contract.thesis_protocol import same_node_mean_ms
 from harness.plans import PhysicalPlan, Stream
 from harness.protocols import Estimate, Observation, Prediction
-from harness.schemas import Clock, Measure, Metric, MetricField
-
-PERCENTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
+from harness.schemas import PERCENTILES, Clock, Measure, Metric, MetricField
 
 
 def measured_answers(source: Observation, proposed: PhysicalPlan) -> Prediction:

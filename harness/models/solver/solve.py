@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, NamedTuple
@@ -33,10 +33,9 @@ from harness.models.solver.stages import Flow, Stages
 from harness.models.solver.structure import SPOUT, Structure
 from harness.models.solver.trees import Back, back
 from harness.models.solver.waiting import MEAN, SLEEP
+from harness.schemas import PERCENTILES
 
-LEVELS: Mapping[str, float] = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
-"""Percentiles that are given."""
-_LEVELS = np.array(list(LEVELS.values()))
+_LEVELS = np.array(list(PERCENTILES.values()))
 _SIZES = ((128, 512), (400, 256), (700, 128))
 """Frequencies for plans of up to so many executors; 64 for larger ones."""
 _FEW = 128
@@ -53,7 +52,7 @@ class Latency(NamedTuple):
     ----------
     mean_ms : float
     percentiles_ms : array
-        At ``LEVELS``.
+        At ``PERCENTILES``.
     """
 
     mean_ms: float

@@ -19,10 +19,9 @@ from harness.analysis.judge.judging import all_judged
 from harness.analysis.judge.results import Results
 from harness.analysis.judge.summary import summaries
 from harness.analysis.spark import distribution, latencies, tables
-from harness.analysis.spark.distribution import PERCENTILES
 from harness.analysis.spark.inputs import Archive, read_run
 from harness.errors import HarnessError, UsageError
-from harness.schemas import HOP, LATENCY
+from harness.schemas import HOP, LATENCY, PERCENTILES
 
 pytestmark = pytest.mark.deep
 

@@ -23,9 +23,9 @@ from harness.models.composite.solved_measures import predicted
 from harness.models.contract.answers import Saturated
 from harness.models.network import Network, constant
 from harness.models.simulator import simulate
-from harness.models.solver.solve import LEVELS, solve
+from harness.models.solver.solve import solve
 from harness.plans import BatchSize, PhysicalPlan, Window
-from harness.schemas import Measure
+from harness.schemas import PERCENTILES, Measure
 
 DIAMOND = [("spout", "a"), ("spout", "b"), ("a", "sink"), ("b", "sink")]
 
@@ -239,7 +239,7 @@ def test_random_networks_are_answered_within_the_simulations_noise(seed: int) ->
                 values = values[run.latencies.sink == order.index(name)]
             means.append(values.mean())
             p95.append(np.quantile(values, 0.95))
-        own = latency.mean_ms, latency.percentiles_ms[list(LEVELS).index("p95")]
+        own = latency.mean_ms, latency.percentiles_ms[list(PERCENTILES).index("p95")]
         for value, many in zip(own, (means, p95), strict=True):
             # one more run's error is in the value itself, which is longer than each of these
             assert abs(value - np.mean(many)) < 5 * np.std(many, ddof=1) * np.sqrt(1 + 1 / len(many))

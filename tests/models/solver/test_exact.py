@@ -23,9 +23,10 @@ from harness.models.composite.atoms import even
 from harness.models.contract.answers import Saturated
 from harness.models.network import Network, constant
 from harness.models.simulator import simulate
-from harness.models.solver.solve import LEVELS, Solution, solve
+from harness.models.solver.solve import Solution, solve
 from harness.models.solver.waiting import APART, MEAN, SECOND
 from harness.plans import Window
+from harness.schemas import PERCENTILES
 
 
 def mean(solution: Solution) -> float:
@@ -79,7 +80,7 @@ def test_the_mean_wait_neither_jumps_nor_falls_as_the_load_grows(service_scv: fl
 def test_percentiles_of_an_m_m_1_queue(load: float) -> None:
     # The sojourn is exponential with mean S / (1 - load); 64 atoms leave 1-2 % of the second moment out.
     found = solve(station(1000 * load, exponential(1.0))).ground_truth()[""]
-    expected = -np.log1p(-np.array(list(LEVELS.values()))) / (1 - load)
+    expected = -np.log1p(-np.array(list(PERCENTILES.values()))) / (1 - load)
     assert found.percentiles_ms == pytest.approx(expected, rel=0.05)
 
 
@@ -91,7 +92,7 @@ def test_percentiles_of_an_m_d_1_queue(load: float) -> None:
         return (1 - load) * sum(np.exp(t) * (-t) ** k / math.factorial(k) for k, t in enumerate(past))
 
     found = solve(station(1000 * load, constant(1.0))).ground_truth()[""]
-    levels = np.array(list(LEVELS.values()))
+    levels = np.array(list(PERCENTILES.values()))
     waits = [brentq(lambda x, p=p: waits_at_most(x) - p, 0, 25) if p > 1 - load else 0.0 for p in levels]
     assert found.percentiles_ms == pytest.approx(1 + np.array(waits), rel=0.01)
 
@@ -190,7 +191,7 @@ def test_windows_fill_evenly_where_their_tasks_are_dealt_tuples(
     net = network(plan, 160.0, fanout={"window": [0.0, 1.0]}, scv=0.0)
     shuffled = frozenset(s for s in plan.query_plan.streams if dealt and s.target == "window")
     found = solve(replace(net, round_robin=shuffled)).ground_truth()[""]
-    levels = dict(zip(LEVELS, found.percentiles_ms, strict=True))
+    levels = dict(zip(PERCENTILES, found.percentiles_ms, strict=True))
     assert {k: levels[k] for k in levels_ms} == pytest.approx(levels_ms, rel=0.02)
     assert found.mean_ms == pytest.approx(450.0, rel=1e-6)
     if dealt:
