@@ -242,6 +242,7 @@ def write_crate(run: Run, name: str, path: Path) -> int:
     files = [p for p in sorted(run.path.rglob("*")) if p.is_file() and not p.name.startswith(".")]
     for file in files:
         _add(crate, run, file)
+    _say_how_it_came_about(crate, run)
     with folder_atomically(path) as folder:
         crate.write(folder)
     return len(files)
@@ -261,6 +262,26 @@ def _add(crate: ROCrate, run: Run, file: Path) -> None:
     if kind := kinds.get(file.suffix):
         described["encodingFormat"] = kind
     crate.add_file(str(file), dest_path=inside, properties=described)
+
+
+def _say_how_it_came_about(crate: ROCrate, run: Run) -> None:
+    """Name the measuring itself, as the crate's specification has it: when, by what software, on what machine."""
+    from rocrate.model.softwareapplication import SoftwareApplication  # noqa: PLC0415 (as above)
+
+    known = run.environment
+    properties = {
+        "name": "storm-harness",
+        "softwareVersion": known.get("harness", "unknown"),
+        "identifier": known.get("commit", "unknown"),
+    }
+    software = crate.add(SoftwareApplication(crate, "#storm-harness", properties=properties))
+    machine = known.get("machine", {})
+    measuring = {
+        "name": "measuring",
+        "startTime": known.get("started", "unknown"),
+        "description": ", ".join(f"{key}: {value}" for key, value in machine.items()),
+    }
+    crate.add_action(software, "#measuring", result=[crate.root_dataset], properties=measuring)
 
 
 def _require_new(path: Path) -> None:

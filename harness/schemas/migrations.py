@@ -5,16 +5,20 @@ that every type of a record is total. A key that older runs lack has the value t
 
 Schema 1 was never raised while records grew, so its records have any of these shapes, and each change is made
 where a key is missing. From schema 2 on every key is always there, ``null`` where there is nothing to say.
+Schema 2 was not raised while ``adaptation.parquet`` got columns. From schema 3 on each of them is there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import pyarrow as pa
 from pydantic import JsonValue
 
-FIRST = 1
-"""The number of every run directory from before schema 2."""
+from harness.schemas.tables import ADAPTATION
+
+FIRST, SECOND = 1, 2
+"""The number of every run directory from before schema 2, and of those from before schema 3."""
 
 LATER_IN_PLAN: Mapping[str, JsonValue] = {"placement": None, "batching": None, "relief": {}}
 LATER_IN_INTERVAL: Mapping[str, JsonValue] = {
@@ -114,6 +118,29 @@ def migrate_quality(version: int, found: JsonValue) -> JsonValue:
     if isinstance(whole, dict):
         whole["ledger"] = _completed(whole["ledger"], LATER_IN_LEDGER)
     return whole
+
+
+def migrate_adaptation(version: int, found: pa.Table) -> pa.Table:
+    """Return ``adaptation.parquet`` as it is today, with nulls in the columns that came later.
+
+    Parameters
+    ----------
+    version : int
+        The schema number of its run.
+    found : pyarrow.Table
+        As it was read.
+
+    Examples
+    --------
+    >>> migrate_adaptation(2, pa.table({"period": [0]})).column("planned_tps").to_pylist()
+    [None]
+    """
+    if version > SECOND:
+        return found
+    for field in ADAPTATION:
+        if field.name not in found.column_names:
+            found = found.append_column(field, pa.nulls(len(found), field.type))
+    return found
 
 
 def _attempt(found: JsonValue) -> JsonValue:

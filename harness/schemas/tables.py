@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from harness.schemas.meanings import ADAPTATION_COLUMNS, LATENCY_COLUMNS, METRICS_COLUMNS, describe_columns
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Of a run directory. Raised when a record or a table gets or loses a key or a column, or one of them means
 something else; ``harness.schemas.migrations`` then says what the records of older runs are today."""
 

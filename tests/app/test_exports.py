@@ -108,6 +108,10 @@ def test_the_crate_has_every_file_as_it_is_and_names_it(tmp_path: Path) -> None:
     crate = ROCrate(tmp_path / "crate")
     assert {e.id for e in crate.data_entities} == copied.keys()
     assert "verdict: valid" in crate.description
+    known = Run(RUN).environment
+    assert crate.get("#measuring")["startTime"] == known["started"]
+    assert f"cpu: {known['machine']['cpu']}" in crate.get("#measuring")["description"]
+    assert crate.get("#measuring")["instrument"]["identifier"] == known["commit"]
 
 
 def command(*words: str) -> subprocess.CompletedProcess[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,7 +15,16 @@ from made_records import interval, ledger, quality
 from pydantic import BaseModel, JsonValue
 
 from harness.quality import Ledger, Quality
-from harness.runs import DeclinedStep, FaultMade, Interval, Rejected, Run, StepPlan, StepTuning
+from harness.runs import (
+    DeclinedStep,
+    FaultMade,
+    Interval,
+    Rejected,
+    Run,
+    StepPlan,
+    StepTuning,
+    read_table,
+)
 from harness.schemas import ADAPTATION, LATENCY, METRICS, SCHEMA_VERSION
 from harness.schemas.migrations import (
     FIRST,
@@ -24,6 +34,8 @@ from harness.schemas.migrations import (
     LATER_IN_LEDGER,
     LATER_IN_PLAN,
     LATER_IN_QUALITY,
+    SECOND,
+    migrate_adaptation,
     migrate_interval,
     migrate_plan,
     migrate_quality,
@@ -37,6 +49,9 @@ MIGRATIONS: Mapping[str, tuple[Callable[[int, JsonValue], JsonValue], Mapping[st
     "interval": (migrate_interval, LATER_IN_INTERVAL),
     "quality": (migrate_quality, LATER_IN_QUALITY),
 }
+
+DIGESTS = {3: "68db8a4038b37f41bfd7a826b4ac5eda7ca5bb169c912128ab0eb9d42ea06d3f"}
+"""Of ``keys.json`` by schema number, from the first that was kept."""
 
 
 def read(path: Path) -> dict[str, JsonValue]:
@@ -160,13 +175,36 @@ def _plain(node: JsonValue) -> JsonValue:
     return [_plain(v) for v in node] if isinstance(node, list) else node
 
 
+def digest(known: Mapping[str, object]) -> str:
+    return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+
+
 def test_the_schema_number_goes_up_when_a_record_or_a_table_changes() -> None:
-    """``keys.json`` is what the number stands for.
+    """``keys.json`` is what the newest number stands for, and each number stands for one digest for good.
 
     After a change, raise ``SCHEMA_VERSION``, say in ``harness/schemas/migrations.py`` what older records are
-    now, and write the file anew: ``PYTHONPATH=.:tests/support python tests/schemas/test_migrations.py``.
+    now, write the file anew (``PYTHONPATH=.:tests/support python tests/schemas/test_migrations.py``), and add
+    its digest to ``DIGESTS``. A digest in that list is never replaced: it is in runs of users.
     """
-    assert json.loads(KEYS.read_text()) == json.loads(json.dumps(keys()))
+    kept = json.loads(KEYS.read_text())
+    assert kept == json.loads(json.dumps(keys()))
+    assert digest(kept) == DIGESTS[SCHEMA_VERSION]
+    assert max(DIGESTS) == SCHEMA_VERSION
+
+
+def test_an_archived_table_of_periods_is_read_with_today_s_columns() -> None:
+    """Each of schema 2 has all of its own columns as they are; at least one lacks some of today's."""
+    older = [(Run(run), path) for run in ARCHIVED for path in run.glob("steps/*/adaptation.parquet")]
+    lacking = set()
+    for run, path in older:
+        table = read_table(path)
+        now = migrate_adaptation(run.schema, table)
+        assert now.select(table.column_names) == table
+        assert set(now.column_names) >= set(ADAPTATION.names)
+        lacking |= set(ADAPTATION.names) - set(table.column_names)
+    assert lacking
+    assert migrate_adaptation(SCHEMA_VERSION, pa.table({"period": [1]})).column_names == ["period"]
+    assert SECOND < SCHEMA_VERSION
 
 
 if __name__ == "__main__":

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
-import pyarrow.parquet as pq
 
 from harness.analysis.spark.inputs import RunRecord
 from harness.experiments.forecast_settings import LATEST
+from harness.runs import read_table
+from harness.schemas.migrations import FIRST, migrate_adaptation
 
 
 class PeriodRow(NamedTuple):
@@ -142,18 +142,16 @@ def adapted_steps(run: RunRecord) -> list[AdaptedStep]:
         if path.exists():
             asked = step.asked.adapt if step.asked else None
             words = (asked.by, asked.target_p95_ms, asked.planned_for) if asked else ("", None, LATEST)
-            found.append(AdaptedStep(step.index, _periods(path), *words))
+            table = migrate_adaptation(run.environment.get("schema", FIRST), read_table(path))
+            found.append(AdaptedStep(step.index, _periods(table.to_pandas()), *words))
     return found
 
 
-def _periods(path: Path) -> tuple[PeriodRow, ...]:
-    table = pq.read_table(path).to_pandas().sort_values("period")
+def _periods(table: pd.DataFrame) -> tuple[PeriodRow, ...]:
     begun_ns = table["start_ns"].min()
     rows = []
-    for row in table.to_dict("records"):
-        # runs of before numbers changed have no column of them
-        cells = {name: row.get(name) for name in _AS_THEY_ARE}
-        known = {name: None if pd.isna(cell) else float(cell) for name, cell in cells.items()}
+    for row in table.sort_values("period").to_dict("records"):
+        known = {name: None if pd.isna(row[name]) else float(row[name]) for name in _AS_THEY_ARE}
         waited = row["in_force_ns"] - row["asked_ns"]
         rows.append(
             PeriodRow(
@@ -166,7 +164,7 @@ def _periods(path: Path) -> tuple[PeriodRow, ...]:
                 bottleneck=_most_used(row),
                 nodes_changed=_nodes_changed(row),
                 batches=_batches(row),
-                forecast_declined=_words(row.get("forecast_declined")),
+                forecast_declined=_words(row["forecast_declined"]),
                 **known,
             )
         )
@@ -174,24 +172,24 @@ def _periods(path: Path) -> tuple[PeriodRow, ...]:
 
 
 def _most_used(row: Mapping[Hashable, object]) -> str:
-    name = row.get("bottleneck")
+    name = row["bottleneck"]
     return f"{name} {row[f'{name}_use_pct']:.0f} %" if isinstance(name, str) else ""
 
 
 def _words(cell: object) -> str:
-    """Return a cell's text; none of a null, or where an older run has no such column."""
+    """Return a cell's text, and an empty one of a null."""
     return cell if isinstance(cell, str) else ""
 
 
 def _batches(row: Mapping[Hashable, object]) -> str:
-    """Return batch sizes in force; runs of before they could change have no column of them."""
-    found = row.get("batches")
+    """Return batch sizes in force, as one text."""
+    found = row["batches"]
     return ", ".join(found) if isinstance(found, Iterable) else ""
 
 
 def _nodes_changed(row: Mapping[Hashable, object]) -> str:
     words = {"nodes_added": "comes", "nodes_removed": "ends", "nodes_marked": "is to leave"}
-    named = {word: row.get(column) for column, word in words.items()}
+    named = {word: row[column] for column, word in words.items()}
     return ", ".join(
         f"{name} {word}" for word, names in named.items() if isinstance(names, Iterable) for name in names
     )

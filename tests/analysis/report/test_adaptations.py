@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -107,6 +108,8 @@ def test_a_file_of_before_numbers_changed_has_no_totals(run_path: Path, tmp_path
     later = ["rate_tps", "executors", "workers", "over_target_s", "nodes", "nodes_added", "bottleneck"]
     later += ["batches", "batches_asked", "planned_tps", "forecast_declined"]
     pq.write_table(pq.read_table(path).drop_columns(later), path)
+    environment = run / "environment.json"
+    environment.write_text(json.dumps({**json.loads(environment.read_text()), "schema": 2}))
     (found,) = adapted_steps(read_run(run))
     assert (found.over_target_s, found.executor_seconds, found.reconfigurations) == (None, None, 1)
     assert {(row.planned_tps, row.forecast_declined) for row in found.rows} == {(None, "")}
