@@ -265,7 +265,7 @@ def _add(crate: ROCrate, run: Run, file: Path) -> None:
 
 
 def _say_how_it_came_about(crate: ROCrate, run: Run) -> None:
-    """Name the measuring itself, as the crate's specification has it: when, by what software, on what machine."""
+    """Name the measuring, as the crate's specification has it: when, by which software, on which machine."""
     from rocrate.model.softwareapplication import SoftwareApplication  # noqa: PLC0415 (as above)
 
     known = run.environment

@@ -40,7 +40,7 @@ def test_its_generator_keeps_its_schedule_and_the_step_is_saturated(
             },
             "workload": {"rate_tps": RATE_TPS, "keys": {"A": 80, "B": 5, "C": 5, "D": 5, "E": 5}},
             "cluster": {"nodes": 2, "slots_per_node": 2},
-            "measure": {**short_measure(15, 30), "bucket_s": 2, "attempts": 1},
+            "measure": {**short_measure(10, 20), "bucket_s": 2, "attempts": 1},
             "steps": {
                 "plan": [{"executors": {"spout": 2, "bolt-a": 4, "bolt-b": 2, "sender": 2}, "workers": 2}]
             },
