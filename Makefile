@@ -54,10 +54,10 @@ test-deep: ## the rest but reliability: every example, stores, hosts, browser, t
 	@$(MAKE) --no-print-directory -k -j2 test-measured test-beside
 
 test-measured: # one after the other: a busy machine makes steps invalid
-	@$(MAKE) --no-print-directory -k -j1 test-system test-tutorial test-hosts
+	@bash scripts/cpu_share.sh whole $(MAKE) --no-print-directory -k -j1 test-system test-tutorial test-hosts
 
 test-beside: # with the CPU time that measurements leave
-	@bash scripts/beside.sh $(MAKE) --no-print-directory -k -j1 test-alone test-python test-stores
+	@bash scripts/cpu_share.sh rest $(MAKE) --no-print-directory -k -j1 test-alone test-python test-stores
 
 test-units: setup-dev ## Java's and Python's that start no server, with few examples
 	@$(MAKE) --no-print-directory -k -j2 test-java-units test-python-units
