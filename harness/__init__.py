@@ -27,7 +27,7 @@ __all__ = ["OpenedRun", "__version__", "assert_conforms", "load_run", "predict",
 _PLACES = dict.fromkeys(("OpenedRun", "load_run", "predict", "search_runs"), "harness.app.opened_run") | {
     "assert_conforms": "harness.app.conformance"
 }
-"""What is imported when it is first asked for: a command must not wait for pandas."""
+"""Modules by the names that are imported when first asked for: a command must not wait for pandas."""
 
 
 def __getattr__(name: str) -> object:

@@ -9,7 +9,8 @@ if TYPE_CHECKING:  # every command imports this module, and few read anything th
     from pydantic import ValidationError
 
 MOST_CHARACTERS = 2000
-"""Of a message or a hint: the list of all figures fits, and a file may have any number of them in a name."""
+"""Most characters of a message or a hint: the list of all figures fits, and a file may have any number of
+them in a name."""
 SHOWN = 100
 """Characters of a value that a message shows."""
 

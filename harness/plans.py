@@ -18,7 +18,7 @@ Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
 PositiveFloat = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 Role = Annotated[str, Field(pattern=r"^[a-z][a-z-]*$")]
-"""What a component does; ``harness.topologies.roles`` has what follows from those of test topologies."""
+"""A component's work; ``harness.topologies.roles`` has what follows from the roles in test topologies."""
 Grouping = Literal[
     "shuffle", "fields", "local-or-shuffle", "all", "global", "none", "partial-key", "direct", "custom"
 ]
@@ -26,7 +26,7 @@ Grouping = Literal[
 ACKER = "__acker"
 """Storm's name for the acker component."""
 FLUSH_MS = 5
-"""How long a batch waits for more tuples where nothing but its size is given."""
+"""Time that a batch waits for more tuples where nothing but its size is given."""
 METRICS_CONSUMER_PREFIX = "__metrics"
 """Storm names a metrics consumer's component after its class, with this prefix."""
 

@@ -103,7 +103,7 @@ class Backlog(Frozen):
     throughput_tps: float
     throughput_error_tps: float
     saturated: bool
-    """Whether the backlog grew: latencies then have no mean, and the throughput is all that goes through."""
+    """True if the backlog grew: latencies then have no mean, and the throughput is all that goes through."""
 
     def __str__(self) -> str:
         return (
@@ -178,13 +178,13 @@ class Quality(Frozen):
     metrics: Finding | None
     backlog: Backlog | None
     began_empty: Finding | None
-    """Whether all that came before had come out when the step began."""
+    """All that came before had come out when the step began."""
     clocks: Finding | None
-    """Whether the time of day was not set in the interval."""
+    """The time of day was not set in the interval."""
     stolen: Finding | None
-    """Whether the machine's host left it its CPU."""
+    """The machine's host left it its CPU."""
     alone: Finding | None
-    """Whether no cluster came up beside the run in the interval."""
+    """No cluster came up beside the run in the interval."""
     adaptation: Adaptation | None
     """None of a step whose plan stays."""
 

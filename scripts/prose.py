@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import argparse
 import ast
+import inspect
 import json
 import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -70,11 +72,20 @@ def faults(text: str) -> Iterator[Fault]:
 
 
 def docstrings(path: Path) -> Iterator[str]:
-    """Yield the docstrings of a module: its summary and paragraphs, not its numpydoc sections."""
+    """Yield docstrings, of attributes too: their summaries and paragraphs, not their numpydoc sections."""
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, kinds) and (found := ast.get_docstring(node)):
-            yield re.split(r"\n\w[\w ]*\n-{3,}", found)[0]
+        texts = [ast.get_docstring(node)] if isinstance(node, kinds) else []
+        if isinstance(node, ast.Module | ast.ClassDef):
+            texts += [_attribute_docstring(*two) for two in pairwise(node.body)]
+        yield from (re.split(r"\n\w[\w ]*\n-{3,}", text)[0] for text in texts if text)
+
+
+def _attribute_docstring(assignment: ast.stmt, after: ast.stmt) -> str | None:
+    match assignment, after:
+        case ast.Assign() | ast.AnnAssign(), ast.Expr(ast.Constant(str(text))):
+            return inspect.cleandoc(text)
+    return None
 
 
 def found() -> Iterator[tuple[Path, Fault]]:

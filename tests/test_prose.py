@@ -46,6 +46,18 @@ def test_a_docstring_is_counted_to_its_sections_and_by_its_first_word(tmp_path: 
     assert [list(prose.faults(text)) for text in texts] == [[], []]
 
 
+def test_a_string_right_after_an_assignment_is_a_docstring(tmp_path: Path) -> None:
+    file = tmp_path / "module.py"
+    lines = ["A = 1", '"""Of a module."""', '"""No docstring."""', "class C:", "    a: int"]
+    lines += ['    """Of a class."""', "    def f(self):", "        a = 1", '        """No docstring."""']
+    file.write_text("\n".join(lines))
+    assert list(prose.docstrings(file)) == ["Of a module.", "Of a class."]
+
+
+def test_no_sentence_of_the_repository_is_hard_to_read() -> None:
+    assert not [f"{path}: {fault.rule}: {fault.sentence}" for path, fault in prose.found()]
+
+
 def test_what_is_kept_names_the_rules_that_there_are() -> None:
     kept = json.loads((ROOT / "reports" / "prose.json").read_text(encoding="utf-8"))
     known = {*prose.PHRASES, "more than 30 words", "two colons", "begins with What, Whether, How or Of"}

@@ -38,7 +38,7 @@ TICKS = 5
 TABLES = {"predictions": "harness predict RUN", "errors": "harness report RUN"}
 """Tables at the top of a run, and the command that makes each."""
 _NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 has no place for, as the escapes in a topology's own error."""
+"""Characters that XML 1.0 has no place for, as the escapes in a topology's own error."""
 RESULT = {"valid": None, "invalid": "failure", "unknown": "error"}
 
 

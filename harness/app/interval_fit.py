@@ -26,7 +26,7 @@ from harness.runs import Run
 from harness.schemas import Measure
 
 CALIBRATION = Path(uncertainty.__file__).with_name("calibration.json")
-"""What the shipped model reads."""
+"""File that the shipped model reads."""
 THESIS = {(Measure.GROUND_TRUTH, "mean_same_node"), (Measure.COMPLETE, "p90_paths")}
 """Statistics of the thesis's protocol, which is not fitted to: they get their measure's mean's errors."""
 PAIR = ["run", "source_step", "proposed_step", "measure", "statistic", "subject"]

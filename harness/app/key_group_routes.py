@@ -16,7 +16,7 @@ from harness.storm.running_cluster import RunningCluster
 from harness.topologies.key_groups import first_table
 
 ANSWER_S = 10.0
-"""How long the broker may take for a table."""
+"""Longest time that the broker may take for a table."""
 
 
 class PublishedRoutes:

@@ -36,9 +36,9 @@ WARM_UP_S = 10
 IN_FLIGHT = 20
 """Most batches that are not acked; those of fewer than 50 tuples count as 50."""
 HEAP_MB = 768
-"""Of each worker: what waits is no reason to collect garbage."""
+"""Heap of each worker: waiting tuples are no reason to collect garbage."""
 TURN_S = 0.5
-"""What draining adds to a phase, about."""
+"""Time that draining adds to a phase, about."""
 MATTERS = (
     "topology.acker.executors",
     "topology.producer.batch.size",

@@ -30,12 +30,12 @@ from harness.schemas import ADAPTATION
 TimesNs = npt.NDArray[np.int64]
 
 APPLY_MOST_S = 60.0
-"""How long a plan may take until it is in force."""
+"""Longest time that a plan may take until it is in force."""
 AROUND_S = 5.0
-"""A message is a decision's if it was due from so much before it was asked for to so much after it was in
-force: it was in a worker that ended, or on its way to one that began."""
+"""A message is a decision's if it was due from so much before the decision was asked for to so much after it
+was in force. The message was in a worker that ended, or on its way to one that began."""
 MOST_UNEXPLAINED_SHARE = 0.001
-"""Of the messages sent, what may be lost or repeated with no restart near it."""
+"""Share of the messages sent that may be lost or repeated with no restart near them."""
 ADAPTED = dict.fromkeys(
     ("plan-unchanged", "steady", "burn-in", "precision", "ledger", "samples", "metrics", "backlog"),
     "the step adapts its plan while it is measured",

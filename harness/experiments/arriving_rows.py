@@ -21,12 +21,12 @@ from harness.schemas import METRICS
 ARRIVING = "arriving.arrows"
 """An Arrow stream beside ``progress.jsonl``; it is there only while a step is measured."""
 EVERY_S = 5.0
-"""So often it grows: reading what has arrived takes CPU time of the machine that is measured."""
+"""So often it grows: reading the rows that have arrived takes CPU time of the machine that is measured."""
 STEP = b"step"
 COLUMNS = pa.schema(
     [pa.field(f.name, pa.string() if pa.types.is_dictionary(f.type) else f.type) for f in METRICS]
 )
-"""Of the file: every batch of rows can be read without the ones before."""
+"""Schema of the file: every batch of rows can be read without the ones before."""
 
 
 class ArrivingRows:

@@ -29,8 +29,8 @@ ALPHA = 0.005
 LEAST_SHARE = 0.02
 """Growth, as a share of the messages due, below which a topology is said to keep up."""
 HALF_SHARE = 0.25
-"""Growth of either half of the interval, as a share of the whole's, below which something stopped: a steady
-growth has 1 give or take the noise of the counts, a stop after 43 % of the time or later has less."""
+"""Growth of either half of the interval, as a share of the whole's, below which something stopped. A steady
+growth has 1 give or take the noise of the counts; a stop after 43 % of the time or later has less."""
 
 
 def backlog(due_ns: Int64, done_ns: Int64, start_ns: int, end_ns: int) -> Backlog:

@@ -60,12 +60,12 @@ from harness.plans import Batching, PhysicalPlan, Relief, TopologyConfiguration
 from harness.runs import DeclinedStep, Rejected, Run, Submission
 
 POLL_S = 0.25
-"""How often the cluster is looked at while waiting for it."""
+"""Time between two looks at the cluster while waiting for it."""
 DEATH_S = 3.0
-"""How long a server whose connections have broken may still be there: a process that is killed closes its
-sockets first, and a large one on a busy machine takes a while to end."""
+"""Longest time that a server whose connections have broken may still be there. A process that is killed
+closes its sockets first, and a large one on a busy machine takes a while to end."""
 PLAN_TIMEOUT_S = 120.0
-"""How long a submission or rebalance may take until its plan is in force."""
+"""Longest time that a submission or rebalance may take until its plan is in force."""
 REBALANCE_EXPECTED_S = 10.0
 """For the estimate of the time left only."""
 

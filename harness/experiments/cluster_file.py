@@ -51,14 +51,14 @@ def _plain_path(path: Path) -> Path:
 
 
 _NOT_IN_PATHS = re.compile(r"""[\s'"`$%\\;&|<>(){}*?!#]""")
-"""What ssh, its option files or the shell of a jump would not take for a part of a path."""
+"""Characters that ssh, its option files or the shell of a jump would not take for a part of a path."""
 
 Address = Annotated[str, AfterValidator(_ipv4)]
 Network = Annotated[str, AfterValidator(_ipv4_network)]
 User = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,31}$")]
 """No name begins with what ssh would take for an option."""
 CloudName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 _.:/()+-]{0,127}$")]
-"""How a cloud calls its images, sizes and networks."""
+"""A cloud's name for an image, a size or a network."""
 DiskMb = Annotated[int, Field(ge=64, le=1 << 30)]
 StormKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$")]
 

@@ -71,11 +71,11 @@ class ClusterShape(Frozen):
     """
 
     measured: ClassVar[bool] = True
-    """Whether real servers are measured: else no run on it is ever valid."""
+    """True if real servers are measured: else no run on it is ever valid."""
     starts_servers: ClassVar[bool] = False
-    """Whether its servers are started for each run, on this machine."""
+    """True if its servers are started for each run, on this machine."""
     ending: ClassVar[str] = "leaving the cluster"
-    """What is done when a run on it is told to stop."""
+    """Action, in words, when a run on it is asked to stop."""
     without_adapting: ClassVar[str] = ""
     """Why no plan can change while a step is measured; empty where it can."""
     without_scaling: ClassVar[str] = "its nodes are provisioned, and stay"
@@ -85,7 +85,7 @@ class ClusterShape(Frozen):
     topology_settings: ClassVar[Mapping[str, float]] = {}
     """Settings of Storm that its servers lack and a submission brings."""
     pins: ClassVar[bool] = True
-    """Whether its Nimbus puts executors where a plan says."""
+    """True if its Nimbus puts executors where a plan says."""
     without_links: ClassVar[str] = ""
     """Why its links cannot be slowed; empty where they can."""
 

@@ -53,7 +53,7 @@ class Step(Frozen):
 
     index: int
     configuration: TopologyConfiguration
-    """Of a tuned step that of the step which its tuner reads."""
+    """The step's own; in a tuned step that of the step which its tuner reads."""
     rate_tps: PositiveFloat | None
     """None where the topology makes its own messages."""
     fresh: bool
@@ -62,15 +62,15 @@ class Step(Frozen):
     """Name of what places the executors; empty for Storm's own scheduler."""
     faults: tuple[Fault, ...] = ()
     evidence: bool = True
-    """Whether models may be judged by it."""
+    """True if models may be judged by it."""
     tuned_by: str = ""
     """Name of the tuner that says executors and batch sizes; empty where the file says them."""
     batching: Mapping[str, BatchSize] = {}
-    """What travels in batches; of a tuned step as the topology has it."""
+    """Rules of the batches that tuples travel in; in a tuned step as the topology has them."""
     relief: Relief = Relief()
     """Helping and back-pressure in force."""
     changes: tuple[RateChange, ...] = ()
-    """Of the rate, in seconds of the interval."""
+    """Changes of the rate, in seconds of the interval."""
 
     @property
     def sent_tps(self) -> float:

@@ -18,8 +18,8 @@ from harness.runs import StepTuning
 from harness.schemas import METRICS
 
 Phase = Literal["submit", "rebalance", "burn-in", "measure", "drain", "again", "done", "declined"]
-"""What a step is in; ``again`` says that it was not usable and will be measured once more, ``done`` that it
-is written, ``declined`` that it will not be measured."""
+"""Phase of a step; ``again`` says that it was not usable and will be measured once more, ``done`` that it is
+written, ``declined`` that it will not be measured."""
 
 
 class WorkerSeen(NamedTuple):
@@ -274,8 +274,8 @@ class AskedStep:
 
 
 Planner = Callable[[Step], AskedStep]
-"""What a step asks of the cluster, once the steps before it are measured. ``StepDeclined`` is raised, with
-the reason, where there is no answer."""
+"""Gives a step as it is asked of the cluster, once the steps before it are measured. ``StepDeclined`` is
+raised, with the reason, where there is no answer."""
 
 
 def unplanned(step: Step) -> AskedStep:

@@ -24,21 +24,22 @@ from harness.machine.readings import shares
 from harness.runs import BurnInFound, CompleteLatency, FaultMade, Latency, Rejected
 
 LOOK_EVERY_S = 1.0
-"""How often the data so far are looked at during burn-in, and shown."""
+"""Time between two looks at the data so far during burn-in, each of which is shown."""
 SHOWN_S = 5.0
 """Rate and latency shown are those of the last so many seconds."""
 SHOWN_ROWS = 20_000
-"""While an interval is measured, what is seen is told from the newest rows."""
+"""While an interval is measured, the view shown is made from so many of the newest rows."""
 ARRIVAL_LAG_S = 1.0
-"""An output is known to the harness at most so much after it left its sink, on a machine that keeps up:
-0.7 s through broker and receiver, and 0.25 s until the generator has handed over the message's times."""
+"""An output is known to the harness at most so much after it left its sink, on a machine that keeps up. It
+takes 0.7 s through broker and receiver, and 0.25 s until the generator has handed over the message's
+times."""
 SETTLE_MOST_S = 12.0
-"""A look counts messages scheduled at least this long ago, if their latencies ask for as much: the
-interval ends in the past, so that its last messages have had the time to come out."""
+"""A look counts messages scheduled at least this long ago, if their latencies ask for as much. The interval
+ends in the past, so that its last messages have had the time to come out."""
 REPORTED_MOST_S = 20.0
-"""How long workers may take after the interval to report once more."""
+"""Longest time that workers may take after the interval to report once more."""
 REPORTS_EVERY_S = 0.25
-"""How often they are looked at for it."""
+"""Time between two looks for such a report."""
 
 StopReason = Literal["precision", "time-limit"]
 Report = Callable[[Phase, float | None, float | None, float | None, str, Mapping[str, int]], None]

@@ -40,7 +40,7 @@ UNDELIVERED = {
     "lines of metrics were lost on their way": (Metric.CONSUMER, MetricField.DROPPED),
     "identifiers of failed messages were left out": (Metric.ACK, MetricField.FAILED_IDS_CUT),
 }
-"""What the instrumentation counts of what it could not deliver, by measurement and field."""
+"""Counts by the instrumentation of all that it could not deliver, by measurement and field."""
 
 Texts = Sequence[Mapping[str, object]]
 

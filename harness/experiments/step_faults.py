@@ -21,7 +21,7 @@ from harness.runs import FaultMade
 from harness.topologies.bounds import DelayMs, SkewS
 
 Part = Literal["worker", "supervisor", "broker", "nimbus", "zookeeper", "generator", "receiver"]
-"""What may be stopped."""
+"""Parts that may be stopped."""
 OF_A_NODE: tuple[Part, ...] = ("worker", "supervisor")
 """Parts of which each worker node has its own."""
 OF_THE_LOAD: tuple[Part, ...] = ("generator", "receiver")
@@ -29,7 +29,7 @@ OF_THE_LOAD: tuple[Part, ...] = ("generator", "receiver")
 KEYS = ("kill", "stop", "slow-link", "fill-disk", "skew-clock")
 """A fault has one of them; all but a kill last for some time."""
 JOIN_S = 60.0
-"""How long the end of faults may take: a killed process is looked for, a stopped one goes on."""
+"""Longest time that the end of faults may take: a killed process is looked for, a stopped one goes on."""
 
 log = logging.getLogger(__name__)
 

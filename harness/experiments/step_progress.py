@@ -18,7 +18,7 @@ from harness.quality import Quality
 from harness.runs import Interval, Run, judged, read_latency
 
 COLUMNS = ["message_id", "in_interval", "sent_ns", "left_ns", "ground_truth_ms", "broker_ms"]
-"""Of ``latency.parquet``: what is read to tell a step again."""
+"""Columns of ``latency.parquet`` that are read to tell a step again."""
 EVERY_S = 1.0
 
 

@@ -21,7 +21,7 @@ from harness.topologies.bounds import Count, Counts
 NodeCount = Annotated[int, Field(ge=1, le=MOST_NODES)]
 """A number of worker nodes, none of which has the ports of another server."""
 MOST_STEPS = 1000
-"""Of a plan, and as often may it be repeated."""
+"""Most steps of a plan, and most repeats of it."""
 PLUG_IN_TAGS = ("plug-in-by-name", "plug-in-with-parameters")
 """Stand in the places of errors."""
 

@@ -27,21 +27,21 @@ from harness.schemas import Metric
 from harness.topologies.traffic import HopTraffic, OwnTraffic, SentTraffic, TopicTraffic
 
 POLL_S = 0.25
-"""How often the cluster is looked at while waiting for it."""
+"""Time between two looks at the cluster while waiting for it."""
 DRAIN_MOST_S = 180.0
-"""How long a backlog may take to come out after the last message was sent."""
+"""Longest time that a backlog may take to come out after the last message was sent."""
 HANDED_OVER_MOST_S = 5.0
-"""How long the generator may take to hand over what it has sent: it does so every quarter of a second, once
-the broker has answered."""
+"""Longest time that the generator may take to hand over what it has sent: it does so every quarter of a
+second, once the broker has answered."""
 MAX_PENDING = "topology.max.spout.pending"
 FLUSH = "topology.batch.flush.interval.millis"
 QUIET_S = 1.5
-"""After so long without an output there is none on its way: the receiver is at most half of it behind."""
+"""After so long without an output none is on its way: the receiver is at most half of it behind."""
 UNSURE_S = 30.0
-"""The same where not all that was sent has come out and should, or spouts do not tell what they have read, as
-a jar's: it may be lost, filtered, or not read yet."""
+"""The same where not all that was sent has come out and should, or where spouts, as a jar's, do not tell what
+they have read. A missing message may be lost, filtered, or not read yet."""
 WINDOWS_MOST_S = 10.0
-"""How long windows may take to say what they hold; they do every second in which nothing arrives."""
+"""Longest time that windows may take to say what they hold; they do every second in which nothing arrives."""
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from harness.plans import Frozen
 
 ADDRESS = r"^https?://[^\s/@?#]+(/[^\s?#]*)?$"
-"""Of a server, without a name and a password in it."""
+"""Address of a server, without a name and a password in it."""
 
 
 class MetricStore(Frozen):

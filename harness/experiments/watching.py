@@ -30,7 +30,7 @@ from harness.schemas import Metric, MetricField
 Floats = NDArray[np.float64]
 Int64 = NDArray[np.int64]
 REPORT_LAG_S = 1.8
-"""What left a sink reaches us through the broker and the receiver this much later: the rate of the
+"""An output reaches us through the broker and the receiver this much after it left its sink: the rate of the
 very last moments would seem to fall."""
 REPORTED_S = 2.0
 """A bucket is known at most so much after its end."""

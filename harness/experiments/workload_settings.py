@@ -18,8 +18,8 @@ Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 KEY_NAMES = tuple("ABCDEFGHIJKLMNOP")
 DEFAULT_KEYS: Mapping[str, float] = {k: float(len(KEY_NAMES) - i) for i, k in enumerate(KEY_NAMES)}
-"""Weights 16, 15, ... 1 of the keys A to P: skewed to the lower alphabet as figure 5.5 is, with the
-rarest key (0.7 %) still frequent enough to fill its windows in a short interval."""
+"""Weights 16, 15, ... 1 of the keys A to P, skewed to the lower alphabet as figure 5.5 is. The rarest key
+(0.7 %) is still frequent enough to fill its windows in a short interval."""
 
 MOST_PAYLOAD_BYTES = 1_000_000
 """Kafka takes messages of up to 1 MiB; the rest is for what is around the payload."""
@@ -28,7 +28,7 @@ MOST_TURNS = 1000
 
 
 MOST_CHANGES = 1000
-"""Of the rate within one step."""
+"""Most changes of the rate within one step."""
 
 
 class RateChange(Frozen):

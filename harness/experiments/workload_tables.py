@@ -36,9 +36,9 @@ RECEIVED = pa.schema(
         ("hops", pa.list_(HOP)),
     ]
 )
-"""One row a member of an output record. ``entered_ns`` is null where the wire is ``by_broker``: the message
-entered when the broker appended it (``entered_ns`` below). ``record_path`` is the path string that the
-record's JSON carried: the member's own, or that of the window's chosen path (thesis 5.3.1)."""
+"""One row a member of an output record. Where the wire is ``by_broker``, ``entered_ns`` is null: the message
+entered when the broker appended it (``entered_ns`` below). The path string that the record's JSON carried is
+``record_path``: the member's own, or that of the window's chosen path (thesis 5.3.1)."""
 
 
 def entered_ns(received: pa.Table, input_append_ms: pa.Array) -> pa.Array:

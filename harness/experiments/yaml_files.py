@@ -27,7 +27,7 @@ _UNREADABLE = (
     RecursionError,
     NotImplementedError,
 )
-"""What the library raises for text that is no YAML, beside its own errors."""
+"""Errors that the library raises for text that is no YAML, beside its own."""
 
 
 def read_tree(path: Path, kind: Literal["rt", "safe"]) -> object:

@@ -21,9 +21,9 @@ from harness.machine.masking import SecretMask
 log = logging.getLogger(__name__)
 
 MOST_FILE_BYTES = 64 << 20
-"""Of a longer log the rest is left out; Storm's own are rotated at 100 MB."""
+"""Most bytes of a log, the rest of which is left out; Storm's own are rotated at 100 MB."""
 MOST_HOST_BYTES = 256 << 20
-"""Of all logs of a host; also what is read of its tar stream at most, headers included."""
+"""Most bytes of all logs of a host, and most that are read of its tar stream, headers included."""
 MOST_FILES = 10_000
 _BLOCK = 1 << 20
 _NAMED = 5

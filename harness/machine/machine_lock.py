@@ -29,7 +29,7 @@ BOOT = Path("/proc/sys/kernel/random/boot_id")
 LOCK = "storm-harness-measuring"
 CLUSTERS = "storm-harness-clusters"
 ENDING_S = 5.0
-"""How long a lock may be held by what is left of a process that was killed."""
+"""Longest time that the rest of a killed process may hold a lock."""
 POLL_S = 0.1
 COMING_UP_MOST_S = 200.0
 """A cluster that never said that it was up was coming up no longer than this."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from harness.errors import UsageError
 
 MOST_NAME_BYTES, MOST_PATH_BYTES = 255, 4000
-"""What Linux takes, less what is put below such a folder."""
+"""Longest name and path that Linux takes, less the part that is put below such a folder."""
 
 
 def file_at(path: Path) -> Path | None:

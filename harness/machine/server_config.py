@@ -22,7 +22,7 @@ LOOPBACK = "127.0.0.1"
 LOOPBACK_TRANSPORT = "harness.storm.cluster.LoopbackTransport"
 PINNED_SCHEDULER = "harness.storm.cluster.PinnedScheduler"
 MOST_NODES, MOST_SLOTS = 20, 80
-"""Beyond these a slot's port would be that of another server (8086: InfluxDB's, 9092: Kafka's)."""
+"""Beyond these a slot's port would be that of another server (InfluxDB's 8086, Kafka's 9092)."""
 JVM_FLAGS = (
     # one or two cores: no threads for collecting garbage beside the ones that work
     "-XX:+UseSerialGC",
@@ -108,7 +108,7 @@ ZOOKEEPER: Mapping[str, object] = {
     "admin.enableServer": "false",
     "4lw.commands.whitelist": "ruok",
 }
-"""What ZooKeeper is told wherever it runs."""
+"""Settings that ZooKeeper gets wherever it runs."""
 
 
 def kafka_properties(data: Path, ports: Ports) -> str:
@@ -146,7 +146,7 @@ KAFKA: Mapping[str, object] = {
     "num.network.threads": 2,
     "num.io.threads": 4,
 }
-"""What a single broker is told wherever it runs."""
+"""Settings that a single broker gets wherever it runs."""
 
 
 @dataclass(frozen=True)

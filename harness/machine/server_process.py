@@ -20,16 +20,16 @@ from harness.machine.niceness import NICENESS, servers_increment
 from harness.machine.trust import Trust, require_trusted
 
 POLL_S = 0.1
-"""How often a server that is starting or stopping is looked at."""
+"""Time between two looks at a server that is starting or stopping."""
 REQUEST_TIMEOUT_S = 2.0
 SESSION_NICENESS_S = 20.0
-"""How long it may take until the kernel has taken it."""
+"""Longest time until the kernel has taken it."""
 JVM_SAYS_NOTHING = (
     "Error: Could not create the Java Virtual Machine.",
     "Error: A fatal exception has occurred. Program will exit.",
     "Error occurred during initialization of VM",
 )
-"""What a JVM that does not come up prints beside the reason."""
+"""Lines that a JVM that does not come up prints beside the reason."""
 JVM_OUT_OF_MEMORY = "# There is insufficient memory for the Java Runtime Environment"
 
 

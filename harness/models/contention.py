@@ -15,7 +15,7 @@ import numpy as np
 from harness.models.contract.layout import FloatArray, IntArray, Layout
 
 SPREAD_MS = 3.0
-"""What lies between executors' work on one message: sleeps and wake-ups, on the way from one to the next."""
+"""Time between executors' work on one message: sleeps and wake-ups, on the way from one to the next."""
 
 
 class Hosts(NamedTuple):

@@ -21,7 +21,7 @@ from harness.models.contract.layout import FloatArray
 PERIOD_MS = 100.0
 """Period of a quota: the kernel's default, and that of ``harness.machine.cgroups``."""
 _MOMENTS = (np.arange(25) + 0.5) / 25
-"""Of a period, at which it is asked whether the quota is used up."""
+"""Moments of a period, at which it is asked whether the quota is used up."""
 _STEPS = np.unique(np.concatenate([np.arange(1, 21), np.geomspace(21, 1e5, 60).round()]))
 _STANDS_FOR = np.gradient(_STEPS)
 """Steps of the walk that are looked at, and how many each stands for."""

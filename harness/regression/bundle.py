@@ -37,7 +37,8 @@ _BLOCK = 1 << 20
 MOST_FILES = 20_000
 MOST_MANIFEST_BYTES = 8 << 20
 MOST_DIRECTORY_BYTES = 8 << 20
-"""Of the zip's own list of files, which the zip module reads into memory; 20,000 long names fit."""
+"""Most bytes of the zip's own list of files, which the zip module reads into memory; 20,000 long names
+fit."""
 _UNREADABLE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -49,7 +50,7 @@ _UNREADABLE = (
     OSError,
     ValueError,
 )
-"""What the zip module raises for a damaged entry, by what was damaged."""
+"""Errors that the zip module raises for a damaged entry, by what was damaged."""
 
 
 class BundledFile(TypedDict):

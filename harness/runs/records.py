@@ -19,11 +19,16 @@ from harness.quality import Quality
 from harness.schemas import ADAPTATION, LATENCY, METRICS
 
 Latency = Literal["ground-truth", "topics", "ack", "service"]
-"""What a step's latency is: from a spout's emit to a sink's send; from the append to the input topic to that
-to the output topic, of a jar, and where workers have clocks of their own; from a spout's emit to its ack; or
-none, and the time of one execute in its place."""
+"""Kinds of a step's latency.
+
+- ``ground-truth``: from a spout's emit to a sink's send
+- ``topics``: from the append to the input topic to that to the output topic, of a jar, and where workers have
+  clocks of their own
+- ``ack``: from a spout's emit to its ack
+- ``service``: none, and the time of one execute in its place
+"""
 Submission = Literal["first", "rebalance", "fresh", "resumed"]
-"""How a step's configuration was brought about."""
+"""Ways in which a step's configuration was brought about."""
 
 
 class StepPlan(Frozen):
@@ -35,7 +40,8 @@ class StepPlan(Frozen):
     placement: AskedPlacement | None
     """None where executors were left to Storm's own scheduler."""
     batching: Batching | None
-    """What travels in batches; None in a run written before a step could say it: what its experiment says."""
+    """Rules of the batches that tuples travel in; None in a run written before a step could say it: there its
+    experiment says it."""
     relief: Relief
     """Helping and back-pressure that were in force."""
 
@@ -161,28 +167,28 @@ class Interval(Frozen):
     precision_pct_asked: float
     precision_pct_reached: float
     independent: bool
-    """Whether the precision's batches are; where not, the half-width is not to be relied on."""
+    """True if the precision's batches are; else the half-width is not to be relied on."""
     looks: int
     latency: Latency
-    """What ``mean_ms`` is the mean of, and what was watched for steadiness."""
+    """Latency that ``mean_ms`` is the mean of, and that was watched for steadiness."""
     complete_latency_ms: Mapping[str, CompleteLatency]
     submission: Submission
     attempt: int
     rejected: tuple[Rejected, ...]
     """The attempts before this one."""
     rejected_s: float
-    """What those attempts took, which is in no other time of the step."""
+    """Time that those attempts took, which is in no other time of the step."""
     machine_busy_pct: float | None
     machine_steal_pct: float | None
-    """Share of the machine's CPU time in the interval that was used, and that its host gave to others; None
+    """Share of the machine's CPU time in the interval that was used, and that its host gave to others. None
     in runs from before that was kept, and in simulated ones."""
     clock_offset_start_ns: int | None
     clock_offset_end_ns: int | None
-    """What the time of day was ahead of the monotonic clock at the interval's ends; None as above, and of
+    """Lead of the time of day over the monotonic clock at the interval's ends; None as above, and in
     simulated runs."""
     faults: tuple[FaultMade, ...]
     evidence: bool
-    """Whether models are judged by the step: not where faults were made, unless its experiment says so."""
+    """True if models are judged by the step: not where faults were made, unless its experiment says so."""
 
     @property
     def by_broker(self) -> bool:

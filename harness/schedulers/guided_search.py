@@ -32,7 +32,7 @@ MOST_SOLVED = 24
 LEAST_EFFORT, EFFORT_PER_EXECUTOR = 1500, 35
 """Default of the effort of a search, in moves that the neighbourhood answers (0.3 ms each)."""
 LEAST_SOLUTION, SOLUTIONS_EXECUTORS = 8, 20
-"""What a full solution counts as: so many moves, and one for so many executors."""
+"""Moves that a full solution counts as: so many, and one for so many executors."""
 
 Change = Mapping[int, Worker]
 """Another worker by executor's position."""

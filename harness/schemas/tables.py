@@ -10,8 +10,9 @@ import pyarrow as pa
 from harness.schemas.meanings import ADAPTATION_COLUMNS, LATENCY_COLUMNS, METRICS_COLUMNS, describe_columns
 
 SCHEMA_VERSION = 3
-"""Of a run directory. Raised when a record or a table gets or loses a key or a column, or one of them means
-something else; ``harness.schemas.migrations`` then says what the records of older runs are today."""
+"""Version of a run directory. It is raised when a record or a table gets or loses a key or a column, or one
+of them means something else. Then ``harness.schemas.migrations`` makes the records of older runs into
+today's."""
 
 HOP = pa.struct([("task", pa.int32()), ("received_ns", pa.int64()), ("emitted_ns", pa.int64())])
 """One component passed: the spout's ``received_ns`` equals its ``emitted_ns``."""

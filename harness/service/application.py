@@ -45,7 +45,7 @@ STATUS: tuple[tuple[type[HarnessError], int], ...] = (
     (ClusterError, 503),
     (HarnessError, 422),
 )
-"""Of the first kind that an error is of."""
+"""Status of an answer, by the first kind that its error is of."""
 QUESTIONS = ("/model/", "/jobs", "/health")
 """Addresses that are answered in JSON, troubles too."""
 JOBS = ".jobs"

@@ -28,7 +28,7 @@ DEFAULTS: Mapping[str, object] = {
     "groups": 60,
     "service": {"kind": "cpu", "distribution": "constant", "mean_ms": 1.0},
 }
-"""What a component gets where its role needs a key that it has not."""
+"""Values that a component gets where its role needs a key that it has not."""
 SHAPE = frozenset(
     {"name", "components", "streams", "tasks", "window", "multiplier", "routing", "service", "groupings"}
 )

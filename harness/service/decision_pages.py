@@ -21,7 +21,7 @@ from harness.service.templates import page
 
 decision_pages = APIRouter(include_in_schema=False)
 PLAY_S = 2
-"""How long a decision is shown while they are played."""
+"""Time for which a decision is shown while they are played."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from harness.runs import Run
 
 POLL_S = 0.5
 ASK_EVERY_S = 5.0
-"""How often it is asked whether a silent run is measured still."""
+"""Time between two questions whether a silent run is measured still."""
 
 
 def events_of(run: Run) -> tuple[ProgressEvent, ...]:

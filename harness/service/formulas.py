@@ -19,7 +19,7 @@ UNITS = {
     "_pct": "%",
     "_s": "s",
 }
-"""Of values, by the end of their names."""
+"""Units of values, by the end of their names."""
 _TOKEN = re.compile(r"\s*(?:(\d+(?:\.\d+)?)|([A-Za-z][A-Za-z_0-9]*)|(<=|>=|[=<>+*/(),-]))")
 _RELATIONS = {"=": "=", "<": "&lt;", ">": "&gt;", "<=": "&le;", ">=": "&ge;"}
 _FUNCTIONS = frozenset({"max", "min", "ceil", "floor"})
@@ -95,7 +95,7 @@ def _tokens(text: str) -> list[str]:
 
 
 _NUMBER = ("<mn>", "<mrow><mn>")
-"""How a number begins, without or with a unit."""
+"""Beginnings of a number, without and with a unit."""
 
 
 class _Parser:

@@ -20,8 +20,8 @@ REPORT_POLICY = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';"
     " img-src data:; base-uri 'none'; frame-ancestors 'none'"
 )
-"""Of a run's report, which is one file with its own styles and script: it reaches nothing, this service
-included."""
+"""Content policy of a run's report, which is one file with its own styles and script: it reaches nothing,
+this service included."""
 HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",

@@ -21,7 +21,7 @@ from harness.service.questions import computing
 logger = logging.getLogger(__name__)
 
 EVERY_S = 10.0
-"""How often topologies are looked at."""
+"""Time between two looks at topologies."""
 OVER_S = 60.0
 """An event is over when its alert has been away for so long."""
 ANSWER_WITHIN_S = 5.0

@@ -16,7 +16,7 @@ HOST = "127.0.0.1"
 NICENESS = 10
 """Below generator, receiver and servers of a run on the same cores."""
 CLOSING_S = 5
-"""For answers that are being computed when the service is told to end."""
+"""For answers that are being computed when the service is asked to end."""
 
 
 class LoopbackServer(uvicorn.Server):

@@ -24,7 +24,7 @@ from harness.service.templates import page
 
 together_pages = APIRouter(prefix="/together", include_in_schema=False)
 ASK_EVERY_S = 1
-"""How often it is looked whether a job has a run by now."""
+"""Time between two looks whether a job has a run by now."""
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,9 @@ from harness.topologies.jar import Captured, JarTopology
 from harness.topologies.test_topology import Topology
 
 CAPTURED_AS = "captured-topology"
-"""What ``{name}`` becomes in arguments while a topology is captured."""
+"""Stands for ``{name}`` in arguments while a topology is captured."""
 NOBODY = "127.0.0.1:9"
-"""What ``{bootstrap}`` is then: nothing listens there."""
+"""Stands for ``{bootstrap}`` then: nothing listens there."""
 CHECKPOINTS = "$checkpoint"
 """Storm's stream between stateful bolts."""
 

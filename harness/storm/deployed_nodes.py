@@ -9,7 +9,7 @@ from harness.plans import WorkerNode
 from harness.storm.running_cluster import RunningCluster
 
 COMMIT_WAIT_S = 1
-"""How long the spouts of a topology are deactivated before it ends, as in a rebalance."""
+"""Time for which the spouts of a topology are deactivated before it ends, as in a rebalance."""
 
 
 class NodesOfDeployment:

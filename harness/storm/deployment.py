@@ -42,7 +42,7 @@ from harness.topologies.jar import JarTopology
 from harness.topologies.test_topology import Topology
 
 METRICS_CONSUMER = f"{METRICS_CONSUMER_PREFIX}_harness.storm.instrument.LineProtocolConsumer"
-"""What Storm calls the component of our metrics consumer."""
+"""Storm's name for the component of our metrics consumer."""
 MAIN = "harness.storm.topologies.Main"
 """Builds the harness's own topologies."""
 

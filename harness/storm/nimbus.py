@@ -30,11 +30,12 @@ from harness.storm.topology_state import ExecutorState, Rebalance, ReportedError
 
 CONNECT_TIMEOUT_MS = 3_000
 ANSWER_TIMEOUT_MS = 30_000
-"""How long a question waits for its answer, until it is put again."""
+"""Time for which a question waits for its answer, until it is put again."""
 PATIENCE_S = 120.0
-"""How long a question is put again; and how long Nimbus may take to do something, which it is told once."""
+"""Time for which a question is put again, and longest time that Nimbus may take to do something, which it is
+asked once."""
 POLL_S = 0.25
-"""How often Nimbus is asked while something is waited for."""
+"""Time between two questions to Nimbus while something is waited for."""
 ALL_TIME = ":all-time"
 """Storm's name of the statistics since the start of an executor."""
 

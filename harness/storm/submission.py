@@ -93,7 +93,7 @@ def topology_settings(
 
 
 LIVE_SIZES = "harness.batching"
-"""The credential by which a running topology is told batch sizes (``LiveSizes.java``)."""
+"""The credential by which a running topology gets batch sizes (``LiveSizes.java``)."""
 
 
 class MetricsTarget(Protocol):

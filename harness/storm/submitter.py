@@ -19,7 +19,7 @@ from harness.plans import WindowKind
 from harness.topologies.jar import MAIN_HEAP_MB
 
 WAIT_S = 60.0
-"""How long the rest may take: a JVM's start, the upload of the jar, what Nimbus needs."""
+"""Longest time that the rest may take: a JVM's start, the upload of the jar, what Nimbus needs."""
 BAD_SETTINGS = 2
 MAIN = "harness.storm.submit.Submit"
 

@@ -10,7 +10,7 @@ from pydantic import Discriminator, Field, PlainValidator, Tag
 from pydantic_core import PydanticCustomError
 
 Count = Annotated[int, Field(ge=1, le=10_000)]
-"""Of tasks, executors, workers: what one topology may have."""
+"""Number of tasks, executors or workers that one topology may have."""
 COUNTS_TAGS = ("one-count-for-all", "counts-by-component")
 """Stand in the places of errors."""
 
@@ -31,9 +31,9 @@ Percent = Annotated[float, Field(ge=1e-6, le=1000, allow_inf_nan=False)]
 Milliseconds = Annotated[int, Field(ge=1, le=3_600_000)]
 """An hour at most."""
 SkewS = Annotated[int, Field(ge=-3600, le=3600)]
-"""Of a clock: an hour at most, either way."""
+"""Skew of a clock: an hour at most, either way."""
 DelayMs = Annotated[float, Field(gt=0, le=10_000)]
-"""Of packets on a link: ten seconds at most."""
+"""Delay of packets on a link: ten seconds at most."""
 Weight = Annotated[float, Field(ge=1e-9, le=1e9, allow_inf_nan=False)]
 HeapMb = Annotated[int, Field(ge=64, le=1 << 20)]
 Cores = Annotated[float, Field(ge=0.01, le=1024, allow_inf_nan=False)]
@@ -74,4 +74,4 @@ def storm_value(value: object) -> object:
 
 _Plain = str | int | float | bool | list[object] | dict[str, object] | None
 StormValue = Annotated[_Plain, PlainValidator(storm_value, json_schema_input_type=_Plain)]
-"""Of a setting of Storm's."""
+"""Value of a setting of Storm's."""

@@ -33,7 +33,7 @@ MAX_TASKS = "topology.max.task.parallelism"
 MAIN_HEAP_MB = 256
 """Heap of a main that asks for no other."""
 MAIN_PATIENCE_S = 60
-"""How long a main may take until it submits, where nothing else is asked."""
+"""Longest time that a main may take until it submits, where nothing else is asked."""
 MANAGED = {
     ACKERS: "topology.ackers",
     LOAD_AWARE_OFF: "topology.load_aware",
@@ -158,7 +158,7 @@ class JarTopology(RewritableTopology):
     """
 
     of_a_jar: ClassVar[Literal[True]] = True
-    """Whether a jar brings it: its main has to be run to know what it is made of."""
+    """True if a jar brings it: its main has to be run to know its parts."""
 
     jar: Path
     main: Annotated[str, Field(pattern=r"^[\w$]+(\.[\w$]+)*$")]

@@ -31,7 +31,7 @@ MOST_CHILDREN = 10_000
 CHILD_NAMES = 2**20
 """More than the largest of them: the ledger packs a message and a name into one number."""
 MOST_PAYLOAD_BYTES = 900_000
-"""What fits into a record of Kafka beside the rest."""
+"""Largest payload that fits into a record of Kafka beside the rest."""
 
 
 KNOWN: Mapping[Emits, str] = {

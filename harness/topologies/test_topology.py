@@ -162,7 +162,7 @@ class Topology(RewritableTopology):
     """
 
     of_a_jar: ClassVar[Literal[False]] = False
-    """Whether a jar brings it: its main has to be run to know what it is made of."""
+    """True if a jar brings it: its main has to be run to know its parts."""
     main_heap_mb: ClassVar[int] = MAIN_HEAP_MB
     main_patience_s: ClassVar[int] = MAIN_PATIENCE_S
 

@@ -58,9 +58,9 @@ class HopTraffic(_Sent):
     """Messages that the harness sends, whose every hop the topology records."""
 
     hop_records: ClassVar[bool] = True
-    """Whether the tuples' hops are recorded: then it is known how many members of a message come out."""
+    """True if the tuples' hops are recorded: then it is known how many members of a message come out."""
     takes_are_told: ClassVar[bool] = True
-    """Whether the spouts tell what they have read, so that quiet means that all is out."""
+    """True if the spouts tell what they have read, so that quiet means that all is out."""
     named_by: ClassVar[str] = ""
     """The part of a record that names its message, where that is not the harness's own format."""
     accounting: ClassVar[Accounting] = Accounting()

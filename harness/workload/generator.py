@@ -29,7 +29,7 @@ from harness.workload.wire import OwnWire, Wire
 LEAD_NS = 100_000_000
 """The first message is due this long after the start."""
 REPORT_NS = 250_000_000
-"""How often rows are handed to the parent."""
+"""Rows are handed to the parent this often."""
 MOST_UNANSWERED = 20_000
 """Records that may wait for the broker at once; beyond it the generator falls behind, visibly."""
 FLUSH_TIMEOUT_S = 35.0

@@ -20,7 +20,7 @@ from harness.workload.wire import Decoded, Foreign, NamedRecord, Outgoing
 MESSAGE, KEY, PAYLOAD = "{message}", "{key}", "{payload}"
 """Stand in a template of values for the message's name, a key that is drawn, and the payload."""
 SHOWN_CHARACTERS = 40
-"""Of something that is no name, so much is shown."""
+"""So much is shown of something that is no name."""
 _NAME = re.compile(rb"message-(\d{1,18})")
 
 

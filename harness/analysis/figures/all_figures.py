@@ -24,7 +24,7 @@ from harness.errors import UsageError
 from harness.schemas import Measure
 
 Drawing = Figure
-"""What is drawn, for modules that know no plotting library."""
+"""A drawn figure, for modules that know no plotting library."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from harness.protocols import RateForecast, RateHistory
 FORMATS = ("svg", "png", "pdf")
 MOST_PANELS = 12
 PAST = 3
-"""How much of the past is drawn, in multiples of what is forecast; all of it where that is less."""
+"""Length of the past that is drawn, in multiples of the forecast; all of it where that is less."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,7 @@ RANKED = (
     (Measure.ARRIVALS, "mean"),
     (Measure.SERVICE, "mean"),
 )
-"""What the leaderboard ranks by."""
+"""Measures and statistics that the leaderboard ranks by."""
 LOWEST_PCT = 0.1
 
 

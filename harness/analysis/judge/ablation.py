@@ -46,7 +46,7 @@ ESTIMATES: Mapping[str, Sequence[str]] = {
     "host's other work": ["beyond", "polling"],
     "hops": ["times", "rows"],
 }
-"""What is estimated from a source, by the names that ``SourceEstimates`` has for it."""
+"""Estimates from a source, by the names that ``SourceEstimates`` has for them."""
 NOTHING, EVERYTHING = "nothing", "all"
 LEAST_PCT = 0.5
 """A stage whose part is less in the median of an experiment is not shown."""

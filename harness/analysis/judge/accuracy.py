@@ -23,15 +23,20 @@ from harness.schemas import LATENCIES, Measure
 BUSIEST = 0.9
 """Load of the busiest executor up to which tails are asked for."""
 BUSY_PCT = (0, 60, 70, 80, 90, 100)
-"""Ends of what a machine's use is told by, and their names."""
+"""Ends of the classes of a machine's use, and the names of these classes."""
 BUSY = tuple(f"{low} to {high} %" for low, high in pairwise(BUSY_PCT))
 LEVEL = 0.9
-"""Of the models' intervals."""
+"""Level of the models' intervals."""
 
 Pairs = pd.DataFrame
-"""Rows of pair tables with ``run``, ``experiment``, ``machine``, ``proposed`` (the configuration), ``full``
-(a step that was measured as saturated has no latency and is no source), ``busiest`` (load of the proposed
-step's busiest executor) and ``busy_pct`` (of the machine, in the step in which it was busier)."""
+"""Rows of pair tables.
+
+- ``run``, ``experiment``, ``machine``
+- ``proposed``: the configuration
+- ``full``: a step that was measured as saturated has no latency and is no source
+- ``busiest``: load of the proposed step's busiest executor
+- ``busy_pct``: use of the machine, in the step in which it was busier
+"""
 
 
 def gather(runs: Iterable[Evaluated]) -> Pairs:

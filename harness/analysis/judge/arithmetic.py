@@ -23,7 +23,7 @@ Numbers = TypeVar("Numbers", float, Floats)
 Truths = TypeVar("Truths", bool, "pd.Series[bool]")
 
 THESIS_STATISTICS: Mapping[str, str] = {Measure.GROUND_TRUTH: "mean_same_node", Measure.COMPLETE: "p90_paths"}
-"""What the thesis's protocol compares (5.7.2); all other statistics belong to ours."""
+"""Statistics that the thesis's protocol compares (5.7.2), by measure; all others belong to ours."""
 
 
 def protocol_of(measure: str, statistic: str) -> str:

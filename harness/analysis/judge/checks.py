@@ -21,8 +21,8 @@ from harness.schemas import Measure
 UNSTEADY = ("steady", "burn-in")
 """Checks whose failure makes a step's pairs ``unsteady``; any other failure makes them ``invalid``."""
 MOST_ASTRAY_SHARE = 0.001
-"""Share of the messages that may have been lost, failed, repeated or left without a child, all together: a
-tenth of the last percent, so that the 99th percentile is not decided by what is missing."""
+"""Share of the messages that may have been lost, failed, repeated or left without a child, all together. It
+is a tenth of the last percent, so that missing messages do not decide the 99th percentile."""
 ASTRAY = ("failed", "lost", "unconfirmed", "duplicates", "children_missing", "copies_missing")
 """Terms of the ledger that make it incomplete."""
 FREE_HINT = "where a jar's topology filters, splits or adds messages, say topology.topics.outputs: any"
@@ -45,7 +45,7 @@ OF_SAMPLES = "samples"
 BACKLOG = "backlog"
 """The check that says whether a step kept up with its input."""
 NO_EVIDENCE = "no evidence for models"
-"""What is said of a step with faults, unless its experiment asks to judge models by it."""
+"""Said of a step with faults, unless its experiment asks to judge models by it."""
 
 RunCheck = Callable[[RunRecord], Outcome]
 
@@ -268,7 +268,7 @@ MEASURED = {
     "service": "none: no spout tracks its messages and there is no ground truth; judged are rates, routing,"
     " I/O ratios and service times",
 }
-"""What the latency of a step is."""
+"""Meaning of a step's latency, by its kind."""
 
 
 LEAST_HELD_MS = 20.0

@@ -17,7 +17,7 @@ from harness.analysis.spark.inputs import RunRecord
 from harness.schemas import ERRORS, Measure
 
 NUMBER = ["step", "protocol", "measure", "subject", "statistic"]
-"""What tells measured numbers apart."""
+"""Columns that tell measured numbers apart."""
 KIND = ["protocol", "measure", "statistic"]
 PAIR = ["model", "source_step", "proposed_step"]
 EXCLUDED = ["source_step", "proposed_step", "measure"]

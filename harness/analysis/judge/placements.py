@@ -29,7 +29,7 @@ Floats = npt.NDArray[np.float64]
 
 STORMS_OWN = "Storm's own"
 DRAWS = 4000
-"""Of the measured means, for a regret's interval."""
+"""Draws of the measured means, for a regret's interval."""
 ENDS = (0.05, 0.95)
 
 

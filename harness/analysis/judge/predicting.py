@@ -110,7 +110,7 @@ def settings(run: Run, experiment: Experiment) -> Settings:
 
 
 NO_CHANGE = MODELS["no-change"]
-"""Claims nothing of what helps: it answers with what was measured of the source."""
+"""Claims nothing of what helps: it answers with the measured numbers of the source."""
 
 
 def predict(

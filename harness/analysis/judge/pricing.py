@@ -51,7 +51,7 @@ PARTS: Parts = (
     ((), Answers.complete),
     ((), Answers.cpu),
 )
-"""Of an answer, those that have the priced measures."""
+"""Parts of an answer that have the priced measures."""
 ALL = "all"
 """Names every mechanism."""
 SEEN = ("tuning", "development")

@@ -63,7 +63,7 @@ class EvidenceSummary(TypedDict):
 
 
 COUNTED = (Measure.ARRIVALS, Measure.SERVICE, Measure.ROUTING)
-"""What is judged of a run without any latency."""
+"""Measures that are judged in a run without any latency."""
 
 
 class JudgedWith(TypedDict):

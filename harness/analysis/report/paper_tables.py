@@ -21,7 +21,7 @@ COLUMNS = (
     ("arrivals", "mean", Measure.ARRIVALS, "mean"),
     ("service", "mean", Measure.SERVICE, "mean"),
 )
-"""What the LaTeX table holds, all by our protocol: median and worst error."""
+"""Columns of the LaTeX table, all by our protocol: median and worst error."""
 
 
 def write(folder: Path, runs: Sequence[Results], names: Sequence[str]) -> None:

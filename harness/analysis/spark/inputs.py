@@ -50,13 +50,13 @@ class StepRecord:
     bucket_s: float | None
     """Length of the metric buckets as asked; None where they were drawn anew from those of another night."""
     asked: AskedOfStep | None = None
-    """What the experiment asks of it; None where it has no such step."""
+    """The step as the experiment asks for it; None where the experiment has no such step."""
     sealing: bool = False
-    """Whether the run's campaign sealed every step."""
+    """True if the run's campaign sealed every step."""
     recorded: frozenset[str] = frozenset()
     """Findings that the run keeps of its steps, where not all runs do (``LATER_FINDINGS``)."""
     provenance: Provenance | None = None
-    """What it was measured with; None in runs from before that was kept."""
+    """Experiment, machine and code that it was measured with; None in runs from before that was kept."""
     derivable: tuple[str, ...] = ()
     """Columns that its table of latencies leaves out, as an archived run's does."""
     unwrapped: frozenset[str] = frozenset()
@@ -148,7 +148,7 @@ class RunRecord:
     place: int = 0
     declined: tuple[DeclinedStep, ...] = ()
     digests: Mapping[str, str] = field(default_factory=dict)
-    """Of the experiment as it is now, by key (``harness.experiments.provenance``)."""
+    """Digests of the experiment as it is now, by key (``harness.experiments.provenance``)."""
 
     @property
     def runs(self) -> tuple[RunRecord, ...]:
@@ -233,7 +233,7 @@ class Archive:
 
 
 Source = RunRecord | Archive
-"""What is analysed in one job: steps whose numbers are unique in it, of one run or of several."""
+"""Steps that are analysed in one job, of one run or of several; their numbers are unique in it."""
 
 
 def spark_path(path: Path) -> str:

@@ -25,7 +25,7 @@ from harness.analysis.spark.noise import batches_for, quantile_error
 from harness.schemas import PERCENTILES, Measure
 
 OUTPUT = ["step", "output_partition", "output_offset"]
-"""What tells the outputs of sinks apart."""
+"""Columns that tell the outputs of sinks apart."""
 
 
 class Actual(NamedTuple):

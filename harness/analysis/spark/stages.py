@@ -30,7 +30,7 @@ from harness.schemas import Measure
 Floats = npt.NDArray[np.float64]
 
 TRANSFER, INSIDE = "transfer", "inside"
-"""Measures by which a model can say what it expects of a stage; the subject is the component."""
+"""Measures by which a model can say its expectations of a stage; the subject is the component."""
 BINS_PER_OCTAVE = 16
 BATCHES = 10
 PLACES = ("within a worker", "between workers", "between nodes")

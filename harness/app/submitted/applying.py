@@ -32,7 +32,7 @@ from harness.storm.deployment import StormDeployment, submitter_of
 from harness.storm.submission import MetricsAddress
 
 PLAN_WITHIN_S = 240.0
-"""How long a plan may take until it is in force."""
+"""Longest time that a plan may take until it is in force."""
 POLL_S = 0.5
 NOT_ABOVE = "the measured mean is not above the predicted interval"
 

@@ -11,7 +11,7 @@ from harness.experiments.clusters import Running
 from harness.storm.topology_state import physical_plan
 
 PATIENCE_S = 5.0
-"""Who asks over HTTP is told soon that Nimbus does not answer."""
+"""Who asks over HTTP hears soon that Nimbus does not answer."""
 
 
 class AskedCluster:

@@ -31,7 +31,7 @@ DEFAULT_FOLDER = Path("submitted")
 T = TypeVar("T", bound=Frozen)
 
 Seen = Literal["submitted", "found", "applied", "taken back"]
-"""How a plan came into force; ``found`` says that somebody else changed it."""
+"""Ways in which a plan came into force; ``found`` says that somebody else changed it."""
 
 
 class SubmittedFacts(Frozen):

@@ -17,9 +17,9 @@ from harness.experiments.watching import AGAIN_S
 from harness.schemas import METRICS
 
 WINDOW_S = 300.0
-"""How far back is shown."""
+"""Length of the past that is shown."""
 FRESH_S = 3.0
-"""What was read so short ago is shown again."""
+"""Rows that were read so short ago are shown again."""
 PATIENCE_S = 2.0
 """A page says soon that a server is away."""
 MOST_TOPOLOGIES = 8

@@ -35,7 +35,7 @@ from harness.topologies.jar import ACKERS
 HEAP = "topology.worker.max.heap.size.mb"
 WORKERS = "topology.workers"
 UP_WITHIN_S = 180.0
-"""How long workers may take until all executors have reported."""
+"""Longest time that workers may take until all executors have reported."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,8 @@ CLOCKS_APART = datetime.timedelta(days=1)
 """By so much a host's time of day may be behind, and the certificate is valid there."""
 AUTHORITY = "ca"
 STORE_PASSWORD = "harness"
-"""Of key stores, which Java does not open without one. Who may read the file is what keeps others out."""
+"""Password of key stores, which Java does not open without one. Who may read the file is what keeps others
+out."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ print(open("{BOOT_ID}").read().strip())
 for _ in sys.stdin:
     print(time.time_ns(), time.monotonic_ns())
 '"""
-"""What a host runs; Ansible needs that Python as well."""
+"""Program that a host runs; Ansible needs that Python as well."""
 
 
 class ClockTimes(NamedTuple):

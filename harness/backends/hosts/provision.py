@@ -37,7 +37,7 @@ POLL_S = 0.5
 REGISTERED_WITHIN_S = 90.0
 SERVERS_WITH_TLS: tuple[ClusterRole, ...] = ("influxdb", "kafka", "nimbus")
 STORM_CLIENT = "storm"
-"""Of the certificate that supervisors and workers show to Nimbus."""
+"""Name of the certificate that supervisors and workers show to Nimbus."""
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ LOGS = (
     f" find . -type f -size -{(host_logs.MOST_FILE_BYTES >> 10) + 1}k -print0 |"
     " tar --create --null --no-recursion --ignore-failed-read --files-from=-'"
 )
-"""Of regular files alone, none too large: a sparse one of a terabyte would take all of the time."""
+"""Archive of regular files alone, none too large: a sparse one of a terabyte would take all of the time."""
 CORES_WITHIN_S = 30.0
 MOST_APART_MS = 50.0
 """So far a host's time of day may be from this machine's: its metrics are told apart by it, in buckets of

@@ -31,12 +31,12 @@ from harness.plans import Frozen
 from harness.storm.running_cluster import Left
 
 Phase = Literal["hosts", "software", "ready"]
-"""What is being made: half-provisioned as long as it is not ready."""
+"""The part that is being made: a cluster is half-provisioned as long as it is not ready."""
 CONTROLLER = "controller"
-"""Of the certificate by which this machine is known to the cluster's servers."""
+"""Name of the certificate by which this machine is known to the cluster's servers."""
 SECRETS = ("zookeeper_password", "neo4j_password", "influxdb_token")
 _SECRET = re.compile(r"[A-Za-z0-9._~+/=-]{8,}")
-"""What needs no quoting wherever a server reads its password, and is long enough for all of them."""
+"""A secret that needs no quoting wherever a server reads its password, and is long enough for all of them."""
 
 
 class ClusterRecord(Frozen):

@@ -17,9 +17,9 @@ ORG = "harness"
 BUCKET = "harness"
 WRITE = f"/api/v2/write?org={ORG}&bucket={BUCKET}&precision=ns"
 GROUP_SECONDS = ((180 * 86_400, 7 * 86_400), (2 * 86_400, 86_400), (0, 3_600))
-"""How long the groups are that InfluxDB keeps points in, where points are kept so long at least: its own."""
+"""Lengths of the groups that InfluxDB keeps points in, by the least time that points are kept: its own."""
 REFUSED = (400, 413, 422)
-"""What it answers to lines that it will never take."""
+"""Statuses that it answers to lines that it will never take."""
 TIMEOUT_S = 10.0
 DAY_S = 86_400
 

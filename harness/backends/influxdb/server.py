@@ -13,7 +13,7 @@ from harness.machine.companions import DataServer
 from harness.machine.server_config import LOOPBACK
 
 OPTIONS = ("--reporting-disabled", "--ui-disabled", "--log-level=warn")
-"""What it is told wherever it runs."""
+"""Options that it gets wherever it runs."""
 
 
 class InfluxServer(DataServer):

@@ -40,17 +40,18 @@ PROBE = "probe"
 TEXT_FIELDS: Mapping[str, str] = {Metric.HELD: MetricField.MEMBERS, Metric.ACK: MetricField.FAILED_IDS}
 """The text field of each measurement that has one."""
 PATIENCE_S = 60.0
-"""How long a server that is away, or does not take what waits, is waited for."""
+"""Longest wait for a server that is away, or does not take the points that wait."""
 CHECK_PATIENCE_S = 10.0
 """The same before anything is measured, when nothing is lost by saying so."""
 FULL = "no space left on device"
-"""What says so is not waited for: a shard that it cannot open is not tried again before its next start."""
+"""A server that says so is not waited for: a shard that it cannot open is not tried again before its next
+start."""
 RETRY_S = 5.0
 """Consumers try again at most so much later."""
 ORPHANED_S = 3 * RETRY_S
-"""What waits so long though the server takes points has no consumer any more."""
+"""Points that wait so long though the server takes points have no consumer any more."""
 NOTHING_WAITS = MetricSpool(())
-"""Of a server that cannot be looked into."""
+"""Spool of a server that cannot be looked into."""
 TIMEOUT_MS = 30_000
 REFUSALS = (400, 404, 413, 422)
 TOKEN_HINT = "INFLUXDB_TOKEN, or a file that INFLUXDB_TOKEN_FILE names, has to hold the one of its data"

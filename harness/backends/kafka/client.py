@@ -42,13 +42,13 @@ DELIVERY_TIMEOUT_MS = 30_000
 """A record without an answer after this time counts as failed."""
 
 COORDINATOR_TIMEOUT_S = 30.0
-"""How long a broker may take to find the coordinator of its first consumer group."""
+"""Longest time that a broker may take to find the coordinator of its first consumer group."""
 NO_COORDINATOR_YET = (
     CoordinatorNotAvailableError,
     CoordinatorLoadInProgressError,
     NotCoordinatorError,
 )
-"""What a broker says of a group while it makes or loads the topic of all groups' offsets."""
+"""Errors that a broker answers for a group while it makes or loads the topic of all groups' offsets."""
 
 # The library reports its reconnections as log records; without a handler Python prints them.
 logging.getLogger("kafka").addHandler(logging.NullHandler())

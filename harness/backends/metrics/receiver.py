@@ -39,7 +39,7 @@ FIRST_WITHIN_S = 10
 """So soon a connection has to show the token."""
 IDLE_S = 60
 _GZIP = 31
-"""What zlib calls gzip's own format."""
+"""zlib's number for gzip's own format."""
 _BLOCK = 1 << 16
 _DRAINED_BYTES = 1 << 20
 _DIGITS = 12

@@ -20,7 +20,7 @@ NS_PER_UNIT = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _NAMED = 20
 _MOST_TASK = 2**31 - 1
 _MOST_EPOCH_MS = 2**63 // 1_000_000
-"""What InfluxDB can keep in ns, which ends in the year 2262."""
+"""Latest time that InfluxDB can keep in ns, in the year 2262."""
 _LABELS = ("measurement", "component", "worker", "stream", "peer", "field", "topology")
 _KEY = ("bucket_end_ms", "measurement", "component", "task", "worker", "stream", "peer", "field")
 

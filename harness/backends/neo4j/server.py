@@ -33,7 +33,7 @@ SETTINGS: Mapping[str, str] = {
     "db.tx_log.preallocate": "false",
     "db.tx_log.rotation.size": "16M",
 }
-"""What it is told wherever it runs."""
+"""Settings that it gets wherever it runs."""
 _MAGIC = bytes.fromhex("6060b017")
 _NO_VERSION = bytes(16)
 

@@ -25,7 +25,7 @@ CARRIED = "no hop records: what hops take is carried over from the source"
 COUNTED = (Measure.ROUTING, Measure.IO_RATIO, Measure.ARRIVALS)
 """Measures that follow from counters alone."""
 _TOO_MUCH = 2.0
-"""Times what was measured: beyond, most of what is predicted of the source was not there."""
+"""Times what was measured: beyond, most of the prediction for the source was not there."""
 
 _Key = tuple[str, str, str]
 _Known = Mapping[_Key, float]

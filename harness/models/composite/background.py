@@ -21,9 +21,9 @@ from harness.models.contract.layout import FloatArray, IntArray, Layout
 from harness.plans import Stream
 
 WORKER_CORES = 0.076
-"""Of a worker process with nothing to do; its transfer thread included."""
+"""Cores of a worker process with nothing to do; its transfer thread included."""
 CONSUMER_CORES = 0.015
-"""Of a spout executor's client with nothing to do."""
+"""Cores of a spout executor's client with nothing to do."""
 LOOK_MS = 0.0069
 """CPU of a look at an empty queue; falling asleep after it, and waking, included."""
 POLL_MS = 0.105

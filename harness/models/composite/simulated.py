@@ -41,7 +41,7 @@ VISITS = 300_000
 LEAST_S, MOST_S = 20.0, 1200.0
 """Shortest and longest interval simulated."""
 WINDOWS = 20
-"""Of the slowest windows, so many in an interval, if the longest allows."""
+"""So many of the slowest windows are in an interval, if the longest allows."""
 NOT_ACKED_ALONE = "tuples are acked by whole batches of the rewriting layer, which no model of acks has"
 
 

@@ -78,7 +78,7 @@ class Answers:
     solution: Solution
     rate_tps: float
     like: Answers | None = None
-    """Of the same plan, whose names are then not made again."""
+    """Answers for the same plan, whose names are then not made again."""
     limit: Limit | None = None
 
     @property

@@ -54,7 +54,7 @@ class Calibration:
 
 
 Calibrations = Mapping[tuple[str, str], Calibration]
-"""By measure and statistic; where there is none, intervals are of the sampling error alone."""
+"""By measure and statistic; where one is missing, intervals are of the sampling error alone."""
 
 
 def replicates(

@@ -16,10 +16,10 @@ from harness.protocols import Estimate
 from harness.schemas import Measure
 
 Key = tuple[str, str, str]
-"""What tells one ``Values`` of an answer from the others."""
+"""Names that tell one ``Values`` of an answer from the others."""
 Known = Mapping[Key, FloatArray]
 _MOST: Mapping[str, float] = {Measure.ROUTING: 1.0}
-"""Of measures that have an upper end."""
+"""Upper ends of the measures that have one."""
 
 
 class Values(NamedTuple):

@@ -22,7 +22,7 @@ MEASURES = (
     Measure.COMPLETE,
     Measure.ACK,
 )
-"""What every model answers or declines."""
+"""Measures that every model answers or declines."""
 STATISTICS: Mapping[str, tuple[str, ...]] = {
     Measure.GROUND_TRUTH: ("mean", "mean_same_node"),
     Measure.COMPLETE: ("mean", "p90_paths"),

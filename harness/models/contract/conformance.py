@@ -33,9 +33,9 @@ MAGNITUDE: Mapping[str, float] = {
     Measure.ARRIVALS: 3.0,
     **dict.fromkeys(LATENCIES, 300.0),
 }
-"""Of the source's own plan, a number further from the measured one than this factor has another unit: the
-next one is a thousand away. A latency may be lower where it leaves out windows, hundreds of services long,
-but it is not much below the longest service."""
+"""A number for the source's own plan that is further from the measured one than this factor has another unit:
+the next one is a thousand away. A latency may be lower where it leaves out windows, hundreds of services
+long, but it is not much below the longest service."""
 STRETCH = 2
 """Time is stretched by this; 2, so that a stretched histogram has bins that a wrapper could have made."""
 SCALES: Mapping[str, tuple[float, float]] = {

@@ -23,7 +23,7 @@ LOW = np.uint64(0xFFFFFFFF)
 WHOLE = 2.0**32
 UNIT = 2.0**-53
 SURE = 1e-9
-"""How far probabilities may be from adding to 1."""
+"""Probabilities may be so far from adding to 1."""
 
 
 @inlined

@@ -33,7 +33,7 @@ COUNTERS = 12
 UNROUTABLE = 2
 """Instead of 1 in the counter ``FULL``: an executor emitted where it has no routing probabilities."""
 NEXT, BEGIN, AFTER_CPU, SERVED, HELD = range(5)
-"""What an executor does when its time comes."""
+"""Actions of an executor when its time comes."""
 PAUSED, LIMITED = range(5, 7)
 """Why a spout executor stands still: for full queues, or for its limit of pending messages."""
 WAKE, DONE, VISIT_ARRIVES, MESSAGE_ARRIVES, TICK, BOX_DUE, ACK_ARRIVES = range(7)
@@ -43,8 +43,8 @@ CORE, OTHER_WORK, NEW_PERIOD, LOOK, SIGNAL_ARRIVES = range(7, 12)
 BATCH, FLUSH_MS, TRANSFER_BATCH = range(3)
 """Places in ``World.batch``."""
 LOOKS, PAUSES, MOST_PENDING = range(3)
-"""Places in ``World.relief``: whether queues are looked at, whether spouts pause for them, and how many
-messages of each of a spout executor's tasks may be pending; 0 for any number."""
+"""Places in ``World.relief``: whether queues are looked at, whether spouts pause for them, and the most
+pending messages of each of a spout executor's tasks; 0 for any number."""
 EASY, HELPED, PRESSED = range(3)
 """Ways to deal with a component's queues: nothing, helpers serve all, ordinary back-pressure."""
 STATE, RATIO, REQUESTS, REACHED, PAUSE = range(5)
@@ -52,7 +52,7 @@ STATE, RATIO, REQUESTS, REACHED, PAUSE = range(5)
 
 TABLE = np.dtype([("first", "i4"), ("size", "i4")])
 CELL = np.dtype([("value", "f8"), ("other", "f8"), ("threshold", "u8")])
-"""Of Walker's alias method: below the threshold (of 32 bits) the value, else the other."""
+"""A cell of Walker's alias method: below the threshold (of 32 bits) the value, else the other."""
 
 COMPONENT = np.dtype(
     [
@@ -61,8 +61,12 @@ COMPONENT = np.dtype(
         *((n, "i4") for n in ("fan", "fans", "input", "send")),
     ]
 )
-"""``fan``, ``fans``: of a spout's message or a window, where in ``fans``. ``input``: a spout's own, or
-``NONE``. ``send``: table of what a sink's client takes."""
+"""A component.
+
+- ``fan``, ``fans``: place in ``fans`` of a spout's message or a window
+- ``input``: a spout's own, or ``NONE``
+- ``send``: table of what a sink's client takes
+"""
 
 INPUT = np.dtype([(n, "i4") for n in ("cpu", "wait", "fan", "fans")])
 """Tables of a tuple's service, and what it makes."""
@@ -77,11 +81,16 @@ STREAM = np.dtype(
         ("row", "f8"),
     ]
 )
-"""``route``: first of the source's rows in ``routes``; ``NONE`` where every task gets a copy. Rows are tables
-of tasks or, ``in_turn``, rounds; ``NONE`` where nothing is known of the executor's tuples. ``size``: of
-batches of rows, 1 for none; ``stay``: how long one waits; ``box``: where its own begin in ``boxes``; ``row``:
-how much longer a hop to another worker takes for each row but the first. ``help``: where in ``watched`` the
-target is whose tuples the source may serve itself, or ``NONE``."""
+"""A stream.
+
+- ``route``: first of the source's rows in ``routes``; ``NONE`` where every task gets a copy. Rows are tables
+  of tasks or, ``in_turn``, rounds; ``NONE`` where nothing is known of the executor's tuples
+- ``size``: rows of a batch, 1 for none
+- ``stay``: how long a batch waits
+- ``box``: where its own begin in ``boxes``
+- ``row``: how much longer a hop to another worker takes for each row but the first
+- ``help``: where in ``watched`` the target is whose tuples the source may serve itself, or ``NONE``
+"""
 
 TURN = np.dtype([(n, "i4") for n in ("first", "size", "at", "pad")])
 """Tasks that an executor sends to in turn: where in ``turn_tasks``, and which is next."""
@@ -98,16 +107,32 @@ EXECUTOR = np.dtype(
         ("parked", "f8"),
     ]
 )
-"""``stretch``: of its CPU time; 1 where cores are played. ``shared``: they are. ``flush``: phase of its
-worker's flushes; ``flushes``: how many it has taken from its queue. ``free``: end of its last work; its
-sleeps are counted from there. ``wake``: when it will look. ``head``, ``tail``: its queue. ``item``: in
-service, ``wait``, ``cpu_now``: its, ``then``: what follows. ``asleep``: 1, or 2 when something has come.
-``look``: the task that a spout looks at; ``emitted``: whether this round has; ``rounds``: of its records of
-rounds, those in use. ``parcels``: items in its batches. ``far_head``, ``far_tail``, ``far``: the batch of
-what comes to it from other workers. ``queued``: items in its queue; ``over``: that is over its mark.
-``help``, ``help_end``: the helping queue; ``whole``: the tuple that what it serves there was made from.
-``signal``, ``signal_end``: signals in its queue. ``pending``: a spout's messages that are not acked;
-``parked``: since when it stands still."""
+"""An executor.
+
+- ``stretch``: of its CPU time; 1 where cores are played
+- ``shared``: 1 where cores are played
+- ``flush``: phase of its worker's flushes
+- ``flushes``: how many of them it has taken from its queue
+- ``free``: end of its last work; its sleeps are counted from there
+- ``wake``: when it will look
+- ``head``, ``tail``: its queue
+- ``item``: in service
+- ``wait``, ``cpu_now``: those of the item
+- ``then``: what follows
+- ``asleep``: 1, or 2 when something has come
+- ``look``: the task that a spout looks at
+- ``emitted``: whether this round has
+- ``rounds``: of its records of rounds, those in use
+- ``parcels``: items in its batches
+- ``far_head``, ``far_tail``, ``far``: the batch of what comes to it from other workers
+- ``queued``: items in its queue
+- ``over``: 1 while that is over its mark
+- ``help``, ``help_end``: the helping queue
+- ``whole``: the tuple that what it serves there was made from
+- ``signal``, ``signal_end``: signals in its queue
+- ``under_way``: a spout's messages that are not acked
+- ``parked``: since when it stands still
+"""
 
 TASK = np.dtype(
     [
@@ -116,9 +141,15 @@ TASK = np.dtype(
         *((n, "i4") for n in ("head", "fresh", "tail", "held", "since_firing", "since_scan", "armed", "pad")),
     ]
 )
-"""``next`` to ``end``: the messages that a spout task has yet to emit. ``head``: oldest tuple in the window,
-``fresh``: oldest that no window has had, ``held``: tuples from ``head`` on. ``tick``: of a time window's
-clock, which begins at ``phase``; ``armed``: the window is not empty, so the tick matters."""
+"""A task.
+
+- ``next`` to ``end``: the messages that a spout task has yet to emit
+- ``head``: oldest tuple in the window
+- ``fresh``: oldest that no window has had
+- ``held``: tuples from ``head`` on
+- ``tick``: of a time window's clock, which begins at ``phase``
+- ``armed``: 1 while the window is not empty, so the tick matters
+"""
 
 ROOT = np.dtype(
     [
@@ -127,10 +158,16 @@ ROOT = np.dtype(
         *(("far", "i4"), ("pad", "i4")),
     ]
 )
-"""A message; ``given``: which of those that the world was made of. ``first``, ``last``: at its acker.
-``back``: the ack reaches its spout's queue, ``far`` from another worker; ``acked``: is taken from it.
-``open``: tuples of its tree that are not acked; ``sent``, ``handled``: messages to its acker. ``stamp``: the
-last window that counted it."""
+"""A message.
+
+- ``given``: which of those that the world was made of
+- ``first``, ``last``: at its acker
+- ``back``: the ack reaches its spout's queue, ``far`` from another worker
+- ``acked``: the ack is taken from it
+- ``open``: tuples of its tree that are not acked
+- ``sent``, ``handled``: messages to its acker
+- ``stamp``: the last window that counted it
+"""
 
 VISIT = np.dtype(
     [
@@ -139,11 +176,15 @@ VISIT = np.dtype(
         *((n, "i2") for n in ("input", "ordinal", "far", "pad")),
     ]
 )
-"""A tuple at one task. ``link``: what follows in the queue; then, in a window, the member that came next.
-``emitted``: what it made; of a window's member, by the first window that has it. ``parent``: the visit that
-made it, ``~firing`` for a window's output. ``root``: its message, or ``~firing``. ``ordinal``: which of the
-tuples that its parent made on the output, from 1. ``far``: it came from another worker. A message at its
-spout is a visit whose ``input`` is ``NONE``."""
+"""A tuple at one task. A message at its spout is a visit whose ``input`` is ``NONE``.
+
+- ``link``: what follows in the queue; then, in a window, the member that came next
+- ``emitted``: what it made; of a window's member, by the first window that has it
+- ``parent``: the visit that made it, ``~firing`` for a window's output
+- ``root``: its message, or ``~firing``
+- ``ordinal``: which of the tuples that its parent made on the output, from 1
+- ``far``: it came from another worker
+"""
 
 MESSAGE = np.dtype(
     [
@@ -154,15 +195,22 @@ MESSAGE = np.dtype(
 """To an acker."""
 
 FIRING = np.dtype([("time", "f8"), *((n, "i4") for n in ("task", "first", "fresh", "anchors", "end", "pad"))])
-"""A window's output. ``first``, ``fresh``: members that it is the first to have, by ``link``.
-``anchors`` to ``end``: the messages that its members come from, each once."""
+"""A window's output.
+
+- ``first``, ``fresh``: members that it is the first to have, by ``link``
+- ``anchors`` to ``end``: the messages that its members come from, each once
+"""
 
 BUFFER = np.dtype([(n, "i4") for n in ("head", "tail", "count", "pad")])
 """A batch of parcels."""
 
 BOX = np.dtype([("due", "f8"), ("row", "f8"), *((n, "i4") for n in ("head", "tail", "count", "sender"))])
-"""A batch of rows of one sending task for one receiving task. ``head``, ``tail``: visits, by ``link``;
-``due``: when it leaves if it is not full before; ``row``: as the stream's."""
+"""A batch of rows of one sending task for one receiving task.
+
+- ``head``, ``tail``: visits, by ``link``
+- ``due``: when it leaves if it is not full before
+- ``row``: as the stream's
+"""
 
 PARCEL = np.dtype([("hop", "f8"), *((n, "i4") for n in ("item", "target", "link", "pad"))])
 """An item on its way to an executor, in a batch; ``hop`` is what it takes from there."""
@@ -173,10 +221,16 @@ HOST = np.dtype(
         *((n, "i4") for n in ("first", "end", "threads", "own", "used_up", "pad")),
     ]
 )
-"""``other``: cores that all but the executors ask for. ``progress``: CPU time of a thread that runs all the
-time. ``threads``: those in need of a core, from ``first`` on; ``own``: those of them that are executors'.
-``quota``: CPU time that executors may have in a period, infinite without a quota. ``left``: of it, what they
-may still have in this one. ``used_up``: 1 from then on, 2 when that is what is ``due``."""
+"""A host.
+
+- ``other``: cores that all but the executors ask for
+- ``progress``: CPU time of a thread that runs all the time
+- ``threads``: those in need of a core, from ``first`` on
+- ``own``: those of them that are executors'
+- ``quota``: CPU time that executors may have in a period, infinite without a quota
+- ``left``: of it, what they may still have in this one
+- ``used_up``: 1 once the quota is used up, 2 when that is what is ``due``
+"""
 
 THREAD = np.dtype([("end", "f8"), ("executor", "i4"), ("pad", "i4")])
 """A thread in need of a core, by the host's progress at which it is done; ``NONE``: other work."""
@@ -192,9 +246,13 @@ WATCHED = np.dtype(
         *((n, "i4") for n in ("component", "helper", "input", "first_share")),
     ]
 )
-"""A component whose queues are looked at. ``high``, ``low``: its marks, in tuples. ``helper``: where in
-``watched`` its helper is, or ``NONE``; ``input``: of a tuple that the helper serves, ``first_share``: where
-in ``shares`` those of the helper's tasks begin."""
+"""A component whose queues are looked at.
+
+- ``high``, ``low``: its marks, in tuples
+- ``helper``: where in ``watched`` its helper is, or ``NONE``
+- ``input``: of a tuple that the helper serves
+- ``first_share``: where in ``shares`` those of the helper's tasks begin
+"""
 
 CARE = np.dtype(
     [
@@ -202,18 +260,28 @@ CARE = np.dtype(
         *((n, "i4") for n in ("here", "state", "said", "in_force", "times", "pad")),
     ]
 )
-"""One worker's part in a watched component. ``ratio``: the share that helpers serve outside of Leron
-back-pressure; ``requests``: how often help was asked for. ``reached``: how often queues of this worker came
-to the high mark, ``times``: of that, at this look. ``here``: it has such queues, ``state``: what is done
-about them; ``said``, ``said_reached``: what other workers were told. ``in_force``: what is so in all
-workers, as far as is known."""
+"""One worker's part in a watched component.
+
+- ``ratio``: the share that helpers serve outside of Leron back-pressure
+- ``requests``: how often help was asked for
+- ``reached``: how often queues of this worker came to the high mark
+- ``times``: of that, at this look
+- ``here``: it has such queues
+- ``state``: what is done about them
+- ``said``, ``said_reached``: what other workers were told
+- ``in_force``: what is so in all workers, as far as is known
+"""
 
 HEARD = np.dtype([("number", "i8"), ("reached", "i8"), ("at", "f8"), ("state", "i4"), ("pad", "i4")])
 """The last signal that a worker has heard from another one of a watched component."""
 
 WORKER = np.dtype([("said", "f8"), ("number", "i8"), ("paused", "i4"), ("speaker", "i4")])
-"""``said``: when it last repeated what it says; ``number``: of its last signal; ``speaker``: the executor
-that sends its signals, or ``NONE``."""
+"""A worker.
+
+- ``said``: when it last repeated what it says
+- ``number``: of its last signal
+- ``speaker``: the executor that sends its signals, or ``NONE``
+"""
 
 SIGNAL = np.dtype(
     [

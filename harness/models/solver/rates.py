@@ -28,7 +28,7 @@ from harness.models.solver.records import Flat
 from harness.models.solver.structure import COUNT_WINDOW, SPOUT, TIME_WINDOW
 
 TUPLES, ROWS, ANCHORS = range(3)
-"""What is counted. *Tuples*. *Rows*: messages and window members, each with a latency of its own, of which a
+"""Kinds of count. *Tuples*. *Rows*: messages and window members, each with a latency of its own, of which a
 window's output carries those that no earlier window had. *Anchors*: messages whose trees a tuple belongs to,
 each of which gets an ack of it; a window's output belongs to those of all its members."""
 MEAN_MADE, SQUARE_MADE = range(2)

@@ -24,20 +24,32 @@ COMPONENT = np.dtype(
         *((name, _REAL) for name in ("length", "slide", "poll_ms")),
     ]
 )
-"""``length``, ``slide``: of the window, in tuples or ms. ``first_send``: atoms of a sink's own client."""
+"""A component.
+
+- ``length``, ``slide``: of the window, in tuples or ms
+- ``first_send``: atoms of a sink's own client
+"""
 
 CLASS = np.dtype([(name, _WHOLE) for name in (
     "component", "stream", "first_fan", "first_cell", "first_cpu", "first_wait")])  # fmt: skip
-"""``stream``: -1 for spouts. ``first_fan``: on the first output; those on the others follow."""
+"""A class.
+
+- ``stream``: -1 for spouts
+- ``first_fan``: on the first output; those on the others follow
+"""
 
 OUTPUT = np.dtype([(name, _WHOLE) for name in ("component", "first_subscriber", "first_port")])
 
 STREAM = np.dtype([(name, _WHOLE) for name in (
     "source", "target", "output", "klass", "copies", "in_turn", "alike", "first_route", "first_share",
     "route_step", "share_step")])  # fmt: skip
-"""``copies``: each tuple goes to every task. ``in_turn``: tasks are served in rounds, none drawn. ``alike``:
-all sources route alike, so that what they send can be added up before it is shared out; one row of
-routes and shares is kept then, and the steps from row to row are 0."""
+"""A stream.
+
+- ``copies``: each tuple goes to every task
+- ``in_turn``: tasks are served in rounds, none drawn
+- ``alike``: all sources route alike, so that what they send can be added up before it is shared out. One row
+  of routes and shares is kept then, and the steps from row to row are 0
+"""
 
 TASK = np.dtype([("executor", _WHOLE), ("input_tpms", _REAL)])
 """``executor``: number within the component."""

@@ -42,7 +42,7 @@ _FEW = 128
 """Frequencies that do for a mean."""
 _DEVIATIONS = 9.0
 _LEAST_MS = 1e-6
-"""Of a span, where nothing takes any time."""
+"""Length of a span where nothing takes any time."""
 
 
 class Latency(NamedTuple):

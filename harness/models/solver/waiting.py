@@ -36,17 +36,23 @@ from harness.models.solver.compiled import inlined, inner
 from harness.models.solver.variability import RATIO, SCALES_MS, at_scale
 
 PROBABILITY, AGAIN, PART, LONG, APART, WIDTH, MEAN, SECOND, SLEEP = range(9)
-"""Numbers of a waiting law: probability of a first and of a further part; a part's mean, the probability that
-it is exponential, how far the two means are apart that it then has, and the half-width, as a share of its
-mean, within which it is even otherwise; first and second moment of the wait without the sleep; length of a
-sleep."""
+"""Numbers of a waiting law.
+
+- ``PROBABILITY``, ``AGAIN``: probability of a first and of a further part
+- ``PART``: a part's mean
+- ``LONG``: probability that a part is exponential
+- ``APART``: how far the two means are apart that it then has
+- ``WIDTH``: half-width, as a share of its mean, within which it is even otherwise
+- ``MEAN``, ``SECOND``: first and second moment of the wait without the sleep
+- ``SLEEP``: length of a sleep
+"""
 NUMBERS = 9
 
 
 _LEAST_SCV = 1e-3
-"""Of a part's length."""
+"""Least squared coefficient of variation of a part's length."""
 _DEEP = 4.0
-"""Depth that a tail's shape is told from: a probability of 2 %."""
+"""Depth at which a tail's shape is read: a probability of 2 %."""
 
 
 @inner

@@ -12,7 +12,8 @@ import numpy as np
 from harness.models.contract.layout import FloatArray
 
 COLD_MS = 0.25
-"""Of a start with a millisecond of CPU a tuple, in a worker where nothing else happens for a long time."""
+"""CPU that coldness adds to a start with a millisecond of CPU a tuple, in a worker where nothing else happens
+for a long time."""
 SIZE = 0.24
 """Power of a tuple's CPU that it grows with."""
 WORKER_MS = 3.2

@@ -34,7 +34,7 @@ from harness.plans import PhysicalPlan
 from harness.protocols import Settings
 
 LEAST_OF_CPU = 0.25
-"""Of a component's CPU time in the source, what is left at least when its executors stay warm."""
+"""Share of a component's CPU time in the source that is left at least when its executors stay warm."""
 
 
 class HostLoads(NamedTuple):

@@ -56,7 +56,7 @@ class Demand:
 
 
 NOTHING = Demand(constant(0.0), constant(0.0), 0.0, constant(0.0), np.ones(1), 0.0)
-"""Of a component that nothing arrives at."""
+"""Demand of a component that nothing arrives at."""
 
 
 def demands(

@@ -19,7 +19,7 @@ from harness.protocols import Observation
 COLUMNS = ("message_id", "child", "scheduled_ns", "sent_ns", "hops")
 """Columns of ``latency.parquet`` that are read."""
 FIELDS = ("task", "received_ns", "emitted_ns")
-"""Of every hop."""
+"""Fields of every hop."""
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from harness.plans import batched_streams
 WAKE_MS = np.array([0.12, 0.3, 0.3])
 """Milliseconds that contention adds to a hop of each kind for a squared excess of 1 (docs/model.md)."""
 ALONE_MS = np.array([0.02, 0.37, 0.37])
-"""What a hop takes beyond its sleeps without contention, where the source shows none of its kind."""
+"""Time that a hop takes beyond its sleeps without contention, where the source shows none of its kind."""
 ALONE_SCV = np.array([10.0, 4.0, 4.0])
 """Squared coefficient of variation that goes with it."""
 _SLEEP = even(TRANSFER_SLEEP_MS)

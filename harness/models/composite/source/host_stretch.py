@@ -31,7 +31,7 @@ HIDDEN_CORES = 0.3
 MOSTLY_WAITS = 2.0
 """A ratio this many times the least is of a bolt that waits for most of its time."""
 MOST_OF_QUOTA = 0.95
-"""Of a quota, what the source's workers asked for at most: it ran."""
+"""Share of a quota that the source's workers asked for at most: it ran."""
 SPREAD = 0.2
 """Standard deviation of the logarithm of stretch over law, over the runs that it was looked at in."""
 

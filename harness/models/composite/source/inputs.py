@@ -20,10 +20,10 @@ from harness.models.composite.source.hop_records import spout_messages
 from harness.models.contract.layout import FloatArray, Output, outputs
 
 TIMEOUT_MS = 1.0
-"""Of a poll, where neither settings nor bursts say it."""
+"""Time-out of a poll, where neither settings nor bursts say it."""
 BEYOND_MS = 0.45
-"""What an empty poll of storm-kafka-client takes beyond its time-out, in the median of the tuning set's steps
-whose bursts say it: 0.53 ms beyond 5, 0.43 beyond 1."""
+"""Time that an empty poll of storm-kafka-client takes beyond its time-out, in the median of the tuning set's
+steps whose bursts say it. It is 0.53 ms beyond 5, 0.43 beyond 1."""
 POLL_MS = TIMEOUT_MS + BEYOND_MS
 EMIT_CPU_MS = 0.15
 """CPU of one emit: reading the record, making the tuple, sending it."""
