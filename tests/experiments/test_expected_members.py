@@ -106,6 +106,32 @@ def test_behind_a_join_that_chooses_no_sink_is_sure() -> None:
         assert (copies.most == 1).all()
 
 
+def test_ways_through_and_past_a_join_that_chooses_are_those_counted_by_hand() -> None:
+    """The join sends a window to one of two sinks, and messages of the first spout go past it, too.
+
+    So of a message of in-0 one copy is sure at out-5, where a second may come, and at out-6 none is sure. Of
+    a message of in-1 one copy may come to either. The shares are as in all experiments here.
+    """
+    components = {
+        **{name: {"role": "spout"} for name in ("in-0", "in-1")},
+        "meet": {"role": "join", "routing": "parity", "window": {"kind": "count", "length": 7, "slide": 7}},
+        **{name: {"role": "sender"} for name in ("out-5", "out-6")},
+    }
+    streams = [
+        *({"from": name, "to": "meet", "grouping": "fields"} for name in ("in-0", "in-1")),
+        {"from": "in-0", "to": "out-5", "grouping": "shuffle"},
+        *({"from": "meet", "to": f"out-{n}", "grouping": "shuffle", "stream": f"stream-{n}"} for n in (5, 6)),
+    ]
+    made = experiment({"load_aware": False, "tasks": 2, "components": components, "streams": streams})
+    expected, ids = expected_members(made), np.arange(3)
+    none = np.zeros(3, dtype=np.int64)
+    five, six = (expected.copies(sink, ids, none) for sink in ("out-5", "out-6"))
+    members = expected.members(ids)
+    assert (five.least.tolist(), five.most.tolist()) == ([1, 0, 1], [2, 1, 2])
+    assert (six.least.tolist(), six.most.tolist()) == ([0, 0, 0], [1, 1, 1])
+    assert (members.least.tolist(), members.most.tolist()) == ([1, 0, 1], [1, 1, 1])
+
+
 @pytest.mark.parametrize(
     ("name", "least"), [("fields-to-fields", 1), ("windowed", 1), ("all-in-one", 0), ("join-split", 1)]
 )

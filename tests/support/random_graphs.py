@@ -21,7 +21,11 @@ CHILDREN = {"min": 1, "max": 3, "mean": 2, "sd": 0}
 def graphs(
     draw_: st.DrawFn, roles: tuple[str, ...] = ROLES, children: dict[str, float] = CHILDREN
 ) -> dict[str, Any]:
-    """Return components and streams: what a bolt hears is anything before it that it may follow."""
+    """Return components and streams: what a bolt hears is anything before it that it may follow.
+
+    Joins send a window on all of their streams. Where ``parity`` sends it depends on what is in it, so how
+    often something comes out has bounds only (``tests/experiments/test_expected_members.py``).
+    """
     spouts = [f"in-{i}" for i in range(draw_(st.integers(1, 2)))]
     components: dict[str, dict[str, Any]] = {
         name: {"role": "spout", "tasks": draw_(st.integers(1, 2))} for name in spouts
