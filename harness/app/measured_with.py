@@ -6,7 +6,7 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
-from harness.analysis.judge.code_digest import code_digest
+from harness.analysis.judge.code_digest import code_digest, modules_of
 from harness.experiments.config import Experiment
 from harness.experiments.loading import files
 from harness.experiments.provenance import Provenance, experiment_digests, kept_with
@@ -44,7 +44,5 @@ def kept(run: Run, experiment: Experiment) -> Run:
 @cache
 def code() -> str:
     """Return a digest of the harness's code and jars, as far as they measure."""
-    package = Path(str(resources.files("harness")))
-    there = (package / name for name in MEASURING)
-    modules = [p for room in there for p in ([room] if room.is_file() else room.rglob("*.py"))]
-    return code_digest(modules, (package / "assets" / "jars").glob("*.jar"))
+    jars = Path(str(resources.files("harness"))) / "assets" / "jars"
+    return code_digest(modules_of(MEASURING), jars.glob("*.jar"))

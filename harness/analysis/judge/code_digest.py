@@ -10,15 +10,28 @@ from pathlib import Path
 
 from harness.models.compiling import code_of
 
+_PACKAGE = Path(str(resources.files("harness")))
+
+PREDICTING = ("models", "plans.py", "protocols.py", "schemas")
+"""Rooms whose code decides predictions."""
+
 
 @cache
 def models_digest() -> str:
-    """Return a digest of the code of all models and of their calibration.
+    """Return a digest of the code of all models, of what they build on, and of their calibration.
 
     Comments and docstrings are no part of it, nor is the place of a module.
     """
-    package = Path(str(resources.files("harness.models")))
-    return code_digest(package.rglob("*.py"), package.rglob("*.json"))
+    return code_digest(modules_of(PREDICTING), (_PACKAGE / "models").rglob("*.json"))
+
+
+def modules_of(rooms: Iterable[str]) -> list[Path]:
+    """Return the modules of some of the harness's packages and modules, which are named by their paths."""
+    return [
+        module
+        for room in (_PACKAGE / name for name in rooms)
+        for module in ([room] if room.is_file() else room.rglob("*.py"))
+    ]
 
 
 def code_digest(modules: Iterable[Path], files: Iterable[Path] = ()) -> str:

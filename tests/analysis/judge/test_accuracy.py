@@ -225,6 +225,15 @@ def test_a_page_is_out_of_date_when_runs_or_models_differ() -> None:
     assert out_of_date(older, names) == ["the models have changed since"]
 
 
+def test_the_shipped_page_is_of_todays_models_and_of_every_archived_run() -> None:
+    root = Path(__file__).resolve().parents[3]
+    text = (root / "docs" / "accuracy.md").read_text(encoding="utf-8")
+    runs = find_runs([root / "reports" / "runs"])
+    why = out_of_date(text, [f"{path.parent.name}/{path.name}" for path in runs])
+    again = "run `harness accuracy`, then `python scripts/results.py`"
+    assert not why, f"docs/accuracy.md: {'; '.join(why)}: {again}"
+
+
 def test_a_reported_run_is_taken_as_it_was_judged(tmp_path: Path) -> None:
     path = build(tmp_path / "two" / "20260101T000000Z", FakeRun(steps=[FakeStep(1, seconds=4, burn_in_s=2)]))
     judged = pa.Table.from_pylist([row("m", 0, 1, 11.0)], schema=ERRORS)
