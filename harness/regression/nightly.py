@@ -62,6 +62,9 @@ def read(path: Path) -> Nightly:
     """
     try:
         return Nightly.model_validate(YAML(typ="safe").load(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        hint = "name the night's file with --config (docs/nightly.md has its keys)"
+        raise UsageError(f"{path}: there is no such file", hint) from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read", str(error)) from None
     except YAMLError as error:

@@ -189,6 +189,19 @@ def test_a_wrong_night_is_named(text: str, message: str, tmp_path: Path) -> None
     assert str(path) in str(error.value)
 
 
+def test_away_from_a_checkout_a_night_asks_for_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = CliRunner().invoke(main, ["nightly"])
+    assert shown.exit_code == 2
+    assert shown.stderr.splitlines() == [
+        "error: configs/nightly.yaml: there is no such file: name the night's file with --config"
+        " (docs/nightly.md has its keys)"
+    ]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_shipped_night_names_experiments_that_there_are() -> None:
     root = Path(__file__).resolve().parents[2]
     for name in nightly.read(root / "configs" / "nightly.yaml").experiments:
