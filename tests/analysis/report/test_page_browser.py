@@ -1,4 +1,7 @@
-"""The report as a reader meets it, in headless Chromium: opened, hovered, clicked, sorted and printed."""
+"""The report as a reader meets it, in headless Chromium: opened, hovered, clicked, sorted and printed.
+
+PAGES_TO says where the picture of an archived run's report is kept, which README shows.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,17 @@ import pytest
 from chromium import chromium
 from playwright.sync_api import Browser, Page, Request
 from pypdf import PdfReader
+from pyspark.sql import SparkSession
+from watched_page import keep_picture, screen_of
 
+from harness.analysis.judge.computing import compute, predicted
 from harness.analysis.judge.results import Results
 from harness.analysis.report import writing
+from harness.analysis.spark.inputs import read_run
 
 pytestmark = pytest.mark.deep
 
+ALL_IN_ONE = Path(__file__).resolve().parents[3] / "reports" / "runs" / "all-in-one"
 PRINTED_PX = round((297 - 2 * 11) / 25.4 * 96)
 """Width of the printed part of the page: A4 landscape less the margins that the style sheet asks for."""
 
@@ -197,3 +205,19 @@ def test_it_prints_well(browser: Browser, report: Path) -> None:
     for said in ("How large are the errors", "Step 0", "What was measured", "Provenance"):
         assert said in whole
     assert "hover over a cell" not in whole, "controls are no use on paper"
+
+
+def test_the_first_screen_of_an_archived_run_names_verdict_and_models(
+    spark: SparkSession, browser: Browser, tmp_path: Path
+) -> None:
+    with predicted(max(ALL_IN_ONE.iterdir())) as ready:
+        writing.write(compute(spark, read_run(ready)), tmp_path)
+    with screen_of(browser, "light") as context:
+        page = context.new_page()
+        page.goto((tmp_path / "report.html").as_uri())
+        page.wait_for_load_state("load")
+        for seen in (page.locator("h1"), page.get_by_text("composite").first):
+            box = seen.bounding_box()
+            assert box is not None
+            assert box["y"] + box["height"] <= 900
+        assert keep_picture(page, "report-light", tmp_path).stat().st_size < 250_000
