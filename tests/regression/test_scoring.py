@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from harness.analysis.judge import raw_steps
 from harness.analysis.judge.judging import judged
 from harness.analysis.judge.pair_errors import Errors, _relative
 from harness.analysis.judge.predicting import predict
@@ -21,6 +22,7 @@ from harness.models import resolve
 from harness.regression.outputs import lines
 from harness.regression.regress import regress
 from harness.runs import Run
+from harness.schemas import Measure
 
 MODELS = ("storm-tracer", "no-change")
 ROUGHER = {"arrival_rate_tps": 1e-2, "complete_latency_ms": 1e-3}
@@ -58,6 +60,29 @@ def test_what_was_measured_is_what_the_analysis_measured(
             else:
                 rel = ROUGHER.get(m.measure, 1e-6)
                 assert value == pytest.approx(wanted, rel=rel), (m.name, step)
+
+
+def test_a_steps_noise_is_what_the_analysis_found(
+    scored: RunScores, of_spark: tuple[pd.DataFrame, pd.DataFrame]
+) -> None:
+    actuals = of_spark[0]
+    ours = (actuals["measure"] == Measure.GROUND_TRUTH) & (actuals["protocol"] == "ours")
+    means = actuals[ours & (actuals["subject"] == "") & (actuals["statistic"] == "mean")].set_index("step")
+    theirs = 100 * means["within"] / means["value"]
+    assert [s.noise_pct for s in scored.steps] == pytest.approx(theirs.sort_index().tolist(), abs=1e-6)
+
+
+def test_workers_use_the_cpu_time_that_the_analysis_found(
+    of_spark: tuple[pd.DataFrame, pd.DataFrame],
+) -> None:
+    actuals = of_spark[0]
+    rows = actuals[actuals["measure"] == Measure.WORKER_CPU]
+    theirs = rows.set_index(["step", "subject"])["value"].to_dict()
+    steps = read_raw(ALL_IN_ONE).steps
+    cores = {s.index: raw_steps.worker_cpu_cores(raw_steps.read_step(s)) for s in steps}
+    ours = {(step, worker): value for step, of in cores.items() for worker, value in of.items()}
+    assert len(ours) >= len(steps)
+    assert ours == pytest.approx(theirs, rel=1e-9)
 
 
 def test_errors_are_what_the_analysis_judged(

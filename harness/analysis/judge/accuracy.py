@@ -144,7 +144,7 @@ def figures(rows: Pairs) -> Figures:
     """Sum up pairs of one model."""
     usable, of_judged = rows[~unusable(rows)], judged(rows)
     coverage, low, high = clustered_share(of_judged["covered"], of_judged["experiment"])
-    quantiles = {name: _quantile(*quantile_of(rows, name)) for name in QUANTILES}
+    quantiles = {name: arithmetic.quantile_of_known(*quantile_of(rows, name)) for name in QUANTILES}
     worst = of_judged["abs_error_pct"].max()
     return Figures(
         measured=len(rows),
@@ -181,11 +181,6 @@ def quantile_of(rows: Pairs, figure: str) -> tuple[pd.Series[float], float]:
     if column == "half_width_pct":
         return (of["high"] - of["low"]) / 2 / of["value"].abs().replace(0, np.nan) * 100, share
     return of[column], share
-
-
-def _quantile(values: pd.Series[float], share: float) -> float | None:
-    known = values.dropna()
-    return float(np.quantile(known, share)) if len(known) else None
 
 
 def clustered_share(

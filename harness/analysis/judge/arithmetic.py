@@ -88,6 +88,30 @@ def is_covered(low: Floats, actual: Floats, high: Floats) -> Bools:
     return np.asarray((low <= actual) & (actual <= high))
 
 
+def quantile(values: npt.ArrayLike, share: float) -> float:
+    """Return a quantile of numbers, between two of them by their distance: what Spark calls ``percentile``.
+
+    Examples
+    --------
+    >>> quantile([10.0, 60.0, 20.0], 0.95)
+    56.0
+    """
+    return float(np.quantile(np.asarray(values, dtype=np.float64), share))
+
+
+def quantile_of_known(values: npt.ArrayLike, share: float) -> float | None:
+    """Return a quantile of the numbers that are known; None of none.
+
+    Examples
+    --------
+    >>> quantile_of_known([10.0, np.nan], 0.5), quantile_of_known([np.nan], 0.5)
+    (10.0, None)
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    known = numbers[~np.isnan(numbers)]
+    return quantile(known, share) if len(known) else None
+
+
 def is_full(source_full: Truths, proposed_full: Truths, latency: Truths) -> Truths:
     """Say of pairs whether a backlog that grew leaves nothing to judge.
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.analysis.judge.accuracy import Goal, Pairs, figures, judged, quantile_of
-from harness.analysis.judge.arithmetic import abs_error_pct, is_covered
+from harness.analysis.judge.arithmetic import abs_error_pct, is_covered, quantile
 from harness.analysis.judge.summary import EVIDENCE_PCT, NO_CHANGE
 from harness.schemas import Measure
 
@@ -210,7 +210,7 @@ def not_usable(rows: Pairs) -> NotUsable:
     return NotUsable(
         pairs=len(mine),
         answered=len(known),
-        median_pct=float(np.median(errors)),
-        p95_pct=float(np.quantile(errors, 0.95)),
+        median_pct=quantile(errors, 0.5),
+        p95_pct=quantile(errors, 0.95),
         coverage=float(is_covered(low, actual, high)[ranged].mean()) if ranged.any() else None,
     )

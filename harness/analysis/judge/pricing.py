@@ -24,7 +24,7 @@ import numpy as np
 
 import harness.models.composite as composite_room
 from harness.analysis.judge import checks, raw_steps
-from harness.analysis.judge.arithmetic import StepStates, abs_error_pct
+from harness.analysis.judge.arithmetic import StepStates, abs_error_pct, quantile
 from harness.analysis.judge.evaluation import Split, read_measured
 from harness.analysis.judge.judged_rows import is_judged
 from harness.analysis.judge.pair_errors import measured_values
@@ -378,10 +378,14 @@ def price_of(name: str, part: str, runs: Sequence[PricedRun]) -> MechanismPrice:
 
 
 def _change(both: Sequence[tuple[_PairOutcome, _PairOutcome]]) -> ErrorChange:
-    errors = np.array([[of.error_pct for of in pair] for pair in both])
-    covered = 100 * np.array([[of.covered for of in pair] for pair in both]).mean(axis=0)
-    with_and_without = (np.median(errors, axis=0), np.quantile(errors, 0.95, axis=0), covered)
-    return ErrorChange(len(both), *((float(whole), float(without)) for whole, without in with_and_without))
+    whole, without = (_summed(side) for side in zip(*both, strict=True))
+    return ErrorChange(len(both), *zip(whole, without, strict=True))
+
+
+def _summed(side: Sequence[_PairOutcome]) -> tuple[float, float, float]:
+    errors = [of.error_pct for of in side]
+    covered_pct = 100 * float(np.mean([of.covered for of in side]))
+    return quantile(errors, 0.5), quantile(errors, 0.95), covered_pct
 
 
 def _differs(one: _PairOutcome, other: _PairOutcome | None) -> bool:

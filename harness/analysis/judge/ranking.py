@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-import numpy as np
 import pandas as pd
 
 from harness.analysis.judge import bootstrap
-from harness.analysis.judge.arithmetic import q_error
+from harness.analysis.judge.arithmetic import q_error, quantile, quantile_of_known
 from harness.analysis.judge.bootstrap import ConfidenceInterval
 from harness.analysis.judge.results import WITHIN_NOISE, Results
 
@@ -66,7 +65,6 @@ def ranking(runs: Sequence[Results], kinds: Collection[Kind] = ()) -> pd.DataFra
     for (protocol, measure, statistic, model), of in grouped:
         found = bootstrap.median(of, "abs_error_pct")
         q = q_error(of["predicted"].to_numpy(dtype=float), of["actual"].to_numpy(dtype=float))
-        q = q[np.isfinite(q)]
         noise = (of["noise"] / of["actual"].abs()).dropna()
         rows.append(
             {
@@ -79,9 +77,9 @@ def ranking(runs: Sequence[Results], kinds: Collection[Kind] = ()) -> pd.DataFra
                 "median_pct": found.value,
                 "low_pct": found.low,
                 "high_pct": found.high,
-                "p95_pct": float(of["abs_error_pct"].quantile(0.95)),
+                "p95_pct": quantile(of["abs_error_pct"], 0.95),
                 "worst_pct": float(of["abs_error_pct"].max()),
-                "q_error": float(np.median(q)) if len(q) else None,
+                "q_error": quantile_of_known(q, 0.5),
                 "noise_pct": float(WITHIN_NOISE * 100 * noise.median()) if len(noise) else None,
             }
         )

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from harness.analysis.judge import pairs, summary
-from harness.analysis.judge.arithmetic import StepStates
+from harness.analysis.judge.arithmetic import StepStates, quantile
 from harness.analysis.spark.inputs import RunRecord
 from harness.analysis.spark.latencies import Actual
 from harness.schemas import ERRORS, PREDICTIONS, Measure
@@ -162,6 +162,8 @@ def test_summary_over_off_diagonal_pairs(spark: SparkSession, run: RunRecord) ->
     assert (m["pairs"], m["comparisons"], m["judged"], m["judged_share"]) == (4, 4, 3, 0.75)
     assert m["median_abs_error_pct"] == pytest.approx(20)
     assert m["p95_abs_error_pct"] == pytest.approx(20 + 0.9 * 40)
+    for name, share in (("median_abs_error_pct", 0.5), ("p95_abs_error_pct", 0.95)):
+        assert m[name] == pytest.approx(quantile([10, 20, 60], share)), "as pages without Spark have it"
     assert m["worst_abs_error_pct"] == pytest.approx(60)
     assert m["median_q_error"] == pytest.approx(1.25)
     assert m["coverage"] == 0.5
