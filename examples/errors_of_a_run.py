@@ -16,8 +16,9 @@ def _():
     import marimo as mo
 
     import harness
+    from harness.schemas import Measure, Metric, MetricField
 
-    return Path, harness, mo
+    return Measure, Metric, MetricField, Path, harness, mo
 
 
 @app.cell
@@ -31,18 +32,18 @@ def _(Path, harness):
 
 
 @app.cell
-def _(run):
+def _(Metric, MetricField, run):
     """Tuples a second that each component of the first step received."""
     metrics = run.metrics(0)
-    received = metrics[(metrics["measurement"] == "received") & (metrics["field"] == "count")]
+    counted = (metrics["measurement"] == Metric.RECEIVED) & (metrics["field"] == MetricField.COUNT)
     seconds = run.steps["length_s"][0]
-    received_tps = received.groupby("component", observed=True)["value"].sum() / seconds
+    received_tps = metrics[counted].groupby("component", observed=True)["value"].sum() / seconds
     received_tps
     return (received_tps,)
 
 
 @app.cell
-def _(harness, run):
+def _(Measure, harness, run):
     """Each step's mean latency as measured, and as one model predicts it from the first."""
 
     def mean_ms(step):
@@ -50,7 +51,7 @@ def _(harness, run):
         return next(
             e.value
             for e in answer.estimates
-            if e.measure == "ground_truth_latency_ms" and e.statistic == "mean" and not e.subject
+            if e.measure == Measure.GROUND_TRUTH and e.statistic == "mean" and not e.subject
         )
 
     beside = run.steps[["workers", "mean_ms"]].assign(predicted_ms=[mean_ms(n) for n in run.steps.index])

@@ -161,12 +161,14 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
     ),
 )
 """Words that say something else in some modules: the meaning there, the modules (or folders), the words."""
+ROOMS = ("harness", "scripts", "bench", "examples", "infra")
+"""All Python but tests, which spell names so that a changed one is seen."""
 COLUMNS = {"measure", "measurement", "field"}
 COMPARING = {"isin", "equal", "is_in", "eq", "ne"}
 
 
 def sources() -> list[Path]:
-    paths = [p for room in ("harness", "scripts", "bench") for p in sorted((ROOT / room).rglob("*.py"))]
+    paths = [p for room in ROOMS for p in sorted((ROOT / room).rglob("*.py"))]
     return [p for p in paths if not p.is_relative_to(ROOT / "harness" / "schemas")]
 
 
