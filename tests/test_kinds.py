@@ -16,6 +16,9 @@ KINDS = {
     *("Local", "Provisioned", "Running", "Simulated", "ClusterShape"),
 }
 """Classes of which one is one kind, and another another."""
+FLAGS = {"of_a_jar": "JarTopology"}
+"""Attributes that would say nothing but which class it is; there is none."""
+CLUSTER_KINDS = {"local", "remote", "running", "simulator"}
 JOINED = {
     "experiments/config.py": "an experiment's file is read as one kind of topology",
     "experiments/step_traffic.py": "traffic, to what a campaign does with it",
@@ -48,10 +51,12 @@ def last(node: ast.expr) -> str:
 
 
 def asked_by_class(tree: ast.Module) -> Iterator[str]:
-    """Yield the kinds that ``isinstance``, ``issubclass`` and patterns of ``match`` ask for."""
+    """Yield the kinds that ``isinstance``, ``issubclass``, patterns of ``match`` and flags ask for."""
     for node in ast.walk(tree):
         if isinstance(node, ast.MatchClass):
             yield last(node.cls)
+        elif isinstance(node, ast.Attribute) and node.attr in FLAGS:
+            yield FLAGS[node.attr]
         elif isinstance(node, ast.Call) and last(node.func) in ("isinstance", "issubclass"):
             yield from (last(n) for n in ast.walk(node.args[1]) if isinstance(n, ast.expr))
 
@@ -63,11 +68,21 @@ def compared(tree: ast.Module) -> Iterator[tuple[list[ast.expr], list[ast.cmpop]
 
 
 def clusters_kinds(tree: ast.Module) -> Iterator[int]:
-    """Yield lines that compare a cluster's ``kind``, or ``cluster_kind``, with a literal or several."""
+    """Yield lines that compare a cluster's ``kind``, or ``cluster_kind``, with a literal or several.
+
+    A ``match`` compares with the literals of its cases.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Match) and last(node.subject) in ("kind", "cluster_kind"):
+            values = [
+                v.value for c in node.cases for v in ast.walk(c.pattern) if isinstance(v, ast.MatchValue)
+            ]
+            if {v.value for v in values if isinstance(v, ast.Constant)} & CLUSTER_KINDS:
+                yield node.lineno
     for sides, _, line in compared(tree):
         literals = {c.value for side in sides for c in ast.walk(side) if isinstance(c, ast.Constant)}
         named = {last(n) for side in sides for n in ast.walk(side) if isinstance(n, ast.expr)}
-        if literals & {"local", "remote", "running", "simulator", "cluster_kind"} and (
+        if literals & {*CLUSTER_KINDS, "cluster_kind"} and (
             named & {"kind", "cluster_kind"} or "cluster_kind" in literals
         ):
             yield line
@@ -100,14 +115,16 @@ def test_what_an_experiment_may_lack_is_asked_for_once() -> None:
 
 
 def test_the_questions_are_seen_at_all() -> None:
-    """What was asked before: the tests find each of the three."""
+    """What was asked before, and how it could be asked: the tests find each."""
     was = ast.parse(
         "a = isinstance(x.topology, JarTopology)\n"
         "b = experiment.cluster.kind == 'remote'\n"
         "c = experiment.workload is None\n"
         "d = run.environment.get('cluster_kind') in ('local', 'remote')\n"
         "match t:\n    case harness.Topology():\n        pass\n"
+        "match x.kind:\n    case 'local' | 'remote':\n        pass\n"
     )
     assert set(asked_by_class(was)) == {"JarTopology", "Topology"}
-    assert list(clusters_kinds(was)) == [2, 4]
+    assert sorted(clusters_kinds(was)) == [2, 4, 8]
+    assert set(asked_by_class(ast.parse("if topology.of_a_jar: pass"))) == {"JarTopology"}
     assert list(missing(was)) == ["workload"]

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from harness.protocols import Verdict, VerdictWritten
     from harness.runs import Run
     from harness.schemas.environment import Environment
-    from harness.topologies.jar import JarTopology
 
 CHECKED = "STORM_HARNESS_CHECKED"
 """Environment variable: the experiment and the machine were checked before the sandbox was entered."""
@@ -256,16 +255,11 @@ def check(experiment: str, overrides: tuple[str, ...], as_json: bool) -> None:
     from harness.app.clusters import access, as_found
     from harness.experiments.loading import expand_steps, load
     from harness.machine import servers
-    from harness.topologies.drawing import draw
 
     loaded = as_found(load(experiment, overrides))
-    if loaded.topology.of_a_jar:
+    if not loaded.topology.known:
         loaded = _captured(loaded, servers.install(progress=err.print), show=False)
-    topology = loaded.topology
-    if topology.of_a_jar:
-        _show_topology(topology)
-    else:
-        click.echo("\n".join(draw(topology.query_plan())))
+    click.echo("\n".join(loaded.topology.described()))
     warnings = _show_findings(loaded)
     where = access(loaded).use() if loaded.cluster.measured else ""
     steps = expand_steps(loaded)
@@ -386,35 +380,6 @@ def _captured(experiment: Experiment, homes: ServerHomes, show: bool = True) -> 
     if show and known is not experiment:
         _show_findings(known)
     return known
-
-
-def _show_topology(topology: JarTopology) -> None:
-    """Show a jar's topology as it was captured."""
-    from harness.storm.capturing import CAPTURED_AS
-    from harness.topologies.jar import NAME
-    from harness.topologies.roles import traits
-
-    found = topology.captured
-    assert found is not None  # it was captured before it is shown
-    name = found.topology.replace(CAPTURED_AS, NAME)
-    click.echo(f"{topology.main} submits {name!r}")
-    table = Table(box=None, pad_edge=False)
-    for column in ("component", "kind", "executors", "tasks", "instrumented"):
-        table.add_column(column, justify="right" if column in ("executors", "tasks") else "left")
-    for c in found.plan.components:
-        kind = "spout" if traits(c.role).spout else "bolt"
-        if c.window:
-            unit = "ms" if c.window.kind == "time" else "tuples"
-            kind += f", window of {c.window.length} {unit} every {c.window.slide}"
-        reason = found.unwrapped.get(c.name)
-        asked = str(found.executors[c.name])
-        table.add_row(c.name, kind, asked, str(c.tasks), f"no: it {reason}" if reason else "yes")
-    Console(width=max(100, err.width)).print(table)
-    if topology.others:
-        click.echo("Storm adds " + ", ".join(f"{count} {name}" for name, count in topology.others.items()))
-    for s in found.plan.streams:
-        named = "" if s.stream == "default" else f", stream {s.stream}"
-        click.echo(f"  {s.source} -> {s.target}: {s.grouping}{named}")
 
 
 def _predict(run_: Run, models: tuple[str, ...]) -> int:

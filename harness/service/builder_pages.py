@@ -119,8 +119,8 @@ def _parts(text: str, problem: str = "") -> dict[str, object]:
     try:
         experiment = building.checked(text)
         notes = building.warnings(experiment)
-        if not experiment.topology.of_a_jar:
-            drawing = query_plan_drawing.draw(experiment.topology.own().query_plan(), link="#component-")
+        if experiment.topology.known:
+            drawing = query_plan_drawing.draw(experiment.topology.query_plan(), link="#component-")
         elif not problem:
             problem = "the graph of a jar is in the jar: it is known when it was run"
     except (UsageError, ValueError) as error:

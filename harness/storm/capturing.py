@@ -16,11 +16,9 @@ from harness.machine.servers import ServerHomes
 from harness.plans import Component, QueryPlan, Stream, Window
 from harness.storm.submission import MainOfAJar, MetricsAddress, submit_settings
 from harness.storm.submitter import SubmitterAnswer, SubmitterComponent, submit
-from harness.topologies.jar import Captured, JarTopology
+from harness.topologies.jar import CAPTURED_AS, Captured, JarTopology
 from harness.topologies.test_topology import Topology
 
-CAPTURED_AS = "captured-topology"
-"""Stands for ``{name}`` in arguments while a topology is captured."""
 NOBODY = "127.0.0.1:9"
 """Stands for ``{bootstrap}`` then: nothing listens there."""
 CHECKPOINTS = "$checkpoint"

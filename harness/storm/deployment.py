@@ -22,7 +22,7 @@ from harness.plans import (
     Relief,
     TopologyConfiguration,
 )
-from harness.storm.capturing import CAPTURED_AS, captured
+from harness.storm.capturing import captured
 from harness.storm.deployed_nodes import COMMIT_WAIT_S, NodesOfDeployment
 from harness.storm.nimbus import Nimbus
 from harness.storm.pinning import Pinning
@@ -38,7 +38,7 @@ from harness.storm.submission import (
 )
 from harness.storm.submitter import SubmitterAnswer, submit
 from harness.storm.topology_state import Rebalance, TopologyState, WorkerStarts, physical_plan
-from harness.topologies.jar import JarTopology
+from harness.topologies.jar import CAPTURED_AS, JarTopology
 from harness.topologies.test_topology import Topology
 
 METRICS_CONSUMER = f"{METRICS_CONSUMER_PREFIX}_harness.storm.instrument.LineProtocolConsumer"

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, NoReturn, Self
+from typing import Annotated, Literal, NoReturn, Self
 
 from pydantic import Field, model_validator
 
@@ -20,6 +20,7 @@ from harness.topologies.batching import require_batched
 from harness.topologies.bounds import Count, StormValue
 from harness.topologies.helping import require_helped
 from harness.topologies.rewriting import RewritableTopology
+from harness.topologies.roles import traits
 from harness.topologies.traffic import OwnTraffic, TopicTraffic
 
 ACKERS = "topology.acker.executors"
@@ -46,6 +47,8 @@ MANAGED = {
 """Storm settings that have a key of their own, or none."""
 NAME = "{name}"
 """Stands in ``args`` for a name that no other run has."""
+CAPTURED_AS = "captured-topology"
+"""Stands for ``{name}`` in arguments while a topology is captured."""
 ENTRANCE = "input"
 BOOTSTRAP, INPUT_TOPIC, OUTPUT_TOPIC = "{bootstrap}", "{input_topic}", "{output_topic}"
 """Stand in ``args`` for the run's Kafka and the two topics that the harness makes there."""
@@ -157,9 +160,6 @@ class JarTopology(RewritableTopology):
         Storm settings that take the place of the topology's own.
     """
 
-    of_a_jar: ClassVar[Literal[True]] = True
-    """True if a jar brings it: its main has to be run to know its parts."""
-
     jar: Path
     main: Annotated[str, Field(pattern=r"^[\w$]+(\.[\w$]+)*$")]
     args: tuple[str, ...] = ()
@@ -250,6 +250,28 @@ class JarTopology(RewritableTopology):
         if self.captured is None:
             raise ValueError(f"{self.jar}: what its main submits was not captured")
         return self.captured.plan
+
+    def described(self) -> list[str]:
+        """Return lines for a reader: what its main submits, once it was captured."""
+        plan, asked = self.query_plan(), self.executors({})
+        rows = [("component", "kind", "executors", "tasks", "instrumented")]
+        for c in plan.components:
+            kind = "spout" if traits(c.role).spout else "bolt"
+            if c.window:
+                unit = "ms" if c.window.kind == "time" else "tuples"
+                kind += f", window of {c.window.length} {unit} every {c.window.slide}"
+            reason = self.unwrapped.get(c.name)
+            told = f"no: it {reason}" if reason else "yes"
+            rows.append((c.name, kind, str(asked[c.name]), str(c.tasks), told))
+        name, kinds, *_ = (max(map(len, column)) for column in zip(*rows, strict=True))
+        lines = [f"{self.main} submits {self.name.replace(CAPTURED_AS, NAME)!r}"]
+        lines += [f"{r[0]:<{name}}  {r[1]:<{kinds}}  {r[2]:>9}  {r[3]:>5}  {r[4]}" for r in rows]
+        if self.others:
+            lines.append("Storm adds " + ", ".join(f"{count} {of}" for of, count in self.others.items()))
+        for s in plan.streams:
+            named = "" if s.stream == "default" else f", stream {s.stream}"
+            lines.append(f"  {s.source} -> {s.target}: {s.grouping}{named}")
+        return lines
 
     def executors(self, asked: int | Mapping[str, int]) -> dict[str, int]:
         """Return the executors of every component: as asked, or else as the jar has them."""

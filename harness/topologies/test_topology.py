@@ -13,6 +13,7 @@ from harness.topologies import TOPOLOGIES
 from harness.topologies.batching import require_batched
 from harness.topologies.bounds import Count, Counts, Milliseconds, StormValue
 from harness.topologies.component_settings import Multiplier, Routing, ServiceTime
+from harness.topologies.drawing import draw
 from harness.topologies.graph import TestTopology
 from harness.topologies.helping import require_helped
 from harness.topologies.jar import MAIN_HEAP_MB, MAIN_PATIENCE_S, MAX_TASKS, added_by_settings
@@ -161,8 +162,6 @@ class Topology(RewritableTopology):
         Any Storm setting that has no key of its own.
     """
 
-    of_a_jar: ClassVar[Literal[False]] = False
-    """True if a jar brings it: its main has to be run to know its parts."""
     main_heap_mb: ClassVar[int] = MAIN_HEAP_MB
     main_patience_s: ClassVar[int] = MAIN_PATIENCE_S
 
@@ -200,6 +199,10 @@ class Topology(RewritableTopology):
     def known(self) -> bool:
         """True always: the components of the harness's own topologies are known."""
         return True
+
+    def described(self) -> list[str]:
+        """Return lines for a reader: the drawing of its query plan."""
+        return draw(self.query_plan())
 
     @property
     def unwrapped(self) -> Mapping[str, str]:

@@ -25,7 +25,7 @@ from harness.machine.servers import ServerHomes
 from harness.models import MODELS
 from harness.runs import Run
 from harness.storm import capturing
-from harness.topologies.jar import JarTopology
+from harness.topologies.jar import CAPTURED_AS, JarTopology
 
 pytestmark = pytest.mark.system
 
@@ -80,7 +80,7 @@ def test_what_main_submits_is_captured_without_a_cluster(jar: Path, server_homes
         ("numbers", "twice", "shuffle"),
         ("twice", "sum", "fields"),
     }
-    assert topology.captured.topology == capturing.CAPTURED_AS
+    assert topology.captured.topology == CAPTURED_AS
     assert topology.captured.settings["topology.max.spout.pending"] == 1000
     assert topology.captured.unwrapped == {}
 
@@ -115,9 +115,7 @@ def test_every_mistake_has_its_line(jar: Path, server_homes: ServerHomes, tmp_pa
     assert said["main"].endswith("class Foreign$Sum has no public static void main(String[])")
     assert said["failing"].endswith("main failed: java.lang.IllegalStateException: no numbers today")
     assert said["never"].endswith("main submitted no topology; it said: nothing to do today")
-    assert said["twice"].endswith(
-        f"main submits more than one topology: {capturing.CAPTURED_AS} and {capturing.CAPTURED_AS}-2"
-    )
+    assert said["twice"].endswith(f"main submits more than one topology: {CAPTURED_AS} and {CAPTURED_AS}-2")
     assert "there is no component 'sums'; there are numbers, sum, twice" in said["tasks"]
     assert "4 executors of sum are more than its 3 tasks" in said["many"]
     assert said["batched"].endswith("there is no component sums; the topology has numbers, sum, twice")
