@@ -16,7 +16,7 @@ HARNESS = Path(__file__).resolve().parent.parent / "harness"
 MOST_ARGUMENTS = 7
 INDICES = {"i", "j", "k"}
 """Names of one letter that a loop may count by."""
-WALKS = HARNESS / "models" / "solver" / "indices.py"
+WALKS = [HARNESS / "models" / room / "indices.py" for room in ("simulator", "solver")]
 
 
 def parsed(path: Path) -> ast.Module:
@@ -116,18 +116,20 @@ def test_the_rule_on_names_finds_what_it_is_for(source: str, found: set[str]) ->
     assert one_letter_names(function) == found
 
 
-def firsts(call: ast.Call) -> int:
-    """Count the ``first_*`` fields and arrays that a call's arguments name."""
-    names = [
-        node.attr if isinstance(node, ast.Attribute) else node.id
-        for argument in call.args
-        for node in ast.walk(argument)
-        if isinstance(node, ast.Attribute | ast.Name)
-    ]
-    return sum(name.startswith("first_") for name in names)
+def from_place_to_place(call: ast.Call) -> bool:
+    """Say whether both ends of a range are read from records or arrays that say where things begin."""
+    return len(call.args) > 1 and all(
+        any(
+            isinstance(node, ast.Subscript)
+            or (isinstance(node, ast.Attribute) and node.attr.startswith("first_"))
+            for node in ast.walk(end)
+        )
+        for end in call.args[:2]
+    )
 
 
-def test_a_thing_s_own_things_are_walked_over_by_the_helpers_alone() -> None:
+@pytest.mark.parametrize("helpers", WALKS, ids=lambda p: p.parent.name)
+def test_a_thing_s_own_things_are_walked_over_by_the_helpers_alone(helpers: Path) -> None:
     walks = {
         path: [
             node.lineno
@@ -135,9 +137,9 @@ def test_a_thing_s_own_things_are_walked_over_by_the_helpers_alone() -> None:
             if isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)
             and node.func.id == "range"
-            and firsts(node) > 1
+            and from_place_to_place(node)
         ]
-        for path in sorted(WALKS.parent.glob("*.py"))
+        for path in sorted(helpers.parent.glob("*.py"))
     }
-    assert walks.pop(WALKS)
+    assert walks.pop(helpers)
     assert {path.name: lines for path, lines in walks.items() if lines} == {}

@@ -8,7 +8,7 @@ from harness.models import compiling
 from harness.models.compiling import P, R
 
 MODULES = (
-    *("compiled", "draws", "events", "heap", "helping", "kinds", "lineage"),
+    *("compiled", "draws", "events", "heap", "helping", "indices", "kinds", "lineage"),
     *("relieving", "sending", "serving", "windowing"),
 )
 """Modules with compiled functions, and the records that these work on; a test compares."""

@@ -21,6 +21,7 @@ from harness.models.simulator.compiled import compiled_bare, inlined
 from harness.models.simulator.draws import uniform
 from harness.models.simulator.heap import pop, push
 from harness.models.simulator.helping import next_help, whole
+from harness.models.simulator.indices import later_threads_of
 from harness.models.simulator.kinds import (
     ACK_ARRIVES,
     AFTER_CPU,
@@ -365,9 +366,8 @@ def advance(world: World, host: int, time: float) -> None:
 @inlined
 def first_done(world: World, host: int) -> int:
     """Return the thread that will be done first."""
-    machine = world.hosts[host]
-    best = machine["first"]
-    for at in range(machine["first"] + 1, machine["first"] + machine["threads"]):
+    best = world.hosts[host]["first"]
+    for at in later_threads_of(world, host):
         if world.threads[at]["end"] < world.threads[best]["end"]:
             best = at
     return int(best)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.models.simulator.compiled import compiled, inner
+from harness.models.simulator.indices import links_of
 from harness.models.simulator.kinds import NONE, Counters, Indices, Records, World
 
 
@@ -83,7 +84,7 @@ def _chains(visits: Records, firings: Records) -> tuple[Counters, Indices, Count
                 following[at] = NONE
                 at += 1
             else:
-                for link in range(first[above], first[above + 1]):
+                for link in links_of(first, above):
                     visit[at] = member
                     following[at] = link
                     at += 1
@@ -116,7 +117,7 @@ def _size(
             rows += 1
             steps += _length(visits, chain_visit, chain_next, sink, NONE)
         else:
-            for link in range(chain_first[window], chain_first[window + 1]):
+            for link in links_of(chain_first, window):
                 rows += 1
                 steps += _length(visits, chain_visit, chain_next, sink, link)
     return rows, steps

@@ -16,6 +16,7 @@ import math
 from harness.models.simulator.compiled import apart, inlined
 from harness.models.simulator.draws import draw
 from harness.models.simulator.heap import push
+from harness.models.simulator.indices import executors_of
 from harness.models.simulator.kinds import (
     ACK_ARRIVES,
     ALIVE,
@@ -98,9 +99,8 @@ def happened(world: World, worker: int, watched: int, times: int, time: float) -
 def fill(world: World, worker: int, watched: int, time: float) -> int:
     """Look at a worker's queues of a component; return how many tasks' have just come to their high mark."""
     of = world.watched[watched]
-    component = world.components[of["component"]]
     times = 0
-    for executor in range(component["first_executor"], component["first_executor"] + component["executors"]):
+    for executor in executors_of(world, of["component"]):
         own = world.executors[executor]
         if own["worker"] != worker:
             continue
@@ -116,8 +116,7 @@ def fill(world: World, worker: int, watched: int, time: float) -> int:
 @apart
 def any_queue(world: World, worker: int, watched: int, over: int) -> bool:
     """Return whether a queue of a component in a worker is over its mark, or (0) is not."""
-    component = world.components[world.watched[watched]["component"]]
-    for executor in range(component["first_executor"], component["first_executor"] + component["executors"]):
+    for executor in executors_of(world, world.watched[watched]["component"]):
         own = world.executors[executor]
         if own["worker"] == worker and own["over"] == over:
             return True
@@ -208,9 +207,7 @@ def tell(world: World, worker: int, time: float) -> None:
         care["said_reached"] = care["reached"]
         own["number"] += 1
         for to in range(world.watched.size):
-            component = world.components[world.watched[to]["component"]]
-            first = component["first_executor"]
-            for target in range(first, first + component["executors"]):
+            for target in executors_of(world, world.watched[to]["component"]):
                 if world.executors[target]["worker"] != worker:
                     send_signal(world, worker, watched, target, time)
     if again:

@@ -14,6 +14,7 @@ from harness.models.simulator.compiled import apart, inlined, inner
 from harness.models.simulator.draws import draw
 from harness.models.simulator.heap import push
 from harness.models.simulator.helping import helps, keep
+from harness.models.simulator.indices import anchors_of, streams_of
 from harness.models.simulator.kinds import (
     ACK_ARRIVES,
     ACKER,
@@ -197,7 +198,7 @@ def count_open(world: World, root: int, change: int) -> None:
     if root >= 0:
         world.roots[root]["open"] += change
     else:
-        for i in range(world.firings[~root]["anchors"], world.firings[~root]["end"]):
+        for i in anchors_of(world, ~root):
             world.roots[world.anchors[i]]["open"] += change
 
 
@@ -321,7 +322,7 @@ def emit(world: World, sender: Emitter, fan: int, fans: int, parent: int, root: 
         made = world.fans[output]
         number = int(draw(world.tables, world.cells, made["table"], world.draws, sender.draws))
         for ordinal in range(1, number + 1):
-            for stream in range(made["stream"], made["stream"] + made["streams"]):
+            for stream in streams_of(world, output):
                 to = world.streams[stream]
                 if to["help"] != NONE and keeps(world, sender.executor, stream, parent, root, ordinal, time):
                     continue

@@ -7,6 +7,7 @@ import math
 from harness.models.simulator.compiled import inlined
 from harness.models.simulator.draws import draw
 from harness.models.simulator.heap import push
+from harness.models.simulator.indices import tasks_of
 from harness.models.simulator.kinds import (
     BOLT,
     COUNT_WINDOW,
@@ -208,7 +209,7 @@ def seek(world: World, executor: int) -> float:
         if own["look"] == 0:
             own["emitted"] = 0
             due = INF
-            for task in range(own["first_task"], own["first_task"] + own["tasks"]):
+            for task in tasks_of(world, executor):
                 owner = world.tasks[task]
                 if owner["next"] < owner["end"]:
                     due = min(due, world.roots[owner["next"]]["due"])
