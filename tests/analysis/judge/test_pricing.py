@@ -103,6 +103,11 @@ def test_an_unknown_mechanism_is_named() -> None:
 
 
 def test_with_everything_on_a_prediction_is_the_same_bit_for_bit() -> None:
+    """Today's without any switch, beside today's with none off.
+
+    That predictions are those of before is held by ``reports/baseline.json``: of all archived runs in
+    ``tests/regression/test_replay.py``, of one in ``test_scoring.py``.
+    """
     run = Run(RUNS / "loaded-cpu" / "20261123T200134Z")
     prepared = prepared_of(run, 0)
     assert answered(replace(prepared, without=frozenset()), run, 1) == answered(prepared, run, 1)
