@@ -16,9 +16,11 @@ ALLOWED = {
     *("harness.errors", "harness.plans", "harness.protocols", "harness.schemas"),
 }
 REGISTRY = {"harness.machine.plug_ins", "inspect"}  # the package itself finds models by name
-COMPILER = {"ast", "contextlib", "hashlib", "importlib", "numba", "numba.core.caching", "os", "pathlib"}
+COMPILER = {"ast", "contextlib", "hashlib", "importlib.resources", "os", "pathlib"}
+COMPILER |= {"numba", "numba.core.caching"}
 """Keeps compiled code on disk, named after the package's code."""
-RESOURCES = {"json", "importlib"}  # calibration factors are part of the package, in a file of their own
+RESOURCES = {"json", "importlib.resources"}
+"""The one file that a model reads: its calibration (``calibration.json``), which is part of the package."""
 
 SEEDED = ("np.random.SeedSequence(", "np.random.default_rng(")
 SPECIAL = {"__init__": REGISTRY, "uncertainty": RESOURCES, "compiling": COMPILER}
@@ -32,7 +34,8 @@ def test_imports_and_draws(path: Path) -> None:
             names = [a.name for a in node.names]
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0
-            names = [node.module or ""]
+            module = node.module or ""
+            names = [f"importlib.{a.name}" for a in node.names] if module == "importlib" else [module]
         for name in names:
             own = name.startswith("harness.models")
             special = SPECIAL.get(path.stem, set())
