@@ -34,8 +34,11 @@ BLOCK = re.compile(r"`([\w/.-]+\.\w+)`[^`]*?\n\n```(python|java|yaml|diff)\n(.*?
 def carry_out(page: str, folder: Path) -> list[str]:
     """Do what a page says to a copy of the code in a folder; return the files that it made or changed."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    for name in ("harness", "configs", JAVA):
+    for name in ("harness", "configs", "scripts", JAVA):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "jars"))
+    for name in ("docs/architecture.md", "tests/test_architecture.py"):
+        (folder / name).parent.mkdir()
+        shutil.copy(ROOT / name, folder / name)
     touched = []
     for name, kind, block in BLOCK.findall(text):
         file = folder / name
@@ -86,6 +89,20 @@ def test_every_page_is_short_its_changes_fit_and_its_words_pass_the_lint(page: s
     for text in (t for path in made if path.suffix == ".py" for t in lint["docstrings"](path)):
         assert [*lint["faults"](text)] == []
         assert not lint["FIRST_WORDS"].match(text), text
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_that_adds_a_module_says_how_the_architecture_names_it(page: str, tmp_path: Path) -> None:
+    added = [
+        name.removeprefix("harness/")
+        for name in carry_out(page, tmp_path)
+        if name.startswith("harness/") and not (ROOT / name).exists()
+    ]
+    assert ("`make docs`" in (ROOT / "docs" / page).read_text(encoding="utf-8")) == bool(added)
+    subprocess.run([sys.executable, "scripts/module_index.py"], cwd=tmp_path, check=True)
+    before, after = ((folder / "docs" / "architecture.md").read_text("utf-8") for folder in (ROOT, tmp_path))
+    new = set(after.splitlines()) - set(before.splitlines())
+    assert {line.partition("`: ")[0] for line in new} == {f"- `{name}" for name in added}
 
 
 def test_the_pages_are_of_all_that_the_house_is_added_to() -> None:
