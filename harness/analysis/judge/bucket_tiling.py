@@ -3,6 +3,11 @@
 A bucket's time is its end, and a bucket begins at the end of the one before it: rates are counts over those
 times. The time of a bucket that is missing is thus charged to the next one. A bucket that came twice, or was
 squeezed by a clock that was set back, counts its tuples in no time at all. No single row shows either.
+
+Storm asks a task for its bucket by a tick in the task's queue. In a saturated step a bolt's queue grows, and
+each tick waits longer than the one before it. A bolt that gets twice as much as it serves has buckets twice
+as long. So a bolt's buckets are held to their own usual length there, and a missing one still doubles it. A
+spout's tick does not wait.
 """
 
 from __future__ import annotations
@@ -43,7 +48,9 @@ the archived steps is 0.67."""
 Times = npt.NDArray[np.int64]
 
 
-def untiled(metrics: pa.Table, interval: Interval, plan: PhysicalPlan, bucket_s: float) -> tuple[str, ...]:
+def untiled(
+    metrics: pa.Table, interval: Interval, plan: PhysicalPlan, bucket_s: float, *, saturated: bool
+) -> tuple[str, ...]:
     """Say of which tasks buckets are missing, doubled or squeezed, one line a task.
 
     Parameters
@@ -56,6 +63,8 @@ def untiled(metrics: pa.Table, interval: Interval, plan: PhysicalPlan, bucket_s:
         Names the tasks' components.
     bucket_s : float
         The length of a bucket as asked.
+    saturated : bool
+        Whether the step's backlog grew: then bolts' buckets are longer than asked.
 
     Returns
     -------
@@ -63,10 +72,12 @@ def untiled(metrics: pa.Table, interval: Interval, plan: PhysicalPlan, bucket_s:
         Empty where every series of every task tiles the interval.
     """
     labels = {task: f"{e.component}:{task}" for task, e in plan.by_task.items()}
+    spouts = set(plan.query_plan.spouts)
+    bolts = {task for task, e in plan.by_task.items() if e.component not in spouts}
     found: dict[str, str] = {}
     for series, ends in _series(metrics):
-        if reason := _fault(ends, interval, bucket_s):
-            task = int(series["task"])
+        task = int(series["task"])
+        if reason := _fault(ends, interval, bucket_s, queued=saturated and task in bolts):
             found.setdefault(labels.get(task, f"task {task}"), f"{series['measurement']}: {reason}")
     return tuple(f"{task}: {reason}" for task, reason in found.items())
 
@@ -83,8 +94,11 @@ def _series(metrics: pa.Table) -> Iterator[tuple[Mapping[str, str | int], pd.Dat
         yield dict(zip(named, key, strict=True)), ends
 
 
-def _fault(ends: pd.DataFrame, interval: Interval, bucket_s: float) -> str:
-    """Say what is wrong with one series' buckets; empty when they tile the interval."""
+def _fault(ends: pd.DataFrame, interval: Interval, bucket_s: float, *, queued: bool) -> str:
+    """Say what is wrong with one series' buckets; empty when they tile the interval.
+
+    The ticks of a series that is ``queued`` wait in a queue that grows.
+    """
     start_ms, end_ms = interval.start_epoch_ms, interval.end_epoch_ms
     times: Times = ends["bucket_end_ms"].to_numpy()
     inside = (times > start_ms) & (times <= end_ms)
@@ -97,10 +111,11 @@ def _fault(ends: pd.DataFrame, interval: Interval, bucket_s: float) -> str:
     )
     at = np.unique(np.concatenate([[edges[0]], times[inside], [edges[1]]]))
     bucket_ms = bucket_s * 1000
+    usual_ms = max(bucket_ms, float(np.median(np.diff(at)))) if queued else bucket_ms
     for since, until in pairwise(at):
-        if until - since > MOST_GAP * bucket_ms and not _made_up(since, times[times >= until], bucket_ms):
+        if until - since > MOST_GAP * usual_ms and not _made_up(since, times[times >= until], usual_ms):
             return (
-                f"no bucket of {bucket_s:g} s for {(until - since) / 1000:.1f} s,"
+                f"no bucket of {usual_ms / 1000:.3g} s for {(until - since) / 1000:.1f} s,"
                 f" from {(since - start_ms) / 1000:.1f} s of the interval on"
             )
     covered = times[inside] if not before.size else np.concatenate([before[-1:], times[inside]])

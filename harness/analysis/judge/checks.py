@@ -391,7 +391,7 @@ def _metrics(step: StepRecord, samples: Samples) -> Outcome:
         return ("unknown", "no metrics, and no word on why") if found is None else ("valid", found.detail)
     if silent := [f"{step.plan.start.by_task[t].component}:{t}" for t in samples.silent_tasks]:
         return "invalid", f"no metrics in the interval from {', '.join(silent[:5])}"
-    if samples.untiled and not step.quality.saturated:  # there a tick waits in the queue, as tuples do
+    if samples.untiled:
         more = f", and of {rest} more tasks" if (rest := len(samples.untiled) - MOST_NAMED) > 0 else ""
         return "invalid", f"buckets do not tile the interval: {'; '.join(samples.untiled[:MOST_NAMED])}{more}"
     return ("unknown", "whether any was lost is not recorded") if found is None else ("valid", "")

@@ -134,7 +134,13 @@ def evidence(record: StepRecord) -> tuple[tuple[str, ...], Agreement]:
 def _untiled(record: StepRecord, metrics: pa.Table) -> tuple[str, ...]:
     if record.bucket_s is None:
         return ()
-    return bucket_tiling.untiled(metrics, record.interval, record.plan.start, record.bucket_s)
+    return bucket_tiling.untiled(
+        metrics,
+        record.interval,
+        record.plan.start,
+        record.bucket_s,
+        saturated=bool(record.quality.saturated),
+    )
 
 
 def samples(step: RawStep) -> Samples:

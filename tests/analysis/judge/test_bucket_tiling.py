@@ -30,8 +30,9 @@ def step() -> RawStep:
     return read_step(read_raw(ALL_IN_ONE).steps[1])
 
 
-def judged_of(step: RawStep, metrics: pa.Table) -> tuple[str, ...]:
-    return untiled(metrics, step.interval, step.record.plan.start, BUCKET_MS / 1000)
+def judged_of(step: RawStep, metrics: pa.Table, *, saturated: bool = False) -> tuple[str, ...]:
+    plan = step.record.plan.start
+    return untiled(metrics, step.interval, plan, BUCKET_MS / 1000, saturated=saturated)
 
 
 def task_of(step: RawStep, component: str) -> int:
@@ -58,13 +59,15 @@ def test_the_buckets_of_a_measured_step_tile_its_interval(step: RawStep) -> None
     assert judged_of(step, step.metrics) == step.untiled == ()
 
 
+@pytest.mark.parametrize("saturated", [False, True])
 @pytest.mark.parametrize("component", ["spout", "sender"])
 def test_one_bucket_of_one_task_is_missing(
-    step: RawStep, component: str, figure: Callable[[str], None]
+    step: RawStep, component: str, saturated: bool, figure: Callable[[str], None]
 ) -> None:
     task = task_of(step, component)
     gone = ends_of(step, task)[5]
-    (found,) = judged_of(step, step.metrics.filter(pc.invert(rows_of(step.metrics, task, [gone]))))
+    left = step.metrics.filter(pc.invert(rows_of(step.metrics, task, [gone])))
+    (found,) = judged_of(step, left, saturated=saturated)
     assert found.startswith(f"{component}:{task}: ")
     assert "no bucket of 2 s for 4.0 s" in found
     figure(found)
@@ -112,14 +115,15 @@ def test_the_lost_batches_of_one_worker_name_its_tasks(step: RawStep) -> None:
     assert found[0] in detail
 
 
-def test_a_bucket_that_came_twice(step: RawStep, figure: Callable[[str], None]) -> None:
+@pytest.mark.parametrize("saturated", [False, True])
+def test_a_bucket_that_came_twice(step: RawStep, saturated: bool, figure: Callable[[str], None]) -> None:
     task = task_of(step, "sender")
     twice = step.metrics.filter(rows_of(step.metrics, task, ends_of(step, task)[5:6]))
-    (found,) = judged_of(step, pa.concat_tables([step.metrics, twice]))
+    (found,) = judged_of(step, pa.concat_tables([step.metrics, twice]), saturated=saturated)
     assert found.endswith("1 buckets came twice")
     figure(found)
     later = with_ends(twice, twice["bucket_end_ms"].to_numpy() + 400)
-    (found,) = judged_of(step, pa.concat_tables([step.metrics, later]))
+    (found,) = judged_of(step, pa.concat_tables([step.metrics, later]), saturated=saturated)
     assert found.startswith(f"sender:{task}: ")
     assert " buckets of 2 s in " in found
 
@@ -148,17 +152,41 @@ def test_ticks_that_waited_in_the_queue_lose_nothing(step: RawStep, by_ms: dict[
     assert judged_of(step, moved(step, task_of(step, "sender"), by_ms)) == ()
 
 
-def test_a_saturated_step_s_ticks_wait_as_its_tuples_do(step: RawStep) -> None:
+def test_a_bolt_that_gets_twice_what_it_can_do_has_buckets_of_twice_the_length(step: RawStep) -> None:
+    """Its queue grows by as much as it serves, so each tick waits a bucket longer than the one before it."""
+    task = task_of(step, "sender")
+    ends = step.metrics["bucket_end_ms"].to_numpy().copy()
+    mine = step.metrics["task"].to_numpy() == task
+    since_ms = step.interval.start_epoch_ms
+    ends[mine] = np.where(ends[mine] > since_ms, 2 * ends[mine] - since_ms, ends[mine])
+    queued = with_ends(step.metrics, ends)
+    assert judged_of(step, queued, saturated=True) == ()
+    assert judged_of(step, queued)[0].startswith(f"sender:{task}: ")
+    inside = sorted(t for t in set(ends[mine].tolist()) if since_ms < t <= step.interval.end_epoch_ms)
+    lost = queued.filter(pc.invert(rows_of(queued, task, inside[3:4])))
+    (found,) = judged_of(step, lost, saturated=True)
+    assert "no bucket of 4 s for 8.0 s" in found
+
+
+def test_what_all_lost_in_a_saturated_step_is_named(step: RawStep, figure: Callable[[str], None]) -> None:
+    """8 s, as if the store had been away: no queue explains a gap that spouts have too."""
+    since_ms = step.interval.start_epoch_ms + 5 * BUCKET_MS
+    end = step.metrics["bucket_end_ms"]
+    lost = pc.and_(pc.greater(end, since_ms), pc.less_equal(end, since_ms + 8000))
+    found = judged_of(step, step.metrics.filter(pc.invert(lost)), saturated=True)
+    assert {int(line.split(":")[1]) for line in found} == set(step.inside["task"].to_pylist())
     record = replace(step.record, quality=step.record.quality.model_copy(update={"backlog": GROWING}))
     assert record.quality.saturated
-    samples = Samples(values=1, untiled=("sender:1: no bucket of 2 s for 4.0 s",))
-    assert checks.STEP_CHECKS["metrics"](step.record, samples)[0] == "invalid"
-    assert checks.STEP_CHECKS["metrics"](record, samples)[0] == "valid"
+    status, detail = checks.STEP_CHECKS["metrics"](record, Samples(values=1, untiled=found))
+    assert status == "invalid"
+    figure(f"8 s lost by all in a saturated step: {len(found)} tasks, such as {found[0]}")
+    assert found[0] in detail
 
 
+@pytest.mark.parametrize("saturated", [False, True])
 @pytest.mark.parametrize("moved_ms", [6000, -6000])
 def test_a_wall_clock_that_moves_in_the_interval(
-    step: RawStep, moved_ms: int, figure: Callable[[str], None]
+    step: RawStep, moved_ms: int, saturated: bool, figure: Callable[[str], None]
 ) -> None:
     """All tasks' buckets after it are moved; set back, they are squeezed to a millisecond each until the
     clock has caught up, as the wrappers do."""
@@ -172,7 +200,7 @@ def test_a_wall_clock_that_moves_in_the_interval(
         for i in range(1, len(moved)):
             moved[i] = max(moved[i], moved[i - 1] + 1)
         ends[mine] = moved[of]
-    found = judged_of(step, with_ends(step.metrics, ends))
+    found = judged_of(step, with_ends(step.metrics, ends), saturated=saturated)
     own = {c.name for c in step.record.plan.start.query_plan.components}
     named = {line.split(":")[0] for line in found}
     assert own <= named
