@@ -20,7 +20,7 @@ from harness.experiments.precision import MOST_MISSED_FACTOR, Look, look, look_t
 from harness.experiments.steady import Arrivals, Steadiness, burn_in, interval
 from harness.experiments.step_faults import StepFaults
 from harness.experiments.watching import View, Watched
-from harness.machine.readings import shares
+from harness.machine.readings import CpuTimes, shares
 from harness.runs import BurnInFound, CompleteLatency, FaultMade, Latency, Rejected
 
 LOOK_EVERY_S = 1.0
@@ -120,13 +120,14 @@ class MeasuredInterval:
 
 
 class _Ended(NamedTuple):
-    """End of an interval: its length, the mean as known then, and Storm's latencies and workers by then."""
+    """End of an interval: its length, the mean as known then, and what was read at that end."""
 
     length_s: float
     look: Look
     looks: int
     looks_planned: int
     reason: StopReason
+    cpu: CpuTimes
     complete_latency: Mapping[str, tuple[float, int]]
     workers: Mapping[str, WorkerSeen]
 
@@ -210,7 +211,7 @@ class Measurement:
             ended = self._interval(start_ns)
         finally:
             faults = self._faults.end()
-        cpu = shares(cpu_before, self._machine.cpu_times())
+        cpu = shares(cpu_before, ended.cpu)
         end_ns = start_ns + round(ended.length_s * 1e9)
         offset_end_ns, came_up = self._machine.clock_offset_ns(), self._machine.came_up(start_ns, end_ns)
         self._await_reports(ended.workers)
@@ -294,6 +295,7 @@ class Measurement:
         for number, length_s in enumerate(planned, start=1):
             most_s = planned[-1] + settle_s
             self._measure_until(start_ns, length_s, most_s)
+            cpu = self._machine.cpu_times()  # what comes after, to settle, is not the interval's
             complete_latency, workers = self._deployment.complete_latency(), self._look_at_workers()
             self._measure_until(start_ns, length_s + settle_s, most_s)
             now = self._watched.view()
@@ -309,7 +311,7 @@ class Measurement:
             )
             if seen.enough or number == len(planned):
                 reason: StopReason = "precision" if seen.enough else "time-limit"
-                return _Ended(length_s, seen, number, len(planned), reason, complete_latency, workers)
+                return _Ended(length_s, seen, number, len(planned), reason, cpu, complete_latency, workers)
         raise AssertionError("look_times gives at least one time")
 
     def _measure_until(self, start_ns: int, until_s: float, most_s: float) -> None:

@@ -150,13 +150,20 @@ def test_the_time_of_day_is_compared_with_the_monotonic_clock_at_both_ends(
     assert says in found.detail
 
 
+@pytest.mark.parametrize("late_ms", [0.0, 11_000.0])
 def test_stolen_time_is_that_between_the_readings_at_both_ends(
-    monkeypatch: pytest.MonkeyPatch, figure: Callable[[str], None]
+    late_ms: float, monkeypatch: pytest.MonkeyPatch, figure: Callable[[str], None]
 ) -> None:
-    """Of 40 s of two cores in 20 s, 10 s were used and 8 s stolen: 25 % and 20 %."""
-    cpu = (CpuTimes(100.0, 1000.0, 50.0), CpuTimes(110.0, 1022.0, 58.0))
-    measured = measured_on(World(cpu=cpu), monkeypatch)
-    assert (measured.machine.busy_pct, measured.machine.steal_pct) == (25.0, 20.0)
+    """Of 40 s of two cores in 20 s, 20 s were used and 8 s stolen: 50 % and 20 %.
+
+    However long it takes until the last messages are known: nothing is stolen in that time.
+    """
+    start_s = (measured_on(World(late_ms=late_ms), monkeypatch).start_ns - 10**12) / 1e9
+    world = World(late_ms=late_ms)
+    world.stolen_s = (start_s, start_s + 8)
+    measured = measured_on(world, monkeypatch)
+    assert measured.machine is not None
+    assert (measured.machine.busy_pct, measured.machine.steal_pct) == (50.0, 20.0)
     assert not EXPERIMENT.measure.steal_pct.finding(measured.machine.steal_pct).ok
     said = machine_faults.shortcoming(measured.machine, EXPERIMENT.measure.steal_pct)
     assert said.startswith("stolen: 20.0 %")

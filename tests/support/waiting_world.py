@@ -21,14 +21,15 @@ class World:
     lag_s = 0.0
     latency = "ground-truth"
 
-    def __init__(self, moved_ms: float = 0.0, cpu: tuple[CpuTimes, ...] = ()) -> None:
+    def __init__(self, moved_ms: float = 0.0, late_ms: float = 0.0) -> None:
         self._now_ns = 10**12
         self._moved_ns = round(moved_ms * 1e6)
-        self._cpu = iter(cpu or (CpuTimes(0, 0, 0), CpuTimes(1, 1, 0)))
+        self._late_ms = late_ms
         self._asked = 0
         self.beside: list[int] = []
         self.view_s = 0.0
         self.silent_from_s = self.again_from_s = math.inf
+        self.stolen_s = (math.inf, math.inf)
 
     def monotonic_ns(self) -> int:
         return self._now_ns
@@ -44,7 +45,11 @@ class World:
         return EPOCH_NS + (self._moved_ns if self._asked > 1 else 0)
 
     def cpu_times(self) -> CpuTimes:
-        return next(self._cpu)
+        """Of two cores: one is used throughout, the other is taken away in ``stolen_s``."""
+        age_s = self._age_s()
+        since_s, until_s = self.stolen_s
+        steal_s = max(min(age_s, until_s) - since_s, 0.0)
+        return CpuTimes(age_s, age_s - steal_s, steal_s)
 
     def came_up(self, start_ns: int, end_ns: int) -> list[int]:
         assert end_ns - start_ns == 20 * 10**9
@@ -54,8 +59,11 @@ class World:
         del rows
         self.sleep(self.view_s)
         at = np.arange(10**12, self._now_ns, 10_000_000, dtype=np.int64)
-        latency = np.full(at.size, 5.0) + (at // 10_000_000) % 3
+        latency = np.full(at.size, 5.0 + self._late_ms) + (at // 10_000_000) % 3
         return View(at, at, latency, latency, np.ones(at.size), np.arange(at.size))
+
+    def _age_s(self) -> float:
+        return (self._now_ns - 10**12) / 1e9
 
     def ledger(self) -> dict[str, int]:
         return {}
@@ -71,7 +79,7 @@ class World:
 
     def workers(self) -> Mapping[str, WorkerSeen]:
         """One that reports every second, until it is silent; its successor is there some time later."""
-        age_s = (self._now_ns - 10**12) / 1e9
+        age_s = self._age_s()
         if age_s >= self.again_from_s:
             return {"node:1": WorkerSeen(int(self.again_from_s), int(age_s - self.again_from_s))}
         return {"node:1": WorkerSeen(0, int(min(age_s, self.silent_from_s)))}
