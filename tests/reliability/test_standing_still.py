@@ -26,6 +26,8 @@ STOPPED: dict[int, dict[str, object]] = {
 """A broker that is silent for longer than ``broker.session.timeout.ms`` is gone for its own controller: its
 clients would wait for longer than it stood still."""
 NEARLY = 0.05
+SHIFT_MOST_MS = 500.0
+"""How far two steps' longest latencies may be apart by chance: a twentieth of the standstill."""
 
 
 @pytest.fixture(scope="module")
@@ -81,8 +83,9 @@ def test_what_stood_still_shows_in_the_latest_message_and_the_last_hundredth(
 
 def test_a_receiver_that_stands_still_moves_no_latency(run: Run, figure: Callable[[str], None]) -> None:
     """Times are those of the sink: what nobody reads for ten seconds has left long ago."""
-    stood, found = stood_ms(run, RECEIVER), latencies_ms(run, RECEIVER)
-    said = f"{stood:.0f} ms: longest {found.max():.0f} ms, {latencies_ms(run, PLAIN).max():.0f} without"
+    stood, longest = stood_ms(run, RECEIVER), float(latencies_ms(run, RECEIVER).max())
+    plain = float(latencies_ms(run, PLAIN).max())
+    said = f"{stood:.0f} ms: longest {longest:.0f} ms, {plain:.0f} without"
     figure(said)
-    assert float(found.max()) < stood / 2, said
+    assert longest <= plain + SHIFT_MOST_MS, said
     assert run.quality(RECEIVER).receiver is not None
