@@ -36,9 +36,9 @@ from harness.errors import ClusterError
 from harness.experiments.assemble import assemble
 from harness.experiments.ledger import LedgerEvidence, settle
 from harness.experiments.measuring import MeasuredInterval
-from harness.experiments.records import on_schedule
+from harness.experiments.records import LATE_MOST_MS, on_schedule
 from harness.experiments.schedule import Constant, Due, Poisson, Trace
-from harness.workload.generator import LEAD_NS, Begin, Generator, Lateness, _due
+from harness.workload.generator import Generator, Lateness
 from harness.workload.load import KafkaLoad
 from harness.workload.receiver import Receiver
 from harness.workload.wire import Hop, Member, OwnWire, encode
@@ -276,22 +276,32 @@ def test_a_trace_that_ends_inside_an_interval_is_told(
     figure(found.detail.partition("; ")[0])
 
 
-def test_the_start_is_set_when_the_schedule_is_there(figure: Callable[[str], None]) -> None:
-    """A random schedule taken up late draws all of its past first: a start before that would be late."""
-    drawn_ns = []
+def test_no_second_has_more_than_its_schedule_however_long_that_takes_to_draw(
+    kafka_bootstrap: str, topic: str, figure: Callable[[str], None]
+) -> None:
+    """A random schedule taken up late draws all of its past first, here for a second at least.
 
-    class Slow(Constant):
-        def chunks(self, first: int = 0) -> Iterator[np.ndarray]:
-            for chunk in super().chunks(first):
-                drawn_ns.append(time.monotonic_ns())
-                yield chunk
-
-    for skip in (0, 50):
-        drawn_ns.clear()
-        _, due = _due(Begin(Slow(100.0), first_id=0, skip=skip))
-        first_ns = next(due)
-        assert first_ns >= max(drawn_ns) + LEAD_NS
-        figure(f"{(first_ns - max(drawn_ns)) / 1e6:.0f} ms later")
+    Were the start set before that, the messages of that time would come in one burst.
+    """
+    schedule, skip, drawn_s = Poisson(400.0, seed=7), 1_000_000, 0.0
+    while drawn_s < 1.0:
+        skip *= 2
+        begun_ns = time.monotonic_ns()
+        next(schedule.chunks(skip))
+        drawn_s = (time.monotonic_ns() - begun_ns) / 1e9
+    with Generator(kafka_bootstrap, {topic: 1}) as generator:
+        generator.start(schedule, first_id=0, skip=skip)
+        sent = send_at_least(generator, 2000)
+        first_ns = sent["scheduled_ns"][0].as_py()
+        second_ns, most_late_ns = 1_000_000_000, round(LATE_MOST_MS * 1e6)
+        at_ns = sent["sent_ns"].to_numpy()
+        for since_ns in range(first_ns, int(at_ns[-1]), second_ns):
+            count = int(((at_ns >= since_ns) & (at_ns < since_ns + second_ns)).sum())
+            due = generator.due(since_ns - most_late_ns, since_ns + second_ns).messages
+            assert count <= due, (since_ns - first_ns, count, due)
+    late = Lateness.of(sent)
+    assert late is not None
+    figure(f"drawn for {drawn_s:.1f} s: {late.messages} messages, the latest {late.max_ms:.0f} ms late")
 
 
 def test_identifiers_only_grow(kafka_bootstrap: str, topic: str) -> None:
