@@ -16,6 +16,8 @@ KIND = "harness-baseline"
 VERSION = 4
 TABLES = ("steps", "measured", "accuracy")
 """Keys of a night that are lists of mappings with the same keys: kept as tables, which take less room."""
+BY_CHANCE = ("within", "carriers", "grown_points", "spread_points")
+"""Columns that say how far something moves by chance."""
 MEND = "make it with: harness regress RUN... --update"
 
 
@@ -82,7 +84,10 @@ def refuse_invalid(runs: Iterable[tuple[str, str, str]]) -> None:
 
 
 def write(path: Path, nights: Sequence[RunScores]) -> None:
-    """Write a baseline whole; one line a statistic, so that a change can be read as a difference."""
+    """Write a baseline whole; one line a statistic, so that a change can be read as a difference.
+
+    Errors are kept to a hundredth of a percentage point, and how far anything moves by chance to four digits.
+    """
     write_atomically(path, dumps(nights))
 
 
@@ -98,12 +103,23 @@ def _night(night: RunScores) -> str:
     fields = []
     for key, value in night.model_dump(mode="json").items():
         if key in TABLES:
-            rows = ",\n  ".join(_json(list(item.values())) for item in value)
+            rows = ",\n  ".join(_json([_kept(*column) for column in item.items()]) for item in value)
             columns = _json(list(value[0]) if value else [])
             fields.append(f'"{key}":{{"columns":{columns},"rows":[\n  {rows}]}}')
         else:
             fields.append(f'"{key}":{_json(value)}')
     return "{" + ",\n ".join(fields) + "}"
+
+
+def _kept(column: str, value: object) -> object:
+    """Return a value with the digits that comparing needs."""
+    if isinstance(value, list):
+        return [_kept(column, each) for each in value]
+    if isinstance(value, float) and column == "errors_pct":
+        return round(value, 2)
+    if isinstance(value, float) and column in BY_CHANCE:
+        return float(f"{value:.4g}")
+    return value
 
 
 def _json(value: object) -> str:

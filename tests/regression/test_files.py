@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -22,10 +23,19 @@ from harness.regression.outcomes import Limits
 from harness.regression.regress import noisy, regress
 
 
-def test_a_baseline_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+def test_a_baseline_is_read_back_with_the_digits_that_comparing_needs(tmp_path: Path) -> None:
+    """Errors to a hundredth of a point, measured values and contents whole."""
     nights = (night("20260101T000000Z"), night("20260102T000000Z", slower=1.1))
     baseline.write(tmp_path / "b.json", nights)
-    assert baseline.read(tmp_path / "b.json") == nights
+    found = baseline.read(tmp_path / "b.json")
+    assert baseline.dumps(found) == (tmp_path / "b.json").read_text()
+    for kept, made in zip(found, nights, strict=True):
+        assert kept.steps == made.steps
+        assert [m.values for m in kept.measured] == [m.values for m in made.measured]
+        for old, new in zip(kept.accuracy, made.accuracy, strict=True):
+            moved = np.array(old.errors_pct, dtype=float) - np.array(new.errors_pct, dtype=float)
+            assert np.nanmax(np.abs(moved)) <= 0.005 + 1e-9
+    assert regress(found, nights).status == 0
     assert [p.name for p in tmp_path.iterdir()] == ["b.json"]
 
 
