@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -71,7 +72,6 @@ def regress(  # noqa: PLR0913 (an argument an option)
     from harness.regression import baseline, outputs
     from harness.regression.outcomes import Limits
     from harness.regression.regress import regress as compare
-    from harness.runs import Run
 
     for file in (junit, markdown, baseline_path):
         if file is not None and not file.resolve().parent.is_dir():
@@ -79,7 +79,7 @@ def regress(  # noqa: PLR0913 (an argument an option)
     if update and models:
         raise UsageError("--update needs all models", "leave --model out")
     if update:
-        baseline.refuse_invalid((path.parent.name, path.name, Run(path).verdict) for path in runs)
+        runs = _valid(runs)
     usual = () if update and not baseline_path.exists() else baseline.read(baseline_path)
     scored = rescore(
         runs,
@@ -107,6 +107,21 @@ def regress(  # noqa: PLR0913 (an argument an option)
         if file is not None:
             write_atomically(file, text(found))
     finish(as_json, {"findings": [o.line for o in found.worse], "tested": found.tested}, found.status)
+
+
+def _valid(runs: Iterable[Path]) -> tuple[Path, ...]:
+    """Return the runs that a baseline can be made of, and name the others; none is a mistake."""
+    from harness.regression import baseline
+    from harness.runs import Run
+
+    verdicts = {path: Run(path).verdict for path in runs}
+    for path, verdict in verdicts.items():
+        if verdict != "valid":
+            err.print(f"{path}: left out, its verdict is {verdict}", highlight=False)
+    valid = tuple(path for path, verdict in verdicts.items() if verdict == "valid")
+    if not valid:
+        baseline.refuse_invalid((path.parent.name, path.name, of) for path, of in verdicts.items())
+    return valid
 
 
 @click.command()

@@ -95,6 +95,19 @@ def test_a_damaged_run_is_named_and_nothing_is_written(
     assert (sorted(tmp_path.rglob("*")), kept.read_bytes()) == before
 
 
+def test_runs_that_are_not_valid_are_left_out_of_a_baseline_by_name(tmp_path: Path) -> None:
+    """Where no run is valid, that is a mistake."""
+    run = altered_runs.copy(ALL_IN_ONE, tmp_path)
+    kept = json.loads((run / "verdict.json").read_text())
+    (run / "verdict.json").write_text(json.dumps({**kept, "verdict": "invalid"}))
+    asked = ["regress", str(run), "--baseline", str(tmp_path / "b.json"), "--update"]
+    shown = CliRunner().invoke(main, asked)
+    assert shown.exit_code == 2, shown.output
+    for words in ("left out, its verdict is invalid", "a baseline is made of valid runs only"):
+        assert words in " ".join(shown.output.split())
+    assert not (tmp_path / "b.json").exists()
+
+
 def test_a_step_without_samples_leaves_the_others_and_is_called_invalid(
     night_before: RunScores, tmp_path: Path
 ) -> None:
