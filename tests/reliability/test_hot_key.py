@@ -14,6 +14,7 @@ from campaigns import carry_out
 from short_experiments import short_measure
 
 from harness.analysis.judge.checks import run_checks
+from harness.analysis.judge.raw_steps import untiled
 from harness.analysis.judge.samples import Samples
 from harness.analysis.spark.inputs import read_raw
 from harness.backends.local.cluster import LocalCluster
@@ -59,5 +60,6 @@ def test_its_generator_keeps_its_schedule_and_the_step_is_saturated(
     assert quality.generator.ok, quality.generator.detail
     assert quality.saturated
     record = read_raw(run.path)
-    found = run_checks(record, {s.index: Samples(values=100) for s in record.steps})
+    samples = {s.index: Samples(values=100, untiled=untiled(s)) for s in record.steps}
+    found = run_checks(record, samples)
     assert {check.status for check in found} == {"valid"}, found
