@@ -6,6 +6,8 @@ import java.util.concurrent.Executors;
 import org.apache.storm.Config;
 import org.apache.storm.StormSubmitter;
 import org.apache.storm.generated.StormTopology;
+import org.apache.storm.generated.SubmitOptions;
+import org.apache.storm.generated.TopologyInitialStatus;
 import org.apache.storm.task.OutputCollector;
 import org.apache.storm.task.TopologyContext;
 import org.apache.storm.topology.BasicOutputCollector;
@@ -17,7 +19,9 @@ import org.apache.storm.topology.base.BaseWindowedBolt;
 import org.apache.storm.tuple.Fields;
 import org.apache.storm.tuple.Tuple;
 import org.apache.storm.tuple.Values;
+import org.apache.storm.utils.NimbusClient;
 import org.apache.storm.utils.TupleUtils;
+import org.apache.storm.utils.Utils;
 import org.apache.storm.windowing.TupleWindow;
 
 /**
@@ -36,7 +40,7 @@ public final class SampleTopology {
 
     /**
      * @param args the topology's name, then anything to do besides: {@code twice}, {@code throw}, {@code exit},
-     *     {@code watch}; or {@code hang} to submit nothing and go on */
+     *     {@code watch}, {@code inactive}, {@code inactive-then-active}; or {@code hang} to submit nothing and go on */
     public static void main(String[] args) throws Exception {
         if (args.length == 0) {
             return;
@@ -54,11 +58,21 @@ public final class SampleTopology {
         conf.setNumAckers(1);
         conf.setMessageTimeoutSecs(600); // no message may time out, however busy the machine
         conf.put(Config.TOPOLOGY_FALL_BACK_ON_JAVA_SERIALIZATION, false);
-        StormSubmitter.submitTopology(args[0], conf, topology());
+        if (besides.startsWith("inactive")) {
+            StormSubmitter.submitTopology(
+                args[0], conf, topology(), new SubmitOptions(TopologyInitialStatus.INACTIVE));
+        } else {
+            StormSubmitter.submitTopology(args[0], conf, topology());
+        }
         switch (besides) {
             case "twice" -> StormSubmitter.submitTopology(args[0] + "-again", conf, topology());
             case "throw" -> throw new IllegalStateException("main is not happy\nat all");
             case "exit" -> System.exit(5);
+            case "inactive-then-active" -> {
+                try (NimbusClient nimbus = NimbusClient.Builder.withConf(Utils.readStormConfig()).build()) {
+                    nimbus.getClient().activate(args[0]);
+                }
+            }
             case "watch" -> Thread.sleep(Long.MAX_VALUE);
             default -> {
             }

@@ -16,6 +16,8 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** What the program does besides measuring, with a real Nimbus that has no workers to place anything on. */
 class SubmitTest {
@@ -51,6 +53,17 @@ class SubmitTest {
         assertEquals(1, conf.get("topology.workers"), "the submission's setting takes the topology's place");
         assertNull(conf.get("topology.metrics.consumer.register"));
         kill("plain");
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"inactive", "inactive-then-active"})
+    void aTopologySubmittedInactiveIsActive(String how) throws Exception {
+        Map<String, Object> settings = submission.settings(how, NOWHERE);
+        settings.put("args", List.of(how, how));
+        Exit exit = submission.submit(settings);
+        assertEquals(0, exit.status(), exit.toString());
+        assertEquals("ACTIVE", submission.cluster.getTopologyInfo(submission.id(how)).get_status());
+        kill(how);
     }
 
     @Test
