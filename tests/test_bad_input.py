@@ -83,8 +83,11 @@ def trying(kind: str) -> Iterator[None]:
     took_s[kind] += time.process_time() - begun_s
 
 
-def require_clear(command: Callable[[], object], folder: Path) -> None:
-    """A command succeeds or says in a line what is wrong; it writes nothing, and does not hang."""
+def require_clear(command: Callable[[], object], folder: Path) -> str:
+    """A command succeeds or says in a line what is wrong; it writes nothing, and does not hang.
+
+    What it said is returned.
+    """
     before = sorted(folder.rglob("*"))
     with within(ONE_WITHIN_S), redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()):
         refusal = None
@@ -92,16 +95,17 @@ def require_clear(command: Callable[[], object], folder: Path) -> None:
             command()
         except HarnessError as error:
             refusal = error
+    said = "" if refusal is None else str(refusal)
     if refusal is not None:
-        said = str(refusal)
         assert refusal.exit_status == 2, said
         assert said.strip()
-        assert "\n" not in said
-        assert "\x1b" not in said
-        assert len(said) < MOST_CHARACTERS
+    assert "\n" not in said
+    assert "\x1b" not in said
+    assert len(said) < MOST_CHARACTERS
     assert out.getvalue() == ""
     assert sorted(folder.rglob("*")) == before
     assert not Path("evil").exists()
+    return said
 
 
 def check_experiment(path: Path, options: Sequence[str]) -> None:
@@ -157,6 +161,16 @@ def test_clusters(seed: int, folder: Path) -> None:
     path.write_bytes(dumped(mutated_tree(tree, rng)) if rng.random() < 0.6 else mutated_text(text, rng))
     with trying("clusters"):
         require_clear(lambda: cluster_file.load(path), folder)
+
+
+@pytest.mark.parametrize("read", [loading.load, cluster_file.load])
+@pytest.mark.parametrize("text", ["[" * 3000 + "]" * 3000, "- " * 3000 + "1"])
+def test_thousands_of_nested_lists_are_refused_in_one_line(
+    text: str, read: Callable[[Path], object], folder: Path
+) -> None:
+    path = folder / "nested.yaml"
+    path.write_text(text)
+    assert "it is nested too deeply" in require_clear(lambda: read(path), folder)
 
 
 @pytest.fixture(scope="module")
