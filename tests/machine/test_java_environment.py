@@ -23,10 +23,14 @@ except HarnessError as error:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("variable", ["_JAVA_OPTIONS", "JDK_JAVA_OPTIONS"])
-def test_each_variable_that_keeps_spark_from_starting_is_named(variable: str, tmp_path: Path) -> None:
-    """A JVM that is given an option that there is not ends at once."""
-    given = {**without_jvm_options(), variable: "-XX:NoSuchOption", "TMPDIR": str(tmp_path)}
+@pytest.mark.parametrize(
+    ("variable", "options"), [("_JAVA_OPTIONS", "-Xmx64m"), ("JDK_JAVA_OPTIONS", "-XX:NoSuchOption")]
+)
+def test_each_variable_that_keeps_spark_from_starting_is_named(
+    variable: str, options: str, tmp_path: Path
+) -> None:
+    """The first takes the place of Spark's own heap, with too little; the second ends any JVM at once."""
+    given = {**without_jvm_options(), variable: options, "TMPDIR": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", START], capture_output=True, text=True, check=True, env=given, timeout=300
     )
