@@ -34,7 +34,8 @@ public class Odd {
         String bolt = BOLTS.getOrDefault(how, "middle");
         TopologyBuilder builder = new TopologyBuilder();
         builder.setSpout("ticks", how.equals("bursts") ? new Bursts() : new Ticks(), 1);
-        builder.setBolt(bolt, new Step(how.equals("silent"), false), 2).setNumTasks(4).shuffleGrouping("ticks");
+        boolean silent = how.equals("silent") || how.equals("forgetful");
+        builder.setBolt(bolt, new Step(silent, false), 2).setNumTasks(4).shuffleGrouping("ticks");
         builder.setBolt("end", new Step(false, true), 2).shuffleGrouping(bolt);
         Config conf = new Config();
         conf.setMaxSpoutPending(50);
@@ -44,7 +45,7 @@ public class Odd {
             case "limited" -> conf.setMaxTaskParallelism(3);
             case "inactive" -> options.set_initial_status(TopologyInitialStatus.INACTIVE);
             case "heap" -> conf.put(Config.TOPOLOGY_WORKER_CHILDOPTS, "-Xms700m -Xmx700m");
-            case "slow" -> conf.setMessageTimeoutSecs(5);
+            case "forgetful" -> conf.setMessageTimeoutSecs(5);
             case "secrets" -> {
                 conf.put("shop.url", "jdbc:mysql://db/shop?user=me&password=" + args[2]);
                 conf.put("shop", List.of(Map.of("api-token", args[3])));
