@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from html import escape
 from pathlib import Path
 
 import pytest
+from harness_command import harness
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -140,6 +142,31 @@ def test_no_planted_secret_is_in_a_run_or_in_its_bundle(run: Run, tmp_path: Path
     sealed, _ = bundle(run.path, tmp_path / "sealed" / "b.zip")
     assert sealed.stat().st_size > 1000
     assert files_with(tmp_path / "sealed", PLANTED) == {}  # its files are stored as they are
+
+
+@pytest.mark.deep
+def test_no_planted_secret_is_in_what_a_run_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole command, on the simulator: its table of events and its page are made as any run's are."""
+    monkeypatch.setenv("STORE_TOKEN", PLANTED["variable"])
+    short = ("burn_in={least_s: 4, most_s: 6}", "interval={least_s: 10, most_s: 10, looks: 1}")
+    settings = (
+        "cluster.kind=simulator",
+        *(f"measure.{key}" for key in short),
+        "steps.plan=[{executors: 1}, {executors: 2}]",
+        "models=[no-change]",
+        ARGUMENTS[3],
+        ARGUMENTS[5].removeprefix("--set="),
+        *SETTINGS,
+    )
+    options = [word for setting in settings for word in ("--set", setting)]
+    status, _, said = harness("run", "quick", "--runs", str(tmp_path / "runs"), *options)
+    assert status in (0, 3, 4), said  # played steps are never valid
+    (path,) = tmp_path.glob("runs/*/*")
+    for name in ("report.html", "progress.jsonl", "verdict.json"):
+        assert (path / name).stat().st_size > 0
+    assert escape(MASK) in (path / "report.html").read_text()  # it has the experiment's settings
+    assert files_with(path, PLANTED) == {}
+    assert not [name for name, secret in PLANTED.items() if secret in said]
 
 
 def test_a_resumed_run_wants_its_secrets_again_and_nothing_else(run: Run) -> None:
