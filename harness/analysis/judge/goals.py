@@ -168,14 +168,31 @@ def summary(rows: Pairs, models: Sequence[str]) -> list[tuple[str, Sampled, floa
     rows : DataFrame
     models : sequence of str
     """
-    goal = Goal("", "median_pct", 0, "%", [Measure.GROUND_TRUTH])
-    evident = goal.of(rows[rows["experiment"].isin(list(evidence(rows, goal)))])
+    evident = _mean_latency_over_evidence(rows)
     found = []
     for model in models:
         mine = evident[evident["model"] == model]
         of = figures(mine)
         found.append((model, sampled(mine, "median_pct"), of.p95_pct, of.worst_pct))
     return found
+
+
+def largest_run(rows: Pairs, model: str) -> tuple[str, int]:
+    """Return the run that most of a model's judged pairs in ``summary`` are of, and how many; 0 without any.
+
+    Parameters
+    ----------
+    rows : DataFrame
+    model : str
+    """
+    evident = _mean_latency_over_evidence(rows)
+    counts = judged(evident[evident["model"] == model])["run"].value_counts()
+    return max(((str(run), int(pairs)) for run, pairs in counts.items()), key=lambda c: c[1], default=("", 0))
+
+
+def _mean_latency_over_evidence(rows: Pairs) -> Pairs:
+    goal = Goal("", "median_pct", 0, "%", [Measure.GROUND_TRUTH])
+    return goal.of(rows[rows["experiment"].isin(list(evidence(rows, goal)))])
 
 
 @dataclass(frozen=True)

@@ -22,20 +22,23 @@ def summary_rows(rows: Pairs) -> str:
 
 
 def summary_of(page: str) -> str:
-    """Return the rows of a page that was made before; empty where it has none."""
+    """Return the table of a page that was made before, and what is below it; empty where it has none."""
     section = page.partition(SUMMARY)[2].partition("\n## ")[0]
-    return "".join(f"{line}\n" for line in section.splitlines() if line.startswith("|"))
+    _, bar, below = section.partition("\n|")
+    return f"|{below.rstrip()}\n" if bar else ""
 
 
 def short(rows: Pairs, part: str) -> str:
     """Return the section of models in one line each."""
     found = goals.summary(rows, SUMMARY_MODELS)[0][1]
+    run, most = goals.largest_run(rows, SUMMARY_MODELS[0])
+    of_one = f"\nOf these {found.pairs} pairs {most} are of one run, `{run}`.\n" if most else ""
     return (
         f"{SUMMARY}\n\nError of the mean ground-truth latency over the {found.pairs} judged pairs of"
         f" {found.experiments} experiments. These are the experiments of the {part} set that can tell a model"
         f" from a guess. In each of them `{NO_CHANGE}`, the guess that nothing changes, errs by"
         f" {EVIDENCE_PCT:g} % or more in the median. Intervals are from resampling experiments.\n\n"
-        f"{summary_rows(rows)}"
+        f"{summary_rows(rows)}{of_one}"
     )
 
 

@@ -9,6 +9,7 @@ from scipy.stats import bootstrap
 
 from harness.analysis.judge import goals
 from harness.analysis.judge.accuracy import GOALS, Goal, Pairs, gather
+from harness.analysis.report import accuracy_goals
 from harness.schemas import Measure
 
 MEDIAN = GOALS[0]
@@ -95,3 +96,18 @@ def test_models_in_short_are_over_the_evidence() -> None:
     assert own[2:] == (pytest.approx(11.8), pytest.approx(12))
     assert guess[1].value == pytest.approx(35)
     assert GROUND_TRUTH == Measure.GROUND_TRUTH
+
+
+def test_the_run_that_has_most_of_the_pairs_in_short_is_named() -> None:
+    """Experiment three has more, but is no evidence."""
+    rows = pairs(
+        experiment("one", [8], [30]),
+        experiment("two", [8, 12], [30, 40]),
+        experiment("three", [1] * 5, [2] * 5),
+    )
+    assert goals.largest_run(rows, "composite") == ("two/20260101T000000Z", 2)
+    page = f"{accuracy_goals.short(rows, 'reporting')}\n## Goals\n\n| a |\n"
+    below = "\n\nOf these 3 pairs 2 are of one run, `two/20260101T000000Z`.\n"
+    assert page.count(below) == 1
+    assert accuracy_goals.summary_of(page) == accuracy_goals.summary_rows(rows).rstrip() + below
+    assert goals.largest_run(rows, "jackson") == ("", 0)
