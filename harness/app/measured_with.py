@@ -18,6 +18,8 @@ MEASURING = (
     *("storm", "backends", "workload", "app"),
 )
 """Rooms whose code decides what a step is measured as."""
+PLANNING = ("models", "tuning", "forecasts", "analysis/judge", "analysis/spark")
+"""Rooms whose code decides what plan a step has, where a scheduler, tuner or forecast says it."""
 
 
 def kept(run: Run, experiment: Experiment) -> Run:
@@ -28,21 +30,34 @@ def kept(run: Run, experiment: Experiment) -> Run:
     UsageError
         When a finished step was measured with another experiment, jar, machine or code, which it names.
     """
+    return kept_with(run, provenance(experiment))
+
+
+def provenance(experiment: Experiment) -> Provenance:
+    """Return experiment, machine and code as they are now."""
     machine = describe("", {})["machine"]
-    now = Provenance(
+    planned = any(spec.asks for spec in experiment.steps.plan) or not experiment.cluster.measured
+    return Provenance(
         experiment=experiment_digests(files(experiment)),
         machine={
             "cores": str(machine["cores"]),
             "cpu": str(machine["cpu"]),
             "memory": f"{machine['memory_bytes'] / 2**30:.0f} GiB",
         },
-        code=code(),
+        code=code(planned=planned),
     )
-    return kept_with(run, now)
 
 
 @cache
-def code() -> str:
-    """Return a digest of the harness's code and jars, as far as they measure."""
-    jars = Path(str(resources.files("harness"))) / "assets" / "jars"
-    return code_digest(modules_of(MEASURING), jars.glob("*.jar"))
+def code(*, planned: bool) -> str:
+    """Return a digest of the harness's code and jars, as far as they measure.
+
+    Parameters
+    ----------
+    planned : bool
+        Models decide, too: by a plan that is asked for, or by playing the steps.
+    """
+    package = Path(str(resources.files("harness")))
+    rooms = (*MEASURING, *(PLANNING if planned else ()))
+    constants = [p for room in PLANNING for p in (package / room).rglob("*.json")] if planned else []
+    return code_digest(modules_of(rooms), [*constants, *(package / "assets" / "jars").glob("*.jar")])

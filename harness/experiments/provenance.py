@@ -34,7 +34,7 @@ class Provenance(Frozen):
     machine : mapping of str to str
         What is known of the machine that led the campaign.
     code : str
-        Digest of the harness's code and jars, as far as they measure.
+        Digest of the harness's code and jars, as far as they measure or decide plans.
     """
 
     experiment: Mapping[str, str]

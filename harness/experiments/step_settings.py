@@ -233,6 +233,11 @@ class StepSpec(Frozen):
         return {} if self.placement is None else read_placement(self.placement)
 
     @property
+    def asks(self) -> bool:
+        """True where a scheduler or tuner says the plan, before the step or in it."""
+        return any(asked is not None for asked in (self.scheduler, self.tuner, self.adapt))
+
+    @property
     def placed_by(self) -> str:
         """Name of what places the executors; empty for Storm's own scheduler."""
         if self.placement is not None:

@@ -105,6 +105,29 @@ def test_another_machine_or_code_is_refused(
     figure(says.removeprefix("another: "))
 
 
+@pytest.mark.parametrize(
+    ("overrides", "decides"),
+    [
+        ([], False),
+        (["steps.plan=[{executors: 1}, {executors: 1, scheduler: model-guided, from: 0}]"], True),
+        (["steps.plan=[{executors: 1}, {tuner: ds2, from: 0}]"], True),
+        (["steps.plan=[{executors: 1, adapt: {tuner: ds2, period_s: 30}}]"], True),
+        (["cluster.kind=simulator"], True),
+    ],
+)
+def test_models_are_part_of_the_code_where_they_decide_the_plan_or_play_it(
+    overrides: list[str], decides: bool
+) -> None:
+    found = measured_with.provenance(load("quick", overrides)).code
+    assert found == measured_with.code(planned=decides) != measured_with.code(planned=not decides)
+
+
+def test_the_code_that_decides_plans_is_that_of_models_tuners_and_forecasts() -> None:
+    assert {"models", "tuning", "forecasts"} < {*measured_with.PLANNING}
+    package = Path(measured_with.__file__).parents[1]
+    assert all(any((package / room).rglob("*.py")) for room in measured_with.PLANNING)
+
+
 def test_a_step_from_before_it_was_kept_is_refused_and_can_be_read(stopped: Run) -> None:
     (stopped.step_path(0) / PROVENANCE).unlink()
     assert "step 0 was measured before it was kept with what" in refusal(stopped)
