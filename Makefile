@@ -133,7 +133,7 @@ docs: setup ## the command reference, from --help; lists of modules, measures an
 	$(PY) scripts/measured_words.py
 	$(PY) scripts/file_keys.py
 
-audit: setup-dev ## locked packages against known vulnerabilities; exit status 4 where the service does not answer
+audit: setup-dev ## locked packages against known vulnerabilities, or one line where the service does not answer
 	@$(PY) scripts/audit.py
 
 sbom: setup-dev ## sbom.json, what all of this is made of (CycloneDX)

@@ -18,7 +18,7 @@ from typing import Any
 
 import click
 
-from harness.machine.server_pins import pinned
+from harness.machine.server_pins import pinned, purls
 
 ROOT = Path(__file__).resolve().parents[1]
 SETS = ("storm-kafka", "neo4j")
@@ -43,15 +43,21 @@ def main(out: Path) -> None:
 def jar_components(name: str, jars: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return a component for each jar of a set of servers; one that is on two class paths is one."""
     by_digest = {(Path(jar).name, digest) for jar, digest in jars.items()}
-    return [
-        {
-            "type": "file",
-            "bom-ref": f"{name}/{jar}",
-            "name": jar,
-            "hashes": [{"alg": "SHA-256", "content": digest}],
-        }
-        for jar, digest in sorted(by_digest)
-    ]
+    return [_jar(name, jar, digest, purls()[jar]) for jar, digest in sorted(by_digest)]
+
+
+def _jar(of: str, jar: str, digest: str, purl: str) -> dict[str, Any]:
+    group, _, artifact = purl.partition("?")[0].removeprefix("pkg:maven/").partition("/")
+    name, _, version = artifact.partition("@")
+    return {
+        "type": "library",
+        "bom-ref": f"{of}/{jar}",
+        "group": group,
+        "name": name,
+        "version": version,
+        "purl": purl,
+        "hashes": [{"alg": "SHA-256", "content": digest}],
+    }
 
 
 if __name__ == "__main__":

@@ -15,9 +15,10 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from harness.machine.server_pins import pinned
+from harness.machine.server_pins import jar_of, pinned, purls
 
 ROOT = Path(__file__).resolve().parents[1]
+KINDS = ("pypi", "maven")
 
 
 def script(name: str) -> ModuleType:
@@ -47,10 +48,24 @@ def test_the_bill_has_every_locked_package_and_pinned_jar(tmp_path: Path) -> Non
     version = next(v for v in SchemaVersion if v.to_version() == bill["specVersion"])
     assert JsonStrictValidator(version).validate_str(text) is None
     locked = set(re.findall(r"^([\w.-]+)==([\w.!+-]+)", (ROOT / "requirements.lock").read_text(), re.M))
-    assert {(c["name"], c["version"]) for c in bill["components"] if c["type"] == "library"} == locked
-    jars = {h["content"] for c in bill["components"] if c["type"] == "file" for h in c["hashes"]}
+    every = bill["components"]
+    packages = {kind: [c for c in every if c["purl"].startswith(f"pkg:{kind}/")] for kind in KINDS}
+    assert sum(map(len, packages.values())) == len(every)
+    assert {(c["name"], c["version"]) for c in packages["pypi"]} == locked
+    jars = {h["content"] for c in packages["maven"] for h in c["hashes"]}
     assert jars == {*pinned("storm-kafka").values(), *pinned("neo4j").values()}
-    assert len({c["bom-ref"] for c in bill["components"]}) == len(bill["components"])
+    kafka = next(c for c in packages["maven"] if c["bom-ref"] == "storm-kafka/kafka_2.13-4.1.0.jar")
+    assert (kafka["group"], kafka["name"], kafka["version"]) == ("org.apache.kafka", "kafka_2.13", "4.1.0")
+    assert len({c["bom-ref"] for c in every}) == len(every)
+
+
+def test_each_pinned_jar_has_one_package_url() -> None:
+    pins = {Path(jar).name for name in ("storm-kafka", "neo4j") for jar in pinned(name)}
+    assert set(purls()) == pins
+    classified = Path("io/netty/netty-codec/4.1.137.Final/netty-codec-4.1.137.Final-linux-x86_64.jar")
+    purl = script("pin_servers").purl_of(classified)
+    assert purl == "pkg:maven/io.netty/netty-codec@4.1.137.Final?classifier=linux-x86_64"
+    assert jar_of(purl) == classified.name
 
 
 @pytest.mark.parametrize("service", ["osv", "pypi"])

@@ -44,6 +44,24 @@ def read_pins(text: str) -> Mapping[str, str]:
     return {line[2]: line[1] for line in lines if line is not None}
 
 
+def purls() -> Mapping[str, str]:
+    """Return jar's name -> package URL of every pinned jar, as Maven's repository has it."""
+    listed = (files("harness") / "assets" / "servers" / "purls.txt").read_text(encoding="ascii").splitlines()
+    return {jar_of(purl): purl for purl in listed}
+
+
+def jar_of(purl: str) -> str:
+    """Return the file's name of a Maven artifact.
+
+    Examples
+    --------
+    >>> jar_of("pkg:maven/io.netty/netty-transport-native-epoll@4.1.137.Final?classifier=linux-x86_64")
+    'netty-transport-native-epoll-4.1.137.Final-linux-x86_64.jar'
+    """
+    at, _, classifier = purl.rpartition("/")[2].partition("?classifier=")
+    return "-".join(filter(None, (*at.split("@"), classifier))) + ".jar"
+
+
 def sha256_of(root: Path) -> dict[str, str]:
     """Return jar -> SHA-256 of every jar below a folder."""
     jars = sorted(path for path in root.rglob("*") if path.suffix.lower() == ".jar")
