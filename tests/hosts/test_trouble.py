@@ -48,6 +48,25 @@ def test_a_full_disk_stops_a_change_which_then_restarts_only_what_reads_it(provi
     assert restarted == {("control", "nimbus"), ("node-1", "supervisor"), ("node-1", "probes")}
 
 
+def test_a_jar_that_was_changed_on_a_host_or_came_to_it_is_named(provisioned: Provisioned) -> None:
+    jars = "/opt/harness/servers-*/storm/lib"
+    client = f"{jars}/storm-client-*.jar"
+    for spoil, mend, says in (
+        (f"printf x >> $(ls {client})", f"truncate -s -1 {client}", "FAILED"),
+        (f"touch $(echo {jars})/planted.jar", f"rm {jars}/planted.jar", "was not packed"),
+    ):
+        assert provisioned.on("node-1", f"sudo sh -c '{spoil}'").returncode == 0
+        try:
+            failed = provisioned.provision()
+        finally:
+            assert provisioned.on("node-1", f"sudo sh -c '{mend}'").returncode == 0
+        assert failed.status == 1
+        assert failed.error.startswith("error: node-1: What is there: /opt/harness/servers-")
+        assert says in failed.error
+        assert "remove that folder there" in failed.error
+    assert provisioned.provision().status == 0
+
+
 def test_a_wrong_key(provisioned: Provisioned, tmp_path: Path) -> None:
     key = provisioned.state.key(provisioned.cluster)
     kept = tmp_path / "kept"

@@ -277,6 +277,7 @@ def _hint(failure: TaskDone) -> str:
             r"Missing sudo password|sudo: a password is required|not in the sudoers|not allowed to",
             "the user needs sudo without a password",
         ),
+        (r"^/\S+: FAILED|packed$", "remove that folder there, and harness provision copies it anew"),
         (r"[Nn]o space left|[Dd]isk full", "make room on that host, then harness provision goes on"),
     ):
         if re.search(pattern, failure.message):
