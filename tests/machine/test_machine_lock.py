@@ -12,8 +12,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
+from harness_command import harness, serving
 
 from harness.errors import UsageError
 from harness.machine import machine_lock
@@ -122,6 +124,24 @@ def test_who_waits_says_so_and_measures_next(
     (line,) = said
     figure(f"one that waits: {len(said)} line, then the lock")
     assert line.startswith(f"process {first.pid} is measuring runs/quick/20260102T030405Z on this machine: ")
+
+
+@pytest.mark.deep
+def test_what_measures_nothing_takes_no_lock(tmp_path: Path) -> None:
+    """A simulated run with its report, predict, report and serve, while another run holds the lock."""
+    short = ("cluster.kind=simulator", "measure.burn_in.most_s=6", "measure.interval.most_s=10")
+    least = ("measure.burn_in.least_s=4", "measure.interval.least_s=10")
+    overrides = [part for key in (*short, *least) for part in ("--set", key)]
+    with taken():
+        status, _, said = harness("run", "quick", "--runs", str(tmp_path / "runs"), *overrides)
+        assert status == 3, said  # played, so never valid
+        (run,) = (tmp_path / "runs" / "quick").iterdir()
+        assert harness("predict", str(run), "--model", "no-change")[0] == 0
+        assert harness("report", str(run))[0] == 3
+        with serving(str(tmp_path / "runs")) as url, urlopen(url, timeout=60) as answer:
+            assert answer.status == 200
+        with pytest.raises(UsageError, match="is measuring"):
+            taken()
 
 
 def test_a_run_that_is_killed_holds_nobody_up(start: Callable[..., subprocess.Popen[str]]) -> None:

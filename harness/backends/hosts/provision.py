@@ -27,6 +27,7 @@ from harness.errors import ClusterError, HarnessError, MissingTool, UsageError
 from harness.experiments.cluster_file import DATA_SERVERS, ClusterFile, ClusterRole, ExistingHosts, LocalHosts
 from harness.machine import server_archive, servers
 from harness.machine.broker import Broker
+from harness.machine.machine_lock import coming_up
 from harness.machine.server_archive import ServerArchive, digest, jars_of, storm_and_kafka
 from harness.machine.server_config import Ports
 from harness.machine.server_process import kafka_answers
@@ -103,7 +104,8 @@ def provision(cluster: ClusterFile, instrumentation: Path, say: Say, watch: Watc
     _require_tools(cluster)
     state = ProvisionedState(cluster.name)
     homes = servers.install(progress=say)
-    with state.locked():
+    here = isinstance(cluster.hosts, LocalHosts)
+    with state.locked(), coming_up() if here else nullcontext():
         _require_same_kind(state, cluster)
         try:
             state.write(cluster, "hosts")
