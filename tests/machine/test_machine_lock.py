@@ -138,7 +138,7 @@ def test_what_measures_nothing_takes_no_lock(tmp_path: Path) -> None:
         (run,) = (tmp_path / "runs" / "quick").iterdir()
         assert harness("predict", str(run), "--model", "no-change")[0] == 0
         assert harness("report", str(run))[0] == 3
-        with serving(str(tmp_path / "runs")) as url, urlopen(url, timeout=60) as answer:
+        with serving("--runs", str(tmp_path / "runs")) as url, urlopen(url, timeout=60) as answer:
             assert answer.status == 200
         with pytest.raises(UsageError, match="is measuring"):
             taken()
