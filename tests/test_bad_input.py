@@ -43,9 +43,10 @@ ONE_WITHIN_S = 20
 MOST_CHARACTERS = 4500
 COUNTS = {"experiments": 900, "clusters": 500, "plans": 300, "variables": 300}
 """Two thousand, all of which the deep circle tries; the quick one a fifth of them."""
+MOST_S = 90.0
+"""Processor time of all two thousand. They took 22 s where this was set."""
 MOST_OF_A_RIGHT_ONE = 6.0
-"""Processor time of a wrong input, in that of a right one, on average over all: a limit for any machine.
-Where a right one takes 7.2 ms, as where this was set, two thousand wrong ones may take 86 s."""
+"""Processor time of a wrong input, in that of a right one, on average over all: a limit for any machine."""
 tried: Counter[str] = Counter()
 """Inputs by their kind, and below the processor time (s) that each kind took."""
 took_s: Counter[str] = Counter()
@@ -256,7 +257,7 @@ def _graph() -> None:
 
 
 @pytest.mark.deep
-def test_two_thousand_were_tried_and_took_not_much_longer_than_right_ones(
+def test_two_thousand_were_tried_within_90_s_and_took_not_much_longer_than_right_ones(
     figure: Callable[[str], None],
 ) -> None:
     """After all others of this file, in the same process."""
@@ -272,4 +273,5 @@ def test_two_thousand_were_tried_and_took_not_much_longer_than_right_ones(
         f"{tried.total()} inputs: {took_s.total():.0f} s of processor time, {wrong_ms:.1f} ms each;"
         f" {right_ms:.1f} ms a right one"
     )
+    assert took_s.total() <= MOST_S
     assert wrong_ms < MOST_OF_A_RIGHT_ONE * right_ms

@@ -109,7 +109,7 @@ def test_a_step_whose_clock_was_set_is_measured_again_and_then_invalid(
 
 
 def test_stolen_time_measures_a_step_again_and_makes_it_invalid(
-    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch, figure: Callable[[str], None]
 ) -> None:
     """5 % is the limit of the first attempt, 10 % of any: each shares with what the measurements gave."""
     found = iter((5.1, 9.0, 5.0, 20.3, 10.1))
@@ -119,6 +119,7 @@ def test_stolen_time_measures_a_step_again_and_makes_it_invalid(
     (rejected,) = interval(run, 0)["rejected"]
     again = "stolen: 5.1 % of the CPU time was stolen in the interval, measured again above 5 %"
     assert rejected["reason"] == again
+    figure(again)
     verdicts = [run.quality(n).stolen for n in range(3)]
     assert [v.ok for v in verdicts if v] == [True, True, False]
     assert verdicts[2] == Finding(

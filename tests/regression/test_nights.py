@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -233,7 +234,9 @@ def test_unchanged_nights_alarm_no_more_often_than_said(between: float) -> None:
     assert alarms <= stats.binom.ppf(0.999, nights, limits.alpha), alarms
 
 
-def test_a_run_whose_files_were_changed_is_named_and_fails_unless_it_may_pass() -> None:
+def test_a_run_whose_files_were_changed_is_named_and_fails_unless_it_may_pass(
+    figure: Callable[[str], None],
+) -> None:
     """What was changed is what the checks of a run's files say, which the replay of an edited copy shows."""
     line = "step 1: seal: plan.json was changed"
     new = night("b").model_copy(update={"edited": (line,)})
@@ -242,3 +245,4 @@ def test_a_run_whose_files_were_changed_is_named_and_fails_unless_it_may_pass() 
     assert (refused.status, passed.status) == (1, 0)
     for found in (refused, passed):
         assert any(note.endswith(f"b: edited: {line}") for note in found.notes), found.notes
+    figure(f"edited: {line}: exit status {refused.status}, with --edited {passed.status}")

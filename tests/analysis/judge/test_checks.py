@@ -383,7 +383,7 @@ def test_samples_are_counted_from_the_histogram() -> None:
     ],
 )
 def test_runs_from_before_there_was_a_limit_of_stolen_time_are_held_to_it(
-    tmp_path: Path, steal_pct: float | None, status: str, says: str
+    tmp_path: Path, steal_pct: float | None, status: str, says: str, figure: Callable[[str], None]
 ) -> None:
     run = made(tmp_path, interval={"machine_steal_pct": steal_pct})
     older = [replace(s, quality=s.quality.model_copy(update={"stolen": None})) for s in run.steps]
@@ -391,6 +391,8 @@ def test_runs_from_before_there_was_a_limit_of_stolen_time_are_held_to_it(
     assert set(failed(run)) == ({("stolen", 1)} if status == "invalid" else set())
     found = results(run)["stolen", 1]
     assert (found.status, found.detail) == (status, says)
+    if status == "invalid":
+        figure(says)
     assert results(run)["stolen", 0].detail == "not recorded"
 
 

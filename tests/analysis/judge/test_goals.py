@@ -100,11 +100,8 @@ def test_models_in_short_are_over_the_evidence() -> None:
 
 def test_the_run_that_has_most_of_the_pairs_in_short_is_named() -> None:
     """Experiment three has more, but is no evidence."""
-    rows = pairs(
-        experiment("one", [8], [30]),
-        experiment("two", [8, 12], [30, 40]),
-        experiment("three", [1] * 5, [2] * 5),
-    )
+    two, three = experiment("two", [8, 12], [30, 40]), experiment("three", [1] * 5, [2] * 5)
+    rows = pairs(experiment("one", [8], [30]), two, three)
     assert goals.largest_run(rows, "composite") == ("two/20260101T000000Z", 2)
     page = f"{accuracy_goals.short(rows, 'reporting')}\n## Goals\n\n| a |\n"
     below = "\n\nOf these 3 pairs 2 are of one run, `two/20260101T000000Z`.\n"
