@@ -1,7 +1,7 @@
 """Runs the tests that docs/reliability.md names, and writes the figures that they gave into its tables.
 
-python scripts/reliability.py [WORD ...]: those whose name holds each word. Without one all of them are run,
-and the rest of tests/reliability, which no other command runs; the page says how long that took.
+python scripts/reliability.py [WORD ...]: those of the rows that hold each word. Without one all of them are
+run, and the rest of tests/reliability, which no other command runs; the page says how long that took.
 
 A row's last column has the ``figure`` that each of its tests recorded. It stays as it is where one of them
 did not pass, and that test is named at the end. The exit status is then 1, or 4 where tests were only left
@@ -54,14 +54,16 @@ class Outcome(NamedTuple):
 
 
 def groups(words: Iterable[str]) -> list[Group]:
-    """Return the tests that the page names, in three groups; without a word its folder whole.
+    """Return the tests of rows that hold each word, in three groups; without a word the folder whole.
 
     Each cluster of this machine is at the same ports, so those of tests/system and of the folder, which each
     have one, are not in one process.
     """
-    named = sorted(set(TEST.findall(PAGE.read_text(encoding="utf-8"))))  # those of a file together
     wanted = tuple(words)
-    chosen = [test for test in named if all(word in test for word in wanted)]
+    rows = [
+        row for row in PAGE.read_text(encoding="utf-8").splitlines() if all(word in row for word in wanted)
+    ]
+    chosen = sorted({test for row in rows for test in TEST.findall(row)})  # those of a file together
     elsewhere = [test for test in chosen if not test.startswith(f"{FOLDER}/")]
     outside = [test for test in chosen if test.startswith(OUTSIDE)]
     inside = [test for test in chosen if test not in {*elsewhere, *outside}]
@@ -130,7 +132,7 @@ def main(words: list[str]) -> int:
     """Run them, write the page, and name each test that did not pass."""
     chosen = groups(words)
     if not chosen:
-        sys.stderr.write(f"error: no test of docs/reliability.md has in its name: {' '.join(words)}\n")
+        sys.stderr.write(f"error: no row of docs/reliability.md with tests holds: {' '.join(words)}\n")
         return 2
     began, found, broken = time.monotonic(), dict[str, Outcome](), list[str]()
     for group in chosen:
