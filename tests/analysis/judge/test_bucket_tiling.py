@@ -59,8 +59,7 @@ def test_the_buckets_of_a_measured_step_tile_its_interval(step: RawStep) -> None
     assert judged_of(step, step.metrics) == step.untiled == ()
 
 
-@pytest.mark.parametrize("saturated", [False, True])
-@pytest.mark.parametrize("component", ["spout", "sender"])
+@pytest.mark.parametrize(("component", "saturated"), [("spout", False), ("spout", True), ("sender", False)])
 def test_one_bucket_of_one_task_is_missing(
     step: RawStep, component: str, saturated: bool, figure: Callable[[str], None]
 ) -> None:
@@ -152,8 +151,8 @@ def test_ticks_that_waited_in_the_queue_lose_nothing(step: RawStep, by_ms: dict[
     assert judged_of(step, moved(step, task_of(step, "sender"), by_ms)) == ()
 
 
-def test_a_bolt_that_gets_twice_what_it_can_do_has_buckets_of_twice_the_length(step: RawStep) -> None:
-    """Its queue grows by as much as it serves, so each tick waits a bucket longer than the one before it."""
+def test_gaps_of_a_bolt_whose_queue_grows_say_nothing(step: RawStep) -> None:
+    """It gets twice what it can do: each tick waits a bucket longer than the one before it."""
     task = task_of(step, "sender")
     ends = step.metrics["bucket_end_ms"].to_numpy().copy()
     mine = step.metrics["task"].to_numpy() == task
@@ -162,10 +161,6 @@ def test_a_bolt_that_gets_twice_what_it_can_do_has_buckets_of_twice_the_length(s
     queued = with_ends(step.metrics, ends)
     assert judged_of(step, queued, saturated=True) == ()
     assert judged_of(step, queued)[0].startswith(f"sender:{task}: ")
-    inside = sorted(t for t in set(ends[mine].tolist()) if since_ms < t <= step.interval.end_epoch_ms)
-    lost = queued.filter(pc.invert(rows_of(queued, task, inside[3:4])))
-    (found,) = judged_of(step, lost, saturated=True)
-    assert "no bucket of 4 s for 8.0 s" in found
 
 
 def test_what_all_lost_in_a_saturated_step_is_named(step: RawStep, figure: Callable[[str], None]) -> None:
@@ -174,7 +169,8 @@ def test_what_all_lost_in_a_saturated_step_is_named(step: RawStep, figure: Calla
     end = step.metrics["bucket_end_ms"]
     lost = pc.and_(pc.greater(end, since_ms), pc.less_equal(end, since_ms + 8000))
     found = judged_of(step, step.metrics.filter(pc.invert(lost)), saturated=True)
-    assert {int(line.split(":")[1]) for line in found} == set(step.inside["task"].to_pylist())
+    spouts = {t for t, executor in step.record.plan.start.by_task.items() if executor.component == "spout"}
+    assert {int(line.split(":")[1]) for line in found} >= spouts
     record = replace(step.record, quality=step.record.quality.model_copy(update={"backlog": GROWING}))
     assert record.quality.saturated
     status, detail = checks.STEP_CHECKS["metrics"](record, Samples(values=1, untiled=found))
@@ -202,8 +198,8 @@ def test_a_wall_clock_that_moves_in_the_interval(
         ends[mine] = moved[of]
     found = judged_of(step, with_ends(step.metrics, ends), saturated=saturated)
     own = {c.name for c in step.record.plan.start.query_plan.components}
-    named = {line.split(":")[0] for line in found}
-    assert own <= named
+    gaps_of_bolts_are_excused = saturated and moved_ms > 0
+    assert ({"spout"} if gaps_of_bolts_are_excused else own) <= {line.split(":")[0] for line in found}
     figure(f"{moved_ms / 1000:+.0f} s: {len(found)} tasks, such as {found[0]}")
 
 
