@@ -5,7 +5,7 @@ times. The time of a bucket that is missing is thus charged to the next one. A b
 squeezed by a clock that was set back, counts its tuples in no time at all. No single row shows either.
 
 Storm asks a task for its bucket by a tick in the task's queue. In a saturated step a bolt's queue grows, and
-each tick waits longer than the one before it: behind a hot key a bucket lasted 19.5 s in place of 2. So there
+each tick waits longer than the one before it. Behind a hot key a bucket lasted 19.5 s in place of 2. So there
 gaps between a bolt's buckets say nothing, and only those of spouts count, whose ticks wait in no queue of
 tuples. A store that loses metrics loses those of spouts, too. Buckets that came twice or were squeezed count
 everywhere.
