@@ -21,7 +21,7 @@ SPLIT = ("--split", str(ROOT / "reports" / "evaluation-split.yaml"))
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("nightly", "--config", "nowhere.yaml"), "nowhere.yaml: cannot be read"),
+        (("nightly", "--config", "nowhere.yaml"), "nowhere.yaml: there is no such file"),
         (("slowed-link",), "give --cluster FILE, or --draw FAST SLOW"),
         (("calibrate", "background", *SPLIT, REPORTING_RUN), "not of the tuning set"),
     ],
