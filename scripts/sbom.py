@@ -43,7 +43,8 @@ def main(out: Path) -> None:
 def jar_components(name: str, jars: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return a component for each jar of a set of servers; one that is on two class paths is one."""
     by_digest = {(Path(jar).name, digest) for jar, digest in jars.items()}
-    return [_jar(name, jar, digest, purls()[jar]) for jar, digest in sorted(by_digest)]
+    known = purls()
+    return [_jar(name, jar, digest, known[jar]) for jar, digest in sorted(by_digest)]
 
 
 def _jar(of: str, jar: str, digest: str, purl: str) -> dict[str, Any]:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
-from pathlib import Path
 
-from harness.analysis.judge.code_digest import code_digest, modules_of
+from harness.analysis.judge.code_digest import code_digest, files_of
 from harness.experiments.config import Experiment
 from harness.experiments.loading import files
 from harness.experiments.provenance import Provenance, experiment_digests, kept_with
@@ -57,7 +55,6 @@ def code(*, planned: bool) -> str:
     planned : bool
         Models decide, too: by a plan that is asked for, or by playing the steps.
     """
-    package = Path(str(resources.files("harness")))
-    rooms = (*MEASURING, *(PLANNING if planned else ()))
-    constants = [p for room in PLANNING for p in (package / room).rglob("*.json")] if planned else []
-    return code_digest(modules_of(rooms), [*constants, *(package / "assets" / "jars").glob("*.jar")])
+    deciding = PLANNING if planned else ()
+    constants = files_of(deciding, ".json")
+    return code_digest(files_of((*MEASURING, *deciding)), [*constants, *files_of(("assets/jars",), ".jar")])

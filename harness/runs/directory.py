@@ -29,7 +29,7 @@ from harness.runs.records import DeclinedStep, Interval, Latency, StepFiles, Ste
 from harness.schemas import SCHEMA_VERSION
 from harness.schemas.derivable import left_out, needed, with_derivable
 from harness.schemas.environment import Environment
-from harness.schemas.migrations import migrate_interval, migrate_plan, migrate_quality
+from harness.schemas.migrations import migrate_adaptation, migrate_interval, migrate_plan, migrate_quality
 
 F = TypeVar("F", bound=Frozen)
 SEALED: Final = "sealed"
@@ -285,6 +285,17 @@ def read_plan(path: Path, schema: int) -> StepPlan:
         When it cannot be read, or is not what a plan is.
     """
     return _read(StepPlan, path, schema, migrate_plan)
+
+
+def read_adaptation(path: Path, schema: int) -> pa.Table:
+    """Read an ``adaptation.parquet`` of a run of this schema number.
+
+    Raises
+    ------
+    UsageError
+        When it cannot be read.
+    """
+    return migrate_adaptation(schema, read_table(path))
 
 
 def _as_it_is(_version: int, found: JsonValue) -> JsonValue:

@@ -23,6 +23,7 @@ from harness.runs import (
     Run,
     StepPlan,
     StepTuning,
+    read_adaptation,
     read_table,
 )
 from harness.schemas import ADAPTATION, LATENCY, METRICS, SCHEMA_VERSION
@@ -198,7 +199,7 @@ def test_an_archived_table_of_periods_is_read_with_today_s_columns() -> None:
     lacking = set()
     for run, path in older:
         table = read_table(path)
-        now = migrate_adaptation(run.schema, table)
+        now = read_adaptation(path, run.schema)
         assert now.select(table.column_names) == table
         assert set(now.column_names) >= set(ADAPTATION.names)
         lacking |= set(ADAPTATION.names) - set(table.column_names)

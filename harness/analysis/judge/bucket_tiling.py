@@ -74,11 +74,11 @@ def untiled(
     """
     labels = {task: f"{e.component}:{task}" for task, e in plan.by_task.items()}
     spouts = set(plan.query_plan.spouts)
-    bolts = {task for task, e in plan.by_task.items() if e.component not in spouts}
+    queued = {task for task, e in plan.by_task.items() if saturated and e.component not in spouts}
     found: dict[str, str] = {}
     for series, ends in _series(metrics):
         task = int(series["task"])
-        if reason := _fault(ends, interval, bucket_s, queued=saturated and task in bolts):
+        if reason := _fault(ends, interval, bucket_s, queued=task in queued):
             found.setdefault(labels.get(task, f"task {task}"), f"{series['measurement']}: {reason}")
     return tuple(f"{task}: {reason}" for task, reason in found.items())
 

@@ -22,15 +22,16 @@ def models_digest() -> str:
 
     Comments and docstrings are no part of it, nor is the place of a module.
     """
-    return code_digest(modules_of(PREDICTING), (_PACKAGE / "models").rglob("*.json"))
+    return code_digest(files_of(PREDICTING), files_of(PREDICTING, ".json"))
 
 
-def modules_of(rooms: Iterable[str]) -> list[Path]:
-    """Return the modules of some of the harness's packages and modules, which are named by their paths."""
+def files_of(rooms: Iterable[str], suffix: str = ".py") -> list[Path]:
+    """Return files of some of the harness's packages and modules, which are named by their paths."""
     return [
-        module
+        file
         for room in (_PACKAGE / name for name in rooms)
-        for module in ([room] if room.is_file() else room.rglob("*.py"))
+        for file in ([room] if room.is_file() else room.rglob("*"))
+        if file.suffix == suffix
     ]
 
 

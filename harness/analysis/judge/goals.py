@@ -187,7 +187,7 @@ def largest_run(rows: Pairs, model: str) -> tuple[str, int]:
     """
     evident = _mean_latency_over_evidence(rows)
     counts = judged(evident[evident["model"] == model])["run"].value_counts()
-    return max(((str(run), int(pairs)) for run, pairs in counts.items()), key=lambda c: c[1], default=("", 0))
+    return (str(counts.index[0]), int(counts.iloc[0])) if len(counts) else ("", 0)  # the largest is first
 
 
 def _mean_latency_over_evidence(rows: Pairs) -> Pairs:

@@ -9,8 +9,8 @@ import pandas as pd
 
 from harness.analysis.spark.inputs import RunRecord
 from harness.experiments.forecast_settings import LATEST
-from harness.runs import read_table
-from harness.schemas.migrations import FIRST, migrate_adaptation
+from harness.runs import read_adaptation
+from harness.schemas.migrations import FIRST
 
 
 class PeriodRow(NamedTuple):
@@ -142,7 +142,7 @@ def adapted_steps(run: RunRecord) -> list[AdaptedStep]:
         if path.exists():
             asked = step.asked.adapt if step.asked else None
             words = (asked.by, asked.target_p95_ms, asked.planned_for) if asked else ("", None, LATEST)
-            table = migrate_adaptation(run.environment.get("schema", FIRST), read_table(path))
+            table = read_adaptation(path, run.environment.get("schema", FIRST))
             found.append(AdaptedStep(step.index, _periods(table.to_pandas()), *words))
     return found
 
