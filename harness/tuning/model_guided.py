@@ -30,7 +30,7 @@ from harness.plans import (
     batched_streams,
 )
 from harness.protocols import Observation, Scalar, Settings, TuningDecision, TuningProposal
-from harness.schemas import PERCENTILES
+from harness.schedulers.guided_scoring import statistic_ms
 from harness.tuning.ds2 import scale
 from harness.tuning.measured import StepReading
 from harness.tuning.placement import Placement, deal_evenly
@@ -213,10 +213,7 @@ class PlanSearch:
         solution = self.model.solve(plan, settings, self.rate_tps)
         if solution.overloaded:
             return PlanScore(True, -self._sustained_tps(plan, settings))
-        latency = solution.ground_truth()[""]
-        if self.tuner.statistic == "mean":
-            return PlanScore(False, float(latency.mean_ms))
-        return PlanScore(False, float(latency.percentiles_ms[list(PERCENTILES).index(self.tuner.statistic)]))
+        return PlanScore(False, statistic_ms(solution.ground_truth()[""], self.tuner.statistic))
 
     def _sustained_tps(self, plan: PhysicalPlan, settings: Settings) -> float:
         """Return the highest rate at which a plan is not overloaded, to 1 % of the rate asked for."""
