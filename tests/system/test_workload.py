@@ -14,8 +14,7 @@ import socket
 import subprocess
 import sys
 import time
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -24,14 +23,7 @@ import pyarrow as pa
 import pytest
 from made_steps import measured
 
-from harness.backends.kafka.client import (
-    NO_COORDINATOR_YET,
-    Consumer,
-    Producer,
-    Record,
-    Topics,
-    _PatientClient,
-)
+from harness.backends.kafka.client import Consumer, Producer, Record, Topics
 from harness.errors import ClusterError
 from harness.experiments.assemble import assemble
 from harness.experiments.ledger import LedgerEvidence, settle
@@ -46,8 +38,6 @@ from harness.workload.wire import Hop, Member, OwnWire, encode
 pytestmark = pytest.mark.system
 
 WAIT_S = 60.0
-RECORDS = 20
-"""Sent while the broker stands still, one every 100 ms."""
 
 
 def until(done: Callable[[], bool], what: str) -> None:
@@ -55,28 +45,6 @@ def until(done: Callable[[], bool], what: str) -> None:
     while not done():
         assert time.monotonic() < deadline, f"not within {WAIT_S:g} s: {what}"
         time.sleep(0.02)
-
-
-@pytest.fixture
-def topics(kafka_bootstrap: str) -> Iterator[Topics]:
-    with Topics(kafka_bootstrap) as t:
-        yield t
-
-
-@pytest.fixture
-def topic(topics: Topics) -> Iterator[str]:
-    name = f"test-{uuid.uuid4().hex[:8]}"
-    topics.create(name)
-    yield name
-    topics.delete(name)
-
-
-@pytest.fixture
-def out(topics: Topics) -> Iterator[str]:
-    name = f"test-{uuid.uuid4().hex[:8]}-out"
-    topics.create(name)
-    yield name
-    topics.delete(name)
 
 
 def read_all(bootstrap: str, topic: str) -> list[Record]:
@@ -222,42 +190,6 @@ def test_a_generator_stalled_for_a_while_sends_all_and_is_late(
     assert not found.ok
     assert "messages due" not in found.detail
     assert float(found.detail.rsplit("all within ", 1)[1].removesuffix(" ms")) > 900
-
-
-def test_a_producer_waits_for_a_broker_that_does_not_answer(
-    kafka_bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch, figure: Callable[[str], None]
-) -> None:
-    """Five requests may be under way; kafka-python's own sender asks again some thousand times a second."""
-    asked: list[float] = []
-    delay_of = _PatientClient.connection_delay
-
-    def noted(client: _PatientClient, node: int | str) -> float:
-        asked.append(delay := delay_of(client, node))
-        return delay
-
-    monkeypatch.setattr(_PatientClient, "connection_delay", noted)
-    producer = Producer(kafka_bootstrap, topic)
-    producer.send(0, b"connected", 0)
-    until(lambda: bool(producer.deliveries()), "an answer")
-    port = int(kafka_bootstrap.rpartition(":")[2])
-    broker = next(
-        c.pid for c in psutil.net_connections("tcp") if c.status == "LISTEN" and c.laddr.port == port
-    )
-    os.kill(broker, signal.SIGSTOP)
-    try:
-        stopped_ns = time.monotonic_ns()
-        asked.clear()
-        for number in range(RECORDS):
-            producer.send(number % producer.partitions, b"late", number)
-            until(lambda: time.monotonic_ns() > stopped_ns + (number + 1) * 100_000_000, "its time")  # noqa: B023
-        assert producer.unanswered == RECORDS
-    finally:
-        os.kill(broker, signal.SIGCONT)
-    answered = producer.flush(WAIT_S)
-    producer.close()
-    assert [delivery.error for delivery in answered] == [None] * RECORDS
-    assert 0 < len(asked) <= 2 * RECORDS
-    figure(f"asked {len(asked)} times in {RECORDS / 10:g} s, with {RECORDS} records to send")
 
 
 def test_a_trace_that_ends_inside_an_interval_is_told(
@@ -478,31 +410,6 @@ def test_no_topic_is_one_clear_line(kafka_bootstrap: str) -> None:
     for start in (lambda: Generator(kafka_bootstrap, {name: 1}), lambda: Receiver(kafka_bootstrap, name)):
         with pytest.raises(ClusterError, match=f"there is no topic {name}"):
             start()
-
-
-def test_a_topic_is_not_made_twice(topics: Topics, topic: str) -> None:
-    with pytest.raises(ClusterError, match=f"cannot create topic {topic}"):
-        topics.create(topic)
-
-
-def test_what_a_group_has_committed_is_read_back(topics: Topics, topic: str) -> None:
-    group, offsets = f"readers-of-{topic}", np.arange(16)
-    assert topics.committed(group, topic).tolist() == [0] * 16
-    topics.commit(group, topic, offsets)
-    until(lambda: bool((topics.committed(group, topic) == offsets).all()), "the offsets are known")
-
-
-@pytest.mark.parametrize("error", NO_COORDINATOR_YET)
-def test_a_broker_that_loads_the_offsets_is_asked_again_later(
-    topics: Topics, topic: str, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
-) -> None:
-    """Such an answer ended a run on a busy machine; when a broker gives it nobody can tell."""
-
-    def loading(_: object) -> None:
-        raise error("the offsets are being loaded")
-
-    monkeypatch.setattr(topics._admin, "list_group_offsets", loading)
-    assert topics.committed("any", topic).tolist() == [0] * 16
 
 
 def test_a_killed_generator_is_one_clear_line(kafka_bootstrap: str, topic: str) -> None:
