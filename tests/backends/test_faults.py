@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from submitted import until
+from waiting import until
 
 from harness.backends.faults import WORKER, LocalFaults, done_to
 from harness.errors import ClusterError

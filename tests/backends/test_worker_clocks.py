@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from submitted import until
+from waiting import until
 
 from harness.backends import worker_clocks
 from harness.backends.worker_clocks import LIBRARY, MOVED, movable, moved

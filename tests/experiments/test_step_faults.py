@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from submitted import until
+from waiting import until
 
 from harness.errors import ClusterError, UsageError
 from harness.experiments.loading import dump, expand_steps, load

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hosts import EXISTING, NAME, Belongings, Provisioned, Traces, harness
+from waiting import until
 
 from harness.backends.hosts.host_network import HostNetwork
 from harness.backends.hosts.terraform import Terraform
@@ -64,8 +63,8 @@ def test_hosts_end_with_their_sandbox(before: Traces, state_folder: Path, tmp_pa
     assert network.host_alive("one")
     belongings = Belongings.of(network)
     os.kill(network.pid, signal.SIGKILL)
-    until(lambda: not network.alive and not network.host_alive("one"))
-    until(lambda: not belongings.left())
+    until(lambda: not network.alive and not network.host_alive("one"), "its network is gone")
+    until(lambda: not belongings.left(), "its belongings are gone")
     assert terraform.apply(inputs, network.dead(["one"]))  # noticed, and made anew
     assert network.host_alive("one")
     belongings = Belongings.of(network)
@@ -79,10 +78,3 @@ def make_key(folder: Path) -> Path:
     path = folder / "host_ed25519"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True)
     return path
-
-
-def until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

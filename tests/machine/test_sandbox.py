@@ -10,12 +10,12 @@ import socket
 import subprocess
 import sys
 import textwrap
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psutil
 import pytest
+from waiting import until
 
 from harness.errors import ClusterError
 from harness.machine import sandbox
@@ -51,13 +51,6 @@ def started(script: str, where: str = "new") -> Iterator[subprocess.Popen[str]]:
             yield process
         finally:
             process.kill()
-
-
-def until(done: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not done():
-        assert time.monotonic() < deadline, f"not within {WAIT_S:g} s: {what}"
-        time.sleep(0.02)
 
 
 def in_network_of(pid: int) -> list[psutil.Process]:

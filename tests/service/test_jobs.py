@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from served import SHORT, Served
+from waiting import until
 
 from harness.experiments.loading import dump, load
 from harness.runs import Run
@@ -28,14 +29,6 @@ def client(served: Served) -> Iterator[httpx.Client]:
         yield opened
 
 
-def until(found: Callable[[], Any]) -> Any:
-    limit = time.monotonic() + LONG_S
-    while not (value := found()):
-        assert time.monotonic() < limit
-        time.sleep(0.1)
-    return value
-
-
 def ended(client: httpx.Client, job: str) -> dict[str, Any]:
     """Wait until a job does not run any more."""
 
@@ -43,7 +36,7 @@ def ended(client: httpx.Client, job: str) -> dict[str, Any]:
         said: dict[str, Any] = client.get(f"/jobs/{job}").json()
         return said if said["state"] != "running" else None
 
-    found: dict[str, Any] = until(look)
+    found: dict[str, Any] = until(look, f"the end of {job}")
     return found
 
 
@@ -128,13 +121,15 @@ def test_a_run_ends_with_its_server_and_goes_on_from_there(served: Served, tmp_p
     job = httpx.post(f"{url}/jobs", json={"kind": "run", "file": text}, headers=headers, timeout=60).json()[
         "id"
     ]
-    address = until(lambda: httpx.get(f"{url}/jobs/{job}").json()["run"])
-    until(lambda: Run(runs / address).finished_steps)
+    address = until(lambda: httpx.get(f"{url}/jobs/{job}").json()["run"], "a run")
+    until(lambda: Run(runs / address).finished_steps, "a step")
     working = descendants(server.pid)
     assert working
     server.kill()
     server.wait()
-    until(lambda: not [pid for pid in working if os.path.exists(f"/proc/{pid}/exe")])
+    until(
+        lambda: not [pid for pid in working if os.path.exists(f"/proc/{pid}/exe")], "the end of its processes"
+    )
     kept = Run(runs / address).finished_steps
     server, url, token = started(runs)
     try:
@@ -142,7 +137,7 @@ def test_a_run_ends_with_its_server_and_goes_on_from_there(served: Served, tmp_p
         headers = {"authorization": f"Bearer {token}"}
         again = httpx.post(f"{url}/jobs/{job}/again", headers=headers, timeout=60).json()
         assert (again["state"], again["attempts"]) == ("running", 2)
-        until(lambda: len(Run(runs / address).finished_steps) > len(kept))
+        until(lambda: len(Run(runs / address).finished_steps) > len(kept), "another step")
         working = descendants(server.pid)
         begin = time.monotonic()
         server.send_signal(signal.SIGTERM)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 import psutil
+from waiting import until
 
 from harness.backends.kafka.client import Topics
 from harness.errors import ClusterError
@@ -24,15 +24,6 @@ from harness.storm.nimbus import Nimbus
 NIMBUS, KAFKA = "localhost:6627", "localhost:9092"
 SLOTS = 4
 """What a supervisor offers when nobody says otherwise: ports 6700 to 6703."""
-WAIT_S = 180.0
-
-
-def until(done: Callable[[], bool], what: str) -> None:
-    """Wait for a condition."""
-    deadline = time.monotonic() + WAIT_S
-    while not done():
-        assert time.monotonic() < deadline, f"not within {WAIT_S:g} s: {what}"
-        time.sleep(0.2)
 
 
 def require_untouched(nimbus: Nimbus, name: str, uptimes_s: Mapping[str, int]) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
+from waiting import until
 
 from harness.app.jars import jars
 from harness.backends.kafka.client import Topics
@@ -25,13 +25,6 @@ from harness.storm.topology_state import TopologyState
 
 WAIT_S = 120.0
 NOBODY = "http://127.0.0.1:9/api/v2/write"  # the discard port: metrics are not looked at here
-
-
-def until(done: Callable[[], bool], what: str, within_s: float = WAIT_S) -> None:
-    deadline = time.monotonic() + within_s
-    while not done():
-        assert time.monotonic() < deadline, f"not within {within_s:g} s: {what}"
-        time.sleep(0.1)
 
 
 def rebalanced(

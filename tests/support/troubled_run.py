@@ -15,13 +15,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import psutil
+from waiting import until
 
 from harness.machine import sandbox
 
@@ -44,14 +44,6 @@ steps:
     - {executors: 2, workers: 2}
 models: [no-change]
 """
-
-
-def until(done: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not done():
-        if time.monotonic() > deadline:
-            raise TimeoutError(what)
-        time.sleep(0.02)
 
 
 def kill(main_class: str) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from submitted import submitted_topology, until
+from submitted import submitted_topology
+from waiting import until
 
 from harness.backends.local.cluster import LocalCluster
 from harness.experiments.config import Experiment

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import psutil
 import pytest
-from submitted import until
+from waiting import until
 
 from harness.backends.kafka.client import NO_COORDINATOR_YET, Producer, Topics, _PatientClient
 from harness.errors import ClusterError

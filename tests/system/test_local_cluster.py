@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import psutil
 import pytest
-from submitted import asked, rebalanced, submitted_topology, until, workers_of
+from submitted import asked, rebalanced, submitted_topology, workers_of
+from waiting import until
 
 from harness.backends.local.cluster import LocalCluster
 from harness.errors import ClusterError

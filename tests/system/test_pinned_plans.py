@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import pytest
-from submitted import asked, rebalanced, submitted_topology, until
+from submitted import asked, rebalanced, submitted_topology
+from waiting import until
 from worker_starts import count_starts
 
 from harness.backends.local.cluster import LocalCluster

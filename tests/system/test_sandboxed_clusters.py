@@ -9,11 +9,12 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+from waiting import until
 
 from harness.app.jars import jars
 from harness.backends.local import daemon as cluster_daemon
@@ -22,15 +23,6 @@ from harness.machine import sandbox, servers
 from harness.machine.machine_lock import came_up
 
 pytestmark = pytest.mark.system
-
-WAIT_S = 120.0
-
-
-def until(done: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not done():
-        assert time.monotonic() < deadline, f"not within {WAIT_S:g} s: {what}"
-        time.sleep(0.1)
 
 
 def in_a_sandbox(script: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:

@@ -22,6 +22,7 @@ import psutil
 import pyarrow as pa
 import pytest
 from made_steps import measured
+from waiting import until
 
 from harness.backends.kafka.client import Consumer, Producer, Record, Topics
 from harness.errors import ClusterError
@@ -38,13 +39,6 @@ from harness.workload.wire import Hop, Member, OwnWire, encode
 pytestmark = pytest.mark.system
 
 WAIT_S = 60.0
-
-
-def until(done: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not done():
-        assert time.monotonic() < deadline, f"not within {WAIT_S:g} s: {what}"
-        time.sleep(0.02)
 
 
 def read_all(bootstrap: str, topic: str) -> list[Record]:
