@@ -1,5 +1,7 @@
 """CPU quotas for worker nodes: one control group a node, holding its supervisor and its workers.
 
+Outside of its group no niceness of a process counts, so the groups give way themselves, as all servers do.
+
 Version 1 (a ``cpu`` hierarchy) and version 2 (the unified one) are supported, wherever a group below
 this process's own may be made.
 """
@@ -17,6 +19,9 @@ from harness.errors import ClusterError, UsageError
 
 PERIOD_US = 100_000
 """Period over which a quota is counted, the kernel's default."""
+NODE_WEIGHT = 150
+"""A node weighs what ten threads of niceness 19 do; a thread that gives way to nobody has 1024. With 1024
+each three nodes kept the generator waiting: 99 % of messages were sent within 23 ms of their schedule."""
 PREFIX = "storm-harness-"
 _STALE_S = 60.0
 
@@ -72,9 +77,12 @@ class CpuQuotas:
         group = self._folder / node
         group.mkdir()
         self._groups[node] = group
+        weight = NODE_WEIGHT * len(self._groups)
         if _unified():
+            _write(self._folder / "cpu.weight", str(round(weight / 1024 * 100)))  # 100 for 1024
             _write(group / "cpu.max", f"{round(cores * PERIOD_US)} {PERIOD_US}")
         else:
+            _write(self._folder / "cpu.shares", str(weight))
             _write(group / "cpu.cfs_period_us", str(PERIOD_US))
             _write(group / "cpu.cfs_quota_us", str(round(cores * PERIOD_US)))
 
