@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 from collections.abc import Callable
 from types import FrameType
@@ -72,6 +73,9 @@ def listen(port: int) -> socket.socket:
 
 
 def serve(application: FastAPI, listening: socket.socket, ready: Callable[[], None]) -> None:
-    """Serve until SIGINT or SIGTERM, giving way to whatever is measured on this machine."""
+    """Serve until SIGINT, SIGTERM or SIGHUP, giving way to whatever is measured on this machine."""
     os.nice(NICENESS)
-    LoopbackServer(application, ready).run(sockets=[listening])
+    server = LoopbackServer(application, ready)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # which is how nohup starts it
+        signal.signal(signal.SIGHUP, server.handle_exit)
+    server.run(sockets=[listening])

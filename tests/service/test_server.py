@@ -22,6 +22,7 @@ from harness.runs import Run
         (signal.SIGTERM, signal.SIGINT),
         pytest.param((signal.SIGTERM,), marks=pytest.mark.deep),
         pytest.param((signal.SIGINT,), marks=pytest.mark.deep),
+        pytest.param((signal.SIGHUP,), marks=pytest.mark.deep),
     ],
 )
 def test_signals_end_it_quietly_with_a_page_open(numbers: tuple[int, ...], served: Served) -> None:
