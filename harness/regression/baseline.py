@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -13,9 +13,22 @@ from harness.errors import UsageError, describe_fault
 from harness.machine.whole_files import write_atomically
 
 KIND = "harness-baseline"
-VERSION = 4
-TABLES = ("steps", "measured", "accuracy")
-"""Keys of a night that are lists of mappings with the same keys: kept as tables, which take less room."""
+VERSION = 5
+TABLES = {
+    "steps": (),
+    "measured": ("protocol", "measure", "statistic", "subject"),
+    "accuracy": ("model", "protocol", "measure", "subjects", "statistic"),
+}
+"""Keys of a night that are lists of mappings with the same keys, each with those that its rows are nested by.
+
+As tables in which nothing is said twice they take less room."""
+ERRORS = "errors_pct"
+ERRORS_KEPT = "errors_hundredths_pct"
+"""Errors are whole hundredths of a percentage point in the file, without their diagonal, which is empty."""
+SETTINGS = "settings"
+"""A night has those that differ from the first night's: one key of many, as a rule."""
+SPLIT = ",\n  "
+"""Between two rows."""
 BY_CHANCE = ("within", "carriers", "grown_points", "spread_points")
 """Columns that say how far something moves by chance."""
 MEND = "make it with: harness regress RUN... --update"
@@ -48,7 +61,8 @@ def read(path: Path) -> tuple[RunScores, ...]:
             f"move it away and {MEND}",
         )
     try:
-        return tuple(RunScores.model_validate(_untabled(night)) for night in content["nights"])
+        usual = content[SETTINGS]
+        return tuple(RunScores.model_validate(_untabled(night, usual)) for night in content["nights"])
     except (ValidationError, KeyError, TypeError, ValueError) as error:
         fault = describe_fault(error) if isinstance(error, ValidationError) else "its nights cannot be read"
         raise UsageError(f"{path}: {fault}", MEND) from None
@@ -86,52 +100,134 @@ def refuse_invalid(runs: Iterable[tuple[str, str, str]]) -> None:
 def write(path: Path, nights: Sequence[RunScores]) -> None:
     """Write a baseline whole; one line a statistic, so that a change can be read as a difference.
 
-    Errors are kept to a hundredth of a percentage point, and how far anything moves by chance to four digits.
+    Errors are kept to a hundredth of a percentage point, how far anything moves by chance to three digits.
     """
     write_atomically(path, dumps(nights))
 
 
 def dumps(nights: Sequence[RunScores]) -> str:
     """Return the baseline's text."""
-    out = [f'{{"kind": "{KIND}", "version": {VERSION}, "nights": [']
-    out.append(",\n".join(map(_night, nights)))
+    usual = nights[0].model_dump(mode="json")[SETTINGS] if nights else {}
+    out = [f'{{"kind": "{KIND}", "version": {VERSION},', f'"{SETTINGS}":{_json(usual)},', '"nights": [']
+    out.append(",\n".join(_night(night, usual) for night in nights))
     out.append("]}\n")
     return "\n".join(out)
 
 
-def _night(night: RunScores) -> str:
+def _night(night: RunScores, usual: object) -> str:
     fields = []
     for key, value in night.model_dump(mode="json").items():
         if key in TABLES:
-            rows = ",\n  ".join(_json([_kept(*column) for column in item.items()]) for item in value)
-            columns = _json(list(value[0]) if value else [])
-            fields.append(f'"{key}":{{"columns":{columns},"rows":[\n  {rows}]}}')
+            fields.append(f'"{key}":{_table(value, TABLES[key])}')
+        elif key == SETTINGS:
+            fields.append(f'"{key}":{_json(_difference(value, usual))}')
         else:
             fields.append(f'"{key}":{_json(value)}')
     return "{" + ",\n ".join(fields) + "}"
 
 
+def _table(items: Sequence[Mapping[str, object]], keys: Sequence[str]) -> str:
+    """Return the text of a table: its columns, and its rows nested by ``keys``."""
+    columns = [column for column in (items[0] if items else ()) if column not in keys]
+    named = _json([ERRORS_KEPT if column == ERRORS else column for column in columns])
+    rows = _rows(items, keys, columns) if keys else "[" + SPLIT.join(_row(i, columns) for i in items) + "]"
+    return f'{{"columns":{named},"rows":{rows}}}'
+
+
+def _rows(items: Sequence[Mapping[str, object]], keys: Sequence[str], columns: Sequence[str]) -> str:
+    """Return the text of rows, each of them a line, nested by the keys that are left."""
+    key, *rest = keys
+    by_key: dict[object, list[Mapping[str, object]]] = {}
+    for item in items:
+        by_key.setdefault(item[key], []).append(item)
+    inner = (
+        f"{_json(value)}:{_rows(mine, rest, columns) if rest else _row(mine[0], columns)}"
+        for value, mine in by_key.items()
+    )
+    return "{" + SPLIT.join(inner) + "}"
+
+
+def _row(item: Mapping[str, object], columns: Sequence[str]) -> str:
+    return _json([_kept(column, item[column]) for column in columns])
+
+
 def _kept(column: str, value: object) -> object:
     """Return a value with the digits that comparing needs."""
+    if isinstance(value, list) and column == ERRORS:
+        return [[_hundredths(x) for j, x in enumerate(row) if j != i] for i, row in enumerate(value)]
     if isinstance(value, list):
         return [_kept(column, each) for each in value]
-    if isinstance(value, float) and column == "errors_pct":
-        return round(value, 2)
     if isinstance(value, float) and column in BY_CHANCE:
-        return float(f"{value:.4g}")
+        return float(f"{value:.3g}")
     return value
+
+
+def _hundredths(points: float | None) -> int | None:
+    return None if points is None else round(100 * points)
+
+
+def _difference(value: object, usual: object) -> object:
+    """Return how a value differs from the usual, by key; a list has one value that replaces it, or none."""
+    if isinstance(value, dict) and isinstance(usual, dict):
+        differ = {
+            key: _difference(value[key], usual.get(key)) for key in value if _differs(value, usual, key)
+        }
+        return dict(sorted((differ | {key: [] for key in usual.keys() - value.keys()}).items()))
+    return [value] if isinstance(value, dict | list) else value
+
+
+def _differs(value: Mapping[str, object], usual: Mapping[str, object], key: str) -> bool:
+    return key not in usual or value[key] != usual[key]
+
+
+def _differing(difference: object, usual: object) -> object:
+    """Return the value that ``_difference`` was taken of."""
+    if isinstance(difference, dict):
+        known = dict(usual) if isinstance(usual, dict) else {}
+        found = {key: _differing(inner, known.get(key)) for key, inner in difference.items() if inner != []}
+        return {key: inner for key, inner in known.items() if key not in difference} | found
+    return difference[0] if isinstance(difference, list) else difference
 
 
 def _json(value: object) -> str:
     return json.dumps(value, allow_nan=False, separators=(",", ":"))
 
 
-def _untabled(night: Mapping[str, object]) -> dict[str, object]:
-    """Return a night as it was before ``_night`` made tables of its lists."""
-    return {key: _listed(value) if key in TABLES else value for key, value in night.items()}
+def _untabled(night: Mapping[str, object], usual: object) -> dict[str, object]:
+    """Return a night as it was before ``_night`` wrote it shorter."""
+    tables = {key: _listed(night[key], keys) for key, keys in TABLES.items() if key in night}
+    return {**night, **tables, SETTINGS: _differing(night.get(SETTINGS, {}), usual)}
 
 
-def _listed(table: object) -> list[dict[str, object]]:
+def _listed(table: object, keys: Sequence[str]) -> list[dict[str, object]]:
     if not isinstance(table, dict):
         raise TypeError(table)
-    return [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+    columns = [ERRORS if column == ERRORS_KEPT else column for column in table["columns"]]
+    if not keys:
+        return [_item(row, columns) for row in table["rows"]]
+    return list(_items(table["rows"], keys, columns))
+
+
+def _items(rows: object, keys: Sequence[str], columns: Sequence[str]) -> Iterator[dict[str, object]]:
+    """Yield what ``_rows`` wrote, item by item."""
+    if not isinstance(rows, dict):
+        raise TypeError(rows)
+    key, *rest = keys
+    for value, inner in rows.items():
+        below = _items(inner, rest, columns) if rest else (_item(inner, columns),)
+        yield from ({key: value, **item} for item in below)
+
+
+def _item(row: object, columns: Sequence[str]) -> dict[str, object]:
+    if not isinstance(row, list):
+        raise TypeError(row)
+    item = dict(zip(columns, row, strict=True))
+    return item | {ERRORS: _points(item[ERRORS])} if ERRORS in item else item
+
+
+def _points(hundredths: object) -> list[list[float | None]]:
+    """Return errors in percent, with an empty diagonal."""
+    if not isinstance(hundredths, list):
+        raise TypeError(hundredths)
+    points = [[None if x is None else x / 100 for x in row] for row in hundredths]
+    return [[*row[:i], None, *row[i:]] for i, row in enumerate(points)]

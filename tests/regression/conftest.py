@@ -14,14 +14,8 @@ from harness.regression import baseline
 
 @pytest.fixture(scope="session")
 def archive() -> dict[Path, RunScores]:
-    """Every run of the baseline and those from before it, scored from raw data with today's models.
-
-    Later ones come into the baseline when it is written anew, at a release.
-    """
-    nights = baseline.read(REPORTS / "baseline.json")
-    newest = max(night.run for night in nights)
-    every = sorted(p.parent for p in (REPORTS / "runs").glob("*/*/environment.json"))
-    paths = [path for path in every if path.name <= newest]
+    """Every archived run, scored from raw data with today's models."""
+    paths = sorted(p.parent for p in (REPORTS / "runs").glob("*/*/environment.json"))
     return dict(zip(paths, rescore(paths), strict=True))
 
 

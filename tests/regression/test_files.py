@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -13,6 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from altered_runs import ALL_IN_ONE
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 from made_scores import night
 
 from harness.cli import main
@@ -21,6 +24,11 @@ from harness.experiments.loading import find
 from harness.regression import baseline, history, nightly, outputs
 from harness.regression.outcomes import Limits
 from harness.regression.regress import noisy, regress
+
+VALUES = st.none() | st.integers(0, 2) | st.lists(st.integers(0, 2), max_size=2)
+SETTINGS = st.dictionaries(
+    st.sampled_from("abc"), VALUES | st.dictionaries(st.sampled_from("abc"), VALUES), max_size=3
+)
 
 
 def test_a_baseline_is_read_back_with_the_digits_that_comparing_needs(tmp_path: Path) -> None:
@@ -31,12 +39,22 @@ def test_a_baseline_is_read_back_with_the_digits_that_comparing_needs(tmp_path: 
     assert baseline.dumps(found) == (tmp_path / "b.json").read_text()
     for kept, made in zip(found, nights, strict=True):
         assert kept.steps == made.steps
+        assert kept.settings == made.settings
         assert [m.values for m in kept.measured] == [m.values for m in made.measured]
         for old, new in zip(kept.accuracy, made.accuracy, strict=True):
             moved = np.array(old.errors_pct, dtype=float) - np.array(new.errors_pct, dtype=float)
             assert np.nanmax(np.abs(moved)) <= 0.005 + 1e-9
     assert regress(found, nights).status == 0
     assert [p.name for p in tmp_path.iterdir()] == ["b.json"]
+
+
+@given(st.lists(SETTINGS, min_size=1, max_size=4))
+def test_settings_are_read_back_whatever_differs_between_nights(each: list[dict[str, object]]) -> None:
+    """Keys that are new or gone, mappings in place of values, lists and nulls."""
+    nights = [night(f"2026010{i}T000000Z").model_copy(update={"settings": s}) for i, s in enumerate(each)]
+    with TemporaryDirectory() as folder:
+        baseline.write(Path(folder) / "b.json", nights)
+        assert [n.settings for n in baseline.read(Path(folder) / "b.json")] == each
 
 
 def test_the_same_run_replaces_its_older_scores_and_others_stay() -> None:
@@ -63,8 +81,11 @@ def test_only_valid_runs_become_a_baseline() -> None:
         ("[]", "not a baseline"),
         ('{"kind": "harness-baseline", "version": 99, "nights": []}', "version 99 is newer"),
         ('{"kind": "harness-baseline", "version": 1, "nights": []}', "version 1 is older"),
-        ('{"kind": "harness-baseline", "version": 4}', "its nights cannot be read"),
-        ('{"kind": "harness-baseline", "version": 4, "nights": [{"run": 3}]}', "the key 'experiment'"),
+        ('{"kind": "harness-baseline", "version": 5}', "its nights cannot be read"),
+        (
+            '{"kind": "harness-baseline", "version": 5, "settings": {}, "nights": [{"run": 3}]}',
+            "the key 'experiment'",
+        ),
     ],
 )
 def test_a_file_that_is_no_baseline_is_named_in_one_line(

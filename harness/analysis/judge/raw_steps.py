@@ -5,6 +5,7 @@ No Spark: a step's samples are in the models' observations anyway, and what is a
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -257,11 +258,12 @@ def contents(step: RawStep) -> dict[str, str]:
     of_hops["message_id"] = np.repeat(plain["message_id"].to_numpy(), sizes)
     columns = ["bucket_end_ms", "measurement", "component", "stream", "field", "value"]
     metrics = step.inside.filter(are_read(step.inside)).select(columns).to_pandas()
-    complete = sorted(c.model_dump_json() for c in step.interval.complete_latency_ms.values())
+    complete = "/".join(sorted(c.model_dump_json() for c in step.interval.complete_latency_ms.values()))
+    of_complete = hashlib.blake2b(complete.encode(), digest_size=8).hexdigest()
     return {
         "latency.parquet": f"{len(plain)}:{_sum(plain):016x}{_sum(of_hops):016x}",
         "metrics.parquet": f"{len(metrics)}:{_sum(metrics):016x}",
-        "interval.json": f"{step.interval.start_ns}-{step.interval.end_ns}:{'/'.join(complete)}",
+        "interval.json": f"{step.interval.start_ns}-{step.interval.end_ns}:{of_complete}",
     }
 
 

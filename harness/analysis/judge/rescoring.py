@@ -18,7 +18,7 @@ from pathlib import Path
 
 from harness.analysis.judge import checks, evidence, raw_steps
 from harness.analysis.judge.carriers import Statistic, carriers
-from harness.analysis.judge.pair_errors import Asked, Errors, errors
+from harness.analysis.judge.pair_errors import NO_CHANGE, Asked, Errors, errors
 from harness.analysis.judge.predicting import settings
 from harness.analysis.judge.raw_steps import RawStep
 from harness.analysis.judge.resampling import redrawn
@@ -52,7 +52,7 @@ def rescore(
     paths : sequence of Path
         Run directories.
     models : sequence of str
-        Models; all that are registered when empty.
+        Models; when empty all that are registered but ``no-change``, whose answers are measured values.
     progress : callable
         Told what is being done.
     timed : bool
@@ -71,7 +71,7 @@ def rescore(
         Naming the first file that is missing, unreadable, foreign or of a newer schema.
     """
     records = [read_raw(path) for path in paths]  # every mistake is found before the first prediction
-    chosen = {name: resolve(name) for name in models or tuple(MODELS)}
+    chosen = {name: resolve(name) for name in models or (m for m in MODELS if m != NO_CHANGE)}
     out = []
     for record in records:
         progress(f"{record.path}: predicting and judging")
