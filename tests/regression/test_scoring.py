@@ -14,7 +14,7 @@ from harness.analysis.judge import raw_steps
 from harness.analysis.judge.judging import judged
 from harness.analysis.judge.pair_errors import Errors, _relative
 from harness.analysis.judge.predicting import predict
-from harness.analysis.judge.rescoring import Scorer, linked_copy
+from harness.analysis.judge.rescoring import Scorer, linked_copy, rescore
 from harness.analysis.judge.scores import Accuracy, RunScores
 from harness.analysis.spark.inputs import read_raw, read_run
 from harness.analysis.spark.session import spark_session
@@ -85,13 +85,11 @@ def test_workers_use_the_cpu_time_that_the_analysis_found(
     assert ours == pytest.approx(theirs, rel=1e-9)
 
 
-def test_errors_are_what_the_analysis_judged(
-    scored: RunScores, of_spark: tuple[pd.DataFrame, pd.DataFrame]
-) -> None:
+def test_errors_are_what_the_analysis_judged(of_spark: tuple[pd.DataFrame, pd.DataFrame]) -> None:
     pairs = of_spark[1]
     pairs = pairs[(pairs["verdict"] == "judged") & (pairs["source_step"] != pairs["proposed_step"])]
     compared = 0
-    for a in (a for a in scored.accuracy if a.model in MODELS):
+    for a in rescore([ALL_IN_ONE], MODELS)[0].accuracy:
         kind = (pairs["model"] == a.model) & (pairs["measure"] == a.measure)
         rows = pairs[kind & (pairs["statistic"] == a.statistic) & (pairs["protocol"] == a.protocol)]
         rows = (
