@@ -20,8 +20,8 @@ from harness.errors import ClusterError, UsageError
 PERIOD_US = 100_000
 """Period over which a quota is counted, the kernel's default."""
 NODE_WEIGHT = 150
-"""A node weighs as much as ten threads of niceness 19; a thread that gives way to nobody has 1024. With 1024
-each three nodes kept the generator waiting: 99 % of messages were sent within 23 ms of their schedule."""
+"""A node weighs as much as ten threads of niceness 19; a thread that gives way to nobody has 1024. A group
+has 1024 by itself: a busy node took half of a core that it shared with such a thread."""
 PREFIX = "storm-harness-"
 _STALE_S = 60.0
 
