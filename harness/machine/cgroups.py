@@ -1,7 +1,5 @@
 """CPU quotas for worker nodes: one control group a node, holding its supervisor and its workers.
 
-Outside of its group no niceness of a process counts, so the groups give way themselves, as all servers do.
-
 Version 1 (a ``cpu`` hierarchy) and version 2 (the unified one) are supported, wherever a group below
 this process's own may be made.
 """
@@ -19,9 +17,6 @@ from harness.errors import ClusterError, UsageError
 
 PERIOD_US = 100_000
 """Period over which a quota is counted, the kernel's default."""
-NODE_WEIGHT = 150
-"""A node weighs as much as ten threads of niceness 19; a thread that gives way to nobody has 1024. A group
-has 1024 by itself: a busy node took half of a core that it shared with such a thread."""
 PREFIX = "storm-harness-"
 _STALE_S = 60.0
 
@@ -77,12 +72,9 @@ class CpuQuotas:
         group = self._folder / node
         group.mkdir()
         self._groups[node] = group
-        weight = NODE_WEIGHT * len(self._groups)
         if _unified():
-            _write(self._folder / "cpu.weight", str(round(weight / 1024 * 100)))  # 100 for 1024
             _write(group / "cpu.max", f"{round(cores * PERIOD_US)} {PERIOD_US}")
         else:
-            _write(self._folder / "cpu.shares", str(weight))
             _write(group / "cpu.cfs_period_us", str(PERIOD_US))
             _write(group / "cpu.cfs_quota_us", str(round(cores * PERIOD_US)))
 
