@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
+import waiting
 from hosts import EXISTING, NAME, Belongings, Provisioned, Traces, harness
-from waiting import until
 
 from harness.backends.hosts.host_network import HostNetwork
 from harness.backends.hosts.terraform import Terraform
 
 pytestmark = pytest.mark.system
+
+until = partial(waiting.until, within_s=30.0)
 
 
 def test_deprovision_takes_all_software_off_hosts_that_stay(

@@ -12,10 +12,11 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import psutil
 import pytest
-from waiting import until
+import waiting
 
 from harness.errors import ClusterError
 from harness.machine import sandbox
@@ -23,6 +24,7 @@ from harness.machine import sandbox
 pytestmark = pytest.mark.skipif(sandbox.obstacle() is not None, reason=f"no sandbox: {sandbox.obstacle()}")
 
 WAIT_S = 60.0
+until = partial(waiting.until, within_s=WAIT_S)
 
 
 def command(script: str, where: str = "new") -> list[str]:

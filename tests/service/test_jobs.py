@@ -9,18 +9,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import waiting
 from served import SHORT, Served
-from waiting import until
 
 from harness.experiments.loading import dump, load
 from harness.runs import Run
 
 LONG_S = 180
+until = partial(waiting.until, within_s=LONG_S)
 
 
 @pytest.fixture

@@ -8,11 +8,12 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
 import psutil
-from waiting import until
+import waiting
 
 from harness.backends.kafka.client import Topics
 from harness.errors import ClusterError
@@ -22,6 +23,7 @@ from harness.machine.servers import ServerHomes
 from harness.storm.nimbus import Nimbus
 
 NIMBUS, KAFKA = "localhost:6627", "localhost:9092"
+until = partial(waiting.until, within_s=180.0)
 SLOTS = 4
 """What a supervisor offers when nobody says otherwise: ports 6700 to 6703."""
 

@@ -18,15 +18,16 @@ def topics(kafka_bootstrap: str) -> Iterator[Topics]:
 
 @pytest.fixture
 def topic(topics: Topics) -> Iterator[str]:
-    name = f"test-{uuid.uuid4().hex[:8]}"
-    topics.create(name)
-    yield name
-    topics.delete(name)
+    yield from _there_meanwhile(topics, "")
 
 
 @pytest.fixture
 def out(topics: Topics) -> Iterator[str]:
-    name = f"test-{uuid.uuid4().hex[:8]}-out"
+    yield from _there_meanwhile(topics, "-out")
+
+
+def _there_meanwhile(topics: Topics, suffix: str) -> Iterator[str]:
+    name = f"test-{uuid.uuid4().hex[:8]}{suffix}"
     topics.create(name)
     yield name
     topics.delete(name)

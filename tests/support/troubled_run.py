@@ -17,15 +17,17 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import psutil
-from waiting import until
+import waiting
 
 from harness.machine import sandbox
 
 WAIT_S = 300.0
+until = partial(waiting.until, within_s=WAIT_S)
 Ended = dict[str, object]
 PORTS = (6700, 6701)
 EXPERIMENT = """\

@@ -9,8 +9,8 @@ from typing import TypeVar
 Found = TypeVar("Found")
 
 LOOK_S = 0.05
-LONGEST_S = 300.0
-"""Longer than anything takes on a busy machine."""
+LONGEST_S = 120.0
+"""Longer than most things take on a busy machine."""
 
 
 def until(found: Callable[[], Found], what: str, within_s: float = LONGEST_S) -> Found:

@@ -6,11 +6,12 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import psutil
 import pytest
-from waiting import until
+import waiting
 
 from harness.backends.kafka.client import NO_COORDINATOR_YET, Producer, Topics, _PatientClient
 from harness.errors import ClusterError
@@ -18,6 +19,7 @@ from harness.errors import ClusterError
 pytestmark = pytest.mark.system
 
 WAIT_S = 60.0
+until = partial(waiting.until, within_s=WAIT_S)
 RECORDS = 20
 """Sent while the broker stands still, one every 100 ms."""
 

@@ -10,13 +10,12 @@ from pathlib import Path
 import httpx
 import pytest
 from chromium import chromium
-from default_storm import KAFKA, NIMBUS, OthersStorm, default_storm
+from default_storm import KAFKA, NIMBUS, OthersStorm, default_storm, until
 from foreign_jars import compiled
 from harness_command import harness, serving
 from influx_rows import bucket_of
 from playwright.sync_api import Browser, expect
 from submitted import rebalanced, workers_of
-from waiting import until
 from watched_page import SCREENS, WatchedPage, screen_of
 
 from harness.app.jars import jars

@@ -16,13 +16,14 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import psutil
 import pyarrow as pa
 import pytest
+import waiting
 from made_steps import measured
-from waiting import until
 
 from harness.backends.kafka.client import Consumer, Producer, Record, Topics
 from harness.errors import ClusterError
@@ -39,6 +40,7 @@ from harness.workload.wire import Hop, Member, OwnWire, encode
 pytestmark = pytest.mark.system
 
 WAIT_S = 60.0
+until = partial(waiting.until, within_s=WAIT_S)
 
 
 def read_all(bootstrap: str, topic: str) -> list[Record]:
