@@ -56,8 +56,8 @@ def serve(
     """Serve pages of runs, live and ended, and questions about their topologies as REST, on loopback only.
 
     The address that it prints ends in a token: a page that was opened by it may start runs, schedulers and
-    tuners, each in a process of its own. They end with the service, which
-    Ctrl-C, SIGTERM and a closed terminal end.
+    tuners, each in a process of its own. They end with the service, which Ctrl-C, SIGTERM
+    and a closed terminal end.
 
     \b
     harness serve

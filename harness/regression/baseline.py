@@ -15,7 +15,7 @@ from harness.machine.whole_files import write_atomically
 KIND = "harness-baseline"
 VERSION = 5
 TABLES = {
-    "steps": (),
+    "steps": ("label",),
     "measured": ("protocol", "measure", "statistic", "subject"),
     "accuracy": ("model", "protocol", "measure", "subjects", "statistic"),
 }
@@ -27,8 +27,6 @@ ERRORS_KEPT = "errors_hundredths_pct"
 """Errors are whole hundredths of a percentage point in the file, without their diagonal, which is empty."""
 SETTINGS = "settings"
 """A night has those that differ from the first night's: one key of many, as a rule."""
-SPLIT = ",\n  "
-"""Between two rows."""
 BY_CHANCE = ("within", "carriers", "grown_points", "spread_points")
 """Columns that say how far something moves by chance."""
 MEND = "make it with: harness regress RUN... --update"
@@ -130,25 +128,20 @@ def _table(items: Sequence[Mapping[str, object]], keys: Sequence[str]) -> str:
     """Return the text of a table: its columns, and its rows nested by ``keys``."""
     columns = [column for column in (items[0] if items else ()) if column not in keys]
     named = _json([ERRORS_KEPT if column == ERRORS else column for column in columns])
-    rows = _rows(items, keys, columns) if keys else "[" + SPLIT.join(_row(i, columns) for i in items) + "]"
-    return f'{{"columns":{named},"rows":{rows}}}'
+    return f'{{"columns":{named},"rows":{_rows(items, keys, columns)}}}'
 
 
 def _rows(items: Sequence[Mapping[str, object]], keys: Sequence[str], columns: Sequence[str]) -> str:
     """Return the text of rows, each of them a line, nested by the keys that are left."""
+    if not keys:
+        (item,) = items
+        return _json([_kept(column, item[column]) for column in columns])
     key, *rest = keys
     by_key: dict[object, list[Mapping[str, object]]] = {}
     for item in items:
         by_key.setdefault(item[key], []).append(item)
-    inner = (
-        f"{_json(value)}:{_rows(mine, rest, columns) if rest else _row(mine[0], columns)}"
-        for value, mine in by_key.items()
-    )
-    return "{" + SPLIT.join(inner) + "}"
-
-
-def _row(item: Mapping[str, object], columns: Sequence[str]) -> str:
-    return _json([_kept(column, item[column]) for column in columns])
+    inner = (f"{_json(value)}:{_rows(mine, rest, columns)}" for value, mine in by_key.items())
+    return "{" + ",\n  ".join(inner) + "}"
 
 
 def _kept(column: str, value: object) -> object:
@@ -169,15 +162,10 @@ def _hundredths(points: float | None) -> int | None:
 def _difference(value: object, usual: object) -> object:
     """Return how a value differs from the usual, by key; a list has one value that replaces it, or none."""
     if isinstance(value, dict) and isinstance(usual, dict):
-        differ = {
-            key: _difference(value[key], usual.get(key)) for key in value if _differs(value, usual, key)
-        }
-        return dict(sorted((differ | {key: [] for key in usual.keys() - value.keys()}).items()))
+        gone: dict[str, object] = {key: [] for key in usual.keys() - value.keys()}
+        other = {k: _difference(v, usual.get(k)) for k, v in value.items() if k not in usual or v != usual[k]}
+        return dict(sorted((gone | other).items()))
     return [value] if isinstance(value, dict | list) else value
-
-
-def _differs(value: Mapping[str, object], usual: Mapping[str, object], key: str) -> bool:
-    return key not in usual or value[key] != usual[key]
 
 
 def _differing(difference: object, usual: object) -> object:
@@ -203,26 +191,20 @@ def _listed(table: object, keys: Sequence[str]) -> list[dict[str, object]]:
     if not isinstance(table, dict):
         raise TypeError(table)
     columns = [ERRORS if column == ERRORS_KEPT else column for column in table["columns"]]
-    if not keys:
-        return [_item(row, columns) for row in table["rows"]]
     return list(_items(table["rows"], keys, columns))
 
 
 def _items(rows: object, keys: Sequence[str], columns: Sequence[str]) -> Iterator[dict[str, object]]:
     """Yield what ``_rows`` wrote, item by item."""
-    if not isinstance(rows, dict):
+    if keys and isinstance(rows, dict):
+        key, *rest = keys
+        for value, inner in rows.items():
+            yield from ({key: value, **item} for item in _items(inner, rest, columns))
+    elif not keys and isinstance(rows, list):
+        item = dict(zip(columns, rows, strict=True))
+        yield item | {ERRORS: _points(item[ERRORS])} if ERRORS in item else item
+    else:
         raise TypeError(rows)
-    key, *rest = keys
-    for value, inner in rows.items():
-        below = _items(inner, rest, columns) if rest else (_item(inner, columns),)
-        yield from ({key: value, **item} for item in below)
-
-
-def _item(row: object, columns: Sequence[str]) -> dict[str, object]:
-    if not isinstance(row, list):
-        raise TypeError(row)
-    item = dict(zip(columns, row, strict=True))
-    return item | {ERRORS: _points(item[ERRORS])} if ERRORS in item else item
 
 
 def _points(hundredths: object) -> list[list[float | None]]:
