@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
+from contextlib import ExitStack
 from pathlib import Path
 
+import psutil
 import pytest
+from waiting import until
 
 from harness.errors import UsageError
 from harness.machine import cgroups
@@ -43,6 +47,36 @@ def test_a_process_and_its_children_are_under_their_nodes_quota() -> None:
     while folder.exists():
         quotas.remove()  # as soon as the kernel has taken note of the ends
     assert groups() == before
+
+
+SPINNING = "import os; os.sched_setaffinity(0, {0}); print(flush=True)\nwhile True: pass"
+
+
+@pytest.mark.skipif(cgroups.obstacle() is not None, reason=f"no quotas: {cgroups.obstacle()}")
+def test_nodes_with_a_quota_give_way() -> None:
+    """On one core an idle group, of weight 3, gets 3 / (1024 + 3) of what both use; an ordinary one half."""
+    quotas = CpuQuotas({"node-1": 1.0})
+    with ExitStack() as ending:
+        ending.callback(quotas.remove)
+        free, node = (
+            ending.enter_context(subprocess.Popen([sys.executable, "-c", SPINNING], stdout=subprocess.PIPE))
+            for _ in range(2)
+        )
+        ending.callback(lambda: [p.kill() or p.wait() for p in (free, node)])
+        for process in (free, node):
+            assert process.stdout is not None
+            process.stdout.readline()
+        quotas.add("node-1", node.pid)
+        if not (quotas._folder / "cpu.idle").exists():
+            pytest.skip("this kernel has no idle groups")
+        used = [_cpu_s(p.pid) for p in (free, node)]
+        until(lambda: _cpu_s(free.pid) > used[0] + 2, "two seconds of CPU time")
+        of_free, of_node = (_cpu_s(p.pid) - before for p, before in zip((free, node), used, strict=True))
+        assert of_node / (of_free + of_node) < 0.05
+
+
+def _cpu_s(pid: int) -> float:
+    return sum(psutil.Process(pid).cpu_times()[:2])
 
 
 @pytest.mark.skipif(cgroups.obstacle() is not None, reason=f"no quotas: {cgroups.obstacle()}")
