@@ -21,7 +21,8 @@ from process_memory import carry_out
 from harness.analysis.spark.inputs import read_run
 
 
-@pytest.mark.parametrize("topology", [pytest.param("fields-to-fields", marks=pytest.mark.deep), "windowed"])
+@pytest.mark.deep
+@pytest.mark.parametrize("topology", ["fields-to-fields", "windowed"])
 def test_spark_and_duckdb_find_the_same(spark: SparkSession, tmp_path: Path, topology: str) -> None:
     run = read_run(make(tmp_path / "run", Size(20_000, 20_000, topology=topology)))
     asked = scale.queries(windowed=topology == "windowed")

@@ -37,6 +37,7 @@ def of_spark() -> tuple[pd.DataFrame, pd.DataFrame]:
             return found.actuals, found.pairs.to_pandas()
 
 
+@pytest.mark.deep
 def test_what_was_measured_is_what_the_analysis_measured(
     scored: RunScores, of_spark: tuple[pd.DataFrame, pd.DataFrame]
 ) -> None:

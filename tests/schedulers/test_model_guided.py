@@ -89,6 +89,7 @@ def estimate(plan: PhysicalPlan, seen: Observation, statistic: str, rate_tps: fl
     return next(iter(of.values()))
 
 
+@pytest.mark.deep
 def test_no_placement_of_a_small_plan_is_better() -> None:
     """All 2 x 4 x 3 / 2 pairs of slots, and 2^6 ways to share six executors between two workers."""
     seen = source()

@@ -80,6 +80,7 @@ def test_every_axis_says_its_unit(results: Results) -> None:
             mpl.pyplot.close(figure)
 
 
+@pytest.mark.deep
 def test_nothing_is_drawn_beyond_the_edge(results: Results, tmp_path: Path) -> None:
     """The outermost pixels of every side are white."""
     with style.styled(QUICK):
@@ -131,6 +132,7 @@ def test_colours_are_told_apart_by_the_colour_blind(seen: np.ndarray) -> None:
         assert np.linalg.norm(a - b) > 0.06, (style.COLOURS[i], style.COLOURS[j])
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", ["nothing in a step", "nothing at all", "eight messages", "thirteen steps"])
 def test_unusual_runs_are_drawn_too(unusual: Mapping[str, Results], tmp_path: Path, name: str) -> None:
     data = unusual[name]
