@@ -79,6 +79,9 @@ class Observation:
         Storm's own mean complete latency by spout executor label.
     hop_records : bool
         Whether the topology records its tuples' hops in ``latency``; another jar's does not.
+    steady : bool
+        Whether its latencies are those of its plan and rate. Those of a period in which a plan came into
+        force, or the rate changed, have in them what waited because of that.
     """
 
     plan: PhysicalPlan
@@ -89,6 +92,7 @@ class Observation:
     latency: pd.DataFrame
     complete_latency_ms: Mapping[str, float] = field(default_factory=dict)
     hop_records: bool = True
+    steady: bool = True
 
 
 @dataclass(frozen=True)

@@ -114,6 +114,7 @@ class StepAdapter:
             metrics=rows[inside],
             latency=rows.iloc[:0],
             hop_records=False,
+            steady=False,
         )
 
     def _tuned(self, asked: AdaptSpec, seen: PeriodSeen, source: Observation) -> PeriodDecision:

@@ -113,7 +113,8 @@ class Composite:
             return Prepared(weighed, self.calibrations, without=self.without)
         if source.hop_records:
             raise ModelDeclined("the source step has no hop records: no message of it reached a sink")
-        measured = None if ANCHORING in self.without else measured_answers(source, source.plan)
+        anchors = source.steady and ANCHORING not in self.without
+        measured = measured_answers(source, source.plan) if anchors else None
         return Prepared(weighed, self.calibrations, measured, self.without)
 
 
@@ -132,7 +133,7 @@ class Prepared:
     calibrations : mapping of (measure, statistic) to Calibration
     measured : Prediction, optional
         The source's own latencies, at which predictions are anchored; None where hop records make that
-        unnecessary.
+        unnecessary, and where the source was not steady.
     without : frozenset of str
         Mechanisms that are switched off.
     """

@@ -19,7 +19,8 @@ from harness.errors import ModelDeclined
 from harness.experiments.loading import load
 from harness.models.baselines.no_change import no_change
 from harness.models.composite.anchoring import CARRIED
-from harness.models.composite.model import Prepared, composite
+from harness.models.composite.mechanisms import ANCHORING
+from harness.models.composite.model import Composite, Prepared, composite
 from harness.models.composite.proposal import weigh
 from harness.models.composite.solved_measures import predicted
 from harness.models.contract.conformance import Case
@@ -137,6 +138,14 @@ def test_the_source_of_a_jar_is_predicted_as_it_was_measured(case: Case) -> None
     for kind in [*kinds, (COMPLETE, "mean", "")]:
         assert found[kind].value == pytest.approx(measured[kind].value, rel=1e-9)
         assert found[kind].reason == CARRIED
+
+
+def test_latencies_of_a_source_that_was_not_steady_move_none(case: Case) -> None:
+    source = of_a_jar(case.source)
+    asked = source.plan, source.settings, source.rate_tps
+    found = composite(replace(source, steady=False), *asked)
+    assert found == Composite(without=frozenset({ANCHORING}))(source, *asked)
+    assert CARRIED not in {e.reason for e in found.estimates}
 
 
 def test_a_jar_is_predicted_better_than_unchanged_and_worse_than_with_hop_records() -> None:
