@@ -141,8 +141,6 @@ class Network:
         A spout makes one tuple on each of its outputs, unless it has an entry.
     service : mapping of Input to Service
         Cost of a tuple. Of a count window's firing the cost is in the tuple that fires it.
-    service_scale : array (executors)
-        Factor on its component's service (hot keys, slow tasks); 1 for most.
     windows : mapping of component to Window
         Components that hold tuples in windows, each task its own.
     hops : Hops
@@ -201,7 +199,6 @@ class Network:
     routing: Mapping[Stream, FloatArray]
     fanout: Mapping[Input, Mapping[Output, FloatArray]]
     service: Mapping[Input, Service]
-    service_scale: FloatArray
     windows: Mapping[str, Window]
     hops: Hops
     batch: int

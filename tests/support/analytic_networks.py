@@ -97,7 +97,6 @@ def network(
         routing=routes,
         fanout=made,
         service=service,
-        service_scale=np.ones(len(layout)),
         windows={c.name: c.window for c in query.components if c.window},
         hops=Hops(*(constant(h) for h in hops_ms)),
         batch=1,

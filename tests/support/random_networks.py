@@ -133,7 +133,6 @@ def _mechanisms(rng: np.random.Generator, layout: Layout, limits: NetworkLimits)
         routing={s: _routing(rng, layout, s) for s in plan.streams},
         fanout=fanout,
         service=service,
-        service_scale=np.where(rng.random(count) < 0.05, 1.5, 1.0),
         windows=windows,
         hops=Hops(constant(near), _hop(far), _hop(2 * far)),
         batch=batches[0],

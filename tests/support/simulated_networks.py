@@ -136,7 +136,6 @@ def network(
         routing=shares,
         fanout=made,
         service=spent,
-        service_scale=np.ones(len(layout)),
         windows=windows,
         hops=Hops(hop, hop, hop),
         batch=batch,

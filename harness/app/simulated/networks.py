@@ -122,7 +122,6 @@ def network(
         ),
         fanout=fanout,
         service=service,
-        service_scale=np.ones(len(layout)),
         windows=windows,
         hops=Hops(WITHIN, _far(), _far()),
         batch=batch,

@@ -109,11 +109,6 @@ def _round_trips(estimates: SourceEstimates) -> SourceEstimates:
     return replace(estimates, times=replace(estimates.times, network_ms={}))
 
 
-def _tasks_alike(estimates: SourceEstimates) -> SourceEstimates:
-    demand = {n: replace(d, scale=np.ones(1)) for n, d in estimates.demand.items()}
-    return replace(estimates, demand=demand)
-
-
 def _no_client(estimates: SourceEstimates) -> SourceEstimates:
     none = constant(0.0)
     demand = {n: replace(d, send_cpu_ms=0.0, send_wait_ms=none) for n, d in estimates.demand.items()}
@@ -218,9 +213,6 @@ MECHANISMS: Mapping[str, Mechanism] = {
     STARTS: Mechanism("each tuple is a start of work", ("plan.starts",)),
     "emits-before-end": Mechanism("tuples set out when their execute ends", of_estimates=_ahead),
     "round-trips": Mechanism("the network takes no time", of_estimates=_round_trips),
-    "unequal-tasks": Mechanism(
-        "tuples of all tasks cost the same", ("source.demand:task_scale",), of_estimates=_tasks_alike
-    ),
     "sink-client": Mechanism("a sink's own client takes no time", of_estimates=_no_client),
     "service-shape": Mechanism("services are constant", of_network=_even_services),
     "hop-shape": Mechanism("hops are constant", of_network=_even_hops),

@@ -293,7 +293,7 @@ class _Builder:
         unused = layout.ackers if not network.acks else slice(0, 0)
         found["kind"][unused], found["component"][unused] = ACKER, len(components) - 1
         stretch = np.ones(len(layout)) if network.stretch is None else network.stretch
-        columns = {"idle": network.idle_ms, "scale": network.service_scale, "stretch": stretch}
+        columns = {"idle": network.idle_ms, "stretch": stretch}
         for column, values in columns.items():
             if np.shape(values) != (len(layout),) or not np.all(np.asarray(values) >= 0):
                 raise ModelDeclined(f"{column} of the executors is not a number of at least 0 for each")

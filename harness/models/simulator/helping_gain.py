@@ -149,7 +149,6 @@ def stage_network(stage: HelpedStage, mechanism: Mechanism, under_way: float) ->
             ends[third]: {},
         },
         service={ends[first]: work, ends[second]: work, ends[third]: none},
-        service_scale=np.ones(len(layout)),
         windows={},
         hops=Hops(hop, hop, hop),
         batch=1,

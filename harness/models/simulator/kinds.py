@@ -97,7 +97,7 @@ TURN = np.dtype([(n, "i4") for n in ("first", "size", "at", "pad")])
 
 EXECUTOR = np.dtype(
     [
-        *((n, "f8") for n in ("idle", "scale", "stretch", "flush", "free", "wait", "busy", "cpu", "cpu_now")),
+        *((n, "f8") for n in ("idle", "stretch", "flush", "free", "wait", "busy", "cpu", "cpu_now")),
         *(("wake", "f8"), ("flushes", "i8")),
         *((n, "i4") for n in ("component", "kind", "row", "worker", "node", "host", "shared")),
         *((n, "i4") for n in ("first_task", "tasks", "head", "tail", "item", "then", "asleep")),

@@ -144,7 +144,7 @@ def loads(network: Network) -> Loads:
                 emitted[o] = np.sum(parts, axis=0)
         for i in inputs:
             if i in network.service:
-                service, per_ms = network.service[i], executor_tps[i] / 1000 * network.service_scale[mine]
+                service, per_ms = network.service[i], executor_tps[i] / 1000
                 cpu[mine] += per_ms * service.cpu_ms.mean_ms
                 stretch = 1.0 if network.stretch is None else network.stretch[mine]
                 busy[mine] += per_ms * (service.cpu_ms.mean_ms * stretch + service.wait_ms.mean_ms)

@@ -65,8 +65,6 @@ def demand(world: World, executor: int, item: int) -> tuple[float, float]:
         service = world.inputs[kind]
         cpu = draw(world.tables, world.cells, service["cpu"], world.draws, executor)
         wait = draw(world.tables, world.cells, service["wait"], world.draws, executor)
-    cpu *= own["scale"]
-    wait *= own["scale"]
     if own["shared"] == 1 and cpu > 0.0:
         return cpu, wait
     return cpu, cpu * own["stretch"] + wait

@@ -111,11 +111,10 @@ def _demand(net: Flat, rates: Rates, needed: FloatArray) -> None:
         mean = _mean(net.atoms[net.classes[cls].first_cpu : net.classes[cls + 1].first_cpu])
         for i in range(executor_count(net, component)):
             executor = net.components[component].first_executor + i
-            scale = net.executors[executor].scale
-            needed[executor] += rates.cell[TUPLES, cell_at(net, cls, i)] * mean * scale
+            needed[executor] += rates.cell[TUPLES, cell_at(net, cls, i)] * mean
     mean, ackers = _mean(net.atoms[net.acker_atoms : net.last_atom]), ackers_of(net)
     for acker in ackers:
-        needed[acker] = rates.acks / len(ackers) * mean * net.executors[acker].scale
+        needed[acker] = rates.acks / len(ackers) * mean
 
 
 @inlined

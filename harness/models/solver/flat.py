@@ -67,7 +67,7 @@ def flatten(network: Network) -> tuple[Structure, Flat]:
     executor = np.zeros(len(layout), dtype=EXECUTOR)
     executor["worker"] = layout.worker
     executor["host"] = network.host[layout.worker]
-    executor["scale"], executor["idle_ms"] = network.service_scale, network.idle_ms
+    executor["idle_ms"] = network.idle_ms
     host = np.zeros(network.cores.size, dtype=HOST)
     host["cores"], host["background"] = network.cores, network.background_cores
     host["quota"] = network.by_quota
@@ -89,7 +89,6 @@ def flatten(network: Network) -> tuple[Structure, Flat]:
         fan,
         atom["value"],
         atom["probability"],
-        executor["scale"],
         executor["idle_ms"],
     ]
     together = np.concatenate([*parts, host["cores"], host["background"], component["poll_ms"]])

@@ -173,11 +173,10 @@ def _serve(stages: Stages, cls: int, step: float, waits: ComplexArray, arrived: 
     for j in range(arrived.shape[0]):
         place = place_of(net, component, j)
         executor = net.components[component].first_executor + place
-        scale = net.executors[executor].scale
-        factor = stages.service.slow[executor] * scale
-        if factor != known:
-            service_cf(net, cls, factor, scale, step, local)
-            known = factor
+        slow = stages.service.slow[executor]
+        if slow != known:
+            service_cf(net, cls, slow, step, local)
+            known = slow
         into, wait = arrived[j], waits[place]
         for k in range(size):
             into[k] *= local[k] * wait[k]
@@ -197,23 +196,20 @@ def _leave(stages: Stages, cls: int, arrived: ComplexArray, ports: ComplexArray,
 
 
 @inner
-def service_cf(
-    net: Flat, cls: int, on_core: float, off_core: float, step: float, found: ComplexArray
-) -> None:
-    """Fill in the characteristic function of a class's service."""
+def service_cf(net: Flat, cls: int, slow: float, step: float, found: ComplexArray) -> None:
+    """Fill in the characteristic function of a class's service where CPU time takes ``slow`` times as long."""
     one, after = net.classes[cls], net.classes[cls + 1]
     wait = np.zeros(found.size, dtype=np.complex128)
     found[:] = 0.0
-    add_atoms(net.atoms, one.first_cpu, after.first_cpu, on_core, step, found)
-    add_atoms(net.atoms, one.first_wait, after.first_wait, off_core, step, wait)
+    add_atoms(net.atoms, one.first_cpu, after.first_cpu, slow, step, found)
+    add_atoms(net.atoms, one.first_wait, after.first_wait, 1.0, step, wait)
     found *= wait
 
 
 @inner
 def serve_cf(stages: Stages, cls: int, executor: int, step: float, found: ComplexArray) -> None:
     """Fill in the characteristic function of waiting and service of a class at an executor."""
-    scale = stages.net.executors[executor].scale
-    service_cf(stages.net, cls, stages.service.slow[executor] * scale, scale, step, found)
+    service_cf(stages.net, cls, stages.service.slow[executor], step, found)
     times_wait(stages.flow.law[executor], step, found)
 
 

@@ -54,7 +54,7 @@ STREAM = np.dtype([(name, _WHOLE) for name in (
 TASK = np.dtype([("executor", _WHOLE), ("input_tpms", _REAL)])
 """``executor``: number within the component."""
 
-EXECUTOR = np.dtype([("worker", _WHOLE), ("host", _WHOLE), ("scale", _REAL), ("idle_ms", _REAL)])
+EXECUTOR = np.dtype([("worker", _WHOLE), ("host", _WHOLE), ("idle_ms", _REAL)])
 
 HOST = np.dtype([("cores", _REAL), ("background", _REAL), ("quota", _REAL)])
 """``quota``: cores that executors' demand may take at most of a quota's period; infinite without one."""

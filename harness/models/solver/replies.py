@@ -39,8 +39,7 @@ def times_end(stages: Stages, loop: SpoutLoop, spouts: IntArray, step: float, cf
     one = np.zeros(size, dtype=np.complex128)
     for acker in ackers_of(net):
         one[:] = 0.0
-        slow = stages.service.slow[acker] * net.executors[acker].scale
-        add_atoms(net.atoms, net.acker_atoms, net.last_atom, slow, step, one)
+        add_atoms(net.atoms, net.acker_atoms, net.last_atom, stages.service.slow[acker], step, one)
         times_wait(stages.flow.law[acker], step, one)
         at_acker += one / ackers
     back = np.zeros(size, dtype=np.complex128)

@@ -64,7 +64,7 @@ def service_levels(
     services: Sequence[Service],
     share: FloatArray,
     send: Atoms | None,
-    factors: FloatArray,
+    slow: FloatArray,
     levels: FloatArray,
 ) -> FloatArray:
     """Return quantiles of the time that a tuple holds an executor.
@@ -77,23 +77,21 @@ def service_levels(
         Of the tuples.
     send : Atoms, optional
         A sink's own client.
-    factors : array (n, 2)
-        Of CPU time and of waiting, by executor.
+    slow : array (n)
+        How many times as long as on a core of its own CPU time takes, by executor.
     levels : array
 
     Returns
     -------
     array (n, levels)
     """
-    on_core, off_core = (f[:, None, None] for f in factors.T)
     values, weights = [], []
     for s, w in zip(services, share, strict=True):
-        value = (on_core * s.cpu_ms.values_ms[:, None] + off_core * s.wait_ms.values_ms).reshape(
-            len(factors), -1
-        )
+        on_core = slow[:, None, None] * s.cpu_ms.values_ms[:, None]
+        value = (on_core + s.wait_ms.values_ms).reshape(slow.size, -1)
         weight = (s.cpu_ms.probabilities[:, None] * s.wait_ms.probabilities).ravel()
         if send is not None:
-            value = (value[:, :, None] + send.values_ms).reshape(len(factors), -1)
+            value = (value[:, :, None] + send.values_ms).reshape(slow.size, -1)
             weight = (weight[:, None] * send.probabilities).ravel()
         values.append(value)
         weights.append(w * weight)
@@ -116,14 +114,12 @@ def _moments(atoms: Records, found: FloatArray) -> None:
 
 
 @inlined
-def _sum(one: FloatArray, factor: float, other: FloatArray, its_factor: float, found: FloatArray) -> None:
-    """Fill in the moments of the sum of two independent times, each times its factor."""
+def _sum(one: FloatArray, factor: float, other: FloatArray, found: FloatArray) -> None:
+    """Fill in the moments of the sum of two independent times, the first times a factor."""
     mean, square, cube = factor * one[0], factor * factor * one[1], factor * factor * factor * one[2]
-    its_mean, its_square = its_factor * other[0], its_factor * its_factor * other[1]
-    its_cube = its_factor * its_factor * its_factor * other[2]
-    found[0] = mean + its_mean
-    found[1] = square + 2 * mean * its_mean + its_square
-    found[2] = cube + 3 * square * its_mean + 3 * mean * its_square + its_cube
+    found[0] = mean + other[0]
+    found[1] = square + 2 * mean * other[0] + other[1]
+    found[2] = cube + 3 * square * other[0] + 3 * mean * other[1] + other[2]
 
 
 @compiled
@@ -147,9 +143,9 @@ def fill_service(net: Flat, rates: Rates, begin: int, end: int, found: ServiceMo
         _moments(net.atoms[one.first_cpu : after.first_cpu], cpu)
         _moments(net.atoms[one.first_wait : after.first_wait], wait)
         for executor in range(first, last):
-            scale, at = net.executors[executor].scale, cell_at(net, cls, executor - executors.start)
-            _sum(cpu, scale * slow[executor], wait, scale, cell[at])
-            _sum(cell[at], 1.0, found.send[one.component], 1.0, whole)
+            at = cell_at(net, cls, executor - executors.start)
+            _sum(cpu, slow[executor], wait, cell[at])
+            _sum(cell[at], 1.0, found.send[one.component], whole)
             rate[executor] += rates.cell[TUPLES, at]
             hold[executor] += rates.cell[TUPLES, at] * whole
     ackers, first = len(ackers_of(net)), max(begin, net.first_acker)
@@ -157,7 +153,7 @@ def fill_service(net: Flat, rates: Rates, begin: int, end: int, found: ServiceMo
         _moments(net.atoms[net.acker_atoms : net.last_atom], cpu)
         wait[:] = 0.0
         for acker in range(first, end):
-            _sum(cpu, net.executors[acker].scale * slow[acker], wait, 0.0, whole)
+            _sum(cpu, slow[acker], wait, whole)
             hold[acker] = rates.acks / ackers * whole
         rate[first:end] = rates.acks / ackers
     for executor in range(begin, end):

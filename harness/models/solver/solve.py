@@ -171,7 +171,7 @@ class Solution:
     def service_percentiles(self, components: Iterable[str]) -> dict[str, FloatArray]:
         """Return percentiles of the service time by component, and by executor where its own differ.
 
-        Executors whose factors of CPU and waiting are the component's mean have the component's.
+        Executors whose CPU is stretched as the component's on average have the component's.
         """
         found: dict[str, FloatArray] = {}
         layout = self.network.layout
@@ -186,16 +186,11 @@ class Solution:
             share = np.array([self.rates.cell[0, cells[k] : cells[k + 1]].sum() for k in classes])
             send = self.network.send_ms.get(name)
             services = [self.network.service[key] for key in keys]
-            scale = self.network.service_scale[at]
-            slow = self.service.slow[at] * scale
-            mean = (float(rate @ slow / rate.sum()), float(rate @ scale / rate.sum()))
-            factors = np.round([mean, *zip(slow, scale, strict=True)], 3)
-            each = [tuple(row) for row in factors.tolist()]
-            alike = dict.fromkeys(each)
-            levels = service_levels(services, share, send, np.array(list(alike)), _LEVELS)
-            levels_of = dict(zip(alike, levels, strict=True))
-            labels = [name, *layout.labels[at]]
-            found |= {label: levels_of[row] for label, row in zip(labels, each, strict=True)}
+            slow = self.service.slow[at]
+            each = np.round([float(rate @ slow / rate.sum()), *slow], 3)
+            alike, which = np.unique(each, return_inverse=True)
+            levels = service_levels(services, share, send, alike, _LEVELS)
+            found |= dict(zip([name, *layout.labels[at]], levels[which], strict=True))
         return found
 
     @property

@@ -110,7 +110,6 @@ def renamed(net: Network) -> Network:
         round_robin=frozenset(stream(s) for s in net.round_robin),
         fanout={key(k): {port(o): p for o, p in made.items()} for k, made in net.fanout.items()},
         service={key(k): s for k, s in net.service.items()},
-        service_scale=net.service_scale[back],
         windows={new[n]: w for n, w in net.windows.items()},
         send_ms={new[n]: a for n, a in net.send_ms.items()},
     )

@@ -248,14 +248,6 @@ def test_a_grouping_that_copies_sends_to_every_task() -> None:
     assert at(run, "bolt").size == 3 * run.messages.size
 
 
-def test_slow_executors_take_longer() -> None:
-    made = network(plan(CHAIN), 10, {"bolt": waiting(constant(2.0))}, scv=0.0)
-    slow = made.service_scale.copy()
-    slow[made.layout.of["bolt"]] = 1.5
-    run = simulate(replace(made, service_scale=slow), 5, 0, seed=1)
-    assert np.allclose(run.latencies.ground_truth_ms, 3.0)
-
-
 def test_the_same_seed_gives_the_same_run_and_another_another() -> None:
     made = network(plan(CHAIN, 2), 200, {"bolt": waiting(constant(2.0))}, acks=True)
     one, same, other = (simulate(made, 2, 1, seed=s) for s in (1, 1, 2))

@@ -127,7 +127,7 @@ class NetworkBuilder:
         for name, cpu_ms in self.prepared.inputs.emit_cpu_ms.items():
             per_tuple[self.layout.of[name]] = self._cpu_ms(name, cpu_ms)
         per_tuple[self.layout.ackers] = ACK_MS
-        return self.traffic.arrivals * per_tuple * self.traffic.scale / 1000
+        return self.traffic.arrivals * per_tuple / 1000
 
     def _cpu_ms(self, name: str, as_before_ms: float) -> float:
         """Return CPU of a component's tuple: each message that batches save, or saved, is n of it."""
@@ -225,7 +225,6 @@ class NetworkBuilder:
             routing=traffic.flows.routing,
             fanout=prepared.fans,
             service=self._service(),
-            service_scale=traffic.scale,
             windows={c.name: c.window for c in traffic.query_plan.components if c.window is not None},
             hops=prepared.times.hops(loads.usual - 1.0),
             batch=batches.batch,

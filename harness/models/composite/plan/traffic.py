@@ -48,20 +48,6 @@ class Traffic:
         observed = (prepared.keyed, prepared.inputs, prepared.fans)
         self.flows = flows(layout, self.at, settings, rate_tps, observed)
         self.held = {n: layout.by_executor(n, np.ones(tasks.size)) for n, tasks in layout.tasks.items()}
-        self.scale = self._scale()
-
-    def _scale(self) -> FloatArray:
-        """Factor on each executor's service: its tasks' own factors, weighted by what comes to them."""
-        found = np.ones(len(self.layout))
-        for name, demand in self.prepared.demand.items():
-            if demand.scale.size == 1 or (demand.scale == 1.0).all():
-                continue
-            rate, add = self.flows.tasks[name], self.layout.by_executor
-            total = add(name, rate)
-            alone = add(name, demand.scale) / self.held[name]
-            weighted = add(name, rate * demand.scale)
-            found[self.layout.of[name]] = np.divide(weighted, total, out=alone, where=total > 0)
-        return found
 
     @cached_property
     def served(self) -> FloatArray:
@@ -151,7 +137,7 @@ class Traffic:
         found = np.zeros(len(self.layout))
         for name, demand in self.prepared.demand.items():
             found[self.layout.of[name]] = demand.wall_ms
-        return found * self.scale
+        return found
 
     @cached_property
     def round_ms(self) -> FloatArray:

@@ -36,8 +36,6 @@ class Demand:
         A sink's CPU after that.
     send_wait_ms : Atoms
         A sink's waiting after that.
-    scale : array (tasks)
-        Factor of each task on the component's cost.
     wall_ms : float
         Mean by the wall clock, in the source.
     """
@@ -46,7 +44,6 @@ class Demand:
     wait_ms: Atoms
     send_cpu_ms: float
     send_wait_ms: Atoms
-    scale: FloatArray
     wall_ms: float
 
     @property
@@ -55,7 +52,7 @@ class Demand:
         return self.cpu_ms.mean_ms + self.send_cpu_ms
 
 
-NOTHING = Demand(constant(0.0), constant(0.0), 0.0, constant(0.0), np.ones(1), 0.0)
+NOTHING = Demand(constant(0.0), constant(0.0), 0.0, constant(0.0), 0.0)
 """Demand of a component that nothing arrives at."""
 
 
@@ -99,17 +96,15 @@ def _received(evidence: Evidence, name: str, weights: FloatArray) -> FloatArray:
 
 
 def _demand(sums: ServiceSums, weights: FloatArray, stretched: float, before_end_ms: float | None) -> Demand:
-    count = sums.count @ weights
-    number = float(count.sum())
+    number = float((sums.count @ weights).sum())
     wall_ms = float((sums.wall_ms @ weights).sum()) / number
     cpu_ms = float((sums.cpu_ms @ weights).sum()) / number
     wait_ms = max(wall_ms - stretched * cpu_ms, 0.0)
     mostly_waits = wait_ms > MOSTLY * wall_ms
     cpu = _shape(sums.cpu if mostly_waits else sums.wall, weights, cpu_ms)
     wait = _waits(sums.wall, weights, stretched * cpu_ms, wait_ms) if mostly_waits else constant(wait_ms)
-    scale = task_scale(count, sums.wall_ms @ weights, sums.wall_ms2 @ weights)
     if before_end_ms is None:
-        return Demand(cpu, wait, 0.0, constant(0.0), scale, wall_ms)
+        return Demand(cpu, wait, 0.0, constant(0.0), wall_ms)
     # A sink: before the ground truth's end it computes; its client comes after.
     before_cpu_ms = min(before_end_ms / stretched, cpu_ms)
     before_wait_ms = max(before_end_ms - stretched * before_cpu_ms, 0.0)
@@ -120,7 +115,6 @@ def _demand(sums: ServiceSums, weights: FloatArray, stretched: float, before_end
         constant(before_wait_ms),
         cpu_ms - before_cpu_ms,
         after if after_wait_ms > 0 else constant(0.0),
-        scale,
         wall_ms,
     )
 
@@ -135,40 +129,3 @@ def _waits(histogram: Histogram, weights: FloatArray, computing_ms: float, mean_
     if not count.sum() > 0:
         return constant(mean_ms)
     return scaled(merged(np.maximum(histogram.values_ms - computing_ms, 0.0), count), mean_ms)
-
-
-def task_scale(count: FloatArray, total_ms: FloatArray, total_ms2: FloatArray) -> FloatArray:
-    """Return each task's cost relative to the component's, as far as it is more than chance.
-
-    Parameters
-    ----------
-    count, total_ms, total_ms2 : array (tasks)
-        Tuples timed, and the sums of their times and of their squares.
-
-    Returns
-    -------
-    array (tasks)
-        Means over the common mean, drawn towards 1 by the share of their spread that chance explains (James
-        and Stein); weighted by tuples they average 1.
-
-    Examples
-    --------
-    Nothing but chance, and none of it:
-
-    >>> n = np.array([100.0, 100.0])
-    >>> task_scale(n, n * [1.0, 1.01], n * 2.0).tolist()
-    [1.0, 1.0]
-    >>> task_scale(n, n * [1.0, 3.0], n * [1.0, 9.0]).tolist()
-    [0.5, 1.5]
-    """
-    number = count.sum()
-    mean = total_ms.sum() / number
-    timed = count > 0
-    own = np.divide(total_ms, count, out=np.full(count.size, mean), where=timed)
-    within = max(float(total_ms2.sum() - (own * own) @ count), 0.0) / number
-    tasks = int(timed.sum())
-    if tasks < 2:
-        return np.ones(count.size)
-    spread = float(((own - mean) ** 2) @ count)
-    kept = max(0.0, 1.0 - (tasks - 1) * within / spread) if spread > 1e-12 * mean * mean * number else 0.0
-    return np.asarray(1.0 + kept * (own / mean - 1.0))

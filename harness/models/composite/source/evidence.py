@@ -33,14 +33,13 @@ class ServiceSums:
 
     Attributes
     ----------
-    count, wall_ms, wall_ms2, cpu_ms : array (tasks, blocks)
+    count, wall_ms, cpu_ms : array (tasks, blocks)
         Tuples timed, and sums over them; CPU time that was read for some tuples only stands for all.
     wall, cpu : Histogram
     """
 
     count: FloatArray
     wall_ms: FloatArray
-    wall_ms2: FloatArray
     cpu_ms: FloatArray
     wall: Histogram
     cpu: Histogram
@@ -184,7 +183,6 @@ def _service(
     return ServiceSums(
         count=count @ fold,
         wall_ms=field(MetricField.WALL_SUM_NS) / 1e6 @ fold,
-        wall_ms2=field(MetricField.WALL_SUMSQ_NS2) / 1e12 @ fold,
         cpu_ms=cpu @ fold,
         wall=wall,
         cpu=cpu_histogram,
