@@ -22,12 +22,14 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 
-from balancing_baselines import both_choices_node_loads, cola_allocation, flux_allocation
+from balancing_baselines import both_choices_node_loads
 from synthetic import Truth, deploy, fields_to_fields, observation
 
 from harness.schedulers.balancing import balance_groups
 from harness.schedulers.band_search import search_allocation
+from harness.schedulers.cola import cola_allocation
 from harness.schedulers.collocation import CollocationLimits, collocate_groups, collocation_factor
+from harness.schedulers.flux import flux_allocation
 from harness.schedulers.groups import GroupProblem, distance_bound, equal_nodes
 from harness.schedulers.model_guided import ModelGuidedScheduler
 

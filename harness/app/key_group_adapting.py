@@ -26,7 +26,9 @@ def key_group_mover(asked: AskedPlugIn) -> GroupMover:
     scheduler = make_scheduler(asked)
     if not isinstance(scheduler, GroupMover):
         name = plug_in_name(asked, "a scheduler")
-        raise UsageError(f"adapt.moves: {name} moves executors, no key groups", "name balance or albic")
+        raise UsageError(
+            f"adapt.moves: {name} moves executors, no key groups", "name balance, albic, flux or cola"
+        )
     if (resource := scheduler.terms().resource) is not Resource.CPU:
         raise UsageError(
             f"adapt.scheduler: resource {resource}: the loads of key groups are of the CPU", "leave it out"

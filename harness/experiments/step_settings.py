@@ -84,8 +84,8 @@ class AdaptSpec(ForecastSettings):
         places, and sizes of batches, for streams that ``batching`` names; a name, or
         ``{name, PARAMETER: VALUE}`` (docs/tuning.md).
     moves : {'executors', 'key-groups'}
-        Units that a scheduler moves: executors; with ``balance`` and ``albic`` also key groups of ``keyed``
-        components (docs/key-groups.md).
+        Units that a scheduler moves: executors; with ``balance``, ``albic``, ``flux`` and ``cola`` also key
+        groups of ``keyed`` components (docs/key-groups.md).
     period_s : float
         Seconds from one question to the next.
     settle_s : float

@@ -16,8 +16,10 @@ from harness.schedulers.albic import AlbicScheduler
 from harness.schedulers.aniello_offline import AnielloOfflineCodeScheduler, AnielloOfflineScheduler
 from harness.schedulers.aniello_online import AnielloOnlineScheduler
 from harness.schedulers.balance import BalanceScheduler
+from harness.schedulers.cola import ColaScheduler
 from harness.schedulers.drawn import RandomScheduler
 from harness.schedulers.even import EvenScheduler
+from harness.schedulers.flux import FluxScheduler
 from harness.schedulers.model_guided import ModelGuidedScheduler
 from harness.schedulers.numbered import NumberedScheduler
 from harness.schedulers.r_storm import RStormScheduler
@@ -30,6 +32,8 @@ SCHEDULERS: dict[str, type[Scheduler]] = {
     "aniello-online": AnielloOnlineScheduler,
     "balance": BalanceScheduler,
     "albic": AlbicScheduler,
+    "flux": FluxScheduler,
+    "cola": ColaScheduler,
     "r-storm": RStormScheduler,
     "traffic-cut": TrafficCutScheduler,
     "model-guided": ModelGuidedScheduler,

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from harness.plans import PositiveFloat, QueryPlan, TopologyConfiguration, WorkerNode
-from harness.protocols import Observation, Proposal
+from harness.plans import PositiveFloat
 from harness.schedulers.balancing import empty_leaving
 from harness.schedulers.collocation import CollocationLimits, collocate_groups, collocation_factor
-from harness.schedulers.executor_groups import ExecutorBalancer, group_executors, plan_of_allocation
-from harness.schedulers.groups import GroupMoves, SendingGroups, count_downstream
-from harness.schedulers.loads import overload_notes
-from harness.schedulers.traffic import task_traffic
+from harness.schedulers.executor_groups import ExecutorBalancer
+from harness.schedulers.groups import GroupMoves, SendingGroups
 
 
 class AlbicScheduler(ExecutorBalancer):
@@ -37,45 +34,14 @@ class AlbicScheduler(ExecutorBalancer):
     The paper gives no values.
     """
 
+    by_traffic: ClassVar[bool] = True
     score_factor: Annotated[float, Field(ge=0)] = 1.5
     max_partition_load: PositiveFloat | None = None
     max_load_distance: PositiveFloat = 10.0
     seed: int = 0
 
-    def propose(
-        self,
-        query_plan: QueryPlan,
-        configuration: TopologyConfiguration,
-        nodes: tuple[WorkerNode, ...],
-        source: Observation | None = None,
-    ) -> Proposal:
-        """Bring one more pair together, and balance.
-
-        Raises
-        ------
-        SchedulerDeclined
-            Without a source, its loads or its traffic, or where no allocation satisfies the constraints.
-        """
-        groups = group_executors(query_plan, configuration, nodes, source, self.terms())
-        assert source is not None
-        sending = SendingGroups(
-            problem=groups.problem,
-            traffic_tps=task_traffic(source).between_executors(groups.executors),
-            downstream=count_downstream(query_plan, [e.component for e in groups.executors]),
-            labels=tuple(e.label for e in groups.executors),
-        )
-        allocation, said = self.move_groups(sending)
-        plan, notes = plan_of_allocation(groups, query_plan, nodes, allocation, configuration.workers)
-        return Proposal(plan, notes + said + overload_notes(plan, source))
-
     def move_groups(self, groups: SendingGroups) -> GroupMoves:
-        """Bring one more pair of groups together, and balance.
-
-        Raises
-        ------
-        SchedulerDeclined
-            Where no allocation satisfies the constraints.
-        """
+        """Bring one more pair of groups together, and balance."""
         problem, traffic_tps = groups.problem, groups.traffic_tps
         limits = CollocationLimits(
             score_factor=self.score_factor,

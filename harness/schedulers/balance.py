@@ -7,17 +7,10 @@ from typing import Self
 
 from pydantic import model_validator
 
-from harness.plans import PositiveFloat, QueryPlan, TopologyConfiguration, WorkerNode
-from harness.protocols import Observation, Proposal
+from harness.plans import PositiveFloat
 from harness.schedulers.balancing import BalanceWeights, balance_groups, empty_leaving
-from harness.schedulers.executor_groups import (
-    BalanceTerms,
-    ExecutorBalancer,
-    group_executors,
-    plan_of_allocation,
-)
-from harness.schedulers.groups import GroupMoves, GroupProblem, SendingGroups
-from harness.schedulers.loads import overload_notes
+from harness.schedulers.executor_groups import BalanceTerms, ExecutorBalancer
+from harness.schedulers.groups import GroupMoves, SendingGroups
 
 
 class BalanceScheduler(ExecutorBalancer):
@@ -48,45 +41,13 @@ class BalanceScheduler(ExecutorBalancer):
             raise ValueError(f"w1 {self.w1:g} must be more than twice w2 {self.w2:g}, or there is no minimum")
         return self
 
-    def propose(
-        self,
-        query_plan: QueryPlan,
-        configuration: TopologyConfiguration,
-        nodes: tuple[WorkerNode, ...],
-        source: Observation | None = None,
-    ) -> Proposal:
-        """Even out the loads that the source's metrics say.
-
-        Raises
-        ------
-        SchedulerDeclined
-            Without a source or its loads, or where no allocation satisfies the constraints.
-        """
-        groups = group_executors(query_plan, configuration, nodes, source, self.terms())
-        allocation, said = self._even_out(groups.problem)
-        plan, notes = plan_of_allocation(groups, query_plan, nodes, allocation, configuration.workers)
-        notes += said
-        for at, node in enumerate(groups.nodes):
-            left = int((allocation == at).sum())
-            if node.name in self.leaving and left:
-                notes += (f"{node.name} is to leave and still has {left} executors",)
-        return Proposal(plan, notes + overload_notes(plan, source))
-
     def terms(self) -> BalanceTerms:
         """Return its terms of balancing."""
         return replace(super().terms(), round_mean=self.round_mean)
 
     def move_groups(self, groups: SendingGroups) -> GroupMoves:
-        """Even out the loads of groups.
-
-        Raises
-        ------
-        SchedulerDeclined
-            Where no allocation satisfies the constraints.
-        """
-        return self._even_out(groups.problem)
-
-    def _even_out(self, problem: GroupProblem) -> GroupMoves:
+        """Even out the loads of groups."""
+        problem = groups.problem
         balanced = balance_groups(problem, BalanceWeights(self.w1, self.w2))
         allocation = empty_leaving(problem, balanced.allocation)
         before, after = (problem.load_distance(a) for a in (problem.allocation, allocation))

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 from pydantic import Field
 
 from harness.errors import MeasurementsNeeded, SchedulerDeclined
 from harness.plans import Frozen, PhysicalPlan, QueryPlan, TopologyConfiguration, Worker, WorkerNode
-from harness.protocols import NodeAmounts, Observation, Resource
-from harness.schedulers.groups import GroupProblem, mark_leaving
-from harness.schedulers.loads import BoolArray, FloatArray, IntArray
+from harness.protocols import NodeAmounts, Observation, Proposal, Resource
+from harness.schedulers.groups import (
+    GroupMoves,
+    GroupProblem,
+    SendingGroups,
+    count_downstream,
+    mark_leaving,
+)
+from harness.schedulers.loads import BoolArray, FloatArray, IntArray, overload_notes
 from harness.schedulers.placement import UnplacedExecutor, join_slots, unplaced_executors
 from harness.schedulers.resource_loads import executor_loads, resource_capacity
+from harness.schedulers.traffic import task_traffic
 
 
 @dataclass(frozen=True)
@@ -69,11 +77,13 @@ class BalanceTerms:
     amounts: NodeAmounts = field(default_factory=NodeAmounts)
 
 
-class ExecutorBalancer(Frozen):
-    """Base of schedulers that even out the load of one resource by few migrations.
+class ExecutorBalancer(Frozen, ABC):
+    """Base of schedulers that move groups between worker nodes: executors, or groups of keys.
 
     Attributes
     ----------
+    by_traffic : bool
+        Whether traffic between groups matters, too: without any measured it declines.
     max_migration_cost : float
         Executors, or key groups, that may move (maxMigrCost). The paper gives no value. The default is the
         number of migrations a period that it reports of ALBIC.
@@ -86,10 +96,57 @@ class ExecutorBalancer(Frozen):
         ``{worker_heap_mb, link_bytes_s}``, where heap or bytes sent are evened out.
     """
 
+    by_traffic: ClassVar[bool] = False
     max_migration_cost: Annotated[float, Field(ge=0)] = 10.0
     leaving: tuple[str, ...] = ()
     resource: Resource = Resource.CPU
     amounts: NodeAmounts = NodeAmounts()
+
+    def propose(
+        self,
+        query_plan: QueryPlan,
+        configuration: TopologyConfiguration,
+        nodes: tuple[WorkerNode, ...],
+        source: Observation | None = None,
+    ) -> Proposal:
+        """Move executors between nodes.
+
+        Raises
+        ------
+        SchedulerDeclined
+            Without a source or its loads, without traffic where that matters, or where no allocation
+            satisfies the constraints.
+        """
+        groups = group_executors(query_plan, configuration, nodes, source, self.terms())
+        assert source is not None
+        size = len(groups.executors)
+        traffic_tps = np.zeros((size, size))
+        if self.by_traffic:
+            traffic_tps = task_traffic(source).between_executors(groups.executors)
+        sending = SendingGroups(
+            problem=groups.problem,
+            traffic_tps=traffic_tps,
+            downstream=count_downstream(query_plan, [e.component for e in groups.executors]),
+            labels=tuple(e.label for e in groups.executors),
+        )
+        allocation, said = self.move_groups(sending)
+        plan, notes = plan_of_allocation(groups, query_plan, nodes, allocation, configuration.workers)
+        notes += said
+        for at, node in enumerate(groups.nodes):
+            left = int((allocation == at).sum())
+            if node.name in self.leaving and left:
+                notes += (f"{node.name} is to leave and still has {left} executors",)
+        return Proposal(plan, notes + overload_notes(plan, source))
+
+    @abstractmethod
+    def move_groups(self, groups: SendingGroups) -> GroupMoves:
+        """Return where groups should be.
+
+        Raises
+        ------
+        SchedulerDeclined
+            Where no allocation satisfies the constraints.
+        """
 
     def for_period(self, leaving: tuple[str, ...], resource: Resource, amounts: NodeAmounts) -> Self:
         """Return the scheduler for a period: more nodes may leave, and loads are the bottleneck's."""

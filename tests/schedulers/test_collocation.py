@@ -6,17 +6,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from balancing_baselines import both_choices_node_loads, cola_allocation, flux_allocation
+from balancing_baselines import both_choices_node_loads
 from scheduling import nodes_of, observation, one_each, placed, topology
 
 from harness.schedulers import make_scheduler
 from harness.schedulers.band_search import SearchEffort
+from harness.schedulers.cola import cola_allocation
 from harness.schedulers.collocation import (
     CollocationLimits,
     collocate_groups,
     collocation_factor,
     scored_pairs,
 )
+from harness.schedulers.flux import flux_allocation
 from harness.schedulers.groups import GroupProblem, equal_nodes
 from harness.schedulers.partitioning import partition_graph
 from harness.schedulers.plan_costs import cost_plan
@@ -135,6 +137,15 @@ def test_cola_cuts_only_until_every_node_keeps_to_its_load() -> None:
     problem = equal_nodes(np.ones(4), np.array([0, 1, 0, 1]), 2, 0.0)
     allocation = cola_allocation(problem, traffic)
     assert allocation[0] == allocation[1] != allocation[2] == allocation[3]
+
+
+def test_cola_leaves_where_they_are_groups_that_cannot_move() -> None:
+    """60 on node-2 that stays there: mean 50, so all of the others, 40 in four, come to node-1."""
+    problem = equal_nodes(np.array([10.0, 10, 10, 10, 60]), np.array([0, 1, 0, 1, 1]), 2, np.inf)
+    fixed = replace(problem, costs=np.array([1, 1, 1, 1, np.inf]))
+    allocation = cola_allocation(fixed, np.zeros((5, 5)), slack=0.2)
+    assert allocation.tolist() == [0, 0, 0, 0, 1]
+    fixed.require_feasible(allocation)
 
 
 def test_both_choices_even_out_tuples_and_pay_for_merges() -> None:

@@ -54,6 +54,25 @@ def test_balance_moves_the_groups_that_even_out_the_nodes() -> None:
     assert "load distance 25.00 -> 5.00 points" in note
 
 
+def test_flux_moves_the_largest_group_that_brings_the_pair_closer() -> None:
+    """70 and 20: the 30 leaves 40 and 50, and then nothing brings node-2 and node-1 closer."""
+    found = groups()
+    allocation, (note,) = mover("flux").move_groups(found.sending)
+    assert found.tables_of(allocation) == {"b": (1, 1, 0), "c": (0, 1)}
+    assert "load distance 25.00 -> 5.00 points" in note
+
+
+def test_cola_places_all_anew_and_counts_no_moves() -> None:
+    """Both of b's groups that send to c's second are with it: no traffic is left between nodes."""
+    found = groups(np.inf)
+    cola = mover({"name": "cola", "slack": 0.7})
+    assert cola.terms().max_migration_cost == np.inf
+    allocation, notes = cola.move_groups(found.sending)
+    tables = found.tables_of(allocation)
+    assert tables["b"][0] == tables["b"][1] == tables["c"][1]
+    assert notes[0].endswith("-> 100.0% of traffic stays on a node")
+
+
 def test_the_mean_is_rounded_where_that_is_asked_for() -> None:
     """The paper's rounding, as with executors."""
     terms = mover({"name": "balance", "round_mean": True}).terms()

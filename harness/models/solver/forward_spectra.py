@@ -197,7 +197,7 @@ def _leave(stages: Stages, cls: int, arrived: ComplexArray, ports: ComplexArray,
 
 @inner
 def service_cf(net: Flat, cls: int, slow: float, step: float, found: ComplexArray) -> None:
-    """Fill in the characteristic function of a class's service where CPU time takes ``slow`` times as long."""
+    """Fill in the characteristic function of a class's service; CPU time takes ``slow`` times as long."""
     one, after = net.classes[cls], net.classes[cls + 1]
     wait = np.zeros(found.size, dtype=np.complex128)
     found[:] = 0.0
