@@ -18,10 +18,13 @@ from harness.models.composite import model as _composite
 from harness.models.thesis import model as _storm_tracer
 from harness.protocols import Model
 
+NO_CHANGE = "no-change"
+"""The guess that nothing changes: it answers with the measured numbers of the source."""
+
 MODELS: dict[str, Model] = {
     "composite": _composite.composite,
     "storm-tracer": _storm_tracer.storm_tracer,
-    "no-change": _no_change.no_change,
+    NO_CHANGE: _no_change.no_change,
     "caladrius": _caladrius.caladrius,
     "jackson": _jackson.jackson,
 }
@@ -33,7 +36,7 @@ FORMER: dict[str, Model] = {"linear": _linear.linear}
 _NOTES = {
     "composite": _composite.NOTES,
     "storm-tracer": _storm_tracer.NOTES,
-    "no-change": _no_change.NOTES,
+    NO_CHANGE: _no_change.NOTES,
     "caladrius": _caladrius.NOTES,
     "linear": _linear.NOTES,
     "jackson": _jackson.NOTES,

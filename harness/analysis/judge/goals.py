@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from harness.analysis.judge.accuracy import Goal, Pairs, figures, judged, quantile_of
 from harness.analysis.judge.arithmetic import abs_error_pct, is_covered, quantile
-from harness.analysis.judge.summary import EVIDENCE_PCT, NO_CHANGE
+from harness.analysis.judge.summary import EVIDENCE_PCT
+from harness.models import NO_CHANGE
 from harness.schemas import Measure
 
 NULL_MODELS = (NO_CHANGE, "jackson")

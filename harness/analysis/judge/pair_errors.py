@@ -23,7 +23,7 @@ from harness.analysis.judge.predicting import ask, reader
 from harness.analysis.judge.raw_steps import RawStep, worker_cpu_cores
 from harness.analysis.judge.scores import FEWEST_BLOCKS, Accuracy, Matrix, MeasuredValues, rounded
 from harness.analysis.spark.inputs import RunRecord
-from harness.models import MODELS
+from harness.models import MODELS, NO_CHANGE
 from harness.protocols import Model, Observation, Prediction
 from harness.schemas import LATENCIES, JudgedRows, Measure
 
@@ -38,7 +38,6 @@ K = TypeVar("K")
 
 OF_COMPONENTS = (Measure.ARRIVALS, Measure.SERVICE)
 """Measures that are also compared as they were measured, by component."""
-NO_CHANGE = "no-change"
 PICKED = 1000
 """Nights that are put together from the resampled steps."""
 

@@ -23,7 +23,7 @@ from harness.errors import HarnessError, ModelDeclined, UsageError
 from harness.experiments.config import Experiment
 from harness.experiments.loading import load
 from harness.machine.whole_files import own_folder
-from harness.models import MODELS, resolve
+from harness.models import MODELS, NO_CHANGE, resolve
 from harness.models.contract.answers import require_no_relief
 from harness.plans import PhysicalPlan, Relief
 from harness.protocols import Estimate, Model, Observation, Prediction, PreparingModel, Settings
@@ -109,10 +109,6 @@ def settings(run: Run, experiment: Experiment) -> Settings:
     )
 
 
-NO_CHANGE = MODELS["no-change"]
-"""Claims nothing of what helps: it answers with the measured numbers of the source."""
-
-
 def predict(
     run: Run, names: Sequence[str] = (), progress: Callable[[str], None] = lambda _: None
 ) -> pa.Table:
@@ -170,7 +166,7 @@ def _predicted_from(
         rows: list[dict[str, object]] = []
         for step, asked, plan, asked_tps in proposed:
             known_tps = rate_tps(experiment, seen.rate_tps, asked_tps)
-            their = answers if model is NO_CHANGE else _without_relief(answers, seen.settings.relief)
+            their = answers if model is MODELS[NO_CHANGE] else _without_relief(answers, seen.settings.relief)
             answer = ask(their, plan, asked, known_tps)
             rows.extend(_row(name, source, step, estimate) for estimate in answer.estimates)
         yield name, rows

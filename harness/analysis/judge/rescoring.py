@@ -18,7 +18,7 @@ from pathlib import Path
 
 from harness.analysis.judge import checks, evidence, raw_steps
 from harness.analysis.judge.carriers import Statistic, carriers
-from harness.analysis.judge.pair_errors import NO_CHANGE, Asked, Errors, errors
+from harness.analysis.judge.pair_errors import Asked, Errors, errors
 from harness.analysis.judge.predicting import settings
 from harness.analysis.judge.raw_steps import RawStep
 from harness.analysis.judge.resampling import redrawn
@@ -27,7 +27,7 @@ from harness.analysis.spark.inputs import RunRecord, StepRecord, read_raw
 from harness.experiments.loading import load
 from harness.experiments.provenance import kept_files
 from harness.machine.environment import describe
-from harness.models import MODELS, resolve
+from harness.models import MODELS, NO_CHANGE, resolve
 from harness.protocols import CheckResult, Model
 from harness.runs import Run
 from harness.schemas.environment import MachineFacts

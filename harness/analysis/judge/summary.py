@@ -14,10 +14,10 @@ from harness.analysis.spark import tables
 from harness.analysis.spark.inputs import STEP_NUMBERS, RunRecord
 from harness.machine.environment import commit
 from harness.machine.version import HARNESS_VERSION
+from harness.models import NO_CHANGE
 from harness.protocols import Verdict
 from harness.schemas import LATENCIES, SCHEMA_VERSION, Measure
 
-NO_CHANGE = "no-change"
 EVIDENCE_PCT = 10.0
 """Where no-change errs by less than this, an experiment cannot tell a model from a guess."""
 KIND = ["model", "protocol", "measure", "statistic"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from harness.analysis.judge import accuracy, goals
 from harness.analysis.judge.accuracy import ENDS, GOALS, LEAST_JUDGED_PCT, LEVEL, Figures, Pairs
 from harness.analysis.judge.goals import Judgement, Sampled
-from harness.analysis.judge.summary import EVIDENCE_PCT, NO_CHANGE
+from harness.analysis.judge.summary import EVIDENCE_PCT
 from harness.analysis.report.markdown_tables import number, percent, table
+from harness.models import NO_CHANGE
 from harness.schemas import LATENCIES, Measure
 
 SUMMARY = "## Models in short"

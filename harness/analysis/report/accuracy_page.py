@@ -11,9 +11,10 @@ from harness.analysis.judge import accuracy
 from harness.analysis.judge.accuracy import ENDS, Figures, Pairs
 from harness.analysis.judge.code_digest import models_digest
 from harness.analysis.judge.evaluation import Evaluated, Part
-from harness.analysis.judge.summary import EVIDENCE_PCT, NO_CHANGE
+from harness.analysis.judge.summary import EVIDENCE_PCT
 from harness.analysis.report.accuracy_goals import coverage_text, goals_table, left_out, short
 from harness.analysis.report.markdown_tables import number, percent, table
+from harness.models import NO_CHANGE
 from harness.schemas import Measure
 
 HEAD = """\

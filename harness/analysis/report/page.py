@@ -15,12 +15,13 @@ from harness.analysis.figures.all_figures import FigureKind
 from harness.analysis.judge.checks import DECLINED
 from harness.analysis.judge.placements import placement_groups
 from harness.analysis.judge.results import Results
-from harness.analysis.judge.summary import EVIDENCE_PCT, NO_CHANGE
+from harness.analysis.judge.summary import EVIDENCE_PCT
 from harness.analysis.report import sections as views
 from harness.analysis.report.adaptations import adapted_steps
 from harness.analysis.report.notes import PROTOCOL_NOTES, model_note
 from harness.analysis.report.pairs import PairViews
 from harness.analysis.report.relief import relieved_steps
+from harness.models import NO_CHANGE
 
 PLACES = {
     "leaderboard": "answer",
