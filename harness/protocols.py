@@ -80,8 +80,8 @@ class Observation:
     hop_records : bool
         Whether the topology records its tuples' hops in ``latency``; another jar's does not.
     steady : bool
-        Whether its latencies are those of its plan and rate. Those of a period in which a plan came into
-        force, or the rate changed, have in them what waited because of that.
+        Whether its latencies are those of its plan and rate. Of a period of a step that adapts nobody knows:
+        where a plan came into force, or the rate changed, they have in them what waited because of that.
     """
 
     plan: PhysicalPlan

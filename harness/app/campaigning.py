@@ -44,10 +44,13 @@ STORE_MEMORY_MB = {"influxdb": 300, "neo4j": 900}
 
 def environment(experiment: Experiment | None = None) -> Environment:
     """Return ``environment.json`` of a run that begins now, on a local cluster if no experiment says else."""
-    versions = {"storm": STORM_VERSION, "kafka": KAFKA_VERSION, "servers_niceness": NICENESS}
+    versions: dict[str, object] = {"storm": STORM_VERSION, "kafka": KAFKA_VERSION}
+    versions["servers_niceness"] = NICENESS
     if experiment is None:
         return describe("local", {**versions, "isolation": isolation()})
     there = access(experiment)
+    if experiment.cluster.cpu_quota_cores:
+        versions["cpu_quota_groups"] = cgroups.kind_of_groups()
     return describe(experiment.cluster.kind, {**versions, **there.stores().versions, **there.describe()})
 
 

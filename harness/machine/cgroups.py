@@ -1,5 +1,7 @@
 """CPU quotas for worker nodes: one control group a node, holding its supervisor and its workers.
 
+Where one node has a quota, those without have a group, too: nodes are in each other's way as equals.
+
 Version 1 (a ``cpu`` hierarchy) and version 2 (the unified one) are supported, wherever a group below
 this process's own may be made.
 
@@ -50,15 +52,19 @@ class CpuQuotas:
         try:
             if _unified():
                 _write(self._folder / "cgroup.subtree_control", "+cpu")
-            idle = self._folder / "cpu.idle"
-            if idle.exists():
-                _write(idle, "1")
+            if self.idle:
+                _write(self._folder / "cpu.idle", "1")
             for node, cores in quota_cores.items():
                 self._limit(node, cores)
         except OSError as e:
             self.remove()
             reason = f"cpu_quota_cores: {e.filename}: {e.strerror}"
             raise UsageError(reason, "a quota is at least 0.01 cores") from e
+
+    @property
+    def idle(self) -> bool:
+        """Whether the groups are idle ones, which older kernels do not have."""
+        return (self._folder / "cpu.idle").exists()
 
     def limit(self, node: str, cores: float) -> None:
         """Give a node a quota that comes later; one that it has stays.
@@ -74,10 +80,14 @@ class CpuQuotas:
         except OSError as e:
             raise ClusterError(f"{node} gets no CPU quota: {e.filename}: {e.strerror}") from e
 
+    def _group(self, node: str) -> Path:
+        if node not in self._groups:
+            (self._folder / node).mkdir()
+            self._groups[node] = self._folder / node
+        return self._groups[node]
+
     def _limit(self, node: str, cores: float) -> None:
-        group = self._folder / node
-        group.mkdir()
-        self._groups[node] = group
+        group = self._group(node)
         if _unified():
             _write(group / "cpu.max", f"{round(cores * PERIOD_US)} {PERIOD_US}")
         else:
@@ -85,23 +95,21 @@ class CpuQuotas:
             _write(group / "cpu.cfs_quota_us", str(round(cores * PERIOD_US)))
 
     def add(self, node: str, pid: int) -> None:
-        """Put a process, and all it starts from now on, under its node's quota; none is fine.
+        """Put a process, and all it starts from now on, into its node's group, under its quota if it has one.
 
-        One that ended meanwhile is fine, too.
+        One that ended meanwhile is fine.
 
         Raises
         ------
         ClusterError
             When the kernel refuses the process, as it does with one of real-time priority.
         """
-        if node not in self._groups:
-            return
         try:
-            _write(self._groups[node] / "cgroup.procs", str(pid))
+            _write(self._group(node) / "cgroup.procs", str(pid))
         except ProcessLookupError:
             return
         except OSError as e:
-            reason = f"process {pid} of {node} cannot be put under its CPU quota: {e.strerror}"
+            reason = f"process {pid} of {node} cannot be put into its control group: {e.strerror}"
             raise ClusterError(reason) from e
 
     def release(self) -> None:
@@ -121,21 +129,38 @@ class CpuQuotas:
 
 def obstacle() -> str | None:
     """Return why no CPU quota can be set here, or None."""
+    return _tried()[0]
+
+
+def kind_of_groups() -> str:
+    """Return how nodes' groups give way here: ``idle``, or ``ordinary`` where the kernel has no idle ones.
+
+    Examples
+    --------
+    >>> kind_of_groups() in ("idle", "ordinary")
+    True
+    """
+    return "idle" if _tried()[1] else "ordinary"
+
+
+def _tried() -> tuple[str | None, bool]:
+    """Return what is in the way of a group with a quota, and whether one may be idle."""
     try:
         base = _base()
     except LookupError as e:
-        return str(e)
+        return str(e), False
     trial = base / f"{PREFIX}{uuid.uuid4().hex[:12]}"
     try:
         if _unified() and "cpu" not in (base / "cgroup.subtree_control").read_text().split():
             _write(base / "cgroup.subtree_control", "+cpu")
         trial.mkdir()
     except OSError as e:
-        return f"{base}: {e.strerror}"
+        return f"{base}: {e.strerror}", False
     # an ordinary folder, where none of the kernel's files appeared, is no control group
     found = (trial / ("cpu.max" if _unified() else "cpu.cfs_quota_us")).exists()
+    idle = (trial / "cpu.idle").exists()
     _remove(trial)
-    return None if found else f"{base} has no cpu controller"
+    return None if found else f"{base} has no cpu controller", idle
 
 
 def _unified() -> bool:

@@ -62,16 +62,26 @@ def cola_allocation(
 
     Parameters
     ----------
+    problem : GroupProblem
     traffic : array (groups, groups)
+        Tuples a second from group (row) to group (column).
     slack : float
         By how much a node may be above the mean, relative.
+    seed : int
+        Of the partitions.
+
+    Returns
+    -------
+    array of int (groups)
+        A node for each. A node on which what cannot move is above the limit by itself gets no more.
     """
     units = [np.flatnonzero(np.isfinite(problem.costs))]
     stay = np.flatnonzero(~problem.leaving)
-    limit = problem.mean * (1 + slack)
+    fixed = _fixed_loads(problem)[stay] / problem.capacity[stay]
+    limit = np.maximum(problem.mean * (1 + slack), fixed)
     while True:
         allocation = _pack_units(problem, units, stay)
-        over = problem.node_loads(allocation)[stay].max() > limit
+        over = (problem.node_loads(allocation)[stay] > limit * (1 + 1e-12)).any()
         several = [u for u, members in enumerate(units) if members.size > 1]
         if not over or not several:
             return allocation
@@ -83,6 +93,13 @@ def cola_allocation(
         units += halves
 
 
+def _fixed_loads(problem: GroupProblem) -> FloatArray:
+    """Return the load of what cannot move, by node."""
+    fixed = ~np.isfinite(problem.costs)
+    at = problem.allocation[fixed]
+    return np.bincount(at, weights=problem.loads[fixed], minlength=problem.capacity.size)
+
+
 def _load(problem: GroupProblem, members: IntArray) -> float:
     return float(problem.loads[members].sum())
 
@@ -90,8 +107,7 @@ def _load(problem: GroupProblem, members: IntArray) -> float:
 def _pack_units(problem: GroupProblem, units: list[IntArray], stay: IntArray) -> IntArray:
     """Return where units come to beside what cannot move."""
     allocation = problem.allocation.copy()
-    fixed = ~np.isfinite(problem.costs)
-    used = np.bincount(allocation[fixed], weights=problem.loads[fixed], minlength=problem.capacity.size)
+    used = _fixed_loads(problem)
     for members in sorted(units, key=lambda m: (-_load(problem, m), int(m[0]) if m.size else 0)):
         share = (used[stay] + _load(problem, members)) / problem.capacity[stay]
         node = int(stay[np.argmin(share)])

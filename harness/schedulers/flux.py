@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from harness.schedulers.balancing import empty_leaving
 from harness.schedulers.executor_groups import ExecutorBalancer
 from harness.schedulers.groups import GroupMoves, GroupProblem, SendingGroups
 from harness.schedulers.loads import IntArray
@@ -24,7 +25,7 @@ class FluxScheduler(ExecutorBalancer):
     def move_groups(self, groups: SendingGroups) -> GroupMoves:
         """Move groups until the budget is spent or no pair of nodes gets closer."""
         problem = groups.problem
-        allocation = flux_allocation(problem)
+        allocation = empty_leaving(problem, flux_allocation(problem))
         before, after = (problem.load_distance(a) for a in (problem.allocation, allocation))
         return GroupMoves(allocation, (f"load distance {before:.2f} -> {after:.2f} points",))
 
@@ -47,6 +48,8 @@ def flux_allocation(problem: GroupProblem) -> IntArray:
     while True:
         loads = np.where(problem.leaving, np.inf, problem.node_loads(allocation))
         order = np.argsort(-loads, kind="stable")
+        occupied = np.bincount(allocation, minlength=loads.size) > 0
+        order = order[occupied[order] | ~problem.leaving[order]]
         moved = False
         for rank in range(order.size // 2):
             group = _narrowing_group(problem, allocation, int(order[rank]), int(order[-1 - rank]), left)
@@ -67,7 +70,7 @@ def _narrowing_group(
         return -1
     loads = problem.node_loads(allocation)
     at_home = (allocation == source) & (problem.allocation == source)
-    mine = np.flatnonzero(at_home & (problem.costs <= left))
+    mine = np.flatnonzero(at_home & np.isfinite(problem.costs) & (problem.costs <= left))
     if not mine.size:
         return -1
     size = problem.loads[mine]

@@ -29,6 +29,7 @@ class GroupProblem:
         Percentage points of a node of capacity 1.
     costs : array (groups)
         Cost of a group's migration, e.g. alpha times the bytes of its state; 1 for each counts migrations.
+        Infinite for what cannot move.
     allocation : array of int (groups)
         Node of each group now: q of the paper.
     capacity : array (nodes)
@@ -88,6 +89,8 @@ class GroupProblem:
         SchedulerDeclined
         """
         cost = self.migration_cost(allocation)
+        if np.isinf(cost):
+            raise SchedulerDeclined("what cannot move would move")
         if cost > self.max_migration_cost * (1 + 1e-9):
             raise SchedulerDeclined(f"migrations cost {cost:g}, over the {self.max_migration_cost:g} allowed")
         distance = self.load_distance(allocation)

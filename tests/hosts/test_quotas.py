@@ -63,6 +63,13 @@ def test_a_host_gets_no_more_than_its_quota_and_others_are_as_they_were(provisio
     assert groups_of(provisioned, "node-1") == set()
 
 
+def test_a_host_without_a_quota_is_in_the_way_of_others_as_an_equal(provisioned: Provisioned) -> None:
+    with limited(provisioned.network, {"node-1": QUOTA_CORES}, ["node-2"]):
+        (one,), (other,) = (groups_of(provisioned, name) for name in ("node-1", "node-2"))
+        assert one.rpartition("/")[0] == other.rpartition("/")[0]
+    assert groups_of(provisioned, "node-2") == set()
+
+
 def test_a_host_that_is_not_there_has_no_quota(provisioned: Provisioned) -> None:
     with (
         pytest.raises(ClusterError, match="host node-9 is gone"),

@@ -69,7 +69,7 @@ def test_executors_of_a_node_that_is_gone_move_first() -> None:
     assert set(where(proposal.plan).values()) == {"node-2", "node-3"}
 
 
-@pytest.mark.parametrize("name", ["balance", "albic"])
+@pytest.mark.parametrize("name", ["balance", "albic", "flux", "cola"])
 @pytest.mark.parametrize("budget", [0, 2])
 def test_a_killed_node_with_more_executors_than_may_move_is_infeasible(name: str, budget: int) -> None:
     asked = {"name": name, "max_migration_cost": budget}

@@ -9,6 +9,7 @@ import pytest
 from balancing_baselines import both_choices_node_loads
 from scheduling import nodes_of, observation, one_each, placed, topology
 
+from harness.errors import SchedulerDeclined
 from harness.schedulers import make_scheduler
 from harness.schedulers.band_search import SearchEffort
 from harness.schedulers.cola import cola_allocation
@@ -18,8 +19,8 @@ from harness.schedulers.collocation import (
     collocation_factor,
     scored_pairs,
 )
-from harness.schedulers.flux import flux_allocation
-from harness.schedulers.groups import GroupProblem, equal_nodes
+from harness.schedulers.flux import FluxScheduler, flux_allocation
+from harness.schedulers.groups import GroupProblem, SendingGroups, equal_nodes
 from harness.schedulers.partitioning import partition_graph
 from harness.schedulers.plan_costs import cost_plan
 
@@ -130,6 +131,36 @@ def test_flux_pairs_the_fullest_with_the_emptiest() -> None:
     assert flux_allocation(problem).tolist() == [3, 0, 1, 2, 2, 3]
     assert problem.load_distance(flux_allocation(problem)) == 1
     assert flux_allocation(replace(problem, max_migration_cost=1.0)).tolist() == [3, 0, 1, 1, 2, 3]
+
+
+def test_flux_empties_each_node_that_leaves() -> None:
+    """Two of three leave: the last has all, whatever is paired with what."""
+    problem = equal_nodes(np.array([3.0, 2, 1, 1]), np.array([0, 0, 1, 2]), 3, 9.0)
+    leaving = replace(problem, leaving=np.array([True, True, False]))
+    groups = SendingGroups(leaving, np.zeros((4, 4)), np.zeros(4, dtype=np.int64), tuple("abcd"))
+    assert FluxScheduler().move_groups(groups).allocation.tolist() == [2, 2, 2, 2]
+
+
+def test_flux_evens_out_beside_an_empty_node_that_leaves() -> None:
+    """4 and 0 stay, and the third, empty, takes no part: a move of 2 makes 2 and 2."""
+    problem = equal_nodes(np.array([2.0, 2]), np.array([0, 0]), 3, 9.0)
+    assert flux_allocation(replace(problem, leaving=np.array([False, False, True]))).tolist() == [1, 0]
+
+
+def test_what_cannot_move_never_does() -> None:
+    """Whatever budget there is: 9 of node-1's 10 are fixed."""
+    problem = equal_nodes(np.array([9.0, 1]), np.array([0, 0]), 2, np.inf)
+    fixed = replace(problem, costs=np.array([np.inf, 1]))
+    assert flux_allocation(fixed).tolist() == [0, 1]
+    with pytest.raises(SchedulerDeclined, match="what cannot move would move"):
+        fixed.require_feasible(np.array([1, 0]))
+
+
+def test_cola_cuts_no_more_than_helps_where_a_node_is_full_of_what_cannot_move() -> None:
+    """8 fixed on node-1, mean 6: no cut makes that less, so the other four stay together on node-2."""
+    problem = equal_nodes(np.array([8.0, 1, 1, 1, 1]), np.array([0, 0, 1, 0, 1]), 2, np.inf)
+    fixed = replace(problem, costs=np.array([np.inf, 1, 1, 1, 1]))
+    assert cola_allocation(fixed, np.zeros((5, 5))).tolist() == [0, 1, 1, 1, 1]
 
 
 def test_cola_cuts_only_until_every_node_keeps_to_its_load() -> None:

@@ -209,7 +209,7 @@ def on(planned: PlannedPeriod) -> list[int]:
     return [names.count(n.name) for n in NODES]
 
 
-@pytest.mark.parametrize("scheduler", ["balance", "albic", "even"])
+@pytest.mark.parametrize("scheduler", ["balance", "albic", "flux", "cola", "even"])
 def test_a_node_comes_and_gets_its_share(scheduler: str) -> None:
     """6 x 0.3 cores on two nodes: 90 each. Three have 60 each."""
     found = period(0.3, [1, 1, 1, 2, 2, 2], scheduler=scheduler)
@@ -226,7 +226,7 @@ def test_balance_spares_a_node() -> None:
     assert found.load_distance_pct == pytest.approx((25.0, 0.0))
 
 
-@pytest.mark.parametrize("scheduler", ["balance", "albic", "even"])
+@pytest.mark.parametrize("scheduler", ["balance", "albic", "flux", "cola", "even"])
 def test_a_node_is_marked_and_emptied_in_the_same_period(scheduler: str) -> None:
     """6 x 0.1 cores on three nodes: 20 each, and 30 on two. A balancing scheduler may move ten."""
     found = period(

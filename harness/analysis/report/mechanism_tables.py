@@ -9,8 +9,6 @@ from harness.models.composite.mechanisms import MECHANISMS
 
 NOTHING = "–"
 """Stands for what a mechanism does not change."""
-MAY_BE_LOST = 0.2
-"""Points that errors may grow by, for all mechanisms together that are taken out."""
 
 
 def prices_page(prices: Sequence[MechanismPrice]) -> str:
@@ -26,14 +24,11 @@ def cheapest(prices: Sequence[MechanismPrice]) -> str:
     >>> from harness.analysis.judge.pricing import ErrorChange
     >>> change = ErrorChange(2, (5.0, 5.25), (9.0, 8.0), (90.0, 90.0))
     >>> cheapest([MechanismPrice("wake-ups", BOTH, ("quick",), {("service_time_ms", "mean"): change})])
-    'The cheapest is `wake-ups`, at 0.250 points: more than the 0.2 that may be lost, so all are kept.'
+    'The cheapest is `wake-ups`, at 0.250 points.'
     """
     priced = {p.mechanism: p.points for p in prices if p.part == BOTH and p.points is not None}
     name = min(priced, key=lambda mechanism: priced[mechanism])
-    kept = priced[name] > MAY_BE_LOST
-    limit = f"the {MAY_BE_LOST} that may be lost"
-    says = f"more than {limit}, so all are kept" if kept else f"within {limit}"
-    return f"The cheapest is `{name}`, at {priced[name]:.3f} points: {says}."
+    return f"The cheapest is `{name}`, at {priced[name]:.3f} points."
 
 
 def mechanism_table(prices: Sequence[MechanismPrice]) -> str:

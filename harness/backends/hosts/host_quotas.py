@@ -10,7 +10,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,7 +20,9 @@ from harness.machine.cgroups import CpuQuotas
 
 
 @contextmanager
-def limited(network: HostNetwork, quota_cores: Mapping[str, float]) -> Iterator[None]:
+def limited(
+    network: HostNetwork, quota_cores: Mapping[str, float], beside: Sequence[str] = ()
+) -> Iterator[None]:
     """Let hosts use so many cores at most while the block lasts.
 
     Parameters
@@ -28,7 +30,9 @@ def limited(network: HostNetwork, quota_cores: Mapping[str, float]) -> Iterator[
     network : HostNetwork
         The sandbox of the hosts.
     quota_cores : mapping
-        Cores by the host's name; the hosts that it does not name go on as they are.
+        Cores by the host's name.
+    beside : sequence of str
+        Hosts without a quota that are in their way as equals; all others go on as they are.
 
     Raises
     ------
@@ -38,7 +42,7 @@ def limited(network: HostNetwork, quota_cores: Mapping[str, float]) -> Iterator[
     if not quota_cores:
         yield
         return
-    command = [sys.executable, "-m", __name__, str(network.folder), json.dumps(dict(quota_cores))]
+    command = [sys.executable, "-m", __name__, str(network.folder), json.dumps([dict(quota_cores), list(beside)])]
     with subprocess.Popen(
         command,
         stdin=subprocess.PIPE,  # the keeper ends with it: when the block ends, or this process
@@ -55,11 +59,11 @@ def limited(network: HostNetwork, quota_cores: Mapping[str, float]) -> Iterator[
             raise ClusterError("hosts are under their CPU quotas no longer: their keeper ended")
 
 
-def _keep(network: HostNetwork, quota_cores: Mapping[str, float]) -> None:
-    """Put hosts under quotas until standard input ends."""
+def _keep(network: HostNetwork, quota_cores: Mapping[str, float], beside: Sequence[str]) -> None:
+    """Put hosts into groups, and under quotas, until standard input ends."""
     quotas = CpuQuotas(quota_cores)
     try:
-        for host in quota_cores:
+        for host in (*quota_cores, *beside):
             under: set[int] = set()
             while new := set(network.processes(host)) - under:  # started meanwhile
                 for pid in new:
@@ -81,7 +85,7 @@ if __name__ == "__main__":
     for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, signal.SIG_IGN)
     try:
-        _keep(HostNetwork(Path(sys.argv[1])), json.loads(sys.argv[2]))
+        _keep(HostNetwork(Path(sys.argv[1])), *json.loads(sys.argv[2]))
     except HarnessError as error:
         _tell(str(error))
         sys.exit(1)

@@ -47,7 +47,8 @@ def unequal(shape: Provisioned, state: ProvisionedState) -> Iterator[None]:
             one, other = (LinkEnd(name, addresses[name]) for name in link.split("~"))
             by = undo.enter_context(slowed(network, one, other, made.delay_ms))
             log.info("link %s: packets take %g ms longer each way, by %s", link, made.delay_ms, by)
-        undo.enter_context(limited(network, shape.cpu_quota_cores))
+        others = [name for name in shape.node_names if name not in shape.cpu_quota_cores]
+        undo.enter_context(limited(network, shape.cpu_quota_cores, others))
         for name, cores in shape.cpu_quota_cores.items():
             log.info("%s: at most %g cores", name, cores)
         yield
