@@ -9,6 +9,7 @@ from typing import assert_never
 from harness.backends.kafka.client import Topics
 from harness.experiments.config import Experiment
 from harness.experiments.contracts import Load, OwnMessages, TopicNames
+from harness.experiments.datasets import dataset_of
 from harness.experiments.workload_settings import Workload
 from harness.plans import QueryPlan
 from harness.storm.running_cluster import RunningCluster
@@ -66,7 +67,7 @@ def wire_of(
     traffic: SentTraffic, plan: QueryPlan, workload: Workload, one_clock: bool, broker_ahead_ms: float
 ) -> Wire:
     """Return what records look like on the way to a topology and back, and by whose clocks they are timed."""
-    payload = "x" * workload.payload_bytes
+    payload = dataset_of(workload) or "x" * workload.payload_bytes
     match traffic:
         case HopTraffic():
             return OwnWire(payload, one_clock=one_clock, broker_ahead_ms=broker_ahead_ms)

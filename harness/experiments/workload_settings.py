@@ -21,6 +21,9 @@ DEFAULT_KEYS: Mapping[str, float] = {k: float(len(KEY_NAMES) - i) for i, k in en
 """Weights 16, 15, ... 1 of the keys A to P, skewed to the lower alphabet as figure 5.5 is. The rarest key
 (0.7 %) is still frequent enough to fill its windows in a short interval."""
 
+DatasetName = Literal["wikipedia-edits", "airline-delays"]
+"""Datasets whose rows messages may carry (``harness.experiments.datasets``)."""
+
 MOST_PAYLOAD_BYTES = 1_000_000
 """Kafka takes messages of up to 1 MiB; the rest is for what is around the payload."""
 MOST_TURNS = 1000
@@ -78,6 +81,9 @@ class Workload(Frozen):
         Weight of each key. A to P have the weights 16, 15, ... 1 by default.
     payload_bytes : int
         Payload of a message in bytes, below Kafka's limit of 1 MiB a message.
+    dataset : {'wikipedia-edits', 'airline-delays'}
+        In place of a payload of ``payload_bytes``: a row of a seeded stand-in for published data
+        (docs/key-groups.md).
     shares : mapping
         Messages of each round that come in by each spout, in whole numbers. All get the same by default.
     """
@@ -89,6 +95,7 @@ class Workload(Frozen):
     seed: Seed = 1
     keys: Annotated[Mapping[str, Weight], Field(min_length=1)] = DEFAULT_KEYS
     payload_bytes: Annotated[int, Field(ge=0, le=MOST_PAYLOAD_BYTES)] = 64
+    dataset: DatasetName | None = None
     shares: Mapping[str, Count] = {}
 
     @model_validator(mode="after")

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
+from harness.experiments.datasets.dataset import Dataset
 from harness.experiments.workload_tables import RECEIVED
 from harness.workload.broker_time import appended_ns, monotonic_minus_stamps_ns
-from harness.workload.wire import Decoded, Foreign, NamedRecord, Outgoing
+from harness.workload.wire import Decoded, Foreign, NamedRecord, Outgoing, payload_of
 
 MESSAGE, KEY, PAYLOAD = "{message}", "{key}", "{payload}"
 """Stand in a template of values for the message's name, a key that is drawn, and the payload."""
@@ -33,8 +34,8 @@ class NamedWire:
         The header that names a message; without it the record's key does.
     value : str
         Template of the input records' values.
-    payload : str
-        What ``{payload}`` becomes.
+    payload : str or Dataset
+        What ``{payload}`` becomes: a text, or the row of a dataset that the message carries.
     keys : mapping
         Weights of the keys that ``{key}`` becomes: which one is a function of seed and message.
     sink : str
@@ -55,7 +56,7 @@ class NamedWire:
         self,
         header: str | None,
         value: str,
-        payload: str,
+        payload: str | Dataset,
         keys: Mapping[str, float],
         seed: int,
         sink: str,
@@ -68,18 +69,23 @@ class NamedWire:
         self._weights = list(keys.values())
         self._seed = seed
         split = re.split("|".join(f"({re.escape(p)})" for p in (MESSAGE, KEY, PAYLOAD)), value)
-        self._parts = [payload if part == PAYLOAD else part for part in split if part]
+        self._payload = payload
+        self._parts = [part for part in split if part]
 
     def outgoing(self, message_id: int) -> Outgoing:
         """Return the record of a message."""
         name = b"message-%d" % message_id
-        value = b"".join(
-            name if part == MESSAGE else self._key(message_id) if part == KEY else part.encode()
-            for part in self._parts
-        )
+        value = b"".join(self._filled(part, message_id, name) for part in self._parts)
         if self._header is None:
             return Outgoing(value, key=name)
         return Outgoing(value, headers=((self._header, name),))
+
+    def _filled(self, part: str, message_id: int, name: bytes) -> bytes:
+        if part == MESSAGE:
+            return name
+        if part == KEY:
+            return self._key(message_id)
+        return (payload_of(self._payload, message_id) if part == PAYLOAD else part).encode()
 
     def _key(self, message_id: int) -> bytes:
         (key,) = random.Random((self._seed << 64) + message_id).choices(self._keys, self._weights)

@@ -36,6 +36,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.experiments.datasets.dataset import Dataset, row_text
 from harness.experiments.workload_tables import RECEIVED
 from harness.schemas import HOP
 from harness.workload.broker_time import appended_ns, monotonic_minus_stamps_ns
@@ -164,7 +165,8 @@ class OwnWire:
 
     Parameters
     ----------
-    payload : str
+    payload : str or Dataset
+        What messages carry: a text, or each the row of a dataset.
     one_clock : bool
         Whether the workers' monotonic clocks are this machine's.
     broker_ahead_ms : float
@@ -176,14 +178,18 @@ class OwnWire:
     b'{"message_id": 7, "payload": "x"}'
     """
 
-    def __init__(self, payload: str = "", *, one_clock: bool = True, broker_ahead_ms: float = 0.0) -> None:
+    def __init__(
+        self, payload: str | Dataset = "", *, one_clock: bool = True, broker_ahead_ms: float = 0.0
+    ) -> None:
         self.by_broker = not one_clock
         self._ahead_ms = broker_ahead_ms
-        self._tail = f', "payload": {json.dumps(payload, ensure_ascii=False)}}}'.encode()
+        self._payload = payload
+        self._tail = _tail(payload) if isinstance(payload, str) else b""
 
     def outgoing(self, message_id: int) -> Outgoing:
         """Return the record of a message."""
-        return Outgoing(b'{"message_id": %d%b' % (message_id, self._tail))
+        tail = self._tail or _tail(payload_of(self._payload, message_id))
+        return Outgoing(b'{"message_id": %d%b' % (message_id, tail))
 
     def decode(self, records: Iterable[OutputRecord]) -> Decoded:
         """Decode records of the output topic that were read just now (``decode``).
@@ -195,6 +201,15 @@ class OwnWire:
         if not self.by_broker:
             return decoded
         return replace(decoded, rows=at_the_broker(decoded.rows, monotonic_minus_stamps_ns(self._ahead_ms)))
+
+
+def _tail(payload: str) -> bytes:
+    return f', "payload": {json.dumps(payload, ensure_ascii=False)}}}'.encode()
+
+
+def payload_of(payload: str | Dataset, message_id: int) -> str:
+    """Return the text that a message carries."""
+    return payload if isinstance(payload, str) else row_text(payload.row(message_id))
 
 
 def at_the_broker(rows: pa.Table, offset_ns: int) -> pa.Table:

@@ -11,7 +11,10 @@ from budgets import budget
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.experiments.datasets.airline_delays import AirlineDelays
+from harness.experiments.datasets.dataset import row_text
 from harness.experiments.workload_tables import RECEIVED
+from harness.workload.named import NamedWire
 from harness.workload.wire import Hop, Member, OwnWire, at_the_broker, decode, encode
 
 int32 = st.integers(-(2**31), 2**31 - 1)
@@ -129,6 +132,15 @@ def test_input_values_are_json(message_id: int, payload: str) -> None:
         "message_id": message_id,
         "payload": payload.encode("utf-8", "ignore").decode(),
     }
+
+
+def test_a_message_carries_its_row_of_a_dataset() -> None:
+    flights = AirlineDelays(1, 100.0)
+    made = [json.loads(OwnWire(flights).outgoing(n).value) for n in (5, 6)]
+    assert made == [{"message_id": n, "payload": row_text(flights.row(n))} for n in (5, 6)]
+    assert made[0]["payload"].startswith("tail=N")
+    named = NamedWire("id", "<{payload}>", flights, {"A": 1.0}, seed=1, sink="out").outgoing(6)
+    assert named.value.decode() == f"<{made[1]['payload']}>"
 
 
 @given(st.lists(st.tuples(record_parts(), st.integers(0, 2**40)), max_size=4), st.integers(-(2**50), 2**50))
