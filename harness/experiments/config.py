@@ -15,6 +15,7 @@ from typing import Annotated, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from harness.experiments.clusters import CLUSTER_TAGS, ClusterSpec, Local
+from harness.experiments.datasets import dataset_of
 from harness.experiments.measure_settings import Measuring
 from harness.experiments.step_faults import Fault, check_faults
 from harness.experiments.step_settings import PLUG_IN_TAGS, Steps, StepSpec
@@ -321,6 +322,8 @@ class Experiment(Frozen):
         self.topology.traffic().check_input(workload=self.workload is not None, rates=rates)
         if self.workload is not None:
             self.workload.shares_of(self.topology.entrances)
+            dataset = dataset_of(self.workload)
+            self.topology.check_rows(None if dataset is None else dataset.fields)
         self.topology.check_measured(instrument=self.measure.instrument)
         return self
 

@@ -118,6 +118,7 @@ def as_graph(given: Tree, topology: Topology) -> Tree:
             "window": part.window,
             "multiplier": topology.multipliers.get(part.name),
             "service": topology.services.get(part.name),
+            "aggregate": topology.aggregates.get(part.name),
         }
         made |= {key: value.model_dump(mode="json", exclude_none=True) for key, value in own.items() if value}
         plain: Mapping[str, Mapping[str, object]] = {
@@ -126,6 +127,7 @@ def as_graph(given: Tree, topology: Topology) -> Tree:
             "output_bytes": topology.output_bytes,
             "forwarded_share": topology.forwarded_shares,
             "groups": topology.key_groups,
+            "key": {name: list(fields) for name, fields in topology.row_keys.items()},
         }
         made |= {key: values[part.name] for key, values in plain.items() if part.name in values}
         components[part.name] = made

@@ -64,6 +64,8 @@ def topology_settings(
             "output_bytes": own.output_bytes.get(c.name),
             "forwarded_share": own.forwarded_shares.get(c.name),
             "groups": own.key_groups.get(c.name),
+            "key": own.row_keys.get(c.name),
+            "aggregate": own.aggregates[c.name].model_dump(mode="json") if c.name in own.aggregates else None,
         }
         for c in plan.components
     }

@@ -16,6 +16,7 @@ from pydantic import ConfigDict, Field
 from harness.plans import Frozen, QueryPlan, Role, Stream, Window
 from harness.topologies.bounds import Count
 from harness.topologies.component_settings import Groups, Keep, Multiplier, Routing, ServiceTime
+from harness.topologies.dataset_rows import Aggregate, FieldName
 from harness.topologies.graph import TestTopology
 from harness.topologies.roles import ROLES, Emits, RoleTraits
 from harness.topologies.ways import child_name, numberings, tuples_per_message
@@ -66,6 +67,13 @@ class GraphComponent(Frozen):
     forwarded_share : float
         Of a json or keyed component: the share of the tuples whose key it passes on; the others get the
         workload's first key. By default, all keys are drawn anew.
+    key : list of str
+        Of a json or keyed component: fields of a row (``workload.dataset``) that make the key of what it
+        emits, in place of drawn or forwarded ones. ``geohash-4`` is the cell of ``lat`` and ``lon``, with
+        four characters.
+    aggregate : Aggregate
+        Of a keyed component: the numbers that it keeps of rows, and adds to each. By default it counts tuples
+        and keeps the last payload.
     output_bytes : int
         Payload in bytes of all that it emits; by default it passes on what it gets.
     """
@@ -79,6 +87,8 @@ class GraphComponent(Frozen):
     groups: Groups | None = None
     service: ServiceTime | None = None
     forwarded_share: Annotated[float, Field(ge=0, le=1)] | None = None
+    key: Annotated[tuple[FieldName, ...], Field(min_length=1)] | None = None
+    aggregate: Aggregate | None = None
     output_bytes: Annotated[int, Field(ge=0, le=MOST_PAYLOAD_BYTES)] | None = None
 
 

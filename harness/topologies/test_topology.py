@@ -13,6 +13,7 @@ from harness.topologies import TOPOLOGIES
 from harness.topologies.batching import require_batched
 from harness.topologies.bounds import Count, Counts, Milliseconds, StormValue
 from harness.topologies.component_settings import Multiplier, Routing, ServiceTime
+from harness.topologies.dataset_rows import Aggregate, Fields, require_fields
 from harness.topologies.drawing import draw
 from harness.topologies.graph import TestTopology
 from harness.topologies.helping import require_helped
@@ -286,6 +287,27 @@ class Topology(RewritableTopology):
         return {n: c.forwarded_share for n, c in self._given.items() if c.forwarded_share is not None}
 
     @property
+    def row_keys(self) -> Mapping[str, tuple[str, ...]]:
+        """Fields of a row that make the keys of what a component emits, of those that make them so."""
+        return {name: c.key for name, c in self._given.items() if c.key is not None}
+
+    @property
+    def aggregates(self) -> Mapping[str, Aggregate]:
+        """The aggregate of each keyed component that does not only count."""
+        return {name: c.aggregate for name, c in self._given.items() if c.aggregate is not None}
+
+    def check_rows(self, fields: Fields | None) -> None:
+        """Raise ValueError where rows have not the fields that components make something of.
+
+        Parameters
+        ----------
+        fields : mapping, optional
+            Fields of the workload's dataset; None where it has none.
+        """
+        replacing = frozenset(self.output_bytes)
+        require_fields(self.query_plan(), self.row_keys, self.aggregates, replacing, fields)
+
+    @property
     def ratios(self) -> Mapping[str, float]:
         """Tuples that a component makes of one, on average, of those that make more or less than one."""
         return {**{name: m.mean for name, m in self.multipliers.items()}, **self.keeps}
@@ -414,6 +436,12 @@ class Topology(RewritableTopology):
                 raise ValueError(
                     f"components.{name}: a {component.role} has no forwarded_share, only {forwarding} have"
                 )
+            if component.key is not None and not ROLES[component.role].forwards:
+                raise ValueError(f"components.{name}: a {component.role} has no use for the key 'key'")
+            if component.key is not None and component.forwarded_share is not None:
+                raise ValueError(f"components.{name}: give key or forwarded_share")
+            if component.aggregate is not None and not ROLES[component.role].keyed:
+                raise ValueError(f"components.{name}: a {component.role} has no use for the key 'aggregate'")
             if component.output_bytes is not None and ROLES[component.role].emits == "nothing":
                 raise ValueError(f"components.{name}: a {component.role} emits nothing that has output_bytes")
             if component.service is not None and name in self.service:

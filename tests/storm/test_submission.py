@@ -23,6 +23,7 @@ from harness.storm.submission import (
 from harness.topologies import TOPOLOGIES
 
 PLAIN = Broker("b:1")
+JAVA_RESOURCES = Path(__file__).parents[2] / "storm-topologies" / "topologies" / "src" / "test" / "resources"
 
 
 def _experiment(batching: object) -> Experiment:
@@ -114,9 +115,25 @@ def test_the_topologies_of_the_thesis_are_submitted_as_they_were_before_graphs_c
             value = component.pop(key)
             assert (value is not None) == (component["role"] == role)
             found[key] = value if value is not None else found.get(key)
-        assert {component.pop(key) for key in ("keep", "output_bytes", "forwarded_share", "groups")} == {None}
+        later = ("keep", "output_bytes", "forwarded_share", "groups", "key", "aggregate")
+        assert {component.pop(key) for key in later} == {None}
     made["spout"]["topic"] = found.pop("topic")
     assert made | found == BEFORE[name]
+
+
+def test_keys_and_aggregates_of_rows_are_those_that_the_jars_tests_read() -> None:
+    experiment = load("wikipedia-edits")
+    own, plain = experiment.topology.own(), Broker("127.0.0.1:9092")
+    made = topology_settings(
+        experiment,
+        own,
+        "run",
+        experiment.configuration(experiment.steps.plan[0]),
+        broker=plain,
+        topics=TopicNames.of("run", own.entrances, own.key_groups),
+    )
+    read = json.loads((JAVA_RESOURCES / "wikipedia-edits.json").read_text())
+    assert json.loads(json.dumps(made)) == read
 
 
 def test_each_topology_of_the_thesis_is_among_them() -> None:

@@ -29,6 +29,7 @@ from scipy.special import ndtr
 
 from harness.errors import UsageError
 from harness.experiments.config import Experiment
+from harness.experiments.datasets import dataset_of, key_counts
 from harness.models import contention
 from harness.models.composite.source.inputs import BEYOND_MS
 from harness.models.contract.layout import FloatArray, Layout, Output, lay_out, outputs
@@ -225,9 +226,13 @@ def routing_of(experiment: Experiment, layout: Layout, stream: Stream, sender: s
 def emitted_keys(experiment: Experiment, component: str) -> Mapping[str, float]:
     """Return the weights of the keys of what a component emits.
 
-    They are the workload's, but where it forwards some and gives the others the first key.
+    They are the workload's, but where it makes them of a dataset's rows, or forwards some and gives the
+    others the first key.
     """
     topology, drawn = experiment.topology.own(), experiment.input.keys
+    dataset = dataset_of(experiment.input)
+    if dataset is not None and component in topology.row_keys:
+        return key_counts(dataset, topology.row_keys[component])
     if component not in topology.forwarded_shares:
         return drawn
     share, plan = topology.forwarded_shares[component], topology.query_plan()
@@ -238,7 +243,7 @@ def emitted_keys(experiment: Experiment, component: str) -> Mapping[str, float]:
         keys = emitted_keys(experiment, s.source)
         many = arriving[s.source] * topology.ratios.get(s.source, 1.0) * copies_sent(plan, s)
         for key, weight in keys.items():
-            found[key] += share * many * weight / sum(keys.values())
+            found[key] = found.get(key, 0.0) + share * many * weight / sum(keys.values())
     whole = sum(found.values()) / share if share else 1.0
     found[next(iter(drawn))] += (1 - share) * whole
     return {key: weight for key, weight in found.items() if weight > 0}

@@ -27,6 +27,7 @@ final class KeyedBolt extends JsonBolt implements GroupKeeper.Work<KeyedBolt.Rec
     private static final long serialVersionUID = 1L;
     private static final long PATIENCE_NS = 30_000_000_000L;
 
+    private final Aggregate aggregate;
     private final int groups;
     private final List<KeyedTarget> targets;
     private transient int serving;
@@ -40,11 +41,18 @@ final class KeyedBolt extends JsonBolt implements GroupKeeper.Work<KeyedBolt.Rec
     /**
      * Creates the bolt.
      *
+     * @param aggregate what is made of a row; null where tuples are counted and the last payload is kept
      * @param targets components with key groups that subscribe to it
      */
     KeyedBolt(
-            Workload workload, ServiceTime service, Double forwardedShare, int groups, List<KeyedTarget> targets) {
-        super(workload, service, forwardedShare);
+            Workload workload,
+            ServiceTime service,
+            OutputKey key,
+            Aggregate aggregate,
+            int groups,
+            List<KeyedTarget> targets) {
+        super(workload, service, key);
+        this.aggregate = aggregate;
         this.groups = groups;
         this.targets = List.copyOf(targets);
     }
@@ -84,8 +92,7 @@ final class KeyedBolt extends JsonBolt implements GroupKeeper.Work<KeyedBolt.Rec
                 default -> super.execute(tuple);
             }
         } catch (IOException | MalformedMessageException e) {
-            collector.reportError(e);
-            collector.fail(tuple);
+            refuse(tuple, e);
         }
     }
 
@@ -104,9 +111,24 @@ final class KeyedBolt extends JsonBolt implements GroupKeeper.Work<KeyedBolt.Rec
     public void process(int group, GroupState state, Received received) {
         long startedNs = System.nanoTime();
         serving = group;
-        state.add(received.tuple.getStringByField(Tuples.KEY), received.message.payload());
-        serve(received.tuple, received.message, received.members, received.receivedNs);
+        try {
+            Message message = kept(state, received.tuple.getStringByField(Tuples.KEY), received.message);
+            serve(received.tuple, message, received.members, received.receivedNs);
+        } catch (MalformedMessageException e) {
+            refuse(received.tuple, e);
+        }
         report.served(group, System.nanoTime() - startedNs);
+    }
+
+    /** Brings the key's state up to date, and returns what goes on. */
+    private Message kept(GroupState state, String key, Message message) throws MalformedMessageException {
+        if (aggregate == null) {
+            state.count(key, message.payload());
+            return message;
+        }
+        Row row = Row.parse(message.payload());
+        aggregate.add(state, key, row);
+        return message.withPayload(row.payload());
     }
 
     @Override

@@ -45,9 +45,14 @@ abstract class MessageBolt extends BaseRichBolt {
         try {
             receive(tuple, Tuples.message(tuple), Members.decode(Tuples.members(tuple)), receivedNs);
         } catch (MalformedMessageException e) {
-            collector.reportError(e);
-            collector.fail(tuple);
+            refuse(tuple, e);
         }
+    }
+
+    /** Reports and fails a tuple that is not what it should be. */
+    final void refuse(Tuple tuple, Exception why) {
+        collector.reportError(why);
+        collector.fail(tuple);
     }
 
     /** Serves a tuple that has come: at once, but in a bolt that holds some back. */

@@ -15,7 +15,7 @@ enum Role {
     @JsonProperty("spout")
     SPOUT(0, false, null, Emits.DEFAULT, null),
     @JsonProperty("json")
-    JSON(1, false, null, Emits.DEFAULT, (c, outlets, sink, w) -> new JsonBolt(w, c.service(), c.forwardedShare())),
+    JSON(1, false, null, Emits.DEFAULT, (c, outlets, sink, w) -> new JsonBolt(w, c.service(), c.outputKey())),
     @JsonProperty("filter")
     FILTER(1, false, "keep", Emits.DEFAULT, (c, outlets, sink, w) -> new FilterBolt(w, c.service(), c.keep())),
     @JsonProperty("multiplier")
@@ -31,7 +31,8 @@ enum Role {
             false,
             "groups",
             Emits.DEFAULT,
-            (c, outlets, sink, w) -> new KeyedBolt(w, c.service(), c.forwardedShare(), c.groups(), outlets.keyed())),
+            (c, outlets, sink, w) ->
+                    new KeyedBolt(w, c.service(), c.outputKey(), c.aggregate(), c.groups(), outlets.keyed())),
     @JsonProperty("window")
     WINDOW(1, true, null, Emits.DEFAULT, (c, outlets, sink, w) -> windowed(c, outlets.streams(), w)),
     @JsonProperty("join")

@@ -74,6 +74,8 @@ record TopologySettings(
      * @param forwardedShare share of the tuples whose key a json or keyed component passes on, the others get the
      *     first of all; null where keys are drawn anew, and for other roles
      * @param groups key groups of a keyed component; null for the others
+     * @param key fields of the row that a json or keyed component's outputs have as their key; null where it is drawn or forwarded
+     * @param aggregate what a keyed component makes of rows; null where it counts tuples, and for other roles
      */
     record Component(
             Role role,
@@ -87,7 +89,9 @@ record TopologySettings(
             Double keep,
             Integer outputBytes,
             Double forwardedShare,
-            Integer groups) {
+            Integer groups,
+            List<String> key,
+            Aggregate aggregate) {
         Component {
             Checks.present("role", role);
             Checks.that(executors >= 1, "executors has to be at least 1, not " + executors);
@@ -107,7 +111,16 @@ record TopologySettings(
             Checks.that(
                     forwardedShare == null || role.mayForward() && forwardedShare >= 0 && forwardedShare <= 1,
                     "forwarded_share is for roles json and keyed, from 0 to 1");
+            Checks.that(
+                    key == null || role.mayForward() && forwardedShare == null && !key.isEmpty(),
+                    "key is for roles json and keyed, without forwarded_share, and has one field or more");
+            Checks.that(aggregate == null || role == Role.KEYED, "aggregate is for role keyed");
             Checks.that(outputBytes == null || outputBytes >= 0, "output_bytes has to be 0 or more");
+        }
+
+        /** How its outputs get their key. */
+        OutputKey outputKey() {
+            return new OutputKey(forwardedShare, key);
         }
 
         private static void checkNeeded(Role role, String key, boolean needed, Object given) {

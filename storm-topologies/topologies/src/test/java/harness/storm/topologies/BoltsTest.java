@@ -17,7 +17,7 @@ class BoltsTest {
 
     @Test
     void aJsonBoltEmitsOneAnchoredTupleAndAcks() {
-        Prepared bolt = new Prepared(new JsonBolt(Fixtures.WORKLOAD, null, null));
+        Prepared bolt = new Prepared(new JsonBolt(Fixtures.WORKLOAD, null, OutputKey.DRAWN));
         long beforeNs = System.nanoTime();
         Tuple sent = bolt.send(1, 12, 1000);
         long afterNs = System.nanoTime();
@@ -42,7 +42,7 @@ class BoltsTest {
     void theServiceTimeIsWithinTheHop() {
         ServiceTime service =
                 new ServiceTime(ServiceTime.Kind.WAIT, ServiceTime.Distribution.CONSTANT, 20, null);
-        Prepared bolt = new Prepared(new JsonBolt(Fixtures.WORKLOAD, service, null));
+        Prepared bolt = new Prepared(new JsonBolt(Fixtures.WORKLOAD, service, OutputKey.DRAWN));
         bolt.send(1, 12, 1000);
         Hop hop = bolt.recorder.emitted.get(0).members().get(0).hops().get(1);
         assertTrue(hop.emittedNs() - hop.receivedNs() >= 20_000_000);
@@ -92,10 +92,10 @@ class BoltsTest {
 
     @Test
     void aComponentMayEmitAPayloadOfItsOwn() {
-        Prepared bolt = new Prepared(new JsonBolt(Fixtures.WORKLOAD.emitting(300), null, null));
+        Prepared bolt = new Prepared(new JsonBolt(Fixtures.WORKLOAD.emitting(300), null, OutputKey.DRAWN));
         bolt.send(1, 12, 1000);
         assertEquals("x".repeat(300), bolt.recorder.emitted.get(0).message().payload());
-        bolt = new Prepared(new JsonBolt(Fixtures.WORKLOAD.emitting(null), null, null));
+        bolt = new Prepared(new JsonBolt(Fixtures.WORKLOAD.emitting(null), null, OutputKey.DRAWN));
         bolt.send(1, 12, 1000);
         assertEquals("text", bolt.recorder.emitted.get(0).message().payload());
     }
@@ -103,7 +103,7 @@ class BoltsTest {
     /** Of tuples with key Z four in ten keep it; the others get A, the first of the workload's keys. */
     @Test
     void aShareOfTheKeysIsForwardedAndTheOthersAreTheFirst() {
-        Prepared bolt = new Prepared(new JsonBolt(Fixtures.WORKLOAD, null, 0.4));
+        Prepared bolt = new Prepared(new JsonBolt(Fixtures.WORKLOAD, null, new OutputKey(0.4, null)));
         int messages = 1000;
         for (long id = 0; id < messages; id++) {
             byte[] members = Members.encode(List.of(Fixtures.member(1, id, 1000)));
@@ -113,6 +113,19 @@ class BoltsTest {
         long first = bolt.recorder.emitted.stream().filter(e -> e.key().equals("A")).count();
         assertEquals(messages, forwarded + first);
         assertEquals(0.4, forwarded / (double) messages, 4 * Math.sqrt(0.24 / messages));
+    }
+
+    @Test
+    void aRowsFieldsAreTheKey() {
+        OutputKey fields = new OutputKey(null, List.of("tail", "geohash-2"));
+        Prepared bolt = new Prepared(new JsonBolt(Fixtures.WORKLOAD, null, fields));
+        Message row = Fixtures.message(1, 5).withPayload("tail=N17;lat=57.64911;lon=10.40744");
+        Tuple sent = bolt.send(1, row, List.of(Fixtures.member(1, 5, 1000)));
+        Tuple text = bolt.send(1, 6, 1000);
+        assertEquals(List.of("N17/u4"), bolt.recorder.emitted.stream().map(Emitted::key).toList());
+        assertEquals(row.payload(), bolt.recorder.emitted.get(0).message().payload());
+        assertEquals(List.of(sent), bolt.recorder.acked);
+        assertEquals(List.of(text), bolt.recorder.failed);
     }
 
     /** Seed 7, component "bolt", 30 %: the messages kept are those of the definition in Draw, computed in Python. */
@@ -132,7 +145,7 @@ class BoltsTest {
 
     @Test
     void aTupleThatIsNoMessageIsReportedAndFailed() {
-        Prepared bolt = new Prepared(new JsonBolt(Fixtures.WORKLOAD, null, null));
+        Prepared bolt = new Prepared(new JsonBolt(Fixtures.WORKLOAD, null, OutputKey.DRAWN));
         Tuple noJson = bolt.tuple(1, "{", new byte[0]);
         Tuple noMembers = bolt.tuple(1, Fixtures.message(1, 1).toJson(), new byte[3]);
         bolt.bolt.execute(noJson);

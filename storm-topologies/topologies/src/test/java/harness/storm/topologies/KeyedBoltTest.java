@@ -48,12 +48,17 @@ class KeyedBoltTest {
     private StormTopology topology;
 
     private final class Task extends Fixtures.Recorder {
-        final KeyedBolt bolt = new KeyedBolt(Fixtures.WORKLOAD, null, 1.0, GROUPS, List.of(TOTAL));
+        final KeyedBolt bolt;
         final TopologyContext context;
         private final int id;
 
         Task(int id) {
+            this(id, new OutputKey(1.0, null), null);
+        }
+
+        Task(int id, OutputKey key, Aggregate aggregate) {
             this.id = id;
+            bolt = new KeyedBolt(Fixtures.WORKLOAD, null, key, aggregate, GROUPS, List.of(TOTAL));
             context = context(id);
             Map<String, Object> conf =
                     Map.of(Series.BUCKET_S, BUCKET_S, Config.TOPOLOGY_MESSAGE_TIMEOUT_SECS, 3600);
@@ -67,8 +72,13 @@ class KeyedBoltTest {
         }
 
         Tuple message(String key, long id) {
+            return message(key, id, "text");
+        }
+
+        Tuple message(String key, long id, String payload) {
             byte[] members = Members.encode(List.of(Fixtures.member(1, id, 1000)));
-            return get("parse", SENDER, "default", key, Fixtures.message(1, id).toJson(), members);
+            String json = Fixtures.message(1, id).withPayload(payload).toJson();
+            return get("parse", SENDER, "default", key, json, members);
         }
 
         @Override
@@ -121,6 +131,23 @@ class KeyedBoltTest {
         assertEquals(Fixtures.message(1, 12).via("count", 7).toJson(), values.get(1));
     }
 
+    /** Delays 12 and -5 of one plane: a row goes on with the sum so far, by its route. What is no such row fails. */
+    @Test
+    void aRowGoesOnWithItsAggregate() {
+        OutputKey route = new OutputKey(null, List.of("origin", "destination"));
+        metrics.clear(); // a task registers its report once
+        Task task = new Task(7, route, new Aggregate(Aggregate.Kind.SUM, "delay", null, null));
+        task.message(keyOn(0), 1, "origin=P1;destination=P2;delay=12");
+        task.message(keyOn(0), 2, "origin=P2;destination=P1;delay=-5");
+        assertEquals(List.of("P1/P2", "P2/P1"), task.emitted.stream().map(Fixtures.Emitted::key).toList());
+        assertEquals("origin=P2;destination=P1;delay=-5;sum=7", task.emitted.get(1).message().payload());
+        Tuple text = task.message(keyOn(0), 3);
+        Tuple alone = task.message(keyOn(0), 4, "delay=1");
+        assertEquals(List.of(text, alone), task.failed);
+        assertEquals(2, task.emitted.size());
+        task.errors.forEach(error -> assertInstanceOf(MalformedMessageException.class, error));
+    }
+
     /** All groups change places: the message that comes before the state waits, unacked, and goes on behind it. */
     @Test
     void aMessageWaitsForItsGroup() {
@@ -156,7 +183,7 @@ class KeyedBoltTest {
                 .orElseThrow();
         String way = group + ">" + RoutingTable.group(keyOn(0), TOTAL.groups());
         assertTrue(reported.contains("key_group_sent,stream=total,peer=" + way + " count=1i"), reported.toString());
-        long bytes = 4 + 4 + keyOn(0).length() + 8 + 4 + "text".length();
+        long bytes = 8 + 4 + 4 + keyOn(0).length() + 8 + 4 + "text".length() + 4; // the layout of GroupState
         assertTrue(moved.contains("table_version=1i") && moved.contains("held=1i"), moved);
         assertTrue(moved.contains("state_bytes=" + bytes + "i"), moved);
         assertTrue(reported.stream().anyMatch(l -> l.startsWith("key_group,peer=" + group + " ") && l.contains("state_tuples=2i")));

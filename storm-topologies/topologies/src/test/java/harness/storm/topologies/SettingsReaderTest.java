@@ -49,6 +49,19 @@ class SettingsReaderTest {
         return message.substring(message.indexOf(": ") + 2);
     }
 
+    /** The file is what Python writes for the experiment of this name. */
+    @Test
+    void readsKeysAndAggregatesOfRows() throws Exception {
+        Map<String, TopologySettings.Component> components =
+                read(valid("wikipedia-edits.json").toString()).components();
+        assertEquals(new OutputKey(null, List.of("geohash-4")), components.get("geohash").outputKey());
+        assertEquals(OutputKey.DRAWN, components.get("global-top").outputKey());
+        assertEquals(
+                new Aggregate(Aggregate.Kind.TOP_K, "article", 10, 60), components.get("top").aggregate());
+        assertEquals(
+                new Aggregate(Aggregate.Kind.MERGE_TOP_K, null, 10, null), components.get("global-top").aggregate());
+    }
+
     @Test
     void readsWhatIsThere() throws Exception {
         TopologySettings settings = read(valid("all-in-one.json").toString());
@@ -159,6 +172,9 @@ class SettingsReaderTest {
         "/components/spout/topic          | null        | components.spout: topic must not be null",
         "/components/spout/topic          | \"\"        | components.spout: topic must not be empty",
         "/components/window/forwarded_share | 0.5       | components.window: forwarded_share is for roles json and keyed",
+        "/components/window/key           | [\"article\"] | components.window: key is for roles json and keyed",
+        "/components/window/aggregate     | {\"kind\":\"sum\",\"of\":\"delay\",\"k\":null,\"window_s\":null} | components.window: aggregate is for role keyed",
+        "/components/window/aggregate     | {\"kind\":\"sum\",\"of\":null,\"k\":null,\"window_s\":null} | components.window.aggregate: of is for",
         "/components/window/groups        | 20          | components.window: a window has no groups",
         "/components/sender/output_bytes  | -1          | components.sender: output_bytes has to be 0 or more",
         "/keys/weights                    | [1]         | keys: there have to be as many weights as names",

@@ -155,7 +155,7 @@ class TopologyFactoryTest {
     /** Storm's workers do this to every component. */
     @Test
     void everyComponentCanBeDeserialised() throws Exception {
-        for (String name : List.of("all-in-one.json", "join-split.json", "keyed.json")) {
+        for (String name : List.of("all-in-one.json", "join-split.json", "keyed.json", "wikipedia-edits.json")) {
             StormTopology topology = TopologyFactory.build(settings(name));
             topology.get_spouts().values().forEach(s -> assertNotNull(
                     Utils.javaDeserialize(s.get_spout_object().get_serialized_java(), MessageSpout.class)));
