@@ -1,4 +1,4 @@
-"""Graphs that make keys and aggregates of a dataset's rows: both jobs of Madsen et al., and refused ones."""
+"""Graphs that make keys and aggregates of a dataset's rows: both topologies of Madsen et al., and refused ones."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_place_has_a_cell(lat: float, lon: float, cell: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["wikipedia-edits", "airline-delays"])
-def test_a_job_of_madsen_plays_on_the_simulator(tmp_path: Path, name: str) -> None:
+def test_a_topology_of_madsen_plays_on_the_simulator(tmp_path: Path, name: str) -> None:
     """Tasks get shares of the tuples as the rows' keys and the first tables say; nothing is lost."""
     made = load(
         name,
@@ -141,7 +141,7 @@ def test_a_job_of_madsen_plays_on_the_simulator(tmp_path: Path, name: str) -> No
         groups, due = topology.key_groups[target], np.zeros(4)
         for message_id in range(20_000):
             key = row_key(dataset.row(message_id), fields)
-            due[first_table(groups, 4)[key_group(key, groups)]] += 1
+            due[first_table(groups, tasks)[key_group(key, groups)]] += 1
         sent = rows[(rows["measurement"] == "transferred") & (rows["component"] == source)]
         shares = sent.groupby(sent["peer"].astype(str).astype(int))["value"].sum().sort_index()
         assert shares.to_numpy() / shares.sum() == pytest.approx(due / due.sum(), abs=0.03)
