@@ -47,6 +47,7 @@ TOGETHER = {
     "several proposers by one measure": (
         *("forecasts/test_forecasters", "forecasts/test_forecast_judging"),
         *("schedulers/test_aniello", "schedulers/test_storms_own_schedulers"),
+        "schedulers/test_madsen_topologies",
     ),
 }
 
